@@ -1,0 +1,1 @@
+"""Text: vocabularies, the exact WordPiece tokenizer, packing and masking, in TensorFlow ops."""
