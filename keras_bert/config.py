@@ -1,0 +1,321 @@
+"""BertConfig: every number of a BERT, read from Google's and Hugging Face's files as they are."""
+
+import dataclasses
+import difflib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+Dialect = Literal["keras_bert", "google", "hf"]
+
+CONFIG_FILES = ("config.json", "bert_config.json")
+ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "tanh")
+
+# The 24 small models of Turc et al. 2019 (arXiv:1908.08962) and the two of the paper: layers, width.
+# Every one has heads of 64 and an intermediate size of four times the width.
+_SIZES = {
+    "tiny": (2, 128),
+    "mini": (4, 256),
+    "small": (4, 512),
+    "medium": (8, 512),
+    "base": (12, 768),
+    "large": (24, 1024),
+}
+
+# Names that mean another activation in another dialect's file; every other name means itself.
+# google-research/bert computes the tanh form under the name "gelu" (modeling.py, `gelu`).
+_ACTIVATIONS_READ = {
+    "keras_bert": {},
+    "google": {"gelu": "gelu_tanh", "gelu_erf": "gelu"},
+    "hf": {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "silu"},
+}
+_ACTIVATIONS_WRITTEN = {
+    "keras_bert": {},
+    "google": {"gelu_tanh": "gelu", "gelu": "gelu_erf"},
+    "hf": {"gelu_tanh": "gelu_new"},
+}
+
+# Keys of the two dialects that describe something other than the mathematics of the encoder.
+_BOOKKEEPING = frozenset(
+    # Hugging Face: where the file comes from, labels, generation.
+    "_name_or_path add_cross_attention architectures attn_implementation _attn_implementation"
+    " bos_token_id cls_token_id dtype eos_token_id finetuning_task gradient_checkpointing id2label"
+    " label2id mask_token_id max_length model_type name_or_path num_labels output_attentions"
+    " output_hidden_states output_past problem_type return_dict sep_token_id task_specific_params"
+    " tie_word_embeddings torch_dtype torchscript transformers_version unk_token_id use_cache"
+    " chunk_size_feed_forward cross_attention_hidden_size is_encoder_decoder pruned_heads"
+    " tokenizer_class attn_config _commit_hash embedding_size"
+    # Google's multilingual and Chinese releases carry these, and no code of theirs reads them.
+    " directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers"
+    " pooler_size_per_head pooler_type".split()
+)
+# Keys that would change the mathematics, with the one value that leaves it as BERT's.
+_FIXED = {
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "tie_word_embeddings": True,
+    "pruned_heads": {},
+    "is_encoder_decoder": False,
+    "chunk_size_feed_forward": 0,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class BertConfig:
+    """The numbers that define a BERT encoder (Devlin et al. 2018, arXiv:1810.04805).
+
+    Attributes:
+        vocab_size: entries of the vocabulary, V.
+        hidden_size: width of the encoder, H.
+        num_hidden_layers: encoder blocks, L.
+        num_attention_heads: attention heads per block, A; divides H.
+        intermediate_size: width of the feed-forward layer.
+        hidden_act: the exact function: "gelu" (erf), "gelu_tanh", "relu", "silu" or "tanh".
+        hidden_dropout_prob: dropout after the embeddings and after every sub-layer.
+        attention_probs_dropout_prob: dropout on attention probabilities.
+        max_position_embeddings: the longest sequence in pieces.
+        type_vocab_size: number of segments.
+        initializer_range: standard deviation of the truncated normal initializer.
+        layer_norm_eps: epsilon of every layer normalization.
+        pad_token_id: id of [PAD].
+        classifier_dropout: dropout before a task's output layer; None follows hidden_dropout_prob.
+
+    Raises:
+        ValueError: a value is out of its range; the sentence names the field.
+
+    Example:
+        >>> BertConfig.from_name("bert_base").hidden_size
+        768
+    """
+
+    vocab_size: int = 30522
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    pad_token_id: int = 0
+    classifier_dropout: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in _POSITIVE_INTEGERS:
+            _check_positive_integer(name, getattr(self, name))
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
+            _check_probability(name, getattr(self, name))
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} is not divisible by num_attention_heads "
+                f"{self.num_attention_heads}: choose a number of heads that divides it"
+            )
+        if self.hidden_act not in ACTIVATIONS:
+            raise ValueError(
+                f"hidden_act {self.hidden_act!r} is unknown: choose one of {', '.join(ACTIVATIONS)}"
+            )
+        if not 0 <= self.pad_token_id < self.vocab_size:
+            raise ValueError(
+                f"pad_token_id {self.pad_token_id} is not an id of a vocabulary of "
+                f"{self.vocab_size} entries: give the id of [PAD]"
+            )
+        for name in ("initializer_range", "layer_norm_eps"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
+
+    @property
+    def head_size(self) -> int:
+        """Width of one attention head."""
+        return self.hidden_size // self.num_attention_heads
+
+    @property
+    def output_dropout_prob(self) -> float:
+        """Dropout before a task's output layer."""
+        if self.classifier_dropout is None:
+            return self.hidden_dropout_prob
+        return self.classifier_dropout
+
+    def replace(self, **changes: Any) -> Self:
+        """Returns a copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    @classmethod
+    def from_name(cls, name: str, **changes: Any) -> Self:
+        """Returns a named size: `bert_tiny` (or `tiny`), mini, small, medium, base, large.
+
+        Args:
+            name: the size.
+            **changes: fields that differ from the named size, such as `vocab_size=8000`.
+
+        Raises:
+            ValueError: the name is unknown.
+        """
+        size = name.removeprefix("bert_").removeprefix("bert-")
+        if size not in _SIZES:
+            raise ValueError(
+                f"{name!r} is not a named size: choose one of "
+                f"{', '.join('bert_' + known for known in _SIZES)}"
+            )
+        layers, width = _SIZES[size]
+        fields = {
+            "num_hidden_layers": layers,
+            "hidden_size": width,
+            "num_attention_heads": width // 64,
+            "intermediate_size": 4 * width,
+        }
+        return cls(**(fields | changes))
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any], dialect: Dialect = "keras_bert") -> Self:
+        """Builds a config from the fields of a config file.
+
+        Args:
+            values: the file's content. Keys that say nothing about the encoder (labels, versions)
+                are passed over; keys that would change its mathematics must hold BERT's value.
+            dialect: whose file it is; "gelu" means the tanh form in Google's.
+
+        Raises:
+            ValueError: a key is unknown (the nearest valid one is named) or has a refused value.
+        """
+        for key, required in _FIXED.items():
+            if values.get(key, required) not in (required, None):
+                raise ValueError(
+                    f"{key} is {values[key]!r}: this BERT supports only {required!r}; "
+                    "the checkpoint belongs to another architecture"
+                )
+        known = {key: values[key] for key in values if key in _FIELDS}
+        for key in values:
+            if key not in known and key not in _BOOKKEEPING and key not in _FIXED:
+                raise ValueError(_unknown_key(key))
+        if "hidden_act" in known:
+            known["hidden_act"] = _ACTIVATIONS_READ[dialect].get(
+                known["hidden_act"], known["hidden_act"]
+            )
+        return cls(**known)
+
+    def to_dict(self, dialect: Dialect = "keras_bert") -> dict[str, Any]:
+        """Returns the fields under the names and with the activation name of a dialect."""
+        values = dataclasses.asdict(self)
+        values["hidden_act"] = _ACTIVATIONS_WRITTEN[dialect].get(self.hidden_act, self.hidden_act)
+        if dialect == "google":
+            values = {key: values[key] for key in _GOOGLE_FIELDS}
+        return values
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike) -> Self:
+        """Reads `config.json` or `bert_config.json`; the dialect follows from the content.
+
+        Args:
+            path: the file, or the folder that holds it.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: it is not JSON or not a BERT's; the sentence names the file.
+        """
+        path = find_config_file(path)
+        values = read_json(path)
+        try:
+            return cls.from_dict(*_config_and_dialect(values, path.name))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}: {error}") from None
+
+
+_FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
+_POSITIVE_INTEGERS = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+_GOOGLE_FIELDS = (
+    "attention_probs_dropout_prob",
+    "hidden_act",
+    "hidden_dropout_prob",
+    "hidden_size",
+    "initializer_range",
+    "intermediate_size",
+    "max_position_embeddings",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "type_vocab_size",
+    "vocab_size",
+)
+
+
+def find_config_file(path: str | os.PathLike) -> Path:
+    """Returns the config file that `path` is or holds.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    path = Path(path)
+    if path.is_dir():
+        for name in CONFIG_FILES:
+            if (path / name).is_file():
+                return path / name
+        raise FileNotFoundError(
+            f"{path} holds neither {' nor '.join(CONFIG_FILES)}: give the folder of a model"
+        )
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist: give a config file or a model's folder")
+    return path
+
+
+def read_json(path: str | os.PathLike) -> dict[str, Any]:
+    """Reads a JSON object.
+
+    Raises:
+        ValueError: the file is not a JSON object; the sentence names it.
+    """
+    try:
+        values = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not valid JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} holds a {type(values).__name__}, expected a JSON object")
+    return values
+
+
+def _config_and_dialect(values: dict[str, Any], file_name: str) -> tuple[dict[str, Any], Dialect]:
+    if isinstance(values.get("config"), dict):  # our preset: architecture, config, head
+        return values["config"], "keras_bert"
+    model_type = values.get("model_type", "bert")
+    if model_type != "bert":
+        raise ValueError(
+            f"model_type is {model_type!r}: only 'bert' is supported; "
+            "the checkpoint belongs to another architecture"
+        )
+    if "model_type" in values or "architectures" in values or "transformers_version" in values:
+        return values, "hf"
+    if file_name == "bert_config.json":
+        return values, "google"
+    return values, "keras_bert"
+
+
+def _unknown_key(key: str) -> str:
+    sentence = f"unknown config key {key!r}"
+    nearest = difflib.get_close_matches(key, sorted(_FIELDS), n=1, cutoff=0.5)
+    if nearest:
+        return f"{sentence}: did you mean {nearest[0]!r}?"
+    return f"{sentence}: the valid keys are {', '.join(sorted(_FIELDS))}"
+
+
+def _check_positive_integer(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} is {value!r}: it must be an integer of at least 1")
+
+
+def _check_probability(name: str, value: Any) -> None:
+    if value is None and name == "classifier_dropout":
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
+        raise ValueError(f"{name} is {value!r}: it must be a probability from 0 up to below 1")

@@ -1,0 +1,152 @@
+"""Embeddings: word, position and segment, summed, normalized, dropped out (paper section 3)."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.layers.initializer import truncated_normal
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class WordEmbedding(keras.layers.Layer):
+    """Looks ids up in a table, or scores hidden states against the same table (tied weights).
+
+    Args:
+        vocab_size: entries of the vocabulary, V.
+        hidden_size: width of the encoder, H.
+        initializer_range: standard deviation of the truncated normal initializer.
+    """
+
+    def __init__(
+        self, vocab_size: int, hidden_size: int, initializer_range: float = 0.02, **kwargs: Any
+    ):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.initializer_range = initializer_range
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the table [V, H]."""
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.vocab_size, self.hidden_size),
+            initializer=truncated_normal(self.initializer_range),
+        )
+
+    def call(self, inputs: Any, reverse: bool = False) -> Any:
+        """Returns vectors [..., H] of ids [...], or logits [..., V] of vectors when `reverse`."""
+        table = ops.convert_to_tensor(self.embeddings)
+        if reverse:
+            return ops.matmul(ops.cast(inputs, table.dtype), ops.transpose(table))
+        return ops.take(table, inputs, axis=0)
+
+    def compute_output_spec(self, inputs: Any, reverse: bool = False) -> keras.KerasTensor:
+        """Gives the symbolic shape of either direction."""
+        if reverse:
+            shape = (*inputs.shape[:-1], self.vocab_size)
+        else:
+            shape = (*inputs.shape, self.hidden_size)
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Keeps every argument."""
+        return super().get_config() | {
+            "vocab_size": self.vocab_size,
+            "hidden_size": self.hidden_size,
+            "initializer_range": self.initializer_range,
+        }
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class EmbeddingPostprocessor(keras.layers.Layer):
+    """Adds learned position and segment embeddings to word embeddings, then norm and dropout.
+
+    The order sum, layer norm, dropout is that of `embedding_postprocessor` in google-research/bert,
+    modeling.py.
+
+    Args:
+        max_position_embeddings: the longest sequence.
+        type_vocab_size: number of segments.
+        dropout_rate: dropout after the norm.
+        initializer_range: standard deviation of the truncated normal initializer.
+        layer_norm_eps: epsilon of the norm.
+        seed: of the dropout.
+    """
+
+    def __init__(
+        self,
+        max_position_embeddings: int,
+        type_vocab_size: int,
+        dropout_rate: float = 0.1,
+        initializer_range: float = 0.02,
+        layer_norm_eps: float = 1e-12,
+        seed: int | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.max_position_embeddings = max_position_embeddings
+        self.type_vocab_size = type_vocab_size
+        self.dropout_rate = dropout_rate
+        self.initializer_range = initializer_range
+        self.layer_norm_eps = layer_norm_eps
+        self.seed = seed
+        self.layer_norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_eps, dtype=self.dtype_policy, name="layer_norm"
+        )
+        self.dropout = keras.layers.Dropout(
+            dropout_rate, seed=seed, dtype=self.dtype_policy, name="dropout"
+        )
+
+    def build(self, word_embeddings_shape: Any, segment_ids_shape: Any = None) -> None:
+        """Makes both tables and the norm for word embeddings [B, S, H]."""
+        hidden_size = word_embeddings_shape[-1]
+        self.position_embeddings = self.add_weight(
+            name="position_embeddings",
+            shape=(self.max_position_embeddings, hidden_size),
+            initializer=truncated_normal(self.initializer_range),
+        )
+        self.segment_embeddings = self.add_weight(
+            name="segment_embeddings",
+            shape=(self.type_vocab_size, hidden_size),
+            initializer=truncated_normal(self.initializer_range),
+        )
+        self.layer_norm.build(word_embeddings_shape)
+
+    def call(self, word_embeddings: Any, segment_ids: Any, training: bool = False) -> Any:
+        """Returns [B, S, H] for word embeddings [B, S, H] and segment ids [B, S].
+
+        Raises:
+            ValueError: S is known and longer than `max_position_embeddings`.
+        """
+        self._check_length(word_embeddings.shape[1])
+        positions = self.position_embeddings[: ops.shape(word_embeddings)[1]]  # [S, H]
+        # A one-hot product: the table has two rows, and its gradient stays dense on every device.
+        one_hot = ops.one_hot(segment_ids, self.type_vocab_size, dtype=self.compute_dtype)
+        segments = ops.matmul(one_hot, ops.convert_to_tensor(self.segment_embeddings))  # [B, S, H]
+        hidden = word_embeddings + ops.cast(positions, self.compute_dtype)[None] + segments
+        return self.dropout(self.layer_norm(hidden), training=training)
+
+    def compute_output_spec(self, word_embeddings: Any, segment_ids: Any, **_: Any) -> Any:
+        """Keeps the shape of the word embeddings."""
+        self._check_length(word_embeddings.shape[1])
+        return keras.KerasTensor(word_embeddings.shape, dtype=self.compute_dtype)
+
+    def _check_length(self, length: int | None) -> None:
+        if length is not None and length > self.max_position_embeddings:
+            raise ValueError(
+                f"a sequence of {length} pieces is longer than the model's "
+                f"{self.max_position_embeddings} positions (max_position_embeddings): "
+                "give a shorter max_seq_length"
+            )
+
+    def get_config(self) -> dict[str, Any]:
+        """Keeps every argument."""
+        return super().get_config() | {
+            "max_position_embeddings": self.max_position_embeddings,
+            "type_vocab_size": self.type_vocab_size,
+            "dropout_rate": self.dropout_rate,
+            "initializer_range": self.initializer_range,
+            "layer_norm_eps": self.layer_norm_eps,
+            "seed": self.seed,
+        }

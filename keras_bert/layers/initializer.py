@@ -1,0 +1,8 @@
+"""The one initializer of BERT."""
+
+import keras
+
+
+def truncated_normal(initializer_range: float) -> keras.initializers.Initializer:
+    """Returns the normal initializer cut at two standard deviations, as the original uses it."""
+    return keras.initializers.TruncatedNormal(stddev=initializer_range)

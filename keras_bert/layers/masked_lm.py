@@ -1,0 +1,85 @@
+"""The masked language model head, up to the product with the tied word embeddings."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.layers.activations import activation_function
+from keras_bert.layers.initializer import truncated_normal
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class MaskedLanguageModelTransform(keras.layers.Layer):
+    """Picks the predicted positions, then dense, activation and norm (paper section 3.1, task 1).
+
+    Only the P predicted positions of a sequence are transformed: the vocabulary product that
+    follows is the most expensive of a small model, and the other positions have no target.
+
+    Args:
+        hidden_act: name of the activation, as in `BertConfig`.
+        initializer_range: standard deviation of the truncated normal initializer.
+        layer_norm_eps: epsilon of the norm.
+    """
+
+    def __init__(
+        self,
+        hidden_act: str = "gelu",
+        initializer_range: float = 0.02,
+        layer_norm_eps: float = 1e-12,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.hidden_act = hidden_act
+        self.initializer_range = initializer_range
+        self.layer_norm_eps = layer_norm_eps
+        self.activation = activation_function(hidden_act)
+        self.layer_norm = keras.layers.LayerNormalization(
+            epsilon=layer_norm_eps, dtype=self.dtype_policy, name="layer_norm"
+        )
+
+    def build(self, sequence_output_shape: Any, positions_shape: Any = None) -> None:
+        """Makes the dense layer and the norm for sequence outputs [B, S, H]."""
+        self.dense = keras.layers.Dense(
+            sequence_output_shape[-1],
+            kernel_initializer=truncated_normal(self.initializer_range),
+            dtype=self.dtype_policy,
+            name="dense",
+        )
+        self.dense.build(sequence_output_shape)
+        self.layer_norm.build(sequence_output_shape)
+
+    def call(self, sequence_output: Any, positions: Any) -> Any:
+        """Returns [B, P, H] for sequence output [B, S, H] and positions [B, P]."""
+        picked = ops.take_along_axis(sequence_output, ops.expand_dims(positions, -1), axis=1)
+        return self.layer_norm(self.activation(self.dense(picked)))
+
+    def compute_output_spec(self, sequence_output: Any, positions: Any) -> keras.KerasTensor:
+        """Gives the symbolic shape of `call`."""
+        shape = (*positions.shape, sequence_output.shape[-1])
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Keeps every argument."""
+        return super().get_config() | {
+            "hidden_act": self.hidden_act,
+            "initializer_range": self.initializer_range,
+            "layer_norm_eps": self.layer_norm_eps,
+        }
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class OutputBias(keras.layers.Layer):
+    """Adds a learned bias [V] to logits [..., V] and returns them in float32."""
+
+    def build(self, logits_shape: Any) -> None:
+        """Makes the bias, zero at first."""
+        self.bias = self.add_weight(name="bias", shape=(logits_shape[-1],), initializer="zeros")
+
+    def call(self, logits: Any) -> Any:
+        """Returns logits plus bias, float32."""
+        return ops.cast(logits, "float32") + ops.cast(self.bias, "float32")
+
+    def compute_output_spec(self, logits: Any) -> keras.KerasTensor:
+        """Keeps the shape."""
+        return keras.KerasTensor(logits.shape, dtype="float32")

@@ -1,0 +1,122 @@
+"""Multi-head self-attention with one projection for query, key and value."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.layers.initializer import truncated_normal
+
+# Added to the score of a padding position, as in google-research/bert: its probability underflows
+# to zero in float32.
+_MASKED_SCORE = -10000.0
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class SelfAttention(keras.layers.Layer):
+    """Scaled dot-product self-attention (Vaswani et al. 2017, section 3.2) with output projection.
+
+    Query, key and value come from a single dense layer whose output columns are, in this order,
+    all heads of the query, of the key, of the value.
+
+    Args:
+        num_attention_heads: heads, A; divides the width H.
+        dropout_rate: dropout on the attention probabilities.
+        initializer_range: standard deviation of the truncated normal initializer.
+        seed: of the dropout.
+    """
+
+    def __init__(
+        self,
+        num_attention_heads: int,
+        dropout_rate: float = 0.1,
+        initializer_range: float = 0.02,
+        seed: int | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.num_attention_heads = num_attention_heads
+        self.dropout_rate = dropout_rate
+        self.initializer_range = initializer_range
+        self.seed = seed
+        self.dropout = keras.layers.Dropout(
+            dropout_rate, seed=seed, dtype=self.dtype_policy, name="dropout"
+        )
+
+    def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
+        """Makes both projections for hidden states [B, S, H]."""
+        hidden_size = hidden_shape[-1]
+        self.head_size = hidden_size // self.num_attention_heads
+        self.query_key_value = self._dense(3 * hidden_size, "query_key_value")
+        self.query_key_value.build(hidden_shape)
+        self.output_dense = self._dense(hidden_size, "output")
+        self.output_dense.build(hidden_shape)
+
+    def _dense(self, units: int, name: str) -> keras.layers.Dense:
+        return keras.layers.Dense(
+            units,
+            kernel_initializer=truncated_normal(self.initializer_range),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def call(
+        self, hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
+    ) -> Any:
+        """Attends within each sequence.
+
+        Args:
+            hidden: hidden states [B, S, H].
+            input_mask: 1 for positions that may be attended to: [B, S], or [B, S, S] with a row
+                per query.
+            training: whether dropout is on.
+            return_probs: whether to return the probabilities [B, A, S, S] (float32) as well.
+
+        Returns:
+            [B, S, H], or that and the probabilities before dropout.
+        """
+        query, key, value = self._project(hidden)  # each [B, A, S, D]
+        query = query * ops.cast(1.0 / math.sqrt(self.head_size), query.dtype)
+        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, A, S, S]
+        scores = ops.cast(scores, "float32") + _score_bias(input_mask)
+        probs = ops.softmax(scores)
+        dropped = self.dropout(ops.cast(probs, self.compute_dtype), training=training)
+        context = ops.transpose(ops.matmul(dropped, value), (0, 2, 1, 3))  # [B, S, A, D]
+        output = self.output_dense(ops.reshape(context, ops.shape(hidden)))
+        return (output, probs) if return_probs else output
+
+    def _project(self, hidden: Any) -> list[Any]:
+        batch, length = ops.shape(hidden)[0], ops.shape(hidden)[1]
+        projected = self.query_key_value(hidden)  # [B, S, 3H]
+        heads = (batch, length, self.num_attention_heads, self.head_size)
+        return [
+            ops.transpose(ops.reshape(part, heads), (0, 2, 1, 3))
+            for part in ops.split(projected, 3, axis=-1)
+        ]
+
+    def compute_output_spec(
+        self, hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
+    ) -> Any:
+        """Gives the symbolic shapes of `call`."""
+        output = keras.KerasTensor(hidden.shape, dtype=self.compute_dtype)
+        if not return_probs:
+            return output
+        batch, length = hidden.shape[:2]
+        probs_shape = (batch, self.num_attention_heads, length, length)
+        return output, keras.KerasTensor(probs_shape, dtype="float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """Keeps every argument."""
+        return super().get_config() | {
+            "num_attention_heads": self.num_attention_heads,
+            "dropout_rate": self.dropout_rate,
+            "initializer_range": self.initializer_range,
+            "seed": self.seed,
+        }
+
+
+def _score_bias(input_mask: Any) -> Any:
+    mask = ops.cast(input_mask, "float32")
+    axis = 1 if len(mask.shape) == 3 else (1, 2)
+    return ops.expand_dims(1.0 - mask, axis) * _MASKED_SCORE  # [B, 1, 1 or S, S]

@@ -1,0 +1,51 @@
+"""BertClassifier: one label, or one number, for a text or a pair of texts."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+
+from keras_bert.config import BertConfig
+from keras_bert.models.encoder import BertEncoder, encoder_inputs
+from keras_bert.models.task_model import TaskModel, checked_labels, output_dropout, output_layer
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class BertClassifier(TaskModel):
+    """Sequence classification on the pooled output (paper figure 4 a, b).
+
+    Inputs: those of the encoder. Output: logits [B, C], float32; with one class, a regression.
+
+    Args:
+        config: the numbers, a `BertConfig` or its dict.
+        num_classes: number of labels, C; 1 for regression.
+        labels: names of the labels in the order of the logits; kept in presets.
+        seed: of all dropouts; None draws one.
+        dtype: a Keras dtype policy; None takes the global one.
+
+    Raises:
+        ValueError: the number of labels is not `num_classes`.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig | Mapping[str, Any],
+        num_classes: int,
+        labels: Sequence[str] | None = None,
+        seed: int | None = None,
+        dtype: Any = None,
+        name: str = "bert_classifier",
+        **kwargs: Any,
+    ):
+        labels = checked_labels(labels, num_classes)
+        encoder = BertEncoder(config, seed=seed, dtype=dtype)
+        inputs = encoder_inputs()
+        pooled_output = output_dropout(encoder)(encoder(inputs)["pooled_output"])
+        logits = output_layer(encoder, num_classes, "classifier")(pooled_output)
+        super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
+        self.num_classes = num_classes
+        self.labels = labels
+
+    def head_config(self) -> dict[str, Any]:
+        """Returns the number of classes and their labels."""
+        return {"num_classes": self.num_classes, "labels": self.labels}

@@ -1,0 +1,171 @@
+"""BertEncoder: the Transformer of the paper, pre-trained once and used by every head."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import keras
+
+from keras_bert.config import BertConfig
+from keras_bert.features import ENCODER_FEATURES, INPUT_IDS, INPUT_MASK, SEGMENT_IDS
+from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
+from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.layers.initializer import truncated_normal
+from keras_bert.models import preset
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class BertEncoder(keras.Model):
+    """The BERT encoder (Devlin et al. 2018): a dict of three inputs in, a dict of outputs out.
+
+    Inputs, int32 [B, S] each: `input_ids`, `input_mask` (1 for real pieces), `segment_ids`.
+    Outputs: `sequence_output` [B, S, H]; `pooled_output` [B, H] (dense and tanh on [CLS]); on
+    request `hidden_states`, a list of L+1 [B, S, H], embeddings first; and `attention_probs`, a
+    list of L [B, A, S, S] in float32.
+
+    Args:
+        config: the numbers, a `BertConfig` or its dict.
+        output_hidden_states: whether to return the output of every layer.
+        output_attention_probs: whether to return the attention probabilities of every layer.
+        seed: of all dropouts; None draws one.
+        dtype: a Keras dtype policy such as "mixed_bfloat16"; None takes the global one.
+
+    Example:
+        >>> encoder = BertEncoder(BertConfig.from_name("bert_tiny"))
+        >>> encoder.count_params()
+        4385920
+    """
+
+    def __init__(
+        self,
+        config: BertConfig | Mapping[str, Any],
+        output_hidden_states: bool = False,
+        output_attention_probs: bool = False,
+        seed: int | None = None,
+        dtype: Any = None,
+        name: str = "bert_encoder",
+        **kwargs: Any,
+    ):
+        config = as_config(config)
+        policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+
+        # === Layers ===
+        word_embeddings = WordEmbedding(
+            config.vocab_size,
+            config.hidden_size,
+            config.initializer_range,
+            dtype=policy,
+            name="word_embeddings",
+        )
+        postprocessor = EmbeddingPostprocessor(
+            config.max_position_embeddings,
+            config.type_vocab_size,
+            config.hidden_dropout_prob,
+            config.initializer_range,
+            config.layer_norm_eps,
+            seed=seed,
+            dtype=policy,
+            name="embeddings",
+        )
+        blocks = [
+            _encoder_block(config, index, seed, policy) for index in range(config.num_hidden_layers)
+        ]
+        pooler = keras.layers.Dense(
+            config.hidden_size,
+            activation="tanh",
+            kernel_initializer=truncated_normal(config.initializer_range),
+            dtype=policy,
+            name="pooler",
+        )
+
+        # === Functional model ===
+        inputs = encoder_inputs()
+        hidden = postprocessor(word_embeddings(inputs[INPUT_IDS]), inputs[SEGMENT_IDS])  # [B, S, H]
+        hidden_states, attention_probs = [hidden], []
+        for block in blocks:
+            hidden = block(hidden, inputs[INPUT_MASK], return_probs=output_attention_probs)
+            if output_attention_probs:
+                hidden, probs = hidden
+                attention_probs.append(probs)
+            hidden_states.append(hidden)
+        outputs = {"sequence_output": hidden, "pooled_output": pooler(hidden[:, 0])}
+        if output_hidden_states:
+            outputs["hidden_states"] = hidden_states
+        if output_attention_probs:
+            outputs["attention_probs"] = attention_probs
+        super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
+
+        # === Config ===
+        self.config = config
+        self.output_hidden_states = output_hidden_states
+        self.output_attention_probs = output_attention_probs
+        self.seed = seed
+        self.policy = policy
+        self.word_embeddings = word_embeddings
+
+    @classmethod
+    def from_preset(cls, folder: str, **arguments: Any) -> Self:
+        """Opens the encoder of a model folder; see `keras_bert.models.preset.load`."""
+        return preset.load(cls, folder, arguments)
+
+    def save_to_preset(self, folder: str, tokenizer: Any = None) -> None:
+        """Writes a model folder; see `keras_bert.models.preset.save`."""
+        preset.save(self, folder, tokenizer)
+
+    def head_config(self) -> dict[str, Any]:
+        """Returns what a preset keeps beside the config: nothing."""
+        return {}
+
+    def get_config(self) -> dict[str, Any]:
+        """Keeps every argument."""
+        return {
+            "config": self.config.to_dict(),
+            "output_hidden_states": self.output_hidden_states,
+            "output_attention_probs": self.output_attention_probs,
+            "seed": self.seed,
+            "dtype": self.policy.name,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
+        """Rebuilds the encoder from `get_config`."""
+        return cls(**config)
+
+
+def as_config(config: BertConfig | Mapping[str, Any]) -> BertConfig:
+    """Returns a `BertConfig` as it is and a dict of its fields as one.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if isinstance(config, BertConfig):
+        return config
+    if isinstance(config, Mapping):
+        return BertConfig.from_dict(config)
+    raise ValueError(
+        f"config is a {type(config).__name__}: give a BertConfig, "
+        'for example BertConfig.from_name("bert_base")'
+    )
+
+
+def encoder_inputs() -> dict[str, keras.KerasTensor]:
+    """Returns the symbolic inputs of the encoder, [B, S] each."""
+    return {
+        feature.name: keras.Input((None,), dtype=feature.dtype, name=feature.name)
+        for feature in ENCODER_FEATURES
+    }
+
+
+def _encoder_block(config: BertConfig, index: int, seed: int | None, policy: Any) -> EncoderBlock:
+    return EncoderBlock(
+        config.num_attention_heads,
+        config.intermediate_size,
+        config.hidden_act,
+        config.hidden_dropout_prob,
+        config.attention_probs_dropout_prob,
+        config.initializer_range,
+        config.layer_norm_eps,
+        seed=None if seed is None else seed + index + 1,
+        dtype=policy,
+        name=f"layer_{index}",
+    )

@@ -1,0 +1,60 @@
+"""BertMaskedLM: predicts the pieces at given positions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from keras_bert.config import BertConfig
+from keras_bert.features import ENCODER_FEATURES, MASKED_LM_POSITIONS
+from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
+from keras_bert.models.encoder import BertEncoder, encoder_inputs
+from keras_bert.models.task_model import TaskModel
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class BertMaskedLM(TaskModel):
+    """Masked language model: the encoder's inputs and `masked_lm_positions` [B, P] in, logits out.
+
+    The output, `[B, P, V]` in float32, scores every vocabulary entry at the predicted positions
+    with the word embeddings themselves (paper section 3.1, task 1).
+
+    Args:
+        config: the numbers, a `BertConfig` or its dict.
+        seed: of all dropouts; None draws one.
+        dtype: a Keras dtype policy; None takes the global one.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig | Mapping[str, Any],
+        seed: int | None = None,
+        dtype: Any = None,
+        name: str = "bert_masked_lm",
+        **kwargs: Any,
+    ):
+        encoder = BertEncoder(config, seed=seed, dtype=dtype)
+        inputs = masked_lm_inputs()
+        encoded = encoder({feature.name: inputs[feature.name] for feature in ENCODER_FEATURES})
+        logits = masked_lm_logits(encoder, encoded["sequence_output"], inputs[MASKED_LM_POSITIONS])
+        super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
+
+
+def masked_lm_inputs() -> dict[str, keras.KerasTensor]:
+    """Returns the encoder's symbolic inputs and the predicted positions [B, P]."""
+    positions = keras.Input((None,), dtype="int32", name=MASKED_LM_POSITIONS)
+    return {**encoder_inputs(), MASKED_LM_POSITIONS: positions}
+
+
+def masked_lm_logits(encoder: BertEncoder, sequence_output: Any, positions: Any) -> Any:
+    """Returns logits [B, P, V] of the masked language model head on top of an encoder."""
+    config = encoder.config
+    transform = MaskedLanguageModelTransform(
+        config.hidden_act,
+        config.initializer_range,
+        config.layer_norm_eps,
+        dtype=encoder.policy,
+        name="masked_lm_transform",
+    )
+    scores = encoder.word_embeddings(transform(sequence_output, positions), reverse=True)
+    return OutputBias(dtype=encoder.policy, name="masked_lm_bias")(scores)

@@ -1,0 +1,46 @@
+"""BertPretrainer: both objectives of the paper on one encoder."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+
+from keras_bert.config import BertConfig
+from keras_bert.features import ENCODER_FEATURES, MASKED_LM_POSITIONS
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.masked_lm import masked_lm_inputs, masked_lm_logits
+from keras_bert.models.task_model import TaskModel, output_layer
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class BertPretrainer(TaskModel):
+    """Masked language model and next sentence prediction (paper section 3.1).
+
+    Inputs: those of the encoder and `masked_lm_positions` [B, P]. Outputs, float32: `mlm_logits`
+    [B, P, V] and `nsp_logits` [B, 2], where class 0 is "the second segment follows the first".
+
+    Args:
+        config: the numbers, a `BertConfig` or its dict.
+        seed: of all dropouts; None draws one.
+        dtype: a Keras dtype policy; None takes the global one.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig | Mapping[str, Any],
+        seed: int | None = None,
+        dtype: Any = None,
+        name: str = "bert_pretrainer",
+        **kwargs: Any,
+    ):
+        encoder = BertEncoder(config, seed=seed, dtype=dtype)
+        inputs = masked_lm_inputs()
+        encoded = encoder({feature.name: inputs[feature.name] for feature in ENCODER_FEATURES})
+        next_sentence = output_layer(encoder, 2, "next_sentence")
+        outputs = {
+            "mlm_logits": masked_lm_logits(
+                encoder, encoded["sequence_output"], inputs[MASKED_LM_POSITIONS]
+            ),
+            "nsp_logits": next_sentence(encoded["pooled_output"]),
+        }
+        super().__init__(encoder, inputs=inputs, outputs=outputs, name=name, **kwargs)

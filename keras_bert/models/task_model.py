@@ -1,0 +1,92 @@
+"""What all models with a head share: an encoder inside, presets, serialization."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import keras
+
+from keras_bert.layers.initializer import truncated_normal
+from keras_bert.models import preset
+from keras_bert.models.encoder import BertEncoder
+
+
+class TaskModel(keras.Model):
+    """A functional model around a `BertEncoder`; subclasses add the head.
+
+    Attributes:
+        encoder: the `BertEncoder` inside.
+        config: its `BertConfig`.
+    """
+
+    def __init__(self, encoder: BertEncoder, inputs: Any, outputs: Any, **kwargs: Any):
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        self.encoder = encoder
+        self.config = encoder.config
+
+    @classmethod
+    def from_preset(cls, folder: str, **arguments: Any) -> Self:
+        """Opens a model folder under this head; see `keras_bert.models.preset.load`.
+
+        Args:
+            folder: a folder written by `save_to_preset`.
+            **arguments: arguments of the constructor other than `config`. What is left out comes
+                from the folder where it holds the same kind of head.
+        """
+        return preset.load(cls, folder, arguments)
+
+    def save_to_preset(self, folder: str, tokenizer: Any = None) -> None:
+        """Writes a model folder; see `keras_bert.models.preset.save`."""
+        preset.save(self, folder, tokenizer)
+
+    def head_config(self) -> dict[str, Any]:
+        """Returns the arguments of the head, kept in a preset beside the config."""
+        return {}
+
+    def get_config(self) -> dict[str, Any]:
+        """Keeps every argument."""
+        return {
+            "config": self.config.to_dict(),
+            "seed": self.encoder.seed,
+            "dtype": self.encoder.policy.name,
+            "name": self.name,
+            **self.head_config(),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
+        """Rebuilds the model from `get_config`."""
+        return cls(**config)
+
+
+def output_layer(encoder: BertEncoder, units: int, name: str) -> keras.layers.Dense:
+    """Returns the dense layer that ends a head; its logits are float32 under every policy."""
+    return keras.layers.Dense(
+        units,
+        kernel_initializer=truncated_normal(encoder.config.initializer_range),
+        dtype="float32",
+        name=name,
+    )
+
+
+def output_dropout(encoder: BertEncoder) -> keras.layers.Dropout:
+    """Returns the dropout before the output layer of a fine-tuned head."""
+    seed = None if encoder.seed is None else encoder.seed + 7919
+    return keras.layers.Dropout(
+        encoder.config.output_dropout_prob, seed=seed, dtype=encoder.policy, name="output_dropout"
+    )
+
+
+def checked_labels(labels: Sequence[str] | None, num_classes: int) -> list[str] | None:
+    """Returns the label names as a list.
+
+    Raises:
+        ValueError: there is not one for each class.
+    """
+    if labels is None:
+        return None
+    if len(labels) != num_classes:
+        raise ValueError(
+            f"num_classes is {num_classes} but {len(labels)} labels are named: "
+            "give one label for each class"
+        )
+    return list(labels)

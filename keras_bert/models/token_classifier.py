@@ -1,0 +1,51 @@
+"""BertTokenClassifier: a label for every piece."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+
+from keras_bert.config import BertConfig
+from keras_bert.models.encoder import BertEncoder, encoder_inputs
+from keras_bert.models.task_model import TaskModel, checked_labels, output_dropout, output_layer
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class BertTokenClassifier(TaskModel):
+    """Token classification on the sequence output (paper figure 4 d).
+
+    Inputs: those of the encoder. Output: logits [B, S, C], float32.
+
+    Args:
+        config: the numbers, a `BertConfig` or its dict.
+        num_classes: number of labels, C.
+        labels: names of the labels in the order of the logits; kept in presets.
+        seed: of all dropouts; None draws one.
+        dtype: a Keras dtype policy; None takes the global one.
+
+    Raises:
+        ValueError: the number of labels is not `num_classes`.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig | Mapping[str, Any],
+        num_classes: int,
+        labels: Sequence[str] | None = None,
+        seed: int | None = None,
+        dtype: Any = None,
+        name: str = "bert_token_classifier",
+        **kwargs: Any,
+    ):
+        labels = checked_labels(labels, num_classes)
+        encoder = BertEncoder(config, seed=seed, dtype=dtype)
+        inputs = encoder_inputs()
+        sequence_output = output_dropout(encoder)(encoder(inputs)["sequence_output"])
+        logits = output_layer(encoder, num_classes, "classifier")(sequence_output)
+        super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
+        self.num_classes = num_classes
+        self.labels = labels
+
+    def head_config(self) -> dict[str, Any]:
+        """Returns the number of classes and their labels."""
+        return {"num_classes": self.num_classes, "labels": self.labels}

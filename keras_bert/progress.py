@@ -1,0 +1,85 @@
+"""Progress of long jobs: a bar on a terminal, one plain line every few seconds otherwise."""
+
+import sys
+import time
+from typing import Self
+
+from tqdm import tqdm
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+class Progress:
+    """Shows how far a job is, how fast it goes and how long it still takes.
+
+    Args:
+        total: number of units of the whole job, or None when it is not known.
+        unit: name of one unit, such as "step" or "B" (bytes are scaled to kB and MB).
+        description: what the job does, in a word or two.
+        initial: units that were done before (a resumed job).
+
+    Example:
+        with Progress(3, "step", "pretraining") as progress:
+            progress.update(1, loss=2.5)
+    """
+
+    def __init__(self, total: int | None, unit: str, description: str, initial: int = 0):
+        self._interactive = sys.stderr.isatty()
+        self._description = description
+        self._last_line = time.monotonic()
+        self._bar = tqdm(
+            total=total,
+            initial=initial,
+            unit=unit,
+            unit_scale=unit in ("B", "token"),
+            desc=description,
+            dynamic_ncols=True,
+            file=sys.stderr if self._interactive else _Nowhere(),
+            mininterval=0.2,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def update(self, amount: int = 1, **shown: object) -> None:
+        """Reports `amount` more units done; `shown` values stand at the end of the line."""
+        if shown:
+            self._bar.set_postfix(shown, refresh=False)
+        self._bar.update(amount)
+        if not self._interactive and time.monotonic() - self._last_line > _SECONDS_BETWEEN_LINES:
+            self._print_line()
+
+    def write(self, line: str) -> None:
+        """Prints a line without disturbing the bar."""
+        if self._interactive:
+            tqdm.write(line, file=sys.stderr)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Ends the display; a job that is not watched on a terminal gets its last line."""
+        if not self._interactive:
+            self._print_line()
+        self._bar.close()
+
+    def _print_line(self) -> None:
+        self._last_line = time.monotonic()
+        state = self._bar.format_dict | {"ncols": None, "bar_format": "{n_fmt}/{total_fmt} {unit}"}
+        if self._bar.total is None:
+            state["bar_format"] = "{n_fmt} {unit}"
+        state["bar_format"] = (
+            "{desc}: " + state["bar_format"] + " [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+        )
+        print(tqdm.format_meter(**state), file=sys.stderr, flush=True)
+
+
+class _Nowhere:
+    """A stream that keeps nothing: tqdm does the arithmetic, this module does the printing."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+    def flush(self) -> None: ...
