@@ -1,0 +1,87 @@
+"""Pieces of one or two texts to the model's inputs: [CLS] a [SEP] b [SEP].
+
+Shapes: N texts or pairs, S positions.
+"""
+
+import tensorflow as tf
+
+from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
+from keras_bert.text.vocabulary import Vocabulary
+
+
+def truncate(first: tf.RaggedTensor, max_length: int) -> tf.RaggedTensor:
+    """Keeps at most `max_length` pieces of each text: [N, pieces] -> [N, pieces]."""
+    return first[:, :max_length]
+
+
+def truncate_pair(
+    first: tf.RaggedTensor, second: tf.RaggedTensor, max_length: int
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Shortens pairs to `max_length` pieces together, taking from the end of the longer text.
+
+    The outcome is that of `_truncate_seq_pair` in google-research/bert, which removes one piece at
+    a time from the longer text, and from the second one when both are equally long: the shorter
+    text is touched only where it exceeds half of the room.
+
+    Args:
+        first: int32 [N, pieces].
+        second: int32 [N, pieces].
+        max_length: pieces of both texts together.
+
+    Returns:
+        Both, shortened.
+    """
+    first_lengths = first.row_lengths()
+    second_lengths = second.row_lengths()
+    # The removal ends with equal halves unless one text leaves more than half to the other.
+    first_room = tf.maximum(tf.cast((max_length + 1) // 2, tf.int64), max_length - second_lengths)
+    second_room = tf.maximum(tf.cast(max_length // 2, tf.int64), max_length - first_lengths)
+    return _heads(first, first_room), _heads(second, second_room)
+
+
+def pack(
+    first: tf.RaggedTensor,
+    second: tf.RaggedTensor | None,
+    vocabulary: Vocabulary,
+    max_seq_length: int,
+    pad_to_max: bool = True,
+) -> dict[str, tf.Tensor]:
+    """Builds the inputs of a model.
+
+    Args:
+        first: int32 [N, pieces], ids of the texts.
+        second: int32 [N, pieces], ids of the second texts of pairs, or None.
+        vocabulary: tells the ids of [CLS], [SEP] and [PAD].
+        max_seq_length: the most positions a row may have, special tokens included.
+        pad_to_max: pad to `max_seq_length`; otherwise to the longest row of the batch.
+
+    Returns:
+        "input_ids", "input_mask" (1 at real tokens) and "segment_ids" (0 for [CLS] a [SEP], 1 for
+        b [SEP]), each int32 [N, S].
+    """
+    rows = first.nrows()
+    cls = _column(vocabulary.cls_id, rows)
+    sep = _column(vocabulary.sep_id, rows)
+    if second is None:
+        segments = [tf.concat([cls, truncate(first, max_seq_length - 2), sep], axis=1)]
+    else:
+        first, second = truncate_pair(first, second, max_seq_length - 3)
+        segments = [tf.concat([cls, first, sep], axis=1), tf.concat([second, sep], axis=1)]
+    ids = tf.concat(segments, axis=1)
+    segment_ids = tf.concat([tf.ones_like(s) * i for i, s in enumerate(segments)], axis=1)
+    shape = [None, max_seq_length if pad_to_max else None]
+    return {
+        INPUT_IDS: ids.to_tensor(vocabulary.pad_id, shape=shape),
+        INPUT_MASK: tf.ones_like(ids).to_tensor(0, shape=shape),
+        SEGMENT_IDS: segment_ids.to_tensor(0, shape=shape),
+    }
+
+
+def _heads(pieces: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    positions = tf.ragged.range(pieces.row_lengths()).with_row_splits_dtype(tf.int64)
+    limits = tf.gather(lengths, pieces.value_rowids())
+    return tf.ragged.boolean_mask(pieces, positions.with_values(positions.values < limits))
+
+
+def _column(token_id: int, rows: tf.Tensor) -> tf.RaggedTensor:
+    return tf.RaggedTensor.from_tensor(tf.fill([rows, 1], tf.constant(token_id, tf.int32)))

@@ -1,0 +1,180 @@
+"""The layer that turns strings into the inputs of a model."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
+from keras_bert.text import packing
+from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.vocabulary import Vocabulary
+
+TEXT = "text"
+TEXT_PAIR = "text_pair"
+_PADDINGS = ("max", "longest")
+# [CLS] a [SEP] b [SEP] with room for one piece of each text.
+_SHORTEST = 5
+
+Strings = tf.Tensor | Sequence[str] | str
+
+
+@keras.saving.register_keras_serializable(package="keras_bert")
+class BertPreprocessor(keras.layers.Layer):
+    """Tokenizes texts or pairs of texts and packs them as [CLS] a [SEP] b [SEP].
+
+    It works eagerly, in `tf.data.Dataset.map`, as a layer of a Keras model and in a SavedModel.
+    Its config holds the vocabulary, so a `.keras` file needs nothing beside it.
+
+    Args:
+        tokenizer: splits the texts.
+        max_seq_length: the most positions a row may have, special tokens included. Longer texts
+            are cut; of a pair always the longer text.
+        pad_to: "max" pads every row to `max_seq_length` (static shapes, for TPU and XLA),
+            "longest" to the longest row of the batch.
+
+    Raises:
+        ValueError: `max_seq_length` is less than 5 or `pad_to` is unknown.
+
+    Example:
+        >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "!"]
+        >>> preprocess = BertPreprocessor(BertTokenizer(Vocabulary(pieces)), max_seq_length=6)
+        >>> preprocess(["Playing!"])["input_ids"].numpy().tolist()
+        [[2, 5, 6, 7, 3, 0]]
+    """
+
+    def __init__(
+        self, tokenizer: BertTokenizer, max_seq_length: int, pad_to: str = "max", **kwargs: Any
+    ):
+        super().__init__(**kwargs)
+        if max_seq_length < _SHORTEST:
+            raise ValueError(
+                f"max_seq_length is {max_seq_length}; it must be at least {_SHORTEST} to hold "
+                "[CLS] a [SEP] b [SEP]"
+            )
+        if pad_to not in _PADDINGS:
+            raise ValueError(f'pad_to is {pad_to!r}; it must be "max" or "longest"')
+        # Keras would turn strings into tensors of its own dtype and refuse plain lists.
+        self._convert_input_args = False
+        self._allow_non_tensor_positional_args = True
+        self.tokenizer = tokenizer
+        self.max_seq_length = max_seq_length
+        self.pad_to = pad_to
+        self.built = True
+
+    def call(
+        self, inputs: Strings | tuple[Strings, Strings] | Mapping[str, Strings]
+    ) -> dict[str, tf.Tensor]:
+        """Returns the inputs of a model.
+
+        Args:
+            inputs: strings of any shape [...] (one string, a list, an array, a tensor); or a pair
+                of such as a tuple or list of two; or a dict of "text" and perhaps "text_pair".
+
+        Returns:
+            "input_ids", "input_mask" and "segment_ids", each int32 [..., S].
+
+        Raises:
+            ValueError: the inputs are not strings, or the two texts differ in shape.
+        """
+        texts, pairs = map(_as_strings, _split_inputs(inputs))
+        shape = tf.shape(texts)
+        if pairs is not None:
+            _check_same_shape(texts, pairs)
+        packed = packing.pack(
+            self._tokenize(texts),
+            None if pairs is None else self._tokenize(pairs),
+            self.tokenizer.vocabulary,
+            self.max_seq_length,
+            pad_to_max=self.pad_to == "max",
+        )
+        return {name: _restore(rows, shape, texts.shape) for name, rows in packed.items()}
+
+    def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        return self.tokenizer(tf.reshape(texts, [-1]))
+
+    def compute_output_spec(self, inputs: Any) -> dict[str, keras.KerasTensor]:
+        """Returns the symbolic outputs for symbolic string inputs [...]: int32 [..., S]."""
+        texts, _ = _split_inputs(inputs)
+        length = self.max_seq_length if self.pad_to == "max" else None
+        return {
+            name: keras.KerasTensor((*texts.shape, length), dtype="int32", name=name)
+            for name in (INPUT_IDS, INPUT_MASK, SEGMENT_IDS)
+        }
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns everything needed to make the layer anew, the vocabulary included."""
+        config = super().get_config()
+        return config | {
+            "tokenizer": {
+                "vocabulary": list(self.tokenizer.vocabulary.tokens),
+                **self.tokenizer.settings,
+            },
+            "max_seq_length": self.max_seq_length,
+            "pad_to": self.pad_to,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "BertPreprocessor":
+        """Makes a layer from what `get_config` returned."""
+        settings = dict(config["tokenizer"])
+        vocabulary = Vocabulary(settings.pop("vocabulary"))
+        return cls(**{**config, "tokenizer": BertTokenizer(vocabulary, **settings)})
+
+
+def _split_inputs(inputs: Any) -> tuple[Any, Any]:
+    """Takes any form of the inputs apart into texts and second texts (or None)."""
+    if isinstance(inputs, Mapping):
+        unknown = set(inputs) - {TEXT, TEXT_PAIR}
+        if unknown or TEXT not in inputs:
+            raise ValueError(
+                f"the preprocessor takes {TEXT!r} and {TEXT_PAIR!r}, but got {sorted(inputs)}: "
+                "rename the fields"
+            )
+        return inputs[TEXT], inputs.get(TEXT_PAIR)
+    if isinstance(inputs, tuple) or _is_list_of_batches(inputs):
+        if len(inputs) not in (1, 2):
+            raise ValueError(
+                f"the preprocessor takes one text or a pair, but got a tuple of {len(inputs)}: "
+                "pass a list for a batch of texts"
+            )
+        return inputs[0], inputs[1] if len(inputs) == 2 else None
+    return inputs, None
+
+
+def _is_list_of_batches(inputs: Any) -> bool:
+    return isinstance(inputs, list) and bool(inputs) and not isinstance(inputs[0], str | bytes)
+
+
+def _as_strings(texts: Any) -> tf.Tensor | None:
+    if texts is None:
+        return None
+    if isinstance(texts, list) and not texts:
+        return tf.zeros([0], tf.string)
+    try:
+        texts = tf.convert_to_tensor(texts)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the preprocessor takes strings, but got {type(texts).__name__} that is no tensor "
+            f"of strings ({error}): check for None and mixed types"
+        ) from None
+    if texts.dtype != tf.string:
+        raise ValueError(
+            f"the preprocessor takes strings, but got {texts.dtype.name} of shape {texts.shape}: "
+            "pass the texts themselves"
+        )
+    return texts
+
+
+def _check_same_shape(texts: tf.Tensor, pairs: tf.Tensor) -> None:
+    if not texts.shape.is_compatible_with(pairs.shape):
+        raise ValueError(
+            f"the texts have shape {texts.shape} but the second texts {pairs.shape}: "
+            "every text needs its partner"
+        )
+
+
+def _restore(rows: tf.Tensor, shape: tf.Tensor, static_shape: tf.TensorShape) -> tf.Tensor:
+    restored = tf.reshape(rows, tf.concat([shape, tf.shape(rows)[-1:]], axis=0))
+    return tf.ensure_shape(restored, static_shape.concatenate(rows.shape[-1:]))

@@ -1,0 +1,254 @@
+"""Text to the ids of word pieces and back: the original tokenization.py inside the graph."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import tensorflow as tf
+
+from keras_bert.text import tokenizer_config
+from keras_bert.text.normalization import Normalizer
+from keras_bert.text.vocabulary import (
+    CONTINUATION_PREFIX,
+    FILE_NAME,
+    SPECIAL_TOKENS,
+    Vocabulary,
+)
+from keras_bert.text.wordpiece import WordPiece
+from keras_bert.text.words import Words, find_words
+
+
+class BertTokenizer(tf.Module):
+    """Splits text into the word pieces of a vocabulary, exactly as the original does.
+
+    The ids equal those of FullTokenizer in tokenization.py of google-research/bert (under Python
+    3.11) for every string: clean-up, CJK spacing, lower-casing, accent stripping, punctuation
+    splitting, greedy longest-match-first WordPiece, [UNK] for words over 200 characters. Bytes
+    that are not UTF-8 are removed. All of it is TensorFlow ops: it works eagerly, in tf.data, in
+    tf.function and in a SavedModel.
+
+    Args:
+        vocabulary: the pieces.
+        lowercase: lower-case the text. True for the "uncased" models.
+        strip_accents: drop accents and other combining marks; None follows `lowercase`.
+        split_cjk: make every CJK ideograph a word of its own.
+        keep_special_tokens: read "[MASK]", "[SEP]" and so on in a text as the special tokens of
+            that name. By default they are plain text, so that a text cannot forge them.
+
+    Raises:
+        ValueError: a piece of the vocabulary is longer than 255 bytes.
+
+    Example:
+        >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "!"]
+        >>> BertTokenizer(Vocabulary(pieces))(["Playing!"]).to_list()
+        [[5, 6, 7]]
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        lowercase: bool = True,
+        strip_accents: bool | None = None,
+        split_cjk: bool = True,
+        keep_special_tokens: bool = False,
+    ):
+        super().__init__(name="bert_tokenizer")
+        self._vocabulary = vocabulary
+        self._settings = tokenizer_config.Settings(
+            lowercase, strip_accents, split_cjk, keep_special_tokens
+        )
+        self._normalizer = Normalizer(
+            lowercase=lowercase,
+            strip_accents=lowercase if strip_accents is None else strip_accents,
+            split_cjk=split_cjk,
+            special_tokens=SPECIAL_TOKENS if keep_special_tokens else (),
+        )
+        self._wordpiece = WordPiece(vocabulary, keep_special_tokens)
+        with tf.init_scope():
+            self._tokens = tf.constant(vocabulary.tokens)
+        texts = tf.TensorSpec([None], tf.string)
+        self._tokenize = tf.function(self._tokenize_flat, input_signature=[texts], autograph=False)
+        self._tokenize_with_offsets = tf.function(
+            self._tokenize_flat_with_offsets, input_signature=[texts], autograph=False
+        )
+
+    @classmethod
+    def from_vocab(cls, path: str | os.PathLike, **settings: bool | None) -> "BertTokenizer":
+        """Makes a tokenizer from a vocab.txt.
+
+        Args:
+            path: the file.
+            **settings: the other arguments of `BertTokenizer`.
+        """
+        return cls(Vocabulary.from_file(path), **settings)
+
+    @classmethod
+    def from_preset(cls, folder: str | os.PathLike, **settings: bool | None) -> "BertTokenizer":
+        """Makes the tokenizer of a model folder: ours, Google's or Hugging Face's.
+
+        Settings come from `tokenizer_config.json`. Where it is missing or silent (Google's
+        folders have none), a vocabulary with capital letters means cased, any other uncased.
+
+        Args:
+            folder: holds vocab.txt and perhaps tokenizer_config.json.
+            **settings: arguments of `BertTokenizer` that replace those of the folder.
+
+        Raises:
+            FileNotFoundError: the folder or its vocab.txt does not exist.
+        """
+        vocabulary = Vocabulary.from_file(Path(folder) / FILE_NAME)
+        stored = tokenizer_config.read(folder, vocabulary)
+        return cls(vocabulary, **{**stored._asdict(), **settings})
+
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes vocab.txt and tokenizer_config.json, which Hugging Face's tokenizers read too."""
+        self._vocabulary.save(Path(folder) / FILE_NAME)
+        tokenizer_config.write(folder, self._settings)
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The pieces and their ids."""
+        return self._vocabulary
+
+    @property
+    def settings(self) -> dict[str, bool | None]:
+        """The arguments it was made with, except the vocabulary."""
+        return self._settings._asdict()
+
+    def __call__(self, texts: tf.Tensor | Sequence[str]) -> tf.RaggedTensor:
+        """Returns the ids of the pieces of each text.
+
+        Args:
+            texts: string [N].
+
+        Returns:
+            int32 [N, pieces], without [CLS] and [SEP].
+        """
+        return self._tokenize(_as_strings(texts))
+
+    def tokenize_with_offsets(
+        self, texts: tf.Tensor | Sequence[str]
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Returns the ids of the pieces and where in the original text each of them stands.
+
+        Positions count code points, as Python's strings do, so `text[start:end]` is what became
+        the piece. Accents that were stripped from a piece belong to it; [UNK] covers its word.
+        Where one character became several (a Hangul syllable, "İ"), each of their pieces stands
+        for the whole character.
+
+        Args:
+            texts: string [N].
+
+        Returns:
+            ids, start, end: each int32 [N, pieces].
+        """
+        return self._tokenize_with_offsets(_as_strings(texts))
+
+    def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Tokenizes each word by itself, for labels that are given per word.
+
+        Args:
+            words: string [N, words].
+
+        Returns:
+            int32 [N, words, pieces]; no pieces for a word of removed characters alone.
+        """
+        words = tf.convert_to_tensor(words) if not isinstance(words, tf.RaggedTensor) else words
+        if not isinstance(words, tf.RaggedTensor):
+            words = tf.RaggedTensor.from_tensor(words)
+        pieces = self(words.flat_values)
+        return words.with_flat_values(pieces.with_row_splits_dtype(words.row_splits.dtype))
+
+    def detokenize(self, ids: tf.RaggedTensor | tf.Tensor) -> tf.Tensor:
+        """Joins pieces to text: a space between words, none before a "##" piece.
+
+        Args:
+            ids: integers [N, pieces]. [PAD] is left out.
+
+        Returns:
+            string [N].
+        """
+        if not isinstance(ids, tf.RaggedTensor):
+            ids = tf.RaggedTensor.from_tensor(ids)
+        ids = tf.ragged.boolean_mask(ids, tf.not_equal(ids, self._vocabulary.pad_id))
+        joined = tf.strings.reduce_join(tf.gather(self._tokens, ids), axis=-1, separator=" ")
+        return tf.strings.regex_replace(joined, f" {CONTINUATION_PREFIX}", "")
+
+    def pieces_of_new_tokens(self, grown: Vocabulary) -> dict[int, tuple[int, ...]]:
+        """Tells how this tokenizer writes the tokens that a grown vocabulary added.
+
+        The embedding of a new token is best started from the mean of these pieces.
+
+        Args:
+            grown: what `vocabulary.add_tokens` returned.
+
+        Returns:
+            For the id of each new token the ids of its pieces so far.
+
+        Raises:
+            ValueError: a new token can never be produced, because the tokenizer splits or
+                changes it; or `grown` is not this vocabulary with additions.
+        """
+        old = self._vocabulary.tokens
+        new = {i: t for i, t in enumerate(grown.tokens) if i >= len(old) or t != old[i]}
+        if len(grown) < len(old):
+            raise ValueError(
+                f"the grown vocabulary has {len(grown)} entries, fewer than the {len(old)} it "
+                "grew from: pass what add_tokens returned"
+            )
+        if not new:
+            return {}
+        words = [token.removeprefix(CONTINUATION_PREFIX) for token in new.values()]
+        after = BertTokenizer(grown, **self.settings)(words).to_list()
+        for (index, token), word, ids in zip(new.items(), words, after, strict=True):
+            if word == token and ids != [index]:
+                raise ValueError(
+                    f"the new token {token!r} can never be produced: the tokenizer makes "
+                    f"{[grown.tokens[i] for i in ids]} of it; add it as it is after lower-casing, "
+                    "accent stripping and splitting at punctuation"
+                )
+        return dict(zip(new, map(tuple, self(words).to_list()), strict=True))
+
+    def _tokenize_flat(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        words = find_words(self._normalizer(texts))
+        return _per_text(words, self._wordpiece(words))
+
+    def _tokenize_flat_with_offsets(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        normalized = self._normalizer(texts, with_sources=True)
+        words = find_words(normalized)
+        pieces = self._wordpiece(words)
+        ids = _per_text(words, pieces)
+        # The pieces tile the words: counting their characters leads from one to the next.
+        lengths = self._wordpiece.lengths(words, pieces)
+        ends = tf.cumsum(lengths)
+        starts = tf.gather(words.places, ends - lengths)
+        lasts = tf.gather(words.places, ends - 1)
+        row_starts = tf.gather(normalized.sources.row_starts, ids.value_rowids())
+        first = tf.gather(normalized.sources.first, starts) - row_starts
+        end = tf.gather(normalized.sources.end, lasts) - row_starts
+        return (
+            ids,
+            ids.with_values(tf.cast(first, tf.int32)),
+            ids.with_values(tf.cast(end, tf.int32)),
+        )
+
+
+def _per_text(words: Words, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
+    splits = tf.gather(pieces.row_splits, words.row_splits)
+    return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
+
+
+def _as_strings(texts: tf.Tensor | Sequence[str]) -> tf.Tensor:
+    texts = tf.convert_to_tensor(texts, tf.string if _is_empty(texts) else None)
+    if texts.dtype != tf.string or texts.shape.rank not in (None, 1):
+        raise ValueError(
+            f"the tokenizer takes a list of strings, but got a tensor of {texts.dtype.name} with "
+            f"shape {texts.shape}: pass strings of shape [N]"
+        )
+    return texts
+
+
+def _is_empty(texts: tf.Tensor | Sequence[str]) -> bool:
+    return not tf.is_tensor(texts) and len(texts) == 0

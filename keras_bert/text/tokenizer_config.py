@@ -1,0 +1,88 @@
+"""The settings of a tokenizer in tokenizer_config.json, under the names Hugging Face uses."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_bert import files
+from keras_bert.text import vocabulary as vocabulary_module
+from keras_bert.text.vocabulary import Vocabulary
+
+FILE_NAME = "tokenizer_config.json"
+
+_CAPITAL_LETTER = re.compile("[A-Z]")
+
+
+class Settings(NamedTuple):
+    """How a tokenizer treats text; the arguments of `BertTokenizer`."""
+
+    lowercase: bool = True
+    strip_accents: bool | None = None
+    split_cjk: bool = True
+    keep_special_tokens: bool = False
+
+
+# Names in the file. Hugging Face has no `keep_special_tokens`: its tokenizers always keep them.
+_KEYS = Settings("do_lower_case", "strip_accents", "tokenize_chinese_chars", "keep_special_tokens")
+
+
+def read(folder: str | os.PathLike, vocabulary: Vocabulary) -> Settings:
+    """Reads the settings of a model folder.
+
+    Args:
+        folder: the folder; tokenizer_config.json may be missing.
+        vocabulary: decides between cased and uncased where the file does not.
+
+    Raises:
+        ValueError: the file is not JSON, or a setting in it is not true, false or (for
+            `strip_accents`) null.
+    """
+    path = Path(folder) / FILE_NAME
+    stored = _read_json(path) if path.is_file() else {}
+    settings = Settings(lowercase=not is_cased(vocabulary))._asdict()
+    for argument, key in _KEYS._asdict().items():
+        if key in stored:
+            _check_setting(path, key, stored[key])
+            settings[argument] = stored[key]
+    return Settings(**settings)
+
+
+def write(folder: str | os.PathLike, settings: Settings) -> None:
+    """Writes the settings so that this library and Hugging Face's tokenizers read them."""
+    stored = dict(zip(_KEYS, settings, strict=True)) | {
+        "tokenizer_class": "BertTokenizer",
+        "pad_token": vocabulary_module.PAD,
+        "unk_token": vocabulary_module.UNKNOWN,
+        "cls_token": vocabulary_module.CLS,
+        "sep_token": vocabulary_module.SEP,
+        "mask_token": vocabulary_module.MASK,
+    }
+    with files.atomic_file(Path(folder) / FILE_NAME) as temporary:
+        temporary.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
+
+
+def is_cased(vocabulary: Vocabulary) -> bool:
+    """Whether the vocabulary holds ASCII capitals: an uncased one can have no use for them.
+
+    Entries in brackets ([CLS], [unused1]) do not count.
+    """
+    return any(
+        _CAPITAL_LETTER.search(token) for token in vocabulary.tokens if not token.startswith("[")
+    )
+
+
+def _read_json(path: Path) -> dict[str, object]:
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON ({error}): repair or remove it") from None
+    if not isinstance(stored, dict):
+        raise ValueError(f"{path} holds a JSON {type(stored).__name__}; an object is expected")
+    return stored
+
+
+def _check_setting(path: Path, key: str, value: object) -> None:
+    if not (isinstance(value, bool) or (value is None and key == _KEYS.strip_accents)):
+        raise ValueError(f"{path}: {key} is {value!r}; it must be true or false")
