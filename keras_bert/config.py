@@ -13,8 +13,8 @@ Dialect = Literal["keras_bert", "google", "hf"]
 CONFIG_FILES = ("config.json", "bert_config.json")
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "tanh")
 
-# The 24 small models of Turc et al. 2019 (arXiv:1908.08962) and the two of the paper: layers, width.
-# Every one has heads of 64 and an intermediate size of four times the width.
+# Layers and width of the two models of the paper and of four small ones of Turc et al. 2019
+# (arXiv:1908.08962). Each has heads of 64 and an intermediate size of four times the width.
 _SIZES = {
     "tiny": (2, 128),
     "mini": (4, 256),

@@ -1,0 +1,51 @@
+"""Where a job runs: the tf.distribute strategy behind the `--strategy` flag."""
+
+import tensorflow as tf
+
+STRATEGIES = ("auto", "tpu", "mirrored", "multi_worker", "cpu")
+
+
+def create_strategy(name: str = "auto", tpu: str | None = None) -> tf.distribute.Strategy:
+    """Returns the strategy of that name.
+
+    Args:
+        name: "tpu"; "mirrored" for all GPUs of this machine (or all logical CPU devices where there
+            is none); "multi_worker" for machines described in TF_CONFIG; "cpu"; or "auto": a TPU
+            when `tpu` is given, GPUs when there are any, otherwise the processor.
+        tpu: name or address of the TPU, "local" on a TPU VM.
+
+    Raises:
+        ValueError: the name is unknown, or there is no such device.
+    """
+    if name not in STRATEGIES:
+        raise ValueError(f"strategy {name!r} is unknown: choose one of {', '.join(STRATEGIES)}")
+    if name == "auto":
+        name = "tpu" if tpu else "mirrored" if tf.config.list_physical_devices("GPU") else "cpu"
+    return _CREATORS[name](tpu)
+
+
+def _tpu(tpu: str | None) -> tf.distribute.Strategy:
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu or "local")
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, tf.errors.OpError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(f"no TPU answers at {tpu or 'local'!r}: {reason}") from None
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def _mirrored(_: str | None) -> tf.distribute.Strategy:
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
+
+
+def _multi_worker(_: str | None) -> tf.distribute.Strategy:
+    return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def _cpu(_: str | None) -> tf.distribute.Strategy:
+    return tf.distribute.get_strategy()  # the default strategy: one replica, no wrapping
+
+
+_CREATORS = {"tpu": _tpu, "mirrored": _mirrored, "multi_worker": _multi_worker, "cpu": _cpu}
