@@ -26,6 +26,4 @@ def classification_sums(logits: Any, labels: Any, weights: Any) -> WeightedSums:
     weights = ops.cast(weights, "float32")
     losses = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
     hits = ops.cast(ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int32")), "float32")
-    return WeightedSums(
-        ops.sum(losses * weights), ops.sum(hits * weights), ops.sum(weights)
-    )
+    return WeightedSums(ops.sum(losses * weights), ops.sum(hits * weights), ops.sum(weights))

@@ -44,9 +44,7 @@ def batch_sums(outputs: Mapping[str, tf.Tensor], batch: Batch) -> StepSums:
     labels = batch[NEXT_SENTENCE_LABELS]
     example_weights = batch.get(EXAMPLE_WEIGHTS, tf.ones_like(labels, tf.float32))
     return StepSums(
-        classification_sums(
-            outputs["mlm_logits"], batch[MASKED_LM_IDS], batch[MASKED_LM_WEIGHTS]
-        ),
+        classification_sums(outputs["mlm_logits"], batch[MASKED_LM_IDS], batch[MASKED_LM_WEIGHTS]),
         classification_sums(outputs["nsp_logits"], labels, example_weights),
         tf.reduce_sum(tf.cast(batch[INPUT_MASK], tf.float32)),
     )

@@ -1,0 +1,102 @@
+"""The folder of a pretraining run: what it was told, what it measured, where it stands."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from keras_bert.config import read_json
+from keras_bert.files import atomic_file
+
+_RUN_FILE = "run.json"
+_METRICS_FILE = "metrics.jsonl"
+
+
+class RunFolder:
+    """Keeps `run.json`, `metrics.jsonl`, TensorBoard events, `checkpoints/` and `preset/`.
+
+    Args:
+        path: the folder; made when missing.
+        settings: what defines the run. A folder that holds a run with other settings is refused,
+            because its checkpoints belong to another model, other data or another schedule.
+
+    Raises:
+        ValueError: a setting differs; the sentence names it with both values.
+    """
+
+    def __init__(self, path: str | os.PathLike, settings: Mapping[str, Any]):
+        self.path = Path(path)
+        self._settings = json.loads(json.dumps(settings))
+        self._check_settings()
+        self._writers: dict[str, tf.summary.SummaryWriter] = {}
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where `tf.train.Checkpoint` files lie."""
+        return self.path / "checkpoints"
+
+    @property
+    def preset(self) -> Path:
+        """Where the latest preset lies."""
+        return self.path / "preset"
+
+    def start(self, step: int) -> None:
+        """Writes the settings; forgets metrics of steps after `step`, which will be redone."""
+        with atomic_file(self.path / _RUN_FILE) as path:
+            path.write_text(json.dumps(self._settings, indent=2) + "\n", encoding="utf-8")
+        kept = [line for line in self.read_metrics() if line["step"] <= step]
+        with atomic_file(self.path / _METRICS_FILE) as path:
+            path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Returns the lines of `metrics.jsonl`; a half-written last line is left out."""
+        path = self.path / _METRICS_FILE
+        if not path.exists():
+            return []
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def log(self, split: str, step: int, metrics: Mapping[str, float]) -> None:
+        """Appends one line of metrics and the same numbers for TensorBoard.
+
+        Args:
+            split: "train" or "eval".
+            step: steps done.
+            metrics: names and values.
+        """
+        line = {"split": split, "step": step, **metrics}
+        with open(self.path / _METRICS_FILE, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        with self._writer(split).as_default(step=step):
+            for name, value in metrics.items():
+                tf.summary.scalar(name, value)
+        self._writer(split).flush()
+
+    def _writer(self, split: str) -> tf.summary.SummaryWriter:
+        if split not in self._writers:
+            folder = self.path / "tensorboard" / split
+            self._writers[split] = tf.summary.create_file_writer(str(folder))
+        return self._writers[split]
+
+    def _check_settings(self) -> None:
+        path = self.path / _RUN_FILE
+        if not path.exists():
+            return
+        before = read_json(path)
+        for name in sorted(self._settings.keys() | before.keys()):
+            was, now = before.get(name), self._settings.get(name)
+            if was != now:
+                raise ValueError(
+                    f"{self.path} holds a run with {_difference(name, was, now)}: "
+                    "choose another --model_dir, or go on with the settings it was started with"
+                )
+
+
+def _difference(name: str, was: Any, now: Any) -> str:
+    if isinstance(was, dict) and isinstance(now, dict):
+        inner = next(key for key in sorted(was.keys() | now.keys()) if was.get(key) != now.get(key))
+        return _difference(f"{name}.{inner}", was.get(inner), now.get(inner))
+    return f"{name}={was!r}, now it is {now!r}"

@@ -1,0 +1,64 @@
+"""Pretrains a BERT on records: masked language model and next sentence prediction.
+
+    python tools/run_pretraining.py --data_dir=records/train --eval_data_dir=records/eval \
+        --model_dir=runs/mini --model=bert_mini --train_steps=100000 --batch_size=256
+
+The same command goes on from the last checkpoint of a run that was stopped.
+"""
+
+import dataclasses
+
+from absl import flags
+
+from keras_bert import command_line
+
+flags.DEFINE_string("data_dir", None, "Folder of records made by create_pretraining_data.py.")
+flags.DEFINE_string("eval_data_dir", None, "Folder of held-out records.")
+flags.DEFINE_string("model_dir", None, "Run folder; a run that is there is resumed.")
+flags.DEFINE_string("model", "bert_base", "Named size (bert_tiny to bert_large) or config.json.")
+flags.DEFINE_integer("train_steps", 1_000_000, "Steps of the whole run.")
+flags.DEFINE_integer("batch_size", 256, "Sequences per step over all replicas.")
+flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
+flags.DEFINE_integer("warmup_steps", 10_000, "Steps until the peak.")
+flags.DEFINE_enum("masking", "token", ["token", "whole_word"], "What is masked as one.")
+flags.DEFINE_integer(
+    "max_predictions_per_seq", None, "Most masked positions; room for 15 % if unset."
+)
+flags.DEFINE_enum(
+    "strategy", "auto", ["auto", "tpu", "mirrored", "multi_worker", "cpu"], "Where it runs."
+)
+flags.DEFINE_string("tpu", None, "Name or address of the TPU; 'local' on a TPU VM.")
+flags.DEFINE_enum(
+    "mixed_precision", "auto", ["auto", "float32", "bfloat16", "float16"], "Number format."
+)
+flags.DEFINE_integer("accumulation_steps", 1, "Micro-batches per step and replica.")
+flags.DEFINE_integer("steps_per_loop", 0, "Steps per host call; 0 finds about two seconds.")
+flags.DEFINE_integer("checkpoint_steps", 1000, "Steps between checkpoints.")
+flags.DEFINE_integer("eval_steps", 0, "Steps between evaluations; 0: at the end only.")
+flags.DEFINE_integer("keep_checkpoints", 3, "How many checkpoints stay.")
+flags.DEFINE_string("init_from", None, "Model folder to start from.")
+flags.DEFINE_float("time_budget", None, "Seconds of training; the learning rate follows the clock.")
+flags.DEFINE_float("weight_decay_rate", 0.01, "Weight decay.")
+flags.DEFINE_integer("seed", 0, "Seed of masks, order, dropout and initial weights.")
+flags.mark_flags_as_required(["data_dir", "model_dir"])
+
+
+def main(_: list[str]) -> None:
+    """Reads the flags and pretrains."""
+    from keras_bert.text.vocabulary import Vocabulary
+    from keras_bert.training.pretraining import PretrainingOptions, load_config, pretrain
+    from keras_bert.training.strategy import create_strategy
+
+    values = flags.FLAGS.flag_values_dict()
+    names = [field.name for field in dataclasses.fields(PretrainingOptions)]
+    options = PretrainingOptions(**{name: values[name] for name in names})
+    vocabulary = Vocabulary.from_file(f"{options.data_dir}/vocab.txt")
+    config = load_config(values["model"], len(vocabulary))
+    metrics = pretrain(config, options, create_strategy(values["strategy"], values["tpu"]))
+    for name, value in metrics.items():
+        print(f"{name:32}{value:10.4f}")
+    print(f"model folder: {options.model_dir}/preset")
+
+
+if __name__ == "__main__":
+    command_line.run(main)
