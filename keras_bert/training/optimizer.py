@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_bert.training.schedules import WarmupLinearDecay
@@ -89,16 +90,19 @@ class BertAdamW(keras.optimizers.Optimizer):
         # One kernel instead of a dozen passes over the memory. Its formula is
         # rate * sqrt(1 - power_2) / (1 - power_1) * m / (sqrt(v) + epsilon): powers of zero leave
         # the uncorrected form, and the corrected one needs epsilon on the same scale as sqrt(v).
+        # It also takes 1 - beta in float32, which is off by 1e-5 for 0.999: rate and epsilon are
+        # scaled by what that does to m and sqrt(v).
+        scale_1, scale_2 = _float32_excess(self.beta_1), _float32_excess(self.beta_2) ** 0.5
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=self._first_moments[index].value.handle,
             v=self._second_moments[index].value.handle,
             beta1_power=power_1,
             beta2_power=power_2,
-            lr=rate,
+            lr=rate * (scale_2 / scale_1),
             beta1=tf.cast(self.beta_1, variable.dtype),
             beta2=tf.cast(self.beta_2, variable.dtype),
-            epsilon=self.epsilon * tf.sqrt(1.0 - power_2),
+            epsilon=self.epsilon * scale_2 * tf.sqrt(1.0 - power_2),
             grad=tf.cast(gradient, variable.dtype),
         )
 
@@ -145,6 +149,10 @@ class BertAdamW(keras.optimizers.Optimizer):
         config = dict(config)
         config.pop("weight_decay", None)  # the base class' own, which this optimizer does not use
         return super().from_config(config, custom_objects)
+
+
+def _float32_excess(beta: float) -> float:
+    return (1.0 - float(np.float32(beta))) / (1.0 - beta)
 
 
 def decayed_variables(paths: Sequence[str], not_decayed: Sequence[str]) -> list[bool]:
