@@ -53,25 +53,16 @@ class Normalizer(tf.Module):
     """Normalizes text exactly as tokenization.py of google-research/bert does.
 
     Args:
-        lowercase: lower-case as Python's str.lower does, final sigma included.
-        strip_accents: decompose (NFD) and drop combining marks.
-        split_cjk: every CJK ideograph is a word of its own.
+        tables: what becomes of each code point.
         special_tokens: strings that are not taken apart but become the single characters
             `unicode_table.FIRST_SPECIAL` + their place in this list. Each starts with "[" and
             holds no other "[".
     """
 
-    def __init__(
-        self,
-        lowercase: bool,
-        strip_accents: bool,
-        split_cjk: bool,
-        special_tokens: Sequence[str] = (),
-    ):
+    def __init__(self, tables: table.NormalizationTables, special_tokens: Sequence[str] = ()):
         super().__init__(name="normalizer")
-        self._lowercase = lowercase
-        self._strip_accents = strip_accents
-        tables = table.normalization_tables(lowercase, strip_accents, split_cjk)
+        self._lowercase = tables.lowercase
+        self._strip_accents = tables.strip_accents
         # Created outside any graph that may be under construction: all traces share them.
         with tf.init_scope():
             self._offsets = _PagedLookup(tables.offsets)

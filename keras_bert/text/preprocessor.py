@@ -55,22 +55,20 @@ class BertPreprocessor(keras.layers.Layer):
             )
         if pad_to not in _PADDINGS:
             raise ValueError(f'pad_to is {pad_to!r}; it must be "max" or "longest"')
-        # Keras would turn strings into tensors of its own dtype and refuse plain lists.
-        self._convert_input_args = False
-        self._allow_non_tensor_positional_args = True
         self.tokenizer = tokenizer
         self.max_seq_length = max_seq_length
         self.pad_to = pad_to
         self.built = True
 
-    def call(
-        self, inputs: Strings | tuple[Strings, Strings] | Mapping[str, Strings]
+    def __call__(
+        self, inputs: Strings | tuple[Strings, Strings] | Mapping[str, Strings], **kwargs: Any
     ) -> dict[str, tf.Tensor]:
         """Returns the inputs of a model.
 
         Args:
             inputs: strings of any shape [...] (one string, a list, an array, a tensor); or a pair
                 of such as a tuple or list of two; or a dict of "text" and perhaps "text_pair".
+            **kwargs: the arguments of every Keras layer.
 
         Returns:
             "input_ids", "input_mask" and "segment_ids", each int32 [..., S].
@@ -78,10 +76,24 @@ class BertPreprocessor(keras.layers.Layer):
         Raises:
             ValueError: the inputs are not strings, or the two texts differ in shape.
         """
-        texts, pairs = map(_as_strings, _split_inputs(inputs))
+        # Before Keras sees them: it takes only tensors, and buries our errors in its own.
+        texts, pairs = _split_inputs(inputs)
+        texts = _as_strings(texts)
+        if pairs is None:
+            return super().__call__(texts, **kwargs)
+        pairs = _as_strings(pairs)
+        _check_same_shape(texts, pairs)
+        return super().__call__((texts, pairs), **kwargs)
+
+    def call(self, inputs: tf.Tensor | tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns what `__call__` documents, for tensors of strings."""
+        texts, pairs = _split_inputs(inputs)
         shape = tf.shape(texts)
         if pairs is not None:
-            _check_same_shape(texts, pairs)
+            # What a graph with unknown shapes could not tell before it runs.
+            tf.debugging.assert_equal(
+                shape, tf.shape(pairs), "every text needs its partner, but the shapes differ"
+            )
         packed = packing.pack(
             self._tokenize(texts),
             None if pairs is None else self._tokenize(pairs),
@@ -147,28 +159,31 @@ def _is_list_of_batches(inputs: Any) -> bool:
     return isinstance(inputs, list) and bool(inputs) and not isinstance(inputs[0], str | bytes)
 
 
-def _as_strings(texts: Any) -> tf.Tensor | None:
-    if texts is None:
-        return None
+def _as_strings(texts: Any) -> tf.Tensor | keras.KerasTensor:
+    if not isinstance(texts, keras.KerasTensor):
+        texts = _to_tensor(texts)
+    if texts.dtype != "string":
+        raise ValueError(
+            f"the preprocessor takes strings, but got {tf.as_dtype(texts.dtype).name} of shape "
+            f"{texts.shape}: pass the texts themselves"
+        )
+    return texts
+
+
+def _to_tensor(texts: Any) -> tf.Tensor:
     if isinstance(texts, list) and not texts:
         return tf.zeros([0], tf.string)
     try:
-        texts = tf.convert_to_tensor(texts)
+        return tf.convert_to_tensor(texts)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"the preprocessor takes strings, but got {type(texts).__name__} that is no tensor "
             f"of strings ({error}): check for None and mixed types"
         ) from None
-    if texts.dtype != tf.string:
-        raise ValueError(
-            f"the preprocessor takes strings, but got {texts.dtype.name} of shape {texts.shape}: "
-            "pass the texts themselves"
-        )
-    return texts
 
 
 def _check_same_shape(texts: tf.Tensor, pairs: tf.Tensor) -> None:
-    if not texts.shape.is_compatible_with(pairs.shape):
+    if not tf.TensorShape(texts.shape).is_compatible_with(pairs.shape):
         raise ValueError(
             f"the texts have shape {texts.shape} but the second texts {pairs.shape}: "
             "every text needs its partner"

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from keras_bert.text import tokenizer_config
+from keras_bert.text import tokenizer_config, unicode_table
 from keras_bert.text.normalization import Normalizer
+from keras_bert.text.plain_text import PlainText
 from keras_bert.text.vocabulary import (
     CONTINUATION_PREFIX,
     FILE_NAME,
     SPECIAL_TOKENS,
     Vocabulary,
 )
-from keras_bert.text.wordpiece import WordPiece
+from keras_bert.text.wordpiece import WordPiece, matchable_tokens
 from keras_bert.text.words import Words, find_words
 
 
@@ -57,13 +58,14 @@ class BertTokenizer(tf.Module):
         self._settings = tokenizer_config.Settings(
             lowercase, strip_accents, split_cjk, keep_special_tokens
         )
-        self._normalizer = Normalizer(
-            lowercase=lowercase,
-            strip_accents=lowercase if strip_accents is None else strip_accents,
-            split_cjk=split_cjk,
-            special_tokens=SPECIAL_TOKENS if keep_special_tokens else (),
+        tables = unicode_table.normalization_tables(
+            lowercase, lowercase if strip_accents is None else strip_accents, split_cjk
         )
-        self._wordpiece = WordPiece(vocabulary, keep_special_tokens)
+        tokens = matchable_tokens(vocabulary)
+        special_tokens = SPECIAL_TOKENS if keep_special_tokens else ()
+        self._plain_text = PlainText(tokens, lowercase, tables, "[" if special_tokens else "")
+        self._normalizer = Normalizer(tables, special_tokens)
+        self._wordpiece = WordPiece(vocabulary, tokens, keep_special_tokens)
         with tf.init_scope():
             self._tokens = tf.constant(vocabulary.tokens)
         texts = tf.TensorSpec([None], tf.string)
@@ -210,8 +212,20 @@ class BertTokenizer(tf.Module):
         return dict(zip(new, map(tuple, self(words).to_list()), strict=True))
 
     def _tokenize_flat(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        words = find_words(self._normalizer(texts))
-        return _per_text(words, self._wordpiece(words))
+        plain = self._plain_text.matches(texts)
+        return tf.cond(
+            tf.reduce_all(plain),
+            lambda: self._plain_text(texts),
+            lambda: self._tokenize_mixed(texts, plain),
+        )
+
+    def _tokenize_mixed(self, texts: tf.Tensor, plain: tf.Tensor) -> tf.RaggedTensor:
+        fast = self._plain_text(tf.boolean_mask(texts, plain))
+        words = find_words(self._normalizer(tf.boolean_mask(texts, ~plain)))
+        both = tf.concat([fast, _per_text(words, self._wordpiece(words))], axis=0)
+        # The place of each text in `both`: plain ones first, each kind in its own order.
+        rank = tf.argsort(tf.argsort(tf.cast(~plain, tf.int32), stable=True))
+        return tf.gather(both, rank)
 
     def _tokenize_flat_with_offsets(
         self, texts: tf.Tensor

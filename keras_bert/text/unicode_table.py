@@ -80,18 +80,27 @@ class PagedTable:
         starts = np.array(numbers, np.int32) << PAGE_BITS
         return cls(starts, np.frombuffer(b"".join(distinct), np.int32))
 
+    def __getitem__(self, code_point: int) -> int:
+        """Returns the value of one code point."""
+        start = self.pages[code_point >> PAGE_BITS]
+        return int(self.entries[start + (code_point & ((1 << PAGE_BITS) - 1))])
+
 
 @dataclasses.dataclass(frozen=True)
 class NormalizationTables:
     """Everything a graph needs to normalize text.
 
     Attributes:
+        lowercase: whether it lower-cases.
+        strip_accents: whether it decomposes and drops combining marks.
         offsets: what to add to a code point to get its packed value. (Differences, because most
             code points stay what they are: their pages become equal.)
         contexts: case and combining class of each code point, for the few that need them.
         sequences: int32, packed values of the characters that become more than one.
     """
 
+    lowercase: bool
+    strip_accents: bool
     offsets: PagedTable
     contexts: PagedTable
     sequences: np.ndarray
@@ -122,6 +131,8 @@ def normalization_tables(
         only_marks = facts.mark & (packed & COUNT_BITS == 0)
         packed[only_marks] |= IS_STRIPPED_MARK
     return NormalizationTables(
+        lowercase=lowercase,
+        strip_accents=strip_accents,
         offsets=PagedTable.from_values(packed - np.arange(_TABLE_SIZE)),
         contexts=PagedTable.from_values(_contexts(facts)),
         sequences=np.array(sequences or [0], np.int32),

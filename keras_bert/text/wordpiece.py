@@ -9,9 +9,9 @@ from keras_bert.text.vocabulary import CONTINUATION_PREFIX, SPECIAL_TOKENS, UNKN
 from keras_bert.text.words import Words
 
 # tokenization.py of google-research/bert: max_input_chars_per_word.
-_MAX_CHARACTERS_PER_WORD = 200
+MAX_CHARACTERS_PER_WORD = 200
 # The same limit for tf.text, which counts bytes: no word of 200 characters is longer.
-_MAX_BYTES_PER_WORD = 4 * _MAX_CHARACTERS_PER_WORD
+_MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
 _UNKNOWN_WORD = "x" * (_MAX_BYTES_PER_WORD + 1)
 # tf.text keeps the length of a piece in one byte.
 _MAX_BYTES_PER_PIECE = 255
@@ -24,18 +24,16 @@ class WordPiece(tf.Module):
 
     Args:
         vocabulary: the pieces.
+        tokens: the same, as `matchable_tokens` gives them.
         keep_special_tokens: whether words may be the private characters of special tokens.
-
-    Raises:
-        ValueError: a piece is longer than 255 bytes.
     """
 
-    def __init__(self, vocabulary: Vocabulary, keep_special_tokens: bool):
+    def __init__(self, vocabulary: Vocabulary, tokens: list[str], keep_special_tokens: bool):
         super().__init__(name="wordpiece")
         self._keep_special_tokens = keep_special_tokens
         with tf.init_scope():
             self._tokenizer = tf_text.FastWordpieceTokenizer(
-                _matchable_tokens(vocabulary),
+                tokens,
                 max_bytes_per_word=_MAX_BYTES_PER_WORD,
                 unknown_token=UNKNOWN,
                 no_pretokenization=True,
@@ -71,7 +69,7 @@ class WordPiece(tf.Module):
 
 
 def _without_long_words(texts: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-    too_long = splits[1:] - splits[:-1] > _MAX_CHARACTERS_PER_WORD
+    too_long = splits[1:] - splits[:-1] > MAX_CHARACTERS_PER_WORD
     return tf.cond(
         tf.reduce_any(too_long),
         lambda: tf.where(too_long, _UNKNOWN_WORD, texts),
@@ -79,8 +77,12 @@ def _without_long_words(texts: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
     )
 
 
-def _matchable_tokens(vocabulary: Vocabulary) -> list[str]:
-    """Replaces the pieces that no word can hold, because tf.text gives some a meaning ("##")."""
+def matchable_tokens(vocabulary: Vocabulary) -> list[str]:
+    """Replaces the pieces that no word can hold, because tf.text gives some a meaning ("##").
+
+    Raises:
+        ValueError: a piece is longer than 255 bytes.
+    """
     return [
         token if token == UNKNOWN or _is_matchable(token) else f"[{index}]"
         for index, token in enumerate(vocabulary.tokens)

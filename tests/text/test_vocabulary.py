@@ -1,0 +1,122 @@
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from keras_bert.text.vocabulary import Vocabulary
+
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+GOLDEN = Path(__file__).parents[1] / "golden" / "vocab_uncased.txt"
+
+
+def write(folder: Path, content: bytes) -> Path:
+    path = folder / "vocab.txt"
+    path.write_bytes(content)
+    return path
+
+
+def lines(*tokens: str, end: str = "\n") -> bytes:
+    return "".join(f"{token}{end}" for token in tokens).encode()
+
+
+def test_ids_are_places_in_the_list():
+    vocabulary = Vocabulary(["[UNK]", "a", "[PAD]", "##a", "[MASK]", "[SEP]", "[CLS]"])
+    assert len(vocabulary) == 7
+    assert vocabulary.tokens[3] == "##a"
+    assert vocabulary.id_of("##a") == 3
+    assert "##a" in vocabulary and "b" not in vocabulary
+    assert (vocabulary.pad_id, vocabulary.unk_id, vocabulary.cls_id) == (2, 0, 6)
+    assert (vocabulary.sep_id, vocabulary.mask_id) == (5, 4)
+    assert vocabulary.special_ids == (2, 0, 6, 5, 4)
+    assert vocabulary.continuation_mask.tolist() == [False] * 3 + [True] + [False] * 3
+
+
+def test_google_file():
+    vocabulary = Vocabulary.from_file(GOLDEN)
+    assert len(vocabulary) == 30522
+    assert vocabulary.special_ids == (0, 100, 101, 102, 103)
+    assert vocabulary.sha256 == hashlib.sha256(GOLDEN.read_bytes()).hexdigest()
+
+
+def test_save_and_read(tmp_path):
+    vocabulary = Vocabulary([*SPECIAL, "é", "##中", "\u2028x\u200d".strip()])
+    vocabulary.save(tmp_path / "deep" / "vocab.txt")
+    content = (tmp_path / "deep" / "vocab.txt").read_bytes()
+    assert content == lines(*vocabulary.tokens)
+    assert vocabulary.sha256 == hashlib.sha256(content).hexdigest()
+    assert Vocabulary.from_file(tmp_path / "deep" / "vocab.txt") == vocabulary
+
+
+def test_lines_are_stripped_like_the_original(tmp_path):
+    path = write(tmp_path, lines(*SPECIAL, "  a ", "b\u2003", end="\r\n") + b"last")
+    assert Vocabulary.from_file(path).tokens == (*SPECIAL, "a", "b", "last")
+
+
+def test_a_line_separator_inside_a_line_does_not_end_it(tmp_path):
+    path = write(tmp_path, lines(*SPECIAL, "a\u2028b", "c\x85d"))
+    assert Vocabulary.from_file(path).tokens[5:] == ("a\u2028b", "c\x85d")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (lines(*SPECIAL, "a", "b", "a"), r"'a' is on line 6 and again on line 8"),
+        (lines(*SPECIAL, "a", "", "b"), r"line 7 is blank"),
+        (lines(*SPECIAL) + b"\n", r"line 6 is blank"),
+        (b"", r"\(0 entries\) lacks the special tokens \[PAD\], \[UNK\], \[CLS\]"),
+        (lines(*SPECIAL[:4], "x"), r"\(5 entries\) lacks the special tokens \[MASK\]"),
+        (lines(*SPECIAL) + b"ok\n\xff\n", r"line 7 is not UTF-8 \(byte 34 of the file\)"),
+    ],
+)
+def test_bad_files_name_the_line(tmp_path, content, sentence):
+    path = write(tmp_path, content)
+    with pytest.raises(ValueError, match=sentence) as caught:
+        Vocabulary.from_file(path)
+    assert str(path) in str(caught.value)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no vocabulary at .*vocab.txt"):
+        Vocabulary.from_file(tmp_path / "vocab.txt")
+
+
+@pytest.mark.parametrize("token", ["a ", "\ta", "a\nb"])
+def test_tokens_that_a_line_cannot_hold(token):
+    with pytest.raises(ValueError, match="white space"):
+        Vocabulary([*SPECIAL, token])
+
+
+def test_unknown_token_has_no_id():
+    with pytest.raises(ValueError, match="no entry 'b'"):
+        Vocabulary(SPECIAL).id_of("b")
+
+
+def test_added_tokens_take_unused_slots_first():
+    vocabulary = Vocabulary(["[PAD]", "[unused1]", *SPECIAL[1:], "[unused0]", "known", "[unused]"])
+    grown = vocabulary.add_tokens(["covid", "known", "##vid", "covid", "third", "fourth"])
+    assert grown.tokens == (
+        *("[PAD]", "covid", *SPECIAL[1:], "##vid", "known", "[unused]"),
+        *("third", "fourth"),
+    )
+    assert vocabulary.tokens[1] == "[unused1]"
+
+
+def test_size_against_the_config():
+    vocabulary = Vocabulary([*SPECIAL, "a"])
+    vocabulary.check_size(6)
+    with pytest.raises(
+        ValueError,
+        match="vocab.txt has 6 entries but config.vocab_size is 30522: "
+        "pass the vocabulary the checkpoint was trained with",
+    ):
+        vocabulary.check_size(30522)
+
+
+def test_needs_no_tensorflow():
+    program = "import sys, keras_bert.text.vocabulary; print('tensorflow' in sys.modules)"
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout.strip() == "False"
