@@ -88,18 +88,19 @@ class BertTokenizer(tf.Module):
     def from_preset(cls, folder: str | os.PathLike, **settings: bool | None) -> "BertTokenizer":
         """Makes the tokenizer of a model folder: ours, Google's or Hugging Face's.
 
-        Settings come from `tokenizer_config.json`. Where it is missing or silent (Google's
-        folders have none), a vocabulary with capital letters means cased, any other uncased.
+        The vocabulary is vocab.txt or, in folders written by transformers 5, tokenizer.json.
+        Settings come from these JSON files. Where they are missing or silent (Google's folders
+        have none), a vocabulary with capital letters means cased, any other uncased.
 
         Args:
-            folder: holds vocab.txt and perhaps tokenizer_config.json.
+            folder: holds vocab.txt or tokenizer.json, and perhaps tokenizer_config.json.
             **settings: arguments of `BertTokenizer` that replace those of the folder.
 
         Raises:
-            FileNotFoundError: the folder or its vocab.txt does not exist.
+            FileNotFoundError: the folder or its vocabulary does not exist.
+            ValueError: one of the files is damaged.
         """
-        vocabulary = Vocabulary.from_file(Path(folder) / FILE_NAME)
-        stored = tokenizer_config.read(folder, vocabulary)
+        vocabulary, stored = tokenizer_config.read(folder)
         return cls(vocabulary, **{**stored._asdict(), **settings})
 
     def save(self, folder: str | os.PathLike) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from keras_bert import files
+from keras_bert.text import tokenizer_json
 from keras_bert.text import vocabulary as vocabulary_module
 from keras_bert.text.vocabulary import Vocabulary
 
@@ -28,25 +29,47 @@ class Settings(NamedTuple):
 _KEYS = Settings("do_lower_case", "strip_accents", "tokenize_chinese_chars", "keep_special_tokens")
 
 
-def read(folder: str | os.PathLike, vocabulary: Vocabulary) -> Settings:
-    """Reads the settings of a model folder.
+# Names in the `BertNormalizer` of a tokenizer.json.
+_NORMALIZER_KEYS = {
+    "lowercase": "lowercase",
+    "strip_accents": "strip_accents",
+    "split_cjk": "handle_chinese_chars",
+}
+
+
+def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
+    """Reads the vocabulary and the settings of a model folder.
+
+    The vocabulary is vocab.txt or else that of tokenizer.json. A setting comes from
+    tokenizer_config.json, else from the tokenizer.json that gave the vocabulary; else a vocabulary
+    with capital letters means cased, any other uncased.
 
     Args:
-        folder: the folder; tokenizer_config.json may be missing.
-        vocabulary: decides between cased and uncased where the file does not.
+        folder: the folder.
 
     Raises:
-        ValueError: the file is not JSON, or a setting in it is not true, false or (for
+        FileNotFoundError: it has no vocabulary.
+        ValueError: a file is damaged, or a setting in it is not true, false or (for
             `strip_accents`) null.
     """
+    vocabulary, settings = _read_vocabulary(Path(folder))
     path = Path(folder) / FILE_NAME
     stored = _read_json(path) if path.is_file() else {}
-    settings = Settings(lowercase=not is_cased(vocabulary))._asdict()
     for argument, key in _KEYS._asdict().items():
         if key in stored:
             _check_setting(path, key, stored[key])
             settings[argument] = stored[key]
-    return Settings(**settings)
+    return vocabulary, Settings(**settings)
+
+
+def _read_vocabulary(folder: Path) -> tuple[Vocabulary, dict[str, bool | None]]:
+    text, as_json = folder / vocabulary_module.FILE_NAME, folder / tokenizer_json.FILE_NAME
+    if text.is_file() or not as_json.is_file():
+        vocabulary, normalizer = Vocabulary.from_file(text), {}
+    else:
+        vocabulary, normalizer = tokenizer_json.read(as_json)
+    stored = {name: normalizer[k] for name, k in _NORMALIZER_KEYS.items() if k in normalizer}
+    return vocabulary, {"lowercase": not is_cased(vocabulary), **stored}
 
 
 def write(folder: str | os.PathLike, settings: Settings) -> None:

@@ -267,3 +267,39 @@ def test_bad_settings(tmp_path, content, sentence):
 def test_a_folder_without_a_vocabulary(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no vocabulary at"):
         BertTokenizer.from_preset(tmp_path)
+
+
+def write_tokenizer_json(folder, ids, normalizer=None, added=(), model="WordPiece"):
+    stored = {
+        "added_tokens": list(added),
+        "normalizer": normalizer,
+        "model": {"type": model, "continuing_subword_prefix": "##", "vocab": ids},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(stored))
+
+
+def test_a_folder_with_tokenizer_json_alone(tmp_path):
+    # What transformers 5 writes: no vocab.txt.
+    ids = {token: place for place, token in enumerate([*SPECIAL, "É", "##x"])}
+    added = [{"id": 7, "content": "new"}, {"id": 4, "content": "[MASK]"}]
+    normalizer = {"type": "BertNormalizer", "lowercase": True, "handle_chinese_chars": False}
+    write_tokenizer_json(tmp_path, ids, normalizer, added)
+    tokenizer = BertTokenizer.from_preset(tmp_path)
+    assert tokenizer.vocabulary.tokens == (*SPECIAL, "É", "##x", "new")
+    assert tokenizer.settings["lowercase"] is True and tokenizer.settings["split_cjk"] is False
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert BertTokenizer.from_preset(tmp_path)(["Éx new"]).to_list() == [[5, 6, 7]]
+
+
+@pytest.mark.parametrize(
+    ("ids", "model", "sentence"),
+    [
+        ({"[PAD]": 0, "a": 2}, "WordPiece", "'a' has the id 2, but 1 is the next free one"),
+        ({"a": 0}, "BPE", "holds a BPE model with the prefix '##'; BERT's is WordPiece"),
+        ({"a": 0}, "WordPiece", "lacks the special tokens"),
+    ],
+)
+def test_bad_tokenizer_json(tmp_path, ids, model, sentence):
+    write_tokenizer_json(tmp_path, ids, model=model)
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        BertTokenizer.from_preset(tmp_path)
