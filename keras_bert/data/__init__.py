@@ -1,0 +1,1 @@
+"""From corpus files to TFRecords and from TFRecords to batches."""
