@@ -18,7 +18,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     Args:
         main: the tool's function; it receives the arguments that are not flags.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     app.run(lambda arguments: _run_and_report(main, arguments))
 
 

@@ -12,7 +12,11 @@ import keras
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.data.pretraining_pipeline import PretrainingData, make_dataset
+from keras_bert.data.pretraining_pipeline import (
+    PretrainingData,
+    evaluation_batches,
+    training_batches,
+)
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.progress import Progress
 from keras_bert.text.masking import MaskedLanguageModelMasking
@@ -48,7 +52,6 @@ class PretrainingOptions:
         learning_rate: the peak.
         warmup_steps: steps until the peak; with a time budget its share of `train_steps` is the
             share of the time.
-        masking: "token" or "whole_word".
         max_predictions_per_seq: most masked positions of a sequence; None gives room for 15 %.
         accumulation_steps: micro-batches per step and replica.
         steps_per_loop: steps per host call; 0 lets the code find what takes about two seconds.
@@ -70,7 +73,6 @@ class PretrainingOptions:
     batch_size: int = 256
     learning_rate: float = 1e-4
     warmup_steps: int = 10_000
-    masking: str = "token"
     max_predictions_per_seq: int | None = None
     accumulation_steps: int = 1
     steps_per_loop: int = 0
@@ -350,7 +352,7 @@ def _masking(
     options: PretrainingOptions, tokenizer: BertTokenizer, data: PretrainingData
 ) -> MaskedLanguageModelMasking:
     predictions = options.max_predictions_per_seq or math.ceil(0.15 * data.max_seq_length)
-    return MaskedLanguageModelMasking(tokenizer.vocabulary, predictions, strategy=options.masking)
+    return MaskedLanguageModelMasking(tokenizer.vocabulary, predictions)
 
 
 def _training_batches(
@@ -361,14 +363,15 @@ def _training_batches(
     step: int,
 ) -> Iterable:
     def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
-        return make_dataset(
+        return training_batches(
             data,
             masking,
             context.get_per_replica_batch_size(options.batch_size),
             options.seed,
-            start_example=step * options.batch_size,
+            first_batch=step,
             input_pipeline_id=context.input_pipeline_id,
             num_input_pipelines=context.num_input_pipelines,
+            replicas_per_pipeline=context.num_replicas_in_sync // context.num_input_pipelines,
         )
 
     return strategy.distribute_datasets_from_function(dataset)
@@ -384,7 +387,7 @@ def _evaluation(
 ) -> Callable[[], dict[str, float]]:
     if eval_data is None:
         return dict
-    dataset = make_dataset(eval_data, masking, options.batch_size, options.seed, training=False)
+    dataset = evaluation_batches(eval_data, masking, options.batch_size, options.seed)
     baseline = most_frequent_piece_accuracy(dataset, model.config.vocab_size)
     step = make_evaluation_step(model, strategy)
 
