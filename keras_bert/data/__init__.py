@@ -1,1 +1,1 @@
-"""From corpus files to TFRecords and from TFRecords to batches."""
+"""Data: corpora, pretraining examples, TFRecords with a manifest, and the pipeline that reads them."""

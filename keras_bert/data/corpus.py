@@ -1,144 +1,252 @@
-"""Reads corpora: files of text or JSON lines, a stream of documents out."""
+"""Reads a corpus as a stream of documents; never more than one document in memory."""
 
+import codecs
 import glob
 import gzip
+import itertools
 import json
+import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO
-
-import tensorflow as tf
+from typing import BinaryIO, NamedTuple
 
 from keras_bert.data.sentences import split_sentences
 
-Document = list[str]
-"""The sentences of one document."""
-
-# A longer line is read in parts and a longer document is cut into several, so that neither a file
-# without line breaks nor an endless document has to fit into memory.
-_LINE_BYTES = 1 << 20
-_DOCUMENT_CHARACTERS = 1 << 20
+# A longer document comes in parts of about this size, which bounds the memory that it takes.
+MAX_DOCUMENT_CHARACTERS = 1_000_000
+_BLOCK_BYTES = 1 << 20
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def find_files(patterns: str | Sequence[str]) -> list[str]:
-    """Returns the files that patterns such as `books/*.txt` match, each pattern's in order.
+class Document(NamedTuple):
+    """A document, or a part of a very large one.
+
+    Attributes:
+        number: place of the document in the corpus; the parts of one document share it.
+        paragraphs: its lines that are not blank; each holds one or more sentences.
+    """
+
+    number: int
+    paragraphs: list[str]
+
+
+class Corpus:
+    """Files of text as an iterable of `Document`s, read afresh each time.
+
+    `.txt` (and any other ending): UTF-8 text with a blank line between documents; a line is a
+    sentence or a paragraph. `.jsonl`: a JSON object a line, with the document in one field. Both
+    also with `.gz` behind. A document does not reach over the end of its file.
+
+    Args:
+        inputs: paths or globs; addresses such as gs://bucket/file go through tf.io.gfile.
+        text_field: the field of a JSON object that holds the text.
+        errors: "strict", or "replace" to read bytes that are not UTF-8 as U+FFFD.
 
     Raises:
-        FileNotFoundError: a pattern matches no file.
+        FileNotFoundError: an input matches no file.
+        ValueError: an input is a folder, or `errors` is neither of the two.
     """
-    found: list[str] = []
-    for pattern in [patterns] if isinstance(patterns, str) else patterns:
-        matches = tf.io.gfile.glob(pattern) if "://" in pattern else glob.glob(pattern)
-        if not matches:
-            raise FileNotFoundError(f"no file matches --input {pattern!r}: check the path")
-        found.extend(sorted(matches))
-    return list(dict.fromkeys(found))
+
+    def __init__(
+        self, inputs: Sequence[str | os.PathLike], text_field: str = "text", errors: str = "strict"
+    ):
+        if errors not in ("strict", "replace"):
+            raise ValueError(f"errors is {errors!r}: it must be 'strict' or 'replace'")
+        self.paths = find_files(inputs)
+        self.total_bytes = sum(_file_size(path) for path in self.paths)
+        self.bytes_read = 0
+        self._text_field = text_field
+        self._errors = errors
+
+    def __iter__(self) -> Iterator[Document]:
+        """Yields the documents.
+
+        Raises:
+            ValueError: a file is not UTF-8, not JSON lines, or a damaged .gz; names file and place.
+        """
+        numbers = itertools.count()
+        bytes_before = 0
+        for path in self.paths:
+            with _open_file(path) as file:
+                lines = self._lines(file, path, bytes_before)
+                if _is_jsonl(path):
+                    yield from _json_documents(lines, path, self._text_field, numbers)
+                else:
+                    yield from _text_documents(lines, numbers)
+            bytes_before += _file_size(path)
+            self.bytes_read = bytes_before
+
+    def paragraphs(self) -> Iterator[str]:
+        """Yields the paragraphs of all documents."""
+        for document in self:
+            yield from document.paragraphs
+
+    def _lines(self, file: BinaryIO, path: str, bytes_before: int) -> Iterator[str]:
+        """Yields the lines of a file; a very long one of a text file comes in several pieces."""
+        content = gzip.open(file) if path.endswith(".gz") else file
+        rest, position = b"", 0
+        while True:
+            block = _read_block(content, path)
+            self.bytes_read = bytes_before + file.tell()
+            rest += block
+            end = len(rest)
+            if block:
+                end = rest.rfind(b"\n") + 1 or (0 if _is_jsonl(path) else _cut(rest))
+            text = self._decode(rest[:end], path, position)
+            lines = text.split("\n")
+            if not lines[-1]:
+                lines.pop()  # what follows the last line's end is not a line
+            yield from lines
+            if not block:
+                return
+            rest, position = rest[end:], position + end
+
+    def _decode(self, content: bytes, path: str, position: int) -> str:
+        try:
+            return codecs.decode(content, "utf-8", self._errors)
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{path} is not UTF-8 at byte {position + error.start}: convert the file, or pass "
+                "--errors=replace to read such bytes as U+FFFD"
+            ) from None
 
 
 def read_documents(
-    paths: Iterable[str], text_field: str = "text", errors: str = "strict"
-) -> Iterator[Document]:
-    """Streams the documents of files, never more than about one megabyte at a time.
-
-    Text files (`.txt`, any other ending, and `.gz` of them): a line is a sentence or a paragraph,
-    which is split into sentences; blank lines part documents. `.jsonl` and `.jsonl.gz`: an object
-    a line, its text field one document.
+    inputs: Sequence[str | os.PathLike], text_field: str = "text", errors: str = "strict"
+) -> Iterator[list[str]]:
+    """Yields each document of a corpus as the list of its sentences.
 
     Args:
-        paths: files.
-        text_field: name of the text field of JSON lines.
-        errors: "strict", or "replace" to read bytes that are not UTF-8 as U+FFFD.
+        inputs: paths or globs, see `Corpus`.
+        text_field: the field of a JSON object that holds the text.
+        errors: "strict" or "replace".
+    """
+    for document in Corpus(inputs, text_field, errors):
+        yield document_sentences(document)
 
-    Yields:
-        Documents of at least one sentence.
+
+def document_sentences(document: Document) -> list[str]:
+    """Returns the sentences of a document."""
+    return [text for paragraph in document.paragraphs for text in split_sentences(paragraph)]
+
+
+def find_files(inputs: Sequence[str | os.PathLike]) -> list[str]:
+    """Returns the files that paths and globs name, each once, those of a glob in sorted order.
 
     Raises:
-        ValueError: bytes that are not UTF-8 (the sentence gives file and byte offset), damaged
-            gzip, bad JSON; or no document in all the files.
+        FileNotFoundError: an input matches no file.
+        ValueError: an input is a folder.
     """
-    empty = True
-    for path in paths:
-        is_json = path.removesuffix(".gz").endswith(".jsonl")
-        lines = _read_lines(path, errors)
-        paragraphs = _json_paragraphs(path, lines, text_field) if is_json else lines
-        for document in _documents(paragraphs):
-            empty = False
-            yield document
-    if empty:
-        raise ValueError("the corpus is empty: no --input file holds a line of text")
+    if not inputs:
+        raise ValueError("--input is empty: give at least one file or glob")
+    found: dict[str, None] = {}
+    for pattern in map(os.fspath, inputs):
+        matches = _glob(pattern)
+        if not matches:
+            raise FileNotFoundError(f"no file matches --input {pattern!r}: check the path")
+        for path in matches:
+            if os.path.isdir(path):
+                raise ValueError(
+                    f"--input {path} is a folder: give its files, such as {path.rstrip('/')}/*.txt"
+                )
+            found[path] = None
+    return list(found)
 
 
-def _documents(paragraphs: Iterable[str]) -> Iterator[Document]:
-    document: Document = []
-    length = 0
-    for paragraph in paragraphs:
-        sentences = split_sentences(paragraph)
-        if document and (not sentences or length > _DOCUMENT_CHARACTERS):
-            yield document
-            document, length = [], 0
-        document.extend(sentences)
-        length += len(paragraph)
-    if document:
-        yield document
+def _is_remote(path: str) -> bool:
+    return "://" in path
 
 
-def _json_paragraphs(path: str, lines: Iterable[str], text_field: str) -> Iterator[str]:
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            text = json.loads(line)[text_field]
-        except (json.JSONDecodeError, KeyError, TypeError):
-            raise ValueError(
-                f"{path}, line {number} is not a JSON object with a field {text_field!r}: "
-                "mend the line or give the field's name with --text_field"
-            ) from None
-        yield from str(text).splitlines()
-        yield ""  # one object is one document
+def _glob(pattern: str) -> list[str]:
+    if not _is_remote(pattern):
+        # A file whose name holds a bracket is that file, not a glob.
+        return [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
+    import tensorflow as tf  # only for remote files: it takes seconds to load
+
+    return sorted(tf.io.gfile.glob(pattern))
 
 
-def _read_lines(path: str, errors: str) -> Iterator[str]:
-    """Yields lines without their ends; a line over the limit comes in parts cut at a space."""
-    offset = 0
-    rest = b""
-    with _open(path) as file:
-        while True:
-            try:
-                block = file.readline(_LINE_BYTES)
-            except (OSError, EOFError, zlib.error) as error:
-                raise ValueError(f"{path} cannot be read to its end: {error}") from None
-            line = rest + block
-            if not line:
-                return
-            rest = b""
-            if block and not block.endswith(b"\n"):
-                line, rest = _cut(line)
-            yield _decode(path, line, offset, errors)
-            offset += len(line)
+def _file_size(path: str) -> int:
+    if not _is_remote(path):
+        return os.path.getsize(path)
+    import tensorflow as tf
+
+    return tf.io.gfile.stat(path).length
 
 
-def _cut(line: bytes) -> tuple[bytes, bytes]:
-    """Cuts an unfinished line after its last space, or between two characters without one."""
-    end = line.rfind(b" ") + 1
-    if not end:
-        end = len(line)
-        while end > 1 and line[end - 1] & 0b1100_0000 == 0b1000_0000:  # inside a character
-            end -= 1
-        end -= 1  # its first byte
-    return (line[:end], line[end:]) if end > 0 else (line, b"")
+def _open_file(path: str) -> BinaryIO:
+    if not _is_remote(path):
+        return open(path, "rb")
+    import tensorflow as tf
+
+    return tf.io.gfile.GFile(path, "rb")
 
 
-def _decode(path: str, line: bytes, offset: int, errors: str) -> str:
+def _is_jsonl(path: str) -> bool:
+    return path.removesuffix(".gz").endswith(".jsonl")
+
+
+def _read_block(content: BinaryIO, path: str) -> bytes:
     try:
-        text = line.decode("utf-8-sig" if offset == 0 else "utf-8", errors)
-    except UnicodeDecodeError as error:
+        return content.read(_BLOCK_BYTES)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(
-            f"{path} is not UTF-8 at byte {offset + error.start}: convert the file, or read it "
-            "with --errors=replace"
+            f"{path} is damaged or cut off ({error}): copy or compress it again"
         ) from None
-    return text.rstrip("\r\n")
 
 
-def _open(path: str) -> BinaryIO:
-    file = tf.io.gfile.GFile(path, "rb") if "://" in path else open(path, "rb")  # noqa: SIM115
-    return gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file
+def _cut(content: bytes) -> int:
+    """Returns where to cut a line without end: at white space, else between two characters."""
+    end = content.rfind(b" ") + 1
+    if end:
+        return end
+    end = len(content) - 1
+    while end > 0 and content[end] & 0xC0 == 0x80:  # a byte inside a character
+        end -= 1
+    return end
+
+
+def _text_documents(lines: Iterable[str], numbers: Iterator[int]) -> Iterator[Document]:
+    number = next(numbers)
+    paragraphs: list[str] = []
+    size = 0
+    for line in lines:
+        line = line.strip()
+        if line:
+            paragraphs.append(line)
+            size += len(line)
+        if paragraphs and (not line or size >= MAX_DOCUMENT_CHARACTERS):
+            yield Document(number, paragraphs)
+            paragraphs, size = [], 0
+        if not line:
+            number = next(numbers)
+    if paragraphs:
+        yield Document(number, paragraphs)
+
+
+def _json_documents(
+    lines: Iterable[str], path: str, text_field: str, numbers: Iterator[int]
+) -> Iterator[Document]:
+    for line_number, line in enumerate(lines, start=1):
+        if line.strip():
+            text = _json_text(line, f"{path}, line {line_number}", text_field)
+            paragraphs = [part for part in text.split("\n") if part.strip()]
+            yield from _text_documents(paragraphs, numbers)
+
+
+def _json_text(line: str, place: str, text_field: str) -> str:
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{place} is not JSON ({error.msg}): each line must be an object"
+        ) from None
+    if not isinstance(record, dict):
+        raise ValueError(f"{place} holds a {type(record).__name__}: each line must be an object")
+    if not isinstance(record.get(text_field), str):
+        raise ValueError(
+            f"{place} has no text in field {text_field!r} (its fields: {', '.join(record)}): "
+            "name the right one with --text_field"
+        )
+    return _LONE_SURROGATE.sub("\ufffd", record[text_field])

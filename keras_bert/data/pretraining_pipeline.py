@@ -18,7 +18,7 @@ from keras_bert.features import (
 from keras_bert.text.masking import MaskedLanguageModelMasking, record_seeds
 from keras_bert.text.vocabulary import Vocabulary
 
-_SHUFFLE_BUFFER = 20_000
+_SHUFFLED_AT_ONCE = 20_000
 _SHARDS_AT_ONCE = 16
 
 
@@ -169,16 +169,20 @@ def _shard_paths(data: PretrainingData) -> list[str]:
 
 
 def _shuffled_epoch(data: PretrainingData, seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
-    """Shards in random order, several read in turn, then a shuffle buffer: all seeded."""
-    epoch_seed = record_seeds(seed, epoch)
-    low = tf.bitcast(epoch_seed, tf.int64)
-    paths = tf.random.experimental.stateless_shuffle(
-        tf.constant(_shard_paths(data)), seed=tf.stack([low, low])
-    )
+    """Shards in random order, several read in turn, then large blocks shuffled: all seeded."""
+    low = tf.bitcast(record_seeds(seed, epoch), tf.int64)
+    paths = _shuffle(tf.constant(_shard_paths(data)), low, tf.constant(-1, tf.int64))
     records = tf.data.Dataset.from_tensor_slices(paths).interleave(
-        tf.data.TFRecordDataset, cycle_length=_SHARDS_AT_ONCE, block_length=1, deterministic=True
+        tf.data.TFRecordDataset, cycle_length=_SHARDS_AT_ONCE, block_length=1
     )
-    return records.shuffle(_SHUFFLE_BUFFER, seed=low, reshuffle_each_iteration=False)
+    # Whole blocks are shuffled, not a moving buffer: `Dataset.shuffle` takes no seed that is
+    # computed in the graph.
+    blocks = records.batch(_SHUFFLED_AT_ONCE).enumerate()
+    return blocks.map(lambda number, block: _shuffle(block, low, number)).unbatch()
+
+
+def _shuffle(values: tf.Tensor, seed: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+    return tf.random.experimental.stateless_shuffle(values, seed=tf.stack([seed, number]))
 
 
 def _parse_and_mask(

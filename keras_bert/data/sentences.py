@@ -1,41 +1,97 @@
-"""Splits prose into sentences, by rules."""
+"""Splits prose into sentences by rules: European scripts, CJK, and the stops of some others."""
 
 import re
+from collections.abc import Iterator
 
-# Words after which a full stop does not end a sentence (before a capital letter).
+# A "sentence" without an end (a table, a text without punctuation) is cut at this length, so that
+# it can be worked on like any other. Prose rarely has sentences of more than 400 pieces.
+MAX_SENTENCE_CHARACTERS = 2000
+
+# A stop, the quotes and brackets that close behind it, and the white space after. Ideographic stops
+# need no white space.
+_CANDIDATE = re.compile(
+    r"""[.!?…]+["'”’»)\]]*\s+"""
+    r"""|[。！？｡]+["'”’」』）》)]*\s*"""
+    r"""|[।॥؟۔]+["'”’»)\]]*\s+"""
+)
+_IDEOGRAPHIC_STOPS = "。！？｡"
+_OPENING = "\"'“‘„«(-[¿¡—–*_"
+_CLOSING = "\"'”’»)]"
+
+# Abbreviations that stand before a name or a number, so that a capital after them says nothing.
+# What may well end a sentence ("etc.", "Esq.", "a.m.") is not among them.
 _ABBREVIATIONS = frozenset(
-    "mr mrs ms messrs mme mlle dr prof rev hon st ste capt col gen lt sgt maj adm gov sen rep esq"
-    " jr sr no nos vol vols pp ch fig figs art sec ed eds al cf viz vs e.g i.e etc approx ca dept"
-    " inc ltd co corp bros jan feb mar apr jun jul aug sept sep oct nov dec u.s u.k m mm".split()
+    # English
+    "mr mrs ms messrs dr prof rev hon capt col gen lt sgt maj cmdr adm gov sen rep pres st mt ft"
+    " vs viz cf fig figs vol vols ch chap pp ed eds trans e.g i.e approx dept univ"
+    " jan feb mar apr jun jul aug sept sep oct nov dec"
+    # French, Spanish, Italian, Portuguese
+    " mme mlle mm sra srta sig sigg dott ing avv exmo"
+    # German, Dutch
+    " hr fr frl nr bzw z.b d.h u.a o.ä vgl bd str dhr mevr".split()
 )
-
-# The end of a sentence: marks, then closing quotes and brackets; white space and something that
-# can start a sentence follow. Marks of scripts without spaces end one by themselves.
-_END = re.compile(
-    r"""(?P<word>[^\s.!?]*)(?P<marks>[.!?…]+)(?P<closing>["'”’»)\]]*)\s+"""
-    r"""(?=["'“‘«(\[¿¡—-]*[^\W_a-zà-öø-ÿ])"""
-    r"""|(?P<wide>[。！？]+[」』”’）]*)\s*"""
-)
+_LAST_WORD = re.compile(r"[^\s(\[\"'“‘„«—–-]*$")
+_NUMBERING = re.compile(r"\(?(?:\d{1,3}|[ivxlc]{1,6}|[a-z])", re.IGNORECASE)
 
 
 def split_sentences(text: str) -> list[str]:
-    """Returns the sentences of a paragraph, stripped, none of them empty.
+    """Splits a paragraph into its sentences; nothing but white space between them is lost.
 
-    A full stop after an abbreviation ("Mr.") or an initial ("J.") ends no sentence; closing quotes
-    and brackets stay with theirs. A line that is one sentence comes back as it is.
+    A sentence ends at a full stop, question or exclamation mark that is followed by something other
+    than a lower-case letter. Closing quotes and brackets stay with their sentence. A full stop
+    after an abbreviation ("Mr."), an initial ("J.") or a leading number ("3.") is no end. A
+    sentence longer than `MAX_SENTENCE_CHARACTERS` is cut at white space.
+
+    Args:
+        text: one paragraph. A text that is one sentence comes back as it is.
+
+    Returns:
+        The sentences, without white space around them; none is empty.
+
+    Example:
+        >>> split_sentences('"Mr. Dashwood!" cried she. He left (at once.) Why?')
+        ['"Mr. Dashwood!" cried she.', 'He left (at once.)', 'Why?']
     """
-    sentences, start = [], 0
-    for match in _END.finditer(text):
-        if match["wide"] or _ends_sentence(match):
-            sentences.append(text[start : match.end()].strip())
-            start = match.end()
-    sentences.append(text[start:].strip())
-    return [sentence for sentence in sentences if sentence]
+    return [piece for sentence in _sentences(text.strip()) for piece in _limited(sentence)]
 
 
-def _ends_sentence(match: re.Match[str]) -> bool:
-    if match["marks"] != ".":
+def _sentences(text: str) -> Iterator[str]:
+    start = 0
+    for candidate in _CANDIDATE.finditer(text):
+        if _ends_sentence(text, start, candidate):
+            yield text[start : candidate.end()].rstrip()
+            start = candidate.end()
+    if start < len(text):
+        yield text[start:]
+
+
+def _ends_sentence(text: str, start: int, candidate: re.Match[str]) -> bool:
+    stop = text[candidate.start()]
+    if candidate.end() == len(text) or stop in _IDEOGRAPHIC_STOPS:
         return True
-    word = match["word"].lstrip("\"'“‘«([—-").lower()
-    is_initial = len(word) == 1 and word.isalpha() and word != "i"
-    return not is_initial and word not in _ABBREVIATIONS
+    following = text[candidate.end()]
+    if following in _OPENING:
+        following = text[candidate.end() : candidate.end() + 8].lstrip(_OPENING)[:1]
+    if following.islower():
+        return False
+    return stop != "." or not _is_abbreviation(text[start : candidate.start()], candidate)
+
+
+def _is_abbreviation(before: str, candidate: re.Match[str]) -> bool:
+    """Whether the full stop after `before`, the sentence so far, belongs to its last word."""
+    if candidate.group().rstrip() != ".":
+        return False  # an ellipsis, or a closing quote behind the stop
+    word = _LAST_WORD.search(before[-20:]).group()
+    if len(word) == 1 and word.isupper() and word != "I":
+        return True
+    return word.lower() in _ABBREVIATIONS or _NUMBERING.fullmatch(before) is not None
+
+
+def _limited(sentence: str) -> Iterator[str]:
+    while len(sentence) > MAX_SENTENCE_CHARACTERS:
+        cut = sentence.rfind(" ", 1, MAX_SENTENCE_CHARACTERS)
+        cut = MAX_SENTENCE_CHARACTERS if cut < 0 else cut
+        yield sentence[:cut].rstrip()
+        sentence = sentence[cut:].lstrip()
+    if sentence:
+        yield sentence
