@@ -1,0 +1,53 @@
+# Every target sets itself up: the environment is made once in .venv and used again.
+SHELL := /bin/bash
+PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(if $(shell command -v $(p)),$(p))))
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ORACLES := $(VENV)/.oracles-installed
+FILES := setup.cfg pyproject.toml constraints.txt
+
+export TF_CPP_MIN_LOG_LEVEL ?= 3
+export MPLBACKEND ?= Agg
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help install quickstart test test-slow test-oracles lint format clean
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+install: $(STAMP)  ## make .venv with the package and all that its tests need
+
+$(STAMP): $(FILES)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "error: Python 3.11 or later is needed; name one with: make PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (about 2 GB, a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,viz]'
+	@touch $@
+
+$(ORACLES): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt '.[oracles]'
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --no-deps
+	@touch $@
+
+quickstart: $(STAMP)  ## run the whole road on the sample data: about ten minutes on two cores
+	@$(BIN)/python tools/quickstart.py
+
+test: lint  ## check the style and run the fast tests
+	@$(BIN)/python -m pytest -q -m "not slow and not oracle"
+
+test-slow: $(STAMP)  ## run the slow tests
+	@$(BIN)/python -m pytest -q -m "slow and not oracle"
+
+test-oracles: $(ORACLES)  ## run the comparisons with other libraries (installs them)
+	@$(BIN)/python -m pytest -q -m oracle
+
+lint: $(STAMP)  ## check style and format
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+format: $(STAMP)  ## mend style and format
+	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+clean:  ## remove everything that can be made again
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .cache quickstart_output
