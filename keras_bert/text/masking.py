@@ -1,50 +1,47 @@
-"""Masked language model targets, drawn in graph whenever an example is read."""
+"""Masked language model: hides word pieces of batches, in graph, anew for every epoch.
 
-from typing import NamedTuple
+Shapes: B batch, S sequence length, P predictions per sequence.
+"""
+
+from typing import Literal
 
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.features import (
+    INPUT_IDS,
+    MASKED_LM_IDS,
+    MASKED_LM_POSITIONS,
+    MASKED_LM_WEIGHTS,
+)
+from keras_bert.text.random_bits import random_bits, seeds_of
 from keras_bert.text.vocabulary import Vocabulary
 
-_PIECE_STREAM, _FATE_STREAM, _REPLACEMENT_STREAM = range(3)
+Strategy = Literal["token", "whole_word"]
+STRATEGIES = ("token", "whole_word")
+
+_KEY_BITS = 31  # of a non-negative int32, which tf.math.top_k sorts
+_SHARE_BITS = 24  # what float32 holds exactly
 
 
-class MaskedBatch(NamedTuple):
-    """A batch with some pieces hidden.
+class MaskedLanguageModelMasking(tf.Module):
+    """Chooses pieces to predict and hides them (Devlin et al. 2018, section 3.1, task 1).
 
-    Attributes:
-        input_ids: int32 [B, S] with the hidden pieces replaced.
-        masked_lm_positions: int32 [B, P], ascending; 0 in unused slots.
-        masked_lm_ids: int32 [B, P], the original pieces; 0 in unused slots.
-        masked_lm_weights: float32 [B, P], 1 for used slots and 0 for unused ones.
-    """
-
-    input_ids: tf.Tensor
-    masked_lm_positions: tf.Tensor
-    masked_lm_ids: tf.Tensor
-    masked_lm_weights: tf.Tensor
-
-
-class MaskedLanguageModelMasking:
-    """Chooses pieces and hides them (paper section 3.1, task 1, and A.1).
-
-    Of every sequence `round(pieces * masked_lm_prob)` pieces are chosen, at least one and at most
-    `max_predictions_per_seq`, never a special one. Of these 80 % become [MASK], 10 % a random
-    piece and 10 % stay. Special tokens are not used as random pieces.
-
-    What is chosen is a function of the record's seed alone: the same masks for the same seed
-    whatever the batch, other masks in every epoch.
+    Of each sequence `masked_lm_prob` of the pieces are chosen: 0.15 times its length, [CLS] and
+    [SEP] counted, rounded, at least one. Special tokens are never chosen. A chosen piece becomes
+    [MASK], a random piece that is no special token, or stays as it is.
 
     Args:
         vocabulary: the pieces.
-        max_predictions_per_seq: slots for predictions, P.
-        masked_lm_prob: share of the pieces that is chosen, special ones counted.
+        max_predictions_per_seq: P, the most pieces that are chosen from a sequence.
+        masked_lm_prob: share of the pieces that is chosen.
         mask_share: share of the chosen that becomes [MASK].
         random_share: share of the chosen that becomes a random piece.
+        strategy: "token" chooses pieces; "whole_word" chooses words with all their "##" pieces, as
+            many as fit.
 
     Raises:
-        ValueError: a share is not a probability, or there is no slot.
+        ValueError: a number is out of its range or the strategy is unknown.
     """
 
     def __init__(
@@ -54,123 +51,189 @@ class MaskedLanguageModelMasking:
         masked_lm_prob: float = 0.15,
         mask_share: float = 0.8,
         random_share: float = 0.1,
+        strategy: Strategy = "token",
     ):
-        if max_predictions_per_seq < 1:
-            raise ValueError(
-                f"max_predictions_per_seq is {max_predictions_per_seq}: it must be at least 1"
-            )
-        if not (0 < masked_lm_prob < 1 and min(mask_share, random_share) >= 0):
-            raise ValueError(
-                f"masked_lm_prob {masked_lm_prob}, mask_share {mask_share} and random_share "
-                f"{random_share} must be probabilities"
-            )
-        if mask_share + random_share > 1:
-            raise ValueError(
-                f"mask_share {mask_share} and random_share {random_share} add up to more than 1"
-            )
+        super().__init__(name="masking")
+        _check_numbers(max_predictions_per_seq, masked_lm_prob, mask_share, random_share)
+        if strategy not in STRATEGIES:
+            raise ValueError(f"masking is {strategy!r}: choose one of {', '.join(STRATEGIES)}")
+        self.vocabulary = vocabulary
         self.max_predictions_per_seq = max_predictions_per_seq
         self._masked_lm_prob = masked_lm_prob
         self._mask_share = mask_share
         self._random_share = random_share
-        self._mask_id = vocabulary.mask_id
-        is_regular = np.ones(len(vocabulary), bool)
-        is_regular[list(vocabulary.special_ids)] = False
-        self._is_regular = is_regular
-        self._regular_ids = np.flatnonzero(is_regular).astype("int32")
+        self._strategy = strategy
+        ordinary = np.setdiff1d(np.arange(len(vocabulary)), vocabulary.special_ids)
+        if not ordinary.size:
+            raise ValueError("the vocabulary holds special tokens only: there is nothing to mask")
+        with tf.init_scope():
+            self._ordinary_ids = tf.constant(ordinary, tf.int32)
+            self._is_special = tf.constant(~np.isin(np.arange(len(vocabulary)), ordinary))
+            self._is_continuation = tf.constant(vocabulary.continuation_mask)
 
     def __call__(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, record_seeds: tf.Tensor
-    ) -> MaskedBatch:
+        self, input_ids: tf.Tensor, input_mask: tf.Tensor, seeds: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
         """Masks a batch.
 
         Args:
-            input_ids: int32 [B, S].
-            input_mask: int32 [B, S], 1 for real pieces.
-            record_seeds: uint64 [B], see `record_seeds`.
+            input_ids: int32 [B, S], with [CLS] and [SEP].
+            input_mask: int32 [B, S], 1 for real pieces, 0 for padding.
+            seeds: int64 [B, k], such as (seed, epoch, record) for each sequence. Its masks are a
+                function of these numbers and the sequence, whatever else is in the batch.
+
+        Returns:
+            `input_ids` int32 [B, S] with the chosen pieces hidden, `masked_lm_positions` int32
+            [B, P] ascending, `masked_lm_ids` int32 [B, P] what stood there, `masked_lm_weights`
+            float32 [B, P]; where the weight is 0, the other two are 0.
         """
-        positions, is_used = self._choose(input_ids, input_mask, record_seeds)  # [B, P] each
-        original_ids = tf.gather(input_ids, positions, batch_dims=1)
-        hidden_ids = self._hide(original_ids, positions, record_seeds)
-        # Unused slots all write the first piece back over itself.
-        positions = tf.where(is_used, positions, 0)
-        written = tf.where(is_used, hidden_ids, input_ids[:, :1])
-        rows = tf.broadcast_to(tf.range(tf.shape(input_ids)[0])[:, None], tf.shape(positions))
-        masked_ids = tf.tensor_scatter_nd_update(
-            input_ids, tf.stack([rows, positions], axis=-1), written
-        )
-        weights = tf.cast(is_used, tf.float32)
-        return MaskedBatch(masked_ids, positions, tf.where(is_used, original_ids, 0), weights)
+        seeds = seeds_of(seeds)
+        candidates = tf.not_equal(input_mask, 0) & ~tf.gather(self._is_special, input_ids)
+        budget = self._budget(input_mask)
+        if self._strategy == "token":
+            positions, used = self._choose_pieces(candidates, budget, seeds)
+        else:
+            positions, used = self._choose_words(input_ids, candidates, budget, seeds)
+        ids = tf.where(used, tf.gather(input_ids, positions, batch_dims=1), 0)
+        shown = self._hide(ids, positions, seeds)
+        return {
+            INPUT_IDS: _replace(input_ids, positions, used, shown),
+            MASKED_LM_POSITIONS: positions,
+            MASKED_LM_IDS: ids,
+            MASKED_LM_WEIGHTS: tf.cast(used, tf.float32),
+        }
 
-    def _choose(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, record_seeds: tf.Tensor
+    def _budget(self, input_mask: tf.Tensor) -> tf.Tensor:
+        """Returns how many pieces of each sequence may be chosen, int32 [B]."""
+        lengths = tf.cast(tf.math.count_nonzero(input_mask, axis=1), tf.float64)
+        # In float64, so that halves round as in the Python of create_pretraining_data.py.
+        wanted = tf.cast(tf.round(lengths * self._masked_lm_prob), tf.int32)
+        return tf.clip_by_value(wanted, 1, self.max_predictions_per_seq)
+
+    def _choose_pieces(
+        self, candidates: tf.Tensor, budget: tf.Tensor, seeds: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns positions [B, P], used ones first and ascending, and which are used."""
+        length = tf.shape(candidates)[1]
+        keys = tf.where(candidates, _keys(seeds, tf.range(tf.cast(length, tf.int64))), -1)
+        top = tf.math.top_k(keys, tf.minimum(self.max_predictions_per_seq, length))
+        rank = tf.range(tf.shape(top.values)[1])
+        used = (top.values >= 0) & (rank < budget[:, None])
+        # Unused slots sort behind every position.
+        return self._first_positions(tf.where(used, -top.indices, -length), length)
+
+    def _choose_words(
+        self, input_ids: tf.Tensor, candidates: tf.Tensor, budget: tf.Tensor, seeds: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Takes words in random order, leaving out those that no longer fit into the budget."""
+        continues = tf.gather(self._is_continuation, input_ids)
+        continues &= tf.pad(candidates, [[0, 0], [1, 0]])[:, :-1]
+        starts = tf.cast(candidates & ~continues, tf.int32)
+        # The number of each position's word; words are numbered from 0 in every sequence.
+        words = tf.maximum(tf.cumsum(starts, axis=1) - 1, 0)
+        sizes = _count_per_word(words, candidates)
         length = tf.shape(input_ids)[1]
-        is_real = input_mask > 0
-        is_candidate = is_real & tf.gather(tf.constant(self._is_regular), input_ids)
-        order = _uniform(record_seeds, tf.range(length)[None], _PIECE_STREAM)  # [B, S]
-        order = tf.where(is_candidate, order, -1.0)
-        slots = tf.minimum(self.max_predictions_per_seq, length)
-        _, positions = tf.math.top_k(order, slots)
-        pieces = tf.reduce_sum(tf.cast(is_real, tf.float32), axis=1)
-        wanted = tf.maximum(1.0, tf.round(pieces * self._masked_lm_prob))
-        possible = tf.reduce_sum(tf.cast(is_candidate, tf.float32), axis=1)
-        count = tf.cast(tf.minimum(wanted, possible), tf.int32)[:, None]
-        positions = tf.where(tf.range(slots) < count, positions, length)
-        positions = tf.sort(positions, axis=1)
-        is_used = positions < length
-        missing = self.max_predictions_per_seq - slots  # sequences shorter than P
-        positions = tf.pad(tf.where(is_used, positions, 0), [[0, 0], [0, missing]])
-        is_used = tf.pad(is_used, [[0, 0], [0, missing]])
-        shape = (input_ids.shape[0], self.max_predictions_per_seq)
-        return tf.ensure_shape(positions, shape), tf.ensure_shape(is_used, shape)
+        keys = tf.where(sizes > 0, _keys(seeds, tf.range(tf.cast(length, tf.int64))), -1)
+        order = tf.argsort(keys, direction="DESCENDING", stable=True)
+        taken = _take_in_order(tf.gather(sizes, order, batch_dims=1), budget)
+        chosen = tf.gather(taken, tf.argsort(order), batch_dims=1)
+        masked = candidates & tf.gather(chosen, words, batch_dims=1)
+        return self._first_positions(tf.where(masked, -tf.range(length), -length), length)
 
-    def _hide(
-        self, original_ids: tf.Tensor, positions: tf.Tensor, record_seeds: tf.Tensor
-    ) -> tf.Tensor:
-        """Returns what stands in place of the chosen pieces, [B, P]."""
-        fate = _uniform(record_seeds, positions, _FATE_STREAM)
-        draw = _uniform(record_seeds, positions, _REPLACEMENT_STREAM)
-        count = len(self._regular_ids)
-        replacement = tf.cast(draw * count, tf.int32)
-        random_ids = tf.gather(self._regular_ids, tf.minimum(replacement, count - 1))
-        kept_or_random = tf.where(
-            fate < self._mask_share + self._random_share, random_ids, original_ids
+    def _first_positions(
+        self, negatives: tf.Tensor, length: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Sorts negative positions, `-length` for none, into P ascending positions.
+
+        Returns:
+            Positions int32 [B, P], 0 where there is none; and whether there is one, bool [B, P].
+        """
+        width = tf.minimum(self.max_predictions_per_seq, tf.shape(negatives)[1])
+        positions = -tf.math.top_k(negatives, width).values
+        missing = [[0, 0], [0, self.max_predictions_per_seq - width]]
+        used = tf.pad(positions < length, missing)
+        positions = tf.pad(positions, missing)
+        used.set_shape([None, self.max_predictions_per_seq])
+        positions.set_shape([None, self.max_predictions_per_seq])
+        return tf.where(used, positions, 0), used
+
+    def _hide(self, ids: tf.Tensor, positions: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
+        """Returns what stands in the text instead of the chosen pieces, int32 [B, P]."""
+        # Bits of their own: the keys above took the indices below 2 ** 32.
+        bits = random_bits(seeds, tf.cast(positions, tf.int64) + (1 << 32))
+        shift = np.uint64(64 - _SHARE_BITS)
+        share = tf.cast(tf.bitwise.right_shift(bits, shift), tf.float32) / (1 << _SHARE_BITS)
+        # The low 32 bits choose the piece, so that it does not depend on the share.
+        number = tf.bitcast(bits & np.uint64(0xFFFFFFFF), tf.int64)
+        random_ids = tf.gather(
+            self._ordinary_ids, number % tf.size(self._ordinary_ids, out_type=tf.int64)
         )
-        return tf.where(fate < self._mask_share, self._mask_id, kept_or_random)
+        shown = tf.where(share < self._mask_share + self._random_share, random_ids, ids)
+        return tf.where(share < self._mask_share, self.vocabulary.mask_id, shown)
 
 
-def record_seeds(seed: int, record_numbers: tf.Tensor) -> tf.Tensor:
-    """Returns a seed for each record.
+def _keys(seeds: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
+    bits = tf.bitwise.right_shift(random_bits(seeds, indices), np.uint64(64 - _KEY_BITS))
+    return tf.cast(bits, tf.int32)
+
+
+def _count_per_word(words: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
+    """Returns the number of pieces of each word, int32 [B, S]; 0 behind the last word."""
+    batch, length = tf.unstack(tf.shape(words))
+    flat = words + tf.range(batch)[:, None] * length
+    counts = tf.math.unsorted_segment_sum(tf.cast(candidates, tf.int32), flat, batch * length)
+    return tf.reshape(counts, [batch, length])
+
+
+def _take_in_order(sizes: tf.Tensor, budget: tf.Tensor) -> tf.Tensor:
+    """Takes words from left to right unless one is larger than what is left of the budget.
+
+    Each round takes the words up to the first that does not fit into what is left; it never will,
+    because less and less is left. One to three rounds do for text.
 
     Args:
-        seed: of the run.
-        record_numbers: int64 [B]; a record read again in a later epoch has another number.
+        sizes: int32 [B, S], 0 for no word.
+        budget: int32 [B].
 
     Returns:
-        uint64 [B].
+        bool [B, S].
     """
-    key = _scramble(tf.constant(seed % 2**64, tf.uint64))
-    return _scramble(tf.cast(record_numbers, tf.uint64) * _ODD + key)
 
+    def fits(taken: tf.Tensor) -> tf.Tensor:
+        used = tf.reduce_sum(tf.where(taken, sizes, 0), axis=1)
+        return (sizes > 0) & ~taken & (sizes <= (budget - used)[:, None])
 
-_ODD = tf.constant(0x9E3779B97F4A7C15, tf.uint64)  # 2^64 over the golden ratio
+    def take(taken: tf.Tensor, possible: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        used = tf.reduce_sum(tf.where(taken, sizes, 0), axis=1)
+        total = tf.cumsum(tf.where(possible, sizes, 0), axis=1)
+        taken |= possible & (total <= (budget - used)[:, None])
+        return taken, fits(taken)
 
-
-def _uniform(record_seeds: tf.Tensor, positions: tf.Tensor, stream: int) -> tf.Tensor:
-    """Returns float32 [B, n] in [0, 1), a function of record seed, position and stream."""
-    counter = tf.cast(positions, tf.uint64) * 3 + stream
-    bits = _scramble(record_seeds[:, None] + (counter + 1) * _ODD)
-    return tf.cast(tf.bitwise.right_shift(bits, tf.constant(40, tf.uint64)), tf.float32) / 2.0**24
-
-
-def _scramble(number: tf.Tensor) -> tf.Tensor:
-    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every input bit moves every other."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        number = tf.bitwise.bitwise_xor(
-            number, tf.bitwise.right_shift(number, tf.constant(shift, tf.uint64))
-        )
-        number *= tf.constant(factor, tf.uint64)
-    return tf.bitwise.bitwise_xor(
-        number, tf.bitwise.right_shift(number, tf.constant(31, tf.uint64))
+    nothing = tf.zeros_like(sizes, tf.bool)
+    taken, _ = tf.while_loop(
+        lambda _, possible: tf.reduce_any(possible), take, (nothing, fits(nothing))
     )
+    return taken
+
+
+def _replace(
+    input_ids: tf.Tensor, positions: tf.Tensor, used: tf.Tensor, shown: tf.Tensor
+) -> tf.Tensor:
+    places = tf.where(used)
+    rows = tf.cast(places[:, 0], tf.int32)
+    targets = tf.stack([rows, tf.gather_nd(positions, places)], axis=1)
+    return tf.tensor_scatter_nd_update(input_ids, targets, tf.gather_nd(shown, places))
+
+
+def _check_numbers(
+    max_predictions_per_seq: int, masked_lm_prob: float, mask_share: float, random_share: float
+) -> None:
+    if max_predictions_per_seq < 1:
+        raise ValueError(
+            f"max_predictions_per_seq is {max_predictions_per_seq}: it must be at least 1"
+        )
+    if not 0 < masked_lm_prob <= 1:
+        raise ValueError(f"masked_lm_prob is {masked_lm_prob}: it must be above 0 and at most 1")
+    if min(mask_share, random_share) < 0 or mask_share + random_share > 1:
+        raise ValueError(
+            f"mask_share {mask_share} and random_share {random_share} must be shares of one whole"
+        )

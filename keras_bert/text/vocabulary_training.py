@@ -1,14 +1,19 @@
-"""Trains a WordPiece vocabulary on text."""
+"""Learns the word pieces of a corpus with the WordPiece trainer of Hugging Face's `tokenizers`."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from keras_bert.text.vocabulary import CONTINUATION_PREFIX, SPECIAL_TOKENS, UNKNOWN, Vocabulary
-
-# Most different characters that get an entry of their own: enough for CJK text, and rare symbols
-# do not push words out.
-_MOST_CHARACTERS = 1000
+from keras_bert.text.vocabulary import (
+    CLS,
+    CONTINUATION_PREFIX,
+    MASK,
+    PAD,
+    SEP,
+    UNKNOWN,
+    Vocabulary,
+)
 
 
 def train_vocabulary(
@@ -16,41 +21,102 @@ def train_vocabulary(
     vocab_size: int,
     lowercase: bool = True,
     min_frequency: int = 2,
+    unused_slots: int = 0,
+    limit_alphabet: int = 1000,
 ) -> Vocabulary:
-    """Trains a vocabulary with the WordPiece trainer of Hugging Face's `tokenizers`.
+    """Learns a vocabulary; the same texts give the same vocabulary in every process.
 
-    The text is normalized and split into words as the tokenizer does it. The special tokens come
-    first. The same texts give the same vocabulary.
+    Text is cleaned, lower-cased and split into words as in tokenization.py of
+    google-research/bert. The order is Google's: [PAD], [unused1] and so on, [UNK], [CLS], [SEP],
+    [MASK], then single characters, then longer pieces, the most useful first.
 
     Args:
-        texts: sentences or lines.
-        vocab_size: entries wanted; there are fewer when the text does not hold as many pieces.
-        lowercase: whether the text is lower-cased and its accents are dropped.
-        min_frequency: how often a pair of pieces must occur to be joined.
+        texts: paragraphs or sentences. They are read twice; an iterator, which can be read only
+            once, is kept in memory.
+        vocab_size: number of entries. Fewer come back where the texts do not hold enough pieces of
+            `min_frequency`.
+        lowercase: lower-case and strip accents (an "uncased" vocabulary).
+        min_frequency: how often a pair of pieces must occur to become one piece.
+        unused_slots: number of [unusedN] entries, to be given a meaning later.
+        limit_alphabet: number of distinct characters to keep, the most frequent first; words with
+            another character are [UNK]. Raise it to some thousands for CJK.
 
     Raises:
-        ValueError: there is no text, or the size has no room for the special tokens.
+        ValueError: the texts hold no word, or `vocab_size` has no room for the single characters.
     """
-    if vocab_size <= len(SPECIAL_TOKENS):
-        raise ValueError(
-            f"vocab_size is {vocab_size}: it must be above {len(SPECIAL_TOKENS)}, "
-            "the number of special tokens"
-        )
-    tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
-    tokenizer.normalizer = normalizers.BertNormalizer(
-        clean_text=True, handle_chinese_chars=True, strip_accents=lowercase, lowercase=lowercase
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = [PAD, *(f"[unused{n + 1}]" for n in range(unused_slots)), UNKNOWN, CLS, SEP, MASK]
+    texts = list(texts) if iter(texts) is texts else texts
+    tokenizer = _create_tokenizer(lowercase)
+    alphabet, continuations = _characters(texts, tokenizer, limit_alphabet)
+    start = [*special, *alphabet, *(CONTINUATION_PREFIX + c for c in continuations)]
+    _check_room(vocab_size, len(special), len(start) - len(special))
+    # The trainer breaks ties between equally frequent pairs by the ids of their characters, and
+    # numbers the "##" characters in the order of a hash map, which is another in every process.
+    # Giving all characters as "special tokens" fixes their ids.
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         min_frequency=min_frequency,
-        special_tokens=list(SPECIAL_TOKENS),
-        limit_alphabet=min(_MOST_CHARACTERS, vocab_size - len(SPECIAL_TOKENS)),
+        special_tokens=start,
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
         continuing_subword_prefix=CONTINUATION_PREFIX,
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    ids = tokenizer.get_vocab()
-    if len(ids) <= len(SPECIAL_TOKENS):
-        raise ValueError("the texts hold no word: give text to train a vocabulary on")
-    return Vocabulary(sorted(ids, key=ids.__getitem__))
+    ids = tokenizer.get_vocab(with_added_tokens=True)
+    return Vocabulary(sorted(ids, key=ids.get))
+
+
+def _create_tokenizer(lowercase: bool) -> Tokenizer:
+    tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=True,
+        strip_accents=lowercase,
+        lowercase=lowercase,
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def _characters(
+    texts: Iterable[str], tokenizer: Tokenizer, limit: int
+) -> tuple[list[str], list[str]]:
+    """Returns the most frequent characters, and those of them that occur inside words.
+
+    A training run that stops before the first merge leaves exactly the characters behind.
+    """
+    counts: Counter[str] = Counter()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=0, continuing_subword_prefix=CONTINUATION_PREFIX, show_progress=False
+    )
+    tokenizer.train_from_iterator(_counting(texts, counts), trainer)
+    pieces = tokenizer.get_vocab()
+    if not pieces:
+        raise ValueError("the texts hold no word to learn a vocabulary from: check --input")
+    normalized: Counter[str] = Counter()
+    for character, count in counts.items():
+        for part in tokenizer.normalizer.normalize_str(character):
+            normalized[part] += count
+    found = sorted((piece for piece in pieces if len(piece) == 1), key=_by_count(normalized))
+    alphabet = sorted(found[:limit])
+    return alphabet, [c for c in alphabet if CONTINUATION_PREFIX + c in pieces]
+
+
+def _counting(texts: Iterable[str], counts: Counter[str]) -> Iterator[str]:
+    for text in texts:
+        counts.update(text)
+        yield text
+
+
+def _by_count(counts: Counter[str]):
+    return lambda character: (-counts[character], character)
+
+
+def _check_room(vocab_size: int, special: int, characters: int) -> None:
+    if vocab_size < special + characters:
+        raise ValueError(
+            f"vocab_size is {vocab_size}, but {special} special entries and {characters} single "
+            f"characters of the texts alone take {special + characters}: raise it, or keep fewer "
+            "characters with --limit_alphabet"
+        )

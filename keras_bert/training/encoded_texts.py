@@ -95,7 +95,7 @@ class EncodedTexts:
         segments = tf.gather(self._segments, rows)
         longest = tf.reduce_max(ids.row_lengths())
         length = -(-longest // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
-        shape = [None, tf.minimum(length, self._max_seq_length)]
+        shape = tf.stack([-1, tf.minimum(length, self._max_seq_length)])
         return {
             INPUT_IDS: ids.to_tensor(self._pad_id, shape=shape),
             INPUT_MASK: tf.ones_like(ids).to_tensor(0, shape=shape),

@@ -23,8 +23,8 @@ from keras_bert.training.encoded_texts import EncodedTexts
 from keras_bert.training.finetuned_model import predict_logits
 from keras_bert.training.optimizer import create_optimizer
 from keras_bert.training.precision import dtype_policy
-from keras_bert.training.run_folder import RUN_FILE, RunFolder
-from keras_bert.training.task import LabeledTexts, Task, TaskData, TaskDescription
+from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.task import TASK_FILE, LabeledTexts, Task, TaskData, TaskDescription
 
 METRICS_FILE = "metrics.json"
 
@@ -102,7 +102,7 @@ def finetune(
     """Fine-tunes a model on a task and writes it to `model_dir`.
 
     The folder becomes a preset (weights of the epoch with the best first metric on the validation
-    data, or of the last epoch where there is none) with `task.json`, `metrics.json`,
+    data, the lower loss among equals, or of the last epoch where there is none) with `task.json`, `metrics.json`,
     `metrics.jsonl` and TensorBoard events.
 
     Args:
@@ -146,6 +146,7 @@ def finetune(
         model.fit(
             batches,
             epochs=options.epochs,
+            shuffle=False,  # the batches do it
             verbose=0,
             callbacks=[_StepReport(progress), epochs],
         )
@@ -157,8 +158,8 @@ def finetune(
     result = FinetuningResult(
         epochs.best_epoch, epochs.best_metrics, test, tuple(epochs.history), seconds
     )
-    model.save_to_preset(model_dir, tokenizer)
     description.save(model_dir)
+    model.save_to_preset(model_dir, tokenizer)
     _write_metrics(model_dir, result)
     return result
 
@@ -178,9 +179,7 @@ def _description(
             f"the data has pairs of texts but the model's type_vocab_size is "
             f"{config.type_vocab_size}: it needs 2 segments; choose another model"
         )
-    return TaskDescription(
-        task.name, task.label_type, data.labels, dict(data.text_columns), length
-    )
+    return TaskDescription(task.name, task.label_type, data.labels, dict(data.text_columns), length)
 
 
 def _run_folder(
@@ -191,7 +190,7 @@ def _run_folder(
     options: FinetuningOptions,
 ) -> RunFolder:
     path = Path(model_dir)
-    if (path / CONFIG_FILE).exists() and not (path / RUN_FILE).exists():
+    if (path / CONFIG_FILE).exists() and not (path / TASK_FILE).exists():
         raise ValueError(
             f"{path} holds a model that no fine-tuning run wrote: choose another --model_dir, "
             "or remove it"
@@ -342,7 +341,11 @@ class _EpochEvaluation(keras.callbacks.Callback):
             self.best_weights = self.model.get_weights()
 
     def _is_better(self, metrics: Metrics) -> bool:
-        return metrics[self._best_by] > self.best_metrics[self._best_by]
+        # The loss decides between equals: on small validation sets accuracies are often equal.
+        new, best = (
+            (values[self._best_by], -values["loss"]) for values in (metrics, self.best_metrics)
+        )
+        return new > best
 
     def _log(self, epoch: int, loss: float, metrics: Metrics) -> None:
         self.history.append({"epoch": epoch, "train_loss": loss, "validation": metrics})

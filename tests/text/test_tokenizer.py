@@ -130,8 +130,18 @@ def test_special_tokens_can_be_kept():
         "]",
     ]
     assert spans(tokenizer, "é[MASK] ä[PAD]a") == ["é", "[MASK]", "ä", "[PAD]", "a"]
-    # A kept token ends the text before it: the sigma is not inside a word.
-    assert pieces(tokenizer, "aΣ[MASK]") == ["[UNK]", "[MASK]"]
+    # A kept token ends the text before it: the sigma is the last letter of its word.
+    greek = make("a", "##σ", "##ς", keep_special_tokens=True)
+    assert pieces(greek, "aΣ[MASK]a aΣ[MAS") == [
+        "a",
+        "##ς",
+        "[MASK]",
+        "a",
+        "a",
+        "##ς",
+        "[UNK]",
+        "[UNK]",
+    ]
 
 
 @pytest.mark.parametrize(
