@@ -101,9 +101,9 @@ def finetune(
 ) -> FinetuningResult:
     """Fine-tunes a model on a task and writes it to `model_dir`.
 
-    The folder becomes a preset (weights of the epoch with the best first metric on the validation
-    data, the lower loss among equals, or of the last epoch where there is none) with `task.json`, `metrics.json`,
-    `metrics.jsonl` and TensorBoard events.
+    The folder becomes a preset with `task.json`, `metrics.json`, `metrics.jsonl` and TensorBoard
+    events. The weights are those of the epoch with the best first metric on the validation data
+    (the lower loss among equals), or of the last epoch where there is no such data.
 
     Args:
         task: what is learned.

@@ -1,0 +1,165 @@
+"""Tables of strings in CSV, TSV and JSONL files, with the line of every row."""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+# A document may be longer than the 131,072 characters that Python allows a field by default.
+csv.field_size_limit(sys.maxsize)
+
+
+class Row(NamedTuple):
+    """One row: the line of the file where it begins and its values by column."""
+
+    line: int
+    values: dict[str, str]
+
+
+class Table(NamedTuple):
+    """The content of a file.
+
+    Attributes:
+        path: the file.
+        columns: names in the order of the file (of their first appearance in JSONL).
+        rows: at least one.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    def column(self, name: str, remedy: str) -> list[str]:
+        """Returns the values of a column.
+
+        Args:
+            name: the column.
+            remedy: what to do where it is missing; ends the error's sentence.
+
+        Raises:
+            ValueError: the file, or a row of it, has no such column.
+        """
+        if name not in self.columns:
+            raise ValueError(
+                f"{self.path}: there is no column {name!r} among {_listed(self.columns)}: {remedy}"
+            )
+        for row in self.rows:
+            if name not in row.values:
+                raise ValueError(
+                    f"{self.path}, line {row.line}: there is no {name!r} among "
+                    f"{_listed(row.values)}: every row needs one"
+                )
+        return [row.values[name] for row in self.rows]
+
+
+def read_table(path: Path) -> Table:
+    """Reads a table; the extension of the file tells its format.
+
+    `.csv` and `.tsv` begin with a line of column names; fields may be quoted with `"` and then
+    hold separators, line ends and doubled quotes. `.jsonl` has one JSON object a line; values that
+    are not strings are kept as their JSON text, null as an empty string. Files are UTF-8, with or
+    without a byte order mark; empty lines are passed over.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is empty, not UTF-8 or damaged; the sentence names the line.
+    """
+    path = Path(path)
+    if path.suffix not in _READERS:
+        raise ValueError(
+            f"{path} is not one of {', '.join(_READERS)}: rename it to what its content is"
+        )
+    columns, rows = _READERS[path.suffix](path, _decode(path))
+    if not rows:
+        raise ValueError(f"{path} has no rows: give a file with at least one example")
+    return Table(path, columns, tuple(rows))
+
+
+def _decode(path: Path) -> str:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist: give a file of {', '.join(_READERS)}")
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path}, line {line} is not UTF-8: convert the file to UTF-8") from None
+
+
+def _read_delimited(path: Path, text: str, delimiter: str) -> tuple[tuple[str, ...], list[Row]]:
+    records = _records(path, text, delimiter)
+    line, header = next(records, (1, []))
+    for name in header:
+        if header.count(name) > 1:
+            raise ValueError(
+                f"{path}, line {line}: the column {name!r} is named twice: rename one of them"
+            )
+    rows = []
+    for line, fields in records:
+        if len(fields) != len(header):
+            raise ValueError(
+                f"{path}, line {line} has {len(fields)} columns but the header names "
+                f"{len(header)} ({_listed(header)}): quote fields that hold separators"
+            )
+        rows.append(Row(line, dict(zip(header, fields, strict=True))))
+    return tuple(header), rows
+
+
+def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yields the fields of each record with the line where it begins."""
+    # Strict, because a stray quote would otherwise swallow rows in silence.
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            raise ValueError(
+                f"{path}, line {line}: {error}: a field that holds quotes must itself be quoted, "
+                'its quotes doubled ("")'
+            ) from None
+        if fields is None:
+            return
+        if fields:
+            yield line, fields
+
+
+def _read_json_lines(path: Path, text: str) -> tuple[tuple[str, ...], list[Row]]:
+    # Not splitlines: JSON strings may hold other line ends, such as U+2028, as they are.
+    lines = enumerate(text.split("\n"), start=1)
+    rows = [Row(number, _object(path, number, line)) for number, line in lines if line.strip()]
+    columns = dict.fromkeys(name for row in rows for name in row.values)
+    return tuple(columns), rows
+
+
+def _object(path: Path, number: int, line: str) -> dict[str, str]:
+    try:
+        values = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {number} is not valid JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise ValueError(
+            f"{path}, line {number} holds a {type(values).__name__}: expected a JSON object"
+        )
+    return {name: _as_string(value) for name, value in values.items()}
+
+
+def _as_string(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(repr(name) for name in names) or "no columns"
+
+
+_READERS: dict[str, Callable[[Path, str], tuple[tuple[str, ...], list[Row]]]] = {
+    ".csv": lambda path, text: _read_delimited(path, text, ","),
+    ".tsv": lambda path, text: _read_delimited(path, text, "\t"),
+    ".jsonl": _read_json_lines,
+}
+EXTENSIONS = tuple(_READERS)
