@@ -55,20 +55,20 @@ def main(argv: Sequence[str]) -> None:
         )
 
 
-def _ours(lines: Sequence[str], vocabulary: str) -> tuple[Callable[[], None], list[list[int]]]:
+def _ours(lines: Sequence[str], vocabulary: str) -> tuple[Callable[[], object], list[list[int]]]:
     import tensorflow as tf
 
     from keras_bert.text.tokenizer import BertTokenizer
 
     tokenizer = BertTokenizer.from_vocab(vocabulary)
     # Strings that are tensors already, as they are after reading a file in tf.data.
-    lines = tf.constant(lines)
-    batches = -(-lines.shape[0] // _BATCH.value)
+    strings = tf.constant(lines)
+    batches = -(-len(lines) // _BATCH.value)
     options = tf.data.Options()
     options.threading.private_threadpool_size = _THREADS.value
     dataset = (
         tf.data.Dataset.range(batches)
-        .map(lambda i: lines[i * _BATCH.value : (i + 1) * _BATCH.value])
+        .map(lambda i: strings[i * _BATCH.value : (i + 1) * _BATCH.value])
         .map(tokenizer, num_parallel_calls=_THREADS.value)
         .with_options(options)
     )
@@ -80,7 +80,7 @@ def _ours(lines: Sequence[str], vocabulary: str) -> tuple[Callable[[], None], li
     return run, [ids for batch in dataset for ids in batch.to_list()]
 
 
-def _rust(lines: Sequence[str], vocabulary: str) -> tuple[Callable[[], None], list[list[int]]]:
+def _rust(lines: Sequence[str], vocabulary: str) -> tuple[Callable[[], object], list[list[int]]]:
     import tokenizers
 
     tokenizer = tokenizers.BertWordPieceTokenizer(vocabulary, lowercase=True)

@@ -35,7 +35,7 @@ def main() -> None:
         **_sequences("decomposition", lambda c: unicodedata.normalize("NFD", c)),
     }
     with files.atomic_file(unicode_table.PATH) as temporary, temporary.open("wb") as file:
-        np.savez_compressed(file, **arrays)
+        np.savez_compressed(file, allow_pickle=False, **arrays)
 
 
 def _characters() -> Iterable[str]:

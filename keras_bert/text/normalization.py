@@ -10,12 +10,10 @@ Shapes: N texts, C code points of all of them, T normalized characters of all of
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from keras_bert.text import unicode_table as table
-
-_REMOVED_CHARACTER = 0xFFFD  # dropped by the clean-up, whatever the settings
+from keras_bert.text.special_tokens import mark_special_tokens
 
 
 class NormalizedText(NamedTuple):
@@ -55,8 +53,7 @@ class Normalizer(tf.Module):
     Args:
         tables: what becomes of each code point.
         special_tokens: strings that are not taken apart but become the single characters
-            `unicode_table.FIRST_SPECIAL` + their place in this list. Each starts with "[" and
-            holds no other "[".
+            `unicode_table.FIRST_SPECIAL` + their place in this list.
     """
 
     def __init__(self, tables: table.NormalizationTables, special_tokens: Sequence[str] = ()):
@@ -82,7 +79,10 @@ class Normalizer(tf.Module):
         decoded = tf.strings.unicode_decode(
             tf.strings.join([texts, "\n"]), "UTF-8", errors="replace"
         )
-        code_points, special_lengths = self._mark_special_tokens(decoded.flat_values)
+        code_points = decoded.flat_values
+        special_lengths = None
+        if self._special_tokens:
+            code_points, special_lengths = mark_special_tokens(code_points, self._special_tokens)
         packed = code_points + self._offsets(code_points)
         characters, splits = self._expand(packed)
         sources = None
@@ -92,31 +92,6 @@ class Normalizer(tf.Module):
         if self._lowercase or self._strip_accents:
             characters, sources = self._resolve_contexts(code_points, characters, splits, sources)
         return NormalizedText(characters, tf.gather(splits, decoded.row_splits), sources)
-
-    def _mark_special_tokens(self, code_points: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor | None]:
-        """Replaces each special token by its private value, followed by removed characters.
-
-        Returns:
-            The code points, int32 [C]; and for each how many more belong to its special token,
-            int64 [C], or None when special tokens are plain text.
-        """
-        if not self._special_tokens:
-            return code_points, None
-        extra = tf.zeros_like(code_points, tf.int64)
-        brackets = tf.where(tf.equal(code_points, ord("[")))[:, 0]
-        for number, token in enumerate(self._special_tokens):
-            spelled = np.array([ord(character) for character in token], np.int32)
-            windows = brackets[:, None] + np.arange(len(token))
-            found = tf.gather(tf.pad(code_points, [[0, len(token)]]), windows)
-            places = tf.boolean_mask(windows, tf.reduce_all(tf.equal(found, spelled), axis=1))
-            marker = np.full(len(token), _REMOVED_CHARACTER, np.int32)
-            marker[0] = table.FIRST_SPECIAL + number
-            code_points = tf.tensor_scatter_nd_update(
-                code_points, places[..., None], tf.broadcast_to(marker, tf.shape(places))
-            )
-            lengths = tf.fill(tf.shape(places)[:1], tf.constant(len(token) - 1, tf.int64))
-            extra = tf.tensor_scatter_nd_update(extra, places[:, :1], lengths)
-        return code_points, extra
 
     def _expand(self, packed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Drops the code points that become nothing and unfolds those that become several.

@@ -1,7 +1,7 @@
 """The layer that turns strings into the inputs of a model."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -17,7 +17,7 @@ _PADDINGS = ("max", "longest")
 # [CLS] a [SEP] b [SEP] with room for one piece of each text.
 _SHORTEST = 5
 
-Strings = tf.Tensor | Sequence[str] | str
+Strings: TypeAlias = tf.Tensor | Sequence[str] | str
 
 
 @keras.saving.register_keras_serializable(package="keras_bert")

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
@@ -75,7 +76,7 @@ class BertTokenizer(tf.Module):
         )
 
     @classmethod
-    def from_vocab(cls, path: str | os.PathLike, **settings: bool | None) -> "BertTokenizer":
+    def from_vocab(cls, path: str | os.PathLike, **settings: Any) -> "BertTokenizer":
         """Makes a tokenizer from a vocab.txt.
 
         Args:
@@ -85,7 +86,7 @@ class BertTokenizer(tf.Module):
         return cls(Vocabulary.from_file(path), **settings)
 
     @classmethod
-    def from_preset(cls, folder: str | os.PathLike, **settings: bool | None) -> "BertTokenizer":
+    def from_preset(cls, folder: str | os.PathLike, **settings: Any) -> "BertTokenizer":
         """Makes the tokenizer of a model folder: ours, Google's or Hugging Face's.
 
         The vocabulary is vocab.txt or, in folders written by transformers 5, tokenizer.json.
@@ -114,7 +115,7 @@ class BertTokenizer(tf.Module):
         return self._vocabulary
 
     @property
-    def settings(self) -> dict[str, bool | None]:
+    def settings(self) -> dict[str, Any]:
         """The arguments it was made with, except the vocabulary."""
         return self._settings._asdict()
 
@@ -232,6 +233,8 @@ class BertTokenizer(tf.Module):
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         normalized = self._normalizer(texts, with_sources=True)
+        sources = normalized.sources
+        assert sources is not None
         words = find_words(normalized)
         pieces = self._wordpiece(words)
         ids = _per_text(words, pieces)
@@ -240,9 +243,9 @@ class BertTokenizer(tf.Module):
         ends = tf.cumsum(lengths)
         starts = tf.gather(words.places, ends - lengths)
         lasts = tf.gather(words.places, ends - 1)
-        row_starts = tf.gather(normalized.sources.row_starts, ids.value_rowids())
-        first = tf.gather(normalized.sources.first, starts) - row_starts
-        end = tf.gather(normalized.sources.end, lasts) - row_starts
+        row_starts = tf.gather(sources.row_starts, ids.value_rowids())
+        first = tf.gather(sources.first, starts) - row_starts
+        end = tf.gather(sources.end, lasts) - row_starts
         return (
             ids,
             ids.with_values(tf.cast(first, tf.int32)),

@@ -4,7 +4,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras_bert import files
 from keras_bert.text import tokenizer_json
@@ -26,7 +26,12 @@ class Settings(NamedTuple):
 
 
 # Names in the file. Hugging Face has no `keep_special_tokens`: its tokenizers always keep them.
-_KEYS = Settings("do_lower_case", "strip_accents", "tokenize_chinese_chars", "keep_special_tokens")
+_KEYS = {
+    "lowercase": "do_lower_case",
+    "strip_accents": "strip_accents",
+    "split_cjk": "tokenize_chinese_chars",
+    "keep_special_tokens": "keep_special_tokens",
+}
 
 
 # Names in the `BertNormalizer` of a tokenizer.json.
@@ -55,26 +60,27 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
     vocabulary, settings = _read_vocabulary(Path(folder))
     path = Path(folder) / FILE_NAME
     stored = _read_json(path) if path.is_file() else {}
-    for argument, key in _KEYS._asdict().items():
+    for argument, key in _KEYS.items():
         if key in stored:
             _check_setting(path, key, stored[key])
             settings[argument] = stored[key]
     return vocabulary, Settings(**settings)
 
 
-def _read_vocabulary(folder: Path) -> tuple[Vocabulary, dict[str, bool | None]]:
+def _read_vocabulary(folder: Path) -> tuple[Vocabulary, dict[str, Any]]:
     text, as_json = folder / vocabulary_module.FILE_NAME, folder / tokenizer_json.FILE_NAME
     if text.is_file() or not as_json.is_file():
-        vocabulary, normalizer = Vocabulary.from_file(text), {}
+        found = tokenizer_json.StoredTokenizer(Vocabulary.from_file(text), normalizer={})
     else:
-        vocabulary, normalizer = tokenizer_json.read(as_json)
+        found = tokenizer_json.read(as_json)
+    vocabulary, normalizer = found
     stored = {name: normalizer[k] for name, k in _NORMALIZER_KEYS.items() if k in normalizer}
     return vocabulary, {"lowercase": not is_cased(vocabulary), **stored}
 
 
 def write(folder: str | os.PathLike, settings: Settings) -> None:
     """Writes the settings so that this library and Hugging Face's tokenizers read them."""
-    stored = dict(zip(_KEYS, settings, strict=True)) | {
+    stored = {_KEYS[argument]: value for argument, value in settings._asdict().items()} | {
         "tokenizer_class": "BertTokenizer",
         "pad_token": vocabulary_module.PAD,
         "unk_token": vocabulary_module.UNKNOWN,
@@ -96,7 +102,7 @@ def is_cased(vocabulary: Vocabulary) -> bool:
     )
 
 
-def _read_json(path: Path) -> dict[str, object]:
+def _read_json(path: Path) -> dict[str, Any]:
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -107,5 +113,5 @@ def _read_json(path: Path) -> dict[str, object]:
 
 
 def _check_setting(path: Path, key: str, value: object) -> None:
-    if not (isinstance(value, bool) or (value is None and key == _KEYS.strip_accents)):
+    if not (isinstance(value, bool) or (value is None and key == _KEYS["strip_accents"])):
         raise ValueError(f"{path}: {key} is {value!r}; it must be true or false")
