@@ -1,0 +1,57 @@
+"""Guesses for [MASK] in a text."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS
+from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.text.preprocessor import BertPreprocessor
+from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.vocabulary import MASK
+
+
+class Guess(NamedTuple):
+    """A piece and the probability that the model gives it."""
+
+    piece: str
+    probability: float
+
+
+def guess_masked_words(
+    model: BertMaskedLM, tokenizer: BertTokenizer, text: str, top: int = 5
+) -> list[list[Guess]]:
+    """Returns the likeliest pieces for every [MASK] of a text.
+
+    Args:
+        model: the masked language model.
+        tokenizer: its tokenizer, made with `keep_special_tokens=True`.
+        text: holds [MASK] once or more.
+        top: how many guesses for each.
+
+    Returns:
+        For each [MASK], in order, `top` guesses, the likeliest first.
+
+    Raises:
+        ValueError: there is no [MASK] within the model's length, or the tokenizer would read it as
+            plain text.
+    """
+    if not tokenizer.settings["keep_special_tokens"]:
+        raise ValueError(
+            "the tokenizer reads [MASK] as plain text: make it with keep_special_tokens=True"
+        )
+    length = model.config.max_position_embeddings
+    inputs = BertPreprocessor(tokenizer, length, pad_to="longest")([text])
+    positions = np.flatnonzero(inputs[INPUT_IDS][0] == tokenizer.vocabulary.mask_id)
+    if not len(positions):
+        raise ValueError(
+            f"the first {length} pieces of {text!r} hold no {MASK}: put it where a word is missing"
+        )
+    inputs[MASKED_LM_POSITIONS] = tf.constant(positions[None], tf.int32)
+    probabilities = tf.nn.softmax(model(inputs, training=False)[0])  # [P, V]
+    best = tf.math.top_k(probabilities, top)
+    return [
+        [Guess(tokenizer.vocabulary.tokens[i], float(p)) for p, i in zip(values, ids, strict=True)]
+        for values, ids in zip(best.values.numpy(), best.indices.numpy(), strict=True)
+    ]

@@ -1,0 +1,58 @@
+"""Learning curves of a pretraining run as a picture."""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from keras_bert.files import atomic_file
+
+_PANELS = (
+    ("masked_lm_loss", "masked LM loss (nats)"),
+    ("masked_lm_accuracy", "masked LM accuracy"),
+    ("next_sentence_accuracy", "next sentence accuracy"),
+    ("learning_rate", "learning rate"),
+)
+
+
+def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathLike) -> None:
+    """Draws loss, accuracies and learning rate over the steps as a PNG.
+
+    Args:
+        metrics: lines of a run's `metrics.jsonl`; lines of the split "eval" are drawn as points,
+            with the accuracy of always guessing the most frequent piece as a dashed line.
+        path: the picture to write.
+
+    Raises:
+        ValueError: matplotlib is not installed, or there are no metrics.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ValueError("drawing needs matplotlib: pip install keras-bert-tpu[viz]") from None
+    if not metrics:
+        raise ValueError("there are no metrics to draw: the run has not made a step")
+    figure = Figure(figsize=(11, 6.5), layout="constrained")
+    for axes, (name, title) in zip(figure.subplots(2, 2).flat, _PANELS, strict=True):
+        _draw(axes, metrics, name)
+        axes.set(title=title, xlabel="step")
+        axes.grid(alpha=0.3)
+    with atomic_file(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=110)
+
+
+def _draw(axes: Any, metrics: Sequence[dict[str, Any]], name: str) -> None:
+    train = [(line["step"], line[name]) for line in metrics if _has(line, "train", name)]
+    held_out = [(line["step"], line[name]) for line in metrics if _has(line, "eval", name)]
+    if train:
+        axes.plot(*zip(*train, strict=True), linewidth=1, label="training")
+    if held_out:
+        axes.plot(*zip(*held_out, strict=True), "o-", color="black", label="held out")
+    baseline = [line["most_frequent_piece_accuracy"] for line in metrics if line["split"] == "eval"]
+    if name == "masked_lm_accuracy" and baseline:
+        axes.axhline(baseline[-1], linestyle="--", color="gray", label="most frequent piece")
+    if train or held_out:
+        axes.legend()
+
+
+def _has(line: dict[str, Any], split: str, name: str) -> bool:
+    return line["split"] == split and name in line

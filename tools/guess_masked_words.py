@@ -1,0 +1,35 @@
+"""Shows what a pretrained model guesses for masked words.
+
+    python tools/guess_masked_words.py --init_from=runs/mini/preset \
+        --text='She was not [MASK] to be pleased .' --text='He took his [MASK] and left the room .'
+
+Every [MASK] in a text gets the likeliest pieces with their probabilities.
+"""
+
+from absl import flags
+
+from keras_bert import command_line
+
+flags.DEFINE_string("init_from", None, "Model folder.")
+flags.DEFINE_multi_string("text", None, "A text with [MASK] in it; may be given several times.")
+flags.DEFINE_integer("top", 5, "How many guesses to show.", lower_bound=1)
+flags.mark_flags_as_required(["init_from", "text"])
+
+
+def main(_: list[str]) -> None:
+    """Reads the flags and prints the guesses."""
+    from keras_bert.models.masked_lm import BertMaskedLM
+    from keras_bert.tasks.masked_words import guess_masked_words
+    from keras_bert.text.tokenizer import BertTokenizer
+
+    options = flags.FLAGS
+    model = BertMaskedLM.from_preset(options.init_from)
+    tokenizer = BertTokenizer.from_preset(options.init_from, keep_special_tokens=True)
+    for text in options.text:
+        print(text)
+        for guesses in guess_masked_words(model, tokenizer, text, options.top):
+            print("    " + "  ".join(f"{g.piece} {100 * g.probability:.1f} %" for g in guesses))
+
+
+if __name__ == "__main__":
+    command_line.run(main)
