@@ -1,36 +1,37 @@
-"""Shows what a folder of pretraining records holds.
+"""Shows what pretraining records hold: counts, fill rate, label balance, lengths, examples.
 
     python tools/inspect_records.py --input=records/train --count=3
 
-Prints the manifest's counts, percentiles of length, and decoded examples with one draw of masks.
+--input is a folder that create_pretraining_data.py made, or files of masked records of
+create_pretraining_data.py of google-research/bert; these need --vocab.
 """
+
+from pathlib import Path
 
 from absl import flags
 
 from keras_bert import command_line
 
-flags.DEFINE_string("input", None, "Folder of records.")
-flags.DEFINE_string("vocab", None, "vocab.txt, when it is not the one in the folder.")
-flags.DEFINE_integer("count", 3, "How many examples to show.")
+flags.DEFINE_list("input", None, "Folder of records, or files or globs of masked records.")
+flags.DEFINE_string("vocab", None, "vocab.txt; the one in the folder if unset.")
+flags.DEFINE_integer("count", 3, "How many examples to show.", lower_bound=0)
 flags.mark_flags_as_required(["input"])
-
-_SAMPLE = 10_000
 
 
 def main(_: list[str]) -> None:
     """Reads the flags and prints the report."""
-    from keras_bert.data.inspection import describe, show_examples
-    from keras_bert.data.pretraining_pipeline import PretrainingData
-    from keras_bert.text.vocabulary import Vocabulary
+    from keras_bert.data.inspection import decoded_examples, describe, measure
+    from keras_bert.data.pretraining_data import PretrainingData
+    from keras_bert.text.vocabulary import FILE_NAME, Vocabulary
 
-    options = flags.FLAGS
-    data = PretrainingData(options.input)
-    vocabulary = Vocabulary.from_file(options.vocab or f"{options.input}/vocab.txt")
+    inputs = flags.FLAGS.input
+    data = PretrainingData(inputs[0] if len(inputs) == 1 else inputs)
+    vocabulary = Vocabulary.from_file(flags.FLAGS.vocab or Path(data.folder) / FILE_NAME)
     data.check_vocabulary(vocabulary)
-    for line in describe(data, vocabulary, _SAMPLE):
+    for line in describe(data, measure(data, vocabulary.unk_id)):
         print(line)
-    for text in show_examples(data, vocabulary, options.count):
-        print("\n" + text)
+    for text in decoded_examples(data, vocabulary, flags.FLAGS.count):
+        print(f"\n{text}")
 
 
 if __name__ == "__main__":

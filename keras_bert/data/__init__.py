@@ -1,1 +1,1 @@
-"""Data: corpora, pretraining examples, TFRecords with a manifest, and the pipeline that reads them."""
+"""Data: corpora, pretraining examples, TFRecords with a manifest, and how they are read."""

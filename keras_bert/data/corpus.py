@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
 from keras_bert.data.sentences import split_sentences
+from keras_bert.progress import Progress
 
 # A longer document comes in parts of about this size, which bounds the memory that it takes.
 MAX_DOCUMENT_CHARACTERS = 1_000_000
@@ -77,10 +78,13 @@ class Corpus:
             bytes_before += _file_size(path)
             self.bytes_read = bytes_before
 
-    def paragraphs(self) -> Iterator[str]:
-        """Yields the paragraphs of all documents."""
-        for document in self:
-            yield from document.paragraphs
+    def paragraphs(self, progress: Progress | None = None) -> "Paragraphs":
+        """Returns the paragraphs of all documents, to be read as often as needed.
+
+        Args:
+            progress: is told the bytes that were read.
+        """
+        return Paragraphs(self, progress)
 
     def _lines(self, file: BinaryIO, path: str, bytes_before: int) -> Iterator[str]:
         """Yields the lines of a file; a very long one of a text file comes in several pieces."""
@@ -110,6 +114,27 @@ class Corpus:
                 f"{path} is not UTF-8 at byte {position + error.start}: convert the file, or pass "
                 "--errors=replace to read such bytes as U+FFFD"
             ) from None
+
+
+class Paragraphs:
+    """The paragraphs of a corpus as an iterable that starts afresh each time.
+
+    Args:
+        corpus: the corpus.
+        progress: is told the bytes that were read.
+    """
+
+    def __init__(self, corpus: Corpus, progress: Progress | None = None):
+        self._corpus = corpus
+        self._progress = progress
+
+    def __iter__(self) -> Iterator[str]:
+        position = 0
+        for document in self._corpus:
+            yield from document.paragraphs
+            if self._progress:
+                self._progress.update(self._corpus.bytes_read - position)
+                position = self._corpus.bytes_read
 
 
 def read_documents(

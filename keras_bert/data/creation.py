@@ -1,279 +1,343 @@
-"""Makes pretraining records: corpus in, shards and a manifest out, the same for any workers."""
+"""Corpus to records on one machine: bounded memory, all cores, the same bytes for a seed."""
 
 import collections
+import contextlib
 import dataclasses
-import hashlib
-import itertools
 import multiprocessing
 import os
-import random
+import shutil
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-import tensorflow as tf
-
-from keras_bert.data.corpus import Document, read_documents
+from keras_bert.data import manifest as manifest_module
+from keras_bert.data import units
+from keras_bert.data.corpus import Corpus
 from keras_bert.data.manifest import Manifest, Shard
-from keras_bert.data.pretraining_examples import TokenizedDocument, next_sentence_pairs
-from keras_bert.data.records import ExampleEncoder
-from keras_bert.files import atomic_folder
+from keras_bert.data.pretraining_examples import SENTENCE_TASKS, SentenceTask
+from keras_bert.data.units import Unit, UnitCounts, UnitResult, UnitSettings
 from keras_bert.progress import Progress
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text import tokenizer_config
+from keras_bert.text import vocabulary as vocabulary_module
+from keras_bert.text.vocabulary import Vocabulary
 
-# Documents are worked on in units of about this many characters. A unit is what a worker gets at
-# once and where "another document" is drawn from, so it must hold many documents of usual size.
-_UNIT_CHARACTERS = 1 << 20
+_PARTIAL = ".partial"
+_UNITS_FOLDER = ".units"
+# Units that wait for a worker, so that none is ever idle, for each worker.
+_UNITS_AHEAD = 2
+_SHORTEST_MAX_SEQ_LENGTH = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class CreationOptions:
-    """How records are made.
+    """What the creation of pretraining data is told.
 
     Attributes:
-        max_seq_length: the longest example in pieces, special ones included.
-        dupe_factor: passes over the corpus, each with other cuts and pairs.
-        short_seq_prob: how often a document is cut to a shorter target length.
-        num_shards: files.
-        num_workers: processes; 1 works in this one.
-        seed: of all randomness.
-        text_field: name of the text field of JSON lines.
-        errors: "strict" or "replace", for bytes that are not UTF-8.
+        inputs: paths or globs of the corpus, see `keras_bert.data.corpus.Corpus`.
+        vocab: a vocab.txt, whose tokenizer_config.json beside it is honoured, or a folder of both;
+            in a file of another name capital letters decide between cased and uncased.
+        output_dir: folder of the records; must not hold finished records.
+        max_seq_length: the longest example in pieces, special tokens counted.
+        dupe_factor: how many times each document is made into examples, each time cut and paired
+            differently. Masks are drawn when records are read and need no copies.
+        seed: where all randomness comes from.
+        num_shards: number of files.
+        num_workers: number of processes; 1 works in this one. The records are the same.
+        sentence_task: "nsp", "sop" or "none".
+        short_seq_prob: probability with which a document is cut into shorter examples.
+        text_field: field of JSON lines that holds the text.
+        errors: "strict", or "replace" to read bytes that are not UTF-8 as U+FFFD.
+
+    Raises:
+        ValueError: a number is out of its range.
     """
 
+    inputs: tuple[str, ...]
+    vocab: str
+    output_dir: str
     max_seq_length: int = 128
     dupe_factor: int = 10
-    short_seq_prob: float = 0.1
-    num_shards: int = 10
-    num_workers: int = 1
     seed: int = 12345
+    num_shards: int = 8
+    num_workers: int = 1
+    sentence_task: SentenceTask = "nsp"
+    short_seq_prob: float = 0.1
     text_field: str = "text"
     errors: str = "strict"
 
     def __post_init__(self) -> None:
-        if self.max_seq_length < 5:
-            raise ValueError(
-                f"max_seq_length is {self.max_seq_length}: a pair with [CLS] and two [SEP] needs "
-                "at least 5 pieces"
-            )
         for name in ("dupe_factor", "num_shards", "num_workers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        if self.max_seq_length < _SHORTEST_MAX_SEQ_LENGTH:
+            raise ValueError(
+                f"max_seq_length is {self.max_seq_length}: it must be at least "
+                f"{_SHORTEST_MAX_SEQ_LENGTH}, because special tokens take up to 3 of it"
+            )
         if not 0 <= self.short_seq_prob <= 1:
             raise ValueError(f"short_seq_prob is {self.short_seq_prob}: it must be from 0 to 1")
+        if self.sentence_task not in SENTENCE_TASKS:
+            raise ValueError(
+                f"sentence_task is {self.sentence_task!r}: choose one of "
+                f"{', '.join(SENTENCE_TASKS)}"
+            )
 
 
-class UnitResult(NamedTuple):
-    """The examples of one unit of documents."""
+def create_pretraining_data(options: CreationOptions) -> Manifest:
+    """Makes a folder of records, vocabulary, tokenizer settings and manifest from a corpus.
 
-    examples: list[bytes]
-    tokens: int
-    positive_labels: int
-    documents: int
-    characters: int
-
-
-def create_pretraining_data(
-    paths: Iterable[str],
-    tokenizer: BertTokenizer,
-    output_dir: str | os.PathLike,
-    options: CreationOptions,
-) -> Manifest:
-    """Writes a folder of records: `*.tfrecord`, `manifest.json`, the vocabulary and its settings.
-
-    The folder appears when all of it is done. The same corpus, seed and options give the same
-    bytes whatever the number of workers.
+    The manifest is written last: a folder without one is unfinished.
 
     Args:
-        paths: corpus files.
-        tokenizer: makes the ids.
-        output_dir: the folder to write.
-        options: everything else.
+        options: everything there is to say.
+
+    Returns:
+        The manifest.
 
     Raises:
-        FileExistsError: the folder holds records already.
-        ValueError: the corpus is empty or has a single document.
+        FileExistsError: `output_dir` holds finished records.
+        FileNotFoundError: an input or the vocabulary does not exist.
+        ValueError: the corpus cannot be read, is empty or too short for one example.
     """
-    output_dir = Path(output_dir)
-    if output_dir.exists() and any(output_dir.iterdir()):
-        raise FileExistsError(
-            f"{output_dir} is not empty: remove it or choose another --output_dir"
-        )
-    total = sum(os.path.getsize(path) for path in paths if "://" not in path)
-    compressed = any(path.endswith(".gz") for path in paths)
-    units = _units(read_documents(paths, options.text_field, options.errors))
-    with (
-        atomic_folder(output_dir) as folder,
-        Progress(None if compressed else total, "B", "creating records") as progress,
-    ):
-        tokenizer.save(folder)
-        results = _work(units, tokenizer, options)
-        manifest = _write(results, folder, tokenizer, options, progress)
-        manifest.save(folder)
+    output = Path(options.output_dir)
+    _check_output(output)
+    corpus = Corpus(options.inputs, options.text_field, options.errors)
+    settings = _unit_settings(options)
+    output.mkdir(parents=True, exist_ok=True)
+    with _Shards(output, options.num_shards) as shards:
+        counts, documents = _process_units(corpus, settings, shards, options)
+        _check_counts(counts, documents, corpus)
+        settings.vocabulary.save(output / vocabulary_module.FILE_NAME)
+        tokenizer_config.write(output, settings.tokenizer_settings)
+        manifest = _manifest(options, settings, counts, documents, shards.finish())
+        manifest.write(output)
     return manifest
 
 
-def _units(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """Groups documents; no unit has a single one, unless the corpus has."""
-    pending: list[Document] = []
-    unit: list[Document] = []
-    characters = 0
-    for document in documents:
-        if len(unit) > 1 and characters > _UNIT_CHARACTERS:
-            if pending:
-                yield pending
-            pending, unit, characters = unit, [], 0
-        unit.append(document)
-        characters += sum(map(len, document))
-    if len(unit) == 1:
-        pending, unit = pending + unit, []
-    if pending:
-        yield pending
-    if unit:
-        yield unit
-
-
-def _work(
-    units: Iterable[list[Document]], tokenizer: BertTokenizer, options: CreationOptions
-) -> Iterator[UnitResult]:
-    """Yields the results of units in their order, a bounded number of units in the air."""
-    if options.num_workers == 1:
-        for index, unit in enumerate(units):
-            yield examples_of_unit(unit, index, tokenizer, options)
-        return
-    arguments = (tokenizer.vocabulary, tokenizer.settings, options)
-    with ProcessPoolExecutor(
-        options.num_workers, multiprocessing.get_context("spawn"), _start_worker, arguments
-    ) as pool:
-        waiting: collections.deque[Future] = collections.deque()
-        for index, unit in enumerate(units):
-            waiting.append(pool.submit(_work_on_unit, unit, index))
-            if len(waiting) > 2 * options.num_workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
-
-_worker: dict[str, Any] = {}
-
-
-def _start_worker(vocabulary: Any, settings: dict[str, Any], options: CreationOptions) -> None:
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    _worker.update(tokenizer=BertTokenizer(vocabulary, **settings), options=options)
-
-
-def _work_on_unit(unit: list[Document], index: int) -> UnitResult:
-    return examples_of_unit(unit, index, _worker["tokenizer"], _worker["options"])
-
-
-def examples_of_unit(
-    unit: list[Document], index: int, tokenizer: BertTokenizer, options: CreationOptions
-) -> UnitResult:
-    """Returns all examples of a unit of documents, shuffled within each pass.
-
-    Args:
-        unit: at least two documents.
-        index: the unit's number, from which its randomness is derived.
-        tokenizer: makes the ids.
-        options: how.
-
-    Raises:
-        ValueError: the unit has a single document.
-    """
-    vocabulary = tokenizer.vocabulary
-    encoder = ExampleEncoder(len(vocabulary), vocabulary.cls_id, vocabulary.sep_id)
-    documents = _tokenize(unit, tokenizer)
-    if len(documents) < 2:
-        raise ValueError(
-            "the corpus has a single document, but a random next sentence comes from another one: "
-            "part documents by blank lines"
+def _check_output(output: Path) -> None:
+    if (output / manifest_module.FILE_NAME).exists():
+        raise FileExistsError(
+            f"{output} holds finished records already: remove the folder or choose another "
+            "--output_dir"
         )
-    examples: list[bytes] = []
-    tokens = positive_labels = 0
-    for dupe in range(options.dupe_factor):
-        rng = random.Random(_seed(options.seed, index, dupe))
-        encoded = []
-        for pair in next_sentence_pairs(
-            documents, options.max_seq_length, options.short_seq_prob, rng
-        ):
-            encoded.append(encoder.encode(pair.first, pair.second, int(pair.is_random)))
-            tokens += len(pair.first) + len(pair.second) + 3
-            positive_labels += pair.is_random
-        rng.shuffle(encoded)
-        examples += encoded
-    characters = sum(len(sentence.encode()) for sentence in itertools.chain.from_iterable(unit))
-    return UnitResult(examples, tokens, positive_labels, len(documents), characters)
+    if output.exists() and not output.is_dir():
+        raise FileExistsError(f"{output} is a file: choose another --output_dir")
 
 
-def _tokenize(unit: list[Document], tokenizer: BertTokenizer) -> list[TokenizedDocument]:
-    """Tokenizes all sentences of a unit at once; what has no piece is left out."""
-    ids = tokenizer(list(itertools.chain.from_iterable(unit)))
-    pieces, ends = ids.flat_values.numpy(), ids.row_splits.numpy()
-    documents, sentence = [], 0
-    for document in unit:
-        splits = ends[sentence : sentence + len(document) + 1]
-        sentence += len(document)
-        document_ends = np.unique(splits - splits[0])[1:].tolist()
-        if document_ends:
-            documents.append(TokenizedDocument(pieces[splits[0] : splits[-1]], document_ends))
-    return documents
-
-
-def _seed(*numbers: int) -> int:
-    # A hash instead of a sum: neighbouring units and passes must not share random numbers.
-    return int.from_bytes(hashlib.sha256(repr(numbers).encode()).digest()[:8], "big")
-
-
-def _write(
-    results: Iterable[UnitResult],
-    folder: Path,
-    tokenizer: BertTokenizer,
-    options: CreationOptions,
-    progress: Progress,
-) -> Manifest:
-    """Deals the examples out to the shards in turn and describes what was written."""
-    names = [_shard_name(index, options.num_shards) for index in range(options.num_shards)]
-    writers = [tf.io.TFRecordWriter(str(folder / name)) for name in names]
-    counts = [0] * options.num_shards
-    examples = tokens = positive_labels = documents = 0
-    for result in results:
-        for example in result.examples:
-            shard = examples % options.num_shards
-            writers[shard].write(example)
-            counts[shard] += 1
-            examples += 1
-        tokens += result.tokens
-        positive_labels += result.positive_labels
-        documents += result.documents
-        progress.update(result.characters, documents=documents, examples=examples)
-    for writer in writers:
-        writer.close()
-    return Manifest(
-        settings=_settings(tokenizer, options),
-        max_seq_length=options.max_seq_length,
-        sentence_task="nsp",
-        vocabulary_sha256=tokenizer.vocabulary.sha256,
-        vocab_size=len(tokenizer.vocabulary),
-        documents=documents,
-        examples=examples,
-        tokens=tokens,
-        positive_labels=positive_labels,
-        shards=tuple(
-            Shard(name, count, (folder / name).stat().st_size)
-            for name, count in zip(names, counts, strict=True)
-        ),
+def _unit_settings(options: CreationOptions) -> UnitSettings:
+    vocabulary, tokenizer_settings = _read_vocabulary(options.vocab)
+    return UnitSettings(
+        vocabulary,
+        tokenizer_settings,
+        options.max_seq_length,
+        options.short_seq_prob,
+        options.sentence_task,
+        options.dupe_factor,
+        options.seed,
+        options.num_shards,
     )
 
 
-def _settings(tokenizer: BertTokenizer, options: CreationOptions) -> dict[str, Any]:
-    # The number of workers is left out: it does not change a byte.
-    settings = dataclasses.asdict(options) | {"tokenizer": tokenizer.settings}
-    del settings["num_workers"]
-    return settings
+def _read_vocabulary(vocab: str) -> tuple[Vocabulary, tokenizer_config.Settings]:
+    path = Path(vocab)
+    if path.is_dir():
+        return tokenizer_config.read(path)
+    if path.name == vocabulary_module.FILE_NAME:
+        return tokenizer_config.read(path.parent)
+    vocabulary = Vocabulary.from_file(path)
+    return vocabulary, tokenizer_config.Settings(
+        lowercase=not tokenizer_config.is_cased(vocabulary)
+    )
 
 
-def _shard_name(index: int, count: int) -> str:
-    return f"examples-{index:05d}-of-{count:05d}.tfrecord"
+def _process_units(
+    corpus: Corpus, settings: UnitSettings, shards: "_Shards", options: CreationOptions
+) -> tuple[UnitCounts, int]:
+    """Works on all units and returns their sums and the number of documents."""
+    counts, documents, position = UnitCounts(), 0, 0
+    process = _process_here if options.num_workers == 1 else _process_in_pool
+    with Progress(corpus.total_bytes, "B", "creating examples") as progress:
+        progress.write(_plan(corpus, options))
+        results = process(units.divide(corpus), settings, shards.folder, options.num_workers)
+        for unit, result in results:
+            shards.append(unit, result)
+            counts = counts.plus(result.counts)
+            documents += unit.new_documents
+            progress.update(unit.end_position - position, examples=counts.examples)
+            position = unit.end_position
+    return counts, documents
+
+
+def _process_here(
+    divided: Iterable[Unit], settings: UnitSettings, folder: Path, _: int
+) -> Iterator[tuple[Unit, UnitResult]]:
+    from keras_bert.data.unit_processing import UnitProcessor  # loads TensorFlow
+
+    processor = UnitProcessor(settings)
+    for unit in divided:
+        yield unit, processor.process(unit, _unit_path(folder, unit))
+
+
+def _process_in_pool(
+    divided: Iterable[Unit], settings: UnitSettings, folder: Path, num_workers: int
+) -> Iterator[tuple[Unit, UnitResult]]:
+    """Yields the results in the order of the units."""
+    waiting: collections.deque[tuple[Unit, Future]] = collections.deque()
+    # "spawn", because a forked TensorFlow may hang.
+    pool = ProcessPoolExecutor(
+        num_workers, multiprocessing.get_context("spawn"), _start_worker, (settings,)
+    )
+    with contextlib.ExitStack() as stack:
+        stack.callback(pool.shutdown, cancel_futures=True)
+        for unit in divided:
+            path = _unit_path(folder, unit)
+            waiting.append((unit, pool.submit(_process_in_worker, unit, path)))
+            if len(waiting) > num_workers * _UNITS_AHEAD:
+                yield _finished(*waiting.popleft())
+        while waiting:
+            yield _finished(*waiting.popleft())
+
+
+def _finished(unit: Unit, future: Future) -> tuple[Unit, UnitResult]:
+    try:
+        return unit, future.result()
+    except BrokenProcessPool:
+        raise OSError(
+            f"a worker process ended without a word at unit {unit.number}; most likely memory ran "
+            "out: use fewer --num_workers"
+        ) from None
+
+
+def _start_worker(settings: UnitSettings) -> None:
+    """Loads TensorFlow into a worker: one thread, since the workers share the cores, and no GPU."""
+    global _worker
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import tensorflow as tf
+
+    from keras_bert.data.unit_processing import UnitProcessor
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    _worker = UnitProcessor(settings)
+
+
+_worker: Any = None  # the UnitProcessor of a worker process
+
+
+def _process_in_worker(unit: Unit, path: str) -> UnitResult:
+    return _worker.process(unit, path)
+
+
+def _unit_path(folder: Path, unit: Unit) -> str:
+    return str(folder / f"{unit.number:08}")
+
+
+class _Shards:
+    """The files of records while they grow; they get their names when all are complete.
+
+    Args:
+        output: the folder of the records.
+        number: how many files.
+    """
+
+    def __init__(self, output: Path, number: int):
+        self._paths = [
+            output / f"examples-{index:05}-of-{number:05}.tfrecord" for index in range(number)
+        ]
+        self._examples = [0] * number
+        self._output = output
+        self.folder = output / _UNITS_FOLDER
+
+    def __enter__(self) -> "_Shards":
+        self._remove_unfinished()  # of a job that was killed
+        self.folder.mkdir()
+        for path in self._paths:
+            self._partial(path).touch()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._remove_unfinished()
+
+    def append(self, unit: Unit, result: UnitResult) -> None:
+        """Moves the records of a unit from its file to the ends of the shards."""
+        unit_path = Path(_unit_path(self.folder, unit))
+        with open(unit_path, "rb") as records:
+            for index, size in enumerate(result.shard_bytes):
+                if size:
+                    with open(self._partial(self._paths[index]), "ab") as shard:
+                        shard.write(records.read(size))
+                self._examples[index] += result.shard_examples[index]
+        unit_path.unlink()
+
+    def finish(self) -> tuple[Shard, ...]:
+        """Gives the files their names."""
+        for path in self._paths:
+            os.replace(self._partial(path), path)
+        return tuple(
+            Shard(path.name, examples, path.stat().st_size)
+            for path, examples in zip(self._paths, self._examples, strict=True)
+        )
+
+    def _partial(self, path: Path) -> Path:
+        return path.with_name(path.name + _PARTIAL)
+
+    def _remove_unfinished(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for path in self._output.glob(f"examples-*{_PARTIAL}"):
+            path.unlink()
+
+
+def _plan(corpus: Corpus, options: CreationOptions) -> str:
+    return (
+        f"plan: {options.sentence_task} examples of up to {options.max_seq_length} pieces from "
+        f"{len(corpus.paths)} file(s), {corpus.total_bytes / 1e6:.1f} MB, dupe factor "
+        f"{options.dupe_factor} -> {options.num_shards} shard(s) in {options.output_dir}, "
+        f"{options.num_workers} worker(s)"
+    )
+
+
+def _check_counts(counts: UnitCounts, documents: int, corpus: Corpus) -> None:
+    names = ", ".join(corpus.paths[:3]) + (", ..." if len(corpus.paths) > 3 else "")
+    if not counts.corpus_tokens:
+        raise ValueError(f"the corpus is empty: no text in {names}; check --input")
+    if not counts.examples:
+        raise ValueError(
+            f"the corpus ({counts.sentences} sentence(s) in {documents} document(s), {names}) is "
+            "too short for one example: give more text, with blank lines between documents"
+        )
+
+
+def _manifest(
+    options: CreationOptions,
+    settings: UnitSettings,
+    counts: UnitCounts,
+    documents: int,
+    shards: tuple[Shard, ...],
+) -> Manifest:
+    return Manifest(
+        # What does not change the records is not recorded, so that equal records come with
+        # equal manifests.
+        settings={
+            name: value
+            for name, value in dataclasses.asdict(options).items()
+            if name not in ("output_dir", "num_workers")
+        },
+        vocabulary_sha256=settings.vocabulary.sha256,
+        vocab_size=len(settings.vocabulary),
+        lowercase=settings.tokenizer_settings.lowercase,
+        max_seq_length=options.max_seq_length,
+        sentence_task=options.sentence_task,
+        shards=shards,
+        examples=counts.examples,
+        tokens=counts.tokens,
+        fill_rate=round(counts.tokens / (counts.examples * options.max_seq_length), 6),
+        label_counts=(counts.labels_0, counts.labels_1),
+        documents=documents,
+        sentences=counts.sentences,
+        corpus_tokens=counts.corpus_tokens,
+        unknown_tokens=counts.unknown_tokens,
+        lone_document_units=counts.lone_document_units,
+    )

@@ -1,13 +1,13 @@
-"""What a folder of records holds, for a person to read."""
+"""What a set of records holds, for a person to read."""
 
-import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert.data.pretraining_pipeline import PretrainingData, evaluation_batches
+from keras_bert.data.pretraining_data import PretrainingData
+from keras_bert.data.pretraining_pipeline import stored_batches
 from keras_bert.features import (
-    EXAMPLE_WEIGHTS,
     INPUT_IDS,
     INPUT_MASK,
     MASKED_LM_IDS,
@@ -15,68 +15,109 @@ from keras_bert.features import (
     MASKED_LM_WEIGHTS,
     NEXT_SENTENCE_LABELS,
 )
-from keras_bert.text.masking import MaskedLanguageModelMasking
 from keras_bert.text.vocabulary import Vocabulary
 
-_PERCENTILES = (1, 10, 50, 90, 99)
-_MASKED_SHARE = 0.15
+_PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
+_ROWS_PER_READ = 1024
+_MEANINGS = {
+    "nsp": ("b follows a", "b is from another document"),
+    "sop": ("a and b in order", "a and b swapped"),
+    "none": ("one segment",),
+}
 
 
-def describe(data: PretrainingData, vocabulary: Vocabulary, sample: int) -> Iterator[str]:
-    """Yields lines of counts, label balance, lengths and [UNK] rate.
+class RecordStatistics(NamedTuple):
+    """Sums over all records.
+
+    Attributes:
+        lengths: int64 [N], pieces of each example.
+        label_counts: examples of each label, int64 [2].
+        unknown: pieces that are [UNK].
+        predictions: masked positions.
+    """
+
+    lengths: np.ndarray
+    label_counts: np.ndarray
+    unknown: int
+    predictions: int
+
+
+def measure(data: PretrainingData, unk_id: int) -> RecordStatistics:
+    """Reads all records and sums up.
+
+    Args:
+        data: the records.
+        unk_id: id of [UNK].
+    """
+    lengths, labels, unknown, predictions = [], [], 0, 0
+    for batch in stored_batches(data, _ROWS_PER_READ).as_numpy_iterator():
+        mask = batch[INPUT_MASK]
+        lengths.append(mask.sum(axis=1))
+        labels.append(batch[NEXT_SENTENCE_LABELS])
+        unknown += int(((batch[INPUT_IDS] == unk_id) & (mask > 0)).sum())
+        predictions += int(batch.get(MASKED_LM_WEIGHTS, np.zeros(1)).sum())
+    label_counts = np.bincount(np.concatenate(labels), minlength=2)
+    return RecordStatistics(np.concatenate(lengths), label_counts, unknown, predictions)
+
+
+def describe(data: PretrainingData, statistics: RecordStatistics) -> Iterator[str]:
+    """Yields lines of counts, fill rate, label balance and lengths.
+
+    Args:
+        data: the records.
+        statistics: what `measure` found in them.
+    """
+    examples, pieces = len(statistics.lengths), int(statistics.lengths.sum())
+    yield f"examples      {examples:,} in {len(data.paths)} file(s)"
+    yield f"pieces        {pieces:,}, {_share(statistics.unknown, pieces)} of them [UNK]"
+    yield f"fill rate     {_share(pieces, examples * data.max_seq_length)} of {data.max_seq_length}"
+    for label, meaning in enumerate(_MEANINGS[data.sentence_task]):
+        count = int(statistics.label_counts[label])
+        yield f"label {label}       {count:,} ({_share(count, examples)}): {meaning}"
+    points = np.percentile(statistics.lengths, _PERCENTILES).astype(int)
+    shown = ", ".join(f"{p} %: {n}" for p, n in zip(_PERCENTILES, points, strict=True))
+    yield f"lengths       {shown}"
+    if data.max_predictions_per_seq is None:
+        yield "masks         none stored; they are drawn when the records are read"
+    else:
+        yield f"masks         {_share(statistics.predictions, pieces)} of the pieces, stored"
+    if data.manifest:
+        yield (
+            f"corpus        {data.manifest.documents:,} documents, {data.manifest.sentences:,} "
+            f"sentences, {data.manifest.corpus_tokens:,} pieces"
+        )
+        yield f"vocabulary    sha256 {data.manifest.vocabulary_sha256}"
+
+
+def decoded_examples(data: PretrainingData, vocabulary: Vocabulary, count: int) -> Iterator[str]:
+    """Yields examples as text; a hidden piece is shown as {what stands there|what it was}.
 
     Args:
         data: the records.
         vocabulary: the one they were made with.
-        sample: how many examples the lengths and the [UNK] rate are measured on.
+        count: how many.
     """
-    manifest = data.manifest
-    positive = manifest.positive_labels / max(manifest.examples, 1)
-    yield f"examples        {manifest.examples:,} in {len(manifest.shards)} shards"
-    yield f"documents       {manifest.documents:,}"
-    yield f"pieces          {manifest.tokens:,}"
-    yield f"fill rate       {100 * manifest.fill_rate:.1f} % of {manifest.max_seq_length}"
-    yield f"random next     {100 * positive:.1f} %"
-    lengths, unknown = _measure(data, vocabulary, sample)
-    points = np.percentile(lengths, _PERCENTILES).astype(int)
-    shown = "  ".join(f"{p} %: {n}" for p, n in zip(_PERCENTILES, points, strict=True))
-    yield f"lengths         {shown}"
-    yield f"[UNK]           {100 * unknown:.3f} % of the pieces of {len(lengths):,} examples"
-    yield f"vocabulary      {len(vocabulary):,} entries, sha256 {vocabulary.sha256}"
+    for batch in stored_batches(data, 1, vocabulary.pad_id).take(count).as_numpy_iterator():
+        yield _decode({name: value[0] for name, value in batch.items()}, vocabulary, data)
 
 
-def show_examples(data: PretrainingData, vocabulary: Vocabulary, count: int) -> Iterator[str]:
-    """Yields decoded examples; a hidden piece is shown as {what stands there|what it was}."""
-    batch = next(iter(_batches(data, vocabulary, max(count, 1)))) if count else {}
-    for row in range(min(count, data.num_examples)):
-        example = {name: value[row].numpy() for name, value in batch.items()}
-        yield _decode(example, vocabulary)
+def _decode(example: dict[str, np.ndarray], vocabulary: Vocabulary, data: PretrainingData) -> str:
+    ids = example[INPUT_IDS][: example[INPUT_MASK].sum()]
+    if ids.max() >= len(vocabulary):
+        raise ValueError(
+            f"the records hold piece {ids.max()} but the vocabulary has {len(vocabulary)} entries: "
+            "give the vocabulary that the records were made with"
+        )
+    tokens = [vocabulary.tokens[i] for i in ids]
+    if MASKED_LM_IDS in example:
+        used = example[MASKED_LM_WEIGHTS] > 0
+        positions, originals = example[MASKED_LM_POSITIONS][used], example[MASKED_LM_IDS][used]
+        for position, original in zip(positions, originals, strict=True):
+            tokens[position] = f"{{{tokens[position]}|{vocabulary.tokens[original]}}}"
+    label = int(example[NEXT_SENTENCE_LABELS])
+    meaning = _MEANINGS[data.sentence_task][label]
+    return f"{' '.join(tokens)}\n  ({len(tokens)} pieces, label {label}: {meaning})"
 
 
-def _batches(data: PretrainingData, vocabulary: Vocabulary, batch_size: int) -> object:
-    predictions = math.ceil(_MASKED_SHARE * data.max_seq_length)
-    masking = MaskedLanguageModelMasking(vocabulary, predictions)
-    return evaluation_batches(data, masking, batch_size, seed=0)
-
-
-def _measure(
-    data: PretrainingData, vocabulary: Vocabulary, sample: int
-) -> tuple[np.ndarray, float]:
-    lengths, unknown = [], 0
-    for batch in _batches(data, vocabulary, 500):
-        mask, weights = batch[INPUT_MASK].numpy(), batch[EXAMPLE_WEIGHTS].numpy() > 0
-        lengths.extend(mask.sum(axis=1)[weights])
-        unknown += ((batch[INPUT_IDS].numpy() == vocabulary.unk_id) & (mask > 0)).sum()
-        if len(lengths) >= sample:
-            break
-    return np.array(lengths), unknown / max(sum(lengths), 1)
-
-
-def _decode(example: dict[str, np.ndarray], vocabulary: Vocabulary) -> str:
-    tokens = [vocabulary.tokens[i] for i in example[INPUT_IDS][: example[INPUT_MASK].sum()]]
-    used = example[MASKED_LM_WEIGHTS] > 0
-    positions, ids = example[MASKED_LM_POSITIONS][used], example[MASKED_LM_IDS][used]
-    for position, original in zip(positions, ids, strict=True):
-        tokens[position] = f"{{{tokens[position]}|{vocabulary.tokens[original]}}}"
-    label = "random next" if example[NEXT_SENTENCE_LABELS] else "is next"
-    return f"{' '.join(tokens).replace(' ##', '')}\n  ({label}, {len(tokens)} pieces)"
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / max(whole, 1):.2f} %"

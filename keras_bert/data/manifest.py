@@ -1,4 +1,4 @@
-"""`manifest.json`: what a folder of records holds and how it was made."""
+"""manifest.json: what a folder of records holds and how it was made."""
 
 import dataclasses
 import json
@@ -6,85 +6,94 @@ import os
 from pathlib import Path
 from typing import Any, Self
 
-from keras_bert.config import read_json
-from keras_bert.files import atomic_file
+from keras_bert import files
 
 FILE_NAME = "manifest.json"
-_FORMAT_VERSION = 1
+FORMAT_VERSION = 1
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-    """One TFRecord file: name in the folder, number of examples, size in bytes."""
+    """One file of records: its name in the folder, its number of examples, its size in bytes."""
 
     name: str
     examples: int
-    size: int
+    bytes: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """Counts, settings and vocabulary of a folder of pretraining records.
+    """What a folder of records holds.
 
     Attributes:
-        settings: what `create_pretraining_data` was told.
-        max_seq_length: the longest example in pieces.
-        sentence_task: "nsp" or "none".
-        vocabulary_sha256: hash of the vocabulary the ids belong to.
-        vocab_size: its number of entries.
-        documents: documents of the corpus.
-        examples: examples in all shards.
-        tokens: real pieces in all examples.
-        positive_labels: examples whose next sentence label is 1.
+        settings: the options that the records were made with.
+        vocabulary_sha256: SHA-256 of the vocabulary's vocab.txt.
+        vocab_size: number of its entries.
+        lowercase: whether the text was lower-cased.
+        max_seq_length: the longest sequence that the records can hold, in pieces.
+        sentence_task: "nsp", "sop" or "none".
         shards: the files.
+        examples: number of examples.
+        tokens: number of pieces in them, [CLS] and [SEP] counted.
+        fill_rate: share of examples times max_seq_length that is pieces, not padding.
+        label_counts: number of examples with next_sentence_labels 0 and 1.
+        documents: number of documents read.
+        sentences: number of sentences read.
+        corpus_tokens: number of pieces of the text.
+        unknown_tokens: how many of those are [UNK].
+        lone_document_units: pieces of work that held a single document, so that no segment of
+            another document was at hand.
+        format_version: version of this file's layout.
     """
 
     settings: dict[str, Any]
-    max_seq_length: int
-    sentence_task: str
     vocabulary_sha256: str
     vocab_size: int
-    documents: int
+    lowercase: bool
+    max_seq_length: int
+    sentence_task: str
+    shards: tuple[Shard, ...]
     examples: int
     tokens: int
-    positive_labels: int
-    shards: tuple[Shard, ...]
-
-    @property
-    def fill_rate(self) -> float:
-        """Share of real pieces after padding to `max_seq_length`."""
-        return self.tokens / max(self.examples * self.max_seq_length, 1)
-
-    def save(self, folder: str | os.PathLike) -> None:
-        """Writes the manifest whole or not at all."""
-        content = {"format_version": _FORMAT_VERSION, **dataclasses.asdict(self)}
-        content["fill_rate"] = round(self.fill_rate, 4)
-        with atomic_file(Path(folder) / FILE_NAME) as path:
-            path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    fill_rate: float
+    label_counts: tuple[int, int]
+    documents: int
+    sentences: int
+    corpus_tokens: int
+    unknown_tokens: int
+    lone_document_units: int
+    format_version: int = FORMAT_VERSION
 
     @classmethod
     def read(cls, folder: str | os.PathLike) -> Self:
-        """Reads the manifest of a folder of records.
+        """Reads the manifest of a folder.
 
         Raises:
-            FileNotFoundError: the folder does not exist or has no manifest.
-            ValueError: the manifest is damaged or of another version.
+            FileNotFoundError: the folder has none.
+            ValueError: it is damaged or of another version.
         """
         path = Path(folder) / FILE_NAME
         if not path.is_file():
             raise FileNotFoundError(
                 f"{folder} holds no {FILE_NAME}: give a folder that create_pretraining_data.py "
-                "finished"
-            )
-        content = read_json(path)
-        if content.get("format_version") != _FORMAT_VERSION:
-            raise ValueError(
-                f"{path} has format_version {content.get('format_version')!r}, this version reads "
-                f"{_FORMAT_VERSION}: make the records again"
+                "finished, or name the files of masked records one by one"
             )
         try:
-            content = {field.name: content[field.name] for field in dataclasses.fields(cls)}
-            content["shards"] = tuple(Shard(**shard) for shard in content["shards"])
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{path} is incomplete ({error}): make the records again") from None
-        return cls(**content)
+            values = json.loads(path.read_text(encoding="utf-8"))
+            version = values["format_version"]
+            if version == FORMAT_VERSION:
+                values["shards"] = tuple(Shard(**shard) for shard in values["shards"])
+                values["label_counts"] = tuple(values["label_counts"])
+                return cls(**values)
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{path} is damaged ({error}): make the records again") from None
+        raise ValueError(
+            f"{path} has format_version {version}, this library reads {FORMAT_VERSION}: make the "
+            "records again"
+        )
+
+    def write(self, folder: str | os.PathLike) -> None:
+        """Writes the manifest into a folder."""
+        text = json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+        with files.atomic_file(Path(folder) / FILE_NAME) as temporary:
+            temporary.write_text(text, encoding="utf-8")

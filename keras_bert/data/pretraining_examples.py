@@ -1,133 +1,298 @@
-"""Sentence pairs for next sentence prediction, as google-research/bert makes them."""
+"""Sentences to pretraining examples: the pairs of create_pretraining_data.py, without its speed.
 
-import dataclasses
+A segment is always a run of consecutive pieces of the text, so an example is planned as two ranges
+over the text's flat array of ids, with the lengths of the sentences alone. The ids are copied once,
+for all examples of a unit together.
+"""
+
 import random
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-# [CLS], [SEP] after the first segment and [SEP] after the second.
-_SPECIAL_PIECES = 3
+SentenceTask = Literal["nsp", "sop", "none"]
+SENTENCE_TASKS = ("nsp", "sop", "none")
+
+# [CLS] a [SEP] b [SEP], or [CLS] a [SEP].
+_SPECIAL_TOKENS_OF_PAIR = 3
+_SPECIAL_TOKENS_OF_SINGLE = 2
 
 
-@dataclasses.dataclass(frozen=True)
-class TokenizedDocument:
-    """The pieces of a document and where its sentences end.
+class TokenizedDocuments(NamedTuple):
+    """The pieces of some documents.
 
     Attributes:
-        ids: ids of all pieces, int32 [pieces].
-        ends: for each sentence the index after its last piece, ascending.
+        ids: int32 [K], pieces of all sentences one after the other; no sentence is empty.
+        sentence_starts: where each sentence starts in `ids`, and K at the end.
+        document_starts: where each document starts among the sentences, and their number at the
+            end; no document is empty.
+        document_numbers: the number of each document. Parts of one document share it.
     """
 
     ids: np.ndarray
-    ends: Sequence[int]
+    sentence_starts: list[int]
+    document_starts: list[int]
+    document_numbers: list[int]
 
 
-@dataclasses.dataclass(frozen=True)
-class SentencePair:
-    """Two segments of pieces; `is_random` when the second does not follow the first."""
+class PlannedExample(NamedTuple):
+    """Two ranges of pieces and a label.
 
-    first: np.ndarray
-    second: np.ndarray
-    is_random: bool
+    Attributes:
+        a_start: first piece of segment a.
+        a_end: behind its last piece.
+        b_start: first piece of segment b.
+        b_end: behind its last piece; `b_start` for an example of one segment.
+        label: of the sentence task.
+    """
+
+    a_start: int
+    a_end: int
+    b_start: int
+    b_end: int
+    label: int
 
 
-def next_sentence_pairs(
-    documents: Sequence[TokenizedDocument],
+class Examples(NamedTuple):
+    """N examples with T pieces in all.
+
+    Attributes:
+        input_ids: int32 [T], with [CLS] and [SEP], without padding.
+        segment_ids: uint8 [T].
+        splits: int64 [N + 1], where each example starts and ends.
+        next_sentence_labels: int64 [N].
+    """
+
+    input_ids: np.ndarray
+    segment_ids: np.ndarray
+    splits: np.ndarray
+    next_sentence_labels: np.ndarray
+
+
+def plan_examples(
+    documents: TokenizedDocuments,
     max_seq_length: int,
     short_seq_prob: float,
+    sentence_task: SentenceTask,
     rng: random.Random,
-) -> Iterator[SentencePair]:
-    """Cuts documents into pairs of segments (create_pretraining_data.py, paper section A.2).
+) -> list[PlannedExample]:
+    """Makes the examples of some documents, in random order.
 
-    Each document is walked once. Sentences are collected up to a target length (for a document in
-    `1 / short_seq_prob` shorter than the maximum, so that short texts are not new to a fine-tuned
-    model), cut at a random sentence into two segments, and in half of the cases the second is
-    replaced by text from another document; the sentences it displaced are used again.
+    "nsp" follows create_instances_from_document of google-research/bert: sentences are gathered to
+    a target length, cut between two of them into a and b, and with probability 0.5 b is replaced by
+    text from another document (label 1), the replaced sentences being used again. With a single
+    document there is no other: all its pairs are true ones. "sop" (ALBERT, arXiv:1909.11942) swaps
+    a and b with probability 0.5 (label 1). "none" gathers full sentences into one segment.
 
     Args:
-        documents: at least two with a sentence each, from which "another document" is drawn.
-        max_seq_length: pieces of a packed pair, special ones included.
-        short_seq_prob: how often a document's target length is drawn from 2 up to the maximum.
-        rng: the source of all randomness.
+        documents: the text.
+        max_seq_length: the longest example in pieces, special tokens counted.
+        short_seq_prob: probability with which a document is cut into shorter examples.
+        sentence_task: "nsp", "sop" or "none".
+        rng: where the randomness comes from.
 
-    Yields:
-        Pairs of at most `max_seq_length - 3` pieces, each segment with at least one.
+    Returns:
+        The plans.
     """
-    for index in range(len(documents)):
-        yield from _pairs_of_document(documents, index, max_seq_length, short_seq_prob, rng)
+    planner = _PLANNERS[sentence_task](documents, max_seq_length, short_seq_prob, rng)
+    examples = [
+        example
+        for document in range(len(documents.document_numbers))
+        for example in planner.plan(document)
+    ]
+    rng.shuffle(examples)
+    return examples
 
 
-def _pairs_of_document(
-    documents: Sequence[TokenizedDocument],
-    index: int,
-    max_seq_length: int,
-    short_seq_prob: float,
-    rng: random.Random,
-) -> Iterator[SentencePair]:
-    max_pieces = max_seq_length - _SPECIAL_PIECES
-    document = documents[index]
-    starts = [0, *document.ends[:-1]]
-    sentences = len(document.ends)
-    target = _target_length(max_pieces, short_seq_prob, rng)
-    first = sentence = 0  # the chunk is the sentences from `first` to `sentence`
-    while sentence < sentences:
-        is_last = sentence == sentences - 1
-        if not is_last and document.ends[sentence] - starts[first] < target:
-            sentence += 1
-            continue
-        chunk_size = sentence - first + 1
-        cut = first + (rng.randint(1, chunk_size - 1) if chunk_size > 1 else 1)
-        segment = document.ids[starts[first] : document.ends[cut - 1]]
-        is_random = chunk_size == 1 or rng.random() < 0.5
-        if is_random:
-            other = documents[_other_index(index, len(documents), rng)]
-            second = _random_segment(other, target - len(segment), rng)
-            sentence = cut - 1  # what the second segment displaced is used again
-        else:
-            second = document.ids[document.ends[cut - 1] : document.ends[sentence]]
-        yield SentencePair(*_truncate(segment, second, max_pieces, rng), is_random)
-        sentence += 1
-        first = sentence
+def assemble_examples(
+    documents: TokenizedDocuments, plans: list[PlannedExample], cls_id: int, sep_id: int
+) -> Examples:
+    """Copies the pieces of planned examples and puts [CLS] and [SEP] around them.
 
-
-def _target_length(max_pieces: int, short_seq_prob: float, rng: random.Random) -> int:
-    return rng.randint(2, max_pieces) if rng.random() < short_seq_prob else max_pieces
-
-
-def _other_index(index: int, count: int, rng: random.Random) -> int:
-    other = rng.randrange(count - 1)
-    return other + (other >= index)
-
-
-def _random_segment(document: TokenizedDocument, length: int, rng: random.Random) -> np.ndarray:
-    """Returns whole sentences from a random one on, until `length` pieces are reached."""
-    sentence = rng.randrange(len(document.ends))
-    start = document.ends[sentence - 1] if sentence else 0
-    while document.ends[sentence] - start < length and sentence < len(document.ends) - 1:
-        sentence += 1
-    return document.ids[start : document.ends[sentence]]
-
-
-def _truncate(
-    first: np.ndarray, second: np.ndarray, max_pieces: int, rng: random.Random
-) -> tuple[np.ndarray, np.ndarray]:
-    """Takes pieces from the longer segment, each from a random end, until the pair fits.
-
-    The original takes them one by one; how many each segment loses follows from the lengths, and
-    how many of these from the front is a sum of coin throws.
+    Args:
+        documents: the text.
+        plans: the examples; at least one.
+        cls_id: id of [CLS].
+        sep_id: id of [SEP].
     """
-    excess = len(first) + len(second) - max_pieces
-    if excess <= 0:
-        return first, second
-    ahead = len(first) - len(second)
-    from_longer = min(excess, abs(ahead))
-    shared = excess - from_longer  # equal by now: second, first, second, ...
-    from_first = (from_longer if ahead > 0 else 0) + shared // 2
-    from_second = excess - from_first
-    return _drop(first, from_first, rng), _drop(second, from_second, rng)
+    a_start, a_end, b_start, b_end, labels = np.array(plans, np.int64).T
+    a_sizes = a_end - a_start
+    b_sizes = b_end - b_start
+    has_b = b_sizes > 0
+    sizes = a_sizes + b_sizes + np.where(has_b, _SPECIAL_TOKENS_OF_PAIR, _SPECIAL_TOKENS_OF_SINGLE)
+    splits = np.concatenate([[0], np.cumsum(sizes)])
+    starts, middles = splits[:-1], splits[:-1] + a_sizes + 1
+
+    # Everything that no range is copied to is a [SEP], or the [CLS] at the start.
+    input_ids = np.full(splits[-1], sep_id, np.int32)
+    input_ids[starts] = cls_id
+    _copy_ranges(documents.ids, a_start, a_sizes, input_ids, starts + 1)
+    _copy_ranges(documents.ids, b_start, b_sizes, input_ids, middles + 1)
+
+    # +1 where segment b begins and -1 where the next example does.
+    changes = np.zeros(splits[-1] + 1, np.int8)
+    changes[middles[has_b] + 1] += 1
+    changes[splits[1:][has_b]] -= 1
+    segment_ids = np.cumsum(changes[:-1], dtype=np.int8).astype(np.uint8)
+    return Examples(input_ids, segment_ids, splits, labels)
 
 
-def _drop(segment: np.ndarray, count: int, rng: random.Random) -> np.ndarray:
-    front = rng.getrandbits(count).bit_count() if count else 0
-    return segment[front : len(segment) - (count - front)]
+def _copy_ranges(
+    source: np.ndarray,
+    source_starts: np.ndarray,
+    sizes: np.ndarray,
+    target: np.ndarray,
+    target_starts: np.ndarray,
+) -> None:
+    ends = np.cumsum(sizes)
+    within = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
+    places = within + np.repeat(target_starts, sizes)
+    target[places] = source[within + np.repeat(source_starts, sizes)]
+
+
+class _Planner:
+    """Plans the examples of one document after the other."""
+
+    special_tokens = _SPECIAL_TOKENS_OF_PAIR
+    min_length = 2
+
+    def __init__(
+        self,
+        documents: TokenizedDocuments,
+        max_seq_length: int,
+        short_seq_prob: float,
+        rng: random.Random,
+    ):
+        self._documents = documents
+        self._starts = documents.sentence_starts
+        self._max_tokens = max_seq_length - self.special_tokens
+        self._short_seq_prob = short_seq_prob
+        self._rng = rng
+
+    def plan(self, document: int) -> Iterator[PlannedExample]:
+        """Yields the examples of one document."""
+        raise NotImplementedError
+
+    def _target_length(self) -> int:
+        # Short sequences, so that fine-tuning on short texts meets what pretraining has seen.
+        if self._rng.random() < self._short_seq_prob:
+            return self._rng.randint(self.min_length, self._max_tokens)
+        return self._max_tokens
+
+    def _sentences(self, document: int) -> tuple[int, int]:
+        starts = self._documents.document_starts
+        return starts[document], starts[document + 1]
+
+    def _chunk_end(self, first: int, last: int, target: int, min_sentences: int = 1) -> int:
+        """Returns the end of the fewest sentences from `first` on that reach the target length."""
+        reached = bisect_left(self._starts, self._starts[first] + target, first + 1, last)
+        return min(max(reached, first + min_sentences), last)
+
+    def _cut(self, first: int, end: int) -> int:
+        """Returns where the sentences first..end are cut into two segments."""
+        return first + 1 if end - first < 3 else self._rng.randint(first + 1, end - 1)
+
+    def _pair(self, a: tuple[int, int], b: tuple[int, int], label: int) -> PlannedExample:
+        """Makes an example of two ranges of sentences, cut to the length that fits."""
+        a_start, a_end, b_start, b_end = (self._starts[sentence] for sentence in (*a, *b))
+        excess = (a_end - a_start) + (b_end - b_start) - self._max_tokens
+        if excess > 0:
+            from_a, from_b = _shares_of_excess(a_end - a_start, b_end - b_start, excess)
+            a_start, a_end = self._trim(a_start, a_end, from_a)
+            b_start, b_end = self._trim(b_start, b_end, from_b)
+        return PlannedExample(a_start, a_end, b_start, b_end, label)
+
+    def _trim(self, start: int, end: int, amount: int) -> tuple[int, int]:
+        """Removes pieces, each from the front or from the back at random."""
+        front = self._rng.getrandbits(amount).bit_count() if amount else 0
+        return start + front, end - (amount - front)
+
+
+class _NextSentencePlanner(_Planner):
+    def plan(self, document: int) -> Iterator[PlannedExample]:
+        first, last = self._sentences(document)
+        target = self._target_length()
+        others = self._other_documents(document)
+        while first < last:
+            end = self._chunk_end(first, last, target, min_sentences=1 if others else 2)
+            if end - first == 1 and not others:
+                return
+            cut = self._cut(first, end)
+            if others and (end - first == 1 or self._rng.random() < 0.5):
+                a_size = self._starts[cut] - self._starts[first]
+                yield self._pair((first, cut), self._random_segment(others, target - a_size), 1)
+                first = cut  # the sentences behind the cut were not used
+            else:
+                yield self._pair((first, cut), (cut, end), 0)
+                first = end
+
+    def _other_documents(self, document: int) -> list[range]:
+        """Returns the places of the documents that are not part of this one, as ranges."""
+        numbers = self._documents.document_numbers
+        # The parts of a document follow each other.
+        begin = end = document
+        while begin > 0 and numbers[begin - 1] == numbers[document]:
+            begin -= 1
+        while end < len(numbers) and numbers[end] == numbers[document]:
+            end += 1
+        return [others for others in (range(begin), range(end, len(numbers))) if others]
+
+    def _random_segment(self, others: list[range], target: int) -> tuple[int, int]:
+        index = self._rng.randrange(sum(map(len, others)))
+        chosen = others[0][index] if index < len(others[0]) else others[1][index - len(others[0])]
+        first, last = self._sentences(chosen)
+        first = self._rng.randrange(first, last)
+        return first, self._chunk_end(first, last, target)
+
+
+class _SentenceOrderPlanner(_Planner):
+    def plan(self, document: int) -> Iterator[PlannedExample]:
+        first, last = self._sentences(document)
+        target = self._target_length()
+        while last - first > 1:  # a sentence that is left alone has no neighbour to be swapped with
+            end = self._chunk_end(first, last, target, min_sentences=2)
+            cut = self._cut(first, end)
+            if self._rng.random() < 0.5:
+                yield self._pair((first, cut), (cut, end), 0)
+            else:
+                yield self._pair((cut, end), (first, cut), 1)
+            first = end
+
+
+class _FullSentencePlanner(_Planner):
+    special_tokens = _SPECIAL_TOKENS_OF_SINGLE
+    min_length = 1
+
+    def plan(self, document: int) -> Iterator[PlannedExample]:
+        first, last = self._sentences(document)
+        target = self._target_length()
+        while first < last:
+            # The most sentences that do not exceed the target; a longer one is cut.
+            limit = self._starts[first] + target
+            end = max(bisect_left(self._starts, limit + 1, first + 1, last + 1) - 1, first + 1)
+            for start in range(self._starts[first], self._starts[end], target):
+                stop = min(start + target, self._starts[end])
+                yield PlannedExample(start, stop, stop, stop, 0)
+            first = end
+
+
+_PLANNERS = {
+    "nsp": _NextSentencePlanner,
+    "sop": _SentenceOrderPlanner,
+    "none": _FullSentencePlanner,
+}
+
+
+def _shares_of_excess(a_size: int, b_size: int, excess: int) -> tuple[int, int]:
+    """Returns how many pieces each segment loses when the longer one always loses the next.
+
+    Of equal ones b loses first, as in truncate_seq_pair of create_pretraining_data.py.
+    """
+    difference = a_size - b_size
+    if excess <= abs(difference):
+        return (excess, 0) if difference > 0 else (0, excess)
+    rest = excess - abs(difference)
+    from_a, from_b = rest // 2, rest - rest // 2
+    return (from_a + difference, from_b) if difference > 0 else (from_a, from_b - difference)

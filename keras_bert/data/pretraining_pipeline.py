@@ -1,88 +1,28 @@
-"""Records to batches: an endless stream whose every batch is a function of seed and position."""
+"""Records to batches: an endless stream whose every batch is a function of seed and position.
 
-import os
-from pathlib import Path
+In each epoch the shards come in a random order and are read several at a time, one record of each
+in turn; the records are then shuffled in large blocks. Everything up to the batch is strings, which
+cost little to skip; a batch is parsed and masked as a whole.
+"""
 
 import tensorflow as tf
 
-from keras_bert.data.manifest import Manifest
-from keras_bert.data.records import check_shard, parse_examples
+from keras_bert.data.pretraining_data import PretrainingData
+from keras_bert.data.records import parse_examples, parse_masked_examples
 from keras_bert.features import (
     EXAMPLE_WEIGHTS,
     INPUT_IDS,
     INPUT_MASK,
-    MASKED_LM_IDS,
-    MASKED_LM_POSITIONS,
     MASKED_LM_WEIGHTS,
 )
-from keras_bert.text.masking import MaskedLanguageModelMasking, record_seeds
-from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.masking import MaskedLanguageModelMasking
+from keras_bert.text.random_bits import random_permutation, seeds_of
 
-_SHUFFLED_AT_ONCE = 20_000
+# Records of a block. 16384 of 512 pieces take about 25 MB.
+_RECORDS_PER_BLOCK = 1 << 14
 _SHARDS_AT_ONCE = 16
-
-
-class PretrainingData:
-    """A folder of records, checked when it is opened.
-
-    Args:
-        folder: made by `create_pretraining_data`.
-
-    Attributes:
-        folder: the folder.
-        manifest: what it holds.
-
-    Raises:
-        FileNotFoundError: the folder has no manifest or lacks a shard.
-        ValueError: a shard is half-written, damaged or of another format, or there is no example.
-    """
-
-    def __init__(self, folder: str | os.PathLike):
-        self.folder = Path(folder)
-        self.manifest = Manifest.read(folder)
-        for shard in self.manifest.shards:
-            path = self.folder / shard.name
-            if not path.is_file():
-                raise FileNotFoundError(
-                    f"{path} is missing though the manifest lists it: make the records again"
-                )
-            if path.stat().st_size != shard.size:
-                raise ValueError(
-                    f"{path} has {path.stat().st_size} bytes but the manifest says {shard.size}: "
-                    "the file is half-written or was changed; make the records again"
-                )
-            check_shard(str(path), self.max_seq_length)
-        if not self.num_examples:
-            raise ValueError(f"{folder} holds no example: give more text")
-
-    @property
-    def num_examples(self) -> int:
-        """Examples in all shards."""
-        return self.manifest.examples
-
-    @property
-    def max_seq_length(self) -> int:
-        """The longest example in pieces."""
-        return self.manifest.max_seq_length
-
-    @property
-    def sentence_task(self) -> str:
-        """What the next sentence label means: "nsp", or "none" for nothing."""
-        return self.manifest.sentence_task
-
-    def check_vocabulary(self, vocabulary: Vocabulary) -> None:
-        """Makes sure that the ids belong to a vocabulary.
-
-        Raises:
-            ValueError: the records were made with another one.
-        """
-        if vocabulary.sha256 != self.manifest.vocabulary_sha256:
-            raise ValueError(
-                f"the records in {self.folder} were made with another vocabulary "
-                f"({self.manifest.vocab_size} entries, sha256 "
-                f"{self.manifest.vocabulary_sha256[:12]}...) than the model's ({len(vocabulary)} "
-                f"entries, sha256 {vocabulary.sha256[:12]}...): make them again with the model's"
-            )
+# What the bits of an epoch's order and of its masks are told apart by.
+_ORDER_OF_SHARDS, _ORDER_OF_RECORDS, _MASKS = range(3)
 
 
 def training_batches(
@@ -95,46 +35,64 @@ def training_batches(
     num_input_pipelines: int = 1,
     replicas_per_pipeline: int = 1,
 ) -> tf.data.Dataset:
-    """Returns an endless dataset of batches for one input pipeline.
+    """Returns an endless dataset of the batches that one input pipeline feeds to its replicas.
 
-    The examples of each epoch come in an order that follows from seed and epoch, and the masks of
-    an example from seed and its position in the stream. A run that is resumed at `first_batch`
-    reads exactly what the run that was never stopped would have read.
+    The order of an epoch follows from seed and epoch, the masks of a record from seed, epoch and
+    its place. A global batch is the next run of this stream, dealt out to the replicas one after
+    the other: the same examples whatever their number. A dataset that starts at `first_batch`
+    equals the whole one without the batches before.
 
     Args:
         data: the records.
-        masking: hides pieces.
+        masking: hides pieces; not used for records that come masked.
         batch_size: examples per replica.
         seed: of order and masks.
-        first_batch: number of global batches to skip; what is skipped is not parsed.
+        first_batch: number of global batches to skip, without parsing them.
         input_pipeline_id: which of the input pipelines this is.
-        num_input_pipelines: how many there are; a global batch is dealt out to them.
-        replicas_per_pipeline: consecutive batches that belong to one global batch.
+        num_input_pipelines: how many there are; each reads all records and keeps its share.
+        replicas_per_pipeline: replicas that one pipeline feeds.
 
     Returns:
-        Dicts of the pretraining features with static shapes.
+        Dicts of the pretraining features (see `keras_bert.features`) with static shapes.
     """
     replicas = num_input_pipelines * replicas_per_pipeline
-    first_example = first_batch * replicas * batch_size
-    first_epoch, offset = divmod(first_example, data.num_examples)
+    first_epoch, first_place = divmod(first_batch * replicas * batch_size, data.num_examples)
+    first_block, first_in_block = divmod(first_place, _RECORDS_PER_BLOCK)
 
-    def epoch_records(epoch: tf.Tensor) -> tf.data.Dataset:
-        records = _shuffled_epoch(data, seed, epoch)
-        return records.skip(tf.where(epoch == first_epoch, tf.constant(offset, tf.int64), 0))
+    def blocks_of(epoch: tf.Tensor) -> tf.data.Dataset:
+        skipped = tf.where(tf.equal(epoch, first_epoch), tf.constant(first_block, tf.int64), 0)
+        records = _read_in_turn(data.paths, seed, epoch)
+        blocks = records.batch(_RECORDS_PER_BLOCK).skip(skipped).enumerate(skipped)
+        return blocks.map(lambda number, block: shuffle(epoch, number, block))
 
-    def is_mine(number: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
-        return number % replicas // replicas_per_pipeline == input_pipeline_id
+    def shuffle(
+        epoch: tf.Tensor, number: tf.Tensor, block: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        block_seed = _seed_of(seed, _ORDER_OF_RECORDS, epoch, number)
+        order = random_permutation(block_seed, tf.size(block, tf.int64))
+        places = number * _RECORDS_PER_BLOCK + tf.range(tf.size(block, tf.int64))
+        counters = _mask_counters(seed, epoch, places)
+        shuffled = tf.gather(block, order)
+        if replicas > replicas_per_pipeline:
+            batches = (epoch * data.num_examples + places) // batch_size
+            mine = tf.equal(batches % replicas // replicas_per_pipeline, input_pipeline_id)
+            shuffled, counters = shuffled[mine], counters[mine]
+        return shuffled, counters
 
-    def prepare(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        positions = number * batch_size + tf.range(batch_size, dtype=tf.int64)
-        return _parse_and_mask(data, masking, serialized, seed, positions, batch_size)
+    def without_skipped(serialized: tf.Tensor, counters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        kept = tf.reduce_any(counters[:, 1:] > [first_epoch, first_place - 1], axis=1)
+        return serialized[kept], counters[kept]
 
     epochs = tf.data.Dataset.range(first_epoch, tf.int64.max)
-    batches = epochs.flat_map(epoch_records).batch(batch_size, drop_remainder=True)
-    batches = batches.enumerate(start=first_batch * replicas)
-    if num_input_pipelines > 1:
-        batches = batches.filter(is_mine)
-    return batches.map(prepare, tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
+    blocks = epochs.flat_map(blocks_of)
+    if first_in_block:
+        blocks = blocks.map(without_skipped)
+    batches = blocks.rebatch(batch_size, drop_remainder=True)
+    return batches.map(
+        lambda serialized, counters: _parse_and_mask(data, masking, serialized, counters),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    ).prefetch(tf.data.AUTOTUNE)
 
 
 def evaluation_batches(
@@ -142,73 +100,94 @@ def evaluation_batches(
 ) -> tf.data.Dataset:
     """Returns one pass over the records in a fixed order with fixed masks.
 
-    The last batch is filled up with empty rows, whose weights (`masked_lm_weights`,
-    `example_weights`) are zero, so that all batches have one static shape.
+    The last batch is filled up with copies of its last row that have no weight, so that all
+    batches have one static shape.
 
     Args:
         data: the records.
-        masking: hides pieces.
+        masking: hides pieces; not used for records that come masked.
         batch_size: examples per batch.
         seed: of the masks.
+
+    Returns:
+        Dicts of the pretraining features, and `example_weights` float32 [B]: 1, and 0 for the
+        rows that fill up.
     """
 
     def prepare(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        rows = tf.shape(serialized)[0]
-        positions = number * batch_size + tf.range(tf.cast(rows, tf.int64))
-        batch = _parse_and_mask(data, masking, serialized, seed, positions, None)
+        rows = tf.size(serialized, tf.int64)
+        places = number * batch_size + tf.range(rows)
+        counters = _mask_counters(seed, tf.constant(0, tf.int64), places)
+        batch = _parse_and_mask(data, masking, serialized, counters)
         batch[EXAMPLE_WEIGHTS] = tf.ones([rows])
-        return {name: _fill_up(value, batch_size) for name, value in batch.items()}
+        return _filled_up(batch, batch_size, rows)
 
-    records = tf.data.TFRecordDataset(_shard_paths(data))
-    batches = records.batch(batch_size).enumerate()
-    return batches.map(prepare, tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
-
-
-def _shard_paths(data: PretrainingData) -> list[str]:
-    return [str(data.folder / shard.name) for shard in data.manifest.shards if shard.examples]
+    batches = tf.data.TFRecordDataset(data.paths).batch(batch_size).enumerate()
+    return batches.map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
+        tf.data.AUTOTUNE
+    )
 
 
-def _shuffled_epoch(data: PretrainingData, seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
-    """Shards in random order, several read in turn, then large blocks shuffled: all seeded."""
-    low = tf.bitcast(record_seeds(seed, epoch), tf.int64)
-    paths = _shuffle(tf.constant(_shard_paths(data)), low, tf.constant(-1, tf.int64))
-    records = tf.data.Dataset.from_tensor_slices(paths).interleave(
+def stored_batches(data: PretrainingData, batch_size: int, pad_id: int = 0) -> tf.data.Dataset:
+    """Returns one pass over the records as they are stored, masked or not.
+
+    Args:
+        data: the records.
+        batch_size: examples per batch; the last has what is left.
+        pad_id: id of [PAD].
+    """
+    batches = tf.data.TFRecordDataset(data.paths).batch(batch_size)
+    return batches.map(lambda serialized: _parse(data, serialized, pad_id))
+
+
+def _seed_of(seed: int, purpose: int, *counters: tf.Tensor) -> tf.Tensor:
+    row = tf.stack([tf.constant(seed, tf.int64), tf.constant(purpose, tf.int64), *counters])
+    return seeds_of(row[None])[0]
+
+
+def _mask_counters(seed: int, epoch: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+    """Returns what the masks of records follow from: (seed, epoch, place), int64 [B, 3]."""
+    return tf.stack(
+        [tf.fill(tf.shape(places), tf.cast(value, tf.int64)) for value in (seed, epoch)] + [places],
+        axis=1,
+    )
+
+
+def _read_in_turn(paths: list[str], seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
+    order = random_permutation(
+        _seed_of(seed, _ORDER_OF_SHARDS, epoch), tf.constant(len(paths), tf.int64)
+    )
+    return tf.data.Dataset.from_tensor_slices(tf.gather(paths, order)).interleave(
         tf.data.TFRecordDataset, cycle_length=_SHARDS_AT_ONCE, block_length=1
     )
-    # Whole blocks are shuffled, not a moving buffer: `Dataset.shuffle` takes no seed that is
-    # computed in the graph.
-    blocks = records.batch(_SHUFFLED_AT_ONCE).enumerate()
-    return blocks.map(lambda number, block: _shuffle(block, low, number)).unbatch()
 
 
-def _shuffle(values: tf.Tensor, seed: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    return tf.random.experimental.stateless_shuffle(values, seed=tf.stack([seed, number]))
+def _parse(data: PretrainingData, serialized: tf.Tensor, pad_id: int) -> dict[str, tf.Tensor]:
+    if data.max_predictions_per_seq is None:
+        return parse_examples(serialized, data.max_seq_length, pad_id)
+    return parse_masked_examples(serialized, data.max_seq_length, data.max_predictions_per_seq)
 
 
 def _parse_and_mask(
     data: PretrainingData,
     masking: MaskedLanguageModelMasking,
     serialized: tf.Tensor,
-    seed: int,
-    positions: tf.Tensor,
-    batch_size: int | None,
+    counters: tf.Tensor,
 ) -> dict[str, tf.Tensor]:
-    batch = parse_examples(serialized, data.max_seq_length)
-    batch = {name: _with_rows(value, batch_size) for name, value in batch.items()}
-    masked = masking(batch[INPUT_IDS], batch[INPUT_MASK], record_seeds(seed, positions))
-    return batch | {
-        INPUT_IDS: masked.input_ids,
-        MASKED_LM_POSITIONS: masked.masked_lm_positions,
-        MASKED_LM_IDS: masked.masked_lm_ids,
-        MASKED_LM_WEIGHTS: masked.masked_lm_weights,
-    }
+    batch = _parse(data, serialized, masking.vocabulary.pad_id)
+    if data.max_predictions_per_seq is None:
+        batch |= masking(batch[INPUT_IDS], batch[INPUT_MASK], counters)
+    rows = serialized.shape[:1]
+    return {name: tf.ensure_shape(value, rows + value.shape[1:]) for name, value in batch.items()}
 
 
-def _with_rows(value: tf.Tensor, batch_size: int | None) -> tf.Tensor:
-    return tf.ensure_shape(value, (batch_size, *value.shape[1:]))
-
-
-def _fill_up(value: tf.Tensor, batch_size: int) -> tf.Tensor:
-    missing = batch_size - tf.shape(value)[0]
-    padded = tf.pad(value, [[0, missing]] + [[0, 0]] * (len(value.shape) - 1))
-    return _with_rows(padded, batch_size)
+def _filled_up(
+    batch: dict[str, tf.Tensor], batch_size: int, rows: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    # Copies, because a row of padding alone has no piece to attend to.
+    copied = tf.minimum(tf.range(batch_size, dtype=tf.int64), rows - 1)
+    is_real = tf.cast(tf.range(batch_size, dtype=tf.int64) < rows, tf.float32)
+    filled = {name: tf.gather(value, copied) for name, value in batch.items()}
+    filled[MASKED_LM_WEIGHTS] *= is_real[:, None]
+    filled[EXAMPLE_WEIGHTS] = is_real
+    return filled

@@ -1,125 +1,244 @@
-"""TFRecords of unmasked pretraining examples: the format, written and read."""
+"""TFRecords of pretraining examples: ours, without masks, and Google's, with fixed masks.
+
+Shapes: N examples of a file, T pieces of all of them, B batch, S sequence length, P predictions.
+"""
+
+import os
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.features import INPUT_IDS, INPUT_MASK, NEXT_SENTENCE_LABELS, SEGMENT_IDS
+from keras_bert.data.pretraining_examples import Examples
+from keras_bert.features import (
+    INPUT_IDS,
+    INPUT_MASK,
+    MASKED_LM_IDS,
+    MASKED_LM_POSITIONS,
+    MASKED_LM_WEIGHTS,
+    NEXT_SENTENCE_LABELS,
+    SEGMENT_IDS,
+)
 
-# Fields of the protocol buffer messages Example > Features > map entry > Feature > Int64List, each
-# as its tag byte: (field number << 3) | wire type 2 ("length-delimited").
-_FEATURES = _FEATURE_ENTRY = _ENTRY_KEY = _INT64_VALUES = 0x0A
-_ENTRY_VALUE = 0x12
-_INT64_LIST = 0x1A
+# Around each record: its length (8 bytes) and two checksums (4 bytes each).
+RECORD_FRAME_BYTES = 16
+
+_UNMASKED = frozenset((INPUT_IDS, SEGMENT_IDS, NEXT_SENTENCE_LABELS))
+_MASKED = _UNMASKED | {INPUT_MASK, MASKED_LM_POSITIONS, MASKED_LM_IDS, MASKED_LM_WEIGHTS}
 
 
-class ExampleEncoder:
-    """Serializes examples as `tf.train.Example`, some thirty times faster than protobuf's Python.
+def encode_examples(examples: Examples) -> list[bytes]:
+    """Returns each example as a serialized tf.train.Example.
 
-    An example holds `input_ids` and `segment_ids` without padding and `next_sentence_labels`.
+    The features are `input_ids` and `segment_ids`, both without padding, and
+    `next_sentence_labels`. The wire format is written here, for all examples at once, because the
+    classes of protobuf take a hundred times as long; parsed, it is the same message.
 
     Args:
-        vocab_size: entries of the vocabulary.
-        cls_id: id of [CLS].
-        sep_id: id of [SEP].
+        examples: the examples.
     """
-
-    def __init__(self, vocab_size: int, cls_id: int, sep_id: int):
-        self._varints = [_varint(number) for number in range(vocab_size)]
-        self._cls = self._varints[cls_id]
-        self._sep = self._varints[sep_id]
-
-    def encode(self, first: np.ndarray, second: np.ndarray | None, label: int) -> bytes:
-        """Returns `[CLS] first [SEP] second [SEP]`, or `[CLS] first [SEP]` without a second.
-
-        Args:
-            first: ids of the first segment.
-            second: ids of the second segment, or None.
-            label: the next sentence label.
-        """
-        varints = self._varints
-        pieces = [self._cls, *[varints[i] for i in first.tolist()], self._sep]
-        segments = b"\x00" * len(pieces)
-        if second is not None:
-            pieces += [varints[i] for i in second.tolist()]
-            pieces.append(self._sep)
-            segments += b"\x01" * (len(second) + 1)
+    ids, id_ends = _varints(examples.input_ids)
+    splits = examples.splits.tolist()
+    id_bounds = [0, *id_ends[examples.splits[1:] - 1].tolist()]
+    segments = examples.segment_ids.tobytes()  # 0 and 1 are their own varints
+    labels = [_feature(NEXT_SENTENCE_LABELS, bytes([label])) for label in (0, 1)]
+    encoded = []
+    for index, label in enumerate(examples.next_sentence_labels.tolist()):
         features = (
-            _feature(INPUT_IDS, b"".join(pieces))
-            + _feature(NEXT_SENTENCE_LABELS, _varint(label))
-            + _feature(SEGMENT_IDS, segments)
+            _feature(INPUT_IDS, ids[id_bounds[index] : id_bounds[index + 1]])
+            + _feature(SEGMENT_IDS, segments[splits[index] : splits[index + 1]])
+            + labels[label]
         )
-        return _field(_FEATURES, features)
+        encoded.append(_field(1, features))  # Example.features
+    return encoded
 
 
-def parse_examples(serialized: tf.Tensor, max_seq_length: int) -> dict[str, tf.Tensor]:
-    """Parses a batch of serialized examples and pads them.
+def write_records(path: str | os.PathLike, records: Sequence[bytes]) -> None:
+    """Writes serialized examples to a TFRecord file."""
+    with tf.io.TFRecordWriter(os.fspath(path)) as writer:
+        for record in records:
+            writer.write(record)
+
+
+def parse_examples(
+    serialized: tf.Tensor, max_seq_length: int, pad_id: int = 0
+) -> dict[str, tf.Tensor]:
+    """Parses a batch of unmasked examples.
 
     Args:
         serialized: string [B].
-        max_seq_length: the length S to pad to.
+        max_seq_length: S, at least the length of the longest example.
+        pad_id: id of [PAD].
 
     Returns:
-        `input_ids`, `input_mask`, `segment_ids` int32 [B, S], `next_sentence_labels` int32 [B].
+        `input_ids`, `input_mask`, `segment_ids` int32 [B, S] and `next_sentence_labels` int32 [B].
     """
+    # Padding is told from pieces by a value that no segment has.
+    sequence = tf.io.FixedLenSequenceFeature
     parsed = tf.io.parse_example(
         serialized,
         {
-            INPUT_IDS: tf.io.RaggedFeature(tf.int64),
-            SEGMENT_IDS: tf.io.RaggedFeature(tf.int64),
+            INPUT_IDS: sequence([], tf.int64, allow_missing=True, default_value=pad_id),
+            SEGMENT_IDS: sequence([], tf.int64, allow_missing=True, default_value=-1),
             NEXT_SENTENCE_LABELS: tf.io.FixedLenFeature([], tf.int64),
         },
     )
-    shape = [None, max_seq_length]
-    lengths = parsed[INPUT_IDS].row_lengths()
+    segments = _padded(parsed[SEGMENT_IDS], max_seq_length, -1)
     return {
-        INPUT_IDS: tf.cast(parsed[INPUT_IDS].to_tensor(shape=shape), tf.int32),
-        INPUT_MASK: tf.sequence_mask(lengths, max_seq_length, tf.int32),
-        SEGMENT_IDS: tf.cast(parsed[SEGMENT_IDS].to_tensor(shape=shape), tf.int32),
+        INPUT_IDS: _padded(parsed[INPUT_IDS], max_seq_length, pad_id),
+        INPUT_MASK: tf.cast(segments >= 0, tf.int32),
+        SEGMENT_IDS: tf.maximum(segments, 0),
         NEXT_SENTENCE_LABELS: tf.cast(parsed[NEXT_SENTENCE_LABELS], tf.int32),
     }
 
 
-def check_shard(path: str, max_seq_length: int) -> None:
-    """Reads the first record of a file.
+def parse_masked_examples(
+    serialized: tf.Tensor, max_seq_length: int, max_predictions_per_seq: int
+) -> dict[str, tf.Tensor]:
+    """Parses a batch of the examples that create_pretraining_data.py of google-research/bert makes.
+
+    Args:
+        serialized: string [B].
+        max_seq_length: S of the records.
+        max_predictions_per_seq: P of the records.
+
+    Returns:
+        All features of pretraining, see `keras_bert.features`.
+    """
+    whole = tf.io.FixedLenFeature([max_seq_length], tf.int64)
+    predictions = tf.io.FixedLenFeature([max_predictions_per_seq], tf.int64)
+    parsed = tf.io.parse_example(
+        serialized,
+        {
+            INPUT_IDS: whole,
+            INPUT_MASK: whole,
+            SEGMENT_IDS: whole,
+            MASKED_LM_POSITIONS: predictions,
+            MASKED_LM_IDS: predictions,
+            MASKED_LM_WEIGHTS: tf.io.FixedLenFeature([max_predictions_per_seq], tf.float32),
+            NEXT_SENTENCE_LABELS: tf.io.FixedLenFeature([1], tf.int64),
+        },
+    )
+    labels = parsed.pop(NEXT_SENTENCE_LABELS)
+    weights = parsed.pop(MASKED_LM_WEIGHTS)
+    return {name: tf.cast(values, tf.int32) for name, values in parsed.items()} | {
+        MASKED_LM_WEIGHTS: weights,
+        NEXT_SENTENCE_LABELS: tf.cast(labels[:, 0], tf.int32),
+    }
+
+
+def read_first_example(path: str) -> dict[str, int]:
+    """Reads the first record of a file and returns the length of each of its features.
+
+    Args:
+        path: a TFRecord file.
+
+    Returns:
+        The lengths, or an empty dict when the file holds no record.
 
     Raises:
-        ValueError: the file is not a TFRecord, or holds other examples than ours.
+        FileNotFoundError: there is no such file.
+        ValueError: the file is damaged, no TFRecord, or holds other features.
     """
+    if not tf.io.gfile.exists(path):
+        raise FileNotFoundError(f"there are no records at {path}: check the path")
+    first = _reading(path, lambda: list(tf.data.TFRecordDataset(path).take(1).as_numpy_iterator()))
+    if not first:
+        return {}
+    example = tf.train.Example()
     try:
-        first = next(iter(tf.data.TFRecordDataset(path)), None)
-    except tf.errors.OpError as error:
-        reason = error.message.splitlines()[0]
+        example.ParseFromString(first[0])
+    except Exception:  # protobuf's DecodeError, which has no public home
+        raise ValueError(f"{path} holds records that are no tf.train.Example: {_REMEDY}") from None
+    lengths = {name: _length(feature) for name, feature in example.features.feature.items()}
+    missing = sorted(_UNMASKED - lengths.keys())
+    if MASKED_LM_POSITIONS in lengths:
+        missing = sorted(_MASKED - lengths.keys())
+    if missing:
         raise ValueError(
-            f"{path} is damaged or not a TFRecord ({reason}): make the records again"
-        ) from None
-    if first is None:
-        return
+            f"the records in {path} lack {', '.join(missing)} (they hold "
+            f"{', '.join(sorted(lengths)) or 'nothing'}): {_REMEDY}"
+        )
+    return lengths
+
+
+def count_records(path: str) -> int:
+    """Reads a file through and returns the number of its records.
+
+    Raises:
+        ValueError: the file is damaged or cut off.
+    """
+    batches = tf.data.TFRecordDataset(path).batch(1024)
+    zero = np.int64(0)
+    return _reading(
+        path, lambda: int(batches.reduce(zero, lambda n, batch: n + tf.size(batch, tf.int64)))
+    )
+
+
+_REMEDY = "give records that create_pretraining_data.py made"
+
+
+def _reading(path, read):
     try:
-        ids = parse_examples(first[None], max_seq_length)[INPUT_IDS]
-    except (tf.errors.OpError, ValueError):
+        return read()
+    except tf.errors.DataLossError as error:
         raise ValueError(
-            f"{path} holds other records than pretraining examples with {INPUT_IDS}, "
-            f"{SEGMENT_IDS} and {NEXT_SENTENCE_LABELS}: give a folder made by "
-            "create_pretraining_data.py"
+            f"{path} is damaged, cut off or no TFRecord file "
+            f"({error.message.splitlines()[0]}): make the records again"
         ) from None
-    if not tf.reduce_any(ids != 0):
-        raise ValueError(f"{path} starts with an empty example: make the records again")
 
 
-def _feature(name: str, values: bytes) -> bytes:
-    value = _field(_INT64_LIST, _field(_INT64_VALUES, values))
-    return _field(_FEATURE_ENTRY, _field(_ENTRY_KEY, name.encode()) + _field(_ENTRY_VALUE, value))
+def _length(feature: tf.train.Feature) -> int:
+    kind = feature.WhichOneof("kind")
+    return len(getattr(feature, kind).value) if kind else 0
 
 
-def _field(tag: int, content: bytes) -> bytes:
-    return bytes((tag,)) + _varint(len(content)) + content
+def _padded(values: tf.Tensor, length: int, filler: int) -> tf.Tensor:
+    missing = length - tf.shape(values)[1]
+    padded = tf.pad(tf.cast(values, tf.int32), [[0, 0], [0, missing]], constant_values=filler)
+    return tf.ensure_shape(padded, [None, length])
 
 
-def _varint(number: int) -> bytes:
-    """Returns a non-negative integer in base 128, low digits first."""
-    digits = bytearray()
-    while number > 127:
-        digits.append(number & 127 | 128)
-        number >>= 7
-    digits.append(number)
-    return bytes(digits)
+def _varints(values: np.ndarray) -> tuple[bytes, np.ndarray]:
+    """Encodes integers below 2 ** 21 as protobuf varints.
+
+    Returns:
+        The bytes of all, and where those of each end.
+    """
+    if values.size and values.max() >= 1 << 21:
+        raise ValueError(f"piece id {values.max()} is too large: ids must be below {1 << 21}")
+    values = values.astype(np.uint32)
+    sizes = 1 + (values >= 1 << 7) + (values >= 1 << 14)
+    ends = np.cumsum(sizes)
+    encoded = np.empty(ends[-1], np.uint8)
+    for place in range(3):
+        has = sizes > place
+        continued = (sizes[has] > place + 1).astype(np.uint32) << 7
+        encoded[ends[has] - sizes[has] + place] = (values[has] >> (7 * place)) & 127 | continued
+    return encoded.tobytes(), ends
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 127:
+        encoded.append(value & 127 | 128)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+_VARINTS = tuple(_varint(value) for value in range(1 << 14))
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """Encodes a length-delimited field."""
+    size = len(content)
+    return (
+        bytes([number << 3 | 2]) + (_VARINTS[size] if size < 1 << 14 else _varint(size)) + content
+    )
+
+
+def _feature(name: str, packed: bytes) -> bytes:
+    """Encodes an entry of Features.feature, a map from name to Feature, with an Int64List."""
+    value = _field(3, _field(1, packed))  # Feature.int64_list, Int64List.value
+    return _field(1, _field(1, name.encode()) + _field(2, value))

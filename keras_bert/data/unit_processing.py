@@ -1,0 +1,119 @@
+"""A unit of documents to serialized examples: what a worker of the data creation does."""
+
+import hashlib
+import random
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.data.corpus import Document, document_sentences
+from keras_bert.data.pretraining_examples import (
+    TokenizedDocuments,
+    assemble_examples,
+    plan_examples,
+)
+from keras_bert.data.records import RECORD_FRAME_BYTES, encode_examples, write_records
+from keras_bert.data.units import Unit, UnitCounts, UnitResult, UnitSettings
+from keras_bert.text.tokenizer import BertTokenizer
+
+# Bounds the memory of one call of the tokenizer.
+_SENTENCES_PER_CALL = 4096
+
+
+class UnitProcessor:
+    """Turns units into files of records.
+
+    Args:
+        settings: what every unit is worked on with.
+    """
+
+    def __init__(self, settings: UnitSettings):
+        self._settings = settings
+        with tf.device("CPU:0"):
+            self._tokenizer = BertTokenizer(
+                settings.vocabulary, **settings.tokenizer_settings._asdict()
+            )
+
+    def process(self, unit: Unit, path: str) -> UnitResult:
+        """Writes the records of a unit to a file, those of the first shard first.
+
+        Args:
+            unit: the documents.
+            path: the file to write; it belongs to this unit alone.
+        """
+        documents = self._tokenize(unit.documents)
+        records: list[bytes] = []
+        counts = self._count_documents(documents)
+        for dupe in range(self._settings.dupe_factor):
+            encoded, dupe_counts = self._make_records(documents, unit.number, dupe)
+            records += encoded
+            counts = counts.plus(dupe_counts)
+        # Dealt like cards, and each unit begins with another shard.
+        shards = self._settings.num_shards
+        dealt = [records[(shard - unit.number) % shards :: shards] for shard in range(shards)]
+        write_records(path, [record for shard in dealt for record in shard])
+        sizes = [sum(map(len, shard)) + RECORD_FRAME_BYTES * len(shard) for shard in dealt]
+        return UnitResult(counts, [len(shard) for shard in dealt], sizes)
+
+    def _tokenize(self, documents: list[Document]) -> TokenizedDocuments:
+        texts = [document_sentences(document) for document in documents]
+        ids, sizes = self._pieces([text for sentences in texts for text in sentences])
+        ends = np.cumsum([0, *map(len, texts)])
+        # Sentences without a piece (control characters alone) and documents without a sentence
+        # are left out.
+        kept = sizes > 0
+        kept_before = np.concatenate([[0], np.cumsum(kept)])[ends]
+        filled = np.diff(kept_before) > 0
+        return TokenizedDocuments(
+            ids,
+            np.concatenate([[0], np.cumsum(sizes[kept])]).tolist(),
+            [0, *kept_before[1:][filled].tolist()],
+            [documents[index].number for index in np.flatnonzero(filled)],
+        )
+
+    def _pieces(self, sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the pieces of all sentences, and how many each of them has."""
+        ids, sizes = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+        for start in range(0, len(sentences), _SENTENCES_PER_CALL):
+            with tf.device("CPU:0"):
+                pieces = self._tokenizer(sentences[start : start + _SENTENCES_PER_CALL])
+            ids.append(pieces.flat_values.numpy())
+            sizes.append(pieces.row_lengths().numpy())
+        return np.concatenate(ids), np.concatenate(sizes)
+
+    def _make_records(
+        self, documents: TokenizedDocuments, unit: int, dupe: int
+    ) -> tuple[list[bytes], UnitCounts]:
+        settings, vocabulary = self._settings, self._settings.vocabulary
+        plans = plan_examples(
+            documents,
+            settings.max_seq_length,
+            settings.short_seq_prob,
+            settings.sentence_task,
+            random.Random(_derived_seed(settings.seed, unit, dupe)),
+        )
+        if not plans:
+            return [], UnitCounts()
+        examples = assemble_examples(documents, plans, vocabulary.cls_id, vocabulary.sep_id)
+        labels_1 = int(examples.next_sentence_labels.sum())
+        counts = UnitCounts(
+            examples=len(plans),
+            tokens=len(examples.input_ids),
+            labels_0=len(plans) - labels_1,
+            labels_1=labels_1,
+        )
+        return encode_examples(examples), counts
+
+    def _count_documents(self, documents: TokenizedDocuments) -> UnitCounts:
+        unknown = documents.ids == self._settings.vocabulary.unk_id
+        return UnitCounts(
+            sentences=len(documents.sentence_starts) - 1,
+            corpus_tokens=len(documents.ids),
+            unknown_tokens=int(np.count_nonzero(unknown)),
+            lone_document_units=int(len(set(documents.document_numbers)) == 1),
+        )
+
+
+def _derived_seed(*numbers: int) -> int:
+    text = "/".join(map(str, numbers))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])

@@ -1,0 +1,126 @@
+"""The pieces of work that a corpus is divided into. No TensorFlow here: workers load it later."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from keras_bert.data.corpus import MAX_DOCUMENT_CHARACTERS, Corpus, Document
+from keras_bert.data.pretraining_examples import SentenceTask
+from keras_bert.text import tokenizer_config
+from keras_bert.text.vocabulary import Vocabulary
+
+# Large enough for a choice of other documents to draw from and small enough for many workers.
+UNIT_CHARACTERS = 1_000_000
+# A unit with parts of one document only goes on until here, looking for another document.
+_LONE_DOCUMENT_CHARACTERS = 4 * MAX_DOCUMENT_CHARACTERS
+
+
+class Unit(NamedTuple):
+    """Consecutive documents that are worked on together.
+
+    Attributes:
+        number: place among the units of the corpus.
+        documents: the documents, or parts of large ones.
+        new_documents: how many of them no earlier unit held a part of.
+        end_position: bytes of the corpus that were read when the unit was complete.
+    """
+
+    number: int
+    documents: list[Document]
+    new_documents: int
+    end_position: int
+
+
+class UnitSettings(NamedTuple):
+    """What every unit is worked on with.
+
+    Attributes:
+        vocabulary: the pieces.
+        tokenizer_settings: how text is treated.
+        max_seq_length: the longest example in pieces.
+        short_seq_prob: probability of shorter examples.
+        sentence_task: "nsp", "sop" or "none".
+        dupe_factor: how many times each document is made into examples.
+        seed: where all randomness comes from.
+        num_shards: number of files of the whole job.
+    """
+
+    vocabulary: Vocabulary
+    tokenizer_settings: tokenizer_config.Settings
+    max_seq_length: int
+    short_seq_prob: float
+    sentence_task: SentenceTask
+    dupe_factor: int
+    seed: int
+    num_shards: int
+
+
+class UnitCounts(NamedTuple):
+    """Sums over units; two of them can be added with `plus`."""
+
+    examples: int = 0
+    tokens: int = 0
+    labels_0: int = 0
+    labels_1: int = 0
+    sentences: int = 0
+    corpus_tokens: int = 0
+    unknown_tokens: int = 0
+    lone_document_units: int = 0
+
+    def plus(self, other: "UnitCounts") -> "UnitCounts":
+        """Returns the sum of both."""
+        return UnitCounts(*(mine + yours for mine, yours in zip(self, other, strict=True)))
+
+
+class UnitResult(NamedTuple):
+    """What became of a unit.
+
+    Attributes:
+        counts: the numbers of the unit.
+        shard_examples: number of records for each shard.
+        shard_bytes: number of bytes of these in the unit's file, which holds shard after shard.
+    """
+
+    counts: UnitCounts
+    shard_examples: list[int]
+    shard_bytes: list[int]
+
+
+def divide(corpus: Corpus) -> Iterator[Unit]:
+    """Groups consecutive documents into units of about `UNIT_CHARACTERS`.
+
+    A unit holds at least two documents wherever the corpus and the bound on memory allow it.
+
+    Args:
+        corpus: the corpus.
+    """
+    number, last_document = 0, -1
+    for documents, position in _groups(corpus):
+        numbers = {document.number for document in documents}
+        yield Unit(number, documents, len(numbers - {last_document}), position)
+        number, last_document = number + 1, documents[-1].number
+
+
+def _groups(corpus: Corpus) -> Iterator[tuple[list[Document], int]]:
+    held: tuple[list[Document], int] | None = None
+    documents: list[Document] = []
+    size = 0
+    for document in corpus:
+        documents.append(document)
+        size += sum(map(len, document.paragraphs))
+        if size >= (_LONE_DOCUMENT_CHARACTERS if _is_lone(documents) else UNIT_CHARACTERS):
+            if held:
+                yield held
+            held = documents, corpus.bytes_read
+            documents, size = [], 0
+    # A small rest joins the unit before it.
+    if held and (_is_lone(documents) or size < UNIT_CHARACTERS // 2):
+        held = held[0] + documents, corpus.bytes_read
+        documents = []
+    if held:
+        yield held
+    if documents:
+        yield documents, corpus.bytes_read
+
+
+def _is_lone(documents: list[Document]) -> bool:
+    return not documents or documents[0].number == documents[-1].number

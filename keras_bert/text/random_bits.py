@@ -1,0 +1,68 @@
+"""Random bits as a pure function of counters, in TensorFlow ops for whole batches at once.
+
+`tf.random.stateless_*` takes one seed per call; giving every record its own would mean a call per
+record. Hashing (seed, epoch, record, position) gives each record bits that depend on nothing else:
+not on the batch, the number of workers or where a run was resumed.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+# The generator SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators"
+# (2014), with the constants of Vigna's public domain version.
+_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+_MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def seeds_of(counters: tf.Tensor) -> tf.Tensor:
+    """Hashes rows of counters to one seed each.
+
+    Args:
+        counters: int64 [B, k], such as (seed, epoch, record) a row.
+
+    Returns:
+        uint64 [B].
+    """
+    columns = tf.unstack(tf.bitcast(tf.cast(counters, tf.int64), tf.uint64), axis=1)
+    seeds = tf.zeros_like(columns[0])
+    for column in columns:
+        seeds = _mix(_mix(seeds + _INCREMENT) ^ column)
+    return seeds
+
+
+def random_bits(seeds: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
+    """Returns 64 random bits for each seed and index.
+
+    Args:
+        seeds: uint64 [B], from `seeds_of`.
+        indices: int64 [K] or [B, K], from 0 up.
+
+    Returns:
+        uint64 [B, K]. Equal seed and index give equal bits.
+    """
+    steps = (tf.cast(indices, tf.uint64) + 1) * _INCREMENT
+    return _mix(seeds[:, None] + steps)
+
+
+def random_permutation(seed: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Returns the numbers below `size` in random order.
+
+    Args:
+        seed: uint64 scalar.
+        size: int64 scalar.
+
+    Returns:
+        int64 [size].
+    """
+    bits = random_bits(seed[None], tf.range(size))[0]
+    # The sign bit is dropped: tf.argsort has no kernel for uint64.
+    keys = tf.bitcast(tf.bitwise.right_shift(bits, np.uint64(1)), tf.int64)
+    return tf.cast(tf.argsort(keys, stable=True), tf.int64)
+
+
+def _mix(values: tf.Tensor) -> tf.Tensor:
+    shifted = tf.bitwise.right_shift(values, np.uint64(30))
+    values = tf.bitwise.bitwise_xor(values, shifted) * _MULTIPLIERS[0]
+    shifted = tf.bitwise.right_shift(values, np.uint64(27))
+    values = tf.bitwise.bitwise_xor(values, shifted) * _MULTIPLIERS[1]
+    return tf.bitwise.bitwise_xor(values, tf.bitwise.right_shift(values, np.uint64(31)))
