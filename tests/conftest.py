@@ -1,0 +1,105 @@
+"""What tests share: two logical devices, a tiny model and a task it can learn."""
+
+import csv
+import os
+import random
+from pathlib import Path
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import pytest  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+# Two logical processors, so that tests of distribution have two replicas. This must come before
+# anything else touches a device.
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+
+WORDS = "good great fine nice bad awful poor sad the a film was very it and book".split()
+POSITIVE, NEGATIVE, FILLER = WORDS[:4], WORDS[4:8], WORDS[8:]
+
+
+def sentiment_rows(count, seed):
+    """Sentences whose one telling word decides their label."""
+    draw = random.Random(seed)
+    for _ in range(count):
+        label = draw.choice(["neg", "pos"])
+        told = draw.choice(POSITIVE if label == "pos" else NEGATIVE)
+        words = draw.choices(FILLER, k=draw.randint(1, 6))
+        words.insert(draw.randint(0, len(words)), told)
+        yield " ".join(words), label
+
+
+def write_csv(path: Path, header, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+@pytest.fixture(scope="session")
+def pretrained_folder(tmp_path_factory):
+    """A model folder of two layers, 32 wide, with 64 positions and random weights."""
+    from keras_bert import BertConfig, BertEncoder, BertTokenizer
+    from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *WORDS])
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+    )
+    folder = tmp_path_factory.mktemp("models") / "pretrained"
+    BertEncoder(config, seed=1).save_to_preset(folder, BertTokenizer(vocabulary))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sentiment_folder(tmp_path_factory):
+    """A data folder for the csv task: train.csv, dev.csv, test.csv."""
+    folder = tmp_path_factory.mktemp("sentiment")
+    for seed, (name, count) in enumerate({"train": 768, "dev": 64, "test": 64}.items()):
+        write_csv(folder / f"{name}.csv", ["text", "label"], sentiment_rows(count, seed))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sentiment_run(pretrained_folder, sentiment_folder, tmp_path_factory):
+    """A finished run on the sentiment data: its folder and its result."""
+    from keras_bert.tasks.delimited import csv_task
+    from keras_bert.training.finetuning import FinetuningOptions, finetune
+
+    folder = tmp_path_factory.mktemp("runs") / "sentiment"
+    task = csv_task()
+    options = FinetuningOptions(
+        epochs=4, batch_size=16, learning_rate=3e-3, mixed_precision="float32"
+    )
+    data = task.read(sentiment_folder)
+    return folder, finetune(task, data, pretrained_folder, folder, options)
+
+
+@pytest.fixture(scope="session")
+def pair_regression_run(pretrained_folder, tmp_path_factory):
+    """A finished run of one epoch on pairs of texts with numbers for labels: its folder."""
+    from keras_bert.tasks.delimited import csv_task
+    from keras_bert.training.finetuning import FinetuningOptions, finetune
+
+    data_folder = tmp_path_factory.mktemp("pairs")
+    rows = [
+        (first, second, len(first) / 10)
+        for (first, _), (second, _) in zip(
+            sentiment_rows(32, 5), sentiment_rows(32, 6), strict=True
+        )
+    ]
+    write_csv(data_folder / "train.csv", ["text", "text_pair", "label"], rows)
+    folder = tmp_path_factory.mktemp("runs") / "pairs"
+    task = csv_task(label_type="regression")
+    options = FinetuningOptions(epochs=1, batch_size=16, mixed_precision="float32")
+    finetune(task, task.read(data_folder), pretrained_folder, folder, options)
+    return folder

@@ -1,0 +1,153 @@
+"""One batch gives one update, however it is spread over replicas and micro-batches."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertConfig, BertPretrainer, create_optimizer
+from keras_bert.training.losses import classification_sums
+from keras_bert.training.metrics import pretraining_metrics
+from keras_bert.training.pretraining_step import PretrainingStep, make_training_loop
+
+BATCH, LENGTH, PREDICTIONS, VOCABULARY, STEPS = 8, 12, 4, 40, 5
+
+
+def _batches():
+    """Batches whose examples have very different numbers of predictions."""
+    random = np.random.default_rng(0)
+    for _ in range(STEPS):
+        weights = np.zeros((BATCH, PREDICTIONS), "float32")
+        for row in range(BATCH):
+            weights[row, : 1 + row * PREDICTIONS // BATCH] = 1.0
+        yield {
+            "input_ids": random.integers(5, VOCABULARY, (BATCH, LENGTH)).astype("int32"),
+            "input_mask": (np.arange(LENGTH) < random.integers(5, LENGTH, (BATCH, 1))).astype(
+                "int32"
+            ),
+            "segment_ids": random.integers(0, 2, (BATCH, LENGTH)).astype("int32"),
+            "masked_lm_positions": random.integers(1, 5, (BATCH, PREDICTIONS)).astype("int32"),
+            "masked_lm_ids": random.integers(5, VOCABULARY, (BATCH, PREDICTIONS)).astype("int32"),
+            "masked_lm_weights": weights,
+            "next_sentence_labels": random.integers(0, 2, (BATCH,)).astype("int32"),
+        }
+
+
+def _train(strategy, accumulation_steps=1, dropout=0.0, seed=0, learning_rate=1e-3):
+    """Returns the weights after some steps and the last step's metrics."""
+    config = BertConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=16,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+    )
+    with strategy.scope():
+        keras.utils.set_random_seed(1)
+        model = BertPretrainer(config, seed=1)
+        optimizer = create_optimizer(learning_rate, train_steps=100, warmup_steps=0)
+        optimizer.build(model.trainable_variables)
+
+    def dataset(context):
+        batches = list(_batches())
+        whole = {name: np.concatenate([b[name] for b in batches]) for name in batches[0]}
+        return tf.data.Dataset.from_tensor_slices(whole).batch(
+            context.get_per_replica_batch_size(BATCH), drop_remainder=True
+        )
+
+    step = PretrainingStep(model, optimizer, seed, accumulation_steps=accumulation_steps)
+    loop = make_training_loop(step, strategy)
+    sums = loop(iter(strategy.distribute_datasets_from_function(dataset)), tf.constant(STEPS))
+    weights = {v.path: v.numpy() for v in model.trainable_variables}
+    return weights, pretraining_metrics(sums)
+
+
+def _assert_equal(left, right, tolerance):
+    assert left.keys() == right.keys()
+    for path, value in left.items():
+        np.testing.assert_allclose(value, right[path], atol=tolerance, err_msg=path)
+
+
+@pytest.fixture(scope="module")
+def two_devices():
+    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
+@pytest.fixture(scope="module")
+def one_replica():
+    return _train(tf.distribute.get_strategy())
+
+
+def test_two_replicas_equal_one_with_twice_the_batch(one_replica, two_devices):
+    weights, metrics = _train(two_devices)
+    _assert_equal(weights, one_replica[0], 1e-5)
+    assert metrics == pytest.approx(one_replica[1], abs=1e-5)
+
+
+@pytest.mark.parametrize("accumulation_steps", [2, 4])
+def test_micro_batches_equal_the_whole_batch(one_replica, accumulation_steps):
+    weights, metrics = _train(tf.distribute.get_strategy(), accumulation_steps)
+    _assert_equal(weights, one_replica[0], 1e-5)
+    assert metrics == pytest.approx(one_replica[1], abs=1e-5)
+
+
+def test_replicas_with_micro_batches_equal_one_replica(one_replica, two_devices):
+    weights, _ = _train(two_devices, accumulation_steps=2)
+    _assert_equal(weights, one_replica[0], 1e-5)
+
+
+def test_dropout_follows_from_the_seed():
+    strategy = tf.distribute.get_strategy()
+    first, _ = _train(strategy, dropout=0.5, seed=1)
+    again, _ = _train(strategy, dropout=0.5, seed=1)
+    other, _ = _train(strategy, dropout=0.5, seed=2)
+    _assert_equal(first, again, 0.0)
+    kernel = "layer_0/intermediate/kernel"
+    assert np.abs(first[kernel] - other[kernel]).max() > 1e-3
+
+
+def test_replicas_draw_different_dropout_masks(two_devices):
+    # With equal halves and equal masks, two replicas would make the update of one replica on one
+    # half; different masks make another one.
+    config = BertConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=16,
+        hidden_dropout_prob=0.5,
+    )
+    half = {name: value[:4] for name, value in next(_batches()).items()}
+
+    def losses():
+        with two_devices.scope():
+            model = BertPretrainer(config, seed=1)
+        step = PretrainingStep(model, create_optimizer(train_steps=10, warmup_steps=0), seed=0)
+
+        @tf.function
+        def replica_loss():
+            counts = tf.constant(4.0), tf.constant(4.0)
+            _, sums = step._gradients(
+                {n: tf.constant(v) for n, v in half.items()}, counts, tf.constant(0), 0
+            )
+            return sums.masked_lm.loss
+
+        return two_devices.experimental_local_results(two_devices.run(replica_loss))
+
+    first, second = losses()
+    assert abs(float(first) - float(second)) > 1e-3
+
+
+def test_sums_of_a_classification_by_hand():
+    # Two answers over two classes: logits (0, 0) cost log 2 each, class 0 wins the tie.
+    sums = classification_sums(
+        tf.constant([[0.0, 0.0], [0.0, 0.0], [50.0, 0.0]]),
+        tf.constant([0, 1, 0]),
+        tf.constant([1.0, 1.0, 0.5]),
+    )
+    assert float(sums.loss) == pytest.approx(2 * np.log(2), abs=1e-6)
+    assert (float(sums.correct), float(sums.weight)) == (1.5, 2.5)
