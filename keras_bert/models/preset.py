@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import h5py
 import keras
 
 from keras_bert.config import BertConfig, find_config_file, read_json
@@ -146,6 +147,20 @@ def _load_weights(model: keras.Model, folder: Path) -> None:
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist: the model folder is incomplete")
     try:
+        _check_number_of_weights(model, path)
         model.load_weights(path)
     except (ValueError, OSError, KeyError) as error:
         raise ValueError(f"{path} does not fit the config beside it: {error}") from None
+
+
+def _check_number_of_weights(model: keras.Model, path: Path) -> None:
+    # Keras says nothing of weights in the file that the model does not have.
+    stored = []
+    with h5py.File(path) as file:
+        file.visititems(lambda name, item: stored.append(name) if _is_weight(name, item) else None)
+    if len(stored) != len(model.weights):
+        raise ValueError(f"it holds {len(stored)} weights, the model has {len(model.weights)}")
+
+
+def _is_weight(name: str, item: Any) -> bool:
+    return isinstance(item, h5py.Dataset) and "seed_generator" not in name

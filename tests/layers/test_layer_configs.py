@@ -1,0 +1,98 @@
+"""Every layer keeps every constructor argument in `get_config` and computes the same from it."""
+
+import inspect
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
+from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
+from keras_bert.layers.self_attention import SelfAttention
+from keras_bert.models.multiple_choice import FlattenChoices, UnflattenChoices
+
+_HIDDEN = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+_MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], "int32")
+_IDS = np.array([[1, 2, 0, 1, 2], [0, 0, 1, 1, 2]], "int32")
+
+# Layer, arguments (none of them the default), inputs of a call.
+_CASES = [
+    (WordEmbedding, {"vocab_size": 3, "hidden_size": 8, "initializer_range": 0.5}, (_IDS,)),
+    (
+        EmbeddingPostprocessor,
+        {
+            "max_position_embeddings": 6,
+            "type_vocab_size": 3,
+            "dropout_rate": 0.2,
+            "initializer_range": 0.5,
+            "layer_norm_eps": 1e-3,
+            "seed": 4,
+        },
+        (_HIDDEN, _IDS),
+    ),
+    (
+        SelfAttention,
+        {"num_attention_heads": 2, "dropout_rate": 0.3, "initializer_range": 0.5, "seed": 4},
+        (_HIDDEN, _MASK),
+    ),
+    (
+        EncoderBlock,
+        {
+            "num_attention_heads": 2,
+            "intermediate_size": 12,
+            "hidden_act": "relu",
+            "hidden_dropout_prob": 0.2,
+            "attention_probs_dropout_prob": 0.3,
+            "initializer_range": 0.5,
+            "layer_norm_eps": 1e-3,
+            "seed": 4,
+        },
+        (_HIDDEN, _MASK),
+    ),
+    (
+        MaskedLanguageModelTransform,
+        {"hidden_act": "silu", "initializer_range": 0.5, "layer_norm_eps": 1e-3},
+        (_HIDDEN, np.array([[0, 3], [2, 2]], "int32")),
+    ),
+    (OutputBias, {}, (_HIDDEN,)),
+    (FlattenChoices, {}, (_HIDDEN,)),
+    (UnflattenChoices, {}, (np.arange(10, dtype="float32")[:, None], _HIDDEN)),
+]
+
+
+def _own_arguments(layer_class):
+    parameters = inspect.signature(layer_class.__init__).parameters
+    inherited = inspect.signature(keras.layers.Layer.__init__).parameters
+    return set(parameters) - set(inherited) - {"args", "kwargs"}
+
+
+@pytest.mark.parametrize(
+    ("layer_class", "arguments", "inputs"), _CASES, ids=[case[0].__name__ for case in _CASES]
+)
+def test_config_keeps_every_argument(layer_class, arguments, inputs):
+    assert set(arguments) == _own_arguments(layer_class), "the case must set every argument"
+    layer = layer_class(**arguments, name="named", dtype="mixed_bfloat16")
+    config = layer.get_config()
+    assert {key: config[key] for key in arguments} == arguments
+    again = layer_class.from_config(config)
+    assert again.get_config() == config
+    assert (again.name, again.dtype_policy.name) == ("named", "mixed_bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("layer_class", "arguments", "inputs"), _CASES, ids=[case[0].__name__ for case in _CASES]
+)
+def test_layer_rebuilt_from_its_config_computes_the_same(layer_class, arguments, inputs):
+    layer = layer_class(**arguments)
+    expected = keras.ops.convert_to_numpy(layer(*inputs))
+    again = layer_class.from_config(layer.get_config())
+    again(*inputs)
+    again.set_weights(layer.get_weights())
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(again(*inputs)), expected)
+
+
+def test_too_long_a_sequence_is_refused():
+    layer = EmbeddingPostprocessor(max_position_embeddings=4, type_vocab_size=2)
+    with pytest.raises(ValueError, match="5 pieces is longer than the model's 4 positions"):
+        layer(_HIDDEN, _IDS)

@@ -1,0 +1,181 @@
+"""Model folders and `.keras` files: every head there and back, damaged folders refused."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert import (
+    BertClassifier,
+    BertConfig,
+    BertEncoder,
+    BertMaskedLM,
+    BertMultipleChoice,
+    BertPretrainer,
+    BertSpanLabeler,
+    BertTokenClassifier,
+)
+
+_CONFIG = BertConfig(
+    vocab_size=19,
+    hidden_size=8,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=12,
+    max_position_embeddings=10,
+    hidden_act="gelu_tanh",
+    classifier_dropout=0.25,
+)
+_HEADS = [
+    (BertEncoder, {}),
+    (BertPretrainer, {}),
+    (BertMaskedLM, {}),
+    (BertClassifier, {"num_classes": 3, "labels": ["no", "maybe", "yes"]}),
+    (BertClassifier, {"num_classes": 1}),
+    (BertMultipleChoice, {}),
+    (BertTokenClassifier, {"num_classes": 2, "labels": ["O", "B-PER"]}),
+    (BertSpanLabeler, {}),
+]
+_EVERY_HEAD = pytest.mark.parametrize(
+    ("model_class", "arguments"), _HEADS, ids=[f"{head[0].__name__}-{head[1]}" for head in _HEADS]
+)
+
+
+def _features(model):
+    random = np.random.default_rng(0)
+    shape = (2, 3, 6) if isinstance(model, BertMultipleChoice) else (2, 6)
+    features = {
+        "input_ids": random.integers(0, 19, shape).astype("int32"),
+        "input_mask": np.ones(shape, "int32"),
+        "segment_ids": np.zeros(shape, "int32"),
+    }
+    if isinstance(model, (BertPretrainer, BertMaskedLM)):
+        features["masked_lm_positions"] = np.array([[1, 2], [0, 5]], "int32")
+    return features
+
+
+def _assert_same_outputs(model, again):
+    expected, answer = model(_features(model)), again(_features(model))
+    keras.tree.map_structure(np.testing.assert_array_equal, answer, expected)
+
+
+@_EVERY_HEAD
+def test_preset_round_trip(model_class, arguments, tmp_path):
+    model = model_class(_CONFIG, **arguments)
+    model.save_to_preset(tmp_path)
+    again = model_class.from_preset(tmp_path)
+    assert again.config == _CONFIG
+    assert again.head_config() == model.head_config()
+    _assert_same_outputs(model, again)
+
+
+@_EVERY_HEAD
+def test_keras_file_round_trip(model_class, arguments, tmp_path):
+    model = model_class(_CONFIG, seed=3, **arguments)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert type(again) is model_class
+    assert again.get_config() == model.get_config()
+    _assert_same_outputs(model, again)
+
+
+@_EVERY_HEAD
+def test_every_head_takes_over_a_pretrained_encoder(model_class, arguments, tmp_path):
+    pretrainer = BertPretrainer(_CONFIG)
+    pretrainer.save_to_preset(tmp_path)
+    model = model_class.from_preset(tmp_path, **arguments)
+    encoder = getattr(model, "encoder", model)
+    for theirs, ours in zip(pretrainer.encoder.weights, encoder.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_masked_lm_takes_over_the_head_of_a_pretrainer(tmp_path):
+    pretrainer = BertPretrainer(_CONFIG)
+    pretrainer.get_layer("masked_lm_bias").bias.assign(np.arange(19, dtype="float32"))
+    pretrainer.save_to_preset(tmp_path)
+    model = BertMaskedLM.from_preset(tmp_path)
+    np.testing.assert_array_equal(
+        model(_features(model)), pretrainer(_features(model))["mlm_logits"]
+    )
+
+
+def test_another_number_of_classes_starts_a_fresh_head(tmp_path):
+    BertClassifier(_CONFIG, num_classes=3).save_to_preset(tmp_path)
+    model = BertClassifier.from_preset(tmp_path, num_classes=5)
+    assert model.output_shape == (None, 5)
+
+
+def test_saving_keeps_other_files_of_the_folder(tmp_path):
+    (tmp_path / "metrics.json").write_text("{}", encoding="utf-8")
+    BertEncoder(_CONFIG).save_to_preset(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "config.json",
+        "metrics.json",
+        "model.weights.h5",
+    ]
+
+
+def _edit_config(folder, **changes):
+    path = folder / "config.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(content | changes), encoding="utf-8")
+
+
+def test_folder_that_is_none(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere is not a folder"):
+        BertEncoder.from_preset(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match="holds neither config.json nor bert_config.json"):
+        BertEncoder.from_preset(tmp_path)
+
+
+def test_folder_without_weights(tmp_path):
+    BertEncoder(_CONFIG).save_to_preset(tmp_path)
+    (tmp_path / "model.weights.h5").unlink()
+    with pytest.raises(FileNotFoundError, match="model.weights.h5 does not exist"):
+        BertEncoder.from_preset(tmp_path)
+
+
+def test_damaged_weights(tmp_path):
+    BertEncoder(_CONFIG).save_to_preset(tmp_path)
+    path = tmp_path / "model.weights.h5"
+    path.write_bytes(path.read_bytes()[:2000])
+    with pytest.raises(ValueError, match="model.weights.h5 does not fit"):
+        BertEncoder.from_preset(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"hidden_size": 16}, {"num_hidden_layers": 3}, {"num_hidden_layers": 1}, {"vocab_size": 20}],
+    ids=str,
+)
+def test_weights_of_another_config(changes, tmp_path):
+    BertEncoder(_CONFIG).save_to_preset(tmp_path)
+    _edit_config(tmp_path, config=_CONFIG.replace(**changes).to_dict())
+    with pytest.raises(ValueError, match="model.weights.h5 does not fit the config beside it"):
+        BertEncoder.from_preset(tmp_path)
+
+
+def test_unknown_architecture(tmp_path):
+    BertEncoder(_CONFIG).save_to_preset(tmp_path)
+    _edit_config(tmp_path, architecture="BertTranslator")
+    with pytest.raises(ValueError, match="architecture 'BertTranslator': expected one of BertEnc"):
+        BertEncoder.from_preset(tmp_path)
+
+
+def test_unknown_config_key(tmp_path):
+    BertEncoder(_CONFIG).save_to_preset(tmp_path)
+    _edit_config(tmp_path, config={**_CONFIG.to_dict(), "hidden_sise": 3})
+    with pytest.raises(ValueError, match="config.json: unknown config key 'hidden_sise'"):
+        BertEncoder.from_preset(tmp_path)
+
+
+def test_missing_head_argument(tmp_path):
+    BertEncoder(_CONFIG).save_to_preset(tmp_path)
+    with pytest.raises(ValueError, match="BertClassifier.from_preset: .*num_classes"):
+        BertClassifier.from_preset(tmp_path)
+
+
+def test_labels_must_be_as_many_as_classes():
+    with pytest.raises(ValueError, match="num_classes is 3 but 2 labels are named"):
+        BertClassifier(_CONFIG, num_classes=3, labels=["a", "b"])
