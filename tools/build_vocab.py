@@ -29,6 +29,7 @@ _SAMPLE_PARAGRAPHS = 5000
 def main(_: list[str]) -> None:
     """Reads the flags, learns, writes, and tells what the vocabulary covers."""
     from keras_bert.data.corpus import Corpus
+    from keras_bert.progress import Progress
     from keras_bert.text.coverage import measure_coverage
     from keras_bert.text.tokenizer import BertTokenizer
     from keras_bert.text.vocabulary import FILE_NAME
@@ -39,17 +40,16 @@ def main(_: list[str]) -> None:
     if output.name != FILE_NAME:
         raise ValueError(f"--output is {output}: name the file {FILE_NAME}, which models look for")
     corpus = Corpus(values.input, values.text_field, values.errors)
-    print(
-        f"learning from {len(corpus.paths)} file(s), {corpus.total_bytes / 1e6:.1f} MB", flush=True
-    )
-    vocabulary = train_vocabulary(
-        corpus.paragraphs(),
-        values.vocab_size,
-        values.lowercase,
-        values.min_frequency,
-        values.unused_slots,
-        values.limit_alphabet,
-    )
+    # The corpus is read twice: once for its characters, once for its words.
+    with Progress(2 * corpus.total_bytes, "B", "reading the corpus") as progress:
+        vocabulary = train_vocabulary(
+            corpus.paragraphs(progress),
+            values.vocab_size,
+            values.lowercase,
+            values.min_frequency,
+            values.unused_slots,
+            values.limit_alphabet,
+        )
     tokenizer = BertTokenizer(vocabulary, lowercase=values.lowercase)
     tokenizer.save(output.parent)
     sample = list(itertools.islice(corpus.paragraphs(), _SAMPLE_PARAGRAPHS))
