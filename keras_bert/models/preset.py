@@ -44,7 +44,7 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
         tokenizer.vocabulary.check_size(model.config.vocab_size)
         tokenizer.save(folder)
     with atomic_file(folder / WEIGHTS_FILE) as path:
-        model.save_weights(path)
+        _save_weights(model, path)
     content = {
         "architecture": type(model).__name__,
         "config": model.config.to_dict(),
@@ -140,6 +140,20 @@ def _build(cls: type, config: BertConfig, arguments: dict[str, Any]) -> Any:
         return cls(config, **arguments)
     except TypeError as error:
         raise ValueError(f"{cls.__name__}.from_preset: {error}") from None
+
+
+def _save_weights(model: keras.Model, path: Path) -> None:
+    # Keras writes the optimizer of a compiled model along: two thirds of the file, and no part of
+    # what a preset is.
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is None:
+        model.save_weights(path)
+        return
+    model.optimizer = None
+    try:
+        model.save_weights(path)
+    finally:
+        model.optimizer = optimizer
 
 
 def _load_weights(model: keras.Model, folder: Path) -> None:
