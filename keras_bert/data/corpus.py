@@ -17,6 +17,8 @@ from keras_bert.progress import Progress
 # A longer document comes in parts of about this size, which bounds the memory that it takes.
 MAX_DOCUMENT_CHARACTERS = 1_000_000
 _BLOCK_BYTES = 1 << 20
+# A longer line of a text file is cut: it is no paragraph. JSON cannot be cut.
+_LONGEST_LINE_BYTES = 1 << 20
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -96,7 +98,9 @@ class Corpus:
             rest += block
             end = len(rest)
             if block:
-                end = rest.rfind(b"\n") + 1 or (0 if _is_jsonl(path) else _cut(rest))
+                end = rest.rfind(b"\n") + 1
+                if not end and len(rest) >= _LONGEST_LINE_BYTES and not _is_jsonl(path):
+                    end = _cut(rest)
             text = self._decode(rest[:end], path, position)
             lines = text.split("\n")
             if not lines[-1]:

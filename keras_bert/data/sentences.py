@@ -8,15 +8,14 @@ from collections.abc import Iterator
 MAX_SENTENCE_CHARACTERS = 2000
 
 # A stop, the quotes and brackets that close behind it, and the white space after. Ideographic stops
-# need no white space.
+# need no white space. French puts a space before », German opens with it.
 _CANDIDATE = re.compile(
-    r"""[.!?…]+["'”’»)\]]*\s+"""
+    r"""[.!?…]+(?:["'”’)\]]|\s?»(?=\s|$))*\s+"""
     r"""|[。！？｡]+["'”’」』）》)]*\s*"""
     r"""|[।॥؟۔]+["'”’»)\]]*\s+"""
 )
 _IDEOGRAPHIC_STOPS = "。！？｡"
 _OPENING = "\"'“‘„«(-[¿¡—–*_"
-_CLOSING = "\"'”’»)]"
 
 # Abbreviations that stand before a name or a number, so that a capital after them says nothing.
 # What may well end a sentence ("etc.", "Esq.", "a.m.") is not among them.
@@ -30,6 +29,7 @@ _ABBREVIATIONS = frozenset(
     # German, Dutch
     " hr fr frl nr bzw z.b d.h u.a o.ä vgl bd str dhr mevr".split()
 )
+_ABBREVIATIONS_BEFORE_NUMBERS = frozenset("no nos art sec p para".split())
 _LAST_WORD = re.compile(r"[^\s(\[\"'“‘„«—–-]*$")
 _NUMBERING = re.compile(r"\(?(?:\d{1,3}|[ivxlc]{1,6}|[a-z])", re.IGNORECASE)
 
@@ -74,15 +74,18 @@ def _ends_sentence(text: str, start: int, candidate: re.Match[str]) -> bool:
         following = text[candidate.end() : candidate.end() + 8].lstrip(_OPENING)[:1]
     if following.islower():
         return False
-    return stop != "." or not _is_abbreviation(text[start : candidate.start()], candidate)
+    before = text[start : candidate.start()]
+    return stop != "." or not _is_abbreviation(before, following, candidate)
 
 
-def _is_abbreviation(before: str, candidate: re.Match[str]) -> bool:
+def _is_abbreviation(before: str, following: str, candidate: re.Match[str]) -> bool:
     """Whether the full stop after `before`, the sentence so far, belongs to its last word."""
     if candidate.group().rstrip() != ".":
         return False  # an ellipsis, or a closing quote behind the stop
     word = _LAST_WORD.search(before[-20:]).group()
     if len(word) == 1 and word.isupper() and word != "I":
+        return True
+    if word.lower() in _ABBREVIATIONS_BEFORE_NUMBERS and following.isdigit():
         return True
     return word.lower() in _ABBREVIATIONS or _NUMBERING.fullmatch(before) is not None
 
