@@ -1,0 +1,1 @@
+"""Strategies, optimizers, schedules, losses, metrics, and the pretraining and fine-tuning runs."""
