@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert.features import ENCODER_FEATURES
+from keras_bert.features import ENCODER_FEATURES, INPUT_IDS
 from keras_bert.files import atomic_folder
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
 from keras_bert.training.finetuned_model import FinetunedModel
@@ -54,7 +54,7 @@ class ServingModule(tf.Module):
             return finetuned.model(inputs, training=False)
 
         def answer(**texts: tf.Tensor) -> dict[str, tf.Tensor]:
-            return _answers(finetuned, logits(preprocess(texts)))
+            return _answers(finetuned, logits(_with_a_column(preprocess(texts))))
 
         def serve_ids(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
             return {"logits": logits(inputs)}
@@ -102,6 +102,12 @@ def _checked_version(export_dir: Path, version: int | None) -> int:
             "next one"
         )
     return version
+
+
+def _with_a_column(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    # The longest of no texts is 0 positions long, but the model reads the one of [CLS].
+    missing = tf.maximum(0, 1 - tf.shape(inputs[INPUT_IDS])[1])
+    return {name: tf.pad(rows, [[0, 0], [0, missing]]) for name, rows in inputs.items()}
 
 
 def _answers(finetuned: FinetunedModel, logits: Any) -> dict[str, tf.Tensor]:

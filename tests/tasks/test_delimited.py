@@ -1,0 +1,139 @@
+"""The csv task: folders of small files, expected values read off by hand."""
+
+import numpy as np
+import pytest
+
+from keras_bert.tasks.delimited import Columns, csv_task
+from keras_bert.tasks.registry import create_task
+
+
+def folder(tmp_path, **files):
+    for name, content in files.items():
+        stem, extension = name.rsplit("_", 1)
+        (tmp_path / f"{stem}.{extension}").write_text(content, encoding="utf-8")
+    return tmp_path
+
+
+def test_labels_are_those_of_the_train_file_sorted(tmp_path):
+    data = csv_task().read(
+        folder(
+            tmp_path,
+            train_csv="text,label\none,z\ntwo,a\nthree,m\nfour,z\n",
+            dev_tsv="label\ttext\nm\tfive\n",
+            test_jsonl='{"text": "six", "label": "a"}\n',
+        )
+    )
+    assert data.labels == ("a", "m", "z")
+    assert data.text_columns == {"text": "text"}
+    assert list(data.train.texts) == ["one", "two", "three", "four"]
+    assert data.train.text_pairs is None
+    np.testing.assert_array_equal(data.train.labels, [2, 0, 1, 2])
+    assert list(data.validation.texts) == ["five"]
+    np.testing.assert_array_equal(data.validation.labels, [1])
+    assert list(data.test.texts) == ["six"]
+    np.testing.assert_array_equal(data.test.labels, [0])
+
+
+def test_given_labels_keep_their_order(tmp_path):
+    content = "text,label\none,z\ntwo,a\n"
+    data = csv_task(labels=["z", "never seen", "a"]).read(folder(tmp_path, train_csv=content))
+    assert data.labels == ("z", "never seen", "a")
+    np.testing.assert_array_equal(data.train.labels, [0, 2])
+
+
+def test_a_text_pair_column_is_used_where_there_is_one(tmp_path):
+    content = "text,text_pair,label\na,b,1\nc,d,0\n"
+    data = csv_task().read(folder(tmp_path, train_csv=content, validation_csv=content))
+    assert list(data.train.text_pairs) == ["b", "d"]
+    assert list(data.validation.text_pairs) == ["b", "d"]
+    assert data.test is None
+
+
+def test_columns_of_other_names(tmp_path):
+    content = "id,s1,s2,gold\n7,a,b,1\n8,c,d,0\n"
+    task = csv_task(Columns(text="s1", text_pair="s2", label="gold"))
+    data = task.read(folder(tmp_path, train_csv=content))
+    assert data.text_columns == {"text": "s1", "text_pair": "s2"}
+    assert (list(data.train.texts), list(data.train.text_pairs)) == (["a", "c"], ["b", "d"])
+
+
+def test_regression_reads_numbers(tmp_path):
+    data = csv_task(label_type="regression").read(
+        folder(tmp_path, train_csv="text,label\na,1.5\nb,-2e1\n")
+    )
+    assert data.labels == ()
+    assert data.train.labels.dtype == np.float32
+    np.testing.assert_array_equal(data.train.labels, [1.5, -20.0])
+
+
+TRAIN = "text,label\na,x\nb,y\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        (
+            {"train_csv": TRAIN, "dev_csv": "text,label\na,x\nb,q\n"},
+            r"dev.csv, line 3: the label 'q' is not one of 'x', 'y'",
+        ),
+        ({"train_csv": "text,label\na,x\nb, \n"}, "train.csv, line 3: the label is empty"),
+        (
+            {"train_csv": "body,label\na,x\nb,y\n"},
+            "train.csv: there is no column 'text' among 'body', 'label': .*--text_column",
+        ),
+        (
+            {"train_csv": "text,y\na,x\nb,y\n"},
+            "train.csv: there is no column 'label' among 'text', 'y': .*--label_column",
+        ),
+        (
+            {"train_csv": "text,text_pair,label\na,b,x\nc,d,y\n", "test_csv": TRAIN},
+            "test.csv: there is no column 'text_pair'.*--text_pair_column",
+        ),
+        (
+            {"train_jsonl": '{"text": "a", "label": 1}\n{"label": 0}\n'},
+            "train.jsonl, line 2: there is no 'text' among 'label'",
+        ),
+        ({"train_csv": "text,label\na,x\nb,x\n"}, "train.csv: every label is 'x'"),
+        ({"train_csv": TRAIN, "train_tsv": "t"}, "train.csv and train.tsv, both train data"),
+        (
+            {"train_csv": TRAIN, "dev_csv": TRAIN, "validation_csv": TRAIN},
+            "validation.csv and dev.csv, both validation data",
+        ),
+    ],
+)
+def test_data_that_is_no_task_is_refused(tmp_path, files, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        csv_task().read(folder(tmp_path, **files))
+
+
+@pytest.mark.parametrize("label", ["many", "nan", "inf"])
+def test_regression_refuses_what_is_not_a_number(tmp_path, label):
+    with pytest.raises(ValueError, match=f"train.csv, line 3: the label '{label}' is not a number"):
+        csv_task(label_type="regression").read(
+            folder(tmp_path, train_csv=f"text,label\na,1\nb,{label}\n")
+        )
+
+
+def test_folders_without_training_data_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="holds no train.csv or train.tsv or train.jsonl"):
+        csv_task().read(folder(tmp_path, dev_csv=TRAIN))
+    with pytest.raises(FileNotFoundError, match="gone is not a folder"):
+        csv_task().read(tmp_path / "gone")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"labels": ["a"]}, "at least two different ones"),
+        ({"labels": ["a", "b", "a"]}, "at least two different ones"),
+        ({"labels": ["a", "b"], "label_type": "regression"}, "a regression has no labels"),
+    ],
+)
+def test_label_lists_that_make_no_sense_are_refused(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        csv_task(**arguments)
+
+
+def test_an_unknown_task_is_refused_with_the_list():
+    with pytest.raises(ValueError, match="there is no task 'sts-b': choose one of csv"):
+        create_task("sts-b")

@@ -1,0 +1,76 @@
+"""Predictions for a file. Oracle: the model called by hand on one text at a time."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from keras_bert import BertClassifier, BertPreprocessor, BertTokenizer
+from keras_bert.tasks.prediction import predict_file
+
+TEXTS = ["it was a good film", "the book was very very awful and it was a sad book", "", "bad"]
+
+
+def read(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def logits_one_by_one(folder, texts):
+    model = BertClassifier.from_preset(folder, dtype="float32")
+    preprocess = BertPreprocessor(BertTokenizer.from_preset(folder), max_seq_length=64)
+    return np.concatenate([model(preprocess(text), training=False) for text in texts])
+
+
+def test_classes_get_their_label_and_a_score_for_each(sentiment_run, tmp_path):
+    folder, _ = sentiment_run
+    source, target = tmp_path / "new.tsv", tmp_path / "out.csv"
+    lines = [f"{i}\t{text}\n" for i, text in enumerate(TEXTS)]
+    source.write_text("id\ttext\n" + "".join(lines))
+    assert predict_file(folder, source, target, batch_size=3) == 4
+    rows = read(target)
+    assert list(rows[0]) == ["id", "text", "predicted_label", "score_neg", "score_pos"]
+    assert [(row["id"], row["text"]) for row in rows] == list(zip("0123", TEXTS, strict=True))
+    assert [rows[i]["predicted_label"] for i in (0, 1, 3)] == ["pos", "neg", "neg"]
+    scores = [[float(row["score_neg"]), float(row["score_pos"])] for row in rows]
+    odds = np.exp(logits_one_by_one(folder, [[text] for text in TEXTS]))
+    expected = odds / odds.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(scores, expected, atol=2e-6)
+
+
+def test_regression_of_pairs_gets_a_value(pair_regression_run, tmp_path):
+    source, target = tmp_path / "new.jsonl", tmp_path / "out.csv"
+    source.write_text(
+        '{"text": "it was good", "text_pair": "a sad, sad book"}\n'
+        '{"text": "the film", "text_pair": "nice", "note": [1]}\n'
+    )
+    predict_file(pair_regression_run, source, target)
+    rows = read(target)
+    assert list(rows[0]) == ["text", "text_pair", "note", "predicted_value"]
+    assert [row["note"] for row in rows] == ["", "[1]"]
+    pairs = [(["it was good"], ["a sad, sad book"]), (["the film"], ["nice"])]
+    expected = logits_one_by_one(pair_regression_run, pairs)[:, 0]
+    np.testing.assert_allclose([float(row["predicted_value"]) for row in rows], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("body\na\n", "there is no column 'text' among 'body'"),
+        ("text,score_pos\na,1\n", "has a column 'score_pos', which the predictions add"),
+    ],
+)
+def test_a_refused_input_leaves_the_output_as_it_was(sentiment_run, tmp_path, content, sentence):
+    source, target = tmp_path / "new.csv", tmp_path / "out.csv"
+    source.write_text(content)
+    target.write_text("before")
+    with pytest.raises(ValueError, match=sentence):
+        predict_file(sentiment_run[0], source, target)
+    assert target.read_text() == "before"
+
+
+def test_a_folder_that_is_not_a_finished_run_is_refused(pretrained_folder, tmp_path):
+    source = tmp_path / "new.csv"
+    source.write_text("text\na\n")
+    with pytest.raises(FileNotFoundError, match="task.json does not exist: give the --model_dir"):
+        predict_file(pretrained_folder, source, tmp_path / "out.csv")

@@ -1,0 +1,88 @@
+"""Reading tables: expected values are read off the bytes by hand."""
+
+import pytest
+
+from keras_bert.tasks.tables import read_table
+
+
+def table(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return read_table(path)
+
+
+def rows(read):
+    return [(row.line, row.values) for row in read.rows]
+
+
+def test_csv_keeps_quotes_separators_and_line_ends_inside_fields(tmp_path):
+    read = table(
+        tmp_path,
+        "a.csv",
+        '\ufefftext,label\r\n"He said ""no"", twice",1\r\n\r\n"two\nlines",0\r\nlast,1',
+    )
+    assert read.columns == ("text", "label")
+    assert rows(read) == [
+        (2, {"text": 'He said "no", twice', "label": "1"}),
+        (4, {"text": "two\nlines", "label": "0"}),
+        (6, {"text": "last", "label": "1"}),
+    ]
+
+
+def test_tsv_keeps_quoted_tabs_and_bare_commas(tmp_path):
+    read = table(tmp_path, "a.tsv", 'text\tlabel\n"a\tb"\tx\none, two\ty\n')
+    assert rows(read) == [
+        (2, {"text": "a\tb", "label": "x"}),
+        (3, {"text": "one, two", "label": "y"}),
+    ]
+
+
+def test_jsonl_keeps_strings_and_writes_other_values_as_json(tmp_path):
+    read = table(
+        tmp_path,
+        "a.jsonl",
+        '\ufeff{"text": "line\u2028inside", "label": 1}\n'
+        "\n"
+        '{"text": "é", "label": true, "x": null}\n',
+    )
+    assert read.columns == ("text", "label", "x")
+    assert rows(read) == [
+        (1, {"text": "line\u2028inside", "label": "1"}),
+        (3, {"text": "é", "label": "true", "x": ""}),
+    ]
+
+
+def test_fields_longer_than_pythons_default_limit_are_read(tmp_path):
+    read = table(tmp_path, "a.csv", "text\n" + "x" * 200_000 + "\n")
+    assert len(read.rows[0].values["text"]) == 200_000
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.csv", "", "a.csv has no rows"),
+        ("a.csv", "text,label\n", "a.csv has no rows"),
+        ("a.jsonl", "\n\n", "a.jsonl has no rows"),
+        ("a.csv", b"text\nfine\n\xff\n", "a.csv, line 3 is not UTF-8"),
+        ("a.csv", "text,label\na,1\nb\n", "a.csv, line 3 has 1 columns but the header names 2"),
+        (
+            "a.tsv",
+            "a\tb\n1\t2\t3\n",
+            r"a.tsv, line 2 has 3 columns but the header names 2 \('a', 'b'\)",
+        ),
+        ("a.csv", 'text,label\n"open,1\nb,2\n', "a.csv, line 2: .*must itself be quoted"),
+        ("a.csv", 'text,label\nx,0\n"a" b,1\n', "a.csv, line 3: .*must itself be quoted"),
+        ("a.csv", "text,text\na,b\n", "a.csv, line 1: the column 'text' is named twice"),
+        ("a.jsonl", '{"text": "a"}\n{"text"\n', "a.jsonl, line 2 is not valid JSON"),
+        ("a.jsonl", "[1]\n", "a.jsonl, line 1 holds a list: expected a JSON object"),
+        ("a.txt", "text\n", r"a.txt is not one of .csv, .tsv, .jsonl"),
+    ],
+)
+def test_damaged_files_are_refused_with_their_line(tmp_path, name, content, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        table(tmp_path, name, content)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"gone.csv does not exist"):
+        read_table(tmp_path / "gone.csv")

@@ -1,0 +1,79 @@
+"""run_finetuning, predict and export_saved_model as commands."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def call(tool, **arguments):
+    command = [sys.executable, str(REPOSITORY / "tools" / f"{tool}.py")]
+    command += [f"--{name}={value}" for name, value in arguments.items()]
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_the_road_from_labeled_texts_to_a_saved_model(
+    pretrained_folder, sentiment_folder, tmp_path
+):
+    run = call(
+        "run_finetuning",
+        task="csv",
+        data=sentiment_folder,
+        init_from=pretrained_folder,
+        model_dir=tmp_path / "run",
+        epochs=4,
+        batch_size=16,
+        learning_rate=3e-3,
+        max_seq_length=32,
+        mixed_precision="float32",
+        seed=1,
+    )
+    assert run.returncode == 0, run.stderr
+    table = [line.split() for line in run.stdout.splitlines()]
+    accuracies = {row[0]: float(row[2]) for row in table if row[1:2] == ["accuracy"]}
+    assert accuracies.keys() == {"validation", "test"}
+    assert accuracies["test"] > 0.9
+
+    answers = tmp_path / "answers.csv"
+    predicted = call(
+        "predict", model_dir=tmp_path / "run", input=sentiment_folder / "test.csv", output=answers
+    )
+    assert predicted.returncode == 0, predicted.stderr
+    header, *rows = [line.split(",") for line in answers.read_text().splitlines()]
+    assert header == ["text", "label", "predicted_label", "score_neg", "score_pos"]
+    hits = [row[1] == row[2] for row in rows]
+    assert sum(hits) / len(hits) == pytest.approx(accuracies["test"], abs=5e-5)
+
+    exported = call("export_saved_model", model_dir=tmp_path / "run", export_dir=tmp_path / "out")
+    assert exported.returncode == 0, exported.stderr
+    assert exported.stdout.strip() == str(tmp_path / "out" / "1")
+    assert (tmp_path / "out" / "1" / "saved_model.pb").is_file()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"task": "cola"}, "error: there is no task 'cola': choose one of csv"),
+        ({"label_column": "gold"}, "there is no column 'gold' among 'text', 'label'"),
+    ],
+)
+def test_bad_input_ends_in_one_sentence(
+    pretrained_folder, sentiment_folder, tmp_path, changes, sentence
+):
+    arguments = {
+        "data": sentiment_folder,
+        "init_from": pretrained_folder,
+        "model_dir": tmp_path / "run",
+    }
+    run = call("run_finetuning", **{**arguments, **changes})
+    assert run.returncode == 1
+    last = run.stderr.strip().splitlines()[-1]
+    assert last.startswith("error: ") and sentence in last
+    assert "Traceback" not in run.stderr
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,180 @@
+"""Fine-tuning through its public API on a task whose right answers are known."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from keras_bert import BertClassifier, BertConfig, BertEncoder, BertTokenizer
+from keras_bert.tasks.delimited import csv_task
+from keras_bert.training.finetuned_model import FinetunedModel
+from keras_bert.training.finetuning import FinetuningOptions, finetune
+from keras_bert.training.task import LabeledTexts, TaskData
+
+SHORT = {"epochs": 1, "batch_size": 8, "mixed_precision": "float32"}
+TEXTS = ["good", "bad", "fine", "sad"] * 8
+
+
+def small_data(labels=("no", "yes"), pairs=False):
+    texts = LabeledTexts(
+        TEXTS, TEXTS if pairs else None, np.arange(32, dtype=np.int32) % len(labels)
+    )
+    columns = {"text": "text", "text_pair": "text_pair"} if pairs else {"text": "text"}
+    return TaskData(texts, None, None, tuple(labels), columns)
+
+
+def embeddings(folder):
+    return BertEncoder.from_preset(folder).word_embeddings.weights[0].numpy()
+
+
+def test_a_separable_task_is_learned(sentiment_run):
+    _, result = sentiment_run
+    assert result.validation["accuracy"] > 0.9
+    assert result.test["accuracy"] > 0.9
+    assert result.epochs[-1]["train_loss"] < 0.5 * math.log(2)
+
+
+def test_the_best_epoch_is_what_was_written(sentiment_run, sentiment_folder):
+    folder, result = sentiment_run
+    best = max(result.epochs, key=lambda e: (e["validation"]["accuracy"], -e["validation"]["loss"]))
+    assert result.best_epoch == best["epoch"]
+    assert result.validation == best["validation"]
+    validation = csv_task().read(sentiment_folder).validation
+    scores = FinetunedModel.load(folder).predict(validation.texts)
+    assert np.mean(scores.argmax(axis=1) == validation.labels) == result.validation["accuracy"]
+    own = scores[np.arange(64), validation.labels]
+    assert -np.log(own).mean() == pytest.approx(result.validation["loss"], rel=1e-3)
+
+
+def test_the_run_folder_tells_everything(sentiment_run):
+    folder, result = sentiment_run
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["test"] == result.test
+    assert [epoch["epoch"] for epoch in metrics["epochs"]] == [1, 2, 3, 4]
+    assert json.loads((folder / "task.json").read_text()) == {
+        "task": "csv",
+        "label_type": "class",
+        "labels": ["neg", "pos"],
+        "text_columns": {"text": "text"},
+        "max_seq_length": 64,  # the model has no more positions
+    }
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["split"], line["step"]) for line in lines] == [
+        (split, step) for step in (48, 96, 144, 192) for split in ("train", "validation")
+    ]
+    assert BertClassifier.from_preset(folder).labels == ["neg", "pos"]
+
+
+def test_numbers_are_learned_from_pairs(pretrained_folder, tmp_path):
+    # The label is +1 where the second text is kind and -1 where it is not.
+    draw = np.random.default_rng(0)
+    second = draw.choice(["good", "great", "bad", "awful"], size=640)
+    labels = np.where(np.isin(second, ["good", "great"]), 1, -1).astype(np.float32)
+    first = draw.choice(["the film", "a book", "it was"], size=640)
+    split = [slice(0, 576), slice(576, 640)]
+    train, validation = (LabeledTexts(list(first[s]), list(second[s]), labels[s]) for s in split)
+    data = TaskData(train, validation, None, (), {"text": "text", "text_pair": "text_pair"})
+    options = FinetuningOptions(
+        epochs=4, batch_size=16, learning_rate=3e-3, mixed_precision="float32"
+    )
+    task = csv_task(label_type="regression")
+    result = finetune(task, data, pretrained_folder, tmp_path / "run", options)
+    assert list(result.validation) == ["pearson", "mean_squared_error", "loss"]
+    assert result.validation["pearson"] > 0.9
+    assert result.validation["mean_squared_error"] < 0.2
+    assert result.test == {}
+
+
+def test_scratch_takes_the_shape_and_pretrained_takes_the_weights(pretrained_folder, tmp_path):
+    tiny_steps = {**SHORT, "learning_rate": 1e-7}
+    for scratch in (False, True):
+        options = FinetuningOptions(**tiny_steps, from_scratch=scratch)
+        finetune(csv_task(), small_data(), pretrained_folder, tmp_path / str(scratch), options)
+    start = embeddings(pretrained_folder)
+    np.testing.assert_allclose(embeddings(tmp_path / "False"), start, atol=1e-5)
+    assert np.abs(embeddings(tmp_path / "True") - start).mean() > 0.01
+    assert embeddings(tmp_path / "True").shape == start.shape
+
+
+def test_a_run_can_start_from_a_fine_tuned_folder(sentiment_run, tmp_path):
+    options = FinetuningOptions(**SHORT, learning_rate=1e-7)
+    data = small_data(labels=("a", "b", "c"))
+    finetune(csv_task(), data, sentiment_run[0], tmp_path / "next", options)
+    assert BertClassifier.from_preset(tmp_path / "next").labels == ["a", "b", "c"]
+    start = embeddings(sentiment_run[0])
+    np.testing.assert_allclose(embeddings(tmp_path / "next"), start, atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_mixed_precision_trains_and_is_written_in_float32(pretrained_folder, tmp_path, precision):
+    options = FinetuningOptions(
+        epochs=2, batch_size=8, learning_rate=1e-3, mixed_precision=precision
+    )
+    result = finetune(csv_task(), small_data(), pretrained_folder, tmp_path, options)
+    assert math.isfinite(result.epochs[-1]["train_loss"])
+    written = embeddings(tmp_path)
+    assert written.dtype == np.float32
+    assert np.abs(written - embeddings(pretrained_folder)).max() > 1e-4
+
+
+def test_the_same_run_ends_the_same_and_another_is_refused(pretrained_folder, tmp_path):
+    def run(folder, **changes):
+        options = FinetuningOptions(**SHORT, learning_rate=1e-3, **changes)
+        return finetune(csv_task(), small_data(), pretrained_folder, folder, options)
+
+    first = run(tmp_path / "a")
+    weights = embeddings(tmp_path / "a")
+    assert run(tmp_path / "a").epochs == first.epochs
+    np.testing.assert_array_equal(embeddings(tmp_path / "a"), weights)
+    assert run(tmp_path / "b", seed=1).epochs != first.epochs
+
+    before = (tmp_path / "a" / "metrics.json").read_bytes()
+    with pytest.raises(ValueError, match="holds a run with options.seed=0, now it is 1"):
+        run(tmp_path / "a", seed=1)
+    assert (tmp_path / "a" / "metrics.json").read_bytes() == before
+
+
+def test_a_folder_with_a_foreign_model_is_not_overwritten(pretrained_folder):
+    before = (pretrained_folder / "model.weights.h5").read_bytes()
+    with pytest.raises(ValueError, match="holds a model that no fine-tuning run wrote"):
+        finetune(csv_task(), small_data(), pretrained_folder, pretrained_folder)
+    assert (pretrained_folder / "model.weights.h5").read_bytes() == before
+
+
+def test_a_sequence_longer_than_the_positions_is_refused_before_training(
+    pretrained_folder, tmp_path
+):
+    with pytest.raises(ValueError, match="max_seq_length is 65 but the model has 64 positions"):
+        finetune(
+            csv_task(),
+            small_data(),
+            pretrained_folder,
+            tmp_path / "run",
+            FinetuningOptions(max_seq_length=65),
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_pairs_need_a_model_of_two_segments(pretrained_folder, tmp_path):
+    tokenizer = BertTokenizer.from_preset(pretrained_folder)
+    config = BertConfig.from_file(pretrained_folder).replace(type_vocab_size=1)
+    BertEncoder(config).save_to_preset(tmp_path / "one", tokenizer)
+    with pytest.raises(ValueError, match="type_vocab_size is 1: it needs 2 segments"):
+        finetune(csv_task(), small_data(pairs=True), tmp_path / "one", tmp_path / "run")
+
+
+def test_a_lost_loss_ends_the_run_without_a_model(pretrained_folder, tmp_path):
+    options = FinetuningOptions(**SHORT, learning_rate=1e30)
+    with pytest.raises(ValueError, match=r"the loss is (nan|inf) at step .*lower --learning_rate"):
+        finetune(csv_task(), small_data(), pretrained_folder, tmp_path, options)
+    assert not (tmp_path / "config.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("epochs", 0), ("batch_size", 0), ("learning_rate", 0.0), ("warmup_share", 1.0)],
+)
+def test_options_out_of_range_are_refused(field, value):
+    with pytest.raises(ValueError, match=f"{field} is {value}"):
+        FinetuningOptions(**{field: value})
