@@ -20,6 +20,7 @@ flags.DEFINE_integer("train_steps", 1_000_000, "Steps of the whole run.")
 flags.DEFINE_integer("batch_size", 256, "Sequences per step over all replicas.")
 flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
 flags.DEFINE_integer("warmup_steps", 10_000, "Steps until the peak.")
+flags.DEFINE_enum("masking", "token", ["token", "whole_word"], "What is hidden as one.")
 flags.DEFINE_integer(
     "max_predictions_per_seq", None, "Most masked positions; room for 15 % if unset."
 )

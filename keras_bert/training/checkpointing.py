@@ -41,7 +41,7 @@ class TrainingCheckpoint:
     @property
     def step(self) -> int:
         """Steps done."""
-        return int(self._optimizer.iterations)
+        return int(self._optimizer.iterations.numpy())
 
     def restore(self) -> bool:
         """Goes back to the latest checkpoint; returns whether there is one.

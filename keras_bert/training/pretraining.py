@@ -12,14 +12,11 @@ import keras
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.data.pretraining_pipeline import (
-    PretrainingData,
-    evaluation_batches,
-    training_batches,
-)
+from keras_bert.data.pretraining_data import PretrainingData
+from keras_bert.data.pretraining_pipeline import evaluation_batches, training_batches
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.progress import Progress
-from keras_bert.text.masking import MaskedLanguageModelMasking
+from keras_bert.text.masking import MaskedLanguageModelMasking, Strategy
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.checkpointing import TrainingCheckpoint
 from keras_bert.training.evaluation import evaluate, most_frequent_piece_accuracy
@@ -52,6 +49,7 @@ class PretrainingOptions:
         learning_rate: the peak.
         warmup_steps: steps until the peak; with a time budget its share of `train_steps` is the
             share of the time.
+        masking: "token" or "whole_word".
         max_predictions_per_seq: most masked positions of a sequence; None gives room for 15 %.
         accumulation_steps: micro-batches per step and replica.
         steps_per_loop: steps per host call; 0 lets the code find what takes about two seconds.
@@ -73,6 +71,7 @@ class PretrainingOptions:
     batch_size: int = 256
     learning_rate: float = 1e-4
     warmup_steps: int = 10_000
+    masking: Strategy = "token"
     max_predictions_per_seq: int | None = None
     accumulation_steps: int = 1
     steps_per_loop: int = 0
@@ -164,7 +163,7 @@ class _Run:
         self._schedule = schedule
         self._folder = folder
         self._next_sentence = next_sentence
-        self._seconds = float(checkpoint.seconds)
+        self._seconds = float(checkpoint.seconds.numpy())
         self._step = checkpoint.step
         self._seconds_per_step = 0.0
 
@@ -184,7 +183,11 @@ class _Run:
         )
 
     def train(
-        self, loop: Callable, iterator: Iterator, evaluation: Callable, save_preset: Callable
+        self,
+        loop: Callable,
+        iterator: Iterator,
+        evaluation: Callable[[], dict[str, float]] | None,
+        save_preset: Callable,
     ) -> dict[str, float]:
         """Runs to the end of the steps or of the time; returns the last evaluation."""
         metrics: dict[str, float] = {}
@@ -196,11 +199,11 @@ class _Run:
                 if done or self._step % self._options.checkpoint_steps == 0:
                     self._checkpoint.save(self._seconds)
                     save_preset()
-                if done or self._is_due(self._options.eval_steps):
+                if evaluation and (done or self._is_due(self._options.eval_steps)):
                     metrics = evaluation()
                     self._folder.log("eval", self._step, metrics)
                     progress.write(f"step {self._step}: held-out {_as_text(metrics)}")
-        if not metrics:  # the run was complete before it was started again
+        if evaluation and not metrics:  # the run was complete before it was started again
             metrics = evaluation()
         return metrics
 
@@ -220,8 +223,9 @@ class _Run:
         self._check_finite(metrics["loss"], rate)
         metrics |= {"learning_rate": rate, "tokens_per_second": sums.tokens / seconds}
         self._folder.log("train", self._step, metrics | {"seconds": self._seconds})
+        budget = self._options.time_budget
         progress.update(
-            seconds if self._options.time_budget else count,
+            min(seconds, max(0.0, budget - self._seconds + seconds)) if budget else count,
             step=self._step,
             loss=f"{metrics['loss']:.3f}",
             masked_lm_accuracy=f"{metrics['masked_lm_accuracy']:.3f}",
@@ -352,7 +356,7 @@ def _masking(
     options: PretrainingOptions, tokenizer: BertTokenizer, data: PretrainingData
 ) -> MaskedLanguageModelMasking:
     predictions = options.max_predictions_per_seq or math.ceil(0.15 * data.max_seq_length)
-    return MaskedLanguageModelMasking(tokenizer.vocabulary, predictions)
+    return MaskedLanguageModelMasking(tokenizer.vocabulary, predictions, strategy=options.masking)
 
 
 def _training_batches(
@@ -384,9 +388,9 @@ def _evaluation(
     options: PretrainingOptions,
     strategy: tf.distribute.Strategy,
     next_sentence: bool,
-) -> Callable[[], dict[str, float]]:
+) -> Callable[[], dict[str, float]] | None:
     if eval_data is None:
-        return dict
+        return None
     dataset = evaluation_batches(eval_data, masking, options.batch_size, options.seed)
     baseline = most_frequent_piece_accuracy(dataset, model.config.vocab_size)
     step = make_evaluation_step(model, strategy)
