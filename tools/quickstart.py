@@ -89,7 +89,7 @@ def _pretrain(folder: Path) -> None:
         model_dir=folder / "pretraining",
         model=_CONFIG,
         batch_size=32,
-        learning_rate=2e-3,
+        learning_rate=1e-3,
         time_budget=flags.FLAGS.pretraining_seconds,
         eval_steps=1000,
     )
