@@ -208,11 +208,13 @@ class BertConfig:
         return values
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike) -> Self:
+    def from_file(cls, path: str | os.PathLike, unmarked: Dialect | None = None) -> Self:
         """Reads `config.json` or `bert_config.json`; the dialect follows from the content.
 
         Args:
             path: the file, or the folder that holds it.
+            unmarked: dialect of a file whose content does not tell, where the weights beside it do;
+                by default a `bert_config.json` is Google's and a `config.json` ours.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -221,7 +223,7 @@ class BertConfig:
         path = find_config_file(path)
         values = read_json(path)
         try:
-            return cls.from_dict(*_config_and_dialect(values, path.name))
+            return cls.from_dict(*_config_and_dialect(values, unmarked or _dialect_of(path)))
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from None
 
@@ -285,7 +287,13 @@ def read_json(path: str | os.PathLike) -> dict[str, Any]:
     return values
 
 
-def _config_and_dialect(values: dict[str, Any], file_name: str) -> tuple[dict[str, Any], Dialect]:
+def _dialect_of(path: Path) -> Dialect:
+    return "google" if path.name == "bert_config.json" else "keras_bert"
+
+
+def _config_and_dialect(
+    values: dict[str, Any], unmarked: Dialect
+) -> tuple[dict[str, Any], Dialect]:
     if isinstance(values.get("config"), dict):  # our preset: architecture, config, head
         return values["config"], "keras_bert"
     model_type = values.get("model_type", "bert")
@@ -296,9 +304,7 @@ def _config_and_dialect(values: dict[str, Any], file_name: str) -> tuple[dict[st
         )
     if "model_type" in values or "architectures" in values or "transformers_version" in values:
         return values, "hf"
-    if file_name == "bert_config.json":
-        return values, "google"
-    return values, "keras_bert"
+    return values, unmarked
 
 
 def _unknown_key(key: str) -> str:

@@ -1,14 +1,24 @@
-"""Model folders: `config.json`, `vocab.txt`, `tokenizer_config.json`, `model.weights.h5`."""
+"""Model folders: ours written and read, those of other libraries read.
+
+Ours holds `config.json`, `vocab.txt`, `tokenizer_config.json` and `model.weights.h5`.
+"""
 
 import importlib
 import json
 import os
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import h5py
 import keras
+import numpy as np
 
+from keras_bert.checkpoints import folder as checkpoints
+from keras_bert.checkpoints import hub
+from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.checkpoints.variables import POOLER
 from keras_bert.config import BertConfig, find_config_file, read_json
 from keras_bert.files import atomic_file
 
@@ -26,6 +36,7 @@ _ARCHITECTURES = {
     "BertTokenClassifier": "token_classifier",
     "BertSpanLabeler": "span_labeler",
 }
+_POOLER_USERS = ("BertEncoder", "BertPretrainer", "BertClassifier", "BertMultipleChoice")
 
 
 def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
@@ -55,84 +66,116 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
 
 
 def load(cls: type, folder: str | os.PathLike, arguments: dict[str, Any]) -> Any:
-    """Opens a preset folder as a model of class `cls`.
+    """Opens a model folder as a model of class `cls`.
 
     A folder of the same class and head comes back as it was. Otherwise the encoder is taken over
     whole, parts of the head where name and shape agree, and the rest starts fresh.
 
     Args:
         cls: the class to build.
-        folder: a folder written by `save`.
+        folder: a folder written by `save`, a folder of Google's, Hugging Face's or Model Garden's,
+            or `hf://org/name` for one on the Hugging Face Hub.
         arguments: arguments of the constructor of `cls` other than `config`.
 
     Raises:
-        FileNotFoundError: the folder is not a preset.
+        FileNotFoundError: the folder is none of these, or a file is missing.
         ValueError: a file in it is damaged, or a head argument is missing.
     """
-    folder = Path(folder)
+    folder = hub.local_folder(folder)
     content = _read_content(folder)
+    if "architecture" not in content:
+        return from_checkpoint(cls, checkpoints.read(folder), arguments)
     config = BertConfig.from_file(folder / CONFIG_FILE)
-    source_class, head = _architecture(content, folder), content.get("head", {})
-    own_head = {key: value for key, value in head.items() if value is not None}
+    source_class = _architecture(content["architecture"], folder / CONFIG_FILE)
+    head = content.get("head", {})
     if cls is source_class:
-        arguments = own_head | arguments
-    model = _build(cls, config, arguments)
-    if cls is source_class and model.head_config() == head:
-        _load_weights(model, folder)
-        return model
-    source = source_class(config, **own_head)
+        model = _build(cls, config, _given(head) | arguments)
+        if model.head_config() == head:
+            _load_weights(model, folder)
+            return model
+    source = source_class(config, **_given(head))
     _load_weights(source, folder)
-    copy_matching_variables(source, model)
+    return from_checkpoint(cls, as_checkpoint(source), arguments)
+
+
+def as_checkpoint(model: Any) -> Checkpoint:
+    """Returns a model of the package as named arrays, to be written in another format."""
+    return Checkpoint(
+        model.config,
+        type(model).__name__,
+        model.head_config(),
+        {
+            variable.path: keras.ops.convert_to_numpy(variable.value).astype("float32")
+            for variable in model.weights
+        },
+    )
+
+
+def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]) -> Any:
+    """Builds a model of class `cls` with the weights of a checkpoint; see `load`.
+
+    Args:
+        cls: the class to build.
+        checkpoint: the weights. A pooler may be missing; one that `cls` needs starts fresh, with a
+            warning.
+        arguments: arguments of the constructor of `cls` other than `config`.
+
+    Raises:
+        ValueError: a head argument is missing, or a weight of the encoder.
+    """
+    if cls.__name__ == checkpoint.architecture:
+        arguments = _given(checkpoint.head) | arguments
+    model = _build(cls, checkpoint.config, arguments)
+    fresh = _assign(model, checkpoint.variables)
+    if cls.__name__ in _POOLER_USERS and any(path in POOLER for path in fresh):
+        warnings.warn(
+            f"the checkpoint has no pooler, which {cls.__name__} uses: it starts with random "
+            "weights and must be trained",
+            stacklevel=3,
+        )
     return model
 
 
-def copy_matching_variables(source: Any, target: Any) -> list[str]:
-    """Copies weights between models with the same encoder, by variable path.
-
-    Args:
-        source: the model to read.
-        target: the model to write; variables of its head without a counterpart stay.
-
-    Returns:
-        The paths of the variables that stayed.
-
-    Raises:
-        ValueError: a variable of the target's encoder has no counterpart.
-    """
-    values = {variable.path: variable for variable in source.weights}
-    encoder_paths = {variable.path for variable in getattr(target, "encoder", target).weights}
-    left = []
-    for variable in target.weights:
+def _assign(model: Any, values: Mapping[str, np.ndarray]) -> list[str]:
+    """Sets the weights by path and returns the paths of those without a value."""
+    encoder_paths = {variable.path for variable in getattr(model, "encoder", model).weights}
+    fresh = []
+    for variable in model.weights:
         value = values.get(variable.path)
-        if value is not None and value.shape == variable.shape:
+        if value is not None and tuple(value.shape) == tuple(variable.shape):
             variable.assign(value)
-        elif variable.path in encoder_paths:
+        elif variable.path in encoder_paths and variable.path not in POOLER:
             raise ValueError(f"the encoder has no variable {variable.path} {variable.shape}")
         else:
-            left.append(variable.path)
-    return left
+            fresh.append(variable.path)
+    return fresh
+
+
+def _given(head: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in head.items() if value is not None}
 
 
 def _read_content(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder: give the folder of a model")
-    content = read_json(find_config_file(folder))
-    if "architecture" not in content:
-        raise ValueError(
-            f"{folder}/{CONFIG_FILE} names no architecture: it was not written by save_to_preset"
-        )
-    return content
+    return read_json(find_config_file(folder))
 
 
-def _architecture(content: dict[str, Any], folder: Path) -> type:
-    name = content["architecture"]
+def architecture_class(name: str) -> type:
+    """Returns the model class of a name such as "BertMaskedLM".
+
+    Raises:
+        KeyError: there is no such class.
+    """
+    return getattr(importlib.import_module(f"keras_bert.models.{_ARCHITECTURES[name]}"), name)
+
+
+def _architecture(name: str, file: Path) -> type:
     if name not in _ARCHITECTURES:
         raise ValueError(
-            f"{folder}/{CONFIG_FILE} names the architecture {name!r}: expected one of "
-            f"{', '.join(_ARCHITECTURES)}"
+            f"{file} names the architecture {name!r}: expected one of {', '.join(_ARCHITECTURES)}"
         )
-    module = importlib.import_module(f"keras_bert.models.{_ARCHITECTURES[name]}")
-    return getattr(module, name)
+    return architecture_class(name)
 
 
 def _build(cls: type, config: BertConfig, arguments: dict[str, Any]) -> Any:

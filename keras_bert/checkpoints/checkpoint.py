@@ -1,0 +1,52 @@
+"""What every reader returns and every writer takes: a model as named arrays."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from keras_bert.config import BertConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class MappingReport:
+    """What became of every tensor of a checkpoint.
+
+    Attributes:
+        mapped: names of the tensors read, by the variable path they went to.
+        dropped: names of tensors left behind, with the reason.
+        new: variable paths that the checkpoint does not hold.
+    """
+
+    mapped: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    dropped: dict[str, str] = dataclasses.field(default_factory=dict)
+    new: tuple[str, ...] = ()
+
+    @property
+    def tensors_mapped(self) -> int:
+        """Number of tensors that went into a variable."""
+        return sum(len(names) for names in self.mapped.values())
+
+    @property
+    def tensors_read(self) -> int:
+        """Number of tensors that the checkpoint holds."""
+        return self.tensors_mapped + len(self.dropped)
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """A model without code: its numbers, which head it has, and its weights.
+
+    Attributes:
+        config: the encoder's numbers.
+        architecture: name of the model class, such as "BertMaskedLM".
+        head: arguments of the head: `num_classes` and `labels` of the classifiers, otherwise empty.
+        variables: float32 arrays by variable path.
+        report: where they came from.
+    """
+
+    config: BertConfig
+    architecture: str
+    head: dict[str, Any]
+    variables: dict[str, np.ndarray]
+    report: MappingReport = MappingReport()

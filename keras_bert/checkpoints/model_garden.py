@@ -1,0 +1,233 @@
+"""TensorFlow Model Garden's format: `bert_config.json` and an object checkpoint of TensorFlow 2.
+
+A path names the edges from object to object in official/nlp/modeling: networks/bert_encoder.py and
+models/bert_pretrainer.py, bert_classifier.py, bert_token_classifier.py, bert_span_labeler.py.
+`BertEncoder` (functional) and `BertEncoderV2` give their sub-layers the same attributes.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert.checkpoints import google_config, name_table, tensorflow_file
+from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.checkpoints.name_table import Form, Leftovers, Row
+from keras_bert.checkpoints.tensorflow_file import ObjectGraph
+from keras_bert.checkpoints.variables import variable_shapes
+from keras_bert.config import BertConfig
+
+CHECKPOINT_PREFIX = "bert_model.ckpt"
+
+# Where the encoder may lie: `tf.train.Checkpoint(encoder=...)`, the models around it,
+# `tf.train.Checkpoint(model=encoder)`.
+_ENCODER_PLACES = ("encoder", "model/encoder_network", "model/_network", "model")
+_LAYER = "encoder/_transformer_layers/{layer}"
+_ATTENTION = f"{_LAYER}/_attention_layer"
+
+
+def _heads(array: np.ndarray, config: BertConfig) -> np.ndarray:
+    """Splits the last axis [H] in two: heads, and positions within a head."""
+    return array.reshape(*array.shape[:-1], config.num_attention_heads, config.head_size)
+
+
+# Query, key and value kernels [H, A, D] and biases [A, D].
+_PROJECTIONS = Form(
+    lambda ours, config: [_heads(third, config) for third in np.split(ours, 3, axis=-1)],
+    lambda theirs, config: np.concatenate(
+        [part.reshape(*part.shape[:-2], config.hidden_size) for part in theirs], axis=-1
+    ),
+)
+# The output kernel [A, D, H].
+_HEADS_FIRST = Form(
+    lambda ours, config: [_heads(ours.T, config).transpose(1, 2, 0)],
+    lambda theirs, config: theirs[0].reshape(config.hidden_size, config.hidden_size),
+)
+
+
+def _same(ours: str, theirs: str, *names: str) -> list[Row]:
+    return [Row(f"{ours}/{name}", (f"{theirs}/{name}",)) for name in names]
+
+
+_ENCODER = [
+    Row("word_embeddings/embeddings", ("encoder/_embedding_layer/embeddings",)),
+    Row("embeddings/position_embeddings", ("encoder/_position_embedding_layer/embeddings",)),
+    Row("embeddings/segment_embeddings", ("encoder/_type_embedding_layer/embeddings",)),
+    *_same("embeddings/layer_norm", "encoder/_embedding_norm_layer", "gamma", "beta"),
+    *(
+        Row(
+            f"layer_{{layer}}/attention/query_key_value/{name}",
+            tuple(f"{_ATTENTION}/_{part}_dense/{name}" for part in ("query", "key", "value")),
+            _PROJECTIONS,
+        )
+        for name in ("kernel", "bias")
+    ),
+    Row(
+        "layer_{layer}/attention/output/kernel",
+        (f"{_ATTENTION}/_output_dense/kernel",),
+        _HEADS_FIRST,
+    ),
+    *_same("layer_{layer}/attention/output", f"{_ATTENTION}/_output_dense", "bias"),
+    *_same("layer_{layer}/attention_norm", f"{_LAYER}/_attention_layer_norm", "gamma", "beta"),
+    *_same("layer_{layer}/intermediate", f"{_LAYER}/_intermediate_dense", "kernel", "bias"),
+    *_same("layer_{layer}/output", f"{_LAYER}/_output_dense", "kernel", "bias"),
+    *_same("layer_{layer}/feed_forward_norm", f"{_LAYER}/_output_layer_norm", "gamma", "beta"),
+]
+_POOLER = _same("pooler", "encoder/_pooler_layer", "kernel", "bias")
+_MASKED_LM = [
+    *_same("masked_lm_transform/dense", "masked_lm/dense", "kernel", "bias"),
+    *_same("masked_lm_transform/layer_norm", "masked_lm/layer_norm", "gamma", "beta"),
+    # One attribute whose name holds a slash.
+    Row("masked_lm_bias/bias", ("masked_lm/output_bias|bias",)),
+]
+_NEXT_SENTENCE = "model/classification_heads/0"
+_HEADS = {
+    "BertEncoder": _POOLER,
+    "BertMaskedLM": [*_POOLER, *_MASKED_LM],
+    # The next sentence head of BertPretrainerV2 has a pooler of its own; the encoder's is idle.
+    "BertPretrainer": [
+        *_same("pooler", f"{_NEXT_SENTENCE}/dense", "kernel", "bias"),
+        *_MASKED_LM,
+        *_same("next_sentence", f"{_NEXT_SENTENCE}/out_proj", "kernel", "bias"),
+    ],
+    "BertClassifier": [
+        *_POOLER,
+        *_same("classifier", "model/classifier/out_proj", "kernel", "bias"),
+    ],
+    "BertTokenClassifier": [*_POOLER, *_same("classifier", "model/classifier", "kernel", "bias")],
+    "BertSpanLabeler": [
+        *_POOLER,
+        *_same("span", "model/span_labeling/layer_with_weights-0", "kernel", "bias"),
+    ],
+}
+# Other paths to the same objects, as `checkpoint_items` and the models' attributes have them.
+_TIED = {"masked_lm/embedding_table": "encoder/_embedding_layer/embeddings"}
+_ALIASES = {
+    "BertEncoder": {},
+    "BertMaskedLM": {**_TIED, "model/encoder_network": "encoder", "model/masked_lm": "masked_lm"},
+    "BertPretrainer": {
+        **_TIED,
+        "encoder/_pooler_layer": f"{_NEXT_SENTENCE}/dense",
+        "next_sentence.pooler_dense": f"{_NEXT_SENTENCE}/dense",
+        "model/encoder_network": "encoder",
+        "model/masked_lm": "masked_lm",
+    },
+    "BertClassifier": {"model/_network": "encoder"},
+    "BertTokenClassifier": {"model/_network": "encoder"},
+    "BertSpanLabeler": {"model/_network": "encoder"},
+}
+_LEFTOVERS = Leftovers(
+    {
+        r"save_counter/.*": "counter of checkpoints",
+        r"(global_step|(model/)?optimizer)/.*": "state of the training run",
+        r".*/\.OPTIMIZER_SLOT/.*": "state of the optimizer",
+        r".*/OBJECT_CONFIG_JSON": "settings of a Keras object",
+    }
+)
+_IDLE_POOLER = {r"encoder/_pooler_layer/.*": "idle: the next sentence head has its own pooler"}
+
+
+def read(folder: str | os.PathLike) -> Checkpoint:
+    """Reads a folder with `bert_config.json` and one object checkpoint.
+
+    Args:
+        folder: the folder.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: tensors are missing, left over or misshapen; the sentence names them.
+    """
+    config = google_config.read(folder)
+    graph = ObjectGraph(tensorflow_file.find_prefix(folder))
+    architecture, head = _architecture(graph)
+    rows = _spelled(_rows(architecture, config), graph, config.num_hidden_layers)
+    idle = _IDLE_POOLER if architecture == "BertPretrainer" else {}
+    variables, report = name_table.to_variables(
+        graph.tensors([name for row in rows for name in row.theirs]),
+        rows,
+        variable_shapes(config, architecture, head),
+        config,
+        Leftovers(_LEFTOVERS.dropped | idle),
+    )
+    return Checkpoint(config, architecture, head, variables, report)
+
+
+def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
+    """Writes the two files into a folder that exists.
+
+    The encoder restores into `tf.train.Checkpoint(encoder=BertEncoderV2(...))`, models with a head
+    into `tf.train.Checkpoint(model=...)`.
+
+    Raises:
+        ValueError: Model Garden has no such head, or the config file no place for a config value.
+    """
+    if checkpoint.architecture not in _HEADS:
+        raise ValueError(
+            f"Model Garden has no head like that of {checkpoint.architecture}: "
+            "convert the encoder alone, or choose another format"
+        )
+    config = checkpoint.config
+    google_config.write(config, folder)
+    rows = _rows(checkpoint.architecture, config)
+    tensors = name_table.to_tensors(checkpoint.variables, rows, config)
+    aliases = _ALIASES[checkpoint.architecture]
+    tensorflow_file.write_object_graph(tensors, aliases, Path(folder) / CHECKPOINT_PREFIX)
+
+
+def _rows(architecture: str, config: BertConfig) -> list[Row]:
+    return name_table.expand([*_ENCODER, *_HEADS[architecture]], config.num_hidden_layers)
+
+
+def _architecture(graph: ObjectGraph) -> tuple[str, dict[str, Any]]:
+    if classes := graph.shape_of("model/classifier/out_proj/bias"):
+        return "BertClassifier", {"num_classes": classes[0], "labels": None}
+    if classes := graph.shape_of("model/classifier/bias"):
+        return "BertTokenClassifier", {"num_classes": classes[0], "labels": None}
+    if graph.shape_of("model/span_labeling/layer_with_weights-0/bias"):
+        return "BertSpanLabeler", {}
+    if graph.shape_of(f"{_NEXT_SENTENCE}/out_proj/bias"):
+        return "BertPretrainer", {}
+    if graph.has("masked_lm") or graph.has("model/masked_lm"):
+        return "BertMaskedLM", {}
+    return "BertEncoder", {}
+
+
+def _spelled(rows: list[Row], graph: ObjectGraph, num_layers: int) -> list[Row]:
+    """Returns the rows with the paths as this checkpoint has them."""
+    functional = _functional_names(num_layers)
+    place = next(
+        (
+            place
+            for place in _ENCODER_PLACES
+            if graph.has(f"{place}/_transformer_layers")
+            or graph.has(f"{place}/layer_with_weights-4")
+        ),
+        "encoder",
+    )
+
+    def spelled(path: str) -> str:
+        if path.startswith("masked_lm/") and not graph.has("masked_lm"):
+            return f"model/{path}"
+        if not path.startswith("encoder/"):
+            return path
+        rest = path.removeprefix("encoder/")
+        attribute = next(name for name in functional if f"{rest}/".startswith(f"{name}/"))
+        if not graph.has(f"{place}/{attribute}"):
+            rest = functional[attribute] + rest.removeprefix(attribute)
+        return f"{place}/{rest}"
+
+    return [Row(row.ours, tuple(map(spelled, row.theirs)), row.form) for row in rows]
+
+
+def _functional_names(num_layers: int) -> dict[str, str]:
+    """What Keras calls the sub-layers of `BertEncoder` where its attributes were not tracked."""
+    order = [
+        "_embedding_layer",
+        "_position_embedding_layer",
+        "_type_embedding_layer",
+        "_embedding_norm_layer",
+        *(f"_transformer_layers/{layer}" for layer in range(num_layers)),
+        "_pooler_layer",
+    ]
+    return {name: f"layer_with_weights-{place}" for place, name in enumerate(order)}

@@ -1,0 +1,234 @@
+"""Strict name tables: one list of rows per dialect, read in both directions.
+
+A row says under which names a variable of ours lies in the other dialect and in which form. Every
+tensor of a checkpoint must be claimed by a row, be a known copy, or be dropped for a stated reason;
+every row must find its tensors in their exact shapes. Anything else is an error with its name.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from keras_bert.checkpoints.checkpoint import MappingReport
+from keras_bert.checkpoints.variables import Shapes
+from keras_bert.config import BertConfig
+
+# Longer lists of wrong names help nobody: the first ones show the pattern.
+_NAMES_SHOWN = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """How one array of ours is laid out as one or more arrays of theirs.
+
+    Attributes:
+        to_theirs: cuts and turns our array; must work on views without copying.
+        to_ours: the inverse.
+    """
+
+    to_theirs: Callable[[np.ndarray, BertConfig], list[np.ndarray]]
+    to_ours: Callable[[list[np.ndarray], BertConfig], np.ndarray]
+
+
+SAME = Form(lambda ours, _: [ours], lambda theirs, _: theirs[0])
+TRANSPOSED = Form(lambda ours, _: [ours.T], lambda theirs, _: theirs[0].T)
+# Query, key and value: one array of ours, three of theirs.
+THIRDS = Form(
+    lambda ours, _: np.split(ours, 3, axis=-1), lambda theirs, _: np.concatenate(theirs, axis=-1)
+)
+THIRDS_TRANSPOSED = Form(
+    lambda ours, _: [third.T for third in np.split(ours, 3, axis=-1)],
+    lambda theirs, _: np.concatenate([third.T for third in theirs], axis=-1),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One variable: our path, their names, the form. `{layer}` stands for every layer's number."""
+
+    ours: str
+    theirs: tuple[str, ...]
+    form: Form = SAME
+
+
+@dataclasses.dataclass(frozen=True)
+class Leftovers:
+    """Tensors of a dialect that no row claims, and why that is right.
+
+    Attributes:
+        dropped: regular expression of the whole name -> the reason to leave the tensor behind.
+        copies: their name -> the variable of ours that it must equal.
+    """
+
+    dropped: Mapping[str, str]
+    copies: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensors:
+    """The tensors of a file, read one at a time.
+
+    Attributes:
+        source: the file's name, for messages.
+        shapes: shape of every tensor by name.
+        read: returns one tensor by name.
+    """
+
+    source: str
+    shapes: Mapping[str, tuple[int, ...]]
+    read: Callable[[str], np.ndarray]
+
+
+def expand(rows: Iterable[Row], num_layers: int) -> list[Row]:
+    """Returns the rows with one copy per layer of those that name `{layer}`."""
+    expanded = []
+    for row in rows:
+        layers = range(num_layers) if "{layer}" in row.ours else [0]
+        for layer in layers:
+            theirs = tuple(name.replace("{layer}", str(layer)) for name in row.theirs)
+            expanded.append(Row(row.ours.replace("{layer}", str(layer)), theirs, row.form))
+    return expanded
+
+
+def to_variables(
+    tensors: Tensors,
+    rows: Sequence[Row],
+    shapes: Shapes,
+    config: BertConfig,
+    leftovers: Leftovers,
+    optional: Sequence[str] = (),
+) -> tuple[dict[str, np.ndarray], MappingReport]:
+    """Reads a checkpoint of another dialect.
+
+    Args:
+        tensors: the checkpoint.
+        rows: the dialect's table, expanded.
+        shapes: the variables wanted, with their shapes.
+        config: the encoder's numbers.
+        leftovers: what the dialect may hold besides.
+        optional: variable paths that may be missing, but only all together.
+
+    Returns:
+        The variables found (float32), and what became of each tensor.
+
+    Raises:
+        ValueError: a tensor is missing, is one too many, or has another shape or no float type; the
+            sentence names each.
+    """
+    rows = [row for row in rows if row.ours in shapes]
+    if not any(
+        name in tensors.shapes for row in rows for name in row.theirs if row.ours in optional
+    ):
+        rows = [row for row in rows if row.ours not in optional]
+    dropped = {name: reason for name in tensors.shapes if (reason := _reason(name, leftovers))}
+    _check_names_and_shapes(tensors, _their_shapes(rows, shapes, config), {*dropped})
+    variables = {
+        row.ours: np.ascontiguousarray(
+            row.form.to_ours([_read_float32(tensors, name) for name in row.theirs], config)
+        )
+        for row in rows
+    }
+    _check_copies(tensors, variables, leftovers.copies)
+    new = tuple(path for path in shapes if path not in variables)
+    return variables, MappingReport({row.ours: row.theirs for row in rows}, dropped, new)
+
+
+def to_tensors(
+    variables: Mapping[str, np.ndarray], rows: Sequence[Row], config: BertConfig
+) -> dict[str, np.ndarray]:
+    """Returns the variables under the names and in the forms of a dialect.
+
+    Raises:
+        ValueError: the dialect has no name for a variable.
+    """
+    table = {row.ours: row for row in rows}
+    tensors = {}
+    for path, value in variables.items():
+        if path not in table:
+            raise ValueError(f"the format has no name for the variable {path} {value.shape}")
+        parts = table[path].form.to_theirs(np.asarray(value, np.float32), config)
+        for name, part in zip(table[path].theirs, parts, strict=True):
+            tensors[name] = np.ascontiguousarray(part)
+    return tensors
+
+
+def _their_shapes(rows: Iterable[Row], shapes: Shapes, config: BertConfig) -> Shapes:
+    theirs = {}
+    for row in rows:
+        # A view of a single zero has the shape but costs no memory.
+        parts = row.form.to_theirs(np.broadcast_to(np.float32(0), shapes[row.ours]), config)
+        theirs |= {name: part.shape for name, part in zip(row.theirs, parts, strict=True)}
+    return theirs
+
+
+def _reason(name: str, leftovers: Leftovers) -> str | None:
+    for pattern, reason in leftovers.dropped.items():
+        if re.fullmatch(pattern, name):
+            return reason
+    if name in leftovers.copies:
+        return f"a copy of {leftovers.copies[name]}"
+    return None
+
+
+def _check_names_and_shapes(tensors: Tensors, expected: Shapes, dropped: set[str]) -> None:
+    missing = [
+        f"{name} {_shown(expected[name])}" for name in expected if name not in tensors.shapes
+    ]
+    extra = [
+        f"{name} {_shown(shape)}"
+        for name, shape in tensors.shapes.items()
+        if name not in expected and name not in dropped
+    ]
+    misshapen = [
+        f"{name} is {_shown(tensors.shapes[name])}, expected {_shown(shape)}"
+        for name, shape in expected.items()
+        if tuple(tensors.shapes.get(name, shape)) != tuple(shape)
+    ]
+    problems = [
+        f"{kind} {_listed(names)}"
+        for kind, names in (
+            ("missing:", missing),
+            ("unknown:", extra),
+            ("of another shape:", misshapen),
+        )
+        if names
+    ]
+    if problems:
+        raise ValueError(
+            f"{tensors.source} does not fit its config. Tensors {'; '.join(problems)}. "
+            "Give the config and the files that belong together"
+        )
+
+
+def _shown(shape: Sequence[int]) -> str:
+    return str(list(shape))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES_SHOWN
+    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _read_float32(tensors: Tensors, name: str) -> np.ndarray:
+    value = tensors.read(name)
+    # bfloat16 (kind "V" to NumPy) and float16 fit into float32 exactly, float64 does not.
+    if value.dtype.name not in ("float32", "float16", "bfloat16"):
+        raise ValueError(
+            f"{tensors.source}: {name} is {value.dtype.name}, expected float32, float16 or "
+            "bfloat16: save the checkpoint in one of these"
+        )
+    return value.astype(np.float32)
+
+
+def _check_copies(
+    tensors: Tensors, variables: Mapping[str, np.ndarray], copies: Mapping[str, str]
+) -> None:
+    for name, path in copies.items():
+        if name in tensors.shapes and path in variables:
+            if not np.array_equal(_read_float32(tensors, name), variables[path]):
+                raise ValueError(
+                    f"{tensors.source}: {name} differs from {path}, which this BERT ties to it: "
+                    "the checkpoint belongs to a model with untied weights"
+                )

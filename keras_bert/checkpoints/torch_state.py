@@ -1,0 +1,78 @@
+"""The weights of a Hugging Face folder: safetensors or `.bin`, whole or in shards."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import ml_dtypes  # noqa: F401  registers bfloat16 with NumPy, where safetensors looks for it
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from keras_bert.checkpoints import torch_file
+from keras_bert.checkpoints.name_table import Tensors
+from keras_bert.config import read_json
+
+SAFETENSORS_FILE = "model.safetensors"
+# In the order of preference: safetensors first, since it holds nothing but tensors.
+WEIGHT_FILES = (
+    SAFETENSORS_FILE,
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+
+
+def find(folder: str | os.PathLike) -> Path | None:
+    """Returns the file that holds, or lists, the weights of a folder, if there is one."""
+    return next(
+        (Path(folder) / name for name in WEIGHT_FILES if (Path(folder) / name).is_file()), None
+    )
+
+
+def read(folder: str | os.PathLike) -> Tensors:
+    """Opens the weights of a folder.
+
+    Raises:
+        FileNotFoundError: there are none, or a shard is missing.
+        ValueError: a file is damaged.
+    """
+    path = find(folder)
+    if path is None:
+        raise FileNotFoundError(f"{folder} holds none of {', '.join(WEIGHT_FILES)}")
+    return _read_shards(path) if path.suffix == ".json" else _read_file(path)
+
+
+def write(tensors: Mapping[str, np.ndarray], folder: str | os.PathLike) -> None:
+    """Writes one safetensors file; transformers wants its framework named in it."""
+    save_file(dict(tensors), Path(folder) / SAFETENSORS_FILE, metadata={"format": "pt"})
+
+
+def _read_file(path: Path) -> Tensors:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist: the folder is incomplete")
+    return torch_file.read(path) if path.suffix == ".bin" else _read_safetensors(path)
+
+
+def _read_safetensors(path: Path) -> Tensors:
+    try:
+        file = safe_open(path, framework="numpy")
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a readable safetensors file: {error}") from None
+    shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}
+    return Tensors(str(path), shapes, file.get_tensor)
+
+
+def _read_shards(index: Path) -> Tensors:
+    places = read_json(index).get("weight_map")
+    if not isinstance(places, dict):
+        raise ValueError(f"{index} has no weight_map: it lists no shards")
+    shards = {name: _read_file(index.parent / name) for name in sorted(set(places.values()))}
+    for tensor, shard in places.items():
+        if tensor not in shards[shard].shapes:
+            raise ValueError(f"{shard} does not hold {tensor}, which {index} places there")
+    return Tensors(
+        str(index),
+        {name: shape for shard in shards.values() for name, shape in shard.shapes.items()},
+        lambda name: next(s for s in shards.values() if name in s.shapes).read(name),
+    )
