@@ -1,0 +1,282 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert.data.corpus import Corpus, document_sentences
+from keras_bert.data.creation import CreationOptions, create_pretraining_data
+from keras_bert.data.manifest import Manifest
+from keras_bert.data.units import UNIT_CHARACTERS, divide
+from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.vocabulary import Vocabulary
+
+FILES = [f"examples-0000{n}-of-00003.tfrecord" for n in range(3)]
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def read_examples(folder):
+    """Returns (ids, segments, label) of every record, parsed by protobuf."""
+    for path in sorted(folder.glob("*.tfrecord")):
+        for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+            feature = tf.train.Example.FromString(record).features.feature
+            yield (
+                list(feature["input_ids"].int64_list.value),
+                list(feature["segment_ids"].int64_list.value),
+                feature["next_sentence_labels"].int64_list.value[0],
+            )
+
+
+def write_corpus(tmp_path, text):
+    (tmp_path / "corpus.txt").write_text(text, encoding="utf-8")
+    return (str(tmp_path / "corpus.txt"),)
+
+
+def test_the_folder_holds_shards_vocabulary_settings_and_manifest(records, vocab):
+    assert sorted(contents(records)) == [
+        *FILES,
+        "manifest.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+    ]
+    assert BertTokenizer.from_preset(records).vocabulary == Vocabulary.from_file(vocab)
+
+
+def test_the_manifest_counts_what_is_there(records, vocab, novels):
+    manifest = Manifest.read(records)
+    examples = list(read_examples(records))
+    lengths = [len(ids) for ids, _, _ in examples]
+    assert manifest.examples == len(examples) == sum(shard.examples for shard in manifest.shards)
+    assert manifest.tokens == sum(lengths)
+    assert manifest.fill_rate == pytest.approx(sum(lengths) / (64 * len(lengths)), abs=1e-6)
+    assert manifest.label_counts[1] == sum(label for _, _, label in examples)
+    assert sum(manifest.label_counts) == len(examples)
+    assert [shard.name for shard in manifest.shards] == FILES
+    for shard in manifest.shards:
+        assert shard.bytes == (records / shard.name).stat().st_size
+    # The cards are dealt evenly, save one for each unit.
+    counts = [shard.examples for shard in manifest.shards]
+    assert max(counts) - min(counts) <= 2
+    # The corpus, tokenized as one text a sentence.
+    documents = list(Corpus([novels]))
+    sentences = [text for document in documents for text in document_sentences(document)]
+    pieces = BertTokenizer.from_preset(records)(sentences)
+    assert manifest.documents == len(documents)
+    assert manifest.sentences == len(sentences)
+    assert manifest.corpus_tokens == pieces.flat_values.shape[0]
+    unknown = pieces.flat_values.numpy() == Vocabulary.from_file(vocab).unk_id
+    assert manifest.unknown_tokens == unknown.sum()
+    assert manifest.vocabulary_sha256 == Vocabulary.from_file(vocab).sha256
+    assert (manifest.vocab_size, manifest.lowercase) == (1200, True)
+
+
+def test_examples_are_pairs_of_the_text(records, vocab, novels):
+    vocabulary = Vocabulary.from_file(vocab)
+    tokenizer = BertTokenizer.from_preset(records)
+    texts = [" ".join(document_sentences(document)) for document in Corpus([novels])]
+    whole = [" " + " ".join(map(str, row)) + " " for row in tokenizer(texts).to_list()]
+    for ids, segments, label in list(read_examples(records))[::400]:
+        assert ids[0] == vocabulary.cls_id and ids[-1] == vocabulary.sep_id
+        assert 5 <= len(ids) <= 64
+        middle = ids.index(vocabulary.sep_id)
+        assert segments == [0] * (middle + 1) + [1] * (len(ids) - middle - 1)
+        a, b = (
+            " " + " ".join(map(str, part)) + " " for part in (ids[1:middle], ids[middle + 1 : -1])
+        )
+        homes_a = {n for n, text in enumerate(whole) if a in text}
+        homes_b = {n for n, text in enumerate(whole) if b in text}
+        assert homes_a and homes_b
+        if label == 0:
+            assert homes_a & homes_b
+        elif len(homes_a) == len(homes_b) == 1:
+            assert homes_a != homes_b
+
+
+def test_the_bytes_do_not_depend_on_the_number_of_workers(records, make_records):
+    assert contents(make_records(num_workers=2)) == contents(records)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["nsp", "sop", "none"])
+def test_the_bytes_are_the_same_for_every_task_and_more_workers(make_records, task):
+    folders = [
+        make_records(num_workers=workers, sentence_task=task, dupe_factor=3, num_shards=7)
+        for workers in (1, 2, 4)
+    ]
+    assert contents(folders[0]) == contents(folders[1]) == contents(folders[2])
+
+
+def test_another_seed_and_another_pass_make_other_pairs(records, make_records):
+    first = [tuple(ids) for ids, _, _ in read_examples(records)]
+    other = {tuple(ids) for ids, _, _ in read_examples(make_records(seed=2))}
+    assert np.mean([ids in other for ids in first]) < 0.2
+    twice = [tuple(ids) for ids, _, _ in read_examples(make_records(dupe_factor=2))]
+    assert set(first) < set(twice)
+    assert len(set(twice)) > 1.8 * len(set(first))
+
+
+def test_single_segments_hold_every_piece_of_the_corpus(make_records):
+    folder = make_records(sentence_task="none", num_shards=1)
+    manifest = Manifest.read(folder)
+    assert manifest.tokens == manifest.corpus_tokens + 2 * manifest.examples
+    assert manifest.label_counts == (manifest.examples, 0)
+    assert manifest.sentence_task == "none"
+
+
+def test_units_hold_consecutive_documents_and_two_at_least(tmp_path, novels):
+    units = list(divide(Corpus([novels])))
+    assert [unit.number for unit in units] == [0, 1]
+    documents = [document for unit in units for document in unit.documents]
+    assert documents == list(Corpus([novels]))
+    assert sum(unit.new_documents for unit in units) == len(documents)
+    assert units[-1].end_position == novels.stat().st_size
+    # Two large documents: the second does not become a unit of its own.
+    large = "x " * (UNIT_CHARACTERS // 2)
+    corpus = write_corpus(tmp_path, f"{large}\n\n{large}\n\n{large}")
+    assert [len({d.number for d in unit.documents}) for unit in divide(Corpus(corpus))] == [3]
+
+
+def test_a_corpus_of_one_document_gives_true_pairs_and_says_so(tmp_path, vocab):
+    inputs = write_corpus(tmp_path, "The house was old. He had been there. " * 50)
+    manifest = create_pretraining_data(
+        CreationOptions(inputs, str(vocab), str(tmp_path / "out"), dupe_factor=1)
+    )
+    assert manifest.lone_document_units == 1
+    assert manifest.label_counts == (manifest.examples, 0)
+
+
+def test_strange_texts_pass(tmp_path, vocab):
+    strange = ["\x00\x01", "\u200b", "word", "שלום עולם.", "😀 😀", "a" * 5000, "\ufeff", "."]
+    inputs = write_corpus(tmp_path, "\n\n".join(strange) + "\n\n" + "\n".join(strange))
+    options = CreationOptions(
+        inputs, str(vocab), str(tmp_path / "out"), num_shards=1, sentence_task="none", dupe_factor=1
+    )
+    manifest = create_pretraining_data(options)
+    sentences = [text for document in Corpus(inputs) for text in document_sentences(document)]
+    pieces = BertTokenizer.from_vocab(vocab)(sentences).flat_values.shape[0]
+    assert manifest.corpus_tokens == pieces
+    assert manifest.tokens == pieces + 2 * manifest.examples
+
+
+def test_a_finished_folder_is_not_touched(records, make_records, novels, vocab):
+    before = contents(records)
+    with pytest.raises(FileExistsError, match="holds finished records already: remove"):
+        create_pretraining_data(CreationOptions((str(novels),), str(vocab), str(records)))
+    assert contents(records) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", r"the corpus is empty: no text in .*corpus\.txt"),
+        ("\n \n\t\n", "the corpus is empty"),
+        ("\x00 \u200b", "the corpus is empty"),
+        ("word", r"the corpus \(1 sentence\(s\) in 1 document\(s\), .*too short for one example"),
+    ],
+)
+def test_a_corpus_without_an_example_leaves_nothing_behind(tmp_path, vocab, text, sentence):
+    output = tmp_path / "out"
+    with pytest.raises(ValueError, match=sentence):
+        create_pretraining_data(
+            CreationOptions(write_corpus(tmp_path, text), str(vocab), str(output))
+        )
+    assert list(output.iterdir()) == []
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_an_error_in_the_middle_leaves_no_half_written_file(tmp_path, vocab, novels, workers):
+    (tmp_path / "z.txt").write_bytes(b"\xff")
+    inputs = (str(novels), str(tmp_path / "z.txt"))
+    output = tmp_path / "out"
+    with pytest.raises(ValueError, match=r"z\.txt is not UTF-8 at byte 0"):
+        create_pretraining_data(
+            CreationOptions(inputs, str(vocab), str(output), num_workers=workers, dupe_factor=1)
+        )
+    assert list(output.iterdir()) == []
+
+
+def test_what_a_killed_job_left_is_cleared_away(tmp_path, vocab, make_records, records, novels):
+    output = tmp_path / "out"
+    (output / ".units").mkdir(parents=True)
+    (output / ".units" / "00000003").write_bytes(b"half")
+    (output / "examples-00000-of-00009.tfrecord.partial").write_bytes(b"half")
+    create_pretraining_data(
+        CreationOptions(
+            (str(novels),),
+            str(vocab),
+            str(output),
+            max_seq_length=64,
+            dupe_factor=1,
+            num_shards=3,
+            seed=1,
+        )
+    )
+    assert contents(output) == contents(records)
+
+
+def test_a_vocabulary_without_mask_is_refused(tmp_path, novels):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nword\n")
+    with pytest.raises(ValueError, match=r"lacks the special tokens \[MASK\]"):
+        create_pretraining_data(
+            CreationOptions((str(novels),), str(tmp_path / "vocab.txt"), str(tmp_path / "out"))
+        )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_vocabulary_of_another_name_tells_its_case_itself(tmp_path, vocab):
+    cased = Vocabulary([*Vocabulary.from_file(vocab).tokens, "House"])
+    cased.save(tmp_path / "cased-vocab.txt")
+    inputs = write_corpus(tmp_path, "House house.\n" * 20 + "\n" + "House house.\n" * 20)
+    manifest = create_pretraining_data(
+        CreationOptions(inputs, str(tmp_path / "cased-vocab.txt"), str(tmp_path / "out"))
+    )
+    assert manifest.lowercase is False
+    ids = next(read_examples(tmp_path / "out"))[0]
+    assert cased.id_of("House") in ids
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"max_seq_length": 7}, "max_seq_length is 7: it must be at least 8"),
+        ({"dupe_factor": 0}, "dupe_factor is 0: it must be at least 1"),
+        ({"num_shards": 0}, "num_shards is 0"),
+        ({"num_workers": -1}, "num_workers is -1"),
+        ({"short_seq_prob": 1.5}, "short_seq_prob is 1.5: it must be from 0 to 1"),
+        ({"sentence_task": "next"}, "sentence_task is 'next': choose one of nsp, sop, none"),
+    ],
+)
+def test_options_out_of_range_are_refused(changes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        CreationOptions(**({"inputs": ("a",), "vocab": "b", "output_dir": "c"} | changes))
+
+
+def test_a_manifest_can_be_read_back(records, tmp_path):
+    manifest = Manifest.read(records)
+    manifest.write(tmp_path)
+    assert dataclasses.asdict(Manifest.read(tmp_path)) == dataclasses.asdict(manifest)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda values: values.pop("shards"), "is damaged"),
+        (lambda values: values.update(format_version=99), "has format_version 99"),
+        (lambda values: values.update(more=1), "is damaged"),
+    ],
+)
+def test_a_damaged_manifest_is_named(records, tmp_path, change, sentence):
+    values = json.loads((records / "manifest.json").read_text())
+    change(values)
+    (tmp_path / "manifest.json").write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=f"manifest.json {sentence}"):
+        Manifest.read(tmp_path)
+
+
+def test_a_folder_without_a_manifest_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="holds no manifest.json"):
+        Manifest.read(tmp_path)
