@@ -213,8 +213,9 @@ def _spelled(rows: list[Row], graph: ObjectGraph, num_layers: int) -> list[Row]:
             return path
         rest = path.removeprefix("encoder/")
         attribute = next(name for name in functional if f"{rest}/".startswith(f"{name}/"))
-        if not graph.has(f"{place}/{attribute}"):
-            rest = functional[attribute] + rest.removeprefix(attribute)
+        numbered = f"{place}/{functional[attribute]}"
+        if graph.has(numbered) and not graph.has(f"{place}/{attribute}"):
+            return numbered + rest.removeprefix(attribute)
         return f"{place}/{rest}"
 
     return [Row(row.ours, tuple(map(spelled, row.theirs)), row.form) for row in rows]
