@@ -11,6 +11,7 @@ from pathlib import Path
 from absl import flags
 
 from keras_bert import command_line
+from keras_bert.text.vocabulary import FILE_NAME, Vocabulary
 
 flags.DEFINE_list("input", None, "Files or globs by commas: .txt, .jsonl, and .gz of both.")
 flags.DEFINE_string("output", None, "The vocab.txt to write.")
@@ -30,9 +31,6 @@ def main(_: list[str]) -> None:
     """Reads the flags, learns, writes, and tells what the vocabulary covers."""
     from keras_bert.data.corpus import Corpus
     from keras_bert.progress import Progress
-    from keras_bert.text.coverage import measure_coverage
-    from keras_bert.text.tokenizer import BertTokenizer
-    from keras_bert.text.vocabulary import FILE_NAME
     from keras_bert.text.vocabulary_training import train_vocabulary
 
     values = flags.FLAGS
@@ -50,15 +48,23 @@ def main(_: list[str]) -> None:
             values.unused_slots,
             values.limit_alphabet,
         )
-    tokenizer = BertTokenizer(vocabulary, lowercase=values.lowercase)
-    tokenizer.save(output.parent)
     sample = list(itertools.islice(corpus.paragraphs(), _SAMPLE_PARAGRAPHS))
-    coverage = measure_coverage(tokenizer, sample)
+    coverage = _save_and_measure(vocabulary, output.parent, sample)
     print(f"{output}: {len(vocabulary):,} entries")
     if len(vocabulary) < values.vocab_size:
         print(f"note: the corpus holds no more that occur {values.min_frequency} times")
-    print(
-        f"on the first {len(sample):,} paragraphs: {coverage.pieces_per_word:.3f} pieces per word, "
+    print(f"on the first {len(sample):,} paragraphs: {coverage}")
+
+
+def _save_and_measure(vocabulary: Vocabulary, folder: Path, sample: list[str]) -> str:
+    from keras_bert.text.coverage import measure_coverage
+    from keras_bert.text.tokenizer import BertTokenizer  # loads TensorFlow
+
+    tokenizer = BertTokenizer(vocabulary, lowercase=flags.FLAGS.lowercase)
+    tokenizer.save(folder)
+    coverage = measure_coverage(tokenizer, sample)
+    return (
+        f"{coverage.pieces_per_word:.3f} pieces per word, "
         f"{100 * coverage.unknown_rate:.3f} % of the words [UNK]"
     )
 

@@ -1,0 +1,129 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).parents[2] / "tools"
+TEXT = "\n\n".join(
+    "\n".join(f"The {noun} number {n} is here. It was there before!" for n in range(20))
+    for noun in ("house", "garden", "river", "hill")
+)
+
+
+def run(tool, **flags):
+    """Runs a tool; returns its exit status, standard output and standard error."""
+    arguments = [f"--{name}={value}" for name, value in flags.items()]
+    command = [sys.executable, TOOLS / f"{tool}.py", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(TOOLS.parent)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=TOOLS.parent, env=environment
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def road(tmp_path_factory):
+    """A folder with a corpus, its vocabulary and its records; and what the tools printed."""
+    folder = tmp_path_factory.mktemp("road")
+    (folder / "text.txt").write_text(TEXT, encoding="utf-8")
+    printed = {}
+    for tool, flags in {
+        "build_vocab": {
+            "input": folder / "*.txt",
+            "output": folder / "vocab.txt",
+            "vocab_size": 150,
+        },
+        "create_pretraining_data": {
+            "input": folder / "text.txt",
+            "vocab": folder / "vocab.txt",
+            "output_dir": folder / "records",
+            "max_seq_length": 32,
+            "num_shards": 2,
+            "dupe_factor": 2,
+        },
+        "inspect_records": {"input": folder / "records", "count": 2},
+    }.items():
+        status, output, error = run(tool, **flags)
+        assert status == 0, error
+        printed[tool] = output, error
+    return folder, printed
+
+
+def test_build_vocab_tells_what_the_vocabulary_covers(road):
+    folder, printed = road
+    tokens = (folder / "vocab.txt").read_text().split("\n")
+    assert tokens[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    assert "house" in tokens
+    output, _ = printed["build_vocab"]
+    assert f"{len(tokens) - 1} entries" in output
+    # Every word of the text occurs often enough to be one piece, digits and stops too.
+    assert "note: the corpus holds no more that occur 2 times" in output
+    assert "on the first 80 paragraphs: 1.000 pieces per word, 0.000 % of the words [UNK]" in output
+
+
+def test_create_pretraining_data_plans_and_sums_up(road):
+    folder, printed = road
+    output, error = printed["create_pretraining_data"]
+    assert "plan: nsp examples of up to 32 pieces from 1 file(s)" in error
+    assert "creating examples: " in error
+    assert "from 4 documents" in output and "(0 [UNK])" in output
+    assert (folder / "records" / "manifest.json").is_file()
+
+
+def test_inspect_records_shows_counts_and_text(road):
+    _, printed = road
+    output, _ = printed["inspect_records"]
+    assert "label 0 " in output and ": b is from another document" in output
+    assert "fill rate" in output and "50 %: " in output
+    assert output.count("[CLS]") == 2
+    assert "masks         none stored" in output
+
+
+def test_inspect_records_shows_stored_masks(tmp_path):
+    from keras_bert.data.records import write_records
+    from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+    from tests.data.test_records import masked_example
+
+    write_records(tmp_path / "masked.tfrecord", [masked_example()])
+    Vocabulary([*SPECIAL_TOKENS, "five", "six", "seven"]).save(tmp_path / "vocab.txt")
+    status, output, error = run("inspect_records", input=tmp_path / "masked.tfrecord")
+    assert status == 0, error
+    assert "[CLS] five {[MASK]|seven} [SEP]\n  (4 pieces, label 1: b is from another" in output
+    assert "masks         25.00 % of the pieces, stored" in output
+
+
+@pytest.mark.parametrize(
+    ("tool", "flags", "sentence"),
+    [
+        (
+            "build_vocab",
+            {"input": "absent/*.txt", "output": "vocab.txt"},
+            "error: no file matches --input 'absent/*.txt': check the path",
+        ),
+        (
+            "create_pretraining_data",
+            {"input": "absent.txt", "vocab": "vocab.txt", "output_dir": "out"},
+            "error: no file matches --input 'absent.txt': check the path",
+        ),
+        (
+            "create_pretraining_data",
+            {"input": "README.md", "vocab": "vocab.txt", "output_dir": "o", "max_seq_length": 4},
+            "error: max_seq_length is 4: it must be at least 8",
+        ),
+        ("inspect_records", {"input": "absent"}, "error: there are no records at absent: give"),
+    ],
+)
+def test_bad_input_ends_with_one_sentence(tool, flags, sentence):
+    status, _, error = run(tool, **flags)
+    assert status == 1
+    assert sentence in error
+    assert "Traceback" not in error
+
+
+def test_an_output_of_another_name_is_refused(road):
+    folder, _ = road
+    status, _, error = run("build_vocab", input=folder / "text.txt", output=folder / "pieces.txt")
+    assert status == 1
+    assert "name the file vocab.txt, which models look for" in error
