@@ -17,7 +17,7 @@ import numpy as np
 
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints import hub
-from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.checkpoints.checkpoint import Checkpoint, MappingReport
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.config import BertConfig, find_config_file, read_json
 from keras_bert.files import atomic_file
@@ -82,32 +82,56 @@ def load(cls: type, folder: str | os.PathLike, arguments: dict[str, Any]) -> Any
         ValueError: a file in it is damaged, or a head argument is missing.
     """
     folder = hub.local_folder(folder)
-    content = _read_content(folder)
-    if "architecture" not in content:
-        return from_checkpoint(cls, checkpoints.read(folder), arguments)
-    config = BertConfig.from_file(folder / CONFIG_FILE)
-    source_class = _architecture(content["architecture"], folder / CONFIG_FILE)
-    head = content.get("head", {})
-    if cls is source_class:
-        model = _build(cls, config, _given(head) | arguments)
-        if model.head_config() == head:
-            _load_weights(model, folder)
-            return model
-    source = source_class(config, **_given(head))
-    _load_weights(source, folder)
-    return from_checkpoint(cls, as_checkpoint(source), arguments)
+    if is_ours(folder):
+        source_class, config, head = _read_config(folder)
+        if cls is source_class:
+            model = _build(cls, config, _given(head) | arguments)
+            if model.head_config() == head:
+                _load_weights(model, folder)
+                return model
+    return from_checkpoint(cls, read_checkpoint(folder), arguments)
+
+
+def read_checkpoint(folder: str | os.PathLike) -> Checkpoint:
+    """Reads the weights of a model folder of any of the formats that `load` opens.
+
+    Raises:
+        FileNotFoundError: the folder is none of these, or a file is missing.
+        ValueError: a file in it is damaged.
+    """
+    folder = hub.local_folder(folder)
+    if not is_ours(folder):
+        return checkpoints.read(folder)
+    source_class, config, head = _read_config(folder)
+    model = _build(source_class, config, _given(head) | {"dtype": "float32"})
+    _load_weights(model, folder)
+    return as_checkpoint(model)
+
+
+def is_ours(folder: str | os.PathLike) -> bool:
+    """Whether a folder was written by `save`.
+
+    Raises:
+        FileNotFoundError: it is no folder or has no config file.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is not a folder: give the folder of a model")
+    return "architecture" in read_json(find_config_file(folder))
 
 
 def as_checkpoint(model: Any) -> Checkpoint:
     """Returns a model of the package as named arrays, to be written in another format."""
+    variables = {
+        variable.path: keras.ops.convert_to_numpy(variable.value).astype("float32")
+        for variable in model.weights
+    }
     return Checkpoint(
         model.config,
         type(model).__name__,
         model.head_config(),
-        {
-            variable.path: keras.ops.convert_to_numpy(variable.value).astype("float32")
-            for variable in model.weights
-        },
+        variables,
+        MappingReport(mapped={path: (path,) for path in variables}),
     )
 
 
@@ -155,10 +179,11 @@ def _given(head: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in head.items() if value is not None}
 
 
-def _read_content(folder: Path) -> dict[str, Any]:
-    if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} is not a folder: give the folder of a model")
-    return read_json(find_config_file(folder))
+def _read_config(folder: Path) -> tuple[type, BertConfig, dict[str, Any]]:
+    file = folder / CONFIG_FILE
+    content = read_json(file)
+    source_class = _architecture(content["architecture"], file)
+    return source_class, BertConfig.from_file(file), content.get("head", {})
 
 
 def architecture_class(name: str) -> type:

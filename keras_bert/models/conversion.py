@@ -1,0 +1,123 @@
+"""Conversion of a model folder to another format, with the proof that nothing changed."""
+
+import dataclasses
+import os
+from typing import Literal
+
+import numpy as np
+
+from keras_bert.checkpoints import folder as checkpoints
+from keras_bert.checkpoints import hub
+from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.models import parity, preset
+from keras_bert.models.encoder import BertEncoder
+
+TargetFormat = Literal["keras", "google", "hf", "garden"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ParityReport:
+    """What a conversion did and how alike source and result are.
+
+    Attributes:
+        checkpoint: the source, with the report of what became of its tensors.
+        format: of the result.
+        new: variables that the result holds and the source does not; they are random.
+        equal_arrays: number of variables that are bit-equal in both.
+        compared: the two libraries whose activations were compared, None if neither owner's is
+            installed.
+        difference: largest difference of their activations on random input.
+    """
+
+    checkpoint: Checkpoint
+    format: TargetFormat
+    new: tuple[str, ...]
+    equal_arrays: int
+    compared: tuple[str, str] | None
+    difference: float | None
+
+    def __str__(self) -> str:
+        """Returns the report as lines of text."""
+        report = self.checkpoint.report
+        lines = [
+            f"{self.checkpoint.architecture} -> {self.format}",
+            f"tensors read:    {report.tensors_read}",
+            f"tensors mapped:  {report.tensors_mapped} -> {len(report.mapped)} variables",
+            f"tensors dropped: {len(report.dropped)}",
+            *(f"  {name}: {reason}" for name, reason in report.dropped.items()),
+            f"variables new:   {len(self.new)}",
+            *(f"  {path}: not in the source, random in the result" for path in self.new),
+            f"arrays equal:    {self.equal_arrays} of {len(self.checkpoint.variables)}",
+            f"activations:     {self._activations()}",
+        ]
+        return "\n".join(lines)
+
+    def _activations(self) -> str:
+        if self.compared is None:
+            return "not compared: the library of neither format is installed"
+        source, result = self.compared
+        return f"{source} (source) and {result} (result) differ by at most {self.difference:.1e}"
+
+
+def convert(
+    source: str | os.PathLike, target: str | os.PathLike, format: TargetFormat
+) -> ParityReport:
+    """Writes the model of one folder into another in any format, and compares the two.
+
+    Args:
+        source: a folder of ours, Google's, Hugging Face's or Model Garden's, or `hf://org/name`.
+        target: a folder that exists and is empty.
+        format: of the result.
+
+    Returns:
+        What was done, and how alike both are.
+
+    Raises:
+        FileNotFoundError: the source is no model folder.
+        ValueError: the source is damaged, the format cannot hold it, or an array changed.
+    """
+    source = hub.local_folder(source)
+    read = preset.read_checkpoint(source)
+    if format == "keras":
+        model_class = preset.architecture_class(read.architecture)
+        preset.save(preset.from_checkpoint(model_class, read, {}), target)
+    else:
+        checkpoints.write(read, target, format)
+    written = preset.read_checkpoint(target)
+    _check_arrays(read, written)
+    new = tuple(path for path in written.variables if path not in read.variables)
+    return _compared(source, target, read, format, new)
+
+
+def _check_arrays(read: Checkpoint, written: Checkpoint) -> None:
+    for path, value in read.variables.items():
+        if not np.array_equal(written.variables[path], value, equal_nan=True):
+            raise ValueError(f"{path} reads differently from the result: nothing was kept")
+
+
+def _compared(
+    source: str | os.PathLike,
+    target: str | os.PathLike,
+    read: Checkpoint,
+    format: TargetFormat,
+    new: tuple[str, ...],
+) -> ParityReport:
+    features = parity.random_features(read.config)
+    source_format = "keras" if preset.is_ours(source) else checkpoints.format_of(source)
+    before = parity.library_activations(source, source_format, read.config, features)
+    after = parity.library_activations(target, format, read.config, features)
+    compared = difference = None
+    if before or after:
+        ours = _our_activations(read, features)
+        before, after = before or ours, after or ours
+        compared = (before.library, after.library)
+        difference = parity.largest_difference(before, after)
+    return ParityReport(read, format, new, len(read.variables), compared, difference)
+
+
+def _our_activations(checkpoint: Checkpoint, features: dict[str, np.ndarray]) -> parity.Activations:
+    encoder = preset.from_checkpoint(BertEncoder, checkpoint, {"dtype": "float32"})
+    activations = parity.our_activations(encoder, features)
+    if any(path not in checkpoint.variables for path in preset.POOLER):
+        return activations._replace(pooled_output=None)
+    return activations

@@ -1,0 +1,150 @@
+"""What the library that owns a checkpoint computes from it, where that library is installed."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_bert.checkpoints import model_garden, tensorflow_file
+from keras_bert.checkpoints.folder import Format
+from keras_bert.config import BertConfig
+from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
+from keras_bert.models.encoder import BertEncoder
+
+_BATCH, _LENGTH, _PADDING = 2, 16, 5
+
+
+class Activations(NamedTuple):
+    """The outputs of an encoder and the name of the library that computed them."""
+
+    library: str
+    sequence_output: np.ndarray
+    pooled_output: np.ndarray | None
+
+
+def random_features(config: BertConfig) -> dict[str, np.ndarray]:
+    """Returns a batch of random ids and segments with some padding, int32 [B, S] each."""
+    random = np.random.default_rng(0)
+    length = min(_LENGTH, config.max_position_embeddings)
+    mask = np.ones((_BATCH, length), np.int32)
+    mask[-1, length - min(_PADDING, length - 1) :] = 0
+    return {
+        INPUT_IDS: random.integers(0, config.vocab_size, mask.shape).astype(np.int32),
+        INPUT_MASK: mask,
+        SEGMENT_IDS: random.integers(0, config.type_vocab_size, mask.shape).astype(np.int32),
+    }
+
+
+def our_activations(encoder: BertEncoder, features: dict[str, np.ndarray]) -> Activations:
+    """Runs our encoder."""
+    outputs = encoder(features)
+    return Activations(
+        "keras_bert", *(np.asarray(outputs[key]) for key in ("sequence_output", "pooled_output"))
+    )
+
+
+def library_activations(
+    folder: str | os.PathLike,
+    format: Format,
+    config: BertConfig,
+    features: dict[str, np.ndarray],
+) -> Activations | None:
+    """Runs the encoder of a folder in the library whose format it has.
+
+    Args:
+        folder: the checkpoint.
+        format: whose it is. Google's original needs TensorFlow 1 and is never there.
+        config: its numbers.
+        features: the inputs.
+
+    Returns:
+        Its outputs, None where the library is not installed. The pooled output is None where the
+        checkpoint has no pooler.
+    """
+    try:
+        if format == "hf":
+            return _transformers(folder, features)
+        if format == "garden":
+            return _model_garden(Path(folder), config, features)
+    except ImportError:
+        return None
+    return None
+
+
+def largest_difference(left: Activations, right: Activations) -> float:
+    """Returns the largest difference of any output that both have."""
+    pairs = [(left.sequence_output, right.sequence_output)]
+    if left.pooled_output is not None and right.pooled_output is not None:
+        pairs.append((left.pooled_output, right.pooled_output))
+    return max(float(np.abs(a - b).max()) for a, b in pairs)
+
+
+def _transformers(folder: str | os.PathLike, features: dict[str, np.ndarray]) -> Activations:
+    import torch
+    import transformers
+
+    model, loading = transformers.BertModel.from_pretrained(
+        folder, output_loading_info=True, dtype=torch.float32
+    )
+    with torch.no_grad():
+        outputs = model.eval()(
+            input_ids=torch.tensor(features[INPUT_IDS], dtype=torch.long),
+            attention_mask=torch.tensor(features[INPUT_MASK], dtype=torch.long),
+            token_type_ids=torch.tensor(features[SEGMENT_IDS], dtype=torch.long),
+        )
+    has_pooler = not any("pooler" in name for name in loading["missing_keys"])
+    return Activations(
+        f"transformers {transformers.__version__}",
+        outputs.last_hidden_state.numpy(),
+        outputs.pooler_output.numpy() if has_pooler else None,
+    )
+
+
+def _model_garden(
+    folder: Path, config: BertConfig, features: dict[str, np.ndarray]
+) -> Activations | None:
+    import tensorflow as tf
+    from official.nlp.modeling import networks
+
+    prefix = tensorflow_file.find_prefix(folder)
+    place = model_garden.encoder_place(tensorflow_file.ObjectGraph(prefix))
+    if "/" in place:  # inside a model with a head, which would have to be built around it
+        return None
+    encoder = networks.BertEncoderV2(
+        vocab_size=config.vocab_size,
+        hidden_size=config.hidden_size,
+        num_layers=config.num_hidden_layers,
+        num_attention_heads=config.num_attention_heads,
+        max_sequence_length=config.max_position_embeddings,
+        type_vocab_size=config.type_vocab_size,
+        inner_dim=config.intermediate_size,
+        inner_activation=_tensorflow_activation(config.hidden_act),
+    )
+    encoder(encoder.inputs)
+    status = tf.train.Checkpoint(**{place: encoder}).read(str(prefix)).expect_partial()
+    status.assert_nontrivial_match()
+    outputs = encoder(
+        {
+            "input_word_ids": features[INPUT_IDS],
+            "input_mask": features[INPUT_MASK],
+            "input_type_ids": features[SEGMENT_IDS],
+        }
+    )
+    return Activations(
+        "Model Garden", outputs["sequence_output"].numpy(), outputs["pooled_output"].numpy()
+    )
+
+
+def _tensorflow_activation(name: str) -> Callable:
+    import tensorflow as tf
+
+    functions = {
+        "gelu": lambda inputs: tf.nn.gelu(inputs, approximate=False),
+        "gelu_tanh": lambda inputs: tf.nn.gelu(inputs, approximate=True),
+        "relu": tf.nn.relu,
+        "silu": tf.nn.silu,
+        "tanh": tf.nn.tanh,
+    }
+    return functions[name]
