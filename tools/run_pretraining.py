@@ -39,6 +39,7 @@ flags.DEFINE_integer("keep_checkpoints", 3, "How many checkpoints stay.")
 flags.DEFINE_string("init_from", None, "Model folder to start from.")
 flags.DEFINE_float("time_budget", None, "Seconds of training; the learning rate follows the clock.")
 flags.DEFINE_float("weight_decay_rate", 0.01, "Weight decay.")
+flags.DEFINE_bool("bias_correction", False, "Bias-corrected Adam: better for short runs.")
 flags.DEFINE_integer("seed", 0, "Seed of masks, order, dropout and initial weights.")
 flags.mark_flags_as_required(["data_dir", "model_dir"])
 

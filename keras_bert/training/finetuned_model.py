@@ -40,7 +40,7 @@ class FinetunedModel:
             ValueError: a file in it is damaged.
         """
         description = TaskDescription.load(folder)
-        model = BertClassifier.from_preset(folder, dtype="float32")
+        model = BertClassifier.from_preset(os.fspath(folder), dtype="float32")
         return cls(model, BertTokenizer.from_preset(folder), description)
 
     def preprocessor(self) -> BertPreprocessor:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from keras_bert.text.preprocessor import BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.encoded_texts import EncodedTexts
 from keras_bert.training.finetuned_model import predict_logits
+from keras_bert.training.finetuning_callbacks import BestEpoch, Metrics, StepReport
 from keras_bert.training.optimizer import create_optimizer
 from keras_bert.training.precision import dtype_policy
 from keras_bert.training.run_folder import RunFolder
@@ -29,8 +29,6 @@ from keras_bert.training.task import TASK_FILE, LabeledTexts, Task, TaskData, Ta
 METRICS_FILE = "metrics.json"
 
 _DEFAULT_MAX_SEQ_LENGTH = 128
-
-Metrics = dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,20 +133,16 @@ def finetune(
     # 3. Train; keep the best epoch.
     folder.start(0)
     _announce(model, data, train, description, options)
-    epochs = _EpochEvaluation(
-        _evaluation(model, task, preprocessor, data.validation, "validation", options),
-        next(iter(task.metrics)),
-        folder,
-    )
+    validate = _evaluation(model, task, preprocessor, data.validation, "validation", options)
     started = time.perf_counter()
     with Progress(options.epochs * len(batches), "step", "fine-tuning") as progress:
-        epochs.progress = progress
+        epochs = BestEpoch(validate, next(iter(task.metrics)), folder, progress)
         model.fit(
             batches,
             epochs=options.epochs,
             shuffle=False,  # the batches do it
             verbose=0,
-            callbacks=[_StepReport(progress), epochs],
+            callbacks=[StepReport(progress), epochs],
         )
     seconds = time.perf_counter() - started
     model.set_weights(epochs.best_weights)
@@ -159,7 +153,7 @@ def finetune(
         epochs.best_epoch, epochs.best_metrics, test, tuple(epochs.history), seconds
     )
     description.save(model_dir)
-    model.save_to_preset(model_dir, tokenizer)
+    model.save_to_preset(os.fspath(model_dir), tokenizer)
     _write_metrics(model_dir, result)
     return result
 
@@ -212,7 +206,7 @@ def _create_model(
     config: BertConfig,
     options: FinetuningOptions,
 ) -> BertClassifier:
-    arguments = {
+    arguments: dict[str, Any] = {
         "num_classes": 1 if task.label_type == "regression" else len(data.labels),
         "labels": list(data.labels) or None,
         "seed": options.seed,
@@ -220,7 +214,7 @@ def _create_model(
     }
     if options.from_scratch:
         return BertClassifier(config, **arguments)
-    return BertClassifier.from_preset(init_from, **arguments)
+    return BertClassifier.from_preset(os.fspath(init_from), **arguments)
 
 
 def _encode(preprocessor: BertPreprocessor, split: LabeledTexts, name: str) -> EncodedTexts:
@@ -295,65 +289,3 @@ def _evaluation(
 def _write_metrics(model_dir: str | os.PathLike, result: FinetuningResult) -> None:
     with atomic_file(Path(model_dir) / METRICS_FILE) as path:
         path.write_text(json.dumps(dataclasses.asdict(result), indent=2) + "\n", encoding="utf-8")
-
-
-class _StepReport(keras.callbacks.Callback):
-    """Moves the progress on and stops a run whose loss is lost."""
-
-    def __init__(self, progress: Progress):
-        super().__init__()
-        self._progress = progress
-        self._epoch = 0
-
-    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        self._epoch = epoch + 1
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        loss = float(logs["loss"])
-        if not math.isfinite(loss):
-            raise ValueError(
-                f"the loss is {loss} at step {batch + 1} of epoch {self._epoch}: lower "
-                "--learning_rate; no model was written"
-            )
-        self._progress.update(1, epoch=self._epoch, loss=f"{loss:.4f}")
-
-
-class _EpochEvaluation(keras.callbacks.Callback):
-    """Evaluates after each epoch and keeps the weights of the best one."""
-
-    progress: Progress
-
-    def __init__(self, evaluate: Callable[[], Metrics], best_by: str, folder: RunFolder):
-        super().__init__()
-        self._evaluate = evaluate
-        self._best_by = best_by
-        self._folder = folder
-        self.history: list[Mapping[str, Any]] = []
-        self.best_epoch = 0
-        self.best_metrics: Metrics = {}
-        self.best_weights: list[np.ndarray] = []
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        loss, metrics = float(logs["loss"]), self._evaluate()
-        self._log(epoch + 1, loss, metrics)
-        if not metrics or not self.best_metrics or self._is_better(metrics):
-            self.best_epoch, self.best_metrics = epoch + 1, metrics
-            self.best_weights = self.model.get_weights()
-
-    def _is_better(self, metrics: Metrics) -> bool:
-        # The loss decides between equals: on small validation sets accuracies are often equal.
-        new, best = (
-            (values[self._best_by], -values["loss"]) for values in (metrics, self.best_metrics)
-        )
-        return new > best
-
-    def _log(self, epoch: int, loss: float, metrics: Metrics) -> None:
-        self.history.append({"epoch": epoch, "train_loss": loss, "validation": metrics})
-        step = int(self.model.optimizer.iterations)
-        self._folder.log("train", step, {"epoch": epoch, "loss": loss})
-        shown = f"epoch {epoch}: train loss {loss:.4f}"
-        if metrics:
-            self._folder.log("validation", step, {"epoch": epoch, **metrics})
-            values = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-            shown += f"; validation {values}"
-        self.progress.write(shown)
