@@ -175,6 +175,14 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
     tensorflow_file.write_object_graph(tensors, aliases, Path(folder) / CHECKPOINT_PREFIX)
 
 
+def encoder_place(graph: ObjectGraph) -> str:
+    """Returns the path of edges that leads to the encoder of a checkpoint."""
+    for place in _ENCODER_PLACES:
+        if graph.has(f"{place}/_transformer_layers") or graph.has(f"{place}/layer_with_weights-4"):
+            return place
+    return _ENCODER_PLACES[0]  # the names of what is missing are then those of the usual place
+
+
 def _rows(architecture: str, config: BertConfig) -> list[Row]:
     return name_table.expand([*_ENCODER, *_HEADS[architecture]], config.num_hidden_layers)
 
@@ -196,15 +204,7 @@ def _architecture(graph: ObjectGraph) -> tuple[str, dict[str, Any]]:
 def _spelled(rows: list[Row], graph: ObjectGraph, num_layers: int) -> list[Row]:
     """Returns the rows with the paths as this checkpoint has them."""
     functional = _functional_names(num_layers)
-    place = next(
-        (
-            place
-            for place in _ENCODER_PLACES
-            if graph.has(f"{place}/_transformer_layers")
-            or graph.has(f"{place}/layer_with_weights-4")
-        ),
-        "encoder",
-    )
+    place = encoder_place(graph)
 
     def spelled(path: str) -> str:
         if path.startswith("masked_lm/") and not graph.has("masked_lm"):
