@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -101,7 +101,7 @@ def _labels_of(train: Table, column: str) -> list[str]:
 
 
 def _labeled_texts(
-    table: Table, text_columns: dict[str, str], label: str, classes: dict[str, int] | None
+    table: Table, text_columns: Mapping[str, str], label: str, classes: dict[str, int] | None
 ) -> LabeledTexts:
     texts, pairs = read_texts(table, text_columns)
     values = _label_column(table, label)
@@ -116,7 +116,7 @@ def _labeled_texts(
     return LabeledTexts(texts, pairs, np.array([classes[value] for value in values], np.int32))
 
 
-def read_texts(table: Table, text_columns: dict[str, str]) -> tuple[list[str], list[str] | None]:
+def read_texts(table: Table, text_columns: Mapping[str, str]) -> tuple[list[str], list[str] | None]:
     """Returns the texts and second texts (or None) of a table.
 
     Args:

@@ -162,7 +162,9 @@ def _description(
     task: Task, data: TaskData, config: BertConfig, options: FinetuningOptions
 ) -> TaskDescription:
     positions = config.max_position_embeddings
-    length = options.max_seq_length or min(_DEFAULT_MAX_SEQ_LENGTH, positions)
+    length = options.max_seq_length
+    if length is None:
+        length = min(_DEFAULT_MAX_SEQ_LENGTH, positions)
     if length > positions:
         raise ValueError(
             f"max_seq_length is {length} but the model has {positions} positions "

@@ -150,17 +150,16 @@ def test_a_folder_with_a_foreign_model_is_not_overwritten(pretrained_folder):
     assert (pretrained_folder / "model.weights.h5").read_bytes() == before
 
 
-def test_a_sequence_longer_than_the_positions_is_refused_before_training(
-    pretrained_folder, tmp_path
+@pytest.mark.parametrize(
+    ("length", "sentence"),
+    [(65, "max_seq_length is 65 but the model has 64 positions"), (0, "max_seq_length is 0; ")],
+)
+def test_a_sequence_length_that_cannot_be_is_refused_before_training(
+    pretrained_folder, tmp_path, length, sentence
 ):
-    with pytest.raises(ValueError, match="max_seq_length is 65 but the model has 64 positions"):
-        finetune(
-            csv_task(),
-            small_data(),
-            pretrained_folder,
-            tmp_path / "run",
-            FinetuningOptions(max_seq_length=65),
-        )
+    options = FinetuningOptions(max_seq_length=length)
+    with pytest.raises(ValueError, match=sentence):
+        finetune(csv_task(), small_data(), pretrained_folder, tmp_path / "run", options)
     assert not (tmp_path / "run").exists()
 
 
