@@ -6,6 +6,7 @@ Writes vocab.txt and, beside it, tokenizer_config.json with the treatment of cas
 """
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 from absl import flags
@@ -27,7 +28,7 @@ flags.mark_flags_as_required(["input", "output"])
 _SAMPLE_PARAGRAPHS = 5000
 
 
-def main(_: list[str]) -> None:
+def main(_: Sequence[str]) -> None:
     """Reads the flags, learns, writes, and tells what the vocabulary covers."""
     from keras_bert.data.corpus import Corpus
     from keras_bert.progress import Progress

@@ -8,6 +8,7 @@ the same bytes whatever the number of workers.
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 from absl import flags
 
@@ -28,7 +29,7 @@ flags.DEFINE_enum("errors", "strict", ["strict", "replace"], "What to do with by
 flags.mark_flags_as_required(["input", "vocab", "output_dir"])
 
 
-def main(_: list[str]) -> None:
+def main(_: Sequence[str]) -> None:
     """Reads the flags, makes the records and tells what was made."""
     from keras_bert.data.creation import CreationOptions, create_pretraining_data
 

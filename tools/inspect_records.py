@@ -6,6 +6,7 @@
 create_pretraining_data.py of google-research/bert; these need --vocab.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from absl import flags
@@ -18,7 +19,7 @@ flags.DEFINE_integer("count", 3, "How many examples to show.", lower_bound=0)
 flags.mark_flags_as_required(["input"])
 
 
-def main(_: list[str]) -> None:
+def main(_: Sequence[str]) -> None:
     """Reads the flags and prints the report."""
     from keras_bert.data.inspection import decoded_examples, describe, measure
     from keras_bert.data.pretraining_data import PretrainingData

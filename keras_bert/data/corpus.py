@@ -170,7 +170,7 @@ def find_files(inputs: Sequence[str | os.PathLike]) -> list[str]:
     if not inputs:
         raise ValueError("--input is empty: give at least one file or glob")
     found: dict[str, None] = {}
-    for pattern in map(os.fspath, inputs):
+    for pattern in [os.fspath(path) for path in inputs]:
         matches = _glob(pattern)
         if not matches:
             raise FileNotFoundError(f"no file matches --input {pattern!r}: check the path")
@@ -216,7 +216,7 @@ def _is_jsonl(path: str) -> bool:
     return path.removesuffix(".gz").endswith(".jsonl")
 
 
-def _read_block(content: BinaryIO, path: str) -> bytes:
+def _read_block(content: BinaryIO | gzip.GzipFile, path: str) -> bytes:
     try:
         return content.read(_BLOCK_BYTES)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -98,7 +98,7 @@ def _find_records(patterns: Sequence[str | os.PathLike]) -> list[str]:
         return find_files(patterns)
     except FileNotFoundError:
         raise FileNotFoundError(
-            f"there are no records at {', '.join(map(os.fspath, patterns))}: give a folder that "
+            f"there are no records at {', '.join(map(str, patterns))}: give a folder that "
             "create_pretraining_data.py made"
         ) from None
 

@@ -30,7 +30,7 @@ _ABBREVIATIONS = frozenset(
     " hr fr frl nr bzw z.b d.h u.a o.ä vgl bd str dhr mevr".split()
 )
 _ABBREVIATIONS_BEFORE_NUMBERS = frozenset("no nos art sec p para".split())
-_LAST_WORD = re.compile(r"[^\s(\[\"'“‘„«—–-]*$")
+_WORD_BREAK = re.compile(r"[\s(\[\"'“‘„«—–-]")
 _NUMBERING = re.compile(r"\(?(?:\d{1,3}|[ivxlc]{1,6}|[a-z])", re.IGNORECASE)
 
 
@@ -82,7 +82,7 @@ def _is_abbreviation(before: str, following: str, candidate: re.Match[str]) -> b
     """Whether the full stop after `before`, the sentence so far, belongs to its last word."""
     if candidate.group().rstrip() != ".":
         return False  # an ellipsis, or a closing quote behind the stop
-    word = _LAST_WORD.search(before[-20:]).group()
+    word = _WORD_BREAK.split(before[-20:])[-1]
     if len(word) == 1 and word.isupper() and word != "I":
         return True
     if word.lower() in _ABBREVIATIONS_BEFORE_NUMBERS and following.isdigit():

@@ -41,5 +41,5 @@ def measure_coverage(tokenizer: BertTokenizer, texts: Sequence[str]) -> Coverage
     """
     ids = tokenizer(texts).flat_values.numpy()
     vocabulary = tokenizer.vocabulary
-    words = np.count_nonzero(~vocabulary.continuation_mask[ids])
-    return Coverage(words, len(ids), np.count_nonzero(ids == vocabulary.unk_id))
+    words = int(np.count_nonzero(~vocabulary.continuation_mask[ids]))
+    return Coverage(words, len(ids), int(np.count_nonzero(ids == vocabulary.unk_id)))

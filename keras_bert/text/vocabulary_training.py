@@ -64,7 +64,7 @@ def train_vocabulary(
     )
     tokenizer.train_from_iterator(texts, trainer)
     ids = tokenizer.get_vocab(with_added_tokens=True)
-    return Vocabulary(sorted(ids, key=ids.get))
+    return Vocabulary(sorted(ids, key=ids.__getitem__))
 
 
 def _create_tokenizer(lowercase: bool) -> Tokenizer:
