@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from absl import app
+from absl import app, logging
 
 _EXPECTED_ERRORS = (ValueError, OSError)
 
@@ -19,6 +19,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
         main: the tool's function; it receives the arguments that are not flags.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    logging.set_verbosity(logging.WARNING)  # TensorFlow and Keras tell absl what a user need not know
     app.run(lambda arguments: _run_and_report(main, arguments))
 
 
