@@ -19,7 +19,7 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
         main: the tool's function; it receives the arguments that are not flags.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    logging.set_verbosity(logging.WARNING)  # TensorFlow and Keras tell absl what a user need not know
+    logging.set_verbosity(logging.WARNING)  # what libraries tell absl, a user need not know
     app.run(lambda arguments: _run_and_report(main, arguments))
 
 
