@@ -108,7 +108,6 @@ _ALIASES = {
     "BertMaskedLM": {**_TIED, "model/encoder_network": "encoder", "model/masked_lm": "masked_lm"},
     "BertPretrainer": {
         **_TIED,
-        "encoder/_pooler_layer": f"{_NEXT_SENTENCE}/dense",
         "next_sentence.pooler_dense": f"{_NEXT_SENTENCE}/dense",
         "model/encoder_network": "encoder",
         "model/masked_lm": "masked_lm",
@@ -171,6 +170,14 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
     google_config.write(config, folder)
     rows = _rows(checkpoint.architecture, config)
     tensors = name_table.to_tensors(checkpoint.variables, rows, config)
+    if checkpoint.architecture == "BertPretrainer":
+        # The encoder alone, restored from here, needs a pooler too: with variables of its own,
+        # since TensorFlow restores one stored object into one object only.
+        tensors |= {
+            row.theirs[0]: checkpoint.variables[row.ours]
+            for row in _POOLER
+            if row.ours in checkpoint.variables
+        }
     aliases = _ALIASES[checkpoint.architecture]
     tensorflow_file.write_object_graph(tensors, aliases, Path(folder) / CHECKPOINT_PREFIX)
 

@@ -186,3 +186,32 @@ def test_several_checkpoints_in_one_folder(tmp_path):
         BertEncoder.from_preset(tmp_path)
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
     assert BertEncoder.from_preset(tmp_path).config == _CONFIG
+
+
+def test_model_garden_checkpoint_that_numbers_its_layers(tmp_path):
+    """Older functional encoders are stored under Keras's own names for their sub-layers."""
+    from keras_bert.checkpoints import tensorflow_file
+
+    model = _random_model(BertEncoder, {})
+    checkpoints.write(preset.as_checkpoint(model), tmp_path, "garden")
+    numbers = {
+        "_embedding_layer": 0,
+        "_position_embedding_layer": 1,
+        "_type_embedding_layer": 2,
+        "_embedding_norm_layer": 3,
+        "_transformer_layers/0": 4,
+        "_transformer_layers/1": 5,
+        "_transformer_layers/2": 6,
+        "_pooler_layer": 7,
+    }
+    opened = tensorflow_file.ObjectGraph(tmp_path / "bert_model.ckpt").tensors([])
+    tensors = {}
+    for key in opened.shapes:
+        path = key.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE").removeprefix("encoder/")
+        attribute = next(name for name in numbers if path.startswith(f"{name}/"))
+        rest = path.removeprefix(attribute)
+        tensors[f"model/layer_with_weights-{numbers[attribute]}{rest}"] = opened.read(key)
+    tensorflow_file.write_object_graph(tensors, {}, tmp_path / "bert_model.ckpt")
+    again = BertEncoder.from_preset(tmp_path)
+    for ours, theirs in zip(again.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs, err_msg=ours.path)

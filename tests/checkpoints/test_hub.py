@@ -1,0 +1,54 @@
+"""`hf://org/name`: the Hub's own client, offline, on a cache as it lays it out."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from keras_bert import BertConfig, BertEncoder
+from keras_bert.checkpoints import folder as checkpoints
+from keras_bert.checkpoints import hub
+from keras_bert.models import preset
+
+REPOSITORY = Path(__file__).parents[2]
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+CONFIG = BertConfig(
+    vocab_size=9,
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=12,
+    max_position_embeddings=10,
+)
+
+
+def test_folders_stay_as_they_are(tmp_path):
+    assert hub.local_folder(tmp_path) == tmp_path
+    assert hub.local_folder("some/folder") == Path("some/folder")
+
+
+@pytest.mark.slow
+def test_from_preset_opens_a_repository(tmp_path):
+    repository = tmp_path / "models--someone--tiny-bert"
+    (repository / "refs").mkdir(parents=True)
+    (repository / "refs" / "main").write_text(COMMIT, encoding="utf-8")
+    snapshot = repository / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True)
+    checkpoints.write(preset.as_checkpoint(BertEncoder(CONFIG)), snapshot, "hf")
+
+    def run(name):
+        code = f"import keras_bert; print(keras_bert.BertEncoder.from_preset('{name}').config)"
+        environment = os.environ | {
+            "PYTHONPATH": str(REPOSITORY),
+            "HF_HUB_CACHE": str(tmp_path),
+            "HF_HUB_OFFLINE": "1",
+        }
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    done = run("hf://someone/tiny-bert")
+    assert done.stdout.strip() == str(CONFIG), done.stderr
+    done = run("hf://someone/other-bert")
+    assert "ValueError: hf://someone/other-bert cannot be fetched: " in done.stderr

@@ -1,0 +1,85 @@
+"""convert_checkpoint as a command: the report, the tokenizer's files, targets left alone."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_bert import BertConfig, BertMaskedLM, BertTokenizer
+
+REPOSITORY = Path(__file__).parents[2]
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Zürich", "##s", "is"]
+
+
+def convert(**arguments):
+    command = [sys.executable, str(REPOSITORY / "tools" / "convert_checkpoint.py")]
+    command += [f"--{name}={value}" for name, value in arguments.items()]
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "KERAS_BERT_TRACEBACK": ""}
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("source")
+    config = BertConfig(
+        vocab_size=len(PIECES),
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=12,
+        max_position_embeddings=10,
+        hidden_act="gelu_tanh",
+    )
+    (folder / "vocab.txt").write_text("\n".join(PIECES) + "\n", encoding="utf-8")
+    tokenizer = BertTokenizer.from_vocab(folder / "vocab.txt", lowercase=False, split_cjk=False)
+    BertMaskedLM(config).save_to_preset(folder, tokenizer)
+    return folder
+
+
+def test_to_google_and_back(source, tmp_path):
+    done = convert(**{"from": source, "to": tmp_path / "google", "format": "google"})
+    assert done.returncode == 0, done.stderr
+    # Embeddings 5, each of two layers 12, pooler 2, head 5; Google's layers have 16, as query, key
+    # and value are three there.
+    assert "tensors read:    36\n" in done.stdout
+    assert "arrays equal:    36 of 36\n" in done.stdout
+    assert "tokenizer:       8 pieces, cased\n" in done.stdout
+    values = json.loads((tmp_path / "google" / "bert_config.json").read_text(encoding="utf-8"))
+    assert values["hidden_act"] == "gelu"
+
+    done = convert(**{"from": tmp_path / "google", "to": tmp_path / "back"})
+    assert done.returncode == 0, done.stderr
+    assert "tensors read:    44\ntensors mapped:  44 -> 36 variables\n" in done.stdout
+    model, again = (BertMaskedLM.from_preset(folder) for folder in (source, tmp_path / "back"))
+    assert again.config == model.config
+    for ours, theirs in zip(again.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    settings = BertTokenizer.from_preset(tmp_path / "back").settings
+    assert settings == BertTokenizer.from_preset(source).settings
+
+
+def test_refusals_leave_everything_as_it_was(source, tmp_path):
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "mine").write_text("precious", encoding="utf-8")
+    done = convert(**{"from": source, "to": target})
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith(
+        f"error: {target} exists: give a new folder to --to, or remove it first"
+    )
+    assert [path.name for path in target.iterdir()] == ["mine"]
+
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for path in source.iterdir():
+        (broken / path.name).write_bytes(path.read_bytes())
+    with (broken / "vocab.txt").open("a", encoding="utf-8") as file:
+        file.write("more\n")
+    done = convert(**{"from": broken, "to": tmp_path / "result", "format": "hf"})
+    assert done.returncode == 1
+    assert "error: vocab.txt has 9 entries but config.vocab_size is 8" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "target"]
