@@ -91,6 +91,7 @@ def _pretrain(folder: Path) -> None:
         batch_size=32,
         learning_rate=1e-3,
         time_budget=flags.FLAGS.pretraining_seconds,
+        bias_correction=True,  # a run of minutes has no warmup of 10,000 steps
         eval_steps=1000,
     )
     texts = [f"--text={text}" for text in _MASKED]

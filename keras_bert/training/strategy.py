@@ -1,5 +1,7 @@
 """Where a job runs: the tf.distribute strategy behind the `--strategy` flag."""
 
+import functools
+
 import tensorflow as tf
 
 STRATEGIES = ("auto", "tpu", "mirrored", "multi_worker", "cpu")
@@ -35,6 +37,9 @@ def _tpu(tpu: str | None) -> tf.distribute.Strategy:
     return tf.distribute.TPUStrategy(resolver)
 
 
+# Once a process: TensorFlow starts counting its collective keys anew for each MirroredStrategy, so
+# a second one on the same devices meets the collectives of the first.
+@functools.cache
 def _mirrored(_: str | None) -> tf.distribute.Strategy:
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
     return tf.distribute.MirroredStrategy([device.name for device in devices])

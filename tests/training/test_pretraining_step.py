@@ -9,6 +9,7 @@ from keras_bert import BertConfig, BertPretrainer, create_optimizer
 from keras_bert.training.losses import classification_sums
 from keras_bert.training.metrics import pretraining_metrics
 from keras_bert.training.pretraining_step import PretrainingStep, make_training_loop
+from keras_bert.training.strategy import create_strategy
 
 BATCH, LENGTH, PREDICTIONS, VOCABULARY, STEPS = 8, 12, 4, 40, 5
 
@@ -73,7 +74,7 @@ def _assert_equal(left, right, tolerance):
 
 @pytest.fixture(scope="module")
 def two_devices():
-    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    return create_strategy("mirrored")
 
 
 @pytest.fixture(scope="module")
