@@ -1,6 +1,9 @@
 # Every target sets itself up: the environment is made once in .venv and used again.
 SHELL := /bin/bash
-PYTHON ?= $(firstword $(foreach p,python3.11 python3.12 python3.13 python3,$(if $(shell command -v $(p)),$(p))))
+# The first Python that works and that TensorFlow 2.20 is made for.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+  $$p -c 'import ensurepip, sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
+  && { echo $$p; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -19,8 +22,8 @@ help:  ## show this list
 install: $(STAMP)  ## make .venv with the package and all that its tests need
 
 $(STAMP): $(FILES)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	  echo "error: Python 3.11 or later is needed; name one with: make PYTHON=/path/to/python3.11"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "error: Python 3.11 to 3.13 with venv is needed;" \
+	  "name one with: make PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (about 2 GB, a few minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,viz]'
