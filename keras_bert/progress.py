@@ -7,6 +7,7 @@ from typing import Self
 from tqdm import tqdm
 
 _SECONDS_BETWEEN_LINES = 5.0
+_SECONDS_BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} s{postfix}"
 
 
 class Progress:
@@ -33,6 +34,7 @@ class Progress:
             unit=unit,
             unit_scale=unit in ("B", "token"),
             desc=description,
+            bar_format=_SECONDS_BAR if unit == "s" else None,
             dynamic_ncols=True,
             file=sys.stderr if self._interactive else _Nowhere(),
             mininterval=0.2,
@@ -70,9 +72,13 @@ class Progress:
         state = self._bar.format_dict | {"ncols": None, "bar_format": "{n_fmt}/{total_fmt} {unit}"}
         if self._bar.total is None:
             state["bar_format"] = "{n_fmt} {unit}"
-        state["bar_format"] = (
-            "{desc}: " + state["bar_format"] + " [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+        # Against the clock the time left is on show already, and the rate is always 1 s/s.
+        rest = (
+            "{postfix}"
+            if self._bar.unit == "s"
+            else " [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
         )
+        state["bar_format"] = "{desc}: " + state["bar_format"] + rest
         print(tqdm.format_meter(**state), file=sys.stderr, flush=True)
 
 
