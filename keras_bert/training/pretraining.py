@@ -228,18 +228,22 @@ class _Run:
         self._check_finite(metrics["loss"], rate)
         metrics |= {"learning_rate": rate, "tokens_per_second": sums.tokens / seconds}
         self._folder.log("train", self._step, metrics | {"seconds": self._seconds})
-        budget = self._options.time_budget
         progress.update(
-            min(seconds, max(0.0, budget - self._seconds + seconds)) if budget else count,
+            self._shown_seconds(seconds) if self._options.time_budget else count,
             step=self._step,
             loss=f"{metrics['loss']:.3f}",
             masked_lm_accuracy=f"{metrics['masked_lm_accuracy']:.3f}",
             tokens_per_second=f"{metrics['tokens_per_second']:,.0f}",
         )
 
+    def _shown_seconds(self, seconds: float) -> int:
+        end = min(self._seconds, self._options.time_budget)
+        return max(0, int(end) - int(self._seconds - seconds))
+
     def _progress(self) -> Progress:
         if self._options.time_budget:
-            return Progress(self._options.time_budget, "s", "pretraining", self._seconds)
+            total = int(self._options.time_budget)
+            return Progress(total, "s", "pretraining", int(self._seconds))
         return Progress(self._options.train_steps, "step", "pretraining", self._step)
 
     def _finished(self) -> bool:
