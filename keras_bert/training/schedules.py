@@ -1,18 +1,19 @@
 """Learning-rate schedules: warmup, then decay, by step or by the clock."""
 
-from typing import Any
+import math
+from typing import Any, Literal
 
 import keras
 import tensorflow as tf
 
+ScheduleName = Literal["linear", "polynomial", "cosine", "constant", "warmup_stable_decay"]
 
-@keras.saving.register_keras_serializable("keras_bert")
-class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warmup, then linear decay to zero (google-research/bert, optimization.py).
 
-    Step t counts from 0. During warmup the rate is `learning_rate * t / warmup_steps`, after it
-    `learning_rate * (1 - t / train_steps)`: the decay counts from the start, as in the original,
-    and the very first step of a warmup has rate zero.
+class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warmup; a subclass says what comes after it.
+
+    Step t counts from 0. During warmup the rate is `learning_rate * t / warmup_steps`, so the very
+    first step of a warmup has rate zero, as in the original.
 
     Args:
         learning_rate: the peak.
@@ -36,9 +37,12 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step: Any) -> tf.Tensor:
         """Returns the rate (float32 scalar) of a step (integer scalar)."""
         step = tf.cast(step, tf.float32)
-        decayed = 1.0 - tf.minimum(step, self.train_steps) / self.train_steps
         warming = step / max(self.warmup_steps, 1)
-        return self.learning_rate * tf.where(step < self.warmup_steps, warming, decayed)
+        after = self._after_warmup(tf.minimum(step, self.train_steps))
+        return self.learning_rate * tf.where(step < self.warmup_steps, warming, after)
+
+    def _after_warmup(self, step: tf.Tensor) -> tf.Tensor:
+        raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
         """Keeps every argument."""
@@ -50,8 +54,135 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 @keras.saving.register_keras_serializable("keras_bert")
+class WarmupLinearDecay(WarmupSchedule):
+    """Linear warmup, then linear decay to zero (google-research/bert, optimization.py).
+
+    After the warmup the rate is `learning_rate * (1 - t / train_steps)`: the decay counts from the
+    start of the run, as in the original.
+    """
+
+    def _after_warmup(self, step: tf.Tensor) -> tf.Tensor:
+        return 1.0 - step / self.train_steps
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class WarmupPolynomialDecay(WarmupSchedule):
+    """Linear warmup, then `learning_rate * (1 - t / train_steps) ** power`.
+
+    Args:
+        learning_rate: the peak.
+        train_steps: steps of the whole run.
+        warmup_steps: steps of the warmup; 0 for none.
+        power: 1 is `WarmupLinearDecay`; less stays high for longer.
+
+    Raises:
+        ValueError: the warmup is longer than the run, or the power is not above 0.
+    """
+
+    def __init__(
+        self, learning_rate: float, train_steps: int, warmup_steps: int = 0, power: float = 0.5
+    ):
+        super().__init__(learning_rate, train_steps, warmup_steps)
+        if power <= 0:
+            raise ValueError(f"power is {power}: it must be above 0, or the rate does not decay")
+        self.power = power
+
+    def _after_warmup(self, step: tf.Tensor) -> tf.Tensor:
+        return (1.0 - step / self.train_steps) ** self.power
+
+    def get_config(self) -> dict[str, Any]:
+        """Keeps every argument."""
+        return super().get_config() | {"power": self.power}
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class WarmupCosineDecay(WarmupSchedule):
+    """Linear warmup, then half a cosine from the peak to zero (Loshchilov & Hutter 2017).
+
+    The cosine starts where the warmup ends, so the rate has no jump.
+    """
+
+    def _after_warmup(self, step: tf.Tensor) -> tf.Tensor:
+        length = max(self.train_steps - self.warmup_steps, 1)
+        return 0.5 * (1.0 + tf.cos(math.pi * (step - self.warmup_steps) / length))
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class WarmupConstant(WarmupSchedule):
+    """Linear warmup, then the peak to the end and beyond."""
+
+    def _after_warmup(self, step: tf.Tensor) -> tf.Tensor:
+        return tf.ones_like(step)
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class WarmupStableDecay(WarmupSchedule):
+    """Linear warmup, the peak, then linear decay to zero (Hägele et al. 2024, arXiv:2405.18392).
+
+    A run can be prolonged from any checkpoint of its stable part.
+
+    Args:
+        learning_rate: the peak.
+        train_steps: steps of the whole run.
+        warmup_steps: steps of the warmup; 0 for none.
+        decay_steps: steps of the decay; None for a tenth of the run, or what the warmup leaves of
+            the run where that is less.
+
+    Raises:
+        ValueError: warmup and decay together are longer than the run.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float,
+        train_steps: int,
+        warmup_steps: int = 0,
+        decay_steps: int | None = None,
+    ):
+        super().__init__(learning_rate, train_steps, warmup_steps)
+        left = train_steps - warmup_steps
+        if decay_steps is None:
+            decay_steps = min(math.ceil(train_steps / 10), left)
+        if not 0 <= decay_steps <= left:
+            raise ValueError(
+                f"decay_steps is {decay_steps} but the warmup leaves {left} of {train_steps} "
+                "steps: warmup and decay must fit in the run"
+            )
+        self.decay_steps = decay_steps
+
+    def _after_warmup(self, step: tf.Tensor) -> tf.Tensor:
+        return tf.minimum(1.0, (self.train_steps - step) / max(self.decay_steps, 1))
+
+    def get_config(self) -> dict[str, Any]:
+        """Keeps every argument."""
+        return super().get_config() | {"decay_steps": self.decay_steps}
+
+
+SCHEDULES: dict[ScheduleName, type[WarmupSchedule]] = {
+    "linear": WarmupLinearDecay,
+    "polynomial": WarmupPolynomialDecay,
+    "cosine": WarmupCosineDecay,
+    "constant": WarmupConstant,
+    "warmup_stable_decay": WarmupStableDecay,
+}
+
+
+def create_schedule(
+    name: ScheduleName, learning_rate: float, train_steps: int, warmup_steps: int
+) -> WarmupSchedule:
+    """Returns the schedule of a name, its further arguments at their defaults.
+
+    Raises:
+        ValueError: the name is unknown, or the warmup is longer than the run.
+    """
+    if name not in SCHEDULES:
+        raise ValueError(f"schedule is {name!r}: choose one of {', '.join(SCHEDULES)}")
+    return SCHEDULES[name](learning_rate, train_steps, warmup_steps)
+
+
+@keras.saving.register_keras_serializable("keras_bert")
 class TimeBudgetDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """The same shape over a share of the time instead of a number of steps.
+    """Linear warmup and linear decay over a share of the time instead of a number of steps.
 
     The training loop assigns `progress`, the share of the budget that is spent; the rate reaches
     zero when the time is up, however fast the machine is.

@@ -1,0 +1,66 @@
+"""LAMB, for pretraining with very large batches."""
+
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_bert.training.base_optimizer import BaseOptimizer
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class Lamb(BaseOptimizer):
+    """Adam whose step is scaled per variable (You et al. 2019, arXiv:1904.00962, algorithm 2).
+
+    Step t, counted from 1, with g the gradient clipped by the global norm over all replicas:
+
+        m <- beta_1 m + (1 - beta_1) g
+        v <- beta_2 v + (1 - beta_2) g^2
+        u = m / (1 - beta_1^t) / (sqrt(v / (1 - beta_2^t)) + epsilon) + weight_decay_rate w
+        w <- w - rate |w| / |u| u
+
+    The trust ratio |w| / |u| (the paper's phi is the identity) is 1 where either norm is 0.
+    Variables that `not_decayed` excludes have neither decay nor trust ratio, as in the authors'
+    code: the norm of a bias that starts at zero says nothing about how far it may move.
+
+    Args:
+        learning_rate: a number or a Keras schedule.
+        name: of the optimizer.
+        **kwargs: further arguments of `BaseOptimizer`.
+
+    Raises:
+        ValueError: on building, when a pattern of `not_decayed` matches no variable.
+    """
+
+    def __init__(self, learning_rate: Any, name: str = "lamb", **kwargs: Any):
+        super().__init__(learning_rate, name=name, **kwargs)
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        """Updates one variable of one replica in place."""
+        index = self._get_variable_index(variable)
+        gradient = tf.cast(gradient, variable.dtype)
+        update = self._adam_update(index, gradient)
+        if self._decayed[index]:
+            update += self.weight_decay_rate * variable
+            update *= _trust_ratio(variable, update)
+        variable.assign_sub(tf.cast(learning_rate, variable.dtype) * update)
+
+    def _adam_update(self, index: int, gradient: tf.Tensor) -> tf.Tensor:
+        first, second = self._first_moments[index].value, self._second_moments[index].value
+        first.assign(self.beta_1 * first + (1.0 - self.beta_1) * gradient)
+        second.assign(self.beta_2 * second + (1.0 - self.beta_2) * tf.square(gradient))
+        step = tf.cast(self.iterations.value + 1, gradient.dtype)
+        corrected = tf.sqrt(second / _correction(self.beta_2, step))
+        return first / _correction(self.beta_1, step) / (corrected + self.epsilon)
+
+
+def _correction(beta: float, step: tf.Tensor) -> tf.Tensor:
+    # 1 - beta^step, without the digits that float32 loses where beta is close to 1.
+    return -tf.math.expm1(step * math.log(beta))
+
+
+def _trust_ratio(variable: Any, update: tf.Tensor) -> tf.Tensor:
+    weight_norm, update_norm = tf.norm(variable), tf.norm(update)
+    both = (weight_norm > 0.0) & (update_norm > 0.0)
+    return tf.where(both, tf.math.divide_no_nan(weight_norm, update_norm), 1.0)

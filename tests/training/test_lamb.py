@@ -1,0 +1,167 @@
+"""Lamb against algorithm 2 of arXiv:1904.00962, written out in NumPy."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import create_optimizer
+from keras_bert.training.lamb import Lamb
+from keras_bert.training.strategy import create_strategy
+
+PATHS = ["dense/kernel", "dense/bias", "layer_norm/gamma", "layer_norm/beta"]
+EXCLUDED = {"dense/bias", "layer_norm/gamma", "layer_norm/beta"}
+
+
+def _variables(values):
+    variables = []
+    for path, value in zip(PATHS, values, strict=True):
+        layer, name = path.split("/")
+        with keras.name_scope(layer):
+            variables.append(keras.Variable(value, name=name))
+    assert [v.path for v in variables] == PATHS
+    return variables
+
+
+def _random(seed):
+    random = np.random.default_rng(seed)
+    return [random.normal(size=s).astype("float32") for s in ((3, 4), (4,), (4,), (4,))]
+
+
+def _oracle(weights, gradients, rates, decay=0.01, clip=1.0, excluded=EXCLUDED):
+    """Algorithm 2 in float64, one list of gradients a step."""
+    weights = [w.astype("float64") for w in weights]
+    m = [np.zeros_like(w) for w in weights]
+    v = [np.zeros_like(w) for w in weights]
+    for step, (gradient, rate) in enumerate(zip(gradients, rates, strict=True), start=1):
+        norm = np.sqrt(sum((g.astype("float64") ** 2).sum() for g in gradient))
+        scale = clip / max(norm, clip) if clip else 1.0
+        for i, w in enumerate(weights):
+            g = gradient[i].astype("float64") * scale
+            m[i] = 0.9 * m[i] + 0.1 * g
+            v[i] = 0.999 * v[i] + 0.001 * g * g
+            update = m[i] / (1 - 0.9**step) / (np.sqrt(v[i] / (1 - 0.999**step)) + 1e-6)
+            if PATHS[i] not in excluded:
+                update = update + decay * w
+                weight_norm, update_norm = np.linalg.norm(w), np.linalg.norm(update)
+                if weight_norm and update_norm:
+                    update = update * weight_norm / update_norm
+            weights[i] = w - rate * update
+    return weights
+
+
+def _apply(optimizer, variables, gradients):
+    for gradient in gradients:
+        optimizer.apply([tf.constant(g) for g in gradient], variables)
+    return [v.numpy() for v in variables]
+
+
+def _assert_equal(values, expected):
+    for path, value, right in zip(PATHS, values, expected, strict=True):
+        np.testing.assert_allclose(value, right, atol=1e-6, err_msg=path)
+
+
+@pytest.mark.parametrize("clip", [1.0, None])
+@pytest.mark.parametrize("decay", [0.0, 0.3])
+def test_ten_steps_equal_the_paper(decay, clip):
+    start, gradients = _random(0), [_random(seed) for seed in range(1, 11)]
+    optimizer = Lamb(0.01, weight_decay_rate=decay, global_clipnorm=clip)
+    values = _apply(optimizer, _variables(start), gradients)
+    _assert_equal(values, _oracle(start, gradients, [0.01] * 10, decay, clip))
+
+
+def test_exclusions_go_by_path():
+    start, gradients = _random(0), [_random(seed) for seed in range(1, 11)]
+    optimizer = Lamb(0.01, weight_decay_rate=0.3, not_decayed=("^layer_norm/gamma$",))
+    values = _apply(optimizer, _variables(start), gradients)
+    expected = _oracle(start, gradients, [0.01] * 10, 0.3, excluded={"layer_norm/gamma"})
+    _assert_equal(values, expected)
+
+
+def test_updates_follow_the_schedule():
+    start, gradients = _random(0), [_random(seed) for seed in range(1, 6)]
+    optimizer = create_optimizer(0.1, train_steps=5, warmup_steps=2, optimizer="lamb")
+    values = _apply(optimizer, _variables(start), gradients)
+    _assert_equal(values, _oracle(start, gradients, [0.0, 0.05, 0.06, 0.04, 0.02]))
+
+
+def test_weights_of_zero_and_updates_of_zero_have_a_trust_ratio_of_one():
+    start = [np.zeros_like(w) for w in _random(0)]
+    still = [np.zeros_like(w) for w in start]
+    gradients = [still, _random(1), _random(2)]
+    values = _apply(Lamb(0.01), _variables(start), gradients)
+    _assert_equal(values, _oracle(start, gradients, [0.01] * 3))
+    assert np.abs(values[0]).min() > 1e-3
+
+
+def test_gradients_of_replicas_are_summed_before_clipping():
+    # Two replicas with different gradients make the step of one replica with their sum.
+    start, gradients = _random(0), [_random(seed) for seed in range(1, 11)]
+    others = [_random(seed) for seed in range(11, 21)]
+    strategy = create_strategy("mirrored")
+    with strategy.scope():
+        variables = _variables(start)
+        optimizer = Lamb(0.01)
+        optimizer.build(variables)
+
+    @tf.function
+    def step(first, second):
+        def replica():
+            index = tf.distribute.get_replica_context().replica_id_in_sync_group
+            pairs = zip(first, second, strict=True)
+            optimizer.apply([tf.where(index == 0, a, b) for a, b in pairs], variables)
+
+        strategy.run(replica)
+
+    for first, second in zip(gradients, others, strict=True):
+        step([tf.constant(g) for g in first], [tf.constant(g) for g in second])
+    assert strategy.num_replicas_in_sync == 2
+    pairs = zip(gradients, others, strict=True)
+    sums = [[a + b for a, b in zip(*pair, strict=True)] for pair in pairs]
+    expected = _oracle(start, sums, [0.01] * 10)
+    for path, variable, right in zip(PATHS, variables, expected, strict=True):
+        for copy in strategy.experimental_local_results(variable.value):
+            np.testing.assert_allclose(copy.numpy(), right, atol=1e-6, err_msg=path)
+
+
+def test_sparse_gradients_decay_the_moments_of_untouched_rows():
+    start = _random(0)
+    dense = [np.zeros_like(w) for w in start]
+    dense[0][1] = 0.75
+    sparse = tf.IndexedSlices(
+        tf.constant([[0.5] * 4, [0.25] * 4]), tf.constant([1, 1]), tf.constant([3, 4])
+    )
+    variables = _variables(start)
+    optimizer = Lamb(0.01)
+    for _ in range(3):
+        optimizer.apply([sparse, *map(tf.constant, dense[1:])], variables)
+    expected = _oracle(start, [dense] * 3, [0.01] * 3)
+    _assert_equal([v.numpy() for v in variables], expected)
+
+
+def test_a_pattern_that_matches_nothing_is_refused():
+    optimizer = Lamb(0.01, not_decayed=("LayerNorm",))
+    with pytest.raises(ValueError, match="'LayerNorm' of not_decayed matches none of 4 variables"):
+        optimizer.build(_variables(_random(0)))
+
+
+def test_an_unknown_optimizer_is_refused():
+    with pytest.raises(ValueError, match="optimizer is 'adam': choose one of adamw, lamb"):
+        create_optimizer(optimizer="adam")
+
+
+def test_get_config_keeps_every_argument():
+    arguments = {
+        "weight_decay_rate": 0.1,
+        "beta_1": 0.8,
+        "beta_2": 0.99,
+        "epsilon": 1e-5,
+        "global_clipnorm": 2.0,
+        "not_decayed": ["bias$"],
+    }
+    optimizer = Lamb(0.02, **arguments)
+    copy = keras.optimizers.deserialize(keras.optimizers.serialize(optimizer))
+    config = copy.get_config()
+    assert type(copy) is Lamb
+    assert config == optimizer.get_config()
+    assert {name: config[name] for name in arguments} == arguments
