@@ -18,8 +18,9 @@ from keras_bert.features import (
 from keras_bert.text.masking import MaskedLanguageModelMasking
 from keras_bert.text.random_bits import random_permutation, seeds_of
 
-# Records of a block. 16384 of 512 pieces take about 25 MB.
-_RECORDS_PER_BLOCK = 1 << 14
+# Records of a block. Records lie in the order of the corpus, so a small block would follow its
+# topics; this many of 512 pieces take about 150 MB.
+_RECORDS_PER_BLOCK = 1 << 17
 _SHARDS_AT_ONCE = 16
 # What the bits of an epoch's order and of its masks are told apart by.
 _ORDER_OF_SHARDS, _ORDER_OF_RECORDS, _MASKS = range(3)
