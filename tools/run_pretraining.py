@@ -38,6 +38,13 @@ flags.DEFINE_integer("eval_steps", 0, "Steps between evaluations; 0: at the end 
 flags.DEFINE_integer("keep_checkpoints", 3, "How many checkpoints stay.")
 flags.DEFINE_string("init_from", None, "Model folder to start from.")
 flags.DEFINE_float("time_budget", None, "Seconds of training; the learning rate follows the clock.")
+flags.DEFINE_enum("optimizer", "adamw", ["adamw", "lamb"], "LAMB is for very large batches.")
+flags.DEFINE_enum(
+    "schedule",
+    "linear",
+    ["linear", "polynomial", "cosine", "constant", "warmup_stable_decay"],
+    "What follows the warmup.",
+)
 flags.DEFINE_float("weight_decay_rate", 0.01, "Weight decay.")
 flags.DEFINE_bool("bias_correction", False, "Bias-corrected Adam: better for short runs.")
 flags.DEFINE_integer("seed", 0, "Seed of masks, order, dropout and initial weights.")

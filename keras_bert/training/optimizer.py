@@ -88,7 +88,16 @@ def _float32_excess(beta: float) -> float:
     return (1.0 - float(np.float32(beta))) / (1.0 - beta)
 
 
-OPTIMIZERS: dict[OptimizerName, type[BaseOptimizer]] = {"adamw": BertAdamW, "lamb": Lamb}
+def optimizer_class(name: OptimizerName) -> type[BaseOptimizer]:
+    """Returns the optimizer of a name.
+
+    Raises:
+        ValueError: the name is unknown.
+    """
+    classes = {"adamw": BertAdamW, "lamb": Lamb}
+    if name not in classes:
+        raise ValueError(f"optimizer is {name!r}: choose one of {', '.join(classes)}")
+    return classes[name]
 
 
 def create_optimizer(
@@ -115,7 +124,5 @@ def create_optimizer(
     Raises:
         ValueError: a name is unknown, or the warmup is longer than the run.
     """
-    if optimizer not in OPTIMIZERS:
-        raise ValueError(f"optimizer is {optimizer!r}: choose one of {', '.join(OPTIMIZERS)}")
     rate = create_schedule(schedule, learning_rate, train_steps, warmup_steps)
-    return OPTIMIZERS[optimizer](rate, **arguments)
+    return optimizer_class(optimizer)(rate, **arguments)

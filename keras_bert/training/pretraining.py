@@ -18,10 +18,11 @@ from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.progress import Progress
 from keras_bert.text.masking import MaskedLanguageModelMasking, Strategy
 from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.training.base_optimizer import BaseOptimizer
 from keras_bert.training.checkpointing import TrainingCheckpoint
 from keras_bert.training.evaluation import evaluate, most_frequent_piece_accuracy
 from keras_bert.training.metrics import pretraining_metrics
-from keras_bert.training.optimizer import BertAdamW
+from keras_bert.training.optimizer import OptimizerName, optimizer_class
 from keras_bert.training.precision import dtype_policy
 from keras_bert.training.pretraining_step import (
     PretrainingStep,
@@ -29,7 +30,7 @@ from keras_bert.training.pretraining_step import (
     make_training_loop,
 )
 from keras_bert.training.run_folder import RunFolder
-from keras_bert.training.schedules import TimeBudgetDecay, WarmupLinearDecay
+from keras_bert.training.schedules import ScheduleName, TimeBudgetDecay, create_schedule
 
 # One host call of the loop lasts about this long when `steps_per_loop` is left to the code: long
 # enough that the call costs nothing, short enough that progress is seen.
@@ -60,11 +61,14 @@ class PretrainingOptions:
             instead of after `train_steps`; None for no budget.
         init_from: a model folder to start from, or None.
         mixed_precision: "auto", "float32", "bfloat16" or "float16".
+        optimizer: "adamw", or "lamb" for batches of many thousands.
+        schedule: what follows the warmup: "linear", "polynomial", "cosine", "constant" or
+            "warmup_stable_decay". A time budget has the linear one only.
         weight_decay_rate: decay of the optimizer.
         bias_correction: whether Adam corrects its moments for their zero start. The original does
             not, and its 10,000 steps of warmup hide what that does: without correction the first
             updates are up to six times too large, which a run of a few thousand steps may not
-            recover from.
+            recover from. LAMB always corrects them.
         seed: of masks, order, dropout and initial weights.
     """
 
@@ -85,6 +89,8 @@ class PretrainingOptions:
     time_budget: float | None = None
     init_from: str | None = None
     mixed_precision: str = "auto"
+    optimizer: OptimizerName = "adamw"
+    schedule: ScheduleName = "linear"
     weight_decay_rate: float = 0.01
     bias_correction: bool = False
     seed: int = 0
@@ -311,6 +317,11 @@ def _check_options(
         )
     if options.time_budget is not None and options.time_budget <= 0:
         raise ValueError(f"time_budget is {options.time_budget}: it must be above 0 seconds")
+    if options.time_budget and options.schedule != "linear":
+        raise ValueError(
+            f"schedule is {options.schedule!r} but a time_budget has the linear one only: "
+            "leave one of the two out"
+        )
 
 
 def _settings(
@@ -350,20 +361,18 @@ def _shape(config: BertConfig) -> dict[str, Any]:
     return {name: value for name, value in config.to_dict().items() if "dropout" not in name}
 
 
-def _create_optimizer(options: PretrainingOptions) -> tuple[BertAdamW, Any]:
+def _create_optimizer(options: PretrainingOptions) -> tuple[BaseOptimizer, Any]:
     if options.time_budget:
         share = min(options.warmup_steps / options.train_steps, 0.9)
         schedule: Any = TimeBudgetDecay(options.learning_rate, share)
     else:
-        schedule = WarmupLinearDecay(
-            options.learning_rate, options.train_steps, options.warmup_steps
+        schedule = create_schedule(
+            options.schedule, options.learning_rate, options.train_steps, options.warmup_steps
         )
-    optimizer = BertAdamW(
-        schedule,
-        weight_decay_rate=options.weight_decay_rate,
-        bias_correction=options.bias_correction,
-    )
-    return optimizer, schedule
+    arguments: dict[str, Any] = {"weight_decay_rate": options.weight_decay_rate}
+    if options.optimizer == "adamw":
+        arguments["bias_correction"] = options.bias_correction
+    return optimizer_class(options.optimizer)(schedule, **arguments), schedule
 
 
 def _masking(
