@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.data import pretraining_pipeline
 from keras_bert.data.pretraining_data import PretrainingData
 from keras_bert.data.pretraining_pipeline import (
     evaluation_batches,
@@ -156,7 +157,10 @@ def test_fifteen_percent_of_the_stream_are_hidden(stream):
         assert hidden.tolist() == np.clip(np.round(lengths * 0.15), 1, 10).tolist()
 
 
-def test_many_more_records_than_a_block_are_shuffled_and_resumed(tmp_path, records, vocab):
+def test_many_more_records_than_a_block_are_shuffled_and_resumed(
+    tmp_path, records, vocab, monkeypatch
+):
+    monkeypatch.setattr(pretraining_pipeline, "_RECORDS_PER_BLOCK", 1 << 14)  # to cross its end
     # 20,000 copies of one record, told apart by their masks.
     folder = tmp_path / "many"
     shutil.copytree(records, folder)
