@@ -1,0 +1,66 @@
+"""What a pretraining run is told."""
+
+import dataclasses
+
+from keras_bert.text.masking import Strategy
+from keras_bert.training.optimizer import OptimizerName
+from keras_bert.training.schedules import ScheduleName
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingOptions:
+    """What a pretraining run is told; the defaults are the paper's (section A.2).
+
+    Attributes:
+        data_dir: folder of records to train on.
+        model_dir: the run folder; a run that is there is resumed.
+        eval_data_dir: folder of held-out records, or None.
+        train_steps: steps of the whole run.
+        batch_size: sequences per step over all replicas.
+        learning_rate: the peak.
+        warmup_steps: steps until the peak; with a time budget its share of `train_steps` is the
+            share of the time.
+        masking: "token" or "whole_word".
+        max_predictions_per_seq: most masked positions of a sequence; None gives room for 15 %.
+        accumulation_steps: micro-batches per step and replica.
+        steps_per_loop: steps per host call; 0 lets the code find what takes about two seconds.
+        checkpoint_steps: steps between checkpoints.
+        eval_steps: steps between evaluations; 0 evaluates at the end only.
+        keep_checkpoints: how many checkpoints stay.
+        time_budget: seconds of training after which the run ends with a learning rate of zero,
+            instead of after `train_steps`; None for no budget.
+        init_from: a model folder to start from, or None.
+        mixed_precision: "auto", "float32", "bfloat16" or "float16".
+        optimizer: "adamw", or "lamb" for batches of many thousands.
+        schedule: what follows the warmup: "linear", "polynomial", "cosine", "constant" or
+            "warmup_stable_decay". A time budget has the linear one only.
+        weight_decay_rate: decay of the optimizer.
+        bias_correction: whether Adam corrects its moments for their zero start. The original does
+            not, and its 10,000 steps of warmup hide what that does: without correction the first
+            updates are up to six times too large, which a run of a few thousand steps may not
+            recover from. LAMB always corrects them.
+        seed: of masks, order, dropout and initial weights.
+    """
+
+    data_dir: str
+    model_dir: str
+    eval_data_dir: str | None = None
+    train_steps: int = 1_000_000
+    batch_size: int = 256
+    learning_rate: float = 1e-4
+    warmup_steps: int = 10_000
+    masking: Strategy = "token"
+    max_predictions_per_seq: int | None = None
+    accumulation_steps: int = 1
+    steps_per_loop: int = 0
+    checkpoint_steps: int = 1000
+    eval_steps: int = 0
+    keep_checkpoints: int = 3
+    time_budget: float | None = None
+    init_from: str | None = None
+    mixed_precision: str = "auto"
+    optimizer: OptimizerName = "adamw"
+    schedule: ScheduleName = "linear"
+    weight_decay_rate: float = 0.01
+    bias_correction: bool = False
+    seed: int = 0
