@@ -5,37 +5,21 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Self
-
-import numpy as np
+from typing import Any, Self
 
 from keras_bert.config import read_json
 from keras_bert.files import atomic_file
+from keras_bert.training.finetuning_head import FinetuningHead
+from keras_bert.training.finetuning_heads import head_from_settings, head_settings
 
 TASK_FILE = "task.json"
 
-LabelType = Literal["class", "regression"]
-# A metric takes the logits [N, C] and the labels [N] of a whole split, because correlations and
-# F1 are not means over examples. Higher is better for the first metric of a task.
-Metric = Callable[[np.ndarray, np.ndarray], float]
+# A metric takes the predictions and the references of a whole split, as its head gives them,
+# because correlations and F1 are not means over examples. Higher is better for the first metric
+# of a task.
+Metric = Callable[[Sequence[Any], Sequence[Any]], float]
 
-
-@dataclasses.dataclass(frozen=True)
-class LabeledTexts:
-    """One split of a task's data, N examples.
-
-    Attributes:
-        texts: the (first) texts.
-        text_pairs: the second texts, or None.
-        labels: int32 [N] indices of classes, or float32 [N].
-    """
-
-    texts: Sequence[str]
-    text_pairs: Sequence[str] | None
-    labels: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.texts)
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,18 +27,17 @@ class TaskData:
     """All data of a task.
 
     Attributes:
-        train: what is learned from.
-        validation: what the best epoch is chosen by, or None.
-        test: what is measured once at the end, or None.
-        labels: names of the classes in the order of their indices; empty for regression.
-        text_columns: which column of a file holds "text" and, for pairs, "text_pair".
+        splits: what is learned from under "train"; what the best epoch is chosen by under
+            "validation", if any; all others, such as "test", are measured once at the end, or
+            predicted where they have no labels. Each is what the task's head encodes.
+        labels: names of the classes in the order of their indices; empty where there are none.
+        text_columns: which column of a table holds "text" and, for pairs, "text_pair"; the columns
+            that another head reads under names of its own.
     """
 
-    train: LabeledTexts
-    validation: LabeledTexts | None
-    test: LabeledTexts | None
-    labels: tuple[str, ...]
-    text_columns: Mapping[str, str]
+    splits: Mapping[str, Any]
+    labels: tuple[str, ...] = ()
+    text_columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,15 +46,22 @@ class Task:
 
     Attributes:
         name: what `--task` calls it.
-        label_type: "class" or "regression"; decides head and loss.
-        read: reads the folder of `--data`.
+        head: the kind of head; decides model, loss and predictions.
+        read: reads what `--data` names: a folder, or `tfds:name/config`.
         metrics: name to function; the first one chooses the best epoch.
+        defaults: the values of `FinetuningOptions` that suit this task.
+        write_submission: writes the files that the benchmark's leaderboard takes into a folder from
+            the predictions of each split; None where there is no such benchmark.
     """
 
     name: str
-    label_type: LabelType
-    read: Callable[[Path], TaskData]
+    head: FinetuningHead
+    read: Callable[[str | os.PathLike], TaskData]
     metrics: Mapping[str, Metric]
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    write_submission: Callable[[Path, TaskData, Mapping[str, Sequence[Any]]], list[Path]] | None = (
+        None
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,14 +70,14 @@ class TaskDescription:
 
     Attributes:
         task: name of the task.
-        label_type: "class" or "regression".
-        labels: names of the classes in the order of the logits; empty for regression.
-        text_columns: which column of a file holds "text" and, for pairs, "text_pair".
-        max_seq_length: the most positions a text took in training.
+        head: kind and settings of the head.
+        labels: names of the classes in the order of the logits; empty where there are none.
+        text_columns: see `TaskData`.
+        max_seq_length: the most positions a row took in training.
     """
 
     task: str
-    label_type: LabelType
+    head: FinetuningHead
     labels: tuple[str, ...]
     text_columns: Mapping[str, str]
     max_seq_length: int
@@ -97,9 +87,14 @@ class TaskDescription:
         """Whether the model reads two texts at a time."""
         return "text_pair" in self.text_columns
 
+    def as_dict(self) -> dict[str, Any]:
+        """Returns what `task.json` holds."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return fields | {"head": head_settings(self.head), "labels": list(self.labels)}
+
     def save(self, folder: str | os.PathLike) -> None:
         """Writes `task.json` into a model folder."""
-        content = json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False)
+        content = json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
         with atomic_file(Path(folder) / TASK_FILE) as path:
             path.write_text(content + "\n", encoding="utf-8")
 
@@ -124,4 +119,5 @@ class TaskDescription:
                 f"{path} has the fields {', '.join(sorted(content))}; expected are "
                 f"{', '.join(sorted(fields))}: fine-tune the model anew"
             )
-        return cls(**content | {"labels": tuple(content["labels"])})
+        head = head_from_settings(content["head"], path)
+        return cls(**content | {"labels": tuple(content["labels"]), "head": head})
