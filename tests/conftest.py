@@ -76,7 +76,8 @@ def sentiment_folder(tmp_path_factory):
 def sentiment_run(pretrained_folder, sentiment_folder, tmp_path_factory):
     """A finished run on the sentiment data: its folder and its result."""
     from keras_bert.tasks.delimited import csv_task
-    from keras_bert.training.finetuning import FinetuningOptions, finetune
+    from keras_bert.training.finetuning import finetune
+    from keras_bert.training.finetuning_options import FinetuningOptions
 
     folder = tmp_path_factory.mktemp("runs") / "sentiment"
     task = csv_task()
@@ -91,7 +92,8 @@ def sentiment_run(pretrained_folder, sentiment_folder, tmp_path_factory):
 def pair_regression_run(pretrained_folder, tmp_path_factory):
     """A finished run of one epoch on pairs of texts with numbers for labels: its folder."""
     from keras_bert.tasks.delimited import csv_task
-    from keras_bert.training.finetuning import FinetuningOptions, finetune
+    from keras_bert.training.finetuning import finetune
+    from keras_bert.training.finetuning_options import FinetuningOptions
 
     data_folder = tmp_path_factory.mktemp("pairs")
     rows = [

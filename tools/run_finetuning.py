@@ -1,68 +1,108 @@
 """Fine-tunes a pretrained BERT on a task.
 
     python tools/run_finetuning.py --task=csv --data=reviews --init_from=runs/mini/preset \
-        --model_dir=runs/reviews --epochs=3 --batch_size=32 --learning_rate=3e-5
+        --model_dir=runs/reviews --epochs=3 --batch_size=32 --learning_rate=3e-5 --seeds=5
 
---data is a folder with train, validation (or dev) and test files in .csv, .tsv or .jsonl.
+--data is a folder with train, validation (or dev) and test files in the task's own format, or
+tfds:name/config. The folder it writes holds the model, its metrics, predictions and pictures.
 """
 
 import dataclasses
-from pathlib import Path
 
 from absl import flags
 
 from keras_bert import command_line
 
-flags.DEFINE_string("task", "csv", "What is learned: csv (columns of text and label).")
-flags.DEFINE_string("data", None, "Folder with train, validation (or dev) and test files.")
+_TASK_FLAGS = {
+    "text_column": "Column of the text (csv; unset: text).",
+    "text_pair_column": "Column of the second text (csv; unset: text_pair, if any).",
+    "label_column": "Column of the label (csv; unset: label).",
+}
+
+flags.DEFINE_string("task", "csv", "What is learned; an unknown name lists all.")
+flags.DEFINE_string("data", None, "Folder of train, validation and test files, or tfds:name.")
 flags.DEFINE_string("init_from", None, "Model folder to start from.")
 flags.DEFINE_string("model_dir", None, "Folder to write: a model folder with metrics.json.")
-flags.DEFINE_integer("epochs", 3, "Passes over the training data.")
-flags.DEFINE_integer("batch_size", 32, "Texts per step.")
-flags.DEFINE_float("learning_rate", 3e-5, "Peak learning rate.")
+flags.DEFINE_integer("seeds", 1, "Runs with different seeds; the best one is kept.")
+flags.DEFINE_string(
+    "grid", None, "Options to search: 'paper', or learning_rate=2e-5,5e-5;epochs=2,3."
+)
+flags.DEFINE_integer("epochs", None, "Passes over the training data; unset: the task's own.")
+flags.DEFINE_integer("batch_size", None, "Examples per step; unset: the task's own.")
+flags.DEFINE_float("learning_rate", None, "Peak learning rate; unset: the task's own.")
 flags.DEFINE_integer(
-    "max_seq_length", None, "Most pieces of a text; unset: 128, or the model's positions if fewer."
+    "max_seq_length", None, "Most pieces of a row; unset: the task's own, or the model's if fewer."
 )
 flags.DEFINE_float("warmup_share", 0.1, "Share of the steps until the peak.")
+flags.DEFINE_bool("bias_correction", True, "Correct Adam's moments for their zero start.")
+flags.DEFINE_float("layer_decay", 1.0, "Each layer learns so many times as fast as the next.")
+flags.DEFINE_integer("reinitialized_layers", 0, "Uppermost blocks that start fresh.")
+flags.DEFINE_bool("freeze_encoder", False, "Train the pooler and the head only.")
+flags.DEFINE_list("class_weights", None, "'balanced', or one number for each label.")
+flags.DEFINE_float("label_smoothing", 0.0, "Share of the target spread over all classes.")
+flags.DEFINE_integer("patience", None, "Stop after so many epochs without a better metric.")
 flags.DEFINE_bool("from_scratch", False, "Start from fresh weights in place of the pretrained.")
 flags.DEFINE_enum(
     "mixed_precision", "auto", ["auto", "float32", "bfloat16", "float16"], "Number format."
 )
-flags.DEFINE_integer("seed", 0, "Seed of fresh weights, order and dropout.")
-flags.DEFINE_string("text_column", "text", "Column of the text.")
-flags.DEFINE_string(
-    "text_pair_column", None, "Column of the second text; unset: text_pair, if any."
-)
-flags.DEFINE_string("label_column", "label", "Column of the label.")
-flags.DEFINE_bool("regression", False, "The labels are numbers, not classes.")
+flags.DEFINE_enum("strategy", "auto", ["auto", "cpu", "mirrored", "tpu"], "Devices to train on.")
+flags.DEFINE_integer("seed", 0, "Seed of fresh weights, order and dropout; the first of --seeds.")
+for _name, _help in _TASK_FLAGS.items():
+    flags.DEFINE_string(_name, None, _help)
+flags.DEFINE_bool("regression", False, "The labels are numbers, not classes (csv).")
+flags.DEFINE_bool("multi_label", False, "A text has any number of labels, parted by | (csv).")
 flags.DEFINE_list("labels", None, "All classes, comma-separated; unset: those of the train file.")
 flags.mark_flags_as_required(["data", "init_from", "model_dir"])
 
 
 def main(_: list[str]) -> None:
     """Reads the flags, fine-tunes and prints a table of the metrics."""
-    from keras_bert.tasks.delimited import Columns
     from keras_bert.tasks.registry import create_task
-    from keras_bert.training.finetuning import FinetuningOptions, finetune
+    from keras_bert.training import finetuning_search
+    from keras_bert.training.finetuning_options import FinetuningOptions
+    from keras_bert.visualize.finetuning_report import results_table, write_report
 
     values = flags.FLAGS.flag_values_dict()
     names = [field.name for field in dataclasses.fields(FinetuningOptions)]
-    options = FinetuningOptions(**{name: values[name] for name in names})
-    columns = Columns(values["text_column"], values["text_pair_column"], values["label_column"])
-    label_type = "regression" if values["regression"] else "class"
-    task = create_task(
-        values["task"], columns=columns, label_type=label_type, labels=values["labels"]
+    options = FinetuningOptions(**{name: values[name] for name in names} | _class_weights(values))
+    grid = finetuning_search.parse_grid(values["grid"]) if values["grid"] else None
+    task = create_task(values["task"], **_task_arguments(values))
+    data = task.read(values["data"])
+    result = finetuning_search.search(
+        task,
+        data,
+        values["init_from"],
+        values["model_dir"],
+        options,
+        values["seeds"],
+        grid,
     )
-    data = task.read(Path(values["data"]))
-    result = finetune(task, data, values["init_from"], values["model_dir"], options)
-    print(f"{'split':12}{'metric':24}{'value':>10}")
-    for split in ("validation", "test"):
-        for metric, value in getattr(result, split).items():
-            print(f"{split:12}{metric:24}{value:10.4f}")
-    print(
-        f"best epoch: {result.best_epoch} of {options.epochs}; {result.seconds:.0f} s of training"
-    )
+    write_report(values["model_dir"], task, result, values["data"], data)
+    print(results_table(task, result))
     print(f"model folder: {values['model_dir']}")
+
+
+def _class_weights(values: dict) -> dict:
+    given = values["class_weights"]
+    if given is None or given == ["balanced"]:
+        return {"class_weights": given and "balanced"}
+    try:
+        return {"class_weights": tuple(map(float, given))}
+    except ValueError:
+        raise ValueError(
+            f"class_weights is {','.join(given)!r}: give 'balanced' or one number for each label"
+        ) from None
+
+
+def _task_arguments(values: dict) -> dict:
+    """Returns the arguments of the task that were given by flags."""
+    if values["regression"] and values["multi_label"]:
+        raise ValueError("--regression and --multi_label exclude each other: leave out one")
+    arguments = {name: values[name] for name in _TASK_FLAGS} | {"labels": values["labels"]}
+    for label_type in ("regression", "multi_label"):
+        if values[label_type]:
+            arguments["label_type"] = label_type
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from keras_bert.features import ENCODER_FEATURES, INPUT_IDS
 from keras_bert.files import atomic_folder
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
 from keras_bert.training.finetuned_model import FinetunedModel
+from keras_bert.training.task import TaskDescription
 
 SERVING_DEFAULT = "serving_default"
 SERVE_IDS = "serve_ids"
@@ -54,7 +55,7 @@ class ServingModule(tf.Module):
             return finetuned.model(inputs, training=False)
 
         def answer(**texts: tf.Tensor) -> dict[str, tf.Tensor]:
-            return _answers(finetuned, logits(_with_a_column(preprocess(texts))))
+            return _answers(finetuned.description, logits(_with_a_column(preprocess(texts))))
 
         def serve_ids(**inputs: tf.Tensor) -> dict[str, tf.Tensor]:
             return {"logits": logits(inputs)}
@@ -110,11 +111,11 @@ def _with_a_column(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     return {name: tf.pad(rows, [[0, 0], [0, missing]]) for name, rows in inputs.items()}
 
 
-def _answers(finetuned: FinetunedModel, logits: Any) -> dict[str, tf.Tensor]:
-    values = finetuned.postprocess(logits)
-    if finetuned.description.label_type == "regression":
+def _answers(description: TaskDescription, logits: Any) -> dict[str, tf.Tensor]:
+    values = description.head.postprocess(logits)
+    if description.head.label_type == "regression":
         return {"score": values}
-    labels = tf.constant(finetuned.description.labels)
+    labels = tf.constant(description.labels)
     return {
         "label": tf.gather(labels, tf.argmax(logits, axis=-1)),
         "scores": values,

@@ -35,6 +35,7 @@ _ARCHITECTURES = {
     "BertMultipleChoice": "multiple_choice",
     "BertTokenClassifier": "token_classifier",
     "BertSpanLabeler": "span_labeler",
+    "BertBiLSTMTagger": "bilstm_tagger",
 }
 _POOLER_USERS = ("BertEncoder", "BertPretrainer", "BertClassifier", "BertMultipleChoice")
 
@@ -85,7 +86,7 @@ def load(cls: type, folder: str | os.PathLike, arguments: dict[str, Any]) -> Any
     if is_ours(folder):
         source_class, config, head = _read_config(folder)
         if cls is source_class:
-            model = _build(cls, config, _given(head) | arguments)
+            model = _build(cls, config, _head_arguments(head, arguments))
             if model.head_config() == head:
                 _load_weights(model, folder)
                 return model
@@ -148,7 +149,7 @@ def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]
         ValueError: a head argument is missing, or a weight of the encoder.
     """
     if cls.__name__ == checkpoint.architecture:
-        arguments = _given(checkpoint.head) | arguments
+        arguments = _head_arguments(checkpoint.head, arguments)
     model = _build(cls, checkpoint.config, arguments)
     fresh = _assign(model, checkpoint.variables)
     if cls.__name__ in _POOLER_USERS and any(path in POOLER for path in fresh):
@@ -173,6 +174,14 @@ def _assign(model: Any, values: Mapping[str, np.ndarray]) -> list[str]:
         else:
             fresh.append(variable.path)
     return fresh
+
+
+def _head_arguments(head: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Returns the stored arguments of the head under those that the caller gives."""
+    stored = _given(head)
+    if arguments.get("num_classes", stored.get("num_classes")) != stored.get("num_classes"):
+        stored.pop("labels", None)  # they name other classes
+    return stored | arguments
 
 
 def _given(head: dict[str, Any]) -> dict[str, Any]:

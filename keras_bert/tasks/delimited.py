@@ -3,43 +3,49 @@
 import dataclasses
 import functools
 import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from keras_bert.tasks.splits import find_splits
-from keras_bert.tasks.tables import EXTENSIONS, Table, read_table
+from keras_bert.tasks.tables import EXTENSIONS, Row, Table, read_table
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
 from keras_bert.training import task_metrics
-from keras_bert.training.task import LabeledTexts, LabelType, Task, TaskData
+from keras_bert.training.task import TRAIN, VALIDATION, Metric, Task, TaskData
+from keras_bert.training.text_head import LABEL_SEPARATOR, LabeledTexts, LabelType, TextHead
 
-
-@dataclasses.dataclass(frozen=True)
-class Columns:
-    """Names of the columns.
-
-    Attributes:
-        text: the (first) text.
-        text_pair: the second text; None takes "text_pair" where the training data has it.
-        label: the label.
-    """
-
-    text: str = "text"
-    text_pair: str | None = None
-    label: str = "label"
+_METRICS: Mapping[LabelType, Mapping[str, Metric]] = {
+    "class": {"accuracy": task_metrics.accuracy},
+    "multi_label": {
+        "micro_f1": task_metrics.micro_f1,
+        "macro_f1": task_metrics.macro_f1,
+    },
+    "regression": {
+        "pearson": task_metrics.pearson,
+        "spearman": task_metrics.spearman,
+        "mean_squared_error": task_metrics.mean_squared_error,
+    },
+}
 
 
 def csv_task(
-    columns: Columns = Columns(),  # noqa: B008 (frozen)
+    text_column: str = TEXT,
+    text_pair_column: str | None = None,
+    label_column: str = "label",
     label_type: LabelType = "class",
     labels: Sequence[str] | None = None,
 ) -> Task:
     """Returns the task of learning the label column from the text columns.
 
     Args:
-        columns: names of the columns.
-        label_type: "class", or "regression" for labels that are numbers.
+        text_column: column of the (first) text.
+        text_pair_column: column of the second text; None takes "text_pair" where the training data
+            has it.
+        label_column: column of the label.
+        label_type: "class"; "multi_label" for any number of classes in one field, separated by
+            "|"; "regression" for labels that are numbers.
         labels: names of the classes in the order wanted; None takes those of the training data,
             sorted.
 
@@ -48,14 +54,18 @@ def csv_task(
     """
     if labels is not None:
         _check_labels(labels, label_type)
-    metrics = {"accuracy": task_metrics.accuracy}
-    if label_type == "regression":
-        metrics = {
-            "pearson": task_metrics.pearson,
-            "mean_squared_error": task_metrics.mean_squared_error,
-        }
+    columns = _Columns(text_column, text_pair_column, label_column)
     read = functools.partial(_read, columns=columns, label_type=label_type, labels=labels)
-    return Task("csv", label_type, read, metrics)
+    return Task("csv", TextHead(label_type), read, _METRICS[label_type])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Columns:
+    """Names of the columns."""
+
+    text: str
+    text_pair: str | None
+    label: str
 
 
 def _check_labels(labels: Sequence[str], label_type: LabelType) -> None:
@@ -66,54 +76,85 @@ def _check_labels(labels: Sequence[str], label_type: LabelType) -> None:
 
 
 def _read(
-    folder: Path, columns: Columns, label_type: LabelType, labels: Sequence[str] | None
+    folder: str | os.PathLike,
+    columns: _Columns,
+    label_type: LabelType,
+    labels: Sequence[str] | None,
 ) -> TaskData:
-    paths = find_splits(folder, EXTENSIONS)
-    tables = {split: read_table(path) for split, path in paths.items()}
-    train = tables["train"]
+    tables = {
+        split: read_table(path) for split, path in find_splits(Path(folder), EXTENSIONS).items()
+    }
+    train = tables[TRAIN]
     text_columns = {TEXT: columns.text}
     if columns.text_pair is not None or TEXT_PAIR in train.columns:
         text_columns[TEXT_PAIR] = columns.text_pair or TEXT_PAIR
-    if label_type == "class" and labels is None:
-        labels = _labels_of(train, columns.label)
-    classes = None if labels is None else {label: index for index, label in enumerate(labels)}
+    if label_type != "regression" and labels is None:
+        labels = _labels_of(train, columns.label, label_type)
+    reader = _LabelReader(columns.label, label_type, tuple(labels or ()))
     splits = {
-        split: _labeled_texts(table, text_columns, columns.label, classes)
+        split: LabeledTexts(*read_texts(table, text_columns), _labels(table, split, reader))
         for split, table in tables.items()
     }
-    return TaskData(
-        splits["train"],
-        splits.get("validation"),
-        splits.get("test"),
-        tuple(labels or ()),
-        text_columns,
-    )
+    return TaskData(splits, reader.labels, text_columns)
 
 
-def _labels_of(train: Table, column: str) -> list[str]:
-    labels = sorted(set(_label_column(train, column)))
+def _labels_of(train: Table, column: str, label_type: LabelType) -> list[str]:
+    fields = _label_column(train, column, label_type)
+    if label_type == "multi_label":
+        fields = [label for field in fields for label in _several(field)]
+    labels = sorted(set(fields))
     if len(labels) < 2:
         raise ValueError(
-            f"{train.path}: every label is {labels[0]!r}: classes are learned from at least two; "
-            "numbers with --regression"
+            f"{train.path}: every label is {labels[0] if labels else ''!r}: classes are learned "
+            "from at least two; numbers with --regression"
         )
     return labels
 
 
-def _labeled_texts(
-    table: Table, text_columns: Mapping[str, str], label: str, classes: dict[str, int] | None
-) -> LabeledTexts:
-    texts, pairs = read_texts(table, text_columns)
-    values = _label_column(table, label)
-    if classes is None:
-        return LabeledTexts(texts, pairs, _numbers(table, values))
-    for row, value in zip(table.rows, values, strict=True):
-        if value not in classes:
-            raise ValueError(
-                f"{table.path}, line {row.line}: the label {value!r} is not one of "
-                f"{', '.join(map(repr, classes))}: mend it, or name all with --labels"
-            )
-    return LabeledTexts(texts, pairs, np.array([classes[value] for value in values], np.int32))
+def _labels(table: Table, split: str, reader: "_LabelReader") -> np.ndarray | None:
+    # What is to be predicted may come without labels.
+    if split not in (TRAIN, VALIDATION) and reader.column not in table.columns:
+        return None
+    return reader(table)
+
+
+@dataclasses.dataclass(frozen=True)
+class _LabelReader:
+    """Turns the label column of a table into what the head learns from."""
+
+    column: str
+    label_type: LabelType
+    labels: tuple[str, ...]
+
+    def __call__(self, table: Table) -> np.ndarray:
+        fields = _label_column(table, self.column, self.label_type)
+        if self.label_type == "regression":
+            return _numbers(table, fields)
+        index = {label: i for i, label in enumerate(self.labels)}
+        several = self.label_type == "multi_label"
+        found = [
+            [_class_of(label, index, table, row) for label in (_several(f) if several else [f])]
+            for row, f in zip(table.rows, fields, strict=True)
+        ]
+        if not several:
+            return np.array([classes[0] for classes in found], np.int32)
+        hot = np.zeros([len(found), len(index)], np.float32)
+        for row, classes in enumerate(found):
+            hot[row, classes] = 1.0
+        return hot
+
+
+def _several(field: str) -> list[str]:
+    return [label for label in map(str.strip, field.split(LABEL_SEPARATOR)) if label]
+
+
+def _class_of(label: str, classes: Mapping[str, int], table: Table, row: Row) -> int:
+    if label not in classes:
+        raise ValueError(
+            f"{table.path}, line {row.line}: the label {label!r} is not one of "
+            f"{', '.join(map(repr, classes))}: mend it, or name all with --labels"
+        )
+    return classes[label]
 
 
 def read_texts(table: Table, text_columns: Mapping[str, str]) -> tuple[list[str], list[str] | None]:
@@ -133,8 +174,10 @@ def read_texts(table: Table, text_columns: Mapping[str, str]) -> tuple[list[str]
     return columns[0], columns[1] if len(columns) == 2 else None
 
 
-def _label_column(table: Table, name: str) -> list[str]:
+def _label_column(table: Table, name: str, label_type: LabelType) -> list[str]:
     values = table.column(name, "name the right one with --label_column")
+    if label_type == "multi_label":
+        return values  # an empty field means none of the labels
     for row, value in zip(table.rows, values, strict=True):
         if not value.strip():
             raise ValueError(

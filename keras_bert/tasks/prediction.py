@@ -1,20 +1,29 @@
-"""Predictions of a fine-tuned model for a file: its columns and the answers beside them."""
+"""Predictions of a fine-tuned model for a file: what it holds and the answers beside it."""
 
-import csv
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from keras_bert.files import atomic_file
 from keras_bert.tasks.delimited import read_texts
-from keras_bert.tasks.tables import Table, read_table
+from keras_bert.tasks.tables import read_table
 from keras_bert.training.finetuned_model import FinetunedModel
+from keras_bert.training.prediction_table import write_predictions
 from keras_bert.training.task import TaskDescription
+from keras_bert.training.text_head import LabeledTexts
 
-PREDICTED_LABEL = "predicted_label"
-PREDICTED_VALUE = "predicted_value"
+
+class Questions(NamedTuple):
+    """What a file asks.
+
+    Attributes:
+        examples: what the head of the model encodes.
+        table: names of the file's columns and their values for each example; None where the head
+            shows the examples itself.
+    """
+
+    examples: Any
+    table: tuple[list[str], list[list[str]]] | None = None
 
 
 def predict_file(
@@ -23,57 +32,52 @@ def predict_file(
     output_path: str | os.PathLike,
     batch_size: int = 32,
 ) -> int:
-    """Writes a CSV of the input's columns and the predictions; returns the number of rows.
+    """Writes a CSV of the input's columns and the predictions; returns the number of examples.
 
-    Classes: `predicted_label` and `score_<label>`, the probability of each label. Regression:
-    `predicted_value`.
+    Classes: `predicted_label` and `score_<label>`, the probability of each label. Several labels:
+    `predicted_labels` and the same scores. Regression: `predicted_value`. Questions: `answer` and
+    where it stands. Tags: a row for each entity. Multiple choice: `predicted_choice` and scores.
 
     Args:
         model_dir: the folder of a fine-tuning run.
-        input_path: CSV, TSV or JSONL with the text columns the model was trained on.
+        input_path: a file in the format that the model was trained on; labels are not needed.
         output_path: the CSV to write.
-        batch_size: texts per call of the model.
+        batch_size: rows per call of the model.
 
     Raises:
         FileNotFoundError: model or input do not exist.
         ValueError: the input lacks a column, or has one that the output adds.
     """
-    table = read_table(Path(input_path))
     description = TaskDescription.load(model_dir)
-    texts, pairs = read_texts(table, description.text_columns)
-    added = _added_columns(description)
-    for name in added:
-        if name in table.columns:
-            raise ValueError(
-                f"{table.path} has a column {name!r}, which the predictions add: rename it"
-            )
-    outputs = FinetunedModel.load(model_dir).predict(texts, pairs, batch_size)
-    _write(Path(output_path), table, added, _added_values(description, outputs))
-    return len(texts)
+    questions = _READERS[description.head.kind](Path(input_path), description)
+    _check_columns(questions, description, input_path)
+    predictions = FinetunedModel.load(model_dir).predict_examples(questions.examples, batch_size)
+    write_predictions(
+        output_path,
+        description.head,
+        questions.examples,
+        predictions,
+        description.labels,
+        questions.table,
+    )
+    return len(questions.examples)
 
 
-def _added_columns(description: TaskDescription) -> list[str]:
-    if description.label_type == "regression":
-        return [PREDICTED_VALUE]
-    return [PREDICTED_LABEL, *(f"score_{label}" for label in description.labels)]
+def _check_columns(
+    questions: Questions, description: TaskDescription, path: str | os.PathLike
+) -> None:
+    if questions.table is None:
+        return
+    for name in description.head.answer_columns(description.labels):
+        if name in questions.table[0]:
+            raise ValueError(f"{path} has a column {name!r}, which the predictions add: rename it")
 
 
-def _added_values(description: TaskDescription, outputs: np.ndarray) -> list[list[str]]:
-    if description.label_type == "regression":
-        return [[_as_text(value)] for value in outputs]
-    return [[description.labels[scores.argmax()], *map(_as_text, scores)] for scores in outputs]
+def _read_texts(path: Path, description: TaskDescription) -> Questions:
+    table = read_table(path)
+    texts = LabeledTexts(*read_texts(table, description.text_columns))
+    rows = [[row.values.get(name, "") for name in table.columns] for row in table.rows]
+    return Questions(texts, (list(table.columns), rows))
 
 
-def _as_text(number: np.float32) -> str:
-    return f"{number:.6g}"
-
-
-def _write(path: Path, table: Table, added: Sequence[str], values: list[list[str]]) -> None:
-    with (
-        atomic_file(path) as temporary,
-        open(temporary, "w", encoding="utf-8", newline="") as file,
-    ):
-        writer = csv.writer(file)
-        writer.writerow([*table.columns, *added])
-        for row, new in zip(table.rows, values, strict=True):
-            writer.writerow([*(row.values.get(name, "") for name in table.columns), *new])
+_READERS: dict[str, Callable[[Path, TaskDescription], Questions]] = {"text": _read_texts}

@@ -1,14 +1,19 @@
 """Which tasks there are, by the names of `--task`."""
 
-from collections.abc import Callable
+import importlib
+import inspect
+from typing import Any
 
-from keras_bert.tasks.delimited import csv_task
 from keras_bert.training.task import Task
 
-TASKS: dict[str, Callable[..., Task]] = {"csv": csv_task}
+# Name -> module and function; imported when asked for.
+_TASKS = {
+    "csv": ("delimited", "csv_task"),
+}
+TASKS = tuple(_TASKS)
 
 
-def create_task(name: str, **arguments: object) -> Task:
+def create_task(name: str, **arguments: Any) -> Task:
     """Returns a task.
 
     Args:
@@ -16,8 +21,17 @@ def create_task(name: str, **arguments: object) -> Task:
         **arguments: those of its function.
 
     Raises:
-        ValueError: there is no such task.
+        ValueError: there is no such task, or it takes no such argument.
     """
-    if name not in TASKS:
-        raise ValueError(f"there is no task {name!r}: choose one of {', '.join(sorted(TASKS))}")
-    return TASKS[name](**arguments)
+    if name not in _TASKS:
+        raise ValueError(f"there is no task {name!r}: choose one of {', '.join(TASKS)}")
+    module, function_name = _TASKS[name]
+    function = getattr(importlib.import_module(f"keras_bert.tasks.{module}"), function_name)
+    known = inspect.signature(function).parameters
+    for argument in arguments:
+        if argument not in known:
+            raise ValueError(
+                f"the task {name!r} has no {argument}: leave it out "
+                f"(it takes {', '.join(known) or 'nothing'})"
+            )
+    return function(**arguments)

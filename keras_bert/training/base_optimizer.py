@@ -1,7 +1,7 @@
 """What BERT's optimizers share: two moments, clipping over all replicas, exclusions by path."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -24,6 +24,8 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         global_clipnorm: largest global norm of the gradient; None for no clipping. Under
             tf.distribute the norm is taken after the sum over replicas.
         not_decayed: patterns searched in variable paths; what one matches is not decayed.
+        rate_scales: patterns searched in variable paths, and what the learning rate of the
+            variables is multiplied with; the first that matches counts.
 
     Raises:
         ValueError: on building, when a pattern matches no variable.
@@ -38,6 +40,7 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         epsilon: float = 1e-6,
         global_clipnorm: float | None = 1.0,
         not_decayed: Sequence[str] = NOT_DECAYED,
+        rate_scales: Mapping[str, float] | None = None,
         **kwargs: Any,
     ):
         super().__init__(learning_rate=learning_rate, global_clipnorm=global_clipnorm, **kwargs)
@@ -46,15 +49,22 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         self.beta_2 = beta_2
         self.epsilon = epsilon
         self.not_decayed = tuple(not_decayed)
+        self.rate_scales = dict(rate_scales or {})
 
     def build(self, variables: Sequence[Any]) -> None:
-        """Makes both moments of every variable and decides which variables are decayed."""
+        """Makes both moments of every variable; decides on its decay and its learning rate."""
         if self.built:
             return
         super().build(variables)
         self._first_moments = self.add_optimizer_variables(variables, "first_moment")
         self._second_moments = self.add_optimizer_variables(variables, "second_moment")
-        self._decayed = decayed_variables([v.path for v in variables], self.not_decayed)
+        paths = [variable.path for variable in variables]
+        self._decayed = decayed_variables(paths, self.not_decayed)
+        self._rate_scales = scales_by_path(paths, self.rate_scales)
+
+    def rate_of(self, index: int, learning_rate: Any, dtype: Any) -> tf.Tensor:
+        """Returns the learning rate of a variable, by its index."""
+        return tf.cast(learning_rate, dtype) * self._rate_scales[index]
 
     def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> None:
         """Updates the variables; sparse gradients are made dense, as Adam's moments are."""
@@ -89,6 +99,7 @@ class BaseOptimizer(keras.optimizers.Optimizer):
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,
             "not_decayed": list(self.not_decayed),
+            "rate_scales": self.rate_scales,
         }
 
     @classmethod
@@ -105,10 +116,27 @@ def decayed_variables(paths: Sequence[str], not_decayed: Sequence[str]) -> list[
     Raises:
         ValueError: a pattern matches no path, so it does not do what its author meant.
     """
-    for pattern in not_decayed:
+    _check_patterns("not_decayed", not_decayed, paths)
+    return [not any(re.search(pattern, path) for pattern in not_decayed) for path in paths]
+
+
+def scales_by_path(paths: Sequence[str], scales: Mapping[str, float]) -> list[float]:
+    """Returns for each variable path the scale of the first pattern that matches it, or 1.
+
+    Raises:
+        ValueError: a pattern matches no path.
+    """
+    _check_patterns("rate_scales", scales, paths)
+    return [
+        next((scale for pattern, scale in scales.items() if re.search(pattern, path)), 1.0)
+        for path in paths
+    ]
+
+
+def _check_patterns(argument: str, patterns: Iterable[str], paths: Sequence[str]) -> None:
+    for pattern in patterns:
         if not any(re.search(pattern, path) for path in paths):
             raise ValueError(
-                f"the pattern {pattern!r} of not_decayed matches none of {len(paths)} variables "
+                f"the pattern {pattern!r} of {argument} matches none of {len(paths)} variables "
                 f"(the first is {paths[0]!r}): mend or remove it"
             )
-    return [not any(re.search(pattern, path) for pattern in not_decayed) for path in paths]

@@ -70,7 +70,11 @@ class EncodedRows:
         self._lengths = tuple(lengths)
 
     def training_batches(
-        self, batch_size: int, seed: int, weights: np.ndarray | None = None
+        self,
+        batch_size: int,
+        seed: int,
+        weights: np.ndarray | None = None,
+        full_batches: bool = False,
     ) -> tf.data.Dataset:
         """Returns one epoch of (inputs, targets[, weights]), each time in another order.
 
@@ -78,8 +82,12 @@ class EncodedRows:
             batch_size: B; the last batch may be smaller.
             seed: of the orders.
             weights: float32 [E], how much each example counts; None leaves them out.
+            full_batches: fill the last batch with examples of weight 0, because replicas want
+                equal shares; then there are always weights.
         """
         lengths = tf.constant(self.row_lengths)
+        if full_batches and weights is None:
+            weights = np.ones(len(self), np.float32)
 
         def windows_to_batches(window: tf.Tensor) -> tf.data.Dataset:
             by_length = tf.gather(window, tf.argsort(tf.gather(lengths, window)))
@@ -95,19 +103,28 @@ class EncodedRows:
         )
 
         def examples(rows: tf.Tensor) -> tuple[Any, ...]:
-            batch = self._inputs(rows), self._gathered_targets(rows)
-            return batch if weights is None else (*batch, tf.gather(weights, rows))
+            missing = batch_size - tf.shape(rows)[0] if full_batches else 0
+            filled = tf.pad(rows, [[0, missing]]) if full_batches else rows
+            batch = self._inputs(filled), self._gathered_targets(filled)
+            if weights is None:
+                return batch
+            return *batch, tf.pad(tf.gather(weights, rows), [[0, missing]])
 
         return _prefetched(batches, examples)
 
     def inference_batches(self, batch_size: int) -> tuple[tf.data.Dataset, np.ndarray]:
-        """Returns the inputs sorted by length, and the place of each example among them, [E].
+        """Returns (inputs, targets) by length, and the place of each example among them, [E].
 
-        `outputs[places]` puts the model's outputs into the order of the examples.
+        `outputs[places]` puts the model's outputs into the order of the examples. Targets are None
+        where there are none.
         """
         order = np.argsort(self.row_lengths, kind="stable")
         batches = tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
-        return _prefetched(batches, self._inputs), np.argsort(order)
+
+        def examples(rows: tf.Tensor) -> tuple[Any, Any]:
+            return self._inputs(rows), self._gathered_targets(rows)
+
+        return _prefetched(batches, examples), np.argsort(order)
 
     def _inputs(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
         ids = tf.gather(self._ids, rows)
@@ -138,6 +155,8 @@ class EncodedRows:
             shape = [None, self._padded_length(longest)] if per_position else None
             return part.to_tensor(NO_TARGET, shape=shape)
 
+        if self._targets is None:
+            return None
         if isinstance(self._targets, Mapping):
             return {name: gathered(target) for name, target in self._targets.items()}
         return gathered(self._targets)

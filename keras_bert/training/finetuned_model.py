@@ -1,20 +1,18 @@
-"""A fine-tuned model with its tokenizer: texts in, probabilities or numbers out."""
+"""A fine-tuned model with its tokenizer: examples in, predictions out."""
 
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
-import keras
 import numpy as np
-import tensorflow as tf
 
-from keras_bert.models.classifier import BertClassifier
-from keras_bert.progress import Progress
+from keras_bert.models.task_model import TaskModel
 from keras_bert.text.preprocessor import BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.training.encoded_texts import EncodedTexts
+from keras_bert.training.inference import infer
 from keras_bert.training.task import TaskDescription
+from keras_bert.training.text_head import LabeledTexts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,12 +20,12 @@ class FinetunedModel:
     """What a fine-tuning run leaves behind.
 
     Attributes:
-        model: the classifier or regressor.
+        model: the Keras model.
         tokenizer: the tokenizer it was trained with.
         description: its task.
     """
 
-    model: BertClassifier
+    model: TaskModel
     tokenizer: BertTokenizer
     description: TaskDescription
 
@@ -40,7 +38,7 @@ class FinetunedModel:
             ValueError: a file in it is damaged.
         """
         description = TaskDescription.load(folder)
-        model = BertClassifier.from_preset(os.fspath(folder), dtype="float32")
+        model = description.head.model_class.from_preset(os.fspath(folder), dtype="float32")
         return cls(model, BertTokenizer.from_preset(folder), description)
 
     def preprocessor(self) -> BertPreprocessor:
@@ -52,37 +50,28 @@ class FinetunedModel:
     ) -> np.ndarray:
         """Returns probabilities float32 [N, C], or the numbers of a regression float32 [N].
 
+        For models of a text or a pair of texts; those of other heads take `predict_examples`.
+
         Args:
             texts: N texts.
             text_pairs: N second texts, where the model was trained on pairs.
             batch_size: texts per call of the model.
         """
-        if not len(texts):
-            return self.postprocess(tf.zeros([0, self.model.num_classes])).numpy()
-        encoded = EncodedTexts(self.preprocessor(), texts, text_pairs)
-        return self.postprocess(predict_logits(self.model, encoded, batch_size)).numpy()
+        return self.predict_examples(LabeledTexts(texts, text_pairs), batch_size)
 
-    def postprocess(self, logits: tf.Tensor) -> tf.Tensor:
-        """Turns logits [N, C] into probabilities [N, C], or a regression's into numbers [N]."""
-        if self.description.label_type == "regression":
-            return tf.convert_to_tensor(logits)[:, 0]
-        return tf.nn.softmax(logits)
+    def predict_examples(self, examples: Any, batch_size: int = 32) -> Sequence[Any]:
+        """Returns one prediction for each example, as the head defines it.
 
-
-def predict_logits(
-    model: keras.Model, encoded: EncodedTexts, batch_size: int, description: str = "predicting"
-) -> np.ndarray:
-    """Returns the logits of all texts in their order, float32 [N, C].
-
-    Args:
-        model: takes the inputs of an encoder.
-        encoded: the N texts, at least one.
-        batch_size: texts per call of the model.
-        description: what the progress line says.
-    """
-    batches, places = encoded.inference_batches(batch_size)
-    with Progress(len(batches), "batch", description) as progress:
-        report = keras.callbacks.LambdaCallback(
-            on_predict_batch_end=lambda batch, logs: progress.update()
+        Args:
+            examples: what the head encodes; labels are not looked at.
+            batch_size: rows per call of the model.
+        """
+        description = self.description
+        head, labels = description.head, description.labels
+        if not len(examples):
+            return head.no_predictions(labels)
+        encoded = head.encode(
+            self.tokenizer, examples, labels, description.max_seq_length, "tokenizing"
         )
-        return model.predict(batches, verbose=0, callbacks=[report])[places]
+        outputs = infer(self.model, encoded, batch_size, head.per_position).outputs
+        return head.predictions(outputs, encoded, examples, labels)

@@ -1,93 +1,44 @@
-"""Fine-tuning: a model folder and labeled texts in, a model folder for the task out."""
+"""Fine-tuning: a model folder and labeled examples in, a model folder for the task out."""
 
 import dataclasses
-import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.files import atomic_file
-from keras_bert.models.classifier import BertClassifier
 from keras_bert.models.preset import CONFIG_FILE
 from keras_bert.progress import Progress
-from keras_bert.text.preprocessor import BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.training.encoded_texts import EncodedTexts
-from keras_bert.training.finetuned_model import predict_logits
+from keras_bert.training.collapse import no_better_than_guessing
+from keras_bert.training.encoded_rows import EncodedRows
 from keras_bert.training.finetuning_callbacks import BestEpoch, Metrics, StepReport
-from keras_bert.training.optimizer import create_optimizer
-from keras_bert.training.precision import dtype_policy
+from keras_bert.training.finetuning_head import FinetuningHead
+from keras_bert.training.finetuning_options import FinetuningOptions
+from keras_bert.training.finetuning_result import FinetuningResult
+from keras_bert.training.inference import infer
+from keras_bert.training.model_preparation import create_model, finetuning_optimizer
+from keras_bert.training.prediction_table import write_predictions
 from keras_bert.training.run_folder import RunFolder
-from keras_bert.training.task import TASK_FILE, LabeledTexts, Task, TaskData, TaskDescription
+from keras_bert.training.strategy import create_strategy
+from keras_bert.training.task import (
+    TASK_FILE,
+    TEST,
+    TRAIN,
+    VALIDATION,
+    Task,
+    TaskData,
+    TaskDescription,
+)
 
-METRICS_FILE = "metrics.json"
+SUBMISSION_FOLDER = "submission"
 
-_DEFAULT_MAX_SEQ_LENGTH = 128
-
-
-@dataclasses.dataclass(frozen=True)
-class FinetuningOptions:
-    """How to fine-tune; the defaults lie in the range of the paper (section A.3).
-
-    Attributes:
-        epochs: passes over the training data.
-        batch_size: texts per step.
-        learning_rate: the peak.
-        max_seq_length: the most positions of a text; longer ones are cut. None takes 128, or the
-            model's positions where they are fewer.
-        warmup_share: share of the steps until the peak.
-        from_scratch: take configuration and vocabulary of the given model, not its weights.
-        mixed_precision: "auto", "float32", "bfloat16" or "float16".
-        seed: of fresh weights, order and dropout.
-
-    Raises:
-        ValueError: a value is out of its range.
-    """
-
-    epochs: int = 3
-    batch_size: int = 32
-    learning_rate: float = 3e-5
-    max_seq_length: int | None = None
-    warmup_share: float = 0.1
-    from_scratch: bool = False
-    mixed_precision: str = "auto"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate is {self.learning_rate}: it must be above 0")
-        if not 0 <= self.warmup_share < 1:
-            raise ValueError(
-                f"warmup_share is {self.warmup_share}: it must be a share from 0 up to below 1"
-            )
-
-
-@dataclasses.dataclass(frozen=True)
-class FinetuningResult:
-    """What a run measured; `metrics.json` holds the same.
-
-    Attributes:
-        best_epoch: the epoch whose weights were kept, counted from 1.
-        validation: metrics of the kept weights; empty without validation data.
-        test: metrics of the kept weights; empty without test data.
-        epochs: for each epoch its training loss and the metrics of the validation data.
-        seconds: time of the training, evaluations included.
-    """
-
-    best_epoch: int
-    validation: Metrics
-    test: Metrics
-    epochs: tuple[Mapping[str, Any], ...]
-    seconds: float
+_SHORTEST_FIXED_LENGTH = 32
 
 
 def finetune(
@@ -96,12 +47,14 @@ def finetune(
     init_from: str | os.PathLike,
     model_dir: str | os.PathLike,
     options: FinetuningOptions = FinetuningOptions(),  # noqa: B008 (frozen)
+    keep_finished: bool = False,
 ) -> FinetuningResult:
     """Fine-tunes a model on a task and writes it to `model_dir`.
 
-    The folder becomes a preset with `task.json`, `metrics.json`, `metrics.jsonl` and TensorBoard
-    events. The weights are those of the epoch with the best first metric on the validation data
-    (the lower loss among equals), or of the last epoch where there is no such data.
+    The folder becomes a preset with `task.json`, `metrics.json`, `metrics.jsonl`, TensorBoard
+    events and `predictions_<split>.csv` for each split but the training data. The weights are those
+    of the epoch with the best first metric on the validation data (the lower loss among equals), or
+    of the last epoch where there is no such data.
 
     Args:
         task: what is learned.
@@ -109,6 +62,7 @@ def finetune(
         init_from: the model folder to start from.
         model_dir: the folder to write. The same run may be done again; any other is refused.
         options: how.
+        keep_finished: where this very run was finished before, return what it measured.
 
     Raises:
         FileNotFoundError: `init_from` is not a model folder.
@@ -120,42 +74,158 @@ def finetune(
     config = BertConfig.from_file(init_from)
     tokenizer.vocabulary.check_size(config.vocab_size)
     description = _description(task, data, config, options)
+    options = options.resolved(task.defaults)
+    loss = task.head.loss(options.label_smoothing)
+    weights = _example_weights(task.head, data, options)
     folder = _run_folder(model_dir, init_from, description, data, options)
+    if keep_finished and (finished := FinetuningResult.finished(model_dir)) is not None:
+        return finished
 
     # 2. Model and data.
+    strategy = create_strategy(options.strategy)
     keras.utils.set_random_seed(options.seed)
-    model = _create_model(task, data, init_from, config, options)
-    preprocessor = BertPreprocessor(tokenizer, description.max_seq_length, pad_to="longest")
-    train = _encode(preprocessor, data.train, "train")
-    batches = train.training_batches(data.train.labels, options.batch_size, options.seed)
-    _compile(model, task, options, len(batches))
+    with strategy.scope():
+        model = create_model(task.head, data.labels, init_from, config, options)
+    splits = _encode(task.head, tokenizer, data, description.max_seq_length, strategy)
+    train = splits[TRAIN]
+    batches = train.training_batches(
+        options.batch_size,
+        options.seed,
+        weights,
+        full_batches=strategy.num_replicas_in_sync > 1 or _is_tpu(strategy),
+    )
+    with strategy.scope():
+        # Not compiled by XLA: every length of a batch would be compiled anew.
+        model.compile(
+            optimizer=finetuning_optimizer(model, options, options.epochs * len(batches)),
+            loss=loss,
+            jit_compile=False,
+        )
 
     # 3. Train; keep the best epoch.
     folder.start(0)
     _announce(model, data, train, description, options)
-    validate = _evaluation(model, task, preprocessor, data.validation, "validation", options)
-    started = time.perf_counter()
+    measure = _Measurement(task, data, splits, model, options)
     with Progress(options.epochs * len(batches), "step", "fine-tuning") as progress:
-        epochs = BestEpoch(validate, next(iter(task.metrics)), folder, progress)
+        steps = StepReport(progress, train.real_tokens / len(batches))
+        best_by = next(iter(task.metrics))
+        epochs = BestEpoch(measure.validation, best_by, folder, progress, options.patience)
+        started = time.perf_counter()
         model.fit(
             batches,
             epochs=options.epochs,
             shuffle=False,  # the batches do it
             verbose=0,
-            callbacks=[StepReport(progress), epochs],
+            callbacks=[steps, epochs],
         )
-    seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - started
     model.set_weights(epochs.best_weights)
 
-    # 4. Measure once on the test data and write.
-    test = _evaluation(model, task, preprocessor, data.test, "test", options)()
+    # 4. Measure once on all other splits and write.
+    head, metrics, predictions = measure.all_splits()
+    description = dataclasses.replace(description, head=head)
+    guessing = head.guessing_loss(data.splits[TRAIN], data.labels, options.label_smoothing)
     result = FinetuningResult(
-        epochs.best_epoch, epochs.best_metrics, test, tuple(epochs.history), seconds
+        best_epoch=epochs.best_epoch,
+        metrics=metrics,
+        epochs=tuple(epochs.history),
+        confusion=measure.confusion(predictions),
+        collapsed=measure.collapse(predictions)
+        or no_better_than_guessing(steps.last_loss, None if weights is not None else guessing),
+        seconds=seconds,
+        real_tokens_per_second=steps.tokens / (seconds - epochs.seconds),
     )
-    description.save(model_dir)
+    _write(model_dir, task, data, description, predictions)
     model.save_to_preset(os.fspath(model_dir), tokenizer)
-    _write_metrics(model_dir, result)
+    result.save(model_dir)
     return result
+
+
+class _Measurement:
+    """Predictions and metrics of the splits."""
+
+    def __init__(
+        self,
+        task: Task,
+        data: TaskData,
+        splits: Mapping[str, EncodedRows],
+        model: keras.Model,
+        options: FinetuningOptions,
+    ):
+        self._task = task
+        self._data = data
+        self._splits = splits
+        self._model = model
+        self._batch_size = options.batch_size
+        self._references = {
+            name: task.head.references(split, data.labels) for name, split in data.splits.items()
+        }
+
+    def validation(self) -> Metrics:
+        """Measures the validation data; no split, no metrics."""
+        if VALIDATION not in self._splits:
+            return {}
+        return self._measured(VALIDATION, self._task.head)[1]
+
+    def all_splits(self) -> tuple[FinetuningHead, dict[str, Metrics], dict[str, Sequence[Any]]]:
+        """Returns the tuned head, and metrics and predictions of all splits but "train"."""
+        head = self._task.head
+        outputs = {name: self._infer(name, head) for name in self._splits if name != TRAIN}
+        if self._references.get(VALIDATION) is not None:
+            found = self._predictions(VALIDATION, outputs[VALIDATION].outputs, head)
+            head = head.tuned(found, self._references[VALIDATION])
+        metrics, predictions = {}, {}
+        for name, (values, loss) in outputs.items():
+            predictions[name] = self._predictions(name, values, head)
+            if self._references[name] is not None:
+                metrics[name] = self._metrics(name, predictions[name], loss)
+        return head, metrics, predictions
+
+    def collapse(self, predictions: Mapping[str, Sequence[Any]]) -> str | None:
+        """Returns what is wrong with the predictions of the first labeled split."""
+        for name in (VALIDATION, TEST):
+            if name in predictions and self._references[name] is not None:
+                return self._task.head.collapse(
+                    predictions[name], self._references[name], self._data.labels
+                )
+        return None
+
+    def confusion(self, predictions: Mapping[str, Sequence[Any]]) -> dict[str, list[list[int]]]:
+        """Returns the confusion matrix of each labeled split, where there is such a thing."""
+        found = {}
+        for name, values in predictions.items():
+            if self._references[name] is not None:
+                matrix = self._task.head.confusion(
+                    values, self._references[name], self._data.labels
+                )
+                if matrix is not None:
+                    found[name] = matrix.tolist()
+        return found
+
+    def _measured(self, name: str, head: FinetuningHead) -> tuple[Sequence[Any], Metrics]:
+        outputs, loss = self._infer(name, head)
+        predictions = self._predictions(name, outputs, head)
+        return predictions, self._metrics(name, predictions, loss)
+
+    def _infer(self, name: str, head: FinetuningHead) -> Any:
+        labeled = self._references[name] is not None
+        return infer(
+            self._model,
+            self._splits[name],
+            self._batch_size,
+            head.per_position,
+            head.loss() if labeled else None,
+            f"evaluating {name}",
+        )
+
+    def _predictions(self, name: str, outputs: Any, head: FinetuningHead) -> Sequence[Any]:
+        split = self._data.splits[name]
+        return head.predictions(outputs, self._splits[name], split, self._data.labels)
+
+    def _metrics(self, name: str, predictions: Sequence[Any], loss: float | None) -> Metrics:
+        references = self._references[name]
+        values = {key: f(predictions, references) for key, f in self._task.metrics.items()}
+        return values if loss is None else values | {"loss": loss}
 
 
 def _description(
@@ -164,18 +234,18 @@ def _description(
     positions = config.max_position_embeddings
     length = options.max_seq_length
     if length is None:
-        length = min(_DEFAULT_MAX_SEQ_LENGTH, positions)
+        length = min(options.resolved(task.defaults).max_seq_length, positions)
     if length > positions:
         raise ValueError(
             f"max_seq_length is {length} but the model has {positions} positions "
             f"(max_position_embeddings): use at most {positions}"
         )
-    if data.train.text_pairs is not None and config.type_vocab_size < 2:
+    if task.head.needs_segments(data) and config.type_vocab_size < 2:
         raise ValueError(
             f"the data has pairs of texts but the model's type_vocab_size is "
             f"{config.type_vocab_size}: it needs 2 segments; choose another model"
         )
-    return TaskDescription(task.name, task.label_type, data.labels, dict(data.text_columns), length)
+    return TaskDescription(task.name, task.head, data.labels, dict(data.text_columns), length)
 
 
 def _run_folder(
@@ -191,103 +261,91 @@ def _run_folder(
             f"{path} holds a model that no fine-tuning run wrote: choose another --model_dir, "
             "or remove it"
         )
-    splits = {"train": data.train, "validation": data.validation, "test": data.test}
     settings = {
         "init_from": os.fspath(init_from),
-        "task": dataclasses.asdict(description),
+        "task": description.as_dict(),
         "options": dataclasses.asdict(options),
-        "examples": {name: len(split) for name, split in splits.items() if split is not None},
+        "examples": {name: len(split) for name, split in data.splits.items()},
     }
     return RunFolder(path, settings)
 
 
-def _create_model(
-    task: Task,
+def _encode(
+    head: FinetuningHead,
+    tokenizer: BertTokenizer,
     data: TaskData,
-    init_from: str | os.PathLike,
-    config: BertConfig,
-    options: FinetuningOptions,
-) -> BertClassifier:
-    arguments: dict[str, Any] = {
-        "num_classes": 1 if task.label_type == "regression" else len(data.labels),
-        "labels": list(data.labels) or None,
-        "seed": options.seed,
-        "dtype": dtype_policy(options.mixed_precision),
+    max_seq_length: int,
+    strategy: tf.distribute.Strategy,
+) -> dict[str, EncodedRows]:
+    splits = {
+        name: head.encode(tokenizer, split, data.labels, max_seq_length, f"tokenizing {name}")
+        for name, split in data.splits.items()
     }
-    if options.from_scratch:
-        return BertClassifier(config, **arguments)
-    return BertClassifier.from_preset(os.fspath(init_from), **arguments)
+    if _is_tpu(strategy):
+        # Every length is compiled once: powers of two up to the maximum.
+        lengths = [_SHORTEST_FIXED_LENGTH]
+        while lengths[-1] < max_seq_length:
+            lengths.append(2 * lengths[-1])
+        for encoded in splits.values():
+            encoded.fixed_lengths([min(length, max_seq_length) for length in lengths])
+    return splits
 
 
-def _encode(preprocessor: BertPreprocessor, split: LabeledTexts, name: str) -> EncodedTexts:
-    return EncodedTexts(preprocessor, split.texts, split.text_pairs, f"tokenizing {name}")
+def _is_tpu(strategy: tf.distribute.Strategy) -> bool:
+    return isinstance(strategy, tf.distribute.TPUStrategy)
 
 
-def _compile(
-    model: BertClassifier, task: Task, options: FinetuningOptions, steps_per_epoch: int
-) -> None:
-    steps = options.epochs * steps_per_epoch
-    optimizer = create_optimizer(
-        options.learning_rate,
-        train_steps=steps,
-        warmup_steps=int(options.warmup_share * steps),
-        # Few steps: without it the first ones are ten times too long, and small sets collapse
-        # (Mosbach et al. 2020, arXiv:2006.04884).
-        bias_correction=True,
-    )
-    if model.encoder.policy.name == "mixed_float16":
-        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
-    # Not compiled by XLA: every length of a batch would be compiled anew.
-    model.compile(optimizer=optimizer, loss=_loss(task), jit_compile=False)
-
-
-def _loss(task: Task) -> keras.losses.Loss:
-    if task.label_type == "regression":
-        return keras.losses.MeanSquaredError()
-    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+def _example_weights(
+    head: FinetuningHead, data: TaskData, options: FinetuningOptions
+) -> np.ndarray | None:
+    """Returns the weight of each training example, of mean 1."""
+    if options.class_weights is None:
+        return None
+    classes = head.class_indices(data.splits[TRAIN])
+    if options.class_weights == "balanced":
+        counts = np.bincount(classes, minlength=len(data.labels))
+        by_class = 1.0 / np.maximum(counts, 1)
+    else:
+        by_class = np.asarray(options.class_weights, np.float64)
+        if len(by_class) != len(data.labels):
+            raise ValueError(
+                f"class_weights has {len(by_class)} numbers but there are {len(data.labels)} "
+                f"labels ({', '.join(data.labels)}): give one for each"
+            )
+    weights = by_class[classes]
+    return (weights / weights.mean()).astype(np.float32)
 
 
 def _announce(
-    model: BertClassifier,
+    model: keras.Model,
     data: TaskData,
-    train: EncodedTexts,
+    train: EncodedRows,
     description: TaskDescription,
     options: FinetuningOptions,
 ) -> None:
-    head = f"{len(data.labels)} labels" if data.labels else "one number"
-    full = np.mean(train.lengths == description.max_seq_length)
+    labels = f", {len(data.labels)} labels" if data.labels else ""
+    full = np.mean(train.row_lengths == description.max_seq_length)
     start = "fresh weights" if options.from_scratch else "pretrained weights"
+    trained = sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
     print(
-        f"fine-tuning {model.count_params():,} parameters ({start}) on {len(train):,} examples "
-        f"for {head}, {options.epochs} epochs, batch {options.batch_size}, "
-        f"{model.encoder.policy.name}; {full:.1%} of the texts fill all "
+        f"fine-tuning {trained:,} parameters ({start}) on {len(data.splits[TRAIN]):,} examples"
+        f"{labels}, {options.epochs} epochs, batch {options.batch_size}, "
+        f"{model.encoder.policy.name}; {full:.1%} of the rows fill all "
         f"{description.max_seq_length} positions",
         flush=True,
     )
 
 
-def _evaluation(
-    model: BertClassifier,
+def _write(
+    model_dir: str | os.PathLike,
     task: Task,
-    preprocessor: BertPreprocessor,
-    split: LabeledTexts | None,
-    name: str,
-    options: FinetuningOptions,
-) -> Callable[[], Metrics]:
-    """Returns a function that measures the model on a split; no split, no metrics."""
-    if split is None:
-        return dict
-    encoded = _encode(preprocessor, split, name)
-    loss = _loss(task)
-
-    def evaluate() -> Metrics:
-        logits = predict_logits(model, encoded, options.batch_size, f"evaluating {name}")
-        values = {metric: f(logits, split.labels) for metric, f in task.metrics.items()}
-        return values | {"loss": float(loss(split.labels, logits))}
-
-    return evaluate
-
-
-def _write_metrics(model_dir: str | os.PathLike, result: FinetuningResult) -> None:
-    with atomic_file(Path(model_dir) / METRICS_FILE) as path:
-        path.write_text(json.dumps(dataclasses.asdict(result), indent=2) + "\n", encoding="utf-8")
+    data: TaskData,
+    description: TaskDescription,
+    predictions: Mapping[str, Sequence[Any]],
+) -> None:
+    description.save(model_dir)
+    for name, values in predictions.items():
+        path = Path(model_dir) / f"predictions_{name}.csv"
+        write_predictions(path, description.head, data.splits[name], values, data.labels)
+    if task.write_submission is not None:
+        task.write_submission(Path(model_dir) / SUBMISSION_FOLDER, data, predictions)

@@ -5,6 +5,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.encoded_rows import EncodedRows
 
@@ -96,3 +98,43 @@ class FinetuningHead(abc.ABC):
     def settings(self) -> Mapping[str, Any]:
         """Returns the fields, for `task.json`."""
         return dataclasses.asdict(self)
+
+    def collapse(
+        self, predictions: Sequence[Any], references: Sequence[Any], labels: tuple[str, ...]
+    ) -> str | None:
+        """Returns what is wrong when a model gives one answer for everything, else None."""
+        return None
+
+    def confusion(
+        self, predictions: Sequence[Any], references: Sequence[Any], labels: tuple[str, ...]
+    ) -> np.ndarray | None:
+        """Returns how often each class (rows) was predicted as each (columns), int64 [C, C].
+
+        None where examples have no single class.
+        """
+        return None
+
+    def guessing_loss(
+        self, examples: Any, labels: tuple[str, ...], label_smoothing: float = 0.0
+    ) -> float | None:
+        """Returns the loss of the best constant guess on a split, where it has a formula."""
+        return None
+
+    def class_indices(self, examples: Any) -> Any:
+        """Returns int32 [E], the class of each example, for class weights.
+
+        Raises:
+            ValueError: the examples of this head have no single class.
+        """
+        raise ValueError(
+            f"examples of a {self.kind} head have no single class to weigh: leave out "
+            "--class_weights"
+        )
+
+    def needs_segments(self, data: Any) -> bool:
+        """Whether the model must tell two segments apart to learn from `TaskData`."""
+        return False
+
+    def no_predictions(self, labels: tuple[str, ...]) -> Sequence[Any]:
+        """Returns what `predictions` would return for no examples."""
+        return []

@@ -44,7 +44,7 @@ class Lamb(BaseOptimizer):
         if self._decayed[index]:
             update += self.weight_decay_rate * variable
             update *= _trust_ratio(variable, update)
-        variable.assign_sub(tf.cast(learning_rate, variable.dtype) * update)
+        variable.assign_sub(self.rate_of(index, learning_rate, variable.dtype) * update)
 
     def _adam_update(self, index: int, gradient: tf.Tensor) -> tf.Tensor:
         first, second = self._first_moments[index].value, self._second_moments[index].value

@@ -50,7 +50,7 @@ class BertAdamW(BaseOptimizer):
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         """Updates one variable of one replica in place."""
         index = self._get_variable_index(variable)
-        rate = tf.cast(learning_rate, variable.dtype)
+        rate = self.rate_of(index, learning_rate, variable.dtype)
         if self._decayed[index] and self.weight_decay_rate:
             variable.assign(variable * (1.0 - rate * self.weight_decay_rate))
         power_1, power_2 = self._beta_powers(variable.dtype)

@@ -13,6 +13,7 @@ from keras_bert.models.classifier import BertClassifier
 from keras_bert.progress import Progress
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR, BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.training.collapse import guessing_loss, one_answer
 from keras_bert.training.encoded_rows import EncodedRows
 from keras_bert.training.finetuning_head import FinetuningHead
 
@@ -23,6 +24,8 @@ PREDICTED_VALUE = "predicted_value"
 LabelType = Literal["class", "multi_label", "regression"]
 
 _TEXTS_PER_CALL = 512
+# Predictions of a regression that spread over less than this share of the labels' range are one.
+_CONSTANT_SHARE = 1e-3
 # Labels of one text, in one field.
 LABEL_SEPARATOR = "|"
 
@@ -123,6 +126,10 @@ class TextHead(FinetuningHead):
         """Turns logits [N, C] into probabilities [N, C], or a regression's into numbers [N]."""
         return self.postprocess(outputs).numpy()
 
+    def no_predictions(self, labels: tuple[str, ...]) -> np.ndarray:
+        """Returns an array without rows."""
+        return self.postprocess(np.zeros([0, len(labels) or 1], np.float32)).numpy()
+
     def postprocess(self, logits: Any) -> tf.Tensor:
         """The same in a graph."""
         if self.label_type == "regression":
@@ -132,6 +139,50 @@ class TextHead(FinetuningHead):
     def references(self, examples: LabeledTexts, labels: tuple[str, ...]) -> np.ndarray | None:
         """Returns the labels."""
         return examples.labels
+
+    def collapse(
+        self, predictions: np.ndarray, references: np.ndarray, labels: tuple[str, ...]
+    ) -> str | None:
+        """Names the one class, set of classes or number that is predicted for everything."""
+        if self.label_type == "regression":
+            constant = np.ptp(predictions) <= _CONSTANT_SHARE * np.ptp(references)
+            return f"all predictions are about {predictions[0]:.4g}" if constant else None
+        if self.label_type == "class":
+            return one_answer(
+                [labels[index] for index in predictions.argmax(axis=-1)], references.tolist()
+            )
+        return one_answer([*map(tuple, predictions > 0.5)], [*map(tuple, references > 0.5)])
+
+    def confusion(
+        self, predictions: np.ndarray, references: np.ndarray, labels: tuple[str, ...]
+    ) -> np.ndarray | None:
+        """Counts the classes of a classification."""
+        if self.label_type != "class":
+            return None
+        return confusion_matrix(references, predictions.argmax(axis=-1), len(labels))
+
+    def guessing_loss(
+        self, examples: LabeledTexts, labels: tuple[str, ...], label_smoothing: float = 0.0
+    ) -> float:
+        """Returns the entropy of the labels, or the variance of the numbers."""
+        known = examples.labels
+        if self.label_type == "regression":
+            return float(np.var(known))
+        if self.label_type == "class":
+            return guessing_loss(np.bincount(known, minlength=len(labels)), label_smoothing)
+        shares = known.mean(axis=0)
+        # A smoothed target of one of two classes, for each label by itself.
+        return float(np.mean([guessing_loss([p, 1 - p], label_smoothing) for p in shares]))
+
+    def class_indices(self, examples: LabeledTexts) -> np.ndarray:
+        """Returns the labels of a classification."""
+        if self.label_type != "class":
+            return super().class_indices(examples)
+        return examples.labels
+
+    def needs_segments(self, data: Any) -> bool:
+        """Whether the examples are pairs."""
+        return data.splits["train"].text_pairs is not None
 
     def answer_columns(self, labels: tuple[str, ...]) -> list[str]:
         """Returns `predicted_label` (or `predicted_labels`) and scores, or `predicted_value`."""
@@ -159,6 +210,12 @@ class TextHead(FinetuningHead):
         """Returns the texts."""
         names = [TEXT] if examples.text_pairs is None else [TEXT, TEXT_PAIR]
         return names, [list(texts) for texts in examples]
+
+
+def confusion_matrix(references: np.ndarray, predictions: np.ndarray, classes: int) -> np.ndarray:
+    """Counts pairs of class indices: int64 [classes, classes], references in rows."""
+    pairs = np.asarray(references, np.int64) * classes + np.asarray(predictions, np.int64)
+    return np.bincount(pairs, minlength=classes * classes).reshape(classes, classes)
 
 
 @keras.saving.register_keras_serializable("keras_bert")

@@ -79,7 +79,9 @@ def test_classes_answered_by_a_fresh_process_are_the_live_models(sentiment_run, 
     )
     np.testing.assert_array_equal(answers["1/logits"], logits)
     np.testing.assert_allclose(answers["0/scores"], softmax(logits), rtol=1e-6)
-    np.testing.assert_array_equal(answers["0/scores"], finetuned.postprocess(logits).numpy())
+    np.testing.assert_array_equal(
+        answers["0/scores"], finetuned.description.head.postprocess(logits).numpy()
+    )
     names = np.array(["neg", "pos"])
     np.testing.assert_array_equal(answers["0/label"], names[logits.argmax(axis=-1)])
     assert answers["0/label"][:2].tolist() == ["pos", "neg"]

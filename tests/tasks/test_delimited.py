@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert.tasks.delimited import Columns, csv_task
+from keras_bert.tasks.delimited import csv_task
 from keras_bert.tasks.registry import create_task
 
 
@@ -25,36 +25,39 @@ def test_labels_are_those_of_the_train_file_sorted(tmp_path):
     )
     assert data.labels == ("a", "m", "z")
     assert data.text_columns == {"text": "text"}
-    assert list(data.train.texts) == ["one", "two", "three", "four"]
-    assert data.train.text_pairs is None
-    np.testing.assert_array_equal(data.train.labels, [2, 0, 1, 2])
-    assert list(data.validation.texts) == ["five"]
-    np.testing.assert_array_equal(data.validation.labels, [1])
-    assert list(data.test.texts) == ["six"]
-    np.testing.assert_array_equal(data.test.labels, [0])
+    assert list(data.splits["train"].texts) == ["one", "two", "three", "four"]
+    assert data.splits["train"].text_pairs is None
+    np.testing.assert_array_equal(data.splits["train"].labels, [2, 0, 1, 2])
+    assert list(data.splits["validation"].texts) == ["five"]
+    np.testing.assert_array_equal(data.splits["validation"].labels, [1])
+    assert list(data.splits["test"].texts) == ["six"]
+    np.testing.assert_array_equal(data.splits["test"].labels, [0])
 
 
 def test_given_labels_keep_their_order(tmp_path):
     content = "text,label\none,z\ntwo,a\n"
     data = csv_task(labels=["z", "never seen", "a"]).read(folder(tmp_path, train_csv=content))
     assert data.labels == ("z", "never seen", "a")
-    np.testing.assert_array_equal(data.train.labels, [0, 2])
+    np.testing.assert_array_equal(data.splits["train"].labels, [0, 2])
 
 
 def test_a_text_pair_column_is_used_where_there_is_one(tmp_path):
     content = "text,text_pair,label\na,b,1\nc,d,0\n"
     data = csv_task().read(folder(tmp_path, train_csv=content, validation_csv=content))
-    assert list(data.train.text_pairs) == ["b", "d"]
-    assert list(data.validation.text_pairs) == ["b", "d"]
-    assert data.test is None
+    assert list(data.splits["train"].text_pairs) == ["b", "d"]
+    assert list(data.splits["validation"].text_pairs) == ["b", "d"]
+    assert "test" not in data.splits
 
 
 def test_columns_of_other_names(tmp_path):
     content = "id,s1,s2,gold\n7,a,b,1\n8,c,d,0\n"
-    task = csv_task(Columns(text="s1", text_pair="s2", label="gold"))
+    task = csv_task("s1", "s2", "gold")
     data = task.read(folder(tmp_path, train_csv=content))
     assert data.text_columns == {"text": "s1", "text_pair": "s2"}
-    assert (list(data.train.texts), list(data.train.text_pairs)) == (["a", "c"], ["b", "d"])
+    assert (list(data.splits["train"].texts), list(data.splits["train"].text_pairs)) == (
+        ["a", "c"],
+        ["b", "d"],
+    )
 
 
 def test_regression_reads_numbers(tmp_path):
@@ -62,8 +65,8 @@ def test_regression_reads_numbers(tmp_path):
         folder(tmp_path, train_csv="text,label\na,1.5\nb,-2e1\n")
     )
     assert data.labels == ()
-    assert data.train.labels.dtype == np.float32
-    np.testing.assert_array_equal(data.train.labels, [1.5, -20.0])
+    assert data.splits["train"].labels.dtype == np.float32
+    np.testing.assert_array_equal(data.splits["train"].labels, [1.5, -20.0])
 
 
 TRAIN = "text,label\na,x\nb,y\n"

@@ -10,8 +10,10 @@ import pytest
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertTokenizer
 from keras_bert.tasks.delimited import csv_task
 from keras_bert.training.finetuned_model import FinetunedModel
-from keras_bert.training.finetuning import FinetuningOptions, finetune
-from keras_bert.training.task import LabeledTexts, TaskData
+from keras_bert.training.finetuning import finetune
+from keras_bert.training.finetuning_options import FinetuningOptions
+from keras_bert.training.task import TaskData
+from keras_bert.training.text_head import LabeledTexts
 
 SHORT = {"epochs": 1, "batch_size": 8, "mixed_precision": "float32"}
 TEXTS = ["good", "bad", "fine", "sad"] * 8
@@ -22,7 +24,7 @@ def small_data(labels=("no", "yes"), pairs=False):
         TEXTS, TEXTS if pairs else None, np.arange(32, dtype=np.int32) % len(labels)
     )
     columns = {"text": "text", "text_pair": "text_pair"} if pairs else {"text": "text"}
-    return TaskData(texts, None, None, tuple(labels), columns)
+    return TaskData({"train": texts}, tuple(labels), columns)
 
 
 def embeddings(folder):
@@ -40,8 +42,10 @@ def test_the_best_epoch_is_what_is_written(pretrained_folder, sentiment_folder, 
     # With every label of the validation data wrong, the model gets worse as it learns.
     task = csv_task()
     data = task.read(sentiment_folder)
-    wrong = dataclasses.replace(data.validation, labels=1 - data.validation.labels)
-    data = dataclasses.replace(data, validation=wrong, test=wrong)
+    validation = data.splits["validation"]
+    wrong = dataclasses.replace(validation, labels=1 - validation.labels)
+    splits = {"train": data.splits["train"], "validation": wrong, "test": wrong}
+    data = dataclasses.replace(data, splits=splits)
     options = FinetuningOptions(
         epochs=3, batch_size=32, learning_rate=1e-3, mixed_precision="float32"
     )
@@ -58,11 +62,11 @@ def test_the_best_epoch_is_what_is_written(pretrained_folder, sentiment_folder, 
 def test_the_run_folder_tells_everything(sentiment_run):
     folder, result = sentiment_run
     metrics = json.loads((folder / "metrics.json").read_text())
-    assert metrics["test"] == result.test
+    assert metrics["metrics"]["test"] == result.test
     assert [epoch["epoch"] for epoch in metrics["epochs"]] == [1, 2, 3, 4]
     assert json.loads((folder / "task.json").read_text()) == {
         "task": "csv",
-        "label_type": "class",
+        "head": {"kind": "text", "label_type": "class"},
         "labels": ["neg", "pos"],
         "text_columns": {"text": "text"},
         "max_seq_length": 64,  # the model has no more positions
@@ -82,13 +86,14 @@ def test_numbers_are_learned_from_pairs(pretrained_folder, tmp_path):
     first = draw.choice(["the film", "a book", "it was"], size=640)
     split = [slice(0, 576), slice(576, 640)]
     train, validation = (LabeledTexts(list(first[s]), list(second[s]), labels[s]) for s in split)
-    data = TaskData(train, validation, None, (), {"text": "text", "text_pair": "text_pair"})
+    columns = {"text": "text", "text_pair": "text_pair"}
+    data = TaskData({"train": train, "validation": validation}, (), columns)
     options = FinetuningOptions(
         epochs=4, batch_size=16, learning_rate=3e-3, mixed_precision="float32"
     )
     task = csv_task(label_type="regression")
     result = finetune(task, data, pretrained_folder, tmp_path / "run", options)
-    assert list(result.validation) == ["pearson", "mean_squared_error", "loss"]
+    assert list(result.validation) == ["pearson", "spearman", "mean_squared_error", "loss"]
     assert result.validation["pearson"] > 0.9
     assert result.validation["mean_squared_error"] < 0.2
     assert result.test == {}

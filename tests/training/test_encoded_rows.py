@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_bert import BertPreprocessor, BertTokenizer
-from keras_bert.training.encoded_texts import EncodedTexts
+from keras_bert import BertTokenizer
+from keras_bert.training.text_head import LabeledTexts, TextHead
 
 # Text number i has i % 19 words and is told apart by nothing else, so its label carries its number.
 TEXTS = [" ".join(["good"] * (i % 19)) for i in range(200)]
@@ -12,14 +12,14 @@ NUMBERS = np.arange(200, dtype=np.int32)
 
 
 @pytest.fixture(scope="module")
-def preprocessor(pretrained_folder):
+def encode(pretrained_folder):
     tokenizer = BertTokenizer.from_preset(pretrained_folder)
-    return BertPreprocessor(tokenizer, max_seq_length=20, pad_to="longest")
+    return lambda examples: TextHead().encode(tokenizer, examples, (), 20, "tokenizing")
 
 
 @pytest.fixture(scope="module")
-def encoded(preprocessor):
-    return EncodedTexts(preprocessor, TEXTS)
+def encoded(encode):
+    return encode(LabeledTexts(TEXTS, None, NUMBERS))
 
 
 def epoch(batches):
@@ -27,7 +27,7 @@ def epoch(batches):
 
 
 def test_every_text_comes_once_an_epoch_with_its_own_label(encoded):
-    read = epoch(encoded.training_batches(NUMBERS, 8, seed=3))
+    read = epoch(encoded.training_batches(8, seed=3))
     assert len(read) == 25
     numbers = np.concatenate([labels for _, labels in read])
     assert sorted(numbers) == list(range(200))
@@ -37,7 +37,7 @@ def test_every_text_comes_once_an_epoch_with_its_own_label(encoded):
 
 def test_epochs_differ_and_follow_from_the_seed(encoded):
     def orders(seed):
-        batches = encoded.training_batches(NUMBERS, 8, seed)
+        batches = encoded.training_batches(8, seed)
         return [np.concatenate([n for _, n in epoch(batches)]).tolist() for _ in range(2)]
 
     first, second = orders(3)
@@ -47,27 +47,46 @@ def test_epochs_differ_and_follow_from_the_seed(encoded):
 
 
 def test_rows_are_padded_to_a_multiple_of_eight_at_most_to_the_maximum(encoded):
-    for mask, _ in epoch(encoded.training_batches(NUMBERS, 8, seed=3)):
+    for mask, _ in epoch(encoded.training_batches(8, seed=3)):
         longest = mask.sum(axis=1).max()
         assert mask.shape[1] == min(-(-longest // 8) * 8, 20)
 
 
 def test_sorting_saves_padding(encoded):
     real = sum(i % 19 + 2 for i in range(200))
-    padded = sum(mask.size for mask, _ in epoch(encoded.training_batches(NUMBERS, 8, seed=3)))
+    padded = sum(mask.size for mask, _ in epoch(encoded.training_batches(8, seed=3)))
     # Padded to the maximum it would be 200 * 20 = 4000 positions for 2162 pieces.
     assert padded < 1.4 * real
 
 
 def test_inference_comes_back_in_the_order_of_the_texts(encoded):
     batches, places = encoded.inference_batches(7)
-    lengths = np.concatenate([inputs["input_mask"].numpy().sum(axis=1) for inputs in batches])
+    lengths = np.concatenate([inputs["input_mask"].numpy().sum(axis=1) for inputs, _ in batches])
     np.testing.assert_array_equal(lengths[places], NUMBERS % 19 + 2)
 
 
-def test_pairs_have_two_segments(preprocessor):
-    encoded = EncodedTexts(preprocessor, ["good film"], ["bad"])
-    ((inputs, _),) = encoded.training_batches(np.zeros(1, np.int32), 4, seed=0)
+def test_pairs_have_two_segments(encode):
+    encoded = encode(LabeledTexts(["good film"], ["bad"], np.zeros(1, np.int32)))
+    ((inputs, _),) = encoded.training_batches(4, seed=0)
     # [CLS] good film [SEP] bad [SEP], padded to 8
     assert inputs["segment_ids"].numpy().tolist() == [[0, 0, 0, 0, 1, 1, 0, 0]]
     assert inputs["input_mask"].numpy().tolist() == [[1, 1, 1, 1, 1, 1, 0, 0]]
+
+
+def test_a_last_batch_is_filled_with_examples_that_do_not_count(encoded):
+    weights = np.linspace(1, 2, 200, dtype=np.float32)
+    read = list(encoded.training_batches(48, seed=3, weights=weights, full_batches=True))
+    assert [len(labels) for _, labels, _ in read] == [48] * 5
+    numbers = np.concatenate([labels for _, labels, _ in read])
+    counted = np.concatenate([weight for _, _, weight in read])
+    assert sorted(numbers[counted > 0]) == list(range(200))
+    np.testing.assert_array_equal(counted[counted > 0], weights[numbers[counted > 0]])
+
+
+def test_fixed_lengths_are_the_only_lengths(encode):
+    encoded = encode(LabeledTexts(TEXTS, None, NUMBERS))
+    encoded.fixed_lengths([10, 16, 20])
+    shapes = {mask.shape[1] for mask, _ in epoch(encoded.training_batches(8, seed=3))}
+    assert shapes == {10, 16, 20}
+    longest = [mask.sum(axis=1).max() for mask, _ in epoch(encoded.training_batches(8, seed=3))]
+    assert max(longest) == 20

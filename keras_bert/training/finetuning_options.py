@@ -1,0 +1,94 @@
+"""How to fine-tune."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Self
+
+DEFAULTS: Mapping[str, Any] = {
+    "epochs": 3,
+    "batch_size": 32,
+    "learning_rate": 3e-5,
+    "max_seq_length": 128,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuningOptions:
+    """How to fine-tune; the defaults lie in the range of the paper (section A.3).
+
+    Attributes:
+        epochs: passes over the training data; None here and below takes the task's own default.
+        batch_size: examples per step.
+        learning_rate: the peak.
+        max_seq_length: the most positions of a row; None takes the task's default, or the model's
+            positions where they are fewer.
+        warmup_share: share of the steps until the peak.
+        bias_correction: correct the moments of Adam for their zero start. Without it the first
+            steps are up to ten times too long, and small sets collapse (Mosbach et al. 2020,
+            arXiv:2006.04884).
+        layer_decay: each layer learns so many times as fast as the one above it; 1 for all alike.
+        reinitialized_layers: how many of the uppermost encoder blocks start fresh, with the pooler
+            (Zhang et al. 2020, arXiv:2006.05987); 0 keeps all.
+        freeze_encoder: train the pooler and the head only.
+        class_weights: "balanced", weights inverse to the frequency of the classes, or the weights
+            themselves in the order of the labels; None counts all examples alike.
+        label_smoothing: the share of the target that is spread over all classes.
+        patience: stop after so many epochs without a better validation metric; None goes on.
+        from_scratch: take configuration and vocabulary of the given model, not its weights.
+        mixed_precision: "auto", "float32", "bfloat16" or "float16".
+        strategy: "auto", "cpu", "mirrored" or "tpu".
+        seed: of fresh weights, order and dropout.
+
+    Raises:
+        ValueError: a value is out of its range.
+    """
+
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    max_seq_length: int | None = None
+    warmup_share: float = 0.1
+    bias_correction: bool = True
+    layer_decay: float = 1.0
+    reinitialized_layers: int = 0
+    freeze_encoder: bool = False
+    class_weights: str | tuple[float, ...] | None = None
+    label_smoothing: float = 0.0
+    patience: int | None = None
+    from_scratch: bool = False
+    mixed_precision: str = "auto"
+    strategy: str = "auto"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "patience"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}: it must be at least 1")
+        if self.learning_rate is not None and not self.learning_rate > 0:
+            raise ValueError(f"learning_rate is {self.learning_rate}: it must be above 0")
+        for name in ("warmup_share", "label_smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}: it must be a share from 0 up to below 1"
+                )
+        if not 0 < self.layer_decay <= 1:
+            raise ValueError(f"layer_decay is {self.layer_decay}: it must be above 0, at most 1")
+        if self.freeze_encoder and (self.layer_decay != 1 or self.reinitialized_layers):
+            raise ValueError(
+                "a frozen encoder learns nothing: leave out layer_decay and reinitialized_layers"
+            )
+        if isinstance(self.class_weights, str) and self.class_weights != "balanced":
+            raise ValueError(
+                f"class_weights is {self.class_weights!r}: give 'balanced' or one number for "
+                "each label"
+            )
+
+    def resolved(self, task_defaults: Mapping[str, Any]) -> Self:
+        """Returns the options with the task's defaults, then the general ones, for each None."""
+        missing = {
+            name: task_defaults.get(name, value)
+            for name, value in DEFAULTS.items()
+            if getattr(self, name) is None
+        }
+        return dataclasses.replace(self, **missing)

@@ -1,0 +1,47 @@
+"""A confusion matrix as a picture."""
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_bert.files import atomic_file
+from keras_bert.visualize.figure import new_figure
+
+# More classes than this and the numbers in the cells can no longer be read.
+_MOST_CLASSES_WITH_NUMBERS = 20
+
+
+def plot_confusion_matrix(
+    matrix: np.ndarray, labels: Sequence[str], path: str | os.PathLike, title: str = ""
+) -> None:
+    """Draws how often each class was predicted as each; colors are shares of a row.
+
+    Args:
+        matrix: counts [C, C], true classes in rows.
+        labels: C names.
+        path: the PNG to write.
+        title: above the picture.
+
+    Raises:
+        ValueError: matplotlib is not installed.
+    """
+    matrix = np.asarray(matrix)
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    size = 3.5 + 0.5 * min(len(labels), 30)
+    figure = new_figure(size + 1, size)
+    axes = figure.subplots()
+    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    figure.colorbar(image, label="share of the true class")
+    ticks = range(len(labels))
+    axes.set_xticks(ticks, labels, rotation=45, ha="right")
+    axes.set_yticks(ticks, labels)
+    axes.set(xlabel="predicted", ylabel="true", title=title)
+    if len(labels) <= _MOST_CLASSES_WITH_NUMBERS:
+        for row in ticks:
+            for column in ticks:
+                color = "white" if shares[row, column] > 0.5 else "black"
+                text = f"{matrix[row, column]:,}"
+                axes.text(column, row, text, ha="center", va="center", color=color)
+    with atomic_file(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=110)

@@ -1,0 +1,20 @@
+"""Figures without a display, where matplotlib is installed."""
+
+from typing import Any
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Returns an empty matplotlib figure.
+
+    Args:
+        width: in inches.
+        height: in inches.
+
+    Raises:
+        ValueError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ValueError("drawing needs matplotlib: pip install keras-bert-tpu[viz]") from None
+    return Figure(figsize=(width, height), layout="constrained")

@@ -1,0 +1,135 @@
+"""What one looks at after fine-tuning: a table, pictures and the model card."""
+
+import os
+import shlex
+import sys
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+import keras_bert
+from keras_bert.files import atomic_file
+from keras_bert.training.collapse import REMEDY
+from keras_bert.training.finetuning_search import SearchResult
+from keras_bert.training.task import TRAIN, Task, TaskData, TaskDescription
+from keras_bert.visualize.confusion import plot_confusion_matrix
+from keras_bert.visualize.finetuning_curves import plot_finetuning_curves
+
+CARD_FILE = "README.md"
+CURVES_FILE = "learning_curves.png"
+
+_PACKAGES = ("tensorflow", "tensorflow-text", "keras")
+
+
+def results_table(task: Task, result: SearchResult) -> str:
+    """Returns the metrics of all runs as text for a terminal.
+
+    One run: a line for each metric. Several: mean, standard deviation, median and best of the
+    healthy runs, and what is wrong with the others.
+    """
+    lines = list(_single(result) if len(result.runs) == 1 else _several(task, result))
+    lines += [f"collapsed: {run.name}: {run.collapsed}" for run in result.runs if run.collapsed]
+    if any(run.collapsed for run in result.runs):
+        lines.append(f"collapsed runs count in no mean; {REMEDY}")
+    best = result.best.result
+    lines.append(
+        f"best epoch: {best.best_epoch} of {len(best.epochs)}; {best.seconds:.0f} s of training, "
+        f"{best.real_tokens_per_second:,.0f} real tokens/s"
+    )
+    return "\n".join(lines)
+
+
+def _single(result: SearchResult) -> Iterable[str]:
+    yield f"{'split':24}{'metric':24}{'value':>10}"
+    for split, metrics in result.best.result.metrics.items():
+        for metric, value in metrics.items():
+            yield f"{split:24}{metric:24}{value:10.4f}"
+
+
+def _several(task: Task, result: SearchResult) -> Iterable[str]:
+    points = result.points()
+    width = max([4, *(len(_point_name(point)) for point in points)]) + 2
+    yield (
+        f"{'runs':{width}}{'split':24}{'metric':24}"
+        f"{'mean':>9}{'std':>9}{'median':>9}{'best':>9}{'n':>5}"
+    )
+    for point in points:
+        healthy = [run for run in result.runs if run.point == point and not run.collapsed]
+        for split in result.best.result.metrics:
+            for metric in task.metrics:
+                summary = result.summary(point, split, metric)
+                if summary is not None:
+                    numbers = "".join(f"{value:9.4f}" for value in summary)
+                    yield (
+                        f"{_point_name(point):{width}}{split:24}{metric:24}{numbers}"
+                        f"{len(healthy):5}"
+                    )
+    yield f"kept: {result.best.name}"
+
+
+def _point_name(point: dict) -> str:
+    return ",".join(f"{name}={value:g}" for name, value in point.items()) or "all"
+
+
+def write_report(
+    model_dir: str | os.PathLike, task: Task, result: SearchResult, data_name: str, data: TaskData
+) -> None:
+    """Writes pictures and the model card into a model folder.
+
+    Args:
+        model_dir: the folder.
+        task: what was learned.
+        result: the runs.
+        data_name: what `--data` named.
+        data: the data itself.
+    """
+    folder = Path(model_dir)
+    try:
+        pictures = _draw(folder, task, result)
+    except ValueError as error:
+        print(f"no pictures: {error}", file=sys.stderr)
+        pictures = {}
+    with atomic_file(folder / CARD_FILE) as path:
+        text = "\n".join(_card(folder, task, result, data_name, data, pictures))
+        path.write_text(text + "\n", encoding="utf-8")
+
+
+def _draw(folder: Path, task: Task, result: SearchResult) -> dict[str, str]:
+    """Returns the titles of the pictures by their files."""
+    plot_finetuning_curves(result, next(iter(task.metrics)), folder / CURVES_FILE)
+    pictures = {CURVES_FILE: "Learning curves"}
+    labels = TaskDescription.load(folder).labels
+    for split, matrix in result.best.result.confusion.items():
+        name = f"confusion_{split}.png"
+        plot_confusion_matrix(matrix, labels, folder / name, f"{task.name}: {split}")
+        pictures[name] = f"Confusion matrix, {split}"
+    return pictures
+
+
+def _card(
+    folder: Path,
+    task: Task,
+    result: SearchResult,
+    data_name: str,
+    data: TaskData,
+    pictures: dict[str, str],
+) -> Iterable[str]:
+    description = TaskDescription.load(folder)
+    yield f"# BERT fine-tuned on {task.name}\n"
+    sizes = ", ".join(f"{len(split):,} {name}" for name, split in data.splits.items())
+    yield f"- Data: `{data_name}` ({sizes} examples)"
+    if description.labels:
+        yield f"- Labels: {', '.join(f'`{label}`' for label in description.labels)}"
+    yield f"- Longest input: {description.max_seq_length} pieces"
+    yield f"- Command: `{shlex.join(sys.argv)}`"
+    seeds = ", ".join(str(seed) for seed in dict.fromkeys(run.seed for run in result.runs))
+    yield f"- Seeds: {seeds}; kept: {result.best.name}"
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES)
+    yield f"- Versions: keras_bert {keras_bert.__version__}, {versions}\n"
+    yield f"```\n{results_table(task, result)}\n```\n"
+    yield from (f"![{title}]({file})\n" for file, title in pictures.items())
+    yield (
+        f"Trained on the {TRAIN} split alone. The weights are those of the best epoch by "
+        f"{next(iter(task.metrics))} on the validation data, so its numbers are a little "
+        "favourable; those of other splits are not."
+    )
