@@ -1,0 +1,181 @@
+"""Column files: what they mean, and one sentence with the line for what is broken."""
+
+import pytest
+
+from keras_bert.tasks.column_files import (
+    WordColumns,
+    read_columns,
+    read_sentences,
+    split_words,
+    write_columns,
+)
+from keras_bert.tasks.conll import conll2003_task, conll_task
+from keras_bert.training.tagged_sentences import TaggedSentence
+
+# In the form of the files of CoNLL-2003: word, part of speech, chunk, entity in IOB1.
+CONLL = """-DOCSTART- -X- -X- O
+
+Rita NNP I-NP I-PER
+Lee NNP I-NP I-PER
+saw VBD I-VP O
+Oslo NNP I-NP I-LOC
+. . O O
+
+-DOCSTART- -X- -X- O
+
+Bonn NNP I-NP I-LOC
+Oslo NNP I-NP B-LOC
+"""
+FIRST = ("Rita", "Lee", "saw", "Oslo", ".")
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(content, name="train.txt"):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return written
+
+
+def test_conll_2003(write):
+    first, second = read_columns(write(CONLL))
+    assert first == TaggedSentence(FIRST, ("I-PER", "I-PER", "O", "I-LOC", "O"), 1, 3)
+    assert second == TaggedSentence(("Bonn", "Oslo"), ("I-LOC", "B-LOC"), 2, 11)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "\ufeff" + text,
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace(" ", "\t"),
+        lambda text: text.replace(" ", "   "),
+        lambda text: text.rstrip("\n"),
+        lambda text: text.replace("\n\n", "\n \n"),
+    ],
+)
+def test_byte_order_mark_line_ends_tabs_and_blank_lines(write, change):
+    assert read_columns(write(change(CONLL))) == read_columns(write(CONLL, "plain.txt"))
+
+
+def test_other_columns_and_words_with_spaces(write):
+    path = write("1\tNew York\tX\n2\tis\tY\n\n1\tbig\tX\n", "train.tsv")
+    first, second = read_columns(path, WordColumns(word=1, label=2))
+    assert first == TaggedSentence(("New York", "is"), ("X", "Y"), 0, 1)
+    assert second == TaggedSentence(("big",), ("X",), 0, 4)
+
+
+def test_a_document_start_ends_the_sentence_before(write):
+    sentences = read_columns(write("a O\n-DOCSTART- O\nb O\n"))
+    assert [(s.words, s.document) for s in sentences] == [(("a",), 0), (("b",), 1)]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("", "has no words"),
+        ("\n\n-DOCSTART- O\n", "has no words"),
+        ("a O\nb X O\n", "line 2 has 3 columns but line 1 has 2"),
+        ("a O\n\nb\n", "line 3 has 1 columns but line 1 has 2"),
+        ("a\tO\nb\t\n", "line 2: the word or its label is empty"),
+        ("a\n\nb\n", "line 1 has 1 columns, and word and label would be the same"),
+        (b"a O\n\xe9 O\n", "line 2 is not UTF-8"),
+    ],
+)
+def test_broken_files(write, content, sentence):
+    path = write(content)
+    with pytest.raises(ValueError, match=f"^{path}.* ?{sentence}"):
+        read_columns(path)
+
+
+def test_missing_columns_and_files(write, tmp_path):
+    with pytest.raises(ValueError, match="line 1 has 2 columns.* index 2: .*--label_index"):
+        read_columns(write("a O\n"), WordColumns(0, 2))
+    with pytest.raises(ValueError, match="line 1 has 2 columns.* index -3: .*--word_index"):
+        read_columns(write("a O\n"), WordColumns(-3, 1))
+    with pytest.raises(FileNotFoundError, match=r"none\.txt does not exist"):
+        read_columns(tmp_path / "none.txt")
+
+
+def test_words_to_be_tagged(write):
+    assert read_sentences(write(CONLL))[0] == TaggedSentence(FIRST, None, 1, 3)
+    assert [s.words for s in read_sentences(write("a\nb\n\nc\n"))] == [("a", "b"), ("c",)]
+    # Lines of text: never columns without a blank line, whatever their numbers of words.
+    text = read_sentences(write("Rita Lee\nis in Oslo.\n"))
+    assert [s.words for s in text] == [("Rita", "Lee"), ("is", "in", "Oslo", ".")]
+    text = read_sentences(write("Rita Lee\n\nis in Oslo.\n"))
+    assert [s.line for s in text] == [1, 3]
+    with pytest.raises(ValueError, match="no words"):
+        read_sentences(write(" \n"))
+
+
+def test_punctuation_around_words_is_split_off():
+    words = list(split_words("(“Zoë’s” U.S.-based friend…) — no"))
+    assert words == ["(", "“", "Zoë’s", "”", "U.S.-based", "friend", "…", ")", "—", "no"]
+
+
+def test_written_columns_read_back(write, tmp_path):
+    sentences = read_columns(write(CONLL))
+    write_columns(tmp_path / "out.conll", sentences, [["O"] * 5, ["B-PER", "I-PER"]])
+    text = (tmp_path / "out.conll").read_text()
+    assert text.splitlines()[0] == "Rita I-PER O"
+    back = read_columns(tmp_path / "out.conll", WordColumns(0, 1))
+    assert [(s.words, s.tags) for s in back] == [(s.words, s.tags) for s in sentences]
+    assert [s.tags for s in read_columns(tmp_path / "out.conll")] == [
+        ("O",) * 5,
+        ("B-PER", "I-PER"),
+    ]
+
+
+def test_the_task_reads_all_splits_in_bio(write, tmp_path, capsys):
+    write(CONLL)
+    write("Rita I-PER\nLee I-PER\n", "dev.conll")
+    write("Bonn\n", "test.txt")
+    data = conll2003_task().read(tmp_path)
+    assert data.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    assert [s.tags for s in data.splits["train"]] == [
+        ("B-PER", "I-PER", "O", "B-LOC", "O"),
+        ("B-LOC", "B-LOC"),
+    ]
+    assert data.splits["validation"][0].tags == ("B-PER", "I-PER")
+    assert data.splits["test"] == [TaggedSentence(("Bonn",), None, 0, 1)]
+    assert "entities in IOB1" in capsys.readouterr().out
+
+
+def test_plain_labels_by_frequency(write, tmp_path):
+    write(CONLL)
+    task = conll_task(label_index=1, scheme="plain")
+    data = task.read(tmp_path)
+    assert data.labels == ("NNP", ".", "VBD")
+    assert list(task.metrics) == ["accuracy"]
+    assert data.splits["train"][0].tags == ("NNP", "NNP", "VBD", "NNP", ".")
+
+
+@pytest.mark.parametrize(
+    ("dev", "arguments", "sentence"),
+    [
+        ("a O\nb I-ORG\n", {}, r"dev.txt, line 2: the label 'B-ORG' is not in the training data"),
+        ("a O\nb NN\n", {}, r"dev.txt, line 2: the label 'NN' is none of the scheme IOB1"),
+        ("a O\n", {"scheme": "BIO", "label_index": 1}, r"train.txt, line 3: the label 'NNP'"),
+        ("a O\n", {"label_index": 1}, r"train.txt, line 3: the label 'NNP' .*--scheme=plain"),
+        ("a O\n", {"labels": ["PER"]}, r"train.txt, line 6: the label 'B-LOC' is not among"),
+        ("a XX\n", {"scheme": "plain"}, r"dev.txt, line 1: the label 'XX' is not in the training"),
+    ],
+)
+def test_labels_that_do_not_fit(write, tmp_path, dev, arguments, sentence):
+    write(CONLL)
+    write(dev, "dev.txt")
+    with pytest.raises(ValueError, match=sentence):
+        conll_task(**arguments).read(tmp_path)
+
+
+def test_nothing_to_learn(write, tmp_path):
+    write("a O\nb O\n")
+    with pytest.raises(ValueError, match="train.txt, line 1 and all others have the label O"):
+        conll_task().read(tmp_path)
+    with pytest.raises(ValueError, match="at least two different"):
+        conll_task(scheme="plain").read(tmp_path)
+    with pytest.raises(ValueError, match="the scheme is 'IOB'"):
+        conll_task(scheme="IOB")
