@@ -1,0 +1,89 @@
+"""BertBiLSTMTagger: a BiLSTM on the features of an encoder that does not learn."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+
+from keras_bert.config import BertConfig
+from keras_bert.features import INPUT_MASK
+from keras_bert.models.encoder import BertEncoder, as_config, encoder_inputs
+from keras_bert.models.layer_features import check_strategy, combine
+from keras_bert.models.task_model import TaskModel, checked_labels, output_dropout, output_layer
+
+_LAYERS = 2
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class BertBiLSTMTagger(TaskModel):
+    """The feature-based tagger of the paper (section 5.3): two BiLSTM layers on frozen features.
+
+    Inputs: those of the encoder. Output: logits [B, S, C], float32.
+
+    Args:
+        config: the numbers, a `BertConfig` or its dict.
+        num_classes: number of labels, C.
+        labels: names of the labels in the order of the logits; kept in presets.
+        features_from: one of `keras_bert.models.layer_features.STRATEGIES`; the last four layers
+            side by side did best in the paper.
+        lstm_width: units of each layer in each direction.
+        seed: of all dropouts; None draws one.
+        dtype: a Keras dtype policy; None takes the global one.
+
+    Raises:
+        ValueError: the number of labels is not `num_classes`, or the model has not the layers that
+            `features_from` names.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig | Mapping[str, Any],
+        num_classes: int,
+        labels: Sequence[str] | None = None,
+        features_from: str = "concat_last_4",
+        lstm_width: int = 768,
+        seed: int | None = None,
+        dtype: Any = None,
+        name: str = "bert_bilstm_tagger",
+        **kwargs: Any,
+    ):
+        labels = checked_labels(labels, num_classes)
+        config = as_config(config)
+        check_strategy(features_from, config.num_hidden_layers)
+
+        # === Layers ===
+        encoder = BertEncoder(config, output_hidden_states=True, seed=seed, dtype=dtype)
+        encoder.trainable = False
+        recurrent = [
+            keras.layers.Bidirectional(
+                keras.layers.LSTM(lstm_width, return_sequences=True, dtype=encoder.policy),
+                dtype=encoder.policy,
+                name=f"bilstm_{index}",
+            )
+            for index in range(_LAYERS)
+        ]
+
+        # === Functional model ===
+        inputs = encoder_inputs()
+        mask = keras.ops.cast(inputs[INPUT_MASK], "bool")
+        # Without dropout, whether the model trains or not: the features are always the same.
+        hidden = combine(encoder(inputs, training=False)["hidden_states"], features_from)
+        for layer in recurrent:
+            hidden = layer(hidden, mask=mask)  # [B, S, 2 * width]
+        logits = output_layer(encoder, num_classes, "classifier")(output_dropout(encoder)(hidden))
+        super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
+
+        # === Config ===
+        self.num_classes = num_classes
+        self.labels = labels
+        self.features_from = features_from
+        self.lstm_width = lstm_width
+
+    def head_config(self) -> dict[str, Any]:
+        """Returns the number of classes, their labels and what the BiLSTM is."""
+        return {
+            "num_classes": self.num_classes,
+            "labels": self.labels,
+            "features_from": self.features_from,
+            "lstm_width": self.lstm_width,
+        }

@@ -1,0 +1,54 @@
+"""Hidden states as features without fine-tuning: the six strategies of the paper's table 7."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from keras import ops
+
+# How many layers above the embeddings a strategy looks at, and what it makes of them.
+_LAST_FOUR = 4
+
+
+def _last_four(states: Sequence[Any]) -> Sequence[Any]:
+    return states[-_LAST_FOUR:]
+
+
+_STRATEGIES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
+    "embeddings": lambda states: states[0],
+    "second_to_last": lambda states: states[-2],
+    "last": lambda states: states[-1],
+    "sum_last_4": lambda states: sum(_last_four(states)),
+    "concat_last_4": lambda states: ops.concatenate(_last_four(states), axis=-1),
+    "sum_all": lambda states: sum(states[1:]),
+}
+STRATEGIES = tuple(_STRATEGIES)
+
+
+def check_strategy(strategy: str, num_hidden_layers: int) -> None:
+    """Checks that a model has the layers of a strategy.
+
+    Raises:
+        ValueError: there is no such strategy, or the model has too few layers for it.
+    """
+    if strategy not in _STRATEGIES:
+        raise ValueError(
+            f"there is no strategy {strategy!r}: choose one of {', '.join(STRATEGIES)}"
+        )
+    if strategy.endswith("last_4") and num_hidden_layers < _LAST_FOUR:
+        raise ValueError(
+            f"{strategy} takes {_LAST_FOUR} layers but the model has {num_hidden_layers}: choose "
+            "last or sum_all"
+        )
+
+
+def combine(hidden_states: Sequence[Any], strategy: str) -> Any:
+    """Returns the features of a strategy.
+
+    Args:
+        hidden_states: L+1 of [B, S, H], embeddings first, as `BertEncoder` returns them.
+        strategy: one of `STRATEGIES`.
+
+    Returns:
+        [B, S, H]; for "concat_last_4" [B, S, 4H].
+    """
+    return _STRATEGIES[strategy](hidden_states)
