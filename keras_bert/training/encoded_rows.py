@@ -151,9 +151,9 @@ class EncodedRows:
             part = tf.gather(target, rows)
             if not isinstance(part, tf.RaggedTensor):
                 return part
-            per_position = self._ids.shape.rank == 2
-            shape = [None, self._padded_length(longest)] if per_position else None
-            return part.to_tensor(NO_TARGET, shape=shape)
+            if self._ids.shape.rank == 3:  # one for each choice
+                return part.to_tensor(NO_TARGET)
+            return _dense(part, NO_TARGET, [None, self._padded_length(longest)])
 
         if self._targets is None:
             return None

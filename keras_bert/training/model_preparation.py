@@ -75,8 +75,10 @@ def finetuning_optimizer(model: Any, options: FinetuningOptions, steps: int) -> 
         steps: of the whole run.
     """
     arguments: dict[str, Any] = {}
-    if options.freeze_encoder:
-        arguments["not_decayed"] = [pattern for pattern in NOT_DECAYED if "bias" in pattern]
+    learning = [weight.path for weight in model.trainable_weights]
+    arguments["not_decayed"] = [
+        pattern for pattern in NOT_DECAYED if any(re.search(pattern, path) for path in learning)
+    ]
     if options.layer_decay != 1:
         arguments["rate_scales"] = layer_rates(model.config.num_hidden_layers, options.layer_decay)
     optimizer = create_optimizer(

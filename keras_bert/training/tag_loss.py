@@ -26,11 +26,10 @@ class TagCrossentropy(SmoothedCrossentropy):
             sample_weight = ops.reshape(ops.cast(sample_weight, "float32"), [-1, 1])
             weights = weights * sample_weight
         losses = self.call(ops.maximum(y_true, 0), y_pred)
-        total, replicas = ops.sum(weights), 1
+        total = ops.sum(weights)
         context = tf.distribute.get_replica_context()
         if context is not None and context.num_replicas_in_sync > 1:
-            # Keras divides by the number of replicas before gradients are summed over them.
-            replicas = context.num_replicas_in_sync
+            # Gradients are summed over replicas, so each divides by what all of them have.
             total = context.all_reduce(tf.distribute.ReduceOp.SUM, total)
         # No labeled piece, no loss.
-        return replicas * ops.sum(losses * weights) / ops.maximum(total, 1e-12)
+        return ops.sum(losses * weights) / ops.maximum(total, 1e-12)

@@ -1,0 +1,284 @@
+"""The tag head: which piece carries which tag, the loss, and models that learn to tag."""
+
+import csv
+import dataclasses
+import random
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertTokenizer
+from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.tasks.conll import conll_task
+from keras_bert.tasks.entity_metrics import entity_f1
+from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.training.finetuned_model import FinetunedModel
+from keras_bert.training.finetuning import finetune
+from keras_bert.training.finetuning_options import FinetuningOptions
+from keras_bert.training.tag_head import TagHead, TagPrediction
+from keras_bert.training.tag_loss import TagCrossentropy
+from keras_bert.training.tagged_sentences import TaggedSentence
+
+LABELS = ("O", "B-X", "I-X")
+# A character that the tokenizer removes: a word of it alone has no pieces.
+REMOVED = "\u200b"
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return BertTokenizer(Vocabulary([*SPECIAL_TOKENS, "ab", "##c", "d", "e", "f", "g"]))
+
+
+def encoded(tokenizer, sentences, max_seq_length=16, **settings):
+    return TagHead(**settings).encode(tokenizer, sentences, LABELS, max_seq_length, "tokenizing")
+
+
+def only_batch(rows):
+    batches, places = rows.inference_batches(len(rows))
+    inputs, targets = next(iter(batches))
+    ids = tf.gather(inputs["input_ids"], places).numpy()
+    return ids, None if targets is None else tf.gather(targets, places).numpy()
+
+
+def pieces(tokenizer, ids):
+    tokens = tokenizer.vocabulary.tokens
+    return " ".join(tokens[i] for i in ids if i != tokenizer.vocabulary.pad_id)
+
+
+def test_the_first_piece_of_a_word_carries_its_tag(tokenizer):
+    sentences = [
+        TaggedSentence(("abc", "d"), ("B-X", "O")),
+        TaggedSentence(("d", REMOVED, "Abcc", "d-e"), ("O", "I-X", "B-X", "I-X")),
+    ]
+    ids, targets = only_batch(encoded(tokenizer, sentences))
+    assert pieces(tokenizer, ids[0]) == "[CLS] ab ##c d [SEP]"
+    assert targets[0].tolist() == [-1, 1, -1, 0, -1] + [-1] * 11
+    # "d-e" is three pieces, the second unknown.
+    assert pieces(tokenizer, ids[1]) == "[CLS] d ab ##c ##c d [UNK] e [SEP]"
+    assert targets[1].tolist() == [-1, 0, 1, -1, -1, 2, -1, -1, -1] + [-1] * 7
+
+
+def test_no_word_of_a_long_sentence_is_lost(tokenizer):
+    # Each piece gets its own logits, so that a prediction tells which piece it was made of.
+    words = ("d", "abc", "e", REMOVED, "f", "abcccccccc", "g", "d", "e", "f")
+    tags = ("O", "B-X", "I-X", "O", "B-X", "I-X", "O", "B-X", "O", "I-X")
+    sentences = [TaggedSentence(words, tags), TaggedSentence(("abc",), ("I-X",))]
+    rows = encoded(tokenizer, sentences, max_seq_length=7)
+    assert len(rows) > 3
+    ids, targets = only_batch(rows)
+    carried = ids[targets >= 0]
+    assert len(carried) == 10  # eleven words, one without pieces: each is learned once
+    outputs = []
+    for row_ids, row_targets, length in zip(ids, targets, rows.row_lengths, strict=True):
+        logits = np.full([length, 3], -5.0, np.float32)
+        for position in range(length):
+            logits[position, max(0, row_targets[position])] = 5.0
+        assert row_ids[length - 1] == tokenizer.vocabulary.sep_id
+        outputs.append(logits)
+    first, second = TagHead().predictions(outputs, rows, sentences, LABELS)
+    assert first.tags == tags
+    assert second.tags == ("I-X",)
+    assert first.scores[3] == 0
+    expected = np.exp(10) / (np.exp(10) + 2)
+    np.testing.assert_allclose(np.delete(first.scores, 3), expected, rtol=1e-6)
+
+
+def test_document_context_fills_the_row_and_teaches_nothing(tokenizer):
+    sentences = [
+        TaggedSentence(("d", "d", "d"), ("O", "O", "O"), document=1),
+        TaggedSentence(("abc", "e"), ("B-X", "O"), document=1),
+        TaggedSentence(("f", "f", "f", "f", "f"), ("O",) * 5, document=1),
+        TaggedSentence(("g",), ("I-X",), document=2),
+    ]
+    rows = encoded(tokenizer, sentences, max_seq_length=9, document_context=True)
+    ids, targets = only_batch(rows)
+    assert [pieces(tokenizer, row) for row in ids] == [
+        "[CLS] d d d ab ##c e f [SEP]",
+        "[CLS] d d ab ##c e f f [SEP]",
+        "[CLS] ##c e f f f f f [SEP]",
+        "[CLS] g [SEP]",
+    ]
+    np.testing.assert_array_equal(
+        targets[:, :9],
+        [
+            [-1, 0, 0, 0, -1, -1, -1, -1, -1],
+            [-1, -1, -1, 1, -1, 0, -1, -1, -1],
+            [-1, -1, -1, 0, 0, 0, 0, 0, -1],
+            [-1, 2, -1, -1, -1, -1, -1, -1, -1],
+        ],
+    )
+
+
+def test_sentences_without_tags_have_no_targets(tokenizer):
+    sentences = [TaggedSentence(("d",)), TaggedSentence(("e",))]
+    assert only_batch(encoded(tokenizer, sentences))[1] is None
+    assert TagHead().references(sentences, LABELS) is None
+
+
+LOGITS = np.array([[[2.0, 1, 0], [0, 0, 0]], [[1, 1, 1], [0, 3, 0]]], np.float32)
+TAGS = np.array([[0, -1], [2, 1]])
+# -log softmax of the label: of (2, 1, 0) at 0, (1, 1, 1) at 2 and (0, 3, 0) at 1.
+OWN = np.array([np.log(1 + np.exp(-1) + np.exp(-2)), np.log(3), np.log(1 + 2 * np.exp(-3))])
+
+
+def test_the_loss_is_the_mean_over_labeled_pieces():
+    loss = TagCrossentropy()
+    np.testing.assert_allclose(loss(TAGS, LOGITS), OWN.mean(), rtol=1e-6)
+    weights = np.array([1.0, 3.0], np.float32)
+    np.testing.assert_allclose(
+        loss(TAGS, LOGITS, sample_weight=weights), (OWN[0] + 3 * OWN[1] + 3 * OWN[2]) / 7, rtol=1e-6
+    )
+    # A row of weight zero is as if it were not there.
+    only_first = loss(TAGS, LOGITS, sample_weight=np.array([1.0, 0.0]))
+    np.testing.assert_allclose(only_first, OWN[0], rtol=1e-6)
+    assert float(loss(np.full([2, 2], -1), LOGITS)) == 0.0
+
+
+def test_label_smoothing():
+    # Of (2, 1, 0) the mean over all classes is one more than that of the first.
+    smooth = TagCrossentropy(label_smoothing=0.3)(TAGS[:1], LOGITS[:1])
+    np.testing.assert_allclose(smooth, 0.7 * OWN[0] + 0.3 * (OWN[0] + 1), rtol=1e-6)
+
+
+def test_two_replicas_learn_as_one(pretrained_folder):
+    # The labeled pieces are spread unevenly over the replicas, which a mean of means would show.
+    draw = np.random.default_rng(0)
+    ids = draw.integers(5, 20, [4, 6]).astype("int32")
+    inputs = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
+    tags = np.full([4, 6], -1, "int32")
+    tags[0, 1:6], tags[1, 2], tags[3, 1] = [0, 1, 2, 1, 0], 1, 2
+
+    def after_one_step(strategy):
+        with strategy.scope():
+            keras.utils.set_random_seed(3)
+            model = BertTokenClassifier.from_preset(pretrained_folder, num_classes=3, seed=1)
+            for layer in model._flatten_layers():
+                if isinstance(layer, keras.layers.Dropout):
+                    layer.rate = 0.0
+            model.compile(optimizer=keras.optimizers.SGD(0.5), loss=TagCrossentropy())
+        data = tf.data.Dataset.from_tensor_slices((inputs, tags)).batch(4)
+        model.fit(data, verbose=0)
+        return [np.array(weight) for weight in model.get_weights()]
+
+    one = after_one_step(tf.distribute.get_strategy())
+    two = after_one_step(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
+    for left, right in zip(one, two, strict=True):
+        np.testing.assert_allclose(left, right, atol=2e-6)
+
+
+def write_names(path, count, seed):
+    """Sentences in which "good" and "great", with "book" behind them or not, are entities."""
+    draw = random.Random(seed)
+    names = {"good": "B-NAME", "great": "B-NAME", "book": "I-NAME"}
+    with open(path, "w", encoding="utf-8") as file:
+        for _ in range(count):
+            for chunk in draw.choices(["good", "great book", "the", "film was", "very"], k=5):
+                file.writelines(f"{word} {names.get(word, 'O')}\n" for word in chunk.split())
+            file.write("\n")
+
+
+@pytest.fixture(scope="module")
+def names_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("names")
+    for seed, (name, count) in enumerate({"train": 300, "dev": 40, "test": 30}.items()):
+        write_names(folder / f"{name}.txt", count, seed)
+    return folder
+
+
+OPTIONS = FinetuningOptions(
+    epochs=4, batch_size=16, learning_rate=5e-3, max_seq_length=16, mixed_precision="float32"
+)
+
+
+@pytest.fixture(scope="module")
+def names_run(names_folder, pretrained_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "names"
+    task = conll_task()
+    return folder, finetune(task, task.read(names_folder), pretrained_folder, folder, OPTIONS)
+
+
+def test_entities_are_learned(names_run):
+    _, result = names_run
+    assert result.test["f1"] > 0.9
+    assert set(result.test) == {"f1", "precision", "recall", "accuracy", "loss"}
+
+
+def test_a_written_model_predicts_the_same(names_run, names_folder):
+    folder, result = names_run
+    model = FinetunedModel.load(folder)
+    assert isinstance(model.model, BertTokenClassifier)
+    sentences = conll_task().read(names_folder).splits["test"]
+    predictions = model.predict_examples(sentences)
+    assert entity_f1(predictions, [s.tags for s in sentences]) == result.test["f1"]
+    bare = [sentence._replace(tags=None) for sentence in sentences]
+    again = model.predict_examples(bare)
+    assert [p.tags for p in again] == [p.tags for p in predictions]
+
+
+def test_a_long_sentence_is_tagged_to_its_end(names_run):
+    folder, _ = names_run
+    words = ("the", "good", "book", "was", "film") * 30
+    [prediction] = FinetunedModel.load(folder).predict_examples([TaggedSentence(words)])
+    right = ("O", "B-NAME", "I-NAME", "O", "O") * 30
+    assert np.mean([a == b for a, b in zip(prediction.tags, right, strict=True)]) > 0.99
+
+
+def test_the_predictions_file_has_a_row_for_each_entity(names_run):
+    folder, _ = names_run
+    with open(folder / "predictions_test.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    columns = ["sentence", "entity", "predicted_label", "first_word", "last_word", "score"]
+    assert list(rows[0]) == columns
+    assert {row["predicted_label"] for row in rows} == {"NAME"}
+    assert "great book" in {row["entity"] for row in rows}
+
+
+def test_answer_rows_by_hand():
+    sentence = TaggedSentence(("Rita", "Lee", "saw", "Oslo"))
+    scores = np.array([0.75, 0.5, 1.0, 0.25], np.float32)
+    prediction = TagPrediction(("B-X", "I-X", "O", "I-X"), scores)
+    assert TagHead().answer_rows(prediction, sentence, LABELS) == [
+        ["Rita Lee", "X", "1", "2", "0.5"],
+        ["Oslo", "X", "4", "4", "0.25"],
+    ]
+    prediction = TagPrediction(("N", "N", "V", "N"), scores)
+    assert TagHead().answer_rows(prediction, sentence, ("N", "V"))[1:3] == [
+        ["2", "Lee", "N", "0.5"],
+        ["3", "saw", "V", "1"],
+    ]
+
+
+def test_one_tag_for_all_words_is_a_collapse():
+    told = [("O", "B-X"), ("O",)]
+    same = [TagPrediction(("O", "O"), np.ones(2)), TagPrediction(("O",), np.ones(1))]
+    assert TagHead().collapse(same, told, LABELS) == "all 3 predictions are 'O'"
+    same[0] = same[0]._replace(tags=("O", "B-X"))
+    assert TagHead().collapse(same, told, LABELS) is None
+
+
+def test_a_bilstm_learns_on_features_that_stay(names_folder, pretrained_folder, tmp_path):
+    task = conll_task(features_from="last", lstm_width=16)
+    data = task.read(names_folder)
+    options = dataclasses.replace(OPTIONS, learning_rate=0.03)
+    result = finetune(task, data, pretrained_folder, tmp_path, options)
+    assert result.test["f1"] > 0.9
+    loaded = FinetunedModel.load(tmp_path)
+    assert isinstance(loaded.model, BertBiLSTMTagger)
+    assert loaded.description.head == TagHead(features_from="last", lstm_width=16)
+    before = {w.path: w.numpy() for w in BertEncoder.from_preset(pretrained_folder).weights}
+    for weight in loaded.model.encoder.weights:
+        np.testing.assert_array_equal(weight.numpy(), before[weight.path], weight.path)
+    predictions = loaded.predict_examples(data.splits["test"])
+    told = [sentence.tags for sentence in data.splits["test"]]
+    assert entity_f1(predictions, told) == result.test["f1"]
+
+
+def test_a_strategy_needs_its_layers(pretrained_folder):
+    with pytest.raises(ValueError, match="concat_last_4 takes 4 layers but the model has 1"):
+        BertBiLSTMTagger.from_preset(pretrained_folder, num_classes=2)
+    with pytest.raises(ValueError, match="no strategy 'first'"):
+        BertBiLSTMTagger.from_preset(pretrained_folder, num_classes=2, features_from="first")
