@@ -3,7 +3,8 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from keras_bert.version import __version__
+
 
 # Public name -> the module that defines it. Imported on first use (PEP 562), so that the core works
 # where TensorFlow is absent and `import keras_bert` is fast.
@@ -16,6 +17,7 @@ _PUBLIC = {
     "BertMultipleChoice": "models.multiple_choice",
     "BertTokenClassifier": "models.token_classifier",
     "BertSpanLabeler": "models.span_labeler",
+    "grow_vocabulary": "models.vocabulary_growth",
     "BertTokenizer": "text.tokenizer",
     "BertPreprocessor": "text.preprocessor",
     "create_optimizer": "training.optimizer",
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from keras_bert.models.pretrainer import BertPretrainer as BertPretrainer
     from keras_bert.models.span_labeler import BertSpanLabeler as BertSpanLabeler
     from keras_bert.models.token_classifier import BertTokenClassifier as BertTokenClassifier
+    from keras_bert.models.vocabulary_growth import grow_vocabulary as grow_vocabulary
     from keras_bert.text.preprocessor import BertPreprocessor as BertPreprocessor
     from keras_bert.text.tokenizer import BertTokenizer as BertTokenizer
     from keras_bert.training.optimizer import create_optimizer as create_optimizer

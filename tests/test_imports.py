@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "keras_bert"
 
 # As in docs/design.md: a part imports only from parts that stand before it (or from itself).
-ROOT_MODULES = ("features", "config", "files", "progress", "command_line")
+ROOT_MODULES = ("version", "features", "config", "files", "progress", "command_line")
 FOLDERS = (
     "checkpoints",
     "layers",
@@ -182,8 +182,9 @@ numpy.savez(folder + "/output.npz", **{k: keras.ops.convert_to_numpy(v) for k, v
 """
 
 
-@pytest.mark.oracle  # for torch
-def test_on_pytorch_without_tensorflow_an_encoder_says_the_same(pretrained_folder, tmp_path):
+@pytest.mark.oracle  # for torch and jax
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_without_tensorflow_an_encoder_says_the_same(backend, pretrained_folder, tmp_path):
     from keras_bert import BertEncoder
 
     folder = shutil.copytree(pretrained_folder, tmp_path / "model")
@@ -196,7 +197,7 @@ def test_on_pytorch_without_tensorflow_an_encoder_says_the_same(pretrained_folde
         for name in map(_module_name, _source_files())
         if name.split(".")[1] in WITHOUT_TENSORFLOW
     ]
-    _run_python("-c", ENCODE_WITHOUT_TENSORFLOW, str(folder), *modules, KERAS_BACKEND="torch")
+    _run_python("-c", ENCODE_WITHOUT_TENSORFLOW, str(folder), *modules, KERAS_BACKEND=backend)
     expected = BertEncoder.from_preset(folder)(batch)
     with np.load(folder / "output.npz") as output:
         assert set(output) == {"sequence_output", "pooled_output"}

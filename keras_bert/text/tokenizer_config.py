@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_bert import files
+from keras_bert.checkpoints import hub
 from keras_bert.text import tokenizer_json
 from keras_bert.text import vocabulary as vocabulary_module
 from keras_bert.text.vocabulary import Vocabulary
@@ -50,14 +51,15 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
     with capital letters means cased, any other uncased.
 
     Args:
-        folder: the folder.
+        folder: the folder, or `hf://org/name` for one on the Hugging Face Hub.
 
     Raises:
         FileNotFoundError: it has no vocabulary.
         ValueError: a file is damaged, or a setting in it is not true, false or (for
             `strip_accents`) null.
     """
-    vocabulary, settings = _read_vocabulary(Path(folder))
+    folder = hub.local_folder(folder)
+    vocabulary, settings = _read_vocabulary(folder)
     path = Path(folder) / FILE_NAME
     stored = _read_json(path) if path.is_file() else {}
     for argument, key in _KEYS.items():

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
-import keras_bert
 from keras_bert.files import atomic_file
 from keras_bert.training.collapse import REMEDY
 from keras_bert.training.finetuning_search import SearchResult
 from keras_bert.training.task import TRAIN, Task, TaskData, TaskDescription
+from keras_bert.version import __version__
 from keras_bert.visualize.confusion import plot_confusion_matrix
 from keras_bert.visualize.finetuning_curves import plot_finetuning_curves
 
@@ -125,7 +125,7 @@ def _card(
     seeds = ", ".join(str(seed) for seed in dict.fromkeys(run.seed for run in result.runs))
     yield f"- Seeds: {seeds}; kept: {result.best.name}"
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES)
-    yield f"- Versions: keras_bert {keras_bert.__version__}, {versions}\n"
+    yield f"- Versions: keras_bert {__version__}, {versions}\n"
     yield f"```\n{results_table(task, result)}\n```\n"
     yield from (f"![{title}]({file})\n" for file, title in pictures.items())
     yield (

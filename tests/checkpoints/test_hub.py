@@ -14,6 +14,7 @@ from keras_bert.models import preset
 
 REPOSITORY = Path(__file__).parents[2]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "##d")
 CONFIG = BertConfig(
     vocab_size=9,
     hidden_size=8,
@@ -37,9 +38,14 @@ def test_from_preset_opens_a_repository(tmp_path):
     snapshot = repository / "snapshots" / COMMIT
     snapshot.mkdir(parents=True)
     checkpoints.write(preset.as_checkpoint(BertEncoder(CONFIG)), snapshot, "hf")
+    (snapshot / "vocab.txt").write_text("\n".join(TOKENS) + "\n", encoding="utf-8")
 
     def run(name):
-        code = f"import keras_bert; print(keras_bert.BertEncoder.from_preset('{name}').config)"
+        code = (
+            "from keras_bert import BertEncoder, BertTokenizer; "
+            f"print(BertEncoder.from_preset('{name}').config); "
+            f"print(BertTokenizer.from_preset('{name}').vocabulary.tokens)"
+        )
         environment = os.environ | {
             "PYTHONPATH": str(REPOSITORY),
             "HF_HUB_CACHE": str(tmp_path),
@@ -49,6 +55,6 @@ def test_from_preset_opens_a_repository(tmp_path):
         return subprocess.run(command, env=environment, capture_output=True, text=True)
 
     done = run("hf://someone/tiny-bert")
-    assert done.stdout.strip() == str(CONFIG), done.stderr
+    assert done.stdout.splitlines() == [str(CONFIG), str(TOKENS)], done.stderr
     done = run("hf://someone/other-bert")
     assert "ValueError: hf://someone/other-bert cannot be fetched: " in done.stderr

@@ -1,0 +1,88 @@
+"""A model for a vocabulary that got new tokens, each started from the mean of its old pieces."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+_EMBEDDINGS = "word_embeddings/embeddings"
+_OUTPUT_BIAS = "masked_lm_bias/bias"
+
+
+def grow_vocabulary(
+    model: Any, pieces_of_new_tokens: Mapping[int, Sequence[int]], vocab_size: int
+) -> Any:
+    """Returns a copy of a model in which new tokens have embeddings of their own.
+
+    A new token starts where the model saw it before: at the mean of the embeddings of the pieces it
+    was written with. The same holds for its bias in a masked language model. All other weights are
+    copied as they are.
+
+    Args:
+        model: any of the package's models; it is left alone.
+        pieces_of_new_tokens: for the id of each new token, in an [unused] slot or appended, the
+            ids of its pieces so far: what `BertTokenizer.pieces_of_new_tokens` returns.
+        vocab_size: entries of the grown vocabulary.
+
+    Raises:
+        ValueError: the size is smaller than the model's, an id lies outside, an appended token has
+            no pieces to start from, or a token has none.
+
+    Example:
+        grown = tokenizer.vocabulary.add_tokens(["angioplasty"])
+        pieces = tokenizer.pieces_of_new_tokens(grown)
+        model = grow_vocabulary(model, pieces, len(grown))
+    """
+    _check(pieces_of_new_tokens, model.config.vocab_size, vocab_size)
+    grown = type(model).from_config(
+        {**model.get_config(), "config": model.config.replace(vocab_size=vocab_size).to_dict()}
+    )
+    # The order of the weights is that of the layers and does not depend on the vocabulary.
+    for source, target in zip(model.weights, grown.weights, strict=True):
+        value = keras.ops.convert_to_numpy(source.value)
+        if source.path in (_EMBEDDINGS, _OUTPUT_BIAS):
+            value = _with_new_rows(value, pieces_of_new_tokens, vocab_size)
+        target.assign(value)
+    return grown
+
+
+def _check(pieces: Mapping[int, Sequence[int]], old_size: int, new_size: int) -> None:
+    if new_size < old_size:
+        raise ValueError(
+            f"vocab_size is {new_size} but the model has {old_size} entries: a vocabulary can only "
+            "grow"
+        )
+    for token, parts in pieces.items():
+        if not 0 <= token < new_size:
+            raise ValueError(
+                f"the new token has the id {token}, but the grown vocabulary has {new_size} "
+                "entries: pass the length of what add_tokens returned"
+            )
+        if not parts:
+            raise ValueError(
+                f"the new token {token} has no pieces to start from: the old tokenizer makes "
+                "nothing of it; leave it out"
+            )
+        for part in parts:
+            if not 0 <= part < old_size:
+                raise ValueError(
+                    f"the piece {part} of the new token {token} is none of the model's {old_size} "
+                    "entries: pass the pieces of the old tokenizer"
+                )
+    missing = [index for index in range(old_size, new_size) if index not in pieces]
+    if missing:
+        raise ValueError(
+            f"vocab_size is {new_size} but the appended token {missing[0]} has no pieces given "
+            f"({len(missing)} in all): pass what pieces_of_new_tokens returned"
+        )
+
+
+def _with_new_rows(
+    rows: np.ndarray, pieces: Mapping[int, Sequence[int]], vocab_size: int
+) -> np.ndarray:
+    grown = np.zeros((vocab_size, *rows.shape[1:]), rows.dtype)
+    grown[: len(rows)] = rows
+    for token, parts in pieces.items():
+        grown[token] = rows[list(parts)].mean(axis=0, dtype=np.float64)
+    return grown
