@@ -38,7 +38,7 @@ def read_tfds_sentences(source: str, label_feature: str) -> dict[str, list[Tagge
                 f"{source} has no feature {feature!r} among {', '.join(features)}: name the "
                 "labels with --label_feature; the words must be under 'tokens'"
             )
-    names = getattr(features[label_feature].feature, "names", None)
+    names = getattr(getattr(features[label_feature], "feature", None), "names", None)
     if names is None:
         raise ValueError(
             f"{source}: the feature {label_feature!r} is no list of classes: name the labels with "

@@ -1,5 +1,8 @@
 """Column files: what they mean, and one sentence with the line for what is broken."""
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from keras_bert.tasks.column_files import (
@@ -179,3 +182,23 @@ def test_nothing_to_learn(write, tmp_path):
         conll_task(scheme="plain").read(tmp_path)
     with pytest.raises(ValueError, match="the scheme is 'IOB'"):
         conll_task(scheme="IOB")
+
+
+@pytest.mark.oracle
+def test_published_excerpts(tmp_path):
+    # CoNLL-2003 and CoNLL-2000 as the package allennlp carries them for its own tests.
+    sys.path.insert(0, str(Path(__file__).parents[1] / "checkpoints"))
+    from published_packages import fetch
+
+    folder = fetch("allennlp==0.9.0") / "allennlp" / "tests" / "fixtures" / "data"
+    (tmp_path / "train.txt").write_bytes((folder / "conll2003.txt").read_bytes())
+    data = conll2003_task(document_context=True).read(tmp_path)
+    first, second = data.splits["train"]
+    assert first.words == ("U.N.", "official", "Ekeus", "heads", "for", "Baghdad", ".")
+    assert first.tags == ("B-ORG", "O", "B-PER", "O", "O", "B-LOC", "O")
+    assert (first.document, second.document) == (1, 2)
+
+    (tmp_path / "train.txt").write_bytes((folder / "conll2000.txt").read_bytes())
+    data = conll_task().read(tmp_path)
+    assert data.splits["train"][0].words[:4] == ("Confidence", "in", "the", "pound")
+    assert data.splits["train"][0].tags[:4] == ("B-NP", "B-PP", "B-NP", "I-NP")
