@@ -1,0 +1,78 @@
+"""BertBiLSTMTagger: what learns and what does not, masks, configs and presets."""
+
+import keras
+import numpy as np
+
+from keras_bert import BertConfig, BertEncoder
+from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
+
+CONFIG = BertConfig(
+    vocab_size=20,
+    hidden_size=8,
+    num_hidden_layers=4,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=12,
+)
+
+
+def features(rows):
+    length = max(map(len, rows))
+    ids = np.array([row + [0] * (length - len(row)) for row in rows], "int32")
+    mask = np.array([[1] * len(row) + [0] * (length - len(row)) for row in rows], "int32")
+    return {"input_ids": ids, "input_mask": mask, "segment_ids": np.zeros_like(ids)}
+
+
+def tagger(**arguments):
+    keras.utils.set_random_seed(1)
+    return BertBiLSTMTagger(CONFIG, num_classes=3, lstm_width=5, **arguments)
+
+
+def test_only_what_stands_on_the_encoder_learns():
+    model = tagger()
+    encoder_paths = {weight.path for weight in model.encoder.weights}
+    assert not encoder_paths & {weight.path for weight in model.trainable_weights}
+    # Twice two LSTMs of three variables, and the output layer. The first reads four layers of 8.
+    assert len(model.trainable_weights) == 2 * 2 * 3 + 2
+    assert model.trainable_weights[0].shape == (4 * 8, 4 * 5)
+
+
+def test_features_have_no_dropout():
+    model = tagger()
+    states = keras.Model(model.inputs, model.get_layer("bilstm_0").input[0])
+    inputs = features([[5, 6, 7]])
+    first, second = (np.array(states(inputs, training=True)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    encoder = BertEncoder(CONFIG, output_hidden_states=True)
+    encoder.set_weights(model.encoder.get_weights())
+    told = [np.array(state) for state in encoder(inputs)["hidden_states"]]
+    np.testing.assert_allclose(first, np.concatenate(told[1:], axis=-1), atol=1e-6)
+
+
+def test_padding_changes_nothing():
+    model = tagger()
+    both = np.array(model(features([[5, 6, 7], [8, 9, 10, 11, 12]])))
+    alone = np.array(model(features([[5, 6, 7]])))
+    assert both.shape == (2, 5, 3)
+    np.testing.assert_allclose(both[0, :3], alone[0], atol=1e-6)
+
+
+def test_config_and_preset_come_back(tmp_path):
+    model = tagger(labels=["O", "B", "I"], features_from="sum_all", seed=3)
+    inputs = features([[5, 6, 7]])
+    told = np.array(model(inputs))
+    again = BertBiLSTMTagger.from_config(model.get_config())
+    assert again.get_config() == model.get_config()
+    model.save_to_preset(tmp_path)
+    loaded = BertBiLSTMTagger.from_preset(tmp_path)
+    assert loaded.head_config() == {
+        "num_classes": 3,
+        "labels": ["O", "B", "I"],
+        "features_from": "sum_all",
+        "lstm_width": 5,
+    }
+    np.testing.assert_array_equal(np.array(loaded(inputs)), told)
+    # Under another strategy the encoder is taken over, and what fits of the rest.
+    other = BertBiLSTMTagger.from_preset(tmp_path, features_from="concat_last_4")
+    for weight, source in zip(other.encoder.weights, model.encoder.weights, strict=True):
+        np.testing.assert_array_equal(np.array(weight), np.array(source))
