@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from keras_bert.version import __version__
 
-
 # Public name -> the module that defines it. Imported on first use (PEP 562), so that the core works
 # where TensorFlow is absent and `import keras_bert` is fast.
 _PUBLIC = {

@@ -10,7 +10,7 @@ import numpy as np
 from keras_bert.models.task_model import TaskModel
 from keras_bert.text.preprocessor import BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.training.inference import infer
+from keras_bert.training.inference import InferenceRunner
 from keras_bert.training.task import TaskDescription
 from keras_bert.training.text_head import LabeledTexts
 
@@ -73,5 +73,6 @@ class FinetunedModel:
         encoded = head.encode(
             self.tokenizer, examples, labels, description.max_seq_length, "tokenizing"
         )
-        outputs = infer(self.model, encoded, batch_size, head.per_position).outputs
+        run = InferenceRunner(self.model)
+        outputs = run(encoded, batch_size, head.per_position).outputs
         return head.predictions(outputs, encoded, examples, labels)

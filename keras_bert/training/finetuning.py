@@ -21,7 +21,7 @@ from keras_bert.training.finetuning_callbacks import BestEpoch, Metrics, StepRep
 from keras_bert.training.finetuning_head import FinetuningHead
 from keras_bert.training.finetuning_options import FinetuningOptions
 from keras_bert.training.finetuning_result import FinetuningResult
-from keras_bert.training.inference import infer
+from keras_bert.training.inference import InferenceRunner
 from keras_bert.training.model_preparation import create_model, finetuning_optimizer
 from keras_bert.training.prediction_table import write_predictions
 from keras_bert.training.run_folder import RunFolder
@@ -155,7 +155,7 @@ class _Measurement:
         self._task = task
         self._data = data
         self._splits = splits
-        self._model = model
+        self._run = InferenceRunner(model)
         self._batch_size = options.batch_size
         self._references = {
             name: task.head.references(split, data.labels) for name, split in data.splits.items()
@@ -209,8 +209,7 @@ class _Measurement:
 
     def _infer(self, name: str, head: FinetuningHead) -> Any:
         labeled = self._references[name] is not None
-        return infer(
-            self._model,
+        return self._run(
             self._splits[name],
             self._batch_size,
             head.per_position,

@@ -136,7 +136,7 @@ class BestEpoch(keras.callbacks.Callback):
 
     def _log(self, epoch: int, loss: float, metrics: Metrics) -> None:
         self.history.append({"epoch": epoch, "train_loss": loss, "validation": metrics})
-        step = int(self.model.optimizer.iterations)
+        step = int(self.model.optimizer.iterations.numpy())
         self._folder.log("train", step, {"epoch": epoch, "loss": loss})
         shown = f"epoch {epoch}: train loss {loss:.4f}"
         if metrics:

@@ -23,56 +23,73 @@ class Inference(NamedTuple):
     loss: float | None
 
 
-def infer(
-    model: keras.Model,
-    encoded: EncodedRows,
-    batch_size: int,
-    per_position: bool = False,
-    loss: Any = None,
-    description: str = "predicting",
-) -> Inference:
-    """Runs the model over all rows, sorted by length so that little is padded.
+class InferenceRunner:
+    """Runs a model over encoded rows; keeps its compiled forward pass from call to call.
 
     Args:
-        model: takes what `encoded` gives.
-        encoded: the E rows, at least one.
-        batch_size: rows per call.
-        per_position: whether outputs have an axis of positions; they are cut to the row's length.
-        loss: a loss, or a dict of losses by output; None where none is asked for.
-        description: what the progress line says.
+        model: takes what `EncodedRows` gives.
     """
-    batches, places = encoded.inference_batches(batch_size)
-    lengths = encoded.row_lengths[np.argsort(places)]
-    forward = _forward(model)
-    outputs: list[Any] = []
-    loss_sum, done = 0.0, 0
-    with Progress(len(batches), "batch", description) as progress:
-        for inputs, targets in batches:
-            answer = forward(inputs)
-            if loss is not None and targets is not None:
-                loss_sum += _loss(loss, targets, answer) * _size(answer)
-            answer = {key: value.numpy() for key, value in _as_dict(answer).items()}
-            size = len(next(iter(answer.values())))
-            outputs.append(_cut(answer, lengths[done : done + size]) if per_position else answer)
-            done += size
-            progress.update()
-    return Inference(
-        _in_order(outputs, places), loss_sum / done if loss is not None and done else None
-    )
 
+    def __init__(self, model: keras.Model):
+        self._strategy = model.distribute_strategy or tf.distribute.get_strategy()
+        self._model = model
+        signature = None
+        if not isinstance(self._strategy, tf.distribute.TPUStrategy):
+            # One trace for all sizes; a TPU compiles each by itself.
+            signature = [
+                {
+                    tensor.name: tf.TensorSpec([None] * len(tensor.shape), tensor.dtype)
+                    for tensor in model.inputs
+                }
+            ]
+        self._forward = tf.function(self._forward_on_replicas, input_signature=signature)
 
-def _forward(model: keras.Model) -> Any:
-    strategy = model.distribute_strategy or tf.distribute.get_strategy()
+    def __call__(
+        self,
+        encoded: EncodedRows,
+        batch_size: int,
+        per_position: bool = False,
+        loss: Any = None,
+        description: str = "predicting",
+    ) -> Inference:
+        """Runs the model over all rows, sorted by length so that little is padded.
+
+        Args:
+            encoded: the E rows, at least one.
+            batch_size: rows per call.
+            per_position: whether outputs have an axis of positions; they are cut to the row's
+                length.
+            loss: a loss, or a dict of losses by output; None where none is asked for.
+            description: what the progress line says.
+        """
+        batches, places = encoded.inference_batches(batch_size)
+        lengths = encoded.row_lengths[np.argsort(places)]
+        outputs: list[Any] = []
+        loss_sum, done = 0.0, 0
+        with Progress(len(batches), "batch", description) as progress:
+            for inputs, targets in batches:
+                answer = self._first_replica(self._forward(inputs))
+                size = _size(answer)
+                if loss is not None and targets is not None:
+                    loss_sum += _loss(loss, targets, answer) * size
+                answer = {key: value.numpy() for key, value in _as_dict(answer).items()}
+                part = lengths[done : done + size]
+                outputs.append(_cut(answer, part) if per_position else answer)
+                done += size
+                progress.update()
+        return Inference(_in_order(outputs, places), None if loss is None else loss_sum / done)
 
     # Each replica answers the whole batch: a TPU cannot be left out of the call, and what is small
     # enough to be fine-tuned is quick to evaluate.
-    @tf.function(reduce_retracing=True)
-    def forward(inputs: dict[str, tf.Tensor]) -> Any:
-        return strategy.run(lambda features: model(features, training=False), args=(inputs,))
+    def _forward_on_replicas(self, inputs: dict[str, tf.Tensor]) -> Any:
+        return self._strategy.run(
+            lambda features: self._model(features, training=False), args=(inputs,)
+        )
 
-    return lambda inputs: tf.nest.map_structure(
-        lambda value: strategy.experimental_local_results(value)[0], forward(inputs)
-    )
+    def _first_replica(self, answer: Any) -> Any:
+        return tf.nest.map_structure(
+            lambda value: self._strategy.experimental_local_results(value)[0], answer
+        )
 
 
 def _as_dict(answer: Any) -> dict[str, Any]:

@@ -1,0 +1,222 @@
+"""The options of fine-tuning, each shown by what it changes in the written model."""
+
+import math
+
+import numpy as np
+import pytest
+
+from keras_bert import BertClassifier, BertEncoder
+from keras_bert.tasks.delimited import csv_task
+from keras_bert.training.finetuning import finetune
+from keras_bert.training.finetuning_options import FinetuningOptions
+from keras_bert.training.finetuning_search import parse_grid, search
+from keras_bert.training.model_preparation import layer_rates
+from keras_bert.training.task import TaskData
+from keras_bert.training.text_head import LabeledTexts, TextHead
+
+SHORT = {"epochs": 1, "batch_size": 8, "mixed_precision": "float32", "learning_rate": 1e-3}
+TEXTS = ["good", "bad", "fine", "sad"] * 8
+
+
+def two_classes(**changes):
+    texts = LabeledTexts(TEXTS, None, np.arange(32, dtype=np.int32) % 2)
+    splits = {"train": texts, "validation": texts, **changes}
+    return TaskData(splits, ("no", "yes"), {"text": "text"})
+
+
+def weights(folder):
+    return {weight.path: weight.numpy() for weight in BertClassifier.from_preset(folder).weights}
+
+
+def start_weights(folder):
+    return {weight.path: weight.numpy() for weight in BertEncoder.from_preset(folder).weights}
+
+
+def moved(folder, start):
+    after = weights(folder)
+    return {path: float(np.abs(after[path] - value).max()) for path, value in start.items()}
+
+
+def run(pretrained_folder, folder, data=None, **options):
+    options = FinetuningOptions(**{**SHORT, **options})
+    return finetune(csv_task(), data or two_classes(), pretrained_folder, folder, options)
+
+
+def test_a_frozen_encoder_stays_and_pooler_and_head_learn(pretrained_folder, tmp_path):
+    run(pretrained_folder, tmp_path, freeze_encoder=True)
+    changes = moved(tmp_path, start_weights(pretrained_folder))
+    assert {path for path, change in changes.items() if change > 0} == {
+        "pooler/kernel",
+        "pooler/bias",
+    }
+    assert np.abs(weights(tmp_path)["classifier/bias"]).max() > 0
+
+
+def test_lower_layers_learn_slower_with_layer_decay(pretrained_folder, tmp_path):
+    run(pretrained_folder, tmp_path, layer_decay=1e-3)
+    changes = moved(tmp_path, start_weights(pretrained_folder))
+    # Adam moves each weight by about the learning rate a step; 4 steps of at most 1e-3.
+    assert 1e-4 < changes["pooler/kernel"] < 4e-3
+    assert 0 < changes["layer_0/output/kernel"] < 4e-6
+    assert changes["word_embeddings/embeddings"] < 4e-9
+
+
+def test_layer_rates_by_hand():
+    assert layer_rates(2, 0.5) == {
+        "^layer_0/": 0.25,
+        "^layer_1/": 0.5,
+        "^(word_embeddings|embeddings)/": 0.125,
+    }
+
+
+def test_reinitialized_layers_start_fresh_with_the_pooler(pretrained_folder, tmp_path):
+    run(pretrained_folder, tmp_path, reinitialized_layers=1, learning_rate=1e-9)
+    changes = moved(tmp_path, start_weights(pretrained_folder))
+    assert changes["layer_0/output/kernel"] > 0.01
+    assert changes["pooler/kernel"] > 0.01
+    assert changes["word_embeddings/embeddings"] < 1e-6
+    with pytest.raises(ValueError, match="reinitialized_layers is 2 but the model has 1 layers"):
+        run(pretrained_folder, tmp_path / "other", reinitialized_layers=2)
+
+
+def test_class_weights_move_the_predictions(pretrained_folder, tmp_path):
+    # Nothing tells the classes apart, so the best a model can do is their weighted frequency.
+    labels = np.array([0] * 24 + [1] * 8, np.int32)
+    same = LabeledTexts(["film"] * 32, None, labels)
+    data = TaskData({"train": same, "test": same}, ("no", "yes"), {"text": "text"})
+
+    def mean_probability(name, **options):
+        run(pretrained_folder, tmp_path / name, data, epochs=30, learning_rate=3e-3, **options)
+        rows = (tmp_path / name / "predictions_test.csv").read_text().splitlines()
+        return float(rows[1].split(",")[-1])
+
+    assert mean_probability("plain") == pytest.approx(0.25, abs=0.08)
+    assert mean_probability("balanced", class_weights="balanced") == pytest.approx(0.5, abs=0.08)
+    assert mean_probability("given", class_weights=(1.0, 9.0)) == pytest.approx(0.75, abs=0.08)
+    with pytest.raises(ValueError, match=r"class_weights has 3 numbers but there are 2 labels"):
+        run(pretrained_folder, tmp_path / "x", data, class_weights=(1.0, 1.0, 1.0))
+
+
+def test_label_smoothing_by_hand():
+    loss = TextHead().loss(0.2)(np.array([0]), np.array([[math.log(3.0), 0.0]]))
+    # Probabilities 0.75 and 0.25; the smoothed target is 0.9 and 0.1.
+    assert float(loss) == pytest.approx(-0.9 * math.log(0.75) - 0.1 * math.log(0.25), rel=1e-6)
+
+
+def test_patience_ends_a_run_that_gets_no_better(pretrained_folder, tmp_path):
+    texts = LabeledTexts(TEXTS, None, np.arange(32, dtype=np.int32) % 2)
+    wrong = LabeledTexts(TEXTS, None, 1 - texts.labels)
+    data = two_classes(validation=wrong)
+    result = run(pretrained_folder, tmp_path, data, epochs=10, patience=2)
+    assert len(result.epochs) == result.best_epoch + 2 < 10
+
+
+def test_two_replicas_learn_the_same(pretrained_folder, tmp_path):
+    # 28 examples in batches of 8: the last one is filled up.
+    texts = LabeledTexts(TEXTS[:28], None, np.arange(28, dtype=np.int32) % 2)
+    data = TaskData({"train": texts, "validation": texts}, ("no", "yes"), {"text": "text"})
+    recipe = {"epochs": 12, "learning_rate": 1e-2}
+    one = run(pretrained_folder, tmp_path / "one", data, strategy="cpu", **recipe)
+    two = run(pretrained_folder, tmp_path / "two", data, strategy="mirrored", **recipe)
+    # Dropout differs; what is learned does not.
+    assert one.validation["accuracy"] == two.validation["accuracy"] == 1.0
+    assert two.validation["loss"] == pytest.approx(one.validation["loss"], abs=0.15)
+
+
+def test_several_labels_are_learned_together(pretrained_folder, tmp_path):
+    draw = np.random.default_rng(0)
+    labels = draw.integers(0, 2, [256, 2]).astype(np.float32)
+    words = [["bad", "good"], ["film", "book"]]
+    texts = [" ".join(words[i][int(on)] for i, on in enumerate(row)) for row in labels]
+    split = LabeledTexts(texts, None, labels)
+    data = TaskData({"train": split, "validation": split}, ("good", "book"), {"text": "text"})
+    task = csv_task(label_type="multi_label")
+    options = FinetuningOptions(**{**SHORT, "epochs": 10, "learning_rate": 3e-3})
+    result = finetune(task, data, pretrained_folder, tmp_path, options)
+    assert result.validation["micro_f1"] > 0.95
+    assert result.validation["macro_f1"] > 0.95
+    rows = (tmp_path / "predictions_validation.csv").read_text().splitlines()[1:]
+    named = [row.split(",")[1] for row in rows]
+    expected = {(0, 0): "", (1, 0): "good", (0, 1): "book", (1, 1): "good|book"}
+    hits = [name == expected[tuple(row)] for name, row in zip(named, labels, strict=True)]
+    assert np.mean(hits) > 0.95
+
+
+class TestCollapse:
+    """A run that learned nothing says so."""
+
+    def test_a_learning_rate_of_one_is_flagged(self, pretrained_folder, tmp_path):
+        result = run(pretrained_folder, tmp_path, epochs=2, learning_rate=1.0)
+        assert result.collapsed is not None
+
+    def test_a_normal_run_is_not(self, sentiment_run):
+        assert sentiment_run[1].collapsed is None
+
+    def test_a_loss_that_never_left_its_start_is_flagged(self, pretrained_folder, tmp_path):
+        result = run(pretrained_folder, tmp_path, learning_rate=1e-9)
+        assert "predictions are" in result.collapsed or "no better than the 0.693" in (
+            result.collapsed
+        )
+
+    def test_collapsed_seeds_count_in_no_mean(self, pretrained_folder, sentiment_folder, tmp_path):
+        task = csv_task()
+        data = task.read(sentiment_folder)
+        options = FinetuningOptions(
+            epochs=3, batch_size=32, learning_rate=3e-3, mixed_precision="float32"
+        )
+        grid = {"learning_rate": (3e-3, 1.0)}
+        result = search(task, data, pretrained_folder, tmp_path, options, seeds=2, grid=grid)
+        healthy, lost = result.points()
+        assert [run.collapsed is None for run in result.runs] == [True, True, False, False]
+        assert result.summary(lost, "test", "accuracy") is None
+        scores = [run.result.test["accuracy"] for run in result.runs[:2]]
+        summary = result.summary(healthy, "test", "accuracy")
+        assert summary.mean == pytest.approx(np.mean(scores))
+        assert summary.standard_deviation == pytest.approx(np.std(scores, ddof=1))
+        assert summary.best == max(scores)
+        # The kept model is the one that is said to be kept, and the folder can be used.
+        assert BertClassifier.from_preset(tmp_path).labels == ["neg", "pos"]
+        kept = (tmp_path / "runs" / result.best.name / "metrics.json").read_bytes()
+        assert (tmp_path / "metrics.json").read_bytes() == kept
+        # Again: nothing is trained anew.
+        stamp = (tmp_path / "runs" / result.best.name / "model.weights.h5").stat().st_mtime_ns
+        search(task, data, pretrained_folder, tmp_path, options, seeds=2, grid=grid)
+        again = (tmp_path / "runs" / result.best.name / "model.weights.h5").stat().st_mtime_ns
+        assert again == stamp
+
+
+def test_grids_are_read():
+    assert parse_grid("paper")["learning_rate"] == (5e-5, 3e-5, 2e-5)
+    assert parse_grid("learning_rate=2e-5,1e-4;epochs=2") == {
+        "learning_rate": (2e-5, 1e-4),
+        "epochs": (2,),
+    }
+    with pytest.raises(ValueError, match="the grid names 'dropout'"):
+        parse_grid("dropout=0.1")
+    with pytest.raises(ValueError, match="the grid gives epochs the value 'two'"):
+        parse_grid("epochs=two")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"layer_decay": 0.0}, "layer_decay is 0.0"),
+        ({"label_smoothing": 1.0}, "label_smoothing is 1.0"),
+        ({"patience": 0}, "patience is 0"),
+        ({"class_weights": "even"}, "class_weights is 'even'"),
+        ({"freeze_encoder": True, "layer_decay": 0.9}, "a frozen encoder learns nothing"),
+    ],
+)
+def test_recipes_that_make_no_sense_are_refused(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        FinetuningOptions(**options)
+
+
+def test_a_regression_has_no_labels_to_smooth(pretrained_folder, tmp_path):
+    task = csv_task(label_type="regression")
+    split = LabeledTexts(TEXTS, None, np.arange(32, dtype=np.float32))
+    data = TaskData({"train": split}, (), {"text": "text"})
+    options = FinetuningOptions(**SHORT, label_smoothing=0.1)
+    with pytest.raises(ValueError, match="a regression has no classes to smooth"):
+        finetune(task, data, pretrained_folder, tmp_path / "run", options)
+    assert not (tmp_path / "run").exists()
