@@ -1,5 +1,6 @@
 """BertBiLSTMTagger: a BiLSTM on the features of an encoder that does not learn."""
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -52,7 +53,14 @@ class BertBiLSTMTagger(TaskModel):
         check_strategy(features_from, config.num_hidden_layers)
 
         # === Layers ===
-        encoder = BertEncoder(config, output_hidden_states=True, seed=seed, dtype=dtype)
+        # Without dropout, so that features are always the same: `fit` makes every layer train.
+        frozen_config = dataclasses.replace(
+            config,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            classifier_dropout=config.output_dropout_prob,
+        )
+        encoder = BertEncoder(frozen_config, output_hidden_states=True, seed=seed, dtype=dtype)
         encoder.trainable = False
         recurrent = [
             keras.layers.Bidirectional(
@@ -66,14 +74,14 @@ class BertBiLSTMTagger(TaskModel):
         # === Functional model ===
         inputs = encoder_inputs()
         mask = keras.ops.cast(inputs[INPUT_MASK], "bool")
-        # Without dropout, whether the model trains or not: the features are always the same.
-        hidden = combine(encoder(inputs, training=False)["hidden_states"], features_from)
+        hidden = combine(encoder(inputs)["hidden_states"], features_from)
         for layer in recurrent:
             hidden = layer(hidden, mask=mask)  # [B, S, 2 * width]
         logits = output_layer(encoder, num_classes, "classifier")(output_dropout(encoder)(hidden))
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
 
         # === Config ===
+        self.config = config
         self.num_classes = num_classes
         self.labels = labels
         self.features_from = features_from

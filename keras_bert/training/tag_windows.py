@@ -2,7 +2,8 @@
 
 A window holds whole words; a word lies in several where windows overlap, and counts in the one
 where it has most context on its poorer side (the "max context" of the original run_squad.py). The
-end of the sequence takes no context away: there is none.
+end of the sequence takes no context away: there is none. (Nor does its beginning, but words that
+the second window holds too always have more of the first window before than behind them.)
 """
 
 import math
@@ -61,7 +62,7 @@ def _next_start(ends: Sequence[int], start: int, end: int) -> int:
 def _owner(word: int, spans: Sequence[tuple[int, int]], ends: Sequence[int]) -> int:
     def context(index: int) -> float:
         start, end = spans[index]
-        before = math.inf if start == 0 else ends[word] - ends[start]
+        before = ends[word] - ends[start]
         after = math.inf if end == len(ends) - 1 else ends[end] - ends[word + 1]
         return min(before, after)
 

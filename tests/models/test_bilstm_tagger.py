@@ -63,7 +63,9 @@ def test_config_and_preset_come_back(tmp_path):
     told = np.array(model(inputs))
     again = BertBiLSTMTagger.from_config(model.get_config())
     assert again.get_config() == model.get_config()
+    assert BertConfig.from_dict(model.get_config()["config"]) == CONFIG
     model.save_to_preset(tmp_path)
+    assert BertConfig.from_file(tmp_path) == CONFIG
     loaded = BertBiLSTMTagger.from_preset(tmp_path)
     assert loaded.head_config() == {
         "num_classes": 3,

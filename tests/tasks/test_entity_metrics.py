@@ -54,6 +54,7 @@ def test_thousands_of_random_sequences_score_as_in_seqeval(letters):
         ("B-PER I-PER O B-LOC", [("PER", 0, 1), ("LOC", 3, 3)]),
         ("I-PER I-PER B-PER I-LOC", [("PER", 0, 1), ("PER", 2, 2), ("LOC", 3, 3)]),
         ("B-PER E-PER S-PER O S-LOC", [("PER", 0, 1), ("PER", 2, 2), ("LOC", 4, 4)]),
+        ("B-PER E-PER I-PER", [("PER", 0, 1), ("PER", 2, 2)]),
         ("O I-PER O", [("PER", 1, 1)]),
         ("O O", []),
     ],
