@@ -2,11 +2,10 @@
 
 A window holds whole words; a word lies in several where windows overlap, and counts in the one
 where it has most context on its poorer side (the "max context" of the original run_squad.py). The
-end of the sequence takes no context away: there is none. (Nor does its beginning, but words that
-the second window holds too always have more of the first window before than behind them.)
+ends of the sequence need no rule of their own: whether they count as lack of context or not, the
+same window wins.
 """
 
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
@@ -60,11 +59,9 @@ def _next_start(ends: Sequence[int], start: int, end: int) -> int:
 
 
 def _owner(word: int, spans: Sequence[tuple[int, int]], ends: Sequence[int]) -> int:
-    def context(index: int) -> float:
+    def context(index: int) -> int:
         start, end = spans[index]
-        before = ends[word] - ends[start]
-        after = math.inf if end == len(ends) - 1 else ends[end] - ends[word + 1]
-        return min(before, after)
+        return min(ends[word] - ends[start], ends[end] - ends[word + 1])
 
     first = bisect_right(spans, word, key=lambda span: span[1])
     past = bisect_right(spans, word, key=lambda span: span[0])

@@ -42,6 +42,7 @@ def test_every_word_counts_exactly_once_in_a_window_that_holds_it(pieces, room):
 def test_no_other_window_gives_a_word_more_context(pieces, room):
     cut = [min(length, room) for length in pieces]
 
+    # Here the ends of the sequence take no context away.
     def context(word, window):
         before = math.inf if window.start == 0 else sum(cut[window.start : word])
         after = math.inf if window.end == len(cut) else sum(cut[word + 1 : window.end])
