@@ -19,6 +19,7 @@ from keras_bert.training.finetuning_head import FinetuningHead
 from keras_bert.training.tag_loss import TagCrossentropy
 from keras_bert.training.tag_rows import encode_sentences
 from keras_bert.training.tagged_sentences import TaggedSentence
+from keras_bert.training.text_head import confusion_matrix
 
 PREDICTED_LABEL = "predicted_label"
 
@@ -125,6 +126,18 @@ class TagHead(FinetuningHead):
             [tag for prediction in predictions for tag in prediction.tags],
             [tag for tags in references for tag in tags],
         )
+
+    def confusion(
+        self,
+        predictions: Sequence[TagPrediction],
+        references: Sequence[Sequence[str]],
+        labels: tuple[str, ...],
+    ) -> np.ndarray:
+        """Counts words by their tag and the predicted one."""
+        index = {label: i for i, label in enumerate(labels)}
+        told = [index[tag] for tags in references for tag in tags]
+        found = [index[tag] for prediction in predictions for tag in prediction.tags]
+        return confusion_matrix(np.array(told), np.array(found), len(labels))
 
     def guessing_loss(
         self,

@@ -260,6 +260,18 @@ def test_one_tag_for_all_words_is_a_collapse():
     assert TagHead().collapse(same, told, LABELS) is None
 
 
+def test_confusion_counts_words():
+    told = [("O", "B-X"), ("I-X", "O")]
+    found = [TagPrediction(("O", "O"), np.ones(2)), TagPrediction(("I-X", "B-X"), np.ones(2))]
+    assert TagHead().confusion(found, told, LABELS).tolist() == [[1, 1, 0], [1, 0, 0], [0, 0, 1]]
+
+
+def test_the_loss_of_guessing_is_the_entropy_of_the_tags():
+    sentences = [TaggedSentence(("d", "e"), ("O", "O")), TaggedSentence(("f", "g"), ("B-X", "I-X"))]
+    expected = 0.5 * np.log(2) + 2 * 0.25 * np.log(4)
+    assert TagHead().guessing_loss(sentences, LABELS) == pytest.approx(expected)
+
+
 def test_a_bilstm_learns_on_features_that_stay(names_folder, pretrained_folder, tmp_path):
     task = conll_task(features_from="last", lstm_width=16)
     data = task.read(names_folder)
