@@ -15,6 +15,9 @@ NOT_DECAYED = (r"norm/(gamma|beta)$", r"bias$")
 class BaseOptimizer(keras.optimizers.Optimizer):
     """Two moments and decoupled weight decay; a subclass adds `update_step`.
 
+    `update_step(gradient, variable, learning_rate, finite)` updates one variable; where `finite`
+    is false, the gradient and the rate are 0 and nothing may change.
+
     Args:
         learning_rate: a number or a Keras schedule.
         weight_decay_rate: decay per unit of learning rate.
@@ -76,19 +79,80 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         # after the sum over replicas, so clipping happens in `_backend_update_step`.
         return grads
 
+    def apply_where_finite(
+        self, grads: Sequence[Any], trainable_variables: Sequence[Any], loss: Any, scale: Any = 1.0
+    ) -> tf.Tensor:
+        """Updates the variables as `apply` does, unless the loss or a gradient is not finite.
+
+        Then weights and moments keep their values; the step counts all the same. There is no
+        branch in it: the update runs with a rate of zero and decays of one, which an accelerator
+        does in the time of an update that counts.
+
+        Args:
+            grads: dense gradients of this replica's part of the loss, times `scale`.
+            trainable_variables: what the optimizer was built with, in the same order.
+            loss: this replica's part of the loss, a scalar.
+            scale: what the loss was multiplied with before the gradients were taken.
+
+        Returns:
+            Whether the variables were updated: a boolean scalar, the same on all replicas.
+        """
+        pairs = self._summed_over_replicas(grads, trainable_variables)
+        context = tf.distribute.get_replica_context()
+        loss = context.all_reduce(tf.distribute.ReduceOp.SUM, loss)
+        norm = tf.linalg.global_norm([grad for grad, _ in pairs]) / scale
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
+        factor = tf.where(finite, self._clipping(norm) / scale, 0.0)
+        pairs = [(tf.math.multiply_no_nan(grad, factor), variable) for grad, variable in pairs]
+        self._update(pairs, self._get_current_learning_rate(), finite)
+        self._iterations.assign_add(1)
+        return finite
+
     def _backend_update_step(
         self, grads: Sequence[Any], trainable_variables: Sequence[Any], learning_rate: Any
     ) -> None:
-        variables = [getattr(v, "value", v) for v in trainable_variables]
-        pairs = self._all_reduce_sum_gradients(list(zip(grads, variables, strict=True)))
-        grads = [grad for grad, _ in pairs]
+        pairs = self._summed_over_replicas(grads, trainable_variables)
         if self.global_clipnorm is not None:
+            grads, variables = zip(*pairs, strict=True)
             grads, _ = tf.clip_by_global_norm(grads, self.global_clipnorm)
+            pairs = list(zip(grads, variables, strict=True))
+        self._update(pairs, learning_rate, tf.constant(True))
+
+    def _summed_over_replicas(
+        self, grads: Sequence[Any], variables: Sequence[Any]
+    ) -> list[tuple[Any, Any]]:
+        values = [getattr(variable, "value", variable) for variable in variables]
+        return self._all_reduce_sum_gradients(list(zip(grads, values, strict=True)))
+
+    def _clipping(self, norm: tf.Tensor) -> tf.Tensor:
+        if self.global_clipnorm is None:
+            return tf.ones_like(norm)
+        return self.global_clipnorm * tf.minimum(1.0 / norm, 1.0 / self.global_clipnorm)
+
+    def _update(
+        self, pairs: Sequence[tuple[Any, Any]], learning_rate: Any, finite: tf.Tensor
+    ) -> None:
+        rate = tf.where(finite, tf.cast(learning_rate, tf.float32), 0.0)
         tf.__internal__.distribute.interim.maybe_merge_call(
-            self._distributed_tf_update_step,
-            self._distribution_strategy,
-            list(zip(grads, variables, strict=True)),
-            learning_rate,
+            self._update_each, self._distribution_strategy, pairs, rate, finite
+        )
+
+    def _update_each(
+        self, distribution: Any, pairs: Sequence[tuple[Any, Any]], rate: Any, finite: Any
+    ) -> None:
+        def update(variable: Any, gradient: Any, rate: Any, finite: Any) -> None:
+            self.update_step(gradient, variable, rate, finite)
+
+        for gradient, variable in pairs:
+            distribution.extended.update(
+                variable, update, args=(gradient, rate, finite), group=False
+            )
+
+    def decays(self, finite: Any, dtype: Any) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the decays of both moments: 1, which keeps them, where a step is skipped."""
+        return tuple(
+            tf.where(finite, tf.cast(beta, dtype), tf.ones((), dtype))
+            for beta in (self.beta_1, self.beta_2)
         )
 
     def get_config(self) -> dict[str, Any]:

@@ -36,20 +36,23 @@ class Lamb(BaseOptimizer):
     def __init__(self, learning_rate: Any, name: str = "lamb", **kwargs: Any):
         super().__init__(learning_rate, name=name, **kwargs)
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+    def update_step(
+        self, gradient: Any, variable: Any, learning_rate: Any, finite: Any = True
+    ) -> None:
         """Updates one variable of one replica in place."""
         index = self._get_variable_index(variable)
         gradient = tf.cast(gradient, variable.dtype)
-        update = self._adam_update(index, gradient)
+        update = self._adam_update(index, gradient, finite)
         if self._decayed[index]:
             update += self.weight_decay_rate * variable
             update *= _trust_ratio(variable, update)
         variable.assign_sub(self.rate_of(index, learning_rate, variable.dtype) * update)
 
-    def _adam_update(self, index: int, gradient: tf.Tensor) -> tf.Tensor:
+    def _adam_update(self, index: int, gradient: tf.Tensor, finite: Any) -> tf.Tensor:
         first, second = self._first_moments[index].value, self._second_moments[index].value
-        first.assign(self.beta_1 * first + (1.0 - self.beta_1) * gradient)
-        second.assign(self.beta_2 * second + (1.0 - self.beta_2) * tf.square(gradient))
+        beta_1, beta_2 = self.decays(finite, gradient.dtype)
+        first.assign(beta_1 * first + (1.0 - self.beta_1) * gradient)
+        second.assign(beta_2 * second + (1.0 - self.beta_2) * tf.square(gradient))
         step = tf.cast(self.iterations.value + 1, gradient.dtype)
         corrected = tf.sqrt(second / _correction(self.beta_2, step))
         return first / _correction(self.beta_1, step) / (corrected + self.epsilon)

@@ -47,9 +47,12 @@ class BertAdamW(BaseOptimizer):
         super().__init__(learning_rate, name=name, **kwargs)
         self.bias_correction = bias_correction
 
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+    def update_step(
+        self, gradient: Any, variable: Any, learning_rate: Any, finite: Any = True
+    ) -> None:
         """Updates one variable of one replica in place."""
         index = self._get_variable_index(variable)
+        beta_1, beta_2 = self.decays(finite, variable.dtype)
         rate = self.rate_of(index, learning_rate, variable.dtype)
         if self._decayed[index] and self.weight_decay_rate:
             variable.assign(variable * (1.0 - rate * self.weight_decay_rate))
@@ -67,8 +70,8 @@ class BertAdamW(BaseOptimizer):
             beta1_power=power_1,
             beta2_power=power_2,
             lr=rate * (scale_2 / scale_1),
-            beta1=tf.cast(self.beta_1, variable.dtype),
-            beta2=tf.cast(self.beta_2, variable.dtype),
+            beta1=beta_1,
+            beta2=beta_2,
             epsilon=self.epsilon * scale_2 * tf.sqrt(1.0 - power_2),
             grad=tf.cast(gradient, variable.dtype),
         )
