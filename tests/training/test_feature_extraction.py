@@ -135,6 +135,28 @@ def test_files_read_back(folder, tmp_path, name, dtype, level):
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+def test_texts_are_read_as_they_are_needed(folder, tmp_path):
+    read, largest = 0, 0
+
+    def texts():
+        nonlocal read
+        for _ in range(300):
+            read += 1
+            yield "good film"
+
+    extractor = FeatureExtractor.from_preset(folder, layers="last", batch_size=2)
+
+    def watched():
+        nonlocal largest
+        for number, features in enumerate(extractor(texts())):
+            largest = max(largest, read - number)
+            yield features
+
+    write_features(tmp_path / "features.npz", watched())
+    assert largest == 32  # sixteen batches of two
+    assert len(list(read_features(tmp_path / "features.npz"))) == 300
+
+
 def test_npz_arrays_are_as_documented(folder, tmp_path):
     extractor = FeatureExtractor.from_preset(folder, layers="last")
     write_features(tmp_path / "features.npz", extractor(TEXTS))
