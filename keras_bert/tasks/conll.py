@@ -202,8 +202,9 @@ def _label_names(train: _Split, scheme: Scheme, labels: Sequence[str] | None) ->
 
 
 def _check_labels(split: _Split, known: Sequence[str], named: bool) -> None:
+    names = frozenset(known)
     for place, tag in _labeled(split):
-        if tag not in known:
+        if tag not in names:
             told = "among --labels" if named else "in the training data"
             raise ValueError(
                 f"{place}: the label {tag!r} is not {told} ({', '.join(known)}): mend it, or name "
