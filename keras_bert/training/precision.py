@@ -26,6 +26,35 @@ def dtype_policy(precision: str) -> str:
     return precision if precision == "float32" else f"mixed_{precision}"
 
 
+class DynamicLossScale:
+    """A factor that keeps float16 gradients in the range of their format.
+
+    It is halved whenever a gradient overflows, a step that counts for nothing, and doubled after
+    2,000 steps without one (Micikevicius et al. 2018, arXiv:1710.03740). To be made in the scope of
+    the strategy.
+    """
+
+    _STEPS_TO_DOUBLE = 2000
+
+    def __init__(self) -> None:
+        self.value = _counter(2.0**15, tf.float32)
+        self.good_steps = _counter(0, tf.int32)
+
+    def update(self, finite: tf.Tensor) -> None:
+        """Takes note, in a replica, of whether the gradients of a step were finite."""
+        steps = tf.where(finite, self.good_steps + 1, 0)
+        is_long = steps >= self._STEPS_TO_DOUBLE
+        grown = tf.where(is_long, self.value * 2.0, self.value.read_value())
+        self.value.assign(tf.where(finite, grown, tf.maximum(self.value * 0.5, 1.0)))
+        self.good_steps.assign(tf.where(is_long, 0, steps))
+
+
+def _counter(value: float, dtype: tf.DType) -> tf.Variable:
+    # All replicas compute the same new value, so the first one's is taken.
+    first = tf.VariableAggregation.ONLY_FIRST_REPLICA
+    return tf.Variable(value, trainable=False, dtype=dtype, aggregation=first)
+
+
 def _bfloat16_is_fast() -> bool:
     if tf.config.list_logical_devices("TPU"):
         return True

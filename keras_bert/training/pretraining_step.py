@@ -15,7 +15,9 @@ from keras_bert.features import (
     MASKED_LM_WEIGHTS,
     NEXT_SENTENCE_LABELS,
 )
+from keras_bert.training.base_optimizer import BaseOptimizer
 from keras_bert.training.losses import WeightedSums, classification_sums
+from keras_bert.training.precision import DynamicLossScale
 
 Batch = Mapping[str, tf.Tensor]
 
@@ -39,6 +41,34 @@ class StepSums(NamedTuple):
         return tf.nest.map_structure(tf.add, self, other)
 
 
+class StepResult(NamedTuple):
+    """What one step gives back on a replica.
+
+    Attributes:
+        sums: this replica's sums; zeros where the step was skipped.
+        loss: this replica's part of the loss of the global batch (float32 scalar).
+        updated: whether the model was updated; the same on all replicas (boolean scalar).
+    """
+
+    sums: StepSums
+    loss: tf.Tensor
+    updated: tf.Tensor
+
+
+class LoopResult(NamedTuple):
+    """What a call of the training loop gives back, over all replicas.
+
+    Attributes:
+        sums: sums of the steps that were not skipped.
+        losses: the loss of every step, float32 [count].
+        updated: whether each step updated the model, bool [count].
+    """
+
+    sums: StepSums
+    losses: tf.Tensor
+    updated: tf.Tensor
+
+
 def batch_sums(outputs: Mapping[str, tf.Tensor], batch: Batch) -> StepSums:
     """Returns the losses, hits and counts of one batch, not yet divided by anything."""
     labels = batch[NEXT_SENTENCE_LABELS]
@@ -55,29 +85,40 @@ class PretrainingStep:
 
     The masked LM loss is divided by the number of predictions in the *global* batch and the next
     sentence loss by its number of examples, so that a batch gives the same update however it is
-    spread over replicas and micro-batches.
+    spread over replicas and micro-batches. A batch whose loss or gradient is not finite changes
+    nothing but the step's number.
 
     Args:
         model: a `BertPretrainer`.
-        optimizer: sums gradients over replicas itself, as Keras optimizers do.
+        optimizer: sums gradients over replicas itself.
         seed: of the dropout masks, which depend on it, the step, the replica and the micro-batch.
         next_sentence: whether the next sentence loss counts.
         accumulation_steps: micro-batches into which a replica cuts its batch to save memory.
+        loss_scale: keeps float16 gradients from vanishing; None where numbers have the range of
+            float32.
+        compiled: whether XLA compiles forward and backward pass. On a TPU everything is compiled
+            anyway; the collectives and the update stay outside on a GPU.
     """
 
     def __init__(
         self,
         model: keras.Model,
-        optimizer: keras.optimizers.Optimizer,
+        optimizer: BaseOptimizer,
         seed: int,
         next_sentence: bool = True,
         accumulation_steps: int = 1,
+        loss_scale: DynamicLossScale | None = None,
+        compiled: bool = False,
     ):
         self._model = model
         self._optimizer = optimizer
         self._seed = seed
-        self._next_sentence = float(next_sentence)
+        self._next_sentence = next_sentence
         self._accumulation_steps = accumulation_steps
+        self._loss_scale = loss_scale
+        self._differentiate = self._plain_gradients
+        if compiled:
+            self._differentiate = tf.function(self._plain_gradients, jit_compile=True)
         self._variables = model.trainable_variables
         self._dropout_seeds = [
             variable
@@ -85,16 +126,33 @@ class PretrainingStep:
             if variable.path.endswith("seed_generator_state")
         ]
 
-    def __call__(self, batch: Batch) -> StepSums:
-        """Runs in a replica on its part of the global batch; returns this replica's sums."""
+    def __call__(self, batch: Batch) -> StepResult:
+        """Runs in a replica on its part of the global batch."""
         counts = self._global_counts(batch)
         step = self._optimizer.iterations.value
         if self._accumulation_steps == 1:
             gradients, sums = self._gradients(batch, counts, step, 0)
         else:
             gradients, sums = self._accumulated_gradients(batch, counts, step)
-        self._optimizer.apply(gradients, self._variables)
-        return sums
+        loss = self._loss(sums, counts)
+        updated = self._optimizer.apply_where_finite(
+            gradients, self._variables, loss, self._scale()
+        )
+        if self._loss_scale:
+            self._loss_scale.update(updated)
+        kept = tf.cast(updated, tf.float32)
+        sums = tf.nest.map_structure(lambda value: tf.math.multiply_no_nan(value, kept), sums)
+        return StepResult(sums, loss, updated)
+
+    def _loss(self, sums: StepSums, counts: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        predictions, examples = counts
+        loss = sums.masked_lm.loss / predictions
+        if self._next_sentence:
+            loss += sums.next_sentence.loss / examples
+        return loss
+
+    def _scale(self) -> tf.Tensor | float:
+        return self._loss_scale.value if self._loss_scale else 1.0
 
     def _global_counts(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
         counts = [
@@ -108,15 +166,23 @@ class PretrainingStep:
     def _gradients(
         self, batch: Batch, counts: tuple[tf.Tensor, tf.Tensor], step: tf.Tensor, part: Any
     ) -> tuple[list[tf.Tensor], StepSums]:
-        predictions, examples = counts
-        with self._dropout_scope(step, part), tf.GradientTape() as tape:
+        return self._differentiate(
+            dict(batch), counts, self._seeds_of(step, part), tf.convert_to_tensor(self._scale())
+        )
+
+    def _plain_gradients(
+        self,
+        batch: Batch,
+        counts: tuple[tf.Tensor, tf.Tensor],
+        seeds: tf.Tensor,
+        scale: tf.Tensor,
+    ) -> tuple[list[tf.Tensor], StepSums]:
+        with self._dropout_scope(seeds), tf.GradientTape() as tape:
             outputs = self._model({name: batch[name] for name in _MODEL_INPUTS}, training=True)
             sums = batch_sums(outputs, batch)
-            loss = sums.masked_lm.loss / predictions
-            loss += self._next_sentence * sums.next_sentence.loss / examples
-            scaled = self._optimizer.scale_loss(loss)
+            loss = self._loss(sums, counts) * scale
         variables = [variable.value for variable in self._variables]
-        gradients = tape.gradient(scaled, variables, unconnected_gradients="zero")
+        gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
 
     def _accumulated_gradients(
@@ -140,7 +206,7 @@ class PretrainingStep:
         size = value.shape[0] // self._accumulation_steps
         return tf.reshape(value, (self._accumulation_steps, size, *value.shape[1:]))
 
-    def _dropout_scope(self, step: tf.Tensor, part: Any) -> keras.StatelessScope:
+    def _seeds_of(self, step: tf.Tensor, part: Any) -> tf.Tensor:
         # The seed states that Keras keeps in variables are replaced by values computed from the
         # step: a resumed run draws the masks of the run that was never stopped, and replicas,
         # which would share the mirrored variable, draw different ones.
@@ -149,9 +215,11 @@ class PretrainingStep:
         key = tf.constant([self._seed % 2**31, 0x6B65], tf.int32)
         for number in (tf.cast(step, tf.int32), replica, tf.cast(part, tf.int32)):
             key = tf.random.experimental.stateless_fold_in(key, number)
-        seeds = tf.random.stateless_uniform(
+        return tf.random.stateless_uniform(
             (len(self._dropout_seeds), 2), key, 0, 2**31 - 1, dtype=tf.int32
         )
+
+    def _dropout_scope(self, seeds: tf.Tensor) -> keras.StatelessScope:
         values = [tf.cast(seeds[i], v.dtype) for i, v in enumerate(self._dropout_seeds)]
         return keras.StatelessScope(
             state_mapping=list(zip(self._dropout_seeds, values, strict=True))
@@ -159,15 +227,22 @@ class PretrainingStep:
 
 
 def make_training_loop(step: PretrainingStep, strategy: tf.distribute.Strategy) -> Callable:
-    """Returns `loop(iterator, count)`: a `tf.function` that runs `count` steps in one host call."""
+    """Returns `loop(iterator, count)`: a `tf.function` that runs `count` steps in one host call.
+
+    It returns a `LoopResult`.
+    """
 
     @tf.function
-    def loop(iterator: Any, count: tf.Tensor) -> StepSums:
+    def loop(iterator: Any, count: tf.Tensor) -> LoopResult:
         sums = StepSums.zeros()
-        for _ in tf.range(count):
-            per_replica = strategy.run(step, args=(next(iterator),))
-            sums = sums + _sum_over_replicas(strategy, per_replica)
-        return sums
+        losses = tf.TensorArray(tf.float32, count)
+        updated = tf.TensorArray(tf.bool, count)
+        for i in tf.range(count):
+            result = strategy.run(step, args=(next(iterator),))
+            sums = sums + _sum_over_replicas(strategy, result.sums)
+            losses = losses.write(i, _sum_over_replicas(strategy, result.loss))
+            updated = updated.write(i, strategy.experimental_local_results(result.updated)[0])
+        return LoopResult(sums, losses.stack(), updated.stack())
 
     return loop
 
@@ -186,7 +261,7 @@ def make_evaluation_step(model: keras.Model, strategy: tf.distribute.Strategy) -
     return evaluate
 
 
-def _sum_over_replicas(strategy: tf.distribute.Strategy, sums: StepSums) -> StepSums:
+def _sum_over_replicas(strategy: tf.distribute.Strategy, sums: Any) -> Any:
     return tf.nest.map_structure(
         lambda value: strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None), sums
     )

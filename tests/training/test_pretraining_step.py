@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_bert import BertConfig, BertPretrainer, create_optimizer
 from keras_bert.training.losses import classification_sums
 from keras_bert.training.metrics import pretraining_metrics
+from keras_bert.training.precision import DynamicLossScale, dtype_policy
 from keras_bert.training.pretraining_step import PretrainingStep, make_training_loop
 from keras_bert.training.strategy import create_strategy
 
@@ -34,8 +35,20 @@ def _batches():
         }
 
 
-def _train(strategy, accumulation_steps=1, dropout=0.0, seed=0, learning_rate=1e-3):
-    """Returns the weights after some steps and the last step's metrics."""
+def _train(
+    strategy,
+    accumulation_steps=1,
+    dropout=0.0,
+    seed=0,
+    batches=None,
+    precision="float32",
+    compiled=False,
+    poisoned=(),
+):
+    """Returns the weights after some steps, the metrics of all, and which made an update."""
+    batches = list(batches or _batches())
+    for step in poisoned:  # the last example, so that one replica and one micro-batch see it
+        batches[step]["masked_lm_weights"][-1, 0] = np.nan
     config = BertConfig(
         vocab_size=VOCABULARY,
         hidden_size=16,
@@ -48,22 +61,33 @@ def _train(strategy, accumulation_steps=1, dropout=0.0, seed=0, learning_rate=1e
     )
     with strategy.scope():
         keras.utils.set_random_seed(1)
-        model = BertPretrainer(config, seed=1)
-        optimizer = create_optimizer(learning_rate, train_steps=100, warmup_steps=0)
+        model = BertPretrainer(config, seed=1, dtype=dtype_policy(precision))
+        optimizer = create_optimizer(1e-3, 100, warmup_steps=0, schedule="constant")
         optimizer.build(model.trainable_variables)
+        loss_scale = DynamicLossScale() if precision == "float16" else None
 
     def dataset(context):
-        batches = list(_batches())
         whole = {name: np.concatenate([b[name] for b in batches]) for name in batches[0]}
         return tf.data.Dataset.from_tensor_slices(whole).batch(
             context.get_per_replica_batch_size(BATCH), drop_remainder=True
         )
 
-    step = PretrainingStep(model, optimizer, seed, accumulation_steps=accumulation_steps)
+    step = PretrainingStep(
+        model,
+        optimizer,
+        seed,
+        accumulation_steps=accumulation_steps,
+        loss_scale=loss_scale,
+        compiled=compiled,
+    )
     loop = make_training_loop(step, strategy)
-    sums = loop(iter(strategy.distribute_datasets_from_function(dataset)), tf.constant(STEPS))
+    iterator = iter(strategy.distribute_datasets_from_function(dataset))
+    sums, losses, updated = loop(iterator, tf.constant(len(batches)))
     weights = {v.path: v.numpy() for v in model.trainable_variables}
-    return weights, pretraining_metrics(sums)
+    metrics = pretraining_metrics(sums) | {
+        f"loss_{i}": float(loss) for i, loss in enumerate(losses) if updated[i]
+    }
+    return weights, metrics, list(updated.numpy())
 
 
 def _assert_equal(left, right, tolerance):
@@ -83,28 +107,109 @@ def one_replica():
 
 
 def test_two_replicas_equal_one_with_twice_the_batch(one_replica, two_devices):
-    weights, metrics = _train(two_devices)
+    weights, metrics, _ = _train(two_devices)
     _assert_equal(weights, one_replica[0], 1e-5)
     assert metrics == pytest.approx(one_replica[1], abs=1e-5)
 
 
 @pytest.mark.parametrize("accumulation_steps", [2, 4])
 def test_micro_batches_equal_the_whole_batch(one_replica, accumulation_steps):
-    weights, metrics = _train(tf.distribute.get_strategy(), accumulation_steps)
+    weights, metrics, _ = _train(tf.distribute.get_strategy(), accumulation_steps)
     _assert_equal(weights, one_replica[0], 1e-5)
     assert metrics == pytest.approx(one_replica[1], abs=1e-5)
 
 
 def test_replicas_with_micro_batches_equal_one_replica(one_replica, two_devices):
-    weights, _ = _train(two_devices, accumulation_steps=2)
+    weights, _, _ = _train(two_devices, accumulation_steps=2)
     _assert_equal(weights, one_replica[0], 1e-5)
+
+
+@pytest.mark.parametrize(("replicas", "accumulation_steps"), [(1, 1), (2, 2)])
+def test_a_batch_with_a_nan_is_as_if_it_had_not_been(replicas, accumulation_steps, two_devices):
+    strategy = two_devices if replicas == 2 else tf.distribute.get_strategy()
+    batches = list(_batches())
+    expected, _, _ = _train(tf.distribute.get_strategy(), batches=batches[:2] + batches[3:])
+    weights, metrics, updated = _train(strategy, accumulation_steps, poisoned=[2])
+    assert updated == [True, True, False, True, True]
+    assert all(np.isfinite(value) for value in metrics.values())
+    _assert_equal(weights, expected, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["adamw", "lamb"])
+@pytest.mark.parametrize(("gradient", "loss"), [(np.inf, 1.0), (np.nan, 1.0), (2.0, np.nan)])
+def test_nothing_changes_where_a_gradient_or_the_loss_is_not_finite(name, gradient, loss):
+    weight, bias = keras.Variable([1.0, -2.0], name="kernel"), keras.Variable([3.0], name="bias")
+    optimizer = create_optimizer(0.1, 10, 0, optimizer=name, not_decayed=["bias"])
+    optimizer.build([weight, bias])
+    good = [tf.constant([0.5, 0.25]), tf.constant([0.1])]
+    assert optimizer.apply_where_finite(good, [weight, bias], tf.constant(1.0))
+    state = [weight, bias, *optimizer.variables]
+    before = {variable.path: variable.numpy() for variable in state}
+    bad = [tf.constant([0.5, gradient]), tf.constant([0.1])]
+    assert not optimizer.apply_where_finite(bad, [weight, bias], tf.constant(loss))
+    for variable in state:
+        expected = before[variable.path] + (variable.path == optimizer.iterations.path)
+        np.testing.assert_array_equal(variable.numpy(), expected, err_msg=variable.path)
+
+
+def test_an_update_where_finite_is_an_update(two_devices):
+    def updated(apply):
+        weight = keras.Variable([1.0, -2.0], name="kernel")
+        optimizer = create_optimizer(0.1, 10, warmup_steps=0, not_decayed=[])
+        optimizer.build([weight])
+        apply(optimizer, [tf.constant([3.0, 4.0])], [weight])
+        return weight.numpy()
+
+    plain = updated(lambda optimizer, grads, weights: optimizer.apply(grads, weights))
+    for scale in (1.0, 1024.0):
+        checked = updated(
+            lambda optimizer, grads, weights, scale=scale: optimizer.apply_where_finite(
+                [grads[0] * scale], weights, tf.constant(1.0), scale
+            )
+        )
+        np.testing.assert_array_equal(plain, checked)
+
+
+def test_float16_learns_like_float32(one_replica):
+    _, metrics, updated = _train(tf.distribute.get_strategy(), precision="float16")
+    assert all(updated)
+    assert metrics["loss_4"] == pytest.approx(one_replica[1]["loss_4"], abs=5e-3)
+
+
+def test_a_loss_scale_is_halved_by_overflow_and_doubled_after_two_thousand_steps():
+    scale = DynamicLossScale()
+    assert scale.value.numpy() == 2.0**15
+    scale.update(tf.constant(False))
+    scale.update(tf.constant(False))
+    assert scale.value.numpy() == 2.0**13
+    for _ in range(1999):
+        scale.update(tf.constant(True))
+    assert scale.value.numpy() == 2.0**13
+    scale.update(tf.constant(True))
+    assert (scale.value.numpy(), scale.good_steps.numpy()) == (2.0**14, 0)
+    for _ in range(20):
+        scale.update(tf.constant(False))
+    assert scale.value.numpy() == 1.0
+
+
+def test_replicas_halve_the_loss_scale_once(two_devices):
+    with two_devices.scope():
+        scale = DynamicLossScale()
+    two_devices.run(tf.function(lambda: scale.update(tf.constant(False))))
+    assert scale.value.numpy() == 2.0**14
+
+
+def test_a_compiled_step_makes_the_same_update(one_replica, two_devices):
+    weights, metrics, _ = _train(two_devices, compiled=True)
+    _assert_equal(weights, one_replica[0], 1e-5)
+    assert metrics == pytest.approx(one_replica[1], abs=1e-5)
 
 
 def test_dropout_follows_from_the_seed():
     strategy = tf.distribute.get_strategy()
-    first, _ = _train(strategy, dropout=0.5, seed=1)
-    again, _ = _train(strategy, dropout=0.5, seed=1)
-    other, _ = _train(strategy, dropout=0.5, seed=2)
+    first, _, _ = _train(strategy, dropout=0.5, seed=1)
+    again, _, _ = _train(strategy, dropout=0.5, seed=1)
+    other, _, _ = _train(strategy, dropout=0.5, seed=2)
     _assert_equal(first, again, 0.0)
     kernel = "layer_0/intermediate/kernel"
     assert np.abs(first[kernel] - other[kernel]).max() > 1e-3
