@@ -1,0 +1,87 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertConfig, BertPretrainer, create_optimizer
+from keras_bert.training.pretraining_step import PretrainingStep
+from keras_bert.training.rematerialization import rematerialize
+
+BATCH, LENGTH, PREDICTIONS, WORDS = 4, 8, 2, 20
+CONFIG = BertConfig(
+    vocab_size=WORDS,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=LENGTH,
+    hidden_dropout_prob=0.3,
+    attention_probs_dropout_prob=0.3,
+)
+
+
+def _batch(seed):
+    draw = np.random.default_rng(seed)
+    return {
+        "input_ids": draw.integers(0, WORDS, (BATCH, LENGTH)).astype("int32"),
+        "input_mask": np.tile(np.arange(LENGTH) < 6, (BATCH, 1)).astype("int32"),
+        "segment_ids": np.tile(np.arange(LENGTH) > 3, (BATCH, 1)).astype("int32"),
+        "masked_lm_positions": draw.integers(0, 6, (BATCH, PREDICTIONS)).astype("int32"),
+        "masked_lm_ids": draw.integers(0, WORDS, (BATCH, PREDICTIONS)).astype("int32"),
+        "masked_lm_weights": np.ones((BATCH, PREDICTIONS), "float32"),
+        "next_sentence_labels": draw.integers(0, 2, (BATCH,)).astype("int32"),
+    }
+
+
+def _train(remat, dtype="float32", accumulation_steps=1, steps=3):
+    """Returns what the steps sum up, losses among it, the weights after them, and the step."""
+    keras.utils.set_random_seed(5)
+    model = BertPretrainer(CONFIG, seed=1, dtype=dtype)
+    if remat:
+        rematerialize(model.encoder)
+    optimizer = create_optimizer(1e-2, train_steps=10, warmup_steps=0, bias_correction=True)
+    optimizer.build(model.trainable_variables)
+    step = tf.function(
+        PretrainingStep(model, optimizer, seed=7, accumulation_steps=accumulation_steps)
+    )
+    sums = [
+        step({name: tf.constant(value) for name, value in _batch(seed).items()})
+        for seed in range(steps)
+    ]
+    losses = [float(number) for number in tf.nest.flatten(sums)]
+    return losses, model.get_weights(), step
+
+
+# With dropout: a second pass under another mask would give other gradients, and steps of 1 % show
+# any difference in the weights. bfloat16 rounds what is computed twice in another order.
+@pytest.mark.parametrize(
+    ("dtype", "accumulation_steps", "tolerance"),
+    [("float32", 2, 1e-6), ("mixed_bfloat16", 1, 1e-3)],
+)
+def test_losses_and_updates_stay_as_they_are(dtype, accumulation_steps, tolerance):
+    losses, weights, _ = _train(False, dtype, accumulation_steps)
+    remat_losses, remat_weights, _ = _train(True, dtype, accumulation_steps)
+    np.testing.assert_allclose(remat_losses, losses, rtol=tolerance)
+    for expected, actual in zip(weights, remat_weights, strict=True):
+        np.testing.assert_allclose(actual, expected, atol=tolerance)
+
+
+def test_blocks_are_computed_twice():
+    def attention_softmaxes(remat):
+        step = _train(remat, steps=0)[2]
+        concrete = step.get_concrete_function(
+            {name: tf.constant(value) for name, value in _batch(0).items()}
+        )
+        return sum(operation.type == "Softmax" for operation in concrete.graph.get_operations())
+
+    assert attention_softmaxes(remat=False) == CONFIG.num_hidden_layers
+    assert attention_softmaxes(remat=True) == 2 * CONFIG.num_hidden_layers
+
+
+def test_answers_without_training_stay_as_they_are():
+    keras.utils.set_random_seed(5)
+    model = BertPretrainer(CONFIG, seed=1)
+    batch = {name: value for name, value in _batch(0).items() if name in model.input}
+    before = model(batch, training=False)["mlm_logits"]
+    rematerialize(model.encoder)
+    np.testing.assert_array_equal(model(batch, training=False)["mlm_logits"], before)
