@@ -13,10 +13,22 @@ from absl import flags
 
 from keras_bert import command_line
 
-_TASK_FLAGS = {
+# Arguments of tasks; what is not given is left to the task.
+_TEXT_FLAGS = {
     "text_column": "Column of the text (csv; unset: text).",
     "text_pair_column": "Column of the second text (csv; unset: text_pair, if any).",
     "label_column": "Column of the label (csv; unset: label).",
+    "scheme": "BIO, IOB1, BIOES or plain (conll; unset: seen in the tags).",
+    "label_feature": "Feature of a TFDS set that holds the tags (conll; unset: ner).",
+    "features_from": "Train a BiLSTM on frozen features: concat_last_4, ... (conll).",
+}
+_INTEGER_FLAGS = {
+    "word_index": "Column of the word, from 0 (conll; unset: 0).",
+    "label_index": "Column of the tag; negative counts from the last (conll; unset: -1).",
+    "lstm_width": "Width of each direction's LSTM (conll with --features_from; unset: 768).",
+}
+_BOOL_FLAGS = {
+    "document_context": "Fill the window with neighbouring sentences (conll).",
 }
 
 flags.DEFINE_string("task", "csv", "What is learned; an unknown name lists all.")
@@ -47,8 +59,13 @@ flags.DEFINE_enum(
 )
 flags.DEFINE_enum("strategy", "auto", ["auto", "cpu", "mirrored", "tpu"], "Devices to train on.")
 flags.DEFINE_integer("seed", 0, "Seed of fresh weights, order and dropout; the first of --seeds.")
-for _name, _help in _TASK_FLAGS.items():
-    flags.DEFINE_string(_name, None, _help)
+for _define, _flags in (
+    (flags.DEFINE_string, _TEXT_FLAGS),
+    (flags.DEFINE_integer, _INTEGER_FLAGS),
+    (flags.DEFINE_bool, _BOOL_FLAGS),
+):
+    for _name, _help in _flags.items():
+        _define(_name, None, _help)
 flags.DEFINE_bool("regression", False, "The labels are numbers, not classes (csv).")
 flags.DEFINE_bool("multi_label", False, "A text has any number of labels, parted by | (csv).")
 flags.DEFINE_list("labels", None, "All classes, comma-separated; unset: those of the train file.")
@@ -98,7 +115,8 @@ def _task_arguments(values: dict) -> dict:
     """Returns the arguments of the task that were given by flags."""
     if values["regression"] and values["multi_label"]:
         raise ValueError("--regression and --multi_label exclude each other: leave out one")
-    arguments = {name: values[name] for name in _TASK_FLAGS} | {"labels": values["labels"]}
+    names = [*_TEXT_FLAGS, *_INTEGER_FLAGS, *_BOOL_FLAGS, "labels"]
+    arguments = {name: values[name] for name in names}
     for label_type in ("regression", "multi_label"):
         if values[label_type]:
             arguments["label_type"] = label_type

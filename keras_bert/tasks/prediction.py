@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from keras_bert.tasks.column_files import WordColumns, read_sentences
 from keras_bert.tasks.delimited import read_texts
 from keras_bert.tasks.tables import read_table
 from keras_bert.training.finetuned_model import FinetunedModel
@@ -80,4 +81,12 @@ def _read_texts(path: Path, description: TaskDescription) -> Questions:
     return Questions(texts, (list(table.columns), rows))
 
 
-_READERS: dict[str, Callable[[Path, TaskDescription], Questions]] = {"text": _read_texts}
+def _read_sentences(path: Path, description: TaskDescription) -> Questions:
+    columns = WordColumns(int(description.text_columns["word"]), None)
+    return Questions(read_sentences(path, columns))
+
+
+_READERS: dict[str, Callable[[Path, TaskDescription], Questions]] = {
+    "text": _read_texts,
+    "tag": _read_sentences,
+}

@@ -9,6 +9,8 @@ from keras_bert.training.task import Task
 # Name -> module and function; imported when asked for.
 _TASKS = {
     "csv": ("delimited", "csv_task"),
+    "conll": ("conll", "conll_task"),
+    "conll2003": ("conll", "conll2003_task"),
 }
 TASKS = tuple(_TASKS)
 
