@@ -3,7 +3,7 @@
     python tools/run_pretraining.py --data_dir=records/train --eval_data_dir=records/eval \
         --model_dir=runs/mini --model=bert_mini --train_steps=100000 --batch_size=256
 
-The same command goes on from the last checkpoint of a run that was stopped.
+The same command goes on from the last checkpoint of a run that was stopped; SIGTERM saves first.
 """
 
 import dataclasses
@@ -36,6 +36,9 @@ flags.DEFINE_integer("steps_per_loop", 0, "Steps per host call; 0 finds about tw
 flags.DEFINE_integer("checkpoint_steps", 1000, "Steps between checkpoints.")
 flags.DEFINE_integer("eval_steps", 0, "Steps between evaluations; 0: at the end only.")
 flags.DEFINE_integer("keep_checkpoints", 3, "How many checkpoints stay.")
+flags.DEFINE_integer("max_skipped_steps", 10, "Steps in a row whose loss may be NaN or infinite.")
+flags.DEFINE_bool("next_sentence", True, "Whether the next sentence loss counts.")
+flags.DEFINE_float("peak_tflops", None, "What all devices could make; looked up if unset.")
 flags.DEFINE_string("init_from", None, "Model folder to start from.")
 flags.DEFINE_float("time_budget", None, "Seconds of training; the learning rate follows the clock.")
 flags.DEFINE_enum("optimizer", "adamw", ["adamw", "lamb"], "LAMB is for very large batches.")
@@ -54,17 +57,23 @@ flags.mark_flags_as_required(["data_dir", "model_dir"])
 def main(_: list[str]) -> None:
     """Reads the flags and pretrains."""
     from keras_bert.text.vocabulary import Vocabulary
+    from keras_bert.training.cluster import is_chief
     from keras_bert.training.pretraining import PretrainingOptions, load_config, pretrain
     from keras_bert.training.strategy import create_strategy
+    from keras_bert.visualize.pretraining_report import write_pretraining_report
 
     values = flags.FLAGS.flag_values_dict()
     names = [field.name for field in dataclasses.fields(PretrainingOptions)]
     options = PretrainingOptions(**{name: values[name] for name in names})
     vocabulary = Vocabulary.from_file(f"{options.data_dir}/vocab.txt")
     config = load_config(values["model"], len(vocabulary))
-    metrics = pretrain(config, options, create_strategy(values["strategy"], values["tpu"]))
+    strategy = create_strategy(values["strategy"], values["tpu"])
+    metrics = pretrain(config, options, strategy)
+    if metrics is None or not is_chief(strategy):
+        return
     for name, value in metrics.items():
         print(f"{name:32}{value:10.4f}")
+    print(f"report: {write_pretraining_report(options.model_dir)}")
     print(f"model folder: {options.model_dir}/preset")
 
 

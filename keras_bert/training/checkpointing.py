@@ -1,23 +1,31 @@
 """Checkpoints of a training run: everything that the next step depends on."""
 
 import os
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+_NAME = "step"
+
 
 class TrainingCheckpoint:
-    """Saves and restores weights, optimizer slots, step and time spent, atomically.
+    """Saves and restores weights, optimizer slots, step and a run's own numbers, atomically.
 
     Variables are stored under their paths. Dropout seeds are not stored: they follow from the step
-    (see `PretrainingStep`).
+    (see `PretrainingStep`), and so does the position in the data.
 
     Args:
-        folder: where the files go.
+        folder: where the files go; any file system that TensorFlow knows.
         model: the model being trained.
         optimizer: its optimizer, built.
+        state: further variables by name.
         keep: how many of the latest checkpoints stay.
+
+    Raises:
+        ValueError: `keep` is below 1.
     """
 
     def __init__(
@@ -25,17 +33,18 @@ class TrainingCheckpoint:
         folder: str | os.PathLike,
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
+        state: Mapping[str, tf.Variable],
         keep: int = 3,
     ):
-        self.seconds = tf.Variable(0.0, dtype=tf.float64, trainable=False)
+        if keep < 1:
+            raise ValueError(f"keep_checkpoints is {keep}: a run needs one at least to be resumed")
+        self._folder = os.fspath(folder)
         self._optimizer = optimizer
-        checkpoint = tf.train.Checkpoint(
-            model=_by_path(model.weights),
-            optimizer=_by_path(optimizer.variables),
-            seconds=self.seconds,
+        self._checkpoint = tf.train.Checkpoint(
+            model=_by_path(model.weights), optimizer=_by_path(optimizer.variables), state=state
         )
         self._manager = tf.train.CheckpointManager(
-            checkpoint, str(folder), max_to_keep=keep, checkpoint_name="step"
+            self._checkpoint, self._folder, max_to_keep=keep, checkpoint_name=_NAME
         )
 
     @property
@@ -43,26 +52,41 @@ class TrainingCheckpoint:
         """Steps done."""
         return int(self._optimizer.iterations.numpy())
 
-    def restore(self) -> bool:
-        """Goes back to the latest checkpoint; returns whether there is one.
+    def restore(self) -> tuple[bool, list[str]]:
+        """Goes back to the latest checkpoint that is whole.
+
+        Returns:
+            Whether there was one, and a sentence for each later one that is damaged.
 
         Raises:
-            ValueError: the checkpoint is damaged or of another model.
+            ValueError: there are checkpoints but none can be restored: they are damaged, or of
+                another model.
         """
-        latest = self._manager.latest_checkpoint
-        if latest is None:
-            return False
-        try:
-            self._manager.checkpoint.restore(latest).assert_consumed()
-        except (AssertionError, tf.errors.OpError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            raise ValueError(f"checkpoint {latest} cannot be restored: {reason}") from None
-        return True
+        paths = self._newest_first()
+        damaged = []
+        for path in paths:
+            try:
+                self._checkpoint.restore(path).assert_consumed()
+                return True, damaged
+            except (AssertionError, tf.errors.OpError, ValueError) as error:
+                reason = (str(error) or type(error).__name__).splitlines()[0]
+                damaged.append(f"checkpoint {path} cannot be restored: {reason}")
+        if damaged:
+            raise ValueError(f"{damaged[0]}; nor can any other in {self._folder}")
+        return False, []
 
-    def save(self, seconds: float) -> str:
+    def save(self) -> str:
         """Writes a checkpoint of the present step and returns its path."""
-        self.seconds.assign(seconds)
         return self._manager.save(checkpoint_number=self.step)
+
+    def _newest_first(self) -> list[str]:
+        # By the files that are there: the manager's own list of them is a file that may be lost.
+        found = {}
+        for path in tf.io.gfile.glob(os.path.join(self._folder, f"{_NAME}-*.index")):
+            number = re.fullmatch(rf"{_NAME}-(\d+)\.index", os.path.basename(path))
+            if number:
+                found[int(number[1])] = path.removesuffix(".index")
+        return [found[number] for number in sorted(found, reverse=True)]
 
 
 def _by_path(variables: list[Any]) -> dict[str, tf.Variable]:

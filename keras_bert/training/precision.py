@@ -40,6 +40,11 @@ class DynamicLossScale:
         self.value = _counter(2.0**15, tf.float32)
         self.good_steps = _counter(0, tf.int32)
 
+    @property
+    def variables(self) -> dict[str, tf.Variable]:
+        """What a checkpoint keeps, by name."""
+        return {"loss_scale": self.value, "loss_scale_good_steps": self.good_steps}
+
     def update(self, finite: tf.Tensor) -> None:
         """Takes note, in a replica, of whether the gradients of a step were finite."""
         steps = tf.where(finite, self.good_steps + 1, 0)

@@ -3,7 +3,12 @@
 import dataclasses
 import math
 import os
+import platform
+import shlex
+import sys
+import time
 from collections.abc import Callable, Iterable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -18,28 +23,37 @@ from keras_bert.text.masking import MaskedLanguageModelMasking
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.base_optimizer import BaseOptimizer
 from keras_bert.training.checkpointing import TrainingCheckpoint
+from keras_bert.training.cluster import is_chief
+from keras_bert.training.devices import describe_devices, peak_tflops
 from keras_bert.training.evaluation import evaluate, most_frequent_piece_accuracy
+from keras_bert.training.flops import pretraining_flops
 from keras_bert.training.optimizer import optimizer_class
-from keras_bert.training.precision import dtype_policy
+from keras_bert.training.precision import DynamicLossScale, dtype_policy
+from keras_bert.training.pretraining_checks import check_data, check_options
 from keras_bert.training.pretraining_options import PretrainingOptions
-from keras_bert.training.pretraining_run import PretrainingRun
+from keras_bert.training.pretraining_run import PretrainingRun, RunParts
 from keras_bert.training.pretraining_step import (
     PretrainingStep,
     make_evaluation_step,
     make_training_loop,
 )
 from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_state import RunState
 from keras_bert.training.schedules import TimeBudgetDecay, create_schedule
+from keras_bert.training.strategy import compiles_step
+from keras_bert.version import __version__
 
 # Options that a resumed run may change: they do not touch the model, the data or the schedule.
 _FREE_OPTIONS = (
-    "model_dir data_dir eval_data_dir steps_per_loop checkpoint_steps eval_steps keep_checkpoints"
+    "model_dir data_dir eval_data_dir steps_per_loop checkpoint_steps eval_steps keep_checkpoints "
+    "accumulation_steps max_skipped_steps peak_tflops"
 ).split()
+_PACKAGES = ("tensorflow", "tensorflow-text", "keras")
 
 
 def pretrain(
     config: BertConfig, options: PretrainingOptions, strategy: tf.distribute.Strategy
-) -> dict[str, float]:
+) -> dict[str, float] | None:
     """Pretrains a `BertPretrainer`; returns the metrics of the last evaluation.
 
     The order of initialisation is: the run's own checkpoint > `init_from` > fresh weights.
@@ -49,16 +63,22 @@ def pretrain(
         options: everything else.
         strategy: where it runs.
 
+    Returns:
+        The metrics, empty without held-out records; None when SIGTERM ended the run early. It is
+        saved then, and the same call goes on with it.
+
     Raises:
         FileNotFoundError: there are no records.
-        ValueError: options, records, vocabulary and config do not fit each other.
+        ValueError: options, records, vocabulary and config do not fit each other, or too many steps
+            in a row were not finite.
     """
     # 1. Check what can be checked before anything is built.
     data = PretrainingData(options.data_dir)
     eval_data = PretrainingData(options.eval_data_dir) if options.eval_data_dir else None
-    tokenizer = _check_data(config, data, eval_data)
-    _check_options(config, options, data, strategy)
-    folder = RunFolder(options.model_dir, _settings(config, options, tokenizer, data))
+    tokenizer = check_data(config, data, eval_data)
+    check_options(options, strategy)
+    settings = _settings(config, options, tokenizer, data)
+    folder = RunFolder(options.model_dir, settings, is_chief(strategy))
 
     # 2. Model, optimizer, checkpoint.
     keras.utils.set_random_seed(options.seed)
@@ -66,73 +86,81 @@ def pretrain(
         model = _create_model(config, options)
         optimizer, schedule = _create_optimizer(options)
         optimizer.build(model.trainable_variables)
-        checkpoint = TrainingCheckpoint(
-            folder.checkpoints, model, optimizer, options.keep_checkpoints
-        )
-    resumed = checkpoint.restore()
+        loss_scale = DynamicLossScale() if "float16" in model.encoder.policy.name else None
+    state = RunState()
+    kept = state.variables | (loss_scale.variables if loss_scale else {})
+    checkpoint = TrainingCheckpoint(
+        folder.checkpoints, model, optimizer, kept, options.keep_checkpoints
+    )
+    resumed, damaged = checkpoint.restore()
     folder.start(checkpoint.step)
+    folder.note_start(_start(checkpoint.step))
+    for sentence in damaged:
+        print(f"warning: {sentence}; going back to step {checkpoint.step}", file=sys.stderr)
 
     # 3. Data, from where the run stands.
-    next_sentence = data.sentence_task != "none"
+    next_sentence = options.next_sentence and data.sentence_task != "none"
     masking = _masking(options, tokenizer, data)
     batches = _training_batches(data, masking, options, strategy, checkpoint.step)
-    evaluation = _evaluation(model, eval_data, masking, options, strategy, next_sentence)
     step = PretrainingStep(
-        model, optimizer, options.seed, next_sentence, options.accumulation_steps
+        model,
+        optimizer,
+        options.seed,
+        next_sentence,
+        options.accumulation_steps,
+        loss_scale,
+        compiles_step(),
     )
 
     # 4. Train.
-    run = PretrainingRun(options, checkpoint, schedule, folder, next_sentence)
-    run.announce(model, data, strategy, resumed)
-    metrics = run.train(
-        make_training_loop(step, strategy),
-        iter(batches),
-        evaluation,
-        lambda: model.save_to_preset(folder.preset, tokenizer),
+    parts = RunParts(
+        loop=make_training_loop(step, strategy),
+        batches=iter(batches),
+        evaluation=_evaluation(model, eval_data, masking, options, strategy, next_sentence),
+        checkpoint=checkpoint,
+        state=state,
+        schedule=schedule,
+        folder=folder,
+        save_preset=_preset_writer(model, tokenizer, strategy),
     )
-    return metrics
+    predictions = data.max_predictions_per_seq or masking.max_predictions_per_seq
+    flops = pretraining_flops(config, options.batch_size, data.max_seq_length, predictions)
+    peak = _peak_flops(options, model, strategy)
+    run = PretrainingRun(options, parts, strategy, next_sentence, flops, peak)
+    run.announce(model, data, resumed)
+    return run.train()
 
 
-def _check_data(
-    config: BertConfig, data: PretrainingData, eval_data: PretrainingData | None
-) -> BertTokenizer:
-    tokenizer = BertTokenizer.from_preset(data.folder)
-    for records in (data, eval_data):
-        if records is not None:
-            records.check_vocabulary(tokenizer.vocabulary)
-            _check_length(config, records)
-    tokenizer.vocabulary.check_size(config.vocab_size)
-    return tokenizer
+def _start(step: int) -> dict[str, Any]:
+    """Returns what a later reader of the run folder wants to know about this start."""
+    versions = {name: metadata.version(name) for name in _PACKAGES}
+    return {
+        "step": step,
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "command": shlex.join(sys.argv),
+        "versions": {"keras_bert": __version__, "python": platform.python_version()} | versions,
+        "machine": platform.platform(),
+        "devices": describe_devices(),
+    }
 
 
-def _check_length(config: BertConfig, data: PretrainingData) -> None:
-    if data.max_seq_length > config.max_position_embeddings:
-        raise ValueError(
-            f"the records in {data.folder} are up to {data.max_seq_length} pieces long but the "
-            f"model has {config.max_position_embeddings} positions (max_position_embeddings): "
-            "make shorter records or raise it"
-        )
+def _preset_writer(
+    model: keras.Model, tokenizer: BertTokenizer, strategy: tf.distribute.Strategy
+) -> Callable[[Any], None]:
+    def write(path: Any) -> None:
+        if is_chief(strategy):
+            model.save_to_preset(path, tokenizer)
+
+    return write
 
 
-def _check_options(
-    config: BertConfig,
-    options: PretrainingOptions,
-    data: PretrainingData,
-    strategy: tf.distribute.Strategy,
-) -> None:
-    parts = strategy.num_replicas_in_sync * options.accumulation_steps
-    if options.batch_size % parts:
-        raise ValueError(
-            f"batch_size {options.batch_size} is not divisible by {parts} (replicas times "
-            "accumulation_steps): choose a multiple"
-        )
-    if options.time_budget is not None and options.time_budget <= 0:
-        raise ValueError(f"time_budget is {options.time_budget}: it must be above 0 seconds")
-    if options.time_budget and options.schedule != "linear":
-        raise ValueError(
-            f"schedule is {options.schedule!r} but a time_budget has the linear one only: "
-            "leave one of the two out"
-        )
+def _peak_flops(
+    options: PretrainingOptions, model: keras.Model, strategy: tf.distribute.Strategy
+) -> float | None:
+    tflops = options.peak_tflops
+    if tflops is None and model.encoder.policy.compute_dtype != "float32":
+        tflops = peak_tflops(strategy)
+    return tflops and tflops * 1e12
 
 
 def _settings(
@@ -228,12 +256,29 @@ def _evaluation(
     dataset = evaluation_batches(eval_data, masking, options.batch_size, options.seed)
     baseline = most_frequent_piece_accuracy(dataset, model.config.vocab_size)
     step = make_evaluation_step(model, strategy)
+    parts = strategy.distribute_datasets_from_function(
+        lambda context: _part_of(dataset, options.batch_size, context)
+    )
 
     def run() -> dict[str, float]:
-        metrics = evaluate(step, strategy.experimental_distribute_dataset(dataset), next_sentence)
+        metrics = evaluate(step, parts, next_sentence)
         return metrics | {"most_frequent_piece_accuracy": baseline}
 
     return run
+
+
+def _part_of(
+    dataset: tf.data.Dataset, batch_size: int, context: tf.distribute.InputContext
+) -> tf.data.Dataset:
+    """Returns one input pipeline's rows of each global batch, in batches for its replicas."""
+    rows = batch_size // context.num_input_pipelines
+    first = rows * context.input_pipeline_id
+
+    def part(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return {name: value[first : first + rows] for name, value in batch.items()}
+
+    replica_batch = context.get_per_replica_batch_size(batch_size)
+    return dataset.map(part).rebatch(replica_batch, drop_remainder=True)
 
 
 def load_config(model: str, vocab_size: int) -> BertConfig:

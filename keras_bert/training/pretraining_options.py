@@ -27,9 +27,15 @@ class PretrainingOptions:
         checkpoint_steps: steps between checkpoints.
         eval_steps: steps between evaluations; 0 evaluates at the end only.
         keep_checkpoints: how many checkpoints stay.
+        max_skipped_steps: steps in a row that may be skipped because the loss or a gradient is not
+            finite; one more ends the run.
         time_budget: seconds of training after which the run ends with a learning rate of zero,
             instead of after `train_steps`; None for no budget.
         init_from: a model folder to start from, or None.
+        next_sentence: whether the next sentence loss counts; it never does where the records have
+            no sentence pairs.
+        peak_tflops: operations per second in 10^12 that all devices together could make, to show
+            how much of it is used; None looks the device up.
         mixed_precision: "auto", "float32", "bfloat16" or "float16".
         optimizer: "adamw", or "lamb" for batches of many thousands.
         schedule: what follows the warmup: "linear", "polynomial", "cosine", "constant" or
@@ -56,8 +62,11 @@ class PretrainingOptions:
     checkpoint_steps: int = 1000
     eval_steps: int = 0
     keep_checkpoints: int = 3
+    max_skipped_steps: int = 10
     time_budget: float | None = None
     init_from: str | None = None
+    next_sentence: bool = True
+    peak_tflops: float | None = None
     mixed_precision: str = "auto"
     optimizer: OptimizerName = "adamw"
     schedule: ScheduleName = "linear"

@@ -1,9 +1,8 @@
 """The host's side of pretraining: when to call the loop, save, evaluate and stop."""
 
-import math
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -11,38 +10,82 @@ import tensorflow as tf
 from keras_bert.data.pretraining_data import PretrainingData
 from keras_bert.progress import Progress
 from keras_bert.training.checkpointing import TrainingCheckpoint
+from keras_bert.training.cluster import Agreement, Decision
+from keras_bert.training.loss_watch import LossWatch
 from keras_bert.training.metrics import pretraining_metrics
 from keras_bert.training.pretraining_options import PretrainingOptions
+from keras_bert.training.pretraining_step import LoopResult
 from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_state import RunState
+from keras_bert.training.schedules import TimeBudgetDecay
+from keras_bert.training.termination import Termination
 
 # One host call of the loop lasts about this long when `steps_per_loop` is left to the code: long
-# enough that the call costs nothing, short enough that progress is seen.
+# enough that the call costs nothing, short enough that progress is seen and SIGTERM is heeded.
 _SECONDS_PER_LOOP = 2.0
+
+Metrics = dict[str, float]
+
+
+class RunParts(NamedTuple):
+    """What a run is put together from.
+
+    Attributes:
+        loop: from `make_training_loop`.
+        batches: what the loop reads.
+        evaluation: measures the model on held-out records, or None.
+        checkpoint: saves and restores.
+        state: numbers that checkpoints keep.
+        schedule: the learning rate of a step.
+        folder: where metrics and models go.
+        save_preset: writes the model into a folder.
+    """
+
+    loop: Callable[[Iterator, tf.Tensor], LoopResult]
+    batches: Iterator
+    evaluation: Callable[[], Metrics] | None
+    checkpoint: TrainingCheckpoint
+    state: RunState
+    schedule: Any
+    folder: RunFolder
+    save_preset: Callable[[Any], None]
 
 
 class PretrainingRun:
-    """The host's side of training: when to call the loop, save, evaluate and stop."""
+    """The host's side of training.
+
+    Args:
+        options: what the run is told.
+        parts: what it is put together from.
+        strategy: where it runs; all processes but the chief write nothing.
+        next_sentence: whether the next sentence loss counts.
+        flops_per_step: operations of a step, by arithmetic.
+        peak_flops: operations per second that the devices could make, or None if unknown.
+    """
 
     def __init__(
         self,
         options: PretrainingOptions,
-        checkpoint: TrainingCheckpoint,
-        schedule: Any,
-        folder: RunFolder,
+        parts: RunParts,
+        strategy: tf.distribute.Strategy,
         next_sentence: bool,
+        flops_per_step: float,
+        peak_flops: float | None,
     ):
         self._options = options
-        self._checkpoint = checkpoint
-        self._schedule = schedule
-        self._folder = folder
+        self._parts = parts
+        self._strategy = strategy
         self._next_sentence = next_sentence
-        self._seconds = float(checkpoint.seconds.numpy())
-        self._step = checkpoint.step
+        self._flops_per_step = flops_per_step
+        self._peak_flops = peak_flops
+        self._agree = Agreement(strategy)
+        self._watch = LossWatch(parts.state, options.max_skipped_steps)
+        self._step = parts.checkpoint.step
+        self._seconds = parts.state["seconds"]
         self._seconds_per_step = 0.0
+        self._metrics: Metrics = {}
 
-    def announce(
-        self, model: keras.Model, data: PretrainingData, strategy: Any, resumed: bool
-    ) -> None:
+    def announce(self, model: keras.Model, data: PretrainingData, resumed: bool) -> None:
         """Prints what is about to happen, in one line."""
         end = f"{self._options.train_steps} steps"
         if self._options.time_budget:
@@ -51,58 +94,97 @@ class PretrainingRun:
         print(
             f"pretraining {model.count_params():,} parameters on {data.num_examples:,} examples of "
             f"up to {data.max_seq_length} pieces, batch {self._options.batch_size}, {end}, "
-            f"{strategy.num_replicas_in_sync} replica(s), {model.encoder.policy.name}, {start}",
+            f"{self._strategy.num_replicas_in_sync} replica(s), {model.encoder.policy.name}, "
+            f"{start}",
             flush=True,
         )
 
-    def train(
-        self,
-        loop: Callable,
-        iterator: Iterator,
-        evaluation: Callable[[], dict[str, float]] | None,
-        save_preset: Callable,
-    ) -> dict[str, float]:
-        """Runs to the end of the steps or of the time; returns the last evaluation."""
-        metrics: dict[str, float] = {}
-        with self._progress() as progress:
-            while not self._finished():
-                count = self._steps_of_next_call()
-                self._train_some(loop, iterator, count, progress)
-                done = self._finished()
-                if done or self._step % self._options.checkpoint_steps == 0:
-                    self._checkpoint.save(self._seconds)
-                    save_preset()
-                if evaluation and (done or self._is_due(self._options.eval_steps)):
-                    metrics = evaluation()
-                    self._folder.log("eval", self._step, metrics)
-                    progress.write(f"step {self._step}: held-out {_as_text(metrics)}")
-        if evaluation and not metrics:  # the run was complete before it was started again
-            metrics = evaluation()
-        return metrics
+    def train(self) -> Metrics | None:
+        """Trains to the end and returns the last metrics on held-out records.
 
-    def _train_some(
-        self, loop: Callable, iterator: Iterator, count: int, progress: Progress
-    ) -> None:
-        if self._options.time_budget:
-            self._schedule.progress.assign(min(1.0, self._seconds / self._options.time_budget))
-        rate = float(self._schedule(self._step))
+        Returns:
+            None when SIGTERM stopped the run, which is saved and can be resumed.
+
+        Raises:
+            ValueError: too many steps in a row were not finite.
+        """
+        with self._progress() as progress, Termination() as termination:
+            decision = self._decide(termination)
+            while not self._finished():
+                if decision.stop:
+                    self._save()
+                    progress.write(
+                        f"stopped by SIGTERM at step {self._step}, which is saved: the same "
+                        "command goes on from there"
+                    )
+                    return None
+                self._train_some(decision.steps, progress)
+                decision = self._decide(termination)
+                self._after_steps(progress)
+        if self._parts.evaluation and not self._metrics:  # was complete when it was started again
+            self._metrics = self._parts.evaluation()
+        return self._metrics
+
+    def _decide(self, termination: Termination) -> Decision:
+        decision = self._agree(
+            Decision(self._steps_of_next_call(), self._seconds, termination.requested)
+        )
+        self._seconds = decision.seconds
+        return decision
+
+    def _after_steps(self, progress: Progress) -> None:
+        done = self._finished()
+        # Before the checkpoint, so that a run that is killed in between evaluates again.
+        if self._parts.evaluation and (done or self._is_due(self._options.eval_steps)):
+            self._evaluate(progress)
+        if done or self._is_due(self._options.checkpoint_steps):
+            self._save()
+            self._parts.save_preset(self._parts.folder.preset)
+
+    def _evaluate(self, progress: Progress) -> None:
+        self._metrics = self._parts.evaluation()
+        self._parts.folder.log("eval", self._step, self._metrics)
+        progress.write(f"step {self._step}: held-out {_as_text(self._metrics)}")
+        if self._metrics["loss"] < self._parts.state["best_loss"]:
+            self._parts.state["best_loss"] = self._metrics["loss"]
+            self._parts.save_preset(self._parts.folder.best_preset)
+
+    def _save(self) -> None:
+        self._parts.state["seconds"] = self._seconds
+        if self._strategy.extended.should_checkpoint:
+            self._parts.checkpoint.save()
+
+    def _train_some(self, count: int, progress: Progress) -> None:
+        schedule = self._parts.schedule
+        if isinstance(schedule, TimeBudgetDecay):
+            schedule.progress.assign(min(1.0, self._seconds / self._options.time_budget))
+        rate = float(schedule(self._step))
         started = time.perf_counter()
-        sums = tf.nest.map_structure(float, loop(iterator, tf.constant(count)))
+        result = tf.nest.map_structure(
+            lambda value: value.numpy(), self._parts.loop(self._parts.batches, tf.constant(count))
+        )
         seconds = time.perf_counter() - started
+        for line in self._watch.look(self._step + 1, result.losses, result.updated, rate):
+            self._parts.folder.note(self._step + 1, line)
+            progress.write(line)
         self._seconds += seconds
         self._step += count
         self._seconds_per_step = seconds / count
-        metrics = pretraining_metrics(sums, self._next_sentence)
-        self._check_finite(metrics["loss"], rate)
-        metrics |= {"learning_rate": rate, "tokens_per_second": sums.tokens / seconds}
-        self._folder.log("train", self._step, metrics | {"seconds": self._seconds})
-        progress.update(
-            self._shown_seconds(seconds) if self._options.time_budget else count,
-            step=self._step,
-            loss=f"{metrics['loss']:.3f}",
-            masked_lm_accuracy=f"{metrics['masked_lm_accuracy']:.3f}",
-            tokens_per_second=f"{metrics['tokens_per_second']:,.0f}",
-        )
+        metrics = self._measured(result, count / seconds, seconds) | {"learning_rate": rate}
+        self._parts.folder.log("train", self._step, metrics | {"seconds": self._seconds})
+        shown = self._shown_seconds(seconds) if self._options.time_budget else count
+        progress.update(shown, step=self._step, **_shown(metrics))
+
+    def _measured(self, result: LoopResult, steps_per_second: float, seconds: float) -> Metrics:
+        metrics = {}
+        if result.updated.any():
+            metrics |= pretraining_metrics(result.sums, self._next_sentence)
+        metrics["tokens_per_second"] = float(result.sums.tokens) / seconds
+        if self._peak_flops:
+            rate = self._flops_per_step * steps_per_second
+            metrics["model_flop_utilization"] = rate / self._peak_flops
+        skipped = self._parts.state["skipped_steps"]
+        return metrics | ({"skipped_steps": skipped} if skipped else {})
 
     def _shown_seconds(self, seconds: float) -> int:
         end = min(self._seconds, self._options.time_budget)
@@ -135,18 +217,21 @@ class PretrainingRun:
     def _is_due(self, interval: int) -> bool:
         return bool(interval) and self._step % interval == 0
 
-    def _check_finite(self, loss: float, rate: float) -> None:
-        if not math.isfinite(loss):
-            raise ValueError(
-                f"the loss is {loss} at step {self._step} (learning rate {rate:g}): lower "
-                "--learning_rate; the checkpoints in "
-                f"{self._folder.checkpoints} are from before"
-            )
-
 
 def _steps_until(step: int, interval: int) -> int:
     return interval - step % interval
 
 
-def _as_text(metrics: dict[str, float]) -> str:
+def _shown(metrics: Metrics) -> dict[str, str]:
+    formats = {
+        "loss": ".3f",
+        "masked_lm_accuracy": ".3f",
+        "tokens_per_second": ",.0f",
+        "model_flop_utilization": ".1%",
+        "skipped_steps": ".0f",
+    }
+    return {name: f"{metrics[name]:{form}}" for name, form in formats.items() if name in metrics}
+
+
+def _as_text(metrics: Metrics) -> str:
     return ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())

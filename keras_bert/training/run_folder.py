@@ -1,4 +1,4 @@
-"""The folder of a pretraining run: what it was told, what it measured, where it stands."""
+"""The folder of a training run: what it was told, what it measured, where it stands."""
 
 import json
 import os
@@ -13,6 +13,7 @@ from keras_bert.files import atomic_file
 
 _RUN_FILE = "run.json"
 _METRICS_FILE = "metrics.jsonl"
+_STARTS_FILE = "starts.jsonl"
 
 
 class RunFolder:
@@ -22,16 +23,35 @@ class RunFolder:
         path: the folder; made when missing.
         settings: what defines the run. A folder that holds a run with other settings is refused,
             because its checkpoints belong to another model, other data or another schedule.
+        writes: whether this process writes; of several that train one model, one does.
 
     Raises:
         ValueError: a setting differs; the sentence names it with both values.
     """
 
-    def __init__(self, path: str | os.PathLike, settings: Mapping[str, Any]):
+    def __init__(self, path: str | os.PathLike, settings: Mapping[str, Any], writes: bool = True):
         self.path = Path(path)
+        self._writes = writes
         self._settings = json.loads(json.dumps(settings))
         self._check_settings()
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
+
+    @classmethod
+    def open(cls, path: str | os.PathLike) -> "RunFolder":
+        """Returns the folder of a run that is there, to be read.
+
+        Raises:
+            FileNotFoundError: no run is there.
+        """
+        file = Path(path) / _RUN_FILE
+        if not file.is_file():
+            raise FileNotFoundError(f"{path} holds no run: {_RUN_FILE} is missing")
+        return cls(path, read_json(file), writes=False)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What defines the run."""
+        return self._settings
 
     @property
     def checkpoints(self) -> Path:
@@ -43,21 +63,40 @@ class RunFolder:
         """Where the latest preset lies."""
         return self.path / "preset"
 
+    @property
+    def best_preset(self) -> Path:
+        """Where the preset lies that was best on held-out records."""
+        return self.path / "best_preset"
+
     def start(self, step: int) -> None:
         """Writes the settings; forgets metrics of steps after `step`, which will be redone."""
+        if not self._writes:
+            return
         with atomic_file(self.path / _RUN_FILE) as path:
             path.write_text(json.dumps(self._settings, indent=2) + "\n", encoding="utf-8")
         kept = [line for line in self.read_metrics() if line["step"] <= step]
         with atomic_file(self.path / _METRICS_FILE) as path:
             path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 
+    def note_start(self, details: Mapping[str, Any]) -> None:
+        """Appends what started the run, or started it again: command, versions, devices."""
+        if not self._writes:
+            return
+        starts = [*self.read_starts(), details]
+        with atomic_file(self.path / _STARTS_FILE) as path:
+            path.write_text("".join(json.dumps(start) + "\n" for start in starts), "utf-8")
+
+    def read_starts(self) -> list[dict[str, Any]]:
+        """Returns what `note_start` was given, the first start first."""
+        return _read_lines(self.path / _STARTS_FILE)
+
+    def note(self, step: int, message: str) -> None:
+        """Appends something worth a look to the metrics, as a line of the split "event"."""
+        self._append(_METRICS_FILE, {"split": "event", "step": step, "message": message})
+
     def read_metrics(self) -> list[dict[str, Any]]:
         """Returns the lines of `metrics.jsonl`; a half-written last line is left out."""
-        path = self.path / _METRICS_FILE
-        if not path.exists():
-            return []
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith("\n")]
+        return _read_lines(self.path / _METRICS_FILE)
 
     def log(self, split: str, step: int, metrics: Mapping[str, float]) -> None:
         """Appends one line of metrics and the same numbers for TensorBoard.
@@ -67,13 +106,18 @@ class RunFolder:
             step: steps done.
             metrics: names and values.
         """
-        line = {"split": split, "step": step, **metrics}
-        with open(self.path / _METRICS_FILE, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        if not self._writes:
+            return
+        self._append(_METRICS_FILE, {"split": split, "step": step, **metrics})
         with self._writer(split).as_default(step=step):
             for name, value in metrics.items():
                 tf.summary.scalar(name, value)
         self._writer(split).flush()
+
+    def _append(self, name: str, line: Mapping[str, Any]) -> None:
+        if self._writes:
+            with open(self.path / name, "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
 
     def _writer(self, split: str) -> tf.summary.SummaryWriter:
         if split not in self._writers:
@@ -93,6 +137,13 @@ class RunFolder:
                     f"{self.path} holds a run with {_difference(name, was, now)}: "
                     "choose another --model_dir, or go on with the settings it was started with"
                 )
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def _difference(name: str, was: Any, now: Any) -> str:

@@ -26,6 +26,14 @@ def create_strategy(name: str = "auto", tpu: str | None = None) -> tf.distribute
     return _CREATORS[name](tpu)
 
 
+def compiles_step() -> bool:
+    """Returns whether XLA is asked to compile the training step.
+
+    On a GPU it pays; on a processor it makes steps slower; a TPU compiles without being asked.
+    """
+    return bool(tf.config.list_logical_devices("GPU"))
+
+
 def _tpu(tpu: str | None) -> tf.distribute.Strategy:
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu or "local")
@@ -50,6 +58,8 @@ def _multi_worker(_: str | None) -> tf.distribute.Strategy:
 
 
 def _cpu(_: str | None) -> tf.distribute.Strategy:
+    if tf.config.list_physical_devices("GPU"):
+        tf.config.set_visible_devices([], "GPU")  # TensorFlow would take the first one
     return tf.distribute.get_strategy()  # the default strategy: one replica, no wrapping
 
 

@@ -125,8 +125,8 @@ def test_a_resumed_run_equals_one_that_was_never_stopped(corpus, tmp_path, monke
     save = TrainingCheckpoint.save
     saves = []
 
-    def stop_after_second_save(self, seconds):
-        path = save(self, seconds)
+    def stop_after_second_save(self):
+        path = save(self)
         saves.append(path)
         if len(saves) == 2:
             raise KeyboardInterrupt
@@ -198,7 +198,11 @@ def test_a_folder_with_another_run_is_refused(corpus, tmp_path):
 
 
 def test_an_exploding_run_stops_with_a_sentence(corpus, tmp_path):
-    with pytest.raises(ValueError, match=r"the loss is (nan|inf) at step \d+ \(learning rate"):
+    with pytest.raises(
+        ValueError,
+        match=r"11 steps in a row had a loss or a gradient that is not finite, up to step \d+ "
+        r"\(learning rate .*, last good loss",
+    ):
         _pretrain(corpus, tmp_path, learning_rate=1e30, warmup_steps=0, steps_per_loop=5)
 
 

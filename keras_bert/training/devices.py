@@ -1,0 +1,55 @@
+"""What a job runs on: the devices it sees and how fast they could be."""
+
+import os
+from typing import Any
+
+import tensorflow as tf
+
+# Dense bfloat16 operations per second of one replica, in 10^12: the makers' data sheets. A TPU
+# replica is a core: v2 and v3 have two of them a chip, and the numbers are half the chip's.
+_PEAK_TFLOPS = {
+    "NVIDIA A100": 312.0,
+    "NVIDIA H100": 989.0,
+    "NVIDIA H200": 989.0,
+    "v2": 22.5,
+    "v3": 61.5,
+    "v4": 275.0,
+    "v5litepod": 197.0,
+    "v5p": 459.0,
+    "v6e": 918.0,
+}
+
+
+def peak_tflops(strategy: tf.distribute.Strategy) -> float | None:
+    """Returns the bfloat16 operations per second of all replicas in 10^12, or None if unknown."""
+    kind = _kind()
+    for name, tflops in _PEAK_TFLOPS.items():
+        if kind and kind.startswith(name):
+            return tflops * strategy.num_replicas_in_sync
+    return None
+
+
+def describe_devices() -> list[dict[str, Any]]:
+    """Returns name, type and (for a GPU) model of every device."""
+    return [
+        {"name": device.name, "type": device.device_type, "kind": _kind_of(device)}
+        for device in tf.config.list_logical_devices()
+        if device.device_type in ("CPU", "GPU", "TPU")
+    ]
+
+
+def _kind() -> str | None:
+    for device_type in ("TPU", "GPU"):
+        devices = tf.config.list_logical_devices(device_type)
+        if devices:
+            return _kind_of(devices[0])
+    return None
+
+
+def _kind_of(device: Any) -> str | None:
+    if device.device_type == "TPU":
+        return os.environ.get("TPU_ACCELERATOR_TYPE")  # set on TPU VMs, such as "v5litepod-4"
+    if device.device_type == "GPU":
+        gpus = tf.config.list_physical_devices("GPU")
+        return tf.config.experimental.get_device_details(gpus[0]).get("device_name")
+    return None

@@ -1,0 +1,71 @@
+"""What a pretraining run refuses before anything is built."""
+
+import tensorflow as tf
+
+from keras_bert.config import BertConfig
+from keras_bert.data.pretraining_data import PretrainingData
+from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.training.pretraining_options import PretrainingOptions
+
+_POSITIVE = "train_steps batch_size accumulation_steps checkpoint_steps learning_rate".split()
+_NOT_NEGATIVE = "steps_per_loop eval_steps max_skipped_steps".split()
+
+
+def check_data(
+    config: BertConfig, data: PretrainingData, eval_data: PretrainingData | None
+) -> BertTokenizer:
+    """Returns the tokenizer of the records.
+
+    Raises:
+        ValueError: records, vocabulary and config do not fit each other.
+    """
+    tokenizer = BertTokenizer.from_preset(data.folder)
+    for records in (data, eval_data):
+        if records is not None:
+            records.check_vocabulary(tokenizer.vocabulary)
+            _check_length(config, records)
+    if eval_data is not None and eval_data.sentence_task != data.sentence_task:
+        raise ValueError(
+            f"the held-out records in {eval_data.folder} were made with sentence_task "
+            f"{eval_data.sentence_task!r}, those in {data.folder} with {data.sentence_task!r}: "
+            "make both alike"
+        )
+    tokenizer.vocabulary.check_size(config.vocab_size)
+    return tokenizer
+
+
+def check_options(options: PretrainingOptions, strategy: tf.distribute.Strategy) -> None:
+    """Checks numbers that stand for themselves.
+
+    Raises:
+        ValueError: one is out of its range or does not divide another.
+    """
+    for name in _POSITIVE:
+        if getattr(options, name) <= 0:
+            raise ValueError(f"{name} is {getattr(options, name)}: it must be above 0")
+    for name in _NOT_NEGATIVE:
+        if getattr(options, name) < 0:
+            raise ValueError(f"{name} is {getattr(options, name)}: it must be 0 or more")
+    parts = strategy.num_replicas_in_sync * options.accumulation_steps
+    if options.batch_size % parts:
+        raise ValueError(
+            f"batch_size {options.batch_size} is not divisible by {parts} "
+            f"({strategy.num_replicas_in_sync} replicas times {options.accumulation_steps} "
+            "accumulation_steps): choose a multiple"
+        )
+    if options.time_budget is not None and options.time_budget <= 0:
+        raise ValueError(f"time_budget is {options.time_budget}: it must be above 0 seconds")
+    if options.time_budget and options.schedule != "linear":
+        raise ValueError(
+            f"schedule is {options.schedule!r} but a time_budget has the linear one only: "
+            "leave one of the two out"
+        )
+
+
+def _check_length(config: BertConfig, data: PretrainingData) -> None:
+    if data.max_seq_length > config.max_position_embeddings:
+        raise ValueError(
+            f"the records in {data.folder} are up to {data.max_seq_length} pieces long but the "
+            f"model has {config.max_position_embeddings} positions (max_position_embeddings): "
+            "make shorter records or raise it"
+        )

@@ -1,0 +1,30 @@
+"""SIGTERM: how schedulers, preempted machines and `kill` ask a job to end."""
+
+import signal
+import threading
+from types import FrameType
+from typing import Any, Self
+
+
+class Termination:
+    """While it is open, SIGTERM sets `requested` instead of ending the process.
+
+    A machine that is preempted (a TPU VM among them) sends it to its processes half a minute before
+    it goes. Python receives signals in its main thread only; elsewhere nothing is changed.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._previous: Any = None
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGTERM, self._take_note)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGTERM, self._previous)
+
+    def _take_note(self, number: int, frame: FrameType | None) -> None:
+        self.requested = True

@@ -1,0 +1,121 @@
+"""What one looks at after pretraining: numbers, events and curves of a run folder."""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from keras_bert.files import atomic_file
+from keras_bert.training.run_folder import RunFolder
+from keras_bert.visualize.curves import plot_learning_curves
+
+REPORT_FILE = "report.md"
+CURVES_FILE = "learning_curves.png"
+
+# The events at the end of a long list say most; all are in metrics.jsonl.
+_MOST_EVENTS = 50
+
+
+def write_pretraining_report(model_dir: str | os.PathLike) -> Path:
+    """Writes `report.md` and, where matplotlib is installed, the curves into a run folder.
+
+    Args:
+        model_dir: the folder of a run that has made a step.
+
+    Returns:
+        The report's path.
+
+    Raises:
+        FileNotFoundError: the folder holds no run.
+    """
+    folder = RunFolder.open(model_dir)
+    metrics = folder.read_metrics()
+    try:
+        plot_learning_curves(metrics, folder.path / CURVES_FILE)
+        picture = True
+    except ValueError as error:
+        print(f"no curves: {error}", file=sys.stderr)
+        picture = False
+    lines = [*_heading(folder), *_results(metrics), *_events(metrics), *_starts(folder)]
+    if picture:
+        lines += ["## Curves", "", f"![Learning curves]({CURVES_FILE})", ""]
+    with atomic_file(folder.path / REPORT_FILE) as path:
+        path.write_text("\n".join(lines), encoding="utf-8")
+    return folder.path / REPORT_FILE
+
+
+def _heading(folder: RunFolder) -> Iterable[str]:
+    settings = folder.settings
+    config, options = settings["config"], settings["options"]
+    yield "# Pretraining run\n"
+    yield (
+        f"- Model: {config['num_hidden_layers']} layers of {config['hidden_size']} hidden units, "
+        f"{config['num_attention_heads']} heads, {config['vocab_size']:,} pieces"
+    )
+    yield (
+        f"- Data: {settings['num_examples']:,} examples of up to {settings['max_seq_length']} "
+        f"pieces; vocabulary {settings['vocabulary_sha256'][:12]}"
+    )
+    end = f"{options['train_steps']:,} steps"
+    if options["time_budget"]:
+        end = f"{options['time_budget']:,.0f} s"
+    yield (
+        f"- {options['optimizer']}, learning rate {options['learning_rate']:g} "
+        f"({options['schedule']}), batch {options['batch_size']}, {end}, seed {options['seed']}\n"
+    )
+
+
+def _results(metrics: list[dict[str, Any]]) -> Iterable[str]:
+    train = [line for line in metrics if line["split"] == "train"]
+    held_out = [line for line in metrics if line["split"] == "eval"]
+    columns = {"training, last steps": train[-1:], "held out, last": held_out[-1:]}
+    if held_out:
+        columns["held out, best"] = [min(held_out, key=lambda line: line["loss"])]
+    columns = {title: lines[0] for title, lines in columns.items() if lines}
+    if not columns:
+        return
+    yield "## Numbers\n"
+    yield f"| | {' | '.join(columns)} |"
+    yield "|---" * (len(columns) + 1) + "|"
+    names = dict.fromkeys(name for line in columns.values() for name in line)
+    for name in names:
+        if name not in ("split", "seconds"):
+            cells = (_number(line.get(name)) for line in columns.values())
+            yield f"| {name.replace('_', ' ')} | {' | '.join(cells)} |"
+    yield from _speed(train)
+
+
+def _speed(train: list[dict[str, Any]]) -> Iterable[str]:
+    if len(train) < 2:
+        yield ""
+        return
+    # Without the first call of the loop, in which the step is traced and compiled.
+    rates = sorted(line["tokens_per_second"] for line in train[1:])
+    yield f"\n{train[-1]['seconds']:,.0f} s of training; median {rates[len(rates) // 2]:,.0f} "
+    yield "real tokens per second (padding not counted).\n"
+
+
+def _events(metrics: list[dict[str, Any]]) -> Iterable[str]:
+    events = [line["message"] for line in metrics if line["split"] == "event"]
+    if events:
+        yield f"## Events ({len(events)})\n"
+        yield from (f"- {message}" for message in events[-_MOST_EVENTS:])
+        yield ""
+
+
+def _starts(folder: RunFolder) -> Iterable[str]:
+    yield "## Starts\n"
+    for start in folder.read_starts():
+        versions = ", ".join(f"{name} {version}" for name, version in start["versions"].items())
+        kinds = [f"{device['name']} {device['kind'] or ''}".strip() for device in start["devices"]]
+        yield f"- {start['time']}, at step {start['step']}: `{start['command']}`"
+        yield f"  - {versions}; {start['machine']}"
+        yield f"  - {', '.join(kinds)}"
+    yield ""
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
