@@ -1,0 +1,187 @@
+"""Runs that are interrupted: killed, terminated, damaged, moved to other machines."""
+
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.training.pretraining_runs import (
+    command,
+    metrics_of,
+    run_pretraining,
+    start,
+    weights_of,
+    without_dropout,
+)
+
+
+def _assert_same_weights(left, right, tolerance=0.0):
+    left, right = weights_of(left), weights_of(right)
+    assert left.keys() == right.keys()
+    for path, value in left.items():
+        np.testing.assert_allclose(value, right[path], rtol=0, atol=tolerance, err_msg=path)
+
+
+@pytest.fixture(scope="module")
+def whole(corpus, tmp_path_factory):
+    """A run of twenty steps with checkpoints at 5, 10, 15 and 20."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    run_pretraining(corpus, folder, checkpoint_steps=5, keep_checkpoints=4)
+    return folder
+
+
+def _stopped_at(whole, folder, step):
+    """Makes a copy of a run as it was after the checkpoint of a step."""
+    shutil.copytree(whole, folder)
+    shutil.rmtree(folder / "preset")
+    for path in (folder / "checkpoints").glob("step-*"):
+        if int(path.name.split("-")[1].split(".")[0]) > step:
+            path.unlink()
+    return folder
+
+
+def _cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _change_a_byte(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x40
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "damage"),
+    [
+        (".data-00000-of-00001", _cut),
+        (".data-00000-of-00001", _change_a_byte),
+        (".data-00000-of-00001", lambda path: path.unlink()),
+        (".index", _cut),
+    ],
+    ids=["cut data", "changed data", "no data", "cut index"],
+)
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(
+    corpus, whole, tmp_path, capsys, suffix, damage
+):
+    folder = _stopped_at(whole, tmp_path / "run", 15)
+    damage(folder / "checkpoints" / f"step-15{suffix}")
+    run_pretraining(corpus, folder, checkpoint_steps=5, keep_checkpoints=4)
+    shown = capsys.readouterr()
+    assert "step-15 cannot be restored" in shown.err
+    assert "going back to step 10" in shown.err
+    assert "resumed at step 10" in shown.out
+    _assert_same_weights(whole, folder)
+
+
+def test_a_run_without_a_whole_checkpoint_is_not_begun_anew(corpus, whole, tmp_path):
+    folder = _stopped_at(whole, tmp_path / "run", 10)
+    for path in (folder / "checkpoints").glob("*.data*"):
+        _cut(path)
+    with pytest.raises(ValueError, match=r"step-10 cannot be restored: .*; nor can any other in"):
+        run_pretraining(corpus, folder, checkpoint_steps=5)
+
+
+def test_the_list_of_checkpoints_may_be_lost(corpus, whole, tmp_path, capsys):
+    folder = _stopped_at(whole, tmp_path / "run", 15)
+    (folder / "checkpoints" / "checkpoint").unlink()
+    run_pretraining(corpus, folder, checkpoint_steps=5)
+    assert "resumed at step 15" in capsys.readouterr().out
+    _assert_same_weights(whole, folder)
+
+
+def test_the_latest_checkpoints_stay(corpus, tmp_path):
+    run_pretraining(corpus, tmp_path, checkpoint_steps=4, keep_checkpoints=2)
+    names = {path.name for path in (tmp_path / "checkpoints").glob("*.index")}
+    assert names == {"step-16.index", "step-20.index"}
+    with pytest.raises(ValueError, match="keep_checkpoints is 0"):
+        run_pretraining(corpus, tmp_path / "none", keep_checkpoints=0)
+
+
+@pytest.mark.parametrize(("strategy", "accumulation_steps"), [("mirrored", 1), ("cpu", 4)])
+def test_a_run_goes_on_with_other_replicas_or_micro_batches(
+    corpus, tmp_path, strategy, accumulation_steps
+):
+    config = without_dropout()
+    folder = tmp_path / "run"
+    run_pretraining(corpus, tmp_path / "whole", config=config, checkpoint_steps=10)
+    _stopped_at(tmp_path / "whole", folder, 10)
+    run_pretraining(
+        corpus,
+        folder,
+        strategy,
+        config=config,
+        checkpoint_steps=10,
+        accumulation_steps=accumulation_steps,
+    )
+    _assert_same_weights(tmp_path / "whole", folder, 1e-5)
+    assert [line["step"] for line in metrics_of(folder, "train")][-1] == 20
+
+
+def _wait_for_step(process, folder, step):
+    while not (folder / "metrics.jsonl").exists() or not any(
+        line["step"] >= step for line in metrics_of(folder, "train")
+    ):
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.05)
+
+
+def test_sigterm_loses_no_step(corpus, tmp_path):
+    # No checkpoint is due before the end: what is saved is saved because of the signal.
+    arguments = command(corpus, tmp_path, train_steps=2000, checkpoint_steps=100_000)
+    process = start(arguments)
+    _wait_for_step(process, tmp_path, 20)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    done = metrics_of(tmp_path, "train")[-1]["step"]
+    assert f"stopped by SIGTERM at step {done}" in output
+    assert tf.train.latest_checkpoint(str(tmp_path / "checkpoints")).endswith(f"step-{done}")
+    assert not (tmp_path / "preset").exists()
+
+
+@pytest.mark.slow
+def test_a_terminated_run_ends_as_if_nothing_had_been(corpus, tmp_path):
+    changes = {"train_steps": 300, "checkpoint_steps": 100_000}
+    subprocess.run(command(corpus, tmp_path / "whole", **changes), check=True)
+    for step in (20, 100):
+        process = start(command(corpus, tmp_path / "run", **changes))
+        _wait_for_step(process, tmp_path / "run", step)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    subprocess.run(command(corpus, tmp_path / "run", **changes), check=True)
+    _assert_same_weights(tmp_path / "whole", tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_twenty_kills_change_nothing(corpus, tmp_path):
+    # Many checkpoints, so that kills fall between and inside them; later starts get a little
+    # longer before they die, because a run that never reaches a checkpoint never ends.
+    changes = {"train_steps": 1500, "checkpoint_steps": 10, "steps_per_loop": 5}
+    begun = time.monotonic()
+    subprocess.run(command(corpus, tmp_path / "whole", **changes), check=True)
+    whole_takes = time.monotonic() - begun
+    draw = random.Random(7)
+    resumed, kills = 0, 0
+    run = tmp_path / "run"
+    while kills < 20:
+        process = start(command(corpus, run, **changes))
+        known = set((run / "checkpoints").glob("*.index"))
+        while not set((run / "checkpoints").glob("*.index")) - known:
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.01)
+        time.sleep(draw.uniform(0.0, whole_takes / 60))
+        process.kill()
+        output, _ = process.communicate()
+        resumed += "resumed at step" in output
+        kills += 1
+    assert resumed == 19
+    assert not (run / "report.md").exists()
+    subprocess.run(command(corpus, run, **changes), check=True)
+    _assert_same_weights(tmp_path / "whole", run)
+    steps = [line["step"] for line in metrics_of(run, "train")]
+    assert steps == sorted(set(steps))
