@@ -279,7 +279,7 @@ def read_json(path: str | os.PathLike) -> dict[str, Any]:
         ValueError: the file is not a JSON object; the sentence names it.
     """
     try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
+        values = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(values, dict):

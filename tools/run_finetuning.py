@@ -25,6 +25,9 @@ _TEXT_FLAGS = {
 _INTEGER_FLAGS = {
     "word_index": "Column of the word, from 0 (conll; unset: 0).",
     "label_index": "Column of the tag; negative counts from the last (conll; unset: -1).",
+    "doc_stride": "Pieces from window to window of a long context (squad; unset: 128).",
+    "max_query_length": "Most pieces of a question (squad; unset: 64).",
+    "max_answer_length": "Most pieces of an answer (squad; unset: 30).",
     "lstm_width": "Width of each direction's LSTM (conll with --features_from; unset: 768).",
 }
 _BOOL_FLAGS = {

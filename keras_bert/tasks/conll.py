@@ -12,7 +12,8 @@ from typing import NamedTuple
 from keras_bert.tasks.column_files import EXTENSIONS, WordColumns, read_columns
 from keras_bert.tasks.entity_metrics import ENTITY_METRICS, PLAIN_METRICS
 from keras_bert.tasks.splits import find_splits
-from keras_bert.tasks.tagging_tfds import TFDS_PREFIX, read_tfds_sentences
+from keras_bert.tasks.tagging_tfds import read_tfds_sentences
+from keras_bert.tasks.tfds_source import is_tfds
 from keras_bert.training.entities import (
     OUTSIDE,
     SCHEMES,
@@ -113,7 +114,7 @@ def _read(
     label_feature: str,
     document_context: bool,
 ) -> TaskData:
-    if str(source).startswith(TFDS_PREFIX):
+    if is_tfds(source):
         if document_context:
             raise ValueError(
                 f"{source} does not tell where documents begin: leave out --document_context, or "

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from keras_bert.tasks.column_files import WordColumns, read_sentences
 from keras_bert.tasks.delimited import read_texts
-from keras_bert.tasks.tables import read_table
+from keras_bert.tasks.squad_files import read_questions
+from keras_bert.tasks.tables import Table, read_table
 from keras_bert.training.finetuned_model import FinetunedModel
 from keras_bert.training.prediction_table import write_predictions
 from keras_bert.training.task import TaskDescription
@@ -77,8 +78,12 @@ def _check_columns(
 def _read_texts(path: Path, description: TaskDescription) -> Questions:
     table = read_table(path)
     texts = LabeledTexts(*read_texts(table, description.text_columns))
+    return Questions(texts, _columns_and_rows(table))
+
+
+def _columns_and_rows(table: Table) -> tuple[list[str], list[list[str]]]:
     rows = [[row.values.get(name, "") for name in table.columns] for row in table.rows]
-    return Questions(texts, (list(table.columns), rows))
+    return list(table.columns), rows
 
 
 def _read_sentences(path: Path, description: TaskDescription) -> Questions:
@@ -86,7 +91,13 @@ def _read_sentences(path: Path, description: TaskDescription) -> Questions:
     return Questions(read_sentences(path, columns))
 
 
+def _read_spans(path: Path, description: TaskDescription) -> Questions:
+    questions, table = read_questions(path)
+    return Questions(questions, None if table is None else _columns_and_rows(table))
+
+
 _READERS: dict[str, Callable[[Path, TaskDescription], Questions]] = {
     "text": _read_texts,
     "tag": _read_sentences,
+    "span": _read_spans,
 }

@@ -11,6 +11,8 @@ _TASKS = {
     "csv": ("delimited", "csv_task"),
     "conll": ("conll", "conll_task"),
     "conll2003": ("conll", "conll2003_task"),
+    "squad": ("squad", "squad_task"),
+    "squad2": ("squad", "squad2_task"),
 }
 TASKS = tuple(_TASKS)
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from keras_bert.tasks.tfds_source import open_data_set
 from keras_bert.training.tagged_sentences import TaggedSentence
 from keras_bert.training.task import TEST, TRAIN, VALIDATION
 
-TFDS_PREFIX = "tfds:"
 _WORDS = "tokens"
 _SPLITS = {TRAIN: ("train",), VALIDATION: ("validation", "dev"), TEST: ("test",)}
 
@@ -22,15 +22,7 @@ def read_tfds_sentences(source: str, label_feature: str) -> dict[str, list[Tagge
     """
     import tensorflow_datasets as tfds
 
-    name = source.removeprefix(TFDS_PREFIX)
-    try:
-        builder = tfds.builder(name)
-    except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
-        raise ValueError(
-            f"{source}: TensorFlow Datasets knows no such data set: see "
-            "https://www.tensorflow.org/datasets/catalog"
-        ) from error
-    builder.download_and_prepare()
+    builder = open_data_set(source)
     features = builder.info.features
     for feature in (_WORDS, label_feature):
         if feature not in features:

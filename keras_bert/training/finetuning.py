@@ -99,6 +99,7 @@ def finetune(
         model.compile(
             optimizer=finetuning_optimizer(model, options, options.epochs * len(batches)),
             loss=loss,
+            loss_weights=task.head.loss_weights(),
             jit_compile=False,
         )
 

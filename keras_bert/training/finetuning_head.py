@@ -58,6 +58,10 @@ class FinetuningHead(abc.ABC):
             ValueError: the head knows no label smoothing.
         """
 
+    def loss_weights(self) -> Mapping[str, float] | None:
+        """Returns what each loss counts where there are several; None adds them up."""
+        return None
+
     @abc.abstractmethod
     def predictions(
         self, outputs: Any, encoded: EncodedRows, examples: Any, labels: tuple[str, ...]

@@ -1,0 +1,66 @@
+"""Questions about a text whose answer is a span of it."""
+
+import dataclasses
+from typing import NamedTuple
+
+
+class Answer(NamedTuple):
+    """A right answer: its text, and where in the context it starts, in characters."""
+
+    text: str
+    start: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A question and the text to find its answer in.
+
+    Attributes:
+        id: unique in its file.
+        question: what is asked.
+        context: the text.
+        answers: the right answers, as several people gave them; none where the context does not
+            hold one, None where they are not known.
+    """
+
+    id: str
+    question: str
+    context: str
+    answers: tuple[Answer, ...] | None = None
+
+
+class Candidate(NamedTuple):
+    """A span that may be the answer.
+
+    Attributes:
+        text: as it stands in the context; empty for "there is no answer".
+        start: first character in the context; -1 for no answer.
+        end: behind the last character; -1 for no answer.
+        score: sum of both logits.
+        probability: among the candidates of its question.
+    """
+
+    text: str
+    start: int
+    end: int
+    score: float
+    probability: float
+
+
+@dataclasses.dataclass(frozen=True)
+class AnsweredQuestion:
+    """The prediction for a question.
+
+    Attributes:
+        answer: what is answered; may be the empty one.
+        best_span: the best answer that is not empty, whatever is answered; empty only where the
+            context holds no piece.
+        null_score: how much likelier "there is no answer" is than `best_span`: the difference of
+            their scores. Above the threshold of the head the answer is empty.
+        n_best: the likeliest candidates, the best first.
+    """
+
+    answer: Candidate
+    best_span: Candidate
+    null_score: float
+    n_best: tuple[Candidate, ...]
