@@ -7,7 +7,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-_CACHE = Path(__file__).resolve().parents[2] / ".cache" / "packages"
+_CACHE = Path(__file__).resolve().parents[1] / ".cache" / "packages"
 
 
 def fetch(requirement: str) -> Path:

@@ -1,0 +1,224 @@
+"""Answers and their scores. Oracles: by hand; the official scorers of SQuAD."""
+
+import ast
+import collections
+import math
+import random
+import types
+
+import numpy as np
+import pytest
+from published_packages import fetch
+
+from keras_bert.training import answer_metrics
+from keras_bert.training.answer_selection import SelectionSettings, select_answer
+from keras_bert.training.question_windows import Pieces, Window
+from keras_bert.training.questions import Answer, AnsweredQuestion, Candidate, Question
+
+CONTEXT = "red green blue"
+PIECES = Pieces(np.array([1, 2, 3]), np.array([0, 4, 10]), np.array([3, 9, 14]))
+# [CLS] q [SEP] red green blue [SEP]
+WINDOW = Window(0, 0, 3, np.array([True, True, True]))
+QUESTION = Question("q", "which?", CONTEXT, ())
+
+
+def logits(cls, *pieces):
+    return np.array([cls, -9, -9, *pieces, -9], np.float32)
+
+
+def select(starts, ends, windows=(WINDOW,), **changes):
+    values = {
+        "n_best_size": 20,
+        "max_answer_length": 30,
+        "has_unanswerable": True,
+        "null_threshold": 0.0,
+    }
+    settings = SelectionSettings(**{**values, **changes})
+    return select_answer(QUESTION, PIECES, windows, starts, ends, settings)
+
+
+def test_the_best_span_wins():
+    found = select([logits(0, 1, 5, 0)], [logits(0, 9, 1, 4)])
+    # 5 + 4: "green blue"; a start behind its end (5 + 9) is no span; "red" has 1 + 9 = 10.
+    assert found.answer[:4] == ("red", 0, 3, 10.0)
+    assert found.n_best[1][:4] == ("green blue", 4, 14, 9.0)
+    assert found.null_score == 0 + 0 - 10
+
+
+def test_probabilities_are_a_softmax_over_the_candidates():
+    found = select([logits(0, 2, 1, 0)], [logits(0, 2, 1, 0)], max_answer_length=1)
+    # "red" 4, "green" 2, "blue" 0, no answer 0.
+    odds = [math.exp(score) for score in (4, 2, 0, 0)]
+    for candidate, odd in zip(found.n_best, odds, strict=True):
+        assert candidate.probability == pytest.approx(odd / sum(odds), rel=1e-6)
+
+
+def test_no_answer_is_taken_above_the_threshold():
+    starts, ends = [logits(3, 2, 0, 0)], [logits(3, 2, 0, 0)]
+    found = select(starts, ends)
+    assert found.answer[:3] == ("", -1, -1) and found.null_score == 2.0
+    assert found.best_span.text == "red"
+    assert select(starts, ends, null_threshold=2.0).answer.text == "red"
+    assert select(starts, ends, has_unanswerable=False).answer.text == "red"
+
+
+def test_an_answer_longer_than_allowed_is_none():
+    starts, ends = [logits(0, 9, 1, 1)], [logits(0, 1, 1, 9)]
+    assert select(starts, ends).answer.text == "red green blue"
+    # Of at most two pieces: "green blue" 1 + 9 and "blue" 1 + 9, "red" 9 + 1, "red green" 9 + 1.
+    assert select(starts, ends, max_answer_length=2).answer.score == 10.0
+
+
+def test_a_piece_counts_only_in_its_best_window_and_null_is_the_least_of_all():
+    second = Window(0, 1, 3, np.array([False, True]))
+    starts = [logits(5, 0, 0, 0), logits(1, 50, 2)]
+    ends = [logits(5, 0, 0, 0), logits(1, 0, 2)]
+    found = select(starts, ends, windows=(WINDOW, second))
+    # "green" starts with 50 in the second window, but the first one shows it with more context.
+    assert found.answer[:4] == ("blue", 10, 14, 4.0)
+    assert found.null_score == 2.0 - 4.0
+
+
+def test_a_context_without_pieces_gives_no_answer_and_no_crash():
+    empty = Pieces(*(np.zeros(0, np.int32),) * 3)
+    window = Window(0, 0, 3, np.zeros(0, bool))
+    settings = SelectionSettings(20, 30, False, 0.0)
+    values = np.zeros(4, np.float32)
+    found = select_answer(QUESTION, empty, [window], [values], [values], settings)
+    assert found.answer.text == found.best_span.text == ""
+
+
+def answered(text, null_score=-1.0, best=None):
+    candidate = Candidate(text, 0, len(text), 0.0, 1.0)
+    span = candidate if best is None else Candidate(best, 0, len(best), 0.0, 1.0)
+    return AnsweredQuestion(candidate, span, null_score, (candidate,))
+
+
+def asked(*answers):
+    return Question("q", "?", "", tuple(Answer(text, 0) for text in answers))
+
+
+def test_scores_by_hand():
+    assert answer_metrics.normalize_answer(" The  Cat, (an Act)! ") == "cat act"
+    assert answer_metrics.answer_exact_match("the cat.", "Cat") == 1.0
+    # Two of three words right, two of two found: 2 * 2 / (3 + 2).
+    assert answer_metrics.answer_f1("big black cat", "the black cat") == pytest.approx(0.8)
+    assert answer_metrics.answer_f1("", "the") == 1.0  # nothing but an article is no word
+    assert answer_metrics.answer_f1("cat", "") == 0.0
+    predictions = [answered("black cat"), answered("")]
+    questions = [asked("cat", "black cat"), asked()]
+    assert answer_metrics.exact_match(predictions, questions) == 1.0
+    assert answer_metrics.f1([answered("cat"), answered("dog")], questions) == 0.5
+    assert answer_metrics.has_answer_f1(predictions, questions) == 1.0
+    assert answer_metrics.no_answer_accuracy([answered("x"), answered("x")], questions) == 0.0
+
+
+def test_the_threshold_by_hand():
+    questions = [asked("cat"), asked(), asked("dog"), asked()]
+    predictions = [
+        answered("cat", -4.0),
+        answered("x", -1.0),
+        answered("dog", 0.5),
+        answered("y", 2.0),
+    ]
+    # Answering up to -4: 1 + 2 silent = 3. Up to -1: 2. Up to 0.5: 3. The first best counts.
+    assert answer_metrics.best_null_threshold(predictions, questions) == -4.0
+    questions[1] = asked("x")
+    assert answer_metrics.best_null_threshold(predictions, questions) == 0.5
+    assert answer_metrics.best_null_threshold([answered("x", 3.0)], [asked()]) == 0.0
+
+
+WORDS = "the a an cat dog, black. big! (red) it's 12 naïve 日本 - cat cat".split()
+
+
+def oracle_functions(path):
+    """The functions of a published scorer, without the package around it."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    kept = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.Import)]
+    names = {"Counter": collections.Counter}
+    exec(compile(ast.Module(kept, []), str(path), "exec"), names)
+    return types.SimpleNamespace(**names)
+
+
+def random_text(draw):
+    return " ".join(draw.choices(WORDS, k=draw.randint(0, 5)))
+
+
+@pytest.mark.oracle
+def test_thousands_of_cases_equal_the_official_scorer_of_squad_1():
+    # allennlp carries the official script.
+    oracle = oracle_functions(fetch("allennlp==0.9.0") / "allennlp/tools/squad_eval.py")
+    draw = random.Random(0)
+    for _ in range(4000):
+        one, two = random_text(draw), random_text(draw)
+        exact = float(oracle.exact_match_score(one, two))
+        assert answer_metrics.answer_exact_match(one, two) == exact
+        if answer_metrics.normalize_answer(one) or answer_metrics.normalize_answer(two):
+            # Version 1.1 has no empty answers: only 2.0 says what two of them are worth.
+            assert answer_metrics.answer_f1(one, two) == pytest.approx(oracle.f1_score(one, two))
+
+
+@pytest.mark.oracle
+def test_thousands_of_cases_equal_the_official_scorer_of_squad_2():
+    # transformers 4 carries the official script's functions.
+    oracle = oracle_functions(
+        fetch("transformers==4.57.1") / "transformers/data/metrics/squad_metrics.py"
+    )
+    draw = random.Random(1)
+    for _ in range(80):
+        questions = [
+            asked(*(random_text(draw) for _ in range(draw.randint(0, 3)))) for _ in range(60)
+        ]
+        scores = draw.sample(range(1000), 60)
+        predictions = [answered(random_text(draw), float(score) - 500) for score in scores]
+        examples = [
+            types.SimpleNamespace(
+                qas_id=str(index), answers=[{"text": a.text} for a in question.answers]
+            )
+            for index, question in enumerate(questions)
+        ]
+        texts = {str(i): p.answer.text for i, p in enumerate(predictions)}
+        exact, f1 = oracle.get_raw_scores(examples, texts)
+        expected = oracle.make_eval_dict(exact, f1)
+        ours = answer_metrics.exact_match(predictions, questions)
+        assert 100 * ours == pytest.approx(expected["exact"])
+        assert 100 * answer_metrics.f1(predictions, questions) == pytest.approx(expected["f1"])
+
+        right = {
+            str(i): answer_metrics.right_answers(question) != [""]
+            for i, question in enumerate(questions)
+        }
+        null_scores = {str(i): p.null_score for i, p in enumerate(predictions)}
+        _, threshold = oracle.find_best_thresh(texts, f1, null_scores, right)
+        assert answer_metrics.best_null_threshold(predictions, questions) == threshold
+        parts = {
+            flag: [key for key, has_answer in right.items() if has_answer == flag]
+            for flag in (True, False)
+        }
+        has = oracle.make_eval_dict(exact, f1, parts[True])["f1"]
+        no = oracle.make_eval_dict(exact, f1, parts[False])["f1"]
+        assert 100 * answer_metrics.has_answer_f1(predictions, questions) == pytest.approx(has)
+        assert 100 * answer_metrics.no_answer_accuracy(predictions, questions) == pytest.approx(no)
+
+
+def test_f1_of_many_random_answers_equals_a_slow_count():
+    # The definition again with sets of words taken one by one.
+    draw = random.Random(1)
+
+    def slow(predicted, right):
+        left, count = right.copy(), 0
+        for word in predicted:
+            if word in left:
+                left.remove(word)
+                count += 1
+        if not predicted or not right:
+            return float(predicted == right)
+        if not count:
+            return 0.0
+        precision, recall = count / len(predicted), count / len(right)
+        return 2 * precision * recall / (precision + recall)
+
+    for _ in range(3000):
+        one, two = (draw.choices(["cat", "dog", "red", "blue"], k=draw.randint(0, 5)) for _ in "ab")
+        found = answer_metrics.answer_f1(" ".join(one), " ".join(two))
+        assert found == pytest.approx(slow(one, two))
