@@ -1,0 +1,132 @@
+"""The same ten steps on one replica, on two, on two workers and in micro-batches."""
+
+import json
+import signal
+import socket
+import time
+
+import numpy as np
+import pytest
+
+from tests.training.pretraining_runs import (
+    command,
+    metrics_of,
+    run_pretraining,
+    start,
+    weights_of,
+    without_dropout,
+)
+
+STEPS = 10
+
+
+def _free_ports(count):
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def _start_workers(commands):
+    workers = [f"localhost:{port}" for port in _free_ports(len(commands))]
+    return [
+        start(
+            [*arguments, "--strategy=multi_worker"],
+            TF_CONFIG=json.dumps(
+                {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
+            ),
+        )
+        for index, arguments in enumerate(commands)
+    ]
+
+
+def _finish(processes):
+    outputs = [process.communicate(timeout=240)[0] for process in processes]
+    for process, output in zip(processes, outputs, strict=True):
+        assert process.returncode == 0, output
+    return outputs
+
+
+def _arguments(corpus, folder, **changes):
+    flags = {
+        "eval_data_dir": corpus / "records",
+        "train_steps": STEPS,
+        "warmup_steps": 2,
+        "checkpoint_steps": 5,
+        "seed": 3,
+    }
+    return command(corpus, folder, without_dropout(), **(flags | changes))
+
+
+@pytest.fixture(scope="module")
+def one_replica(corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("one")
+    records = str(corpus / "records")
+    config = without_dropout()
+    metrics = run_pretraining(
+        corpus, folder, config=config, train_steps=STEPS, eval_data_dir=records
+    )
+    return folder, metrics
+
+
+def _assert_same_run(one_replica, folder, metrics):
+    expected, expected_metrics = one_replica
+    weights = weights_of(folder)
+    for path, value in weights_of(expected).items():
+        np.testing.assert_allclose(weights[path], value, rtol=0, atol=1e-5, err_msg=path)
+    assert metrics == pytest.approx(expected_metrics, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "accumulation_steps"), [("mirrored", 1), ("cpu", 2), ("mirrored", 2)]
+)
+def test_replicas_and_micro_batches_make_one_batch(
+    corpus, one_replica, tmp_path, strategy, accumulation_steps
+):
+    metrics = run_pretraining(
+        corpus,
+        tmp_path,
+        strategy,
+        config=without_dropout(),
+        train_steps=STEPS,
+        eval_data_dir=str(corpus / "records"),
+        accumulation_steps=accumulation_steps,
+    )
+    _assert_same_run(one_replica, tmp_path, metrics)
+
+
+@pytest.mark.slow
+def test_two_workers_equal_one_replica_and_one_of_them_writes(corpus, one_replica, tmp_path):
+    # Given folders of their own to tell who wrote what; real workers share one.
+    chief, other = tmp_path / "chief", tmp_path / "other"
+    processes = _start_workers([_arguments(corpus, folder) for folder in (chief, other)])
+    outputs = _finish(processes)
+    assert "2 replica(s)" in outputs[0]
+    assert not other.exists()
+    metrics = {k: v for k, v in metrics_of(chief, "eval")[-1].items() if k not in ("split", "step")}
+    _assert_same_run(one_replica, chief, metrics)
+
+
+@pytest.mark.slow
+def test_two_workers_stop_together_and_go_on(corpus, tmp_path):
+    folder = tmp_path / "run"
+    arguments = _arguments(corpus, folder, train_steps=400, checkpoint_steps=100_000)
+    processes = _start_workers([arguments] * 2)
+    while not (folder / "metrics.jsonl").exists() or not metrics_of(folder, "train"):
+        assert processes[0].poll() is None, processes[0].communicate()[0]
+        time.sleep(0.05)
+    processes[1].send_signal(signal.SIGTERM)  # one of them is told, both stop
+    outputs = _finish(processes)
+    done = metrics_of(folder, "train")[-1]["step"]
+    assert all(f"stopped by SIGTERM at step {done}" in output for output in outputs)
+    outputs = _finish(_start_workers([arguments] * 2))
+    assert f"resumed at step {done}" in outputs[0]
+    whole = tmp_path / "whole"
+    config = without_dropout()
+    run_pretraining(
+        corpus, whole, config=config, train_steps=400, warmup_steps=2, checkpoint_steps=100_000
+    )
+    weights = weights_of(folder)
+    for path, value in weights_of(whole).items():
+        np.testing.assert_allclose(weights[path], value, rtol=0, atol=1e-3, err_msg=path)
