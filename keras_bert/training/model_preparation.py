@@ -51,9 +51,12 @@ def create_model(
         model = head.model_class.from_preset(os.fspath(init_from), **arguments)
     if options.reinitialized_layers:
         _reinitialize(model, options.reinitialized_layers)
-    if options.freeze_encoder:
-        for layer in model.encoder.layers:
-            layer.trainable = layer.name == "pooler"
+    for layer in model.encoder.layers:
+        if layer.name == "pooler":
+            # What labels positions does not read it; Keras would warn of missing gradients.
+            layer.trainable = layer.trainable and not head.per_position
+        elif options.freeze_encoder:
+            layer.trainable = False
     return model
 
 

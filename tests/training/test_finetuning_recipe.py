@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, BertEncoder
+from keras_bert import BertClassifier, BertConfig, BertEncoder, BertTokenizer
 from keras_bert.tasks.delimited import csv_task
 from keras_bert.training.finetuning import finetune
 from keras_bert.training.finetuning_options import FinetuningOptions
@@ -112,15 +112,26 @@ def test_patience_ends_a_run_that_gets_no_better(pretrained_folder, tmp_path):
 
 
 def test_two_replicas_learn_the_same(pretrained_folder, tmp_path):
-    # 28 examples in batches of 8: the last one is filled up.
-    texts = LabeledTexts(TEXTS[:28], None, np.arange(28, dtype=np.int32) % 2)
+    config = BertConfig.from_file(pretrained_folder)
+    config = config.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    BertEncoder(config).save_to_preset(
+        tmp_path / "start", BertTokenizer.from_preset(pretrained_folder)
+    )
+    for strategy in ("cpu", "mirrored"):
+        # One batch is all there is: replicas may read the epochs in another order.
+        recipe = {"strategy": strategy, "epochs": 3, "batch_size": 32}
+        run(tmp_path / "start", tmp_path / strategy, **recipe)
+    one, two = weights(tmp_path / "cpu"), weights(tmp_path / "mirrored")
+    assert one.keys() == two.keys()
+    for path, value in one.items():
+        np.testing.assert_allclose(two[path], value, atol=1e-5, err_msg=path)
+
+
+def test_two_replicas_can_share_a_last_batch_that_is_not_full(pretrained_folder, tmp_path):
+    texts = LabeledTexts(TEXTS[:27], None, np.arange(27, dtype=np.int32) % 2)
     data = TaskData({"train": texts, "validation": texts}, ("no", "yes"), {"text": "text"})
-    recipe = {"epochs": 12, "learning_rate": 1e-2}
-    one = run(pretrained_folder, tmp_path / "one", data, strategy="cpu", **recipe)
-    two = run(pretrained_folder, tmp_path / "two", data, strategy="mirrored", **recipe)
-    # Dropout differs; what is learned does not.
-    assert one.validation["accuracy"] == two.validation["accuracy"] == 1.0
-    assert two.validation["loss"] == pytest.approx(one.validation["loss"], abs=0.15)
+    result = run(pretrained_folder, tmp_path, data, strategy="mirrored", epochs=2)
+    assert all(math.isfinite(epoch["train_loss"]) for epoch in result.epochs)
 
 
 def test_several_labels_are_learned_together(pretrained_folder, tmp_path):
