@@ -82,6 +82,8 @@ class BertConfig:
         layer_norm_eps: epsilon of every layer normalization.
         pad_token_id: id of [PAD].
         classifier_dropout: dropout before a task's output layer; None follows hidden_dropout_prob.
+        left_to_right: whether a position sees only what stands before it: the baseline that the
+            paper compares with (section 5.1). Other formats cannot say so.
 
     Raises:
         ValueError: a value is out of its range; the sentence names the field.
@@ -105,6 +107,7 @@ class BertConfig:
     layer_norm_eps: float = 1e-12
     pad_token_id: int = 0
     classifier_dropout: float | None = None
+    left_to_right: bool = False
 
     def __post_init__(self) -> None:
         for name in _POSITIVE_INTEGERS:
@@ -125,6 +128,8 @@ class BertConfig:
                 f"pad_token_id {self.pad_token_id} is not an id of a vocabulary of "
                 f"{self.vocab_size} entries: give the id of [PAD]"
             )
+        if not isinstance(self.left_to_right, bool):
+            raise ValueError(f"left_to_right is {self.left_to_right!r}: it must be true or false")
         for name in ("initializer_range", "layer_norm_eps"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
@@ -200,9 +205,17 @@ class BertConfig:
         return cls(**known)
 
     def to_dict(self, dialect: Dialect = "keras_bert") -> dict[str, Any]:
-        """Returns the fields under the names and with the activation name of a dialect."""
+        """Returns the fields under the names and with the activation name of a dialect.
+
+        Raises:
+            ValueError: the dialect cannot say what this config says.
+        """
         values = dataclasses.asdict(self)
         values["hidden_act"] = _ACTIVATIONS_WRITTEN[dialect].get(self.hidden_act, self.hidden_act)
+        if dialect != "keras_bert" and values.pop("left_to_right"):
+            raise ValueError(
+                "left_to_right is True: only our own format keeps a left-to-right model"
+            )
         if dialect == "google":
             values = {key: values[key] for key in _GOOGLE_FIELDS}
         return values

@@ -20,6 +20,11 @@ flags.DEFINE_integer("train_steps", 1_000_000, "Steps of the whole run.")
 flags.DEFINE_integer("batch_size", 256, "Sequences per step over all replicas.")
 flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
 flags.DEFINE_integer("warmup_steps", 10_000, "Steps until the peak.")
+flags.DEFINE_enum(
+    "objective", "masked", ["masked", "left_to_right"], "The paper's, or its baseline."
+)
+flags.DEFINE_float("mask_share", 0.8, "Share of the chosen pieces that becomes [MASK].")
+flags.DEFINE_float("random_share", 0.1, "Share of them that becomes a random piece.")
 flags.DEFINE_enum("masking", "token", ["token", "whole_word"], "What is hidden as one.")
 flags.DEFINE_integer(
     "max_predictions_per_seq", None, "Most masked positions; room for 15 % if unset."

@@ -7,6 +7,7 @@ import keras
 
 from keras_bert.config import BertConfig
 from keras_bert.features import ENCODER_FEATURES, INPUT_IDS, INPUT_MASK, SEGMENT_IDS
+from keras_bert.layers.attention_masks import last_real_position, left_to_right_mask
 from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
 from keras_bert.layers.encoder_block import EncoderBlock
 from keras_bert.layers.initializer import truncated_normal
@@ -18,7 +19,8 @@ class BertEncoder(keras.Model):
     """The BERT encoder (Devlin et al. 2018): a dict of three inputs in, a dict of outputs out.
 
     Inputs, int32 [B, S] each: `input_ids`, `input_mask` (1 for real pieces), `segment_ids`.
-    Outputs: `sequence_output` [B, S, H]; `pooled_output` [B, H] (dense and tanh on [CLS]); on
+    Outputs: `sequence_output` [B, S, H]; `pooled_output` [B, H] (dense and tanh on [CLS], or on
+    the last piece where attention goes from left to right and [CLS] sees nothing else); on
     request `hidden_states`, a list of L+1 [B, S, H], embeddings first; and `attention_probs`, a
     list of L [B, A, S, S] in float32.
 
@@ -80,14 +82,17 @@ class BertEncoder(keras.Model):
         # === Functional model ===
         inputs = encoder_inputs()
         hidden = postprocessor(word_embeddings(inputs[INPUT_IDS]), inputs[SEGMENT_IDS])  # [B, S, H]
+        mask = inputs[INPUT_MASK]
+        visible = left_to_right_mask(mask) if config.left_to_right else mask
         hidden_states, attention_probs = [hidden], []
         for block in blocks:
-            hidden = block(hidden, inputs[INPUT_MASK], return_probs=output_attention_probs)
+            hidden = block(hidden, visible, return_probs=output_attention_probs)
             if output_attention_probs:
                 hidden, probs = hidden
                 attention_probs.append(probs)
             hidden_states.append(hidden)
-        outputs = {"sequence_output": hidden, "pooled_output": pooler(hidden[:, 0])}
+        summary = last_real_position(hidden, mask) if config.left_to_right else hidden[:, 0]
+        outputs = {"sequence_output": hidden, "pooled_output": pooler(summary)}
         if output_hidden_states:
             outputs["hidden_states"] = hidden_states
         if output_attention_probs:

@@ -20,6 +20,7 @@ from keras_bert.data.pretraining_data import PretrainingData
 from keras_bert.data.pretraining_pipeline import evaluation_batches, training_batches
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.text.masking import MaskedLanguageModelMasking
+from keras_bert.text.next_token import NextTokenTargets
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.base_optimizer import BaseOptimizer
 from keras_bert.training.checkpointing import TrainingCheckpoint
@@ -76,7 +77,9 @@ def pretrain(
     data = PretrainingData(options.data_dir)
     eval_data = PretrainingData(options.eval_data_dir) if options.eval_data_dir else None
     tokenizer = check_data(config, data, eval_data)
-    check_options(options, strategy)
+    check_options(options, data, strategy)
+    config = config.replace(left_to_right=options.objective == "left_to_right")
+    masking = _masking(options, tokenizer, data)
     settings = _settings(config, options, tokenizer, data)
     folder = RunFolder(options.model_dir, settings, is_chief(strategy))
 
@@ -100,7 +103,6 @@ def pretrain(
 
     # 3. Data, from where the run stands.
     next_sentence = options.next_sentence and data.sentence_task != "none"
-    masking = _masking(options, tokenizer, data)
     batches = _training_batches(data, masking, options, strategy, checkpoint.step)
     step = PretrainingStep(
         model,
@@ -216,14 +218,22 @@ def _create_optimizer(options: PretrainingOptions) -> tuple[BaseOptimizer, Any]:
 
 def _masking(
     options: PretrainingOptions, tokenizer: BertTokenizer, data: PretrainingData
-) -> MaskedLanguageModelMasking:
+) -> MaskedLanguageModelMasking | NextTokenTargets:
+    if options.objective == "left_to_right":
+        return NextTokenTargets(tokenizer.vocabulary, data.max_seq_length)
     predictions = options.max_predictions_per_seq or math.ceil(0.15 * data.max_seq_length)
-    return MaskedLanguageModelMasking(tokenizer.vocabulary, predictions, strategy=options.masking)
+    return MaskedLanguageModelMasking(
+        tokenizer.vocabulary,
+        predictions,
+        mask_share=options.mask_share,
+        random_share=options.random_share,
+        strategy=options.masking,
+    )
 
 
 def _training_batches(
     data: PretrainingData,
-    masking: MaskedLanguageModelMasking,
+    masking: MaskedLanguageModelMasking | NextTokenTargets,
     options: PretrainingOptions,
     strategy: tf.distribute.Strategy,
     step: int,
@@ -246,7 +256,7 @@ def _training_batches(
 def _evaluation(
     model: keras.Model,
     eval_data: PretrainingData | None,
-    masking: MaskedLanguageModelMasking,
+    masking: MaskedLanguageModelMasking | NextTokenTargets,
     options: PretrainingOptions,
     strategy: tf.distribute.Strategy,
     next_sentence: bool,

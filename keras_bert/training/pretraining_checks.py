@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras_bert.config import BertConfig
 from keras_bert.data.pretraining_data import PretrainingData
 from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.training.pretraining_options import PretrainingOptions
+from keras_bert.training.pretraining_options import OBJECTIVES, PretrainingOptions
 
 _POSITIVE = "train_steps batch_size accumulation_steps checkpoint_steps learning_rate".split()
 _NOT_NEGATIVE = "steps_per_loop eval_steps max_skipped_steps".split()
@@ -34,12 +34,15 @@ def check_data(
     return tokenizer
 
 
-def check_options(options: PretrainingOptions, strategy: tf.distribute.Strategy) -> None:
-    """Checks numbers that stand for themselves.
+def check_options(
+    options: PretrainingOptions, data: PretrainingData, strategy: tf.distribute.Strategy
+) -> None:
+    """Checks what does not concern the model.
 
     Raises:
-        ValueError: one is out of its range or does not divide another.
+        ValueError: an option is out of its range or does not go with another or with the records.
     """
+    _check_objective(options, data)
     for name in _POSITIVE:
         if getattr(options, name) <= 0:
             raise ValueError(f"{name} is {getattr(options, name)}: it must be above 0")
@@ -59,6 +62,18 @@ def check_options(options: PretrainingOptions, strategy: tf.distribute.Strategy)
         raise ValueError(
             f"schedule is {options.schedule!r} but a time_budget has the linear one only: "
             "leave one of the two out"
+        )
+
+
+def _check_objective(options: PretrainingOptions, data: PretrainingData) -> None:
+    if options.objective not in OBJECTIVES:
+        raise ValueError(
+            f"objective is {options.objective!r}: choose one of {', '.join(OBJECTIVES)}"
+        )
+    if options.objective == "left_to_right" and data.max_predictions_per_seq is not None:
+        raise ValueError(
+            f"the records in {data.folder} come with their masks, which objective left_to_right "
+            "has no use for: give unmasked records"
         )
 
 

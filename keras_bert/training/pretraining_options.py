@@ -1,10 +1,14 @@
 """What a pretraining run is told."""
 
 import dataclasses
+from typing import Literal
 
 from keras_bert.text.masking import Strategy
 from keras_bert.training.optimizer import OptimizerName
 from keras_bert.training.schedules import ScheduleName
+
+Objective = Literal["masked", "left_to_right"]
+OBJECTIVES = ("masked", "left_to_right")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +24,11 @@ class PretrainingOptions:
         learning_rate: the peak.
         warmup_steps: steps until the peak; with a time budget its share of `train_steps` is the
             share of the time.
+        objective: "masked", or "left_to_right": the next piece is predicted by a model that sees
+            what stands before it, the baseline of the paper.
         masking: "token" or "whole_word".
+        mask_share: share of the chosen pieces that becomes [MASK].
+        random_share: share of the chosen pieces that becomes a random one; the rest stays.
         max_predictions_per_seq: most masked positions of a sequence; None gives room for 15 %.
         accumulation_steps: micro-batches per step and replica.
         steps_per_loop: steps per host call; 0 lets the code find what takes about two seconds.
@@ -55,7 +63,10 @@ class PretrainingOptions:
     batch_size: int = 256
     learning_rate: float = 1e-4
     warmup_steps: int = 10_000
+    objective: Objective = "masked"
     masking: Strategy = "token"
+    mask_share: float = 0.8
+    random_share: float = 0.1
     max_predictions_per_seq: int | None = None
     accumulation_steps: int = 1
     steps_per_loop: int = 0

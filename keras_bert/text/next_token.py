@@ -1,0 +1,55 @@
+"""Left-to-right language model: the pieces to predict are the next ones."""
+
+import tensorflow as tf
+
+from keras_bert.features import (
+    INPUT_IDS,
+    MASKED_LM_IDS,
+    MASKED_LM_POSITIONS,
+    MASKED_LM_WEIGHTS,
+)
+from keras_bert.text.vocabulary import Vocabulary
+
+
+class NextTokenTargets(tf.Module):
+    """Gives every position the piece after it to predict: the paper's baseline (section 5.1).
+
+    Called like `MaskedLanguageModelMasking`, but nothing is hidden: the model must not see what
+    comes after a position. Special tokens are never predicted, as in the masked objective.
+
+    Args:
+        vocabulary: the pieces.
+        max_seq_length: S; S - 1 positions of it have a piece after them.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, max_seq_length: int):
+        super().__init__(name="next_token")
+        self.vocabulary = vocabulary
+        self.max_predictions_per_seq = max_seq_length - 1
+        with tf.init_scope():
+            self._special_ids = tf.constant(sorted(vocabulary.special_ids), tf.int32)
+
+    def __call__(
+        self, input_ids: tf.Tensor, input_mask: tf.Tensor, seeds: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Returns what to predict.
+
+        Args:
+            input_ids: int32 [B, S].
+            input_mask: int32 [B, S], 1 for real pieces.
+            seeds: not used; there is nothing to draw.
+
+        Returns:
+            `input_ids` as they are, and `masked_lm_positions`, `masked_lm_ids` (int32) and
+            `masked_lm_weights` (float32), [B, S - 1] each.
+        """
+        targets = input_ids[:, 1:]
+        is_special = tf.reduce_any(tf.equal(targets[..., None], self._special_ids), axis=-1)
+        counts = tf.not_equal(input_mask[:, 1:], 0) & ~is_special
+        positions = tf.range(self.max_predictions_per_seq)[None] * tf.ones_like(targets)
+        return {
+            INPUT_IDS: input_ids,
+            MASKED_LM_POSITIONS: positions,
+            MASKED_LM_IDS: targets,
+            MASKED_LM_WEIGHTS: tf.cast(counts, tf.float32),
+        }

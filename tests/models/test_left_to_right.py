@@ -1,0 +1,77 @@
+"""A left-to-right encoder: nothing that comes after a position changes what it says."""
+
+import numpy as np
+import pytest
+
+from keras_bert import BertClassifier, BertConfig, BertEncoder
+
+CONFIG = BertConfig(
+    vocab_size=50,
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=64,
+    max_position_embeddings=16,
+    left_to_right=True,
+)
+
+
+def _inputs(lengths, size=10):
+    random = np.random.default_rng(0)
+    mask = (np.arange(size) < np.array(lengths)[:, None]).astype("int32")
+    ids = random.integers(5, 50, mask.shape).astype("int32") * mask
+    return {"input_ids": ids, "input_mask": mask, "segment_ids": np.zeros_like(ids)}
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return BertEncoder(CONFIG, seed=1, dtype="float32")
+
+
+@pytest.mark.parametrize("length", [1, 4, 9])
+def test_a_prefix_alone_says_what_it_says_in_the_whole(encoder, length):
+    inputs = _inputs([10, 10])
+    whole = encoder(inputs)["sequence_output"]
+    alone = encoder({name: value[:, :length] for name, value in inputs.items()})["sequence_output"]
+    np.testing.assert_allclose(whole[:, :length], alone, atol=1e-6)
+
+
+def test_the_whole_past_counts(encoder):
+    inputs = _inputs([10])
+    changed = {name: value.copy() for name, value in inputs.items()}
+    changed["input_ids"][0, 0] = 6 if inputs["input_ids"][0, 0] == 5 else 5
+    difference = encoder(inputs)["sequence_output"] - encoder(changed)["sequence_output"]
+    assert np.abs(difference).max(axis=-1).min() > 1e-4  # at every position
+
+
+def test_the_summary_is_that_of_the_last_piece_whatever_the_padding(encoder):
+    inputs = _inputs([4, 7])
+    pooled = encoder(inputs)["pooled_output"].numpy()
+    for row, length in enumerate([4, 7]):
+        one = {name: value[row : row + 1, :length] for name, value in inputs.items()}
+        np.testing.assert_allclose(encoder(one)["pooled_output"][0], pooled[row], atol=1e-6)
+    changed = {name: value.copy() for name, value in inputs.items()}
+    changed["input_ids"][0, 3] = 5 if inputs["input_ids"][0, 3] != 5 else 6
+    assert np.abs(encoder(changed)["pooled_output"][0] - pooled[0]).max() > 1e-3
+
+
+def test_a_model_folder_keeps_the_direction(encoder, tmp_path):
+    encoder.save_to_preset(tmp_path)
+    loaded = BertEncoder.from_preset(tmp_path)
+    assert loaded.config == CONFIG
+    inputs = _inputs([10, 6])
+    expected = encoder(inputs)["sequence_output"]
+    np.testing.assert_allclose(loaded(inputs)["sequence_output"], expected, atol=1e-6)
+    assert BertClassifier.from_preset(tmp_path, num_classes=2).config.left_to_right
+
+
+@pytest.mark.parametrize("dialect", ["google", "hf"])
+def test_other_formats_cannot_say_it(dialect):
+    with pytest.raises(ValueError, match="left_to_right is True: only our own format"):
+        CONFIG.to_dict(dialect)
+    assert "left_to_right" not in CONFIG.replace(left_to_right=False).to_dict(dialect)
+
+
+def test_it_is_true_or_false():
+    with pytest.raises(ValueError, match="left_to_right is 1: it must be true or false"):
+        CONFIG.replace(left_to_right=1)
