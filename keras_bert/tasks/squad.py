@@ -32,7 +32,7 @@ def squad_task(
         max_answer_length: the most pieces of an answer.
     """
     head = SpanHead(False, doc_stride, max_query_length, max_answer_length)
-    metrics = {"f1": answer_metrics.f1, "exact_match": answer_metrics.exact_match}
+    metrics = {"f1": answer_metrics.squad1_f1, "exact_match": answer_metrics.squad1_exact_match}
     defaults = _DEFAULTS | {"epochs": 3, "batch_size": 32}
     read = functools.partial(_read, has_unanswerable=False)
     return Task("squad", head, read, metrics, defaults, _write_answers)

@@ -1,7 +1,8 @@
 """Exact match and F1 of answers, as the official scorers of SQuAD 1.1 and 2.0 define them.
 
 Percentages there, shares from 0 to 1 here. A question without an answer has the one right answer
-"", and only it counts; where there are several right answers the best match counts.
+"", and only it counts; where there are several right answers the best match counts. Both versions
+differ in right answers of which nothing is left but articles and punctuation.
 """
 
 import collections
@@ -49,27 +50,35 @@ def best_score(score: Callable[[str, str], float], predicted: str, question: Que
 
 
 def _mean(
-    score: Callable[[str, str], float],
+    score: Callable[[str, Question], float],
     predictions: Sequence[AnsweredQuestion],
     references: Sequence[Question],
     chosen: Callable[[Question], bool] = lambda question: True,
 ) -> float:
     scores = [
-        best_score(score, answered.answer.text, question)
+        score(answered.answer.text, question)
         for answered, question in zip(predictions, references, strict=True)
         if chosen(question)
     ]
     return sum(scores) / len(scores) if scores else 0.0
 
 
+def _exact_match(predicted: str, question: Question) -> float:
+    return best_score(answer_exact_match, predicted, question)
+
+
+def _f1(predicted: str, question: Question) -> float:
+    return best_score(answer_f1, predicted, question)
+
+
 def exact_match(predictions: Sequence[AnsweredQuestion], references: Sequence[Question]) -> float:
     """Returns the share of questions that are answered with the words of a right answer."""
-    return _mean(answer_exact_match, predictions, references)
+    return _mean(_exact_match, predictions, references)
 
 
 def f1(predictions: Sequence[AnsweredQuestion], references: Sequence[Question]) -> float:
     """Returns the mean F1 of the answers."""
-    return _mean(answer_f1, predictions, references)
+    return _mean(_f1, predictions, references)
 
 
 def _has_answer(question: Question) -> bool:
@@ -78,14 +87,38 @@ def _has_answer(question: Question) -> bool:
 
 def has_answer_f1(predictions: Sequence[AnsweredQuestion], references: Sequence[Question]) -> float:
     """Returns the mean F1 over the questions that have an answer; 0 where there are none."""
-    return _mean(answer_f1, predictions, references, _has_answer)
+    return _mean(_f1, predictions, references, _has_answer)
 
 
 def no_answer_accuracy(
     predictions: Sequence[AnsweredQuestion], references: Sequence[Question]
 ) -> float:
     """Returns the share of unanswerable questions left unanswered; 0 where there are none."""
-    return _mean(answer_f1, predictions, references, lambda question: not _has_answer(question))
+    return _mean(_f1, predictions, references, lambda question: not _has_answer(question))
+
+
+def squad1_exact_match(
+    predictions: Sequence[AnsweredQuestion], references: Sequence[Question]
+) -> float:
+    """Returns `exact_match` by version 1.1: a right answer without a word, such as "A", counts."""
+    return _mean(
+        lambda predicted, question: max(
+            answer_exact_match(predicted, right.text) for right in question.answers or ()
+        ),
+        predictions,
+        references,
+    )
+
+
+def squad1_f1(predictions: Sequence[AnsweredQuestion], references: Sequence[Question]) -> float:
+    """Returns `f1` by version 1.1: where no word is in common it is 0, even if there is no word."""
+    return _mean(
+        lambda predicted, question: (
+            _f1(predicted, question) if normalize_answer(predicted) else 0.0
+        ),
+        predictions,
+        references,
+    )
 
 
 def best_null_threshold(

@@ -149,13 +149,30 @@ def test_thousands_of_cases_equal_the_official_scorer_of_squad_1():
     # allennlp carries the official script.
     oracle = oracle_functions(fetch("allennlp==0.9.0") / "allennlp/tools/squad_eval.py")
     draw = random.Random(0)
-    for _ in range(4000):
-        one, two = random_text(draw), random_text(draw)
-        exact = float(oracle.exact_match_score(one, two))
-        assert answer_metrics.answer_exact_match(one, two) == exact
-        if answer_metrics.normalize_answer(one) or answer_metrics.normalize_answer(two):
-            # Version 1.1 has no empty answers: only 2.0 says what two of them are worth.
-            assert answer_metrics.answer_f1(one, two) == pytest.approx(oracle.f1_score(one, two))
+    for _ in range(100):
+        questions = [
+            asked(*(random_text(draw) for _ in range(draw.randint(1, 3)))) for _ in range(50)
+        ]
+        predictions = [answered(random_text(draw)) for _ in questions]
+        entries = [
+            {"id": index, "answers": [{"text": answer.text} for answer in question.answers]}
+            for index, question in enumerate(questions)
+        ]
+        texts = {index: p.answer.text for index, p in enumerate(predictions)}
+        expected = oracle.evaluate([{"paragraphs": [{"qas": entries}]}], texts)
+        exact = answer_metrics.squad1_exact_match(predictions, questions)
+        assert 100 * exact == pytest.approx(expected["exact_match"])
+        f1 = answer_metrics.squad1_f1(predictions, questions)
+        assert 100 * f1 == pytest.approx(expected["f1"])
+
+
+def test_version_1_counts_right_answers_without_words():
+    questions = [asked("The", "cat")]
+    assert answer_metrics.squad1_exact_match([answered("a")], questions) == 1.0
+    assert answer_metrics.squad1_f1([answered("a")], questions) == 0.0
+    assert answer_metrics.squad1_f1([answered("a cat")], questions) == 1.0
+    # Version 2.0 leaves "The" out where there is another answer.
+    assert answer_metrics.exact_match([answered("a")], questions) == 0.0
 
 
 @pytest.mark.oracle
