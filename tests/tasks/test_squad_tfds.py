@@ -1,0 +1,78 @@
+"""Questions of TensorFlow Datasets, from small data sets in its format on disk."""
+
+import pytest
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from keras_bert.tasks.squad import squad2_task, squad_task
+from keras_bert.training.questions import Answer, Question
+
+CONTEXT = "Zoë 😀 lives in 東京, they say."
+ENTRIES = [
+    {
+        "id": "q1",
+        "title": "Zoë",
+        "question": "Wo?",
+        "context": CONTEXT,
+        "answers": {"text": ["東京", "in 東京"], "answer_start": [15, 12]},
+    },
+    {
+        "id": "q2",
+        "title": "Zoë",
+        "question": "Wann?",
+        "context": CONTEXT,
+        "answers": {"text": [], "answer_start": []},
+    },
+]
+TEXT = tfds.features.Text()
+
+
+def write(folder, name, features, splits):
+    """Writes a data set where tensorflow_datasets looks for it."""
+    version = folder / name / "1.0.0"
+    version.mkdir(parents=True)
+    infos = []
+    for split, entries in splits.items():
+        path = version / f"{name}-{split}.tfrecord-00000-of-00001"
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for entry in entries:
+                writer.write(features.serialize_example(entry))
+        infos.append(tfds.core.SplitInfo(name=split, shard_lengths=[len(entries)], num_bytes=0))
+    tfds.folder_dataset.write_metadata(
+        data_dir=version,
+        features=features,
+        split_infos=infos,
+        filename_template="{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
+    )
+
+
+@pytest.fixture(scope="module")
+def data_sets(tmp_path_factory):
+    """The data sets "tiny_squad", with the features of "squad", and "tiny_texts"."""
+    folder = tmp_path_factory.mktemp("tfds")
+    answers = tfds.features.Sequence({"text": TEXT, "answer_start": tf.int32})
+    features = tfds.features.FeaturesDict(
+        {"id": tf.string, "title": TEXT, "question": TEXT, "context": TEXT, "answers": answers}
+    )
+    write(folder, "tiny_squad", features, {"train": ENTRIES, "validation": ENTRIES[:1]})
+    write(folder, "tiny_texts", tfds.features.FeaturesDict({"id": TEXT}), {"train": [{"id": "a"}]})
+    tfds.core.add_data_dir(folder)
+
+
+def test_questions_are_those_of_the_splits(data_sets):
+    data = squad2_task().read("tfds:tiny_squad")
+    first = Question("q1", "Wo?", CONTEXT, (Answer("東京", 15), Answer("in 東京", 12)))
+    assert data.splits == {
+        "train": [first, Question("q2", "Wann?", CONTEXT, ())],
+        "validation": [first],
+    }
+    assert [CONTEXT[a.start :].startswith(a.text) for a in first.answers] == [True, True]
+
+
+def test_what_cannot_be(data_sets):
+    with pytest.raises(ValueError, match="train: the question 'q2' has no answer: use --task=squ"):
+        squad_task().read("tfds:tiny_squad")
+    with pytest.raises(ValueError, match="tfds:tiny_texts has no feature 'question' among id"):
+        squad2_task().read("tfds:tiny_texts")
+    with pytest.raises(ValueError, match="tfds:no_such_set: .* knows no such data set"):
+        squad2_task().read("tfds:no_such_set")
