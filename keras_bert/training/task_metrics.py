@@ -1,37 +1,73 @@
-"""Metrics of fine-tuned models over a whole split: logits [N, C] and labels [N] to a number."""
+"""Metrics of whole splits: predictions and references to a number, higher is better but for errors.
+
+Predictions of classes are probabilities [N, C], references their indices [N]; several labels at
+once are probabilities and zeros and ones [N, C]; numbers are [N] each.
+"""
 
 import numpy as np
 
 
-def accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
-    """Returns the share of examples whose largest logit is that of their label."""
-    return float(np.mean(logits.argmax(axis=-1) == labels))
+def accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """Returns the share of examples whose likeliest class is theirs."""
+    return float(np.mean(np.argmax(probabilities, axis=-1) == labels))
 
 
-def mean_squared_error(logits: np.ndarray, labels: np.ndarray) -> float:
-    """Returns the mean squared difference between the one logit [N, 1] and the label."""
-    return float(np.mean((np.asarray(logits).astype(np.float64) - labels) ** 2))
+def f1(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """Returns the F1 of class 1; 0 where it is neither predicted nor there."""
+    return _f1(np.argmax(probabilities, axis=-1) == 1, np.asarray(labels) == 1)
 
 
-def pearson(logits: np.ndarray, labels: np.ndarray) -> float:
-    """Returns Pearson's correlation of the one logit [N, 1] with the label.
+def matthews_correlation(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """Returns the correlation of predicted and true classes (Matthews 1975; Gorodkin 2004).
 
-    It is 0 where one of them does not vary: a constant says nothing about the other.
+    It is 0 where all predictions, or all labels, are of one class.
     """
-    predictions = np.asarray(logits).astype(np.float64)
-    deviations = predictions - predictions.mean(), labels - labels.mean(dtype=np.float64)
+    classes = np.shape(probabilities)[-1]
+    predicted = np.eye(classes)[np.argmax(probabilities, axis=-1)]
+    true = np.eye(classes)[np.asarray(labels, np.int64)]
+    deviations = predicted - predicted.mean(axis=0), true - true.mean(axis=0)
     scale = np.sqrt(np.prod([np.sum(deviation**2) for deviation in deviations]))
     return float(np.sum(deviations[0] * deviations[1]) / scale) if scale else 0.0
 
 
-def spearman(a, b):
-    rank = lambda x: np.argsort(np.argsort(x)).astype(np.float64)
-    return pearson(rank(a), rank(b))
+def micro_f1(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """Returns the F1 over all labels of all examples; a label is given above one half."""
+    return _f1(np.asarray(probabilities) > 0.5, np.asarray(labels) > 0.5)
 
 
-def micro_f1(p, r):
-    p = p > 0.5
-    return float(2 * np.sum(p * r) / max(1e-9, np.sum(p) + np.sum(r)))
+def macro_f1(probabilities: np.ndarray, labels: np.ndarray) -> float:
+    """Returns the mean over labels of their F1; 0 for one that is neither given nor there."""
+    predicted, true = np.asarray(probabilities) > 0.5, np.asarray(labels) > 0.5
+    return float(np.mean([_f1(*columns) for columns in zip(predicted.T, true.T, strict=True)]))
 
 
-macro_f1 = micro_f1
+def _f1(predicted: np.ndarray, true: np.ndarray) -> float:
+    total = int(np.sum(predicted)) + int(np.sum(true))
+    return 2.0 * int(np.sum(predicted & true)) / total if total else 0.0
+
+
+def mean_squared_error(predictions: np.ndarray, labels: np.ndarray) -> float:
+    """Returns the mean squared difference; lower is better."""
+    return float(np.mean((np.asarray(predictions, np.float64) - labels) ** 2))
+
+
+def pearson(predictions: np.ndarray, labels: np.ndarray) -> float:
+    """Returns Pearson's correlation.
+
+    It is 0 where one of both does not vary: a constant says nothing about the other.
+    """
+    predictions, labels = np.asarray(predictions, np.float64), np.asarray(labels, np.float64)
+    deviations = predictions - predictions.mean(), labels - labels.mean()
+    scale = np.sqrt(np.prod([np.sum(deviation**2) for deviation in deviations]))
+    return float(np.sum(deviations[0] * deviations[1]) / scale) if scale else 0.0
+
+
+def spearman(predictions: np.ndarray, labels: np.ndarray) -> float:
+    """Returns Spearman's correlation: Pearson's of the ranks, equal values sharing theirs."""
+    return pearson(_ranks(predictions), _ranks(labels))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    lasts = np.cumsum(counts)
+    return (lasts - (counts - 1) / 2)[inverse]
