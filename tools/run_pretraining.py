@@ -64,13 +64,14 @@ def main(_: list[str]) -> None:
     from keras_bert.text.vocabulary import Vocabulary
     from keras_bert.training.cluster import is_chief
     from keras_bert.training.pretraining import PretrainingOptions, load_config, pretrain
+    from keras_bert.training.remote_folders import local_copy, run_location
     from keras_bert.training.strategy import create_strategy
     from keras_bert.visualize.pretraining_report import write_pretraining_report
 
     values = flags.FLAGS.flag_values_dict()
     names = [field.name for field in dataclasses.fields(PretrainingOptions)]
     options = PretrainingOptions(**{name: values[name] for name in names})
-    vocabulary = Vocabulary.from_file(f"{options.data_dir}/vocab.txt")
+    vocabulary = Vocabulary.from_file(f"{local_copy(options.data_dir)}/vocab.txt")
     config = load_config(values["model"], len(vocabulary))
     strategy = create_strategy(values["strategy"], values["tpu"])
     metrics = pretrain(config, options, strategy)
@@ -78,7 +79,10 @@ def main(_: list[str]) -> None:
         return
     for name, value in metrics.items():
         print(f"{name:32}{value:10.4f}")
-    print(f"report: {write_pretraining_report(options.model_dir)}")
+    location = run_location(options.model_dir)
+    write_pretraining_report(location.local)
+    location.upload()
+    print(f"report: {options.model_dir}/report.md")
     print(f"model folder: {options.model_dir}/preset")
 
 

@@ -38,6 +38,7 @@ from keras_bert.training.pretraining_step import (
     make_evaluation_step,
     make_training_loop,
 )
+from keras_bert.training.remote_folders import local_copy, run_location
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.run_state import RunState
 from keras_bert.training.schedules import TimeBudgetDecay, create_schedule
@@ -74,14 +75,17 @@ def pretrain(
             in a row were not finite.
     """
     # 1. Check what can be checked before anything is built.
-    data = PretrainingData(options.data_dir)
-    eval_data = PretrainingData(options.eval_data_dir) if options.eval_data_dir else None
+    data = PretrainingData(local_copy(options.data_dir))
+    eval_data = None
+    if options.eval_data_dir:
+        eval_data = PretrainingData(local_copy(options.eval_data_dir))
     tokenizer = check_data(config, data, eval_data)
     check_options(options, data, strategy)
     config = config.replace(left_to_right=options.objective == "left_to_right")
     masking = _masking(options, tokenizer, data)
     settings = _settings(config, options, tokenizer, data)
-    folder = RunFolder(options.model_dir, settings, is_chief(strategy))
+    location = run_location(options.model_dir)
+    folder = RunFolder(location.local, settings, is_chief(strategy))
 
     # 2. Model, optimizer, checkpoint.
     keras.utils.set_random_seed(options.seed)
@@ -93,7 +97,7 @@ def pretrain(
     state = RunState()
     kept = state.variables | (loss_scale.variables if loss_scale else {})
     checkpoint = TrainingCheckpoint(
-        folder.checkpoints, model, optimizer, kept, options.keep_checkpoints
+        location.checkpoints, model, optimizer, kept, options.keep_checkpoints
     )
     resumed, damaged = checkpoint.restore()
     folder.start(checkpoint.step)
@@ -123,7 +127,8 @@ def pretrain(
         state=state,
         schedule=schedule,
         folder=folder,
-        save_preset=_preset_writer(model, tokenizer, strategy),
+        save_preset=lambda path: model.save_to_preset(path, tokenizer),
+        upload=location.upload,
     )
     predictions = data.max_predictions_per_seq or masking.max_predictions_per_seq
     flops = pretraining_flops(config, options.batch_size, data.max_seq_length, predictions)
@@ -144,16 +149,6 @@ def _start(step: int) -> dict[str, Any]:
         "machine": platform.platform(),
         "devices": describe_devices(),
     }
-
-
-def _preset_writer(
-    model: keras.Model, tokenizer: BertTokenizer, strategy: tf.distribute.Strategy
-) -> Callable[[Any], None]:
-    def write(path: Any) -> None:
-        if is_chief(strategy):
-            model.save_to_preset(path, tokenizer)
-
-    return write
 
 
 def _peak_flops(
@@ -189,7 +184,7 @@ def _create_model(config: BertConfig, options: PretrainingOptions) -> BertPretra
     arguments = {"seed": options.seed, "dtype": dtype_policy(options.mixed_precision)}
     if options.init_from is None:
         return BertPretrainer(config, **arguments)
-    model = BertPretrainer.from_preset(options.init_from, **arguments)
+    model = BertPretrainer.from_preset(local_copy(options.init_from), **arguments)
     if model.config.vocab_size != config.vocab_size or _shape(model.config) != _shape(config):
         raise ValueError(
             f"{options.init_from} holds a model of another configuration than --model: "
@@ -303,5 +298,5 @@ def load_config(model: str, vocab_size: int) -> BertConfig:
         FileNotFoundError: the file does not exist.
     """
     if model.endswith(".json") or os.sep in model or Path(model).exists():
-        return BertConfig.from_file(model)
+        return BertConfig.from_file(local_copy(model))
     return BertConfig.from_name(model, vocab_size=vocab_size)

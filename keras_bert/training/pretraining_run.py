@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_bert.data.pretraining_data import PretrainingData
 from keras_bert.progress import Progress
 from keras_bert.training.checkpointing import TrainingCheckpoint
-from keras_bert.training.cluster import Agreement, Decision
+from keras_bert.training.cluster import Agreement, Decision, is_chief
 from keras_bert.training.loss_watch import LossWatch
 from keras_bert.training.metrics import pretraining_metrics
 from keras_bert.training.pretraining_options import PretrainingOptions
@@ -31,7 +31,7 @@ class RunParts(NamedTuple):
     """What a run is put together from.
 
     Attributes:
-        loop: from `make_training_loop`.
+        loop: from `make_training_loop`, a `tf.function`.
         batches: what the loop reads.
         evaluation: measures the model on held-out records, or None.
         checkpoint: saves and restores.
@@ -39,9 +39,10 @@ class RunParts(NamedTuple):
         schedule: the learning rate of a step.
         folder: where metrics and models go.
         save_preset: writes the model into a folder.
+        upload: brings the files to where they belong, where that is not the local disk.
     """
 
-    loop: Callable[[Iterator, tf.Tensor], LoopResult]
+    loop: Any
     batches: Iterator
     evaluation: Callable[[], Metrics] | None
     checkpoint: TrainingCheckpoint
@@ -49,6 +50,7 @@ class RunParts(NamedTuple):
     schedule: Any
     folder: RunFolder
     save_preset: Callable[[Any], None]
+    upload: Callable[[], None]
 
 
 class PretrainingRun:
@@ -108,6 +110,8 @@ class PretrainingRun:
         Raises:
             ValueError: too many steps in a row were not finite.
         """
+        # Traced before the clock runs: half a minute for a large model is no training.
+        self._parts.loop.get_concrete_function(self._parts.batches, tf.constant(1))
         with self._progress() as progress, Termination() as termination:
             decision = self._decide(termination)
             while not self._finished():
@@ -139,7 +143,9 @@ class PretrainingRun:
             self._evaluate(progress)
         if done or self._is_due(self._options.checkpoint_steps):
             self._save()
-            self._parts.save_preset(self._parts.folder.preset)
+            if is_chief(self._strategy):
+                self._parts.save_preset(self._parts.folder.preset)
+                self._parts.upload()
 
     def _evaluate(self, progress: Progress) -> None:
         self._metrics = self._parts.evaluation()
@@ -147,11 +153,15 @@ class PretrainingRun:
         progress.write(f"step {self._step}: held-out {_as_text(self._metrics)}")
         if self._metrics["loss"] < self._parts.state["best_loss"]:
             self._parts.state["best_loss"] = self._metrics["loss"]
-            self._parts.save_preset(self._parts.folder.best_preset)
+            if is_chief(self._strategy):
+                self._parts.save_preset(self._parts.folder.best_preset)
 
     def _save(self) -> None:
         self._parts.state["seconds"] = self._seconds
-        if self._strategy.extended.should_checkpoint:
+        if is_chief(self._strategy):
+            # Metrics first: a run that goes on forgets those after its checkpoint, but cannot find
+            # those that are missing before it.
+            self._parts.upload()
             self._parts.checkpoint.save()
 
     def _train_some(self, count: int, progress: Progress) -> None:
