@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from keras_bert.tasks.choice_files import read_choices, read_swag
 from keras_bert.tasks.column_files import WordColumns, read_sentences
 from keras_bert.tasks.delimited import read_texts
 from keras_bert.tasks.squad_files import read_questions
@@ -96,8 +97,15 @@ def _read_spans(path: Path, description: TaskDescription) -> Questions:
     return Questions(questions, None if table is None else _columns_and_rows(table))
 
 
+def _read_choices(path: Path, description: TaskDescription) -> Questions:
+    if description.task == "swag":
+        return Questions(read_swag(path), _columns_and_rows(read_table(path)))
+    return Questions(read_choices(path), _columns_and_rows(read_table(path)))
+
+
 _READERS: dict[str, Callable[[Path, TaskDescription], Questions]] = {
     "text": _read_texts,
     "tag": _read_sentences,
     "span": _read_spans,
+    "choice": _read_choices,
 }

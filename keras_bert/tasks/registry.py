@@ -11,6 +11,8 @@ _TASKS = {
     "csv": ("delimited", "csv_task"),
     "conll": ("conll", "conll_task"),
     "conll2003": ("conll", "conll2003_task"),
+    "choice": ("choice_files", "choice_task"),
+    "swag": ("choice_files", "swag_task"),
     "squad": ("squad", "squad_task"),
     "squad2": ("squad", "squad2_task"),
 }

@@ -39,6 +39,7 @@ class EncodedRows:
 
     Attributes:
         row_lengths: int64 [E], pieces of the longest row of each example.
+        choices: int64 [E], rows of each example; None where every example has one.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class EncodedRows:
         pieces = ids.row_lengths(axis=ids.shape.rank - 1)
         if ids.shape.rank == 3:
             pieces = tf.reduce_max(pieces, axis=-1)
+        self.choices = ids.row_lengths().numpy() if ids.shape.rank == 3 else None
         self.row_lengths = pieces.numpy()
         self.real_tokens = int(tf.size(ids.flat_values))
 

@@ -63,7 +63,10 @@ class InferenceRunner:
             description: what the progress line says.
         """
         batches, places = encoded.inference_batches(batch_size)
-        lengths = encoded.row_lengths[np.argsort(places)]
+        # The second axis of an output: positions, or choices.
+        sizes = encoded.row_lengths if encoded.choices is None else encoded.choices
+        sizes = sizes[np.argsort(places)]
+        cut = per_position or encoded.choices is not None
         outputs: list[Any] = []
         loss_sum, done = 0.0, 0
         with Progress(len(batches), "batch", description) as progress:
@@ -73,8 +76,7 @@ class InferenceRunner:
                 if loss is not None and targets is not None:
                     loss_sum += _loss(loss, targets, answer) * size
                 answer = {key: value.numpy() for key, value in _as_dict(answer).items()}
-                part = lengths[done : done + size]
-                outputs.append(_cut(answer, part) if per_position else answer)
+                outputs.append(_cut(answer, sizes[done : done + size]) if cut else answer)
                 done += size
                 progress.update()
         return Inference(_in_order(outputs, places), None if loss is None else loss_sum / done)
