@@ -52,8 +52,11 @@ class TrainingCheckpoint:
         """Steps done."""
         return int(self._optimizer.iterations.numpy())
 
-    def restore(self) -> tuple[bool, list[str]]:
+    def restore(self, folder: str | None = None) -> tuple[bool, list[str]]:
         """Goes back to the latest checkpoint that is whole.
+
+        Args:
+            folder: where checkpoints are looked for; by default where this one writes them.
 
         Returns:
             Whether there was one, and a sentence for each later one that is damaged.
@@ -62,9 +65,9 @@ class TrainingCheckpoint:
             ValueError: there are checkpoints but none can be restored: they are damaged, or of
                 another model.
         """
-        paths = self._newest_first()
+        folder = folder or self._folder
         damaged = []
-        for path in paths:
+        for path in _newest_first(folder):
             try:
                 self._checkpoint.restore(path).assert_consumed()
                 return True, damaged
@@ -73,21 +76,22 @@ class TrainingCheckpoint:
                 reason = (str(error) or type(error).__name__).splitlines()[0]
                 damaged.append(f"checkpoint {path} cannot be restored: {reason}")
         if damaged:
-            raise ValueError(f"{damaged[0]}; nor can any other in {self._folder}")
+            raise ValueError(f"{damaged[0]}; nor can any other in {folder}")
         return False, []
 
     def save(self) -> str:
         """Writes a checkpoint of the present step and returns its path."""
         return self._manager.save(checkpoint_number=self.step)
 
-    def _newest_first(self) -> list[str]:
-        # By the files that are there: the manager's own list of them is a file that may be lost.
-        found = {}
-        for path in tf.io.gfile.glob(os.path.join(self._folder, f"{_NAME}-*.index")):
-            number = re.fullmatch(rf"{_NAME}-(\d+)\.index", os.path.basename(path))
-            if number:
-                found[int(number[1])] = path.removesuffix(".index")
-        return [found[number] for number in sorted(found, reverse=True)]
+
+def _newest_first(folder: str) -> list[str]:
+    # By the files that are there: the manager's own list of them is a file that may be lost.
+    found = {}
+    for path in tf.io.gfile.glob(os.path.join(folder, f"{_NAME}-*.index")):
+        number = re.fullmatch(rf"{_NAME}-(\d+)\.index", os.path.basename(path))
+        if number:
+            found[int(number[1])] = path.removesuffix(".index")
+    return [found[number] for number in sorted(found, reverse=True)]
 
 
 def _by_path(variables: list[Any]) -> dict[str, tf.Variable]:

@@ -30,7 +30,7 @@ from keras_bert.training.evaluation import evaluate, most_frequent_piece_accurac
 from keras_bert.training.flops import pretraining_flops
 from keras_bert.training.optimizer import optimizer_class
 from keras_bert.training.precision import DynamicLossScale, dtype_policy
-from keras_bert.training.pretraining_checks import check_data, check_options
+from keras_bert.training.pretraining_checks import check_data, check_options, check_steps
 from keras_bert.training.pretraining_options import PretrainingOptions
 from keras_bert.training.pretraining_run import PretrainingRun, RunParts
 from keras_bert.training.pretraining_step import (
@@ -38,6 +38,7 @@ from keras_bert.training.pretraining_step import (
     make_evaluation_step,
     make_training_loop,
 )
+from keras_bert.training.rematerialization import rematerialize
 from keras_bert.training.remote_folders import local_copy, run_location
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.run_state import RunState
@@ -48,7 +49,7 @@ from keras_bert.version import __version__
 # Options that a resumed run may change: they do not touch the model, the data or the schedule.
 _FREE_OPTIONS = (
     "model_dir data_dir eval_data_dir steps_per_loop checkpoint_steps eval_steps keep_checkpoints "
-    "accumulation_steps max_skipped_steps peak_tflops"
+    "accumulation_steps max_skipped_steps peak_tflops remat"
 ).split()
 _PACKAGES = ("tensorflow", "tensorflow-text", "keras")
 
@@ -58,7 +59,8 @@ def pretrain(
 ) -> dict[str, float] | None:
     """Pretrains a `BertPretrainer`; returns the metrics of the last evaluation.
 
-    The order of initialisation is: the run's own checkpoint > `init_from` > fresh weights.
+    The order of initialisation is: the run's own checkpoint > `init_from` (another run's checkpoint
+    with its moments and step, or a model's weights) > fresh weights.
 
     Args:
         config: the model's numbers.
@@ -99,11 +101,10 @@ def pretrain(
     checkpoint = TrainingCheckpoint(
         location.checkpoints, model, optimizer, kept, options.keep_checkpoints
     )
-    resumed, damaged = checkpoint.restore()
+    resumed = _restore(checkpoint, state, options)
+    check_steps(options, checkpoint.step)
     folder.start(checkpoint.step)
     folder.note_start(_start(checkpoint.step))
-    for sentence in damaged:
-        print(f"warning: {sentence}; going back to step {checkpoint.step}", file=sys.stderr)
 
     # 3. Data, from where the run stands.
     next_sentence = options.next_sentence and data.sentence_task != "none"
@@ -136,6 +137,23 @@ def pretrain(
     run = PretrainingRun(options, parts, strategy, next_sentence, flops, peak)
     run.announce(model, data, resumed)
     return run.train()
+
+
+def _restore(checkpoint: TrainingCheckpoint, state: RunState, options: PretrainingOptions) -> bool:
+    """Goes back to the run's last checkpoint, or on from another's; returns whether it did."""
+    restored, damaged = checkpoint.restore()
+    if not restored and _is_run(options.init_from):
+        restored, damaged = checkpoint.restore(f"{options.init_from}/checkpoints")
+        if not restored:
+            raise ValueError(f"the run in {options.init_from} has no checkpoint: let it make one")
+        state.reset()
+    for sentence in damaged:
+        print(f"warning: {sentence}; going back to step {checkpoint.step}", file=sys.stderr)
+    return restored
+
+
+def _is_run(init_from: str | None) -> bool:
+    return init_from is not None and tf.io.gfile.exists(f"{init_from}/run.json")
 
 
 def _start(step: int) -> dict[str, Any]:
@@ -183,13 +201,17 @@ def _settings(
 def _create_model(config: BertConfig, options: PretrainingOptions) -> BertPretrainer:
     arguments = {"seed": options.seed, "dtype": dtype_policy(options.mixed_precision)}
     if options.init_from is None:
-        return BertPretrainer(config, **arguments)
-    model = BertPretrainer.from_preset(local_copy(options.init_from), **arguments)
-    if model.config.vocab_size != config.vocab_size or _shape(model.config) != _shape(config):
-        raise ValueError(
-            f"{options.init_from} holds a model of another configuration than --model: "
-            "give the configuration it was trained with"
-        )
+        model = BertPretrainer(config, **arguments)
+    else:
+        folder = f"{options.init_from}/preset" if _is_run(options.init_from) else options.init_from
+        model = BertPretrainer.from_preset(local_copy(folder), **arguments)
+        if _shape(model.config) != _shape(config):
+            raise ValueError(
+                f"{options.init_from} holds a model of another configuration than --model: give "
+                f"its own, --model={folder}/config.json"
+            )
+    if options.remat:
+        rematerialize(model.encoder)
     return model
 
 
@@ -202,8 +224,9 @@ def _create_optimizer(options: PretrainingOptions) -> tuple[BaseOptimizer, Any]:
         share = min(options.warmup_steps / options.train_steps, 0.9)
         schedule: Any = TimeBudgetDecay(options.learning_rate, share)
     else:
+        end = options.schedule_steps or options.train_steps
         schedule = create_schedule(
-            options.schedule, options.learning_rate, options.train_steps, options.warmup_steps
+            options.schedule, options.learning_rate, end, options.warmup_steps
         )
     arguments: dict[str, Any] = {"weight_decay_rate": options.weight_decay_rate}
     if options.optimizer == "adamw":

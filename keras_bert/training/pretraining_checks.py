@@ -65,6 +65,27 @@ def check_options(
         )
 
 
+def check_steps(options: PretrainingOptions, step: int) -> None:
+    """Makes sure that a run that starts at a step has something to do by its schedule.
+
+    Raises:
+        ValueError: the schedule ends before the run does, or the run it goes on from is past its
+            end.
+    """
+    end = options.schedule_steps
+    if end is not None and (end < options.train_steps or options.time_budget):
+        raise ValueError(
+            f"schedule_steps is {end} and train_steps is {options.train_steps}"
+            f"{' with a time budget' if options.time_budget else ''}: the schedule of a run that "
+            "another one goes on from ends after it, and follows steps"
+        )
+    if options.init_from and not options.time_budget and step > options.train_steps:
+        raise ValueError(
+            f"{options.init_from} stands at step {step} and train_steps is {options.train_steps}: "
+            "train_steps counts the steps of both runs"
+        )
+
+
 def _check_objective(options: PretrainingOptions, data: PretrainingData) -> None:
     if options.objective not in OBJECTIVES:
         raise ValueError(

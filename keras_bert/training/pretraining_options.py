@@ -19,7 +19,9 @@ class PretrainingOptions:
         data_dir: folder of records to train on.
         model_dir: the run folder; a run that is there is resumed.
         eval_data_dir: folder of held-out records, or None.
-        train_steps: steps of the whole run.
+        train_steps: the step at which the run ends.
+        schedule_steps: the step at which the learning rate reaches its end, where another run
+            with other data goes on from this one; None for `train_steps`.
         batch_size: sequences per step over all replicas.
         learning_rate: the peak.
         warmup_steps: steps until the peak; with a time budget its share of `train_steps` is the
@@ -39,11 +41,13 @@ class PretrainingOptions:
             finite; one more ends the run.
         time_budget: seconds of training after which the run ends with a learning rate of zero,
             instead of after `train_steps`; None for no budget.
-        init_from: a model folder to start from, or None.
+        init_from: what to start from: a model folder, whose weights are taken; the folder of
+            another run, which this one goes on with (weights, moments and step); or None.
         next_sentence: whether the next sentence loss counts; it never does where the records have
             no sentence pairs.
         peak_tflops: operations per second in 10^12 that all devices together could make, to show
             how much of it is used; None looks the device up.
+        remat: whether encoder blocks are computed again on the way back, to save memory.
         mixed_precision: "auto", "float32", "bfloat16" or "float16".
         optimizer: "adamw", or "lamb" for batches of many thousands.
         schedule: what follows the warmup: "linear", "polynomial", "cosine", "constant" or
@@ -60,6 +64,7 @@ class PretrainingOptions:
     model_dir: str
     eval_data_dir: str | None = None
     train_steps: int = 1_000_000
+    schedule_steps: int | None = None
     batch_size: int = 256
     learning_rate: float = 1e-4
     warmup_steps: int = 10_000
@@ -78,6 +83,7 @@ class PretrainingOptions:
     init_from: str | None = None
     next_sentence: bool = True
     peak_tflops: float | None = None
+    remat: bool = False
     mixed_precision: str = "auto"
     optimizer: OptimizerName = "adamw"
     schedule: ScheduleName = "linear"

@@ -34,6 +34,11 @@ class RunState:
             for name, value in _START.items()
         }
 
+    def reset(self) -> None:
+        """Forgets everything, for a run that begins with another one's checkpoint."""
+        for name, value in _START.items():
+            self[name] = value
+
     def __getitem__(self, name: str) -> float:
         return float(self.variables[name].numpy())
 

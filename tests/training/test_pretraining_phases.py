@@ -1,0 +1,109 @@
+"""One run that goes on from another; recomputed blocks; options that do not go together."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from keras_bert import BertPretrainer, BertTokenizer
+from keras_bert.models.vocabulary_growth import grow_vocabulary
+from tests.training.pretraining_runs import (
+    metrics_of,
+    run_pretraining,
+    tiny_config,
+    weights_of,
+    without_dropout,
+)
+
+
+def _assert_same_weights(left, right, tolerance=0.0):
+    left, right = weights_of(left), weights_of(right)
+    for path, value in left.items():
+        np.testing.assert_allclose(value, right[path], rtol=0, atol=tolerance, err_msg=path)
+
+
+def test_two_phases_on_the_same_data_are_one_run(corpus, tmp_path, capsys):
+    run_pretraining(corpus, tmp_path / "whole", train_steps=20)
+    run_pretraining(corpus, tmp_path / "first", train_steps=12, schedule_steps=20)
+    first = str(tmp_path / "first")
+    run_pretraining(corpus, tmp_path / "second", train_steps=20, init_from=first)
+    assert "resumed at step 12" in capsys.readouterr().out
+    _assert_same_weights(tmp_path / "whole", tmp_path / "second")
+    assert [line["step"] for line in metrics_of(tmp_path / "second", "train")][0] == 13
+    # Once it has a checkpoint of its own, that comes first.
+    shutil.rmtree(tmp_path / "first" / "checkpoints")
+    run_pretraining(corpus, tmp_path / "second", train_steps=20, init_from=first)
+    assert "resumed at step 20" in capsys.readouterr().out
+
+
+def test_a_model_folder_gives_its_weights_only(corpus, tmp_path, capsys):
+    run_pretraining(corpus, tmp_path / "first", train_steps=4)
+    preset = str(tmp_path / "first" / "preset")
+    run_pretraining(corpus, tmp_path / "next", train_steps=3, init_from=preset, learning_rate=1e-9)
+    assert "from the start" in capsys.readouterr().out.splitlines()[-1]
+    _assert_same_weights(tmp_path / "first", tmp_path / "next", 1e-6)
+
+
+def test_a_vocabulary_of_ones_own_field_goes_on_from_a_model(corpus, tmp_path):
+    run_pretraining(corpus, tmp_path / "first", train_steps=4)
+    model = BertPretrainer.from_preset(tmp_path / "first" / "preset")
+    tokenizer = BertTokenizer.from_preset(tmp_path / "first" / "preset")
+    vocabulary = tokenizer.vocabulary.add_tokens(["catdog"])
+    pieces = {len(vocabulary) - 1: [vocabulary.id_of("cat"), vocabulary.id_of("dog")]}
+    grown = grow_vocabulary(model, pieces, len(vocabulary))
+    grown.save_to_preset(tmp_path / "grown", BertTokenizer(vocabulary))
+    records = tmp_path / "records"
+    shutil.copytree(corpus / "records", records)
+    BertTokenizer(vocabulary).save(records)
+    manifest = (records / "manifest.json").read_text()
+    manifest = manifest.replace(tokenizer.vocabulary.sha256, vocabulary.sha256)
+    (records / "manifest.json").write_text(manifest)
+    run_pretraining(
+        corpus,
+        tmp_path / "next",
+        data_dir=str(records),
+        config=grown.config,
+        init_from=str(tmp_path / "grown"),
+        train_steps=3,
+    )
+    after = BertPretrainer.from_preset(tmp_path / "next" / "preset")
+    assert after.config.vocab_size == model.config.vocab_size + 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"schedule_steps": 10}, "schedule_steps is 10 and train_steps is 20"),
+        ({"schedule_steps": 40, "time_budget": 5.0}, "schedule_steps is 40 .* with a time budget"),
+        ({"train_steps": 0}, "train_steps is 0: it must be above 0"),
+        ({"batch_size": 0}, "batch_size is 0: it must be above 0"),
+        ({"accumulation_steps": 0}, "accumulation_steps is 0: it must be above 0"),
+        ({"steps_per_loop": -1}, "steps_per_loop is -1: it must be 0 or more"),
+        ({"max_skipped_steps": -1}, "max_skipped_steps is -1: it must be 0 or more"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0: it must be above 0"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(corpus, tmp_path, changes, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        run_pretraining(corpus, tmp_path / "run", **changes)
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_a_run_behind_the_one_it_goes_on_from_is_refused(corpus, tmp_path):
+    run_pretraining(corpus, tmp_path / "first", train_steps=4)
+    first = str(tmp_path / "first")
+    with pytest.raises(ValueError, match="stands at step 4 and train_steps is 3"):
+        run_pretraining(corpus, tmp_path / "next", train_steps=3, init_from=first)
+    with pytest.raises(ValueError, match="another configuration than --model: .*config.json"):
+        config = tiny_config(hidden_size=64)
+        run_pretraining(corpus, tmp_path / "next", config=config, init_from=first)
+    shutil.rmtree(tmp_path / "first" / "checkpoints")
+    with pytest.raises(ValueError, match="has no checkpoint: let it make one"):
+        run_pretraining(corpus, tmp_path / "next", init_from=first)
+
+
+def test_recomputed_blocks_train_alike(corpus, tmp_path):
+    config = without_dropout(num_hidden_layers=2)
+    run_pretraining(corpus, tmp_path / "plain", config=config, train_steps=6)
+    run_pretraining(corpus, tmp_path / "remat", config=config, train_steps=6, remat=True)
+    _assert_same_weights(tmp_path / "plain", tmp_path / "remat", 1e-5)
