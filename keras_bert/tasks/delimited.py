@@ -11,6 +11,8 @@ import numpy as np
 
 from keras_bert.tasks.splits import find_splits
 from keras_bert.tasks.tables import EXTENSIONS, Row, Table, read_table
+from keras_bert.tasks.tfds_source import is_tfds
+from keras_bert.tasks.tfds_texts import read_tfds_texts
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
 from keras_bert.training import task_metrics
 from keras_bert.training.task import TRAIN, VALIDATION, Metric, Task, TaskData
@@ -81,6 +83,13 @@ def _read(
     label_type: LabelType,
     labels: Sequence[str] | None,
 ) -> TaskData:
+    if is_tfds(folder):
+        if labels is not None or label_type == "multi_label":
+            raise ValueError(
+                f"{folder} names its classes itself: leave out --labels, --multi_label"
+            )
+        names = {TEXT: columns.text} | ({TEXT_PAIR: columns.text_pair} if columns.text_pair else {})
+        return read_tfds_texts(os.fspath(folder), names, columns.label, label_type)
     tables = {
         split: read_table(path) for split, path in find_splits(Path(folder), EXTENSIONS).items()
     }

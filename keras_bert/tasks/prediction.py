@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from keras_bert.tasks.choice_files import read_choices, read_swag
 from keras_bert.tasks.column_files import WordColumns, read_sentences
 from keras_bert.tasks.delimited import read_texts
+from keras_bert.tasks.glue import GLUE
 from keras_bert.tasks.squad_files import read_questions
-from keras_bert.tasks.tables import Table, read_table
+from keras_bert.tasks.tables import Table, read_table, read_unquoted
 from keras_bert.training.finetuned_model import FinetunedModel
 from keras_bert.training.prediction_table import write_predictions
 from keras_bert.training.task import TaskDescription
@@ -77,7 +78,8 @@ def _check_columns(
 
 
 def _read_texts(path: Path, description: TaskDescription) -> Questions:
-    table = read_table(path)
+    glue = description.task in GLUE and path.suffix == ".tsv"
+    table = read_unquoted(path) if glue else read_table(path)
     texts = LabeledTexts(*read_texts(table, description.text_columns))
     return Questions(texts, _columns_and_rows(table))
 

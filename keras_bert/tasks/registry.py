@@ -2,8 +2,10 @@
 
 import importlib
 import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_bert.tasks.glue import GLUE, glue_task
 from keras_bert.training.task import Task
 
 # Name -> module and function; imported when asked for.
@@ -16,7 +18,7 @@ _TASKS = {
     "squad": ("squad", "squad_task"),
     "squad2": ("squad", "squad2_task"),
 }
-TASKS = tuple(_TASKS)
+TASKS = tuple(sorted((*_TASKS, *GLUE)))
 
 
 def create_task(name: str, **arguments: Any) -> Task:
@@ -29,15 +31,21 @@ def create_task(name: str, **arguments: Any) -> Task:
     Raises:
         ValueError: there is no such task, or it takes no such argument.
     """
+    if name in GLUE:
+        _check_arguments(name, arguments, ())
+        return glue_task(name)
     if name not in _TASKS:
         raise ValueError(f"there is no task {name!r}: choose one of {', '.join(TASKS)}")
     module, function_name = _TASKS[name]
     function = getattr(importlib.import_module(f"keras_bert.tasks.{module}"), function_name)
-    known = inspect.signature(function).parameters
+    _check_arguments(name, arguments, tuple(inspect.signature(function).parameters))
+    return function(**arguments)
+
+
+def _check_arguments(name: str, arguments: Mapping[str, Any], known: Sequence[str]) -> None:
     for argument in arguments:
         if argument not in known:
             raise ValueError(
                 f"the task {name!r} has no {argument}: leave it out "
                 f"(it takes {', '.join(known) or 'nothing'})"
             )
-    return function(**arguments)

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,6 +76,46 @@ def read_table(path: Path) -> Table:
     if not rows:
         raise ValueError(f"{path} has no rows: give a file with at least one example")
     return Table(path, columns, tuple(rows))
+
+
+def read_unquoted(
+    path: Path, columns: Sequence[str] | None = None, skip_broken: bool = False
+) -> Table:
+    """Reads tab-separated values in which quotes mean nothing, as GLUE distributes its files.
+
+    Args:
+        path: the file; UTF-8 with or without a byte order mark.
+        columns: names of the columns where the file has no line of them.
+        skip_broken: leave lines with another number of columns out and say how many there were.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is empty, not UTF-8, or a line has another number of columns.
+    """
+    lines = [line.rstrip("\r") for line in _decode(Path(path)).split("\n")]
+    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line]
+    header = tuple(columns or (numbered.pop(0)[1].split("\t") if numbered else ()))
+    rows, broken = [], []
+    for number, line in numbered:
+        fields = line.split("\t")
+        if len(fields) == len(header):
+            rows.append(Row(number, dict(zip(header, fields, strict=True))))
+            continue
+        broken.append(number)
+        if not skip_broken:
+            raise ValueError(
+                f"{path}, line {number} has {len(fields)} columns; expected are {len(header)} "
+                f"({_listed(header)}): give the file as it is distributed"
+            )
+    if broken:
+        print(
+            f"{path}: {len(broken):,} of {len(numbered):,} lines have not {len(header)} columns "
+            f"and are left out; the first is line {broken[0]}",
+            file=sys.stderr,
+        )
+    if not rows:
+        raise ValueError(f"{path} has no rows: give a file with at least one example")
+    return Table(Path(path), header, tuple(rows))
 
 
 def _decode(path: Path) -> str:

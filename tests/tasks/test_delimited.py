@@ -138,5 +138,5 @@ def test_label_lists_that_make_no_sense_are_refused(arguments, sentence):
 
 
 def test_an_unknown_task_is_refused_with_the_list():
-    with pytest.raises(ValueError, match="there is no task 'sts-b': choose one of csv"):
+    with pytest.raises(ValueError, match="there is no task 'sts-b': choose one of ax, choice, cola"):
         create_task("sts-b")

@@ -59,7 +59,7 @@ def test_the_road_from_labeled_texts_to_a_saved_model(
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"task": "cola"}, "error: there is no task 'cola': choose one of csv"),
+        ({"task": "colla"}, "error: there is no task 'colla': choose one of ax, "),
         ({"label_column": "gold"}, "there is no column 'gold' among 'text', 'label'"),
     ],
 )
