@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_bert.data import manifest as manifest_module
-from keras_bert.data.corpus import find_files
+from keras_bert.data.input_files import find_files
 from keras_bert.data.manifest import Manifest, Shard
 from keras_bert.data.records import count_records, read_first_example
 from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS, SEGMENT_IDS

@@ -1,12 +1,13 @@
 """A unit of documents to serialized examples: what a worker of the data creation does."""
 
 import hashlib
+import os
 import random
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.data.corpus import Document, document_sentences
+from keras_bert.data.documents import Document, document_sentences
 from keras_bert.data.pretraining_examples import (
     TokenizedDocuments,
     assemble_examples,
@@ -34,26 +35,30 @@ class UnitProcessor:
                 settings.vocabulary, **settings.tokenizer_settings._asdict()
             )
 
-    def process(self, unit: Unit, path: str) -> UnitResult:
+    def process(self, unit: Unit, path: str | os.PathLike) -> UnitResult:
         """Writes the records of a unit to a file, those of the first shard first.
 
         Args:
             unit: the documents.
             path: the file to write; it belongs to this unit alone.
         """
+        shards, counts = self.make_records(unit)
+        write_records(path, [record for shard in shards for record in shard])
+        sizes = [sum(map(len, shard)) + RECORD_FRAME_BYTES * len(shard) for shard in shards]
+        return UnitResult(counts, [len(shard) for shard in shards], sizes)
+
+    def make_records(self, unit: Unit) -> tuple[list[list[bytes]], UnitCounts]:
+        """Returns the records of a unit for each shard, and their counts."""
         documents = self._tokenize(unit.documents)
         records: list[bytes] = []
         counts = self._count_documents(documents)
         for dupe in range(self._settings.dupe_factor):
-            encoded, dupe_counts = self._make_records(documents, unit.number, dupe)
+            encoded, dupe_counts = self._records_of_copy(documents, unit.identity, dupe)
             records += encoded
             counts = counts.plus(dupe_counts)
         # Dealt like cards, and each unit begins with another shard.
-        shards = self._settings.num_shards
-        dealt = [records[(shard - unit.number) % shards :: shards] for shard in range(shards)]
-        write_records(path, [record for shard in dealt for record in shard])
-        sizes = [sum(map(len, shard)) + RECORD_FRAME_BYTES * len(shard) for shard in dealt]
-        return UnitResult(counts, [len(shard) for shard in dealt], sizes)
+        shards, first = self._settings.num_shards, unit.group + unit.number
+        return [records[(shard - first) % shards :: shards] for shard in range(shards)], counts
 
     def _tokenize(self, documents: list[Document]) -> TokenizedDocuments:
         texts = [document_sentences(document) for document in documents]
@@ -81,7 +86,7 @@ class UnitProcessor:
             sizes.append(pieces.row_lengths().numpy())
         return np.concatenate(ids), np.concatenate(sizes)
 
-    def _make_records(
+    def _records_of_copy(
         self, documents: TokenizedDocuments, unit: int, dupe: int
     ) -> tuple[list[bytes], UnitCounts]:
         settings, vocabulary = self._settings, self._settings.vocabulary

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from keras_bert.data.corpus import MAX_DOCUMENT_CHARACTERS, Corpus, Document
+from keras_bert.data.corpus import Corpus
+from keras_bert.data.documents import MAX_DOCUMENT_CHARACTERS, Document
 from keras_bert.data.pretraining_examples import SentenceTask
 from keras_bert.text import tokenizer_config
 from keras_bert.text.vocabulary import Vocabulary
@@ -18,16 +19,23 @@ class Unit(NamedTuple):
     """Consecutive documents that are worked on together.
 
     Attributes:
-        number: place among the units of the corpus.
+        group: place of its group of files in the corpus.
+        number: place among the units of the group.
         documents: the documents, or parts of large ones.
         new_documents: how many of them no earlier unit held a part of.
         end_position: bytes of the corpus that were read when the unit was complete.
     """
 
+    group: int
     number: int
     documents: list[Document]
     new_documents: int
     end_position: int
+
+    @property
+    def identity(self) -> int:
+        """A number that no other unit of the corpus has."""
+        return (self.group << 32) + self.number
 
 
 class UnitSettings(NamedTuple):
@@ -85,22 +93,39 @@ class UnitResult(NamedTuple):
     shard_bytes: list[int]
 
 
-def divide(corpus: Corpus) -> Iterator[Unit]:
+def divide(corpus: Corpus, first_group: int = 0) -> Iterator[Unit]:
     """Groups consecutive documents into units of about `UNIT_CHARACTERS`.
 
-    A unit holds at least two documents wherever the corpus and the bound on memory allow it.
+    A unit holds at least two documents wherever the group of files and the bound on memory allow
+    it. The units of a group follow from its files alone.
 
     Args:
         corpus: the corpus.
+        first_group: the group of files to begin with; those before are not read.
     """
-    number, last_document = 0, -1
-    for documents, position in _groups(corpus):
+    position = 0
+    for group, files in enumerate(corpus.groups()):
+        if group >= first_group:
+            yield from divide_group(files, group, position)
+        position += files.total_bytes
+
+
+def divide_group(files: Corpus, group: int, position: int = 0) -> Iterator[Unit]:
+    """Divides one group of files into units.
+
+    Args:
+        files: the group, from `Corpus.groups`.
+        group: its place.
+        position: bytes of the corpus before it.
+    """
+    last_document = -1
+    for number, (documents, read) in enumerate(_runs(files)):
         numbers = {document.number for document in documents}
-        yield Unit(number, documents, len(numbers - {last_document}), position)
-        number, last_document = number + 1, documents[-1].number
+        yield Unit(group, number, documents, len(numbers - {last_document}), position + read)
+        last_document = documents[-1].number
 
 
-def _groups(corpus: Corpus) -> Iterator[tuple[list[Document], int]]:
+def _runs(corpus: Corpus) -> Iterator[tuple[list[Document], int]]:
     held: tuple[list[Document], int] | None = None
     documents: list[Document] = []
     size = 0

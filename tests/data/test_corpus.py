@@ -3,7 +3,9 @@ import json
 
 import pytest
 
-from keras_bert.data.corpus import MAX_DOCUMENT_CHARACTERS, Corpus, read_documents
+from keras_bert.data import corpus as corpus_module
+from keras_bert.data.corpus import Corpus, read_documents
+from keras_bert.data.documents import MAX_DOCUMENT_CHARACTERS
 
 
 def write(path, content):
@@ -121,3 +123,30 @@ def test_ten_megabytes_without_a_newline_lose_nothing(tmp_path, word):
     if word == "word ":
         assert " ".join(paragraphs) == text.strip()
     assert max(map(len, paragraphs)) <= 2 << 20
+
+
+def test_a_json_text_without_a_newline_is_cut_too(tmp_path):
+    text = "word " * 500_000
+    path = write(tmp_path / "a.jsonl", json.dumps({"text": text}) + '\n{"text": "end"}')
+    documents = list(Corpus([path]))
+    assert len({document.number for document in documents[:-1]}) == 1
+    assert max(sum(map(len, d.paragraphs)) for d in documents) <= 1.1 * MAX_DOCUMENT_CHARACTERS
+    assert " ".join(p for d in documents for p in d.paragraphs) == text + "end"
+
+
+def test_groups_are_runs_of_files_of_a_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus_module, "GROUP_BYTES", 10)
+    paths = [write(tmp_path / f"{n}.txt", "x" * size) for n, size in enumerate((4, 7, 30, 9, 1))]
+    groups = Corpus(paths).groups()
+    assert [group.paths for group in groups] == [paths[:2], paths[2:3], paths[3:]]
+    assert [document for group in groups for document in group.paragraphs()] == list(
+        Corpus(paths).paragraphs()
+    )
+
+
+def test_the_fingerprint_changes_with_a_file(tmp_path):
+    path = write(tmp_path / "a.txt", "One.")
+    before = Corpus([path]).fingerprint()
+    assert Corpus([path]).fingerprint() == before
+    write(tmp_path / "a.txt", "Two.")
+    assert Corpus([path]).fingerprint() != before

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.data.corpus import Corpus, document_sentences
-from keras_bert.data.creation import CreationOptions, create_pretraining_data
+from keras_bert.data.corpus import Corpus
+from keras_bert.data.creation import create_pretraining_data
+from keras_bert.data.creation_options import CreationOptions
+from keras_bert.data.documents import document_sentences
 from keras_bert.data.manifest import Manifest
 from keras_bert.data.units import UNIT_CHARACTERS, divide
 from keras_bert.text.tokenizer import BertTokenizer
@@ -197,25 +199,6 @@ def test_an_error_in_the_middle_leaves_no_half_written_file(tmp_path, vocab, nov
             CreationOptions(inputs, str(vocab), str(output), num_workers=workers, dupe_factor=1)
         )
     assert list(output.iterdir()) == []
-
-
-def test_what_a_killed_job_left_is_cleared_away(tmp_path, vocab, make_records, records, novels):
-    output = tmp_path / "out"
-    (output / ".units").mkdir(parents=True)
-    (output / ".units" / "00000003").write_bytes(b"half")
-    (output / "examples-00000-of-00009.tfrecord.partial").write_bytes(b"half")
-    create_pretraining_data(
-        CreationOptions(
-            (str(novels),),
-            str(vocab),
-            str(output),
-            max_seq_length=64,
-            dupe_factor=1,
-            num_shards=3,
-            seed=1,
-        )
-    )
-    assert contents(output) == contents(records)
 
 
 def test_a_vocabulary_without_mask_is_refused(tmp_path, novels):

@@ -1,0 +1,62 @@
+"""What the creation of pretraining data is told."""
+
+import dataclasses
+
+from keras_bert.data.pretraining_examples import SENTENCE_TASKS, SentenceTask
+
+_SHORTEST_MAX_SEQ_LENGTH = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class CreationOptions:
+    """What the creation of pretraining data is told.
+
+    Attributes:
+        inputs: paths or globs of the corpus, see `keras_bert.data.corpus.Corpus`.
+        vocab: a vocab.txt, whose tokenizer_config.json beside it is honoured, or a folder of both;
+            in a file of another name capital letters decide between cased and uncased.
+        output_dir: folder of the records; must not hold finished records.
+        max_seq_length: the longest example in pieces, special tokens counted.
+        dupe_factor: how many times each document is made into examples, each time cut and paired
+            differently. Masks are drawn when records are read and need no copies.
+        seed: where all randomness comes from.
+        num_shards: number of files.
+        num_workers: number of processes; 1 works in this one. The records are the same.
+        sentence_task: "nsp", "sop" or "none".
+        short_seq_prob: probability with which a document is cut into shorter examples.
+        text_field: field of JSON lines that holds the text.
+        errors: "strict", or "replace" to read bytes that are not UTF-8 as U+FFFD.
+
+    Raises:
+        ValueError: a number is out of its range.
+    """
+
+    inputs: tuple[str, ...]
+    vocab: str
+    output_dir: str
+    max_seq_length: int = 128
+    dupe_factor: int = 10
+    seed: int = 12345
+    num_shards: int = 8
+    num_workers: int = 1
+    sentence_task: SentenceTask = "nsp"
+    short_seq_prob: float = 0.1
+    text_field: str = "text"
+    errors: str = "strict"
+
+    def __post_init__(self) -> None:
+        for name in ("dupe_factor", "num_shards", "num_workers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        if self.max_seq_length < _SHORTEST_MAX_SEQ_LENGTH:
+            raise ValueError(
+                f"max_seq_length is {self.max_seq_length}: it must be at least "
+                f"{_SHORTEST_MAX_SEQ_LENGTH}, because special tokens take up to 3 of it"
+            )
+        if not 0 <= self.short_seq_prob <= 1:
+            raise ValueError(f"short_seq_prob is {self.short_seq_prob}: it must be from 0 to 1")
+        if self.sentence_task not in SENTENCE_TASKS:
+            raise ValueError(
+                f"sentence_task is {self.sentence_task!r}: choose one of "
+                f"{', '.join(SENTENCE_TASKS)}"
+            )

@@ -1,0 +1,224 @@
+"""The folder of an unfinished job: what is complete stays when the job is killed.
+
+Shards grow in `.unfinished` by one unit after the other, in the order of the corpus. A small file
+says how far they are complete; it is replaced as a whole after each unit. Started again, a job cuts
+the shards back to what this file says and goes on behind it. Files get their place when all are
+complete, the manifest last.
+"""
+
+import dataclasses
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from keras_bert import files
+from keras_bert.data import manifest as manifest_module
+from keras_bert.data.manifest import Shard
+from keras_bert.data.unit_pool import unit_path
+from keras_bert.data.units import Unit, UnitCounts, UnitResult
+
+FOLDER_NAME = ".unfinished"
+_JOB = "job.json"
+_STATE = "state.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class JobState:
+    """How far a job is.
+
+    Attributes:
+        units: units that are complete.
+        group: group of the last of them.
+        number: its number in the group; -1 before the first unit.
+        position: bytes of the corpus that were read for them.
+        documents: documents of these units.
+        counts: sums over these units.
+        shard_examples: records of each shard.
+        shard_bytes: bytes of each shard.
+    """
+
+    units: int
+    group: int
+    number: int
+    position: int
+    documents: int
+    counts: UnitCounts
+    shard_examples: tuple[int, ...]
+    shard_bytes: tuple[int, ...]
+
+    @classmethod
+    def start(cls, num_shards: int) -> Self:
+        """Returns the state before the first unit."""
+        nothing = (0,) * num_shards
+        return cls(0, 0, -1, 0, 0, UnitCounts(), nothing, nothing)
+
+    def after(self, unit: Unit, result: UnitResult) -> "JobState":
+        """Returns the state after one more unit."""
+        return JobState(
+            self.units + 1,
+            unit.group,
+            unit.number,
+            unit.end_position,
+            self.documents + unit.new_documents,
+            self.counts.plus(result.counts),
+            _added(self.shard_examples, result.shard_examples),
+            _added(self.shard_bytes, result.shard_bytes),
+        )
+
+    def is_before(self, unit: Unit) -> bool:
+        """Whether a unit is still to be done."""
+        return (unit.group, unit.number) > (self.group, self.number)
+
+
+class JobFolder:
+    """The files of records while they grow. One process at a time may hold it.
+
+    Used as a context: what ends with a `ValueError` (bad input) leaves nothing behind; after
+    anything else the job can go on where it was.
+
+    Args:
+        output: the folder of the records.
+        job: all that the bytes of the records follow from, ready for JSON. A job that is told
+            something else is another one.
+        num_shards: how many files.
+
+    Attributes:
+        folder: where units are written before they are appended.
+        state: how far the job is.
+
+    Raises:
+        FileExistsError: another job is unfinished or under way there.
+    """
+
+    def __init__(self, output: Path, job: Mapping[str, Any], num_shards: int):
+        self._output = output
+        self._job = json.loads(json.dumps(job))
+        self._names = [f"examples-{n:05}-of-{num_shards:05}.tfrecord" for n in range(num_shards)]
+        self.folder = output / FOLDER_NAME
+
+    def __enter__(self) -> Self:
+        self._output.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock(self._output)
+        try:
+            self._begin()
+        except BaseException:
+            os.close(self._lock)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None or issubclass(kind, ValueError):
+            shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self._lock)
+
+    def append(self, unit: Unit, result: UnitResult) -> None:
+        """Moves the records of a unit from its file to the ends of the shards."""
+        path = unit_path(self.folder, unit)
+        with open(path, "rb") as records:
+            for name, size in zip(self._names, result.shard_bytes, strict=True):
+                if size:
+                    with open(self.folder / name, "ab") as shard:
+                        shard.write(records.read(size))
+        self.state = self.state.after(unit, result)
+        self._write_state()
+        path.unlink()
+
+    def shards(self) -> tuple[Shard, ...]:
+        """Returns what the shards hold."""
+        rows = zip(self._names, self.state.shard_examples, self.state.shard_bytes, strict=True)
+        return tuple(Shard(*row) for row in rows)
+
+    def finish(self, others: Sequence[str]) -> None:
+        """Moves all files to their place, the manifest last.
+
+        Args:
+            others: names of further files that were written to `folder`.
+        """
+        for name in [*self._names, *others, manifest_module.FILE_NAME]:
+            os.replace(self.folder / name, self._output / name)
+
+    def _begin(self) -> None:
+        if not (self.folder / _STATE).is_file():
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir()
+            self.state = JobState.start(len(self._names))
+            (self.folder / _JOB).write_text(json.dumps(self._job), encoding="utf-8")
+            self._write_state()
+        self._check_job()
+        self.state = self._read_state()
+        self._remove_incomplete()
+        for name, size in zip(self._names, self.state.shard_bytes, strict=True):
+            self._cut_back(name, size)
+
+    def _check_job(self) -> None:
+        before = json.loads((self.folder / _JOB).read_text(encoding="utf-8"))
+        changed = [
+            f"{name}: {before.get(name)} then, {self._job.get(name)} now"
+            for name in sorted(before.keys() | self._job.keys())
+            if before.get(name) != self._job.get(name)
+        ]
+        if changed:
+            raise FileExistsError(
+                f"{self._output} holds an unfinished job that was told something else "
+                f"({'; '.join(changed)}): start it as it was to finish it, or remove "
+                f"{self.folder} to begin anew"
+            )
+
+    def _read_state(self) -> JobState:
+        values = json.loads((self.folder / _STATE).read_text(encoding="utf-8"))
+        values["counts"] = UnitCounts(**values["counts"])
+        for name in ("shard_examples", "shard_bytes"):
+            values[name] = tuple(values[name])
+        return JobState(**values)
+
+    def _write_state(self) -> None:
+        values = {
+            field.name: getattr(self.state, field.name) for field in dataclasses.fields(JobState)
+        }
+        values["counts"] = self.state.counts._asdict()
+        with files.atomic_file(self.folder / _STATE) as temporary:
+            temporary.write_text(json.dumps(values), encoding="utf-8")
+
+    def _remove_incomplete(self) -> None:
+        kept = {_JOB, _STATE, *self._names}
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name not in kept:
+                path.unlink()
+
+    def _cut_back(self, name: str, size: int) -> None:
+        path = self.folder / name
+        if not path.exists() and (self._output / name).exists() and size:
+            os.replace(self._output / name, path)  # the job was killed while it moved its files
+        path.touch()
+        if path.stat().st_size < size:
+            raise FileExistsError(
+                f"{path} has {path.stat().st_size} bytes, but {size} were written: it was changed; "
+                f"remove {self.folder} to begin anew"
+            )
+        os.truncate(path, size)
+
+
+def _lock(folder: Path) -> int:
+    """Locks a folder for as long as this process lives or holds the descriptor open."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise FileExistsError(
+            f"another process is writing records into {folder}: wait for it, or choose another "
+            "--output_dir"
+        ) from None
+    except OSError:
+        pass  # a file system without locks
+    return descriptor
+
+
+def _added(sums: Sequence[int], more: Sequence[int]) -> tuple[int, ...]:
+    return tuple(one + other for one, other in zip(sums, more, strict=True))

@@ -1,0 +1,147 @@
+"""Text and JSON lines, plain or compressed, as a stream of documents."""
+
+import codecs
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO, NamedTuple
+
+from keras_bert.data.documents import Document, documents_of_lines, documents_of_text
+from keras_bert.data.input_files import file_size, open_file
+
+_BLOCK_BYTES = 1 << 20
+# A longer line of a text file is cut: it is no paragraph. JSON cannot be cut.
+_LONGEST_LINE_BYTES = 1 << 20
+_FINGERPRINT_BYTES = 1 << 16
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class TextFile(NamedTuple):
+    """A file of a corpus.
+
+    Attributes:
+        name: its path.
+        size: its bytes.
+        text_field: the field of a JSON object that holds the text.
+        errors: "strict", or "replace" to read bytes that are not UTF-8 as U+FFFD.
+    """
+
+    name: str
+    size: int
+    text_field: str
+    errors: str
+
+    @classmethod
+    def at(cls, path: str, text_field: str, errors: str) -> "TextFile":
+        """Looks up the size of a file."""
+        return cls(path, file_size(path), text_field, errors)
+
+    @property
+    def text_bytes(self) -> int:
+        """About how many bytes of text it holds; prose compresses to about a third."""
+        return 3 * self.size if self.name.endswith(".gz") else self.size
+
+    def fingerprint(self) -> str:
+        """Returns a hash of its size, beginning and end, which tells a changed file at once."""
+        with open_file(self.name) as file:
+            ends = file.read(_FINGERPRINT_BYTES)
+            file.seek(max(0, self.size - _FINGERPRINT_BYTES))
+            ends += file.read(_FINGERPRINT_BYTES)
+        return f"{self.size}/{hashlib.sha256(ends).hexdigest()}"
+
+    def documents(self, numbers: Iterator[int]) -> Iterator[tuple[Document, int]]:
+        """Yields the documents, each with the bytes of the file that were read for it.
+
+        Args:
+            numbers: gives each document its number.
+
+        Raises:
+            ValueError: the file is not UTF-8, not JSON lines, or a damaged .gz; names the place.
+        """
+        with open_file(self.name) as file:
+            lines = self._lines(file)
+            documents = self._of_json(lines, numbers) if self._is_jsonl else None
+            for document in documents or documents_of_lines(lines, numbers):
+                yield document, file.tell()
+
+    @property
+    def _is_jsonl(self) -> bool:
+        return self.name.removesuffix(".gz").endswith(".jsonl")
+
+    def _of_json(self, lines: Iterable[str], numbers: Iterator[int]) -> Iterator[Document]:
+        for line_number, line in enumerate(lines, start=1):
+            if line.strip():
+                text = _json_text(line, f"{self.name}, line {line_number}", self.text_field)
+                yield from documents_of_text(text, numbers)
+
+    def _lines(self, file: BinaryIO) -> Iterator[str]:
+        """Yields the lines of a file; a very long one of a text file comes in several pieces."""
+        content = gzip.open(file) if self.name.endswith(".gz") else file
+        blocks: list[bytes] = []  # of a line that has not ended yet
+        position = 0
+        while True:
+            block = self._read_block(content)
+            waiting, end = sum(map(len, blocks)), block.rfind(b"\n") + 1
+            if block and not end and (self._is_jsonl or waiting + len(block) < _LONGEST_LINE_BYTES):
+                blocks.append(block)
+                continue
+            rest = b"".join([*blocks, block])
+            end = waiting + end if end else _cut(rest) if block else len(rest)
+            yield from self._decoded_lines(rest[:end], position)
+            if not block:
+                return
+            blocks, position = [rest[end:]], position + end
+
+    def _decoded_lines(self, content: bytes, position: int) -> list[str]:
+        lines = self._decode(content, position).split("\n")
+        if not lines[-1]:
+            lines.pop()  # what follows the last line's end is not a line
+        return lines
+
+    def _read_block(self, content: BinaryIO | gzip.GzipFile) -> bytes:
+        try:
+            return content.read(_BLOCK_BYTES)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(
+                f"{self.name} is damaged or cut off ({error}): copy or compress it again"
+            ) from None
+
+    def _decode(self, content: bytes, position: int) -> str:
+        try:
+            return codecs.decode(content, "utf-8", self.errors)
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{self.name} is not UTF-8 at byte {position + error.start}: convert the file, or "
+                "pass --errors=replace to read such bytes as U+FFFD"
+            ) from None
+
+
+def _cut(content: bytes) -> int:
+    """Returns where to cut a line without end: at white space, else between two characters."""
+    end = content.rfind(b" ") + 1
+    if end:
+        return end
+    end = len(content) - 1
+    while end > 0 and content[end] & 0xC0 == 0x80:  # a byte inside a character
+        end -= 1
+    return end
+
+
+def _json_text(line: str, place: str, text_field: str) -> str:
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{place} is not JSON ({error.msg}): each line must be an object"
+        ) from None
+    if not isinstance(record, dict):
+        raise ValueError(f"{place} holds a {type(record).__name__}: each line must be an object")
+    if not isinstance(record.get(text_field), str):
+        raise ValueError(
+            f"{place} has no text in field {text_field!r} (its fields: {', '.join(record)}): "
+            "name the right one with --text_field"
+        )
+    return _LONE_SURROGATE.sub("\ufffd", record[text_field])

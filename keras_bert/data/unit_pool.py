@@ -1,0 +1,111 @@
+"""Works on units in this process or in several, and gives the results in order."""
+
+import collections
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+from keras_bert.data.units import Unit, UnitResult, UnitSettings
+
+# Units that wait for a worker, so that none is ever idle, for each worker.
+_UNITS_AHEAD = 2
+
+
+def process_units(
+    divided: Iterable[Unit], settings: UnitSettings, folder: Path, num_workers: int
+) -> Iterator[tuple[Unit, UnitResult]]:
+    """Yields each unit with its result, in the order of the units.
+
+    Args:
+        divided: the units.
+        settings: what every unit is worked on with.
+        folder: where the files of records go, see `unit_path`.
+        num_workers: number of processes; 1 works in this one.
+
+    Raises:
+        OSError: a worker was killed.
+    """
+    process = _process_here if num_workers == 1 else _process_in_pool
+    return process(divided, settings, folder, num_workers)
+
+
+def unit_path(folder: Path, unit: Unit) -> Path:
+    """Returns where the records of a unit are written."""
+    return folder / f"unit-{unit.group}-{unit.number}"
+
+
+def _process_here(
+    divided: Iterable[Unit], settings: UnitSettings, folder: Path, _: int
+) -> Iterator[tuple[Unit, UnitResult]]:
+    from keras_bert.data.unit_processing import UnitProcessor  # loads TensorFlow
+
+    processor = UnitProcessor(settings)
+    for unit in divided:
+        yield unit, processor.process(unit, unit_path(folder, unit))
+
+
+def _process_in_pool(
+    divided: Iterable[Unit], settings: UnitSettings, folder: Path, num_workers: int
+) -> Iterator[tuple[Unit, UnitResult]]:
+    """Yields the results in the order of the units."""
+    waiting: collections.deque[tuple[Unit, Future]] = collections.deque()
+    # "spawn", because a forked TensorFlow may hang.
+    pool = ProcessPoolExecutor(
+        num_workers, multiprocessing.get_context("spawn"), _start_worker, (settings,)
+    )
+    with contextlib.ExitStack() as stack:
+        stack.callback(pool.shutdown, cancel_futures=True)
+        for unit in divided:
+            path = unit_path(folder, unit)
+            waiting.append((unit, pool.submit(_process_in_worker, unit, path)))
+            if len(waiting) > num_workers * _UNITS_AHEAD:
+                yield _finished(*waiting.popleft())
+        while waiting:
+            yield _finished(*waiting.popleft())
+
+
+def _finished(unit: Unit, future: Future) -> tuple[Unit, UnitResult]:
+    try:
+        return unit, future.result()
+    except BrokenProcessPool:
+        raise OSError(
+            f"a worker process ended without a word at unit {unit.group}-{unit.number}; most "
+            "likely memory ran out: start again with fewer --num_workers, which goes on from here"
+        ) from None
+
+
+def _start_worker(settings: UnitSettings) -> None:
+    """Loads TensorFlow into a worker: one thread, since the workers share the cores, and no GPU."""
+    global _worker
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import tensorflow as tf
+
+    from keras_bert.data.unit_processing import UnitProcessor
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    _worker = UnitProcessor(settings)
+
+
+def _end_with_parent() -> None:
+    """Ends a worker whose parent was killed: it would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    multiprocessing.connection.wait([parent.sentinel])
+    os._exit(1)
+
+
+_worker: Any = None  # the UnitProcessor of a worker process
+
+
+def _process_in_worker(unit: Unit, path: Path) -> UnitResult:
+    return _worker.process(unit, path)

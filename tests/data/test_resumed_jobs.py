@@ -1,0 +1,178 @@
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from keras_bert.data.creation import create_pretraining_data
+from keras_bert.data.creation_options import CreationOptions
+from keras_bert.data.manifest import Manifest
+
+ROOT = Path(__file__).parents[2]
+# Of the fixture `records`.
+SETTINGS = {"max_seq_length": 64, "dupe_factor": 1, "num_shards": 3, "seed": 1}
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def options(novels, vocab, tmp_path):
+    """Those of the fixture `records`, into another folder."""
+
+    def make(**changes):
+        values = {
+            "inputs": (str(novels),),
+            "vocab": str(vocab),
+            "output_dir": str(tmp_path / "out"),
+        }
+        return CreationOptions(**(values | SETTINGS | changes))
+
+    return make
+
+
+def start(options):
+    """Starts the tool in a process group of its own."""
+    names = "vocab output_dir max_seq_length dupe_factor num_shards seed num_workers".split()
+    flags = [f"--{name}={getattr(options, name)}" for name in names]
+    command = [sys.executable, ROOT / "tools" / "create_pretraining_data.py", *flags]
+    return subprocess.Popen(
+        [*command, f"--input={','.join(options.inputs)}"],
+        start_new_session=True,
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+
+
+def units_done(output):
+    try:
+        return json.loads((output / ".unfinished" / "state.json").read_text())["units"]
+    except FileNotFoundError:
+        return 0
+
+
+def kill_after_unit(process, output):
+    deadline = time.monotonic() + 120
+    while units_done(output) < 1 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.fixture(scope="module")
+def killed_job(novels, vocab, tmp_path_factory):
+    """The folder of a job that was killed when one of two units was complete."""
+    output = tmp_path_factory.mktemp("killed") / "out"
+    kill_after_unit(
+        start(CreationOptions((str(novels),), str(vocab), str(output), **SETTINGS)), output
+    )
+    assert units_done(output) == 1
+    assert not (output / "manifest.json").exists()
+    return output
+
+
+@pytest.fixture
+def killed(killed_job, tmp_path):
+    """A copy of it."""
+    return Path(shutil.copytree(killed_job, tmp_path / "out"))
+
+
+def test_a_killed_job_goes_on_and_ends_with_the_same_bytes(killed, options, records, capsys):
+    with open(killed / ".unfinished" / "examples-00001-of-00003.tfrecord", "ab") as shard:
+        shard.write(b"half a record of a unit that was under way")
+    (killed / ".unfinished" / "unit-0-1").write_bytes(b"half")
+    create_pretraining_data(options())
+    assert "going on after 1 unit(s)" in capsys.readouterr().err
+    assert contents(killed) == contents(records)
+
+
+def test_another_job_is_refused_and_the_first_can_still_go_on(
+    killed, options, records, vocab, novels, tmp_path
+):
+    for changes, told in (
+        ({"seed": 2}, r"seed: 1 then, 2 now"),
+        ({"sentence_task": "sop"}, r"sentence_task: nsp then, sop now"),
+        ({"inputs": (str(novels), str(vocab))}, r"files of the corpus: .*inputs: "),
+    ):
+        with pytest.raises(FileExistsError, match=rf"unfinished job that was told .*{told}.*remov"):
+            create_pretraining_data(options(**changes))
+    other = tmp_path / "other" / novels.name
+    other.parent.mkdir()
+    text = novels.read_bytes()
+    try:
+        novels.write_bytes(text[:-1] + b"!")
+        with pytest.raises(FileExistsError, match="files of the corpus: [0-9a-f]+ then, [0-9a-f]+"):
+            create_pretraining_data(options())
+    finally:
+        novels.write_bytes(text)
+    create_pretraining_data(options(num_workers=1))
+    assert contents(killed) == contents(records)
+
+
+def test_a_job_killed_between_its_last_moves_ends_when_started_again(options, records, tmp_path):
+    output = tmp_path / "out"
+    create_pretraining_data(options())
+    # What the job leaves when it is killed behind its last move.
+    (output / ".unfinished").mkdir()
+    assert create_pretraining_data(options()) == Manifest.read(records)
+    assert contents(output) == contents(records)
+    (output / ".unfinished").mkdir()
+    with pytest.raises(FileExistsError, match="holds finished records already"):
+        create_pretraining_data(options(seed=3))
+
+
+def test_two_jobs_cannot_write_into_one_folder(options, tmp_path):
+    process = start(options())
+    try:
+        while not (tmp_path / "out" / ".unfinished").exists():
+            time.sleep(0.005)
+        with pytest.raises(FileExistsError, match="another process is writing records into"):
+            create_pretraining_data(options())
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_a_changed_shard_is_named(killed, options):
+    path = killed / ".unfinished" / "examples-00000-of-00003.tfrecord"
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(FileExistsError, match=r"examples-00000-of-00003.* was changed; remove"):
+        create_pretraining_data(options())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_thirty_kills_at_random_moments_change_no_byte(novels, vocab, tmp_path):
+    """Twelve units; each start is killed within the time that three or four of them take."""
+    text = novels.read_text(encoding="utf-8")
+    paths = []
+    for number in range(8):
+        path = tmp_path / f"{number}.txt"
+        path.write_text(f"Volume {number}.\n\n{text}", encoding="utf-8")
+        paths.append(str(path))
+    options = CreationOptions(
+        tuple(paths), str(vocab), str(tmp_path / "whole"), 64, dupe_factor=1, num_shards=5
+    )
+    create_pretraining_data(options)
+    whole = contents(tmp_path / "whole")
+    draw = random.Random(0)
+    kills, output = 0, tmp_path / "killed"
+    while kills < 30:
+        shutil.rmtree(output, ignore_errors=True)
+        while not (output / "manifest.json").exists() or (output / ".unfinished").exists():
+            changes = {"output_dir": str(output), "num_workers": draw.choice([1, 2, 7])}
+            process = start(CreationOptions(**(vars(options) | changes)))
+            if kills < 30:
+                time.sleep(draw.uniform(0.5, 15))
+                kills += process.poll() is None
+                os.killpg(process.pid, signal.SIGKILL)
+            assert process.wait() in (0, -signal.SIGKILL)
+        assert contents(output) == whole
