@@ -1,7 +1,10 @@
 """The csv task: folders of small files, expected values read off by hand."""
 
+import shutil
+
 import numpy as np
 import pytest
+from published_packages import fetch
 
 from keras_bert.tasks.delimited import csv_task
 from keras_bert.tasks.registry import create_task
@@ -138,5 +141,19 @@ def test_label_lists_that_make_no_sense_are_refused(arguments, sentence):
 
 
 def test_an_unknown_task_is_refused_with_the_list():
-    with pytest.raises(ValueError, match="there is no task 'sts-b': choose one of ax, choice, cola"):
+    with pytest.raises(
+        ValueError, match="there is no task 'sts-b': choose one of ax, choice, cola"
+    ):
         create_task("sts-b")
+
+
+@pytest.mark.oracle
+def test_a_folder_of_snli_is_a_task(tmp_path):
+    source = fetch("allennlp==0.9.0") / "allennlp/tests/fixtures/data/snli.jsonl"
+    shutil.copy(source, tmp_path / "train.jsonl")
+    data = csv_task("sentence1", "sentence2", "gold_label").read(tmp_path)
+    train = data.splits["train"]
+    assert data.labels == ("contradiction", "entailment", "neutral")
+    assert train.texts[0] == "A person on a horse jumps over a broken down airplane."
+    assert train.text_pairs[0] == "A person is training his horse for a competition."
+    assert train.labels.tolist() == [2, 0, 1]
