@@ -14,14 +14,15 @@ from keras_bert.features import (
     MASKED_LM_POSITIONS,
     MASKED_LM_WEIGHTS,
 )
-from keras_bert.text.random_bits import random_bits, seeds_of
+from keras_bert.text.masked_words import choose_runs_of_words, choose_words
+from keras_bert.text.random_bits import random_bits, random_keys, random_shares, seeds_of
 from keras_bert.text.vocabulary import Vocabulary
 
-Strategy = Literal["token", "whole_word"]
-STRATEGIES = ("token", "whole_word")
+Strategy = Literal["token", "whole_word", "ngram"]
+STRATEGIES = ("token", "whole_word", "ngram")
 
-_KEY_BITS = 31  # of a non-negative int32, which tf.math.top_k sorts
-_SHARE_BITS = 24  # what float32 holds exactly
+# Random bits of their own: what chooses pieces and words takes the indices below.
+_REPLACEMENTS = 1 << 32
 
 
 class MaskedLanguageModelMasking(tf.Module):
@@ -38,7 +39,7 @@ class MaskedLanguageModelMasking(tf.Module):
         mask_share: share of the chosen that becomes [MASK].
         random_share: share of the chosen that becomes a random piece.
         strategy: "token" chooses pieces; "whole_word" chooses words with all their "##" pieces, as
-            many as fit.
+            many as fit; "ngram" chooses runs of one to three such words that follow each other.
 
     Raises:
         ValueError: a number is out of its range or the strategy is unknown.
@@ -114,7 +115,7 @@ class MaskedLanguageModelMasking(tf.Module):
         self, candidates: tf.Tensor, budget: tf.Tensor, seeds: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         length = tf.shape(candidates)[1]
-        keys = tf.where(candidates, _keys(seeds, tf.range(tf.cast(length, tf.int64))), -1)
+        keys = tf.where(candidates, random_keys(seeds, tf.range(tf.cast(length, tf.int64))), -1)
         top = tf.math.top_k(keys, tf.minimum(self.max_predictions_per_seq, length))
         rank = tf.range(tf.shape(top.values)[1])
         used = (top.values >= 0) & (rank < budget[:, None])
@@ -124,19 +125,10 @@ class MaskedLanguageModelMasking(tf.Module):
     def _choose_words(
         self, input_ids: tf.Tensor, candidates: tf.Tensor, budget: tf.Tensor, seeds: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Takes words in random order, leaving out those that no longer fit into the budget."""
+        choose = choose_words if self._strategy == "whole_word" else choose_runs_of_words
         continues = tf.gather(self._is_continuation, input_ids)
-        continues &= tf.pad(candidates, [[0, 0], [1, 0]])[:, :-1]
-        starts = tf.cast(candidates & ~continues, tf.int32)
-        # The number of each position's word; words are numbered from 0 in every sequence.
-        words = tf.maximum(tf.cumsum(starts, axis=1) - 1, 0)
-        sizes = _count_per_word(words, candidates)
+        masked = choose(candidates, continues, budget, seeds)
         length = tf.shape(input_ids)[1]
-        keys = tf.where(sizes > 0, _keys(seeds, tf.range(tf.cast(length, tf.int64))), -1)
-        order = tf.argsort(keys, direction="DESCENDING", stable=True)
-        taken = _take_in_order(tf.gather(sizes, order, batch_dims=1), budget)
-        chosen = tf.gather(taken, tf.argsort(order), batch_dims=1)
-        masked = candidates & tf.gather(chosen, words, batch_dims=1)
         return self._first_positions(tf.where(masked, -tf.range(length), -length), length)
 
     def _first_positions(
@@ -158,10 +150,8 @@ class MaskedLanguageModelMasking(tf.Module):
 
     def _hide(self, ids: tf.Tensor, positions: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
         """Returns what stands in the text instead of the chosen pieces, int32 [B, P]."""
-        # Bits of their own: the keys above took the indices below 2 ** 32.
-        bits = random_bits(seeds, tf.cast(positions, tf.int64) + (1 << 32))
-        shift = np.uint64(64 - _SHARE_BITS)
-        share = tf.cast(tf.bitwise.right_shift(bits, shift), tf.float32) / (1 << _SHARE_BITS)
+        bits = random_bits(seeds, tf.cast(positions, tf.int64) + _REPLACEMENTS)
+        share = random_shares(bits)
         # The low 32 bits choose the piece, so that it does not depend on the share.
         number = tf.bitcast(bits & np.uint64(0xFFFFFFFF), tf.int64)
         random_ids = tf.gather(
@@ -169,50 +159,6 @@ class MaskedLanguageModelMasking(tf.Module):
         )
         shown = tf.where(share < self._mask_share + self._random_share, random_ids, ids)
         return tf.where(share < self._mask_share, self.vocabulary.mask_id, shown)
-
-
-def _keys(seeds: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
-    bits = tf.bitwise.right_shift(random_bits(seeds, indices), np.uint64(64 - _KEY_BITS))
-    return tf.cast(bits, tf.int32)
-
-
-def _count_per_word(words: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
-    """Returns the number of pieces of each word, int32 [B, S]; 0 behind the last word."""
-    batch, length = tf.unstack(tf.shape(words))
-    flat = words + tf.range(batch)[:, None] * length
-    counts = tf.math.unsorted_segment_sum(tf.cast(candidates, tf.int32), flat, batch * length)
-    return tf.reshape(counts, [batch, length])
-
-
-def _take_in_order(sizes: tf.Tensor, budget: tf.Tensor) -> tf.Tensor:
-    """Takes words from left to right unless one is larger than what is left of the budget.
-
-    Each round takes the words up to the first that does not fit into what is left; it never will,
-    because less and less is left. One to three rounds do for text.
-
-    Args:
-        sizes: int32 [B, S], 0 for no word.
-        budget: int32 [B].
-
-    Returns:
-        bool [B, S].
-    """
-
-    def fits(taken: tf.Tensor) -> tf.Tensor:
-        used = tf.reduce_sum(tf.where(taken, sizes, 0), axis=1)
-        return (sizes > 0) & ~taken & (sizes <= (budget - used)[:, None])
-
-    def take(taken: tf.Tensor, possible: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        used = tf.reduce_sum(tf.where(taken, sizes, 0), axis=1)
-        total = tf.cumsum(tf.where(possible, sizes, 0), axis=1)
-        taken |= possible & (total <= (budget - used)[:, None])
-        return taken, fits(taken)
-
-    nothing = tf.zeros_like(sizes, tf.bool)
-    taken, _ = tf.while_loop(
-        lambda _, possible: tf.reduce_any(possible), take, (nothing, fits(nothing))
-    )
-    return taken
 
 
 def _replace(

@@ -13,6 +13,9 @@ import tensorflow as tf
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
+_KEY_BITS = 31  # of a non-negative int32, which tf.math.top_k sorts
+_SHARE_BITS = 24  # what float32 holds exactly
+
 
 def seeds_of(counters: tf.Tensor) -> tf.Tensor:
     """Hashes rows of counters to one seed each.
@@ -42,6 +45,26 @@ def random_bits(seeds: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
     """
     steps = (tf.cast(indices, tf.uint64) + 1) * _INCREMENT
     return _mix(seeds[:, None] + steps)
+
+
+def random_keys(seeds: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
+    """Returns a random number that sorts for each seed and index.
+
+    Args:
+        seeds: uint64 [B].
+        indices: int64 [K] or [B, K].
+
+    Returns:
+        int32 [B, K], not negative.
+    """
+    bits = tf.bitwise.right_shift(random_bits(seeds, indices), np.uint64(64 - _KEY_BITS))
+    return tf.cast(bits, tf.int32)
+
+
+def random_shares(bits: tf.Tensor) -> tf.Tensor:
+    """Returns float32 numbers from 0 to below 1, made of the upper bits of uint64 ones."""
+    upper = tf.bitwise.right_shift(bits, np.uint64(64 - _SHARE_BITS))
+    return tf.cast(upper, tf.float32) / (1 << _SHARE_BITS)
 
 
 def random_permutation(seed: tf.Tensor, size: tf.Tensor) -> tf.Tensor:

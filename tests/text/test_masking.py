@@ -1,8 +1,11 @@
+import random
+from collections import Counter
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.text.masking import MaskedLanguageModelMasking
+from keras_bert.text.masking import STRATEGIES, MaskedLanguageModelMasking
 from keras_bert.text.vocabulary import Vocabulary
 
 PAD, UNK, CLS, SEP, MASK = range(5)
@@ -42,7 +45,7 @@ def wanted(length, limit):
     return min(limit, max(1, int(round(length * 0.15))))
 
 
-@pytest.mark.parametrize("strategy", ["token", "whole_word"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_what_is_reported_is_what_was_hidden(strategy):
     ids, mask, _ = make_batch()
     out = apply(
@@ -81,7 +84,7 @@ def test_the_number_is_rounded_as_in_the_original(length):
     assert out["masked_lm_weights"].sum() == wanted(length, 200)
 
 
-@pytest.mark.parametrize("strategy", ["token", "whole_word"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_of_the_chosen_80_percent_are_masked_10_random_10_kept(strategy):
     ids, mask, _ = make_batch(rows=4096)
     out = apply(
@@ -140,7 +143,7 @@ def test_every_position_is_chosen_alike_and_independently():
     assert (np.abs(found - expected) < 5 * np.sqrt(expected)).all()
 
 
-@pytest.mark.parametrize("strategy", ["token", "whole_word"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_masks_follow_from_the_seed_of_the_record_alone(strategy):
     masking = MaskedLanguageModelMasking(VOCABULARY, 10, strategy=strategy)
     ids, mask, _ = make_batch(rows=32)
@@ -165,7 +168,7 @@ def test_every_epoch_and_every_seed_sees_new_masks(change):
     assert (first != other).any(axis=1).mean() > 0.9
 
 
-@pytest.mark.parametrize("strategy", ["token", "whole_word"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_same_in_a_function_and_in_a_dataset(strategy):
     masking = MaskedLanguageModelMasking(VOCABULARY, 10, strategy=strategy)
     ids, mask, _ = make_batch(rows=16)
@@ -178,7 +181,7 @@ def test_the_same_in_a_function_and_in_a_dataset(strategy):
             np.testing.assert_array_equal(found[name].numpy(), value)
 
 
-@pytest.mark.parametrize("strategy", ["token", "whole_word"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_sequence_without_a_candidate_has_no_prediction(strategy):
     ids = np.array([[CLS, UNK, SEP, SEP, PAD, PAD], [CLS, 9, SEP, 9, SEP, PAD]], np.int32)
     out = apply(
@@ -259,13 +262,96 @@ def _shares_by_simulation(sizes, budget, trials):
     return chosen / trials
 
 
+def test_runs_hold_whole_words_and_keep_to_the_budget():
+    ids, mask, lengths = make_batch(rows=512)
+    masking = MaskedLanguageModelMasking(VOCABULARY, 8, strategy="ngram")
+    out = apply(masking, ids, mask, seeds_for(len(ids)))
+    for row in range(len(ids)):
+        used = out["masked_lm_weights"][row] > 0
+        chosen = set(out["masked_lm_positions"][row][used].tolist())
+        words = words_of(ids[row])
+        assert all(set(word) <= chosen or not chosen & set(word) for word in words)
+        room = wanted(lengths[row], 8) - len(chosen)
+        assert room >= 0
+        # Every word is tried alone at the end, unless it is taken.
+        assert all(len(word) > room for word in words if not chosen & set(word))
+
+
+def test_a_run_does_not_reach_over_a_separator():
+    ids = np.array([[CLS, 10, SEP, 11, SEP, 12, SEP]], np.int32)
+    masking = MaskedLanguageModelMasking(VOCABULARY, 1, strategy="ngram")
+    found = set()
+    for seed in range(30):
+        out = apply(masking, ids, np.ones_like(ids), [[seed]])
+        assert out["masked_lm_weights"].sum() == 1
+        found.add(int(out["masked_lm_positions"][0, 0]))
+    assert found == {1, 3, 5}
+
+
+# The reference is a plain loop over the paper's description: shuffled starts, runs of n words with
+# a probability in proportion to 1 / n, shortened until they fit, none that overlap.
+@pytest.mark.parametrize(
+    ("sizes", "budget"), [([1] * 12, 1), ([1] * 12, 3), ([1, 2, 1, 3, 1, 1], 4), ([2, 2, 1], 3)]
+)
+def test_runs_are_drawn_as_in_albert(sizes, budget):
+    pieces = [10 if not place else FIRST_CONTINUATION for size in sizes for place in range(size)]
+    length = max(len(pieces), round(budget / 0.15))
+    ids = np.array([pieces + [PAD] * (length - len(pieces))], np.int32)
+    rows, trials = 8000, 20_000
+    masking = MaskedLanguageModelMasking(VOCABULARY, budget, 0.99, strategy="ngram")
+    mask = np.ones_like(ids).repeat(rows, 0)
+    out = apply(masking, ids.repeat(rows, 0), mask, seeds_for(rows))
+    used = out["masked_lm_weights"] > 0
+    found = Counter(
+        tuple(row[kept].tolist())
+        for row, kept in zip(out["masked_lm_positions"], used, strict=True)
+    )
+    expected = _runs_by_simulation(sizes, budget, trials)
+    for positions in found.keys() | expected.keys():
+        share, reference = found[positions] / rows, expected[positions] / trials
+        spread = np.sqrt(max(reference, 1 / trials) * (1 / rows + 1 / trials))
+        assert abs(share - reference) < 5 * spread, positions
+
+
+def _runs_by_simulation(sizes, budget, trials):
+    draw = random.Random(0)
+    starts = [sum(sizes[:n]) for n in range(len(sizes))]
+    outcomes = Counter()
+    for _ in range(trials):
+        taken = set()
+        for word in draw.sample(range(len(sizes)), len(sizes)):
+            most = min(3, len(sizes) - word)
+            count = draw.choices(range(1, most + 1), [1 / n for n in range(1, most + 1)])[0]
+            while count and len(taken) + sum(sizes[word : word + count]) > budget:
+                count -= 1
+            end = starts[word] + sum(sizes[word : word + count])
+            run = set(range(starts[word], end))
+            if not run & taken:
+                taken |= run
+        outcomes[tuple(sorted(taken))] += 1
+    return outcomes
+
+
+def test_most_of_a_long_text_is_hidden_in_runs_of_the_lengths_of_the_paper():
+    # With a small budget runs rarely touch each other: their lengths are those that were drawn.
+    rows = 4000
+    ids = np.full([rows, 512], 10, np.int32)
+    masking = MaskedLanguageModelMasking(VOCABULARY, 3, strategy="ngram")
+    out = apply(masking, ids, np.ones_like(ids), seeds_for(rows))
+    first = out["masked_lm_positions"]
+    assert (out["masked_lm_weights"] == 1).all()
+    # A first run of three words has the probability (1 / 3) / (1 + 1 / 2 + 1 / 3) = 2 / 11.
+    together = (np.diff(first, axis=1) == 1).all(axis=1).mean()
+    assert abs(together - 2 / 11) < 5 * np.sqrt(2 / 11 * 9 / 11 / rows) + 0.01
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         ({"max_predictions_per_seq": 0}, "max_predictions_per_seq is 0: it must be at least 1"),
         ({"masked_lm_prob": 0}, "masked_lm_prob is 0: "),
         ({"mask_share": 0.9, "random_share": 0.2}, "mask_share 0.9 and random_share 0.2 must"),
-        ({"strategy": "word"}, "masking is 'word': choose one of token, whole_word"),
+        ({"strategy": "word"}, "masking is 'word': choose one of token, whole_word, ngram"),
     ],
 )
 def test_bad_settings_are_refused(arguments, sentence):
