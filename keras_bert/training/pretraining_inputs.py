@@ -1,0 +1,107 @@
+"""What a pretraining run reads: masked batches for every replica, and held-out ones."""
+
+import math
+from collections.abc import Callable, Iterable
+
+import keras
+import tensorflow as tf
+
+from keras_bert.data.pretraining_data import PretrainingData
+from keras_bert.data.pretraining_pipeline import evaluation_batches, training_batches
+from keras_bert.text.masking import MaskedLanguageModelMasking
+from keras_bert.text.next_token import NextTokenTargets
+from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.training.evaluation import evaluate, most_frequent_piece_accuracy
+from keras_bert.training.pretraining_options import PretrainingOptions
+from keras_bert.training.pretraining_step import make_evaluation_step
+
+Masking = MaskedLanguageModelMasking | NextTokenTargets
+
+
+def create_masking(
+    options: PretrainingOptions, tokenizer: BertTokenizer, data: PretrainingData
+) -> Masking:
+    """Returns what makes targets of the records' sequences.
+
+    Raises:
+        ValueError: a share or a number of predictions is out of its range.
+    """
+    if options.objective == "left_to_right":
+        return NextTokenTargets(tokenizer.vocabulary, data.max_seq_length)
+    predictions = options.max_predictions_per_seq or math.ceil(0.15 * data.max_seq_length)
+    return MaskedLanguageModelMasking(
+        tokenizer.vocabulary,
+        predictions,
+        mask_share=options.mask_share,
+        random_share=options.random_share,
+        strategy=options.masking,
+    )
+
+
+def distributed_batches(
+    data: PretrainingData,
+    masking: Masking,
+    options: PretrainingOptions,
+    strategy: tf.distribute.Strategy,
+    step: int,
+) -> Iterable:
+    """Returns the endless batches of all replicas from a step on.
+
+    Every input pipeline reads all records and parses those of its replicas only. Reading strings
+    costs little beside a step, and the order of the examples is the same whatever the number of
+    pipelines, so that a run goes on exactly on other machines; shards dealt out to pipelines would
+    tie it to their number.
+    """
+
+    def dataset(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        return training_batches(
+            data,
+            masking,
+            context.get_per_replica_batch_size(options.batch_size),
+            options.seed,
+            first_batch=step,
+            input_pipeline_id=context.input_pipeline_id,
+            num_input_pipelines=context.num_input_pipelines,
+            replicas_per_pipeline=context.num_replicas_in_sync // context.num_input_pipelines,
+        )
+
+    return strategy.distribute_datasets_from_function(dataset)
+
+
+def create_evaluation(
+    model: keras.Model,
+    eval_data: PretrainingData | None,
+    masking: Masking,
+    options: PretrainingOptions,
+    strategy: tf.distribute.Strategy,
+    next_sentence: bool,
+) -> Callable[[], dict[str, float]] | None:
+    """Returns a function that measures the model on the held-out records, if there are any."""
+    if eval_data is None:
+        return None
+    dataset = evaluation_batches(eval_data, masking, options.batch_size, options.seed)
+    baseline = most_frequent_piece_accuracy(dataset, model.config.vocab_size)
+    step = make_evaluation_step(model, strategy)
+    parts = strategy.distribute_datasets_from_function(
+        lambda context: _part_of(dataset, options.batch_size, context)
+    )
+
+    def run() -> dict[str, float]:
+        metrics = evaluate(step, parts, next_sentence)
+        return metrics | {"most_frequent_piece_accuracy": baseline}
+
+    return run
+
+
+def _part_of(
+    dataset: tf.data.Dataset, batch_size: int, context: tf.distribute.InputContext
+) -> tf.data.Dataset:
+    """Returns one input pipeline's rows of each global batch, in batches for its replicas."""
+    rows = batch_size // context.num_input_pipelines
+    first = rows * context.input_pipeline_id
+
+    def part(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return {name: value[first : first + rows] for name, value in batch.items()}
+
+    replica_batch = context.get_per_replica_batch_size(batch_size)
+    return dataset.map(part).rebatch(replica_batch, drop_remainder=True)
