@@ -121,7 +121,7 @@ def _card(
     if description.labels:
         yield f"- Labels: {', '.join(f'`{label}`' for label in description.labels)}"
     yield f"- Longest input: {description.max_seq_length} pieces"
-    yield f"- Command: `{shlex.join(sys.argv)}`"
+    yield f"- Command: `python {shlex.join(sys.argv)}`"
     seeds = ", ".join(str(seed) for seed in dict.fromkeys(run.seed for run in result.runs))
     yield f"- Seeds: {seeds}; kept: {result.best.name}"
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES)
