@@ -1,0 +1,182 @@
+"""The encoder for serving: rows in groups of similar length, dense layers on real tokens alone.
+
+A batch as it comes mixes lengths, and padding all of it to the longest row spends most of the time
+on padding. Here rows are sorted by length and go through the encoder a few at a time, each group
+padded to its own longest row. Padding exists only inside attention: embeddings, dense layers and
+norms work on the list of real tokens.
+
+Shapes: N rows, G rows of a group, S positions, T real tokens, H width, A heads, D = H / A.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
+from keras_bert.layers.attention_masks import left_to_right_mask
+from keras_bert.models.encoder import BertEncoder
+
+# Rows that share one padded length. Few waste little on padding; many keep the matrices large.
+GROUP_SIZE = 8
+# Any score this far below the others has probability 0 in float32, as in the layer.
+_MASKED_SCORE = -10000.0
+
+
+class _Group(NamedTuple):
+    """Where the tokens of a group stand.
+
+    Attributes:
+        ids: int32 [T].
+        segment_ids: int32 [T].
+        positions: int32 [T], places in the rows.
+        cells: int32 [T], places in the padded group, flattened [G * S].
+        token_of_cell: int32 [G, S], the token in each cell; any token where there is none.
+        score_bias: float32 [G, 1, 1 or S, S], added to attention scores.
+        summary: int32 [G], the token that speaks for its row.
+    """
+
+    ids: tf.Tensor
+    segment_ids: tf.Tensor
+    positions: tf.Tensor
+    cells: tf.Tensor
+    token_of_cell: tf.Tensor
+    score_bias: tf.Tensor
+    summary: tf.Tensor
+
+
+class PackedEncoder:
+    """Runs a `BertEncoder` without padding; it works on the encoder's own layers and weights.
+
+    Args:
+        encoder: the encoder.
+        group_size: rows of a group.
+    """
+
+    def __init__(self, encoder: BertEncoder, group_size: int = GROUP_SIZE):
+        self._config = encoder.config
+        self._word_embeddings = encoder.word_embeddings
+        self._embeddings = encoder.get_layer("embeddings")
+        self._blocks = [
+            encoder.get_layer(f"layer_{index}") for index in range(self._config.num_hidden_layers)
+        ]
+        self._pooler = encoder.get_layer("pooler")
+        self._group_size = group_size
+        self._dtype = tf.as_dtype(encoder.policy.compute_dtype)
+
+    def pooled_output(self, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Returns what the encoder calls by this name, [N, H].
+
+        Args:
+            inputs: of the encoder, int32 [N, S]; real tokens first in every row, at least one.
+        """
+        summaries, order, _ = self._in_groups(inputs, summaries_only=True)
+        return self._pooler(tf.gather(summaries, tf.argsort(order)))
+
+    def sequence_output(self, inputs: Mapping[str, tf.Tensor]) -> tf.RaggedTensor:
+        """Returns the last layer for the real tokens, [N, tokens, H]; see `pooled_output`."""
+        states, order, lengths = self._in_groups(inputs, summaries_only=False)
+        rows = tf.RaggedTensor.from_row_lengths(states, lengths, validate=False)
+        return tf.gather(rows, tf.argsort(order))
+
+    def pooled_from(self, sequence_output: tf.RaggedTensor) -> tf.Tensor:
+        """Returns the pooled output [N, H] of what `sequence_output` returned."""
+        edges = sequence_output.row_splits
+        places = edges[1:] - 1 if self._config.left_to_right else edges[:-1]
+        return self._pooler(tf.gather(sequence_output.values, places))
+
+    def _in_groups(
+        self, inputs: Mapping[str, tf.Tensor], summaries_only: bool
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Returns states in the order of lengths, that order [N], and the sorted lengths [N]."""
+        lengths = tf.reduce_sum(inputs[INPUT_MASK], axis=-1)
+        # The longest first: the memory that one group needs is the most that any needs.
+        order = tf.argsort(lengths, direction="DESCENDING", stable=True)
+        ids, segments = (tf.gather(inputs[name], order) for name in (INPUT_IDS, SEGMENT_IDS))
+        lengths = tf.gather(lengths, order)
+        rows = tf.size(lengths)
+        groups = -(-rows // self._group_size)
+        found = tf.TensorArray(
+            self._dtype,
+            groups,
+            infer_shape=False,
+            element_shape=[None, self._config.hidden_size],
+        )
+
+        def body(index: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+            start = index * self._group_size
+            part = slice(start, tf.minimum(start + self._group_size, rows))
+            group = self._group(ids[part], segments[part], lengths[part])
+            return index + 1, found.write(index, self._encode(group, summaries_only))
+
+        _, found = tf.while_loop(
+            lambda index, _: index < groups, body, [0, found], parallel_iterations=1
+        )
+        return found.concat(), order, lengths
+
+    def _group(self, ids: tf.Tensor, segments: tf.Tensor, lengths: tf.Tensor) -> _Group:
+        size, longest = tf.size(lengths), lengths[0]
+        mask = tf.sequence_mask(lengths, longest)  # [G, S]
+        cells = tf.cast(tf.where(tf.reshape(mask, [-1]))[:, 0], tf.int32)  # [T]
+        token = tf.cumsum(tf.cast(tf.reshape(mask, [-1]), tf.int32)) - 1
+        visible = tf.cast(mask, tf.int32)
+        if self._config.left_to_right:
+            visible = left_to_right_mask(visible)[:, None]
+        else:
+            visible = visible[:, None, None]
+        ends = tf.cumsum(lengths)
+
+        def real(values: tf.Tensor) -> tf.Tensor:
+            return tf.gather(tf.reshape(values[:, :longest], [-1]), cells)
+
+        return _Group(
+            ids=real(ids),
+            segment_ids=real(segments),
+            positions=cells % longest,
+            cells=cells,
+            token_of_cell=tf.reshape(token, [size, longest]),
+            score_bias=(1.0 - tf.cast(visible, tf.float32)) * _MASKED_SCORE,
+            summary=ends - 1 if self._config.left_to_right else ends - lengths,
+        )
+
+    def _encode(self, group: _Group, summaries_only: bool) -> tf.Tensor:
+        hidden = self._embed(group)
+        every_token = tf.range(tf.size(group.ids))
+        for block in self._blocks[:-1]:
+            hidden = _apply(block, hidden, group, every_token)
+        # Nothing reads the last layer at the other tokens.
+        kept = group.summary if summaries_only else every_token
+        return _apply(self._blocks[-1], hidden, group, kept)
+
+    def _embed(self, group: _Group) -> tf.Tensor:
+        layer = self._embeddings
+        hidden = self._word_embeddings(group.ids)  # [T, H]
+        for table, ids in (
+            (layer.position_embeddings, group.positions),
+            (layer.segment_embeddings, group.segment_ids),
+        ):
+            hidden += tf.cast(tf.gather(tf.convert_to_tensor(table), ids), self._dtype)
+        return layer.layer_norm(hidden)
+
+
+def _apply(block: Any, hidden: tf.Tensor, group: _Group, kept: tf.Tensor) -> tf.Tensor:
+    """Returns the output of an `EncoderBlock` at the kept tokens, [kept, H]."""
+    attended = _attend(block.attention, hidden, group, kept)
+    hidden = block.attention_norm(tf.gather(hidden, kept) + attended)
+    transformed = block.output_dense(block.activation(block.intermediate(hidden)))
+    return block.feed_forward_norm(hidden + transformed)
+
+
+def _attend(layer: Any, hidden: tf.Tensor, group: _Group, kept: tf.Tensor) -> tf.Tensor:
+    rows, length = tf.unstack(tf.shape(group.token_of_cell))
+    heads, head_size = layer.num_attention_heads, layer.head_size
+    projected = tf.gather(layer.query_key_value(hidden), group.token_of_cell)  # [G, S, 3H]
+    split = tf.reshape(projected, [rows, length, 3, heads, head_size])
+    query, key, value = tf.unstack(tf.transpose(split, [2, 0, 3, 1, 4]))  # [G, A, S, D] each
+    query *= tf.cast(1.0 / math.sqrt(head_size), query.dtype)
+    scores = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32) + group.score_bias
+    probs = tf.cast(tf.nn.softmax(scores), value.dtype)  # [G, A, S, S]
+    context = tf.transpose(tf.matmul(probs, value), [0, 2, 1, 3])  # [G, S, A, D]
+    context = tf.reshape(context, [rows * length, heads * head_size])
+    return layer.output_dense(tf.gather(context, tf.gather(group.cells, kept)))
