@@ -16,6 +16,8 @@ MASKED_LM_IDS = "masked_lm_ids"
 MASKED_LM_WEIGHTS = "masked_lm_weights"
 NEXT_SENTENCE_LABELS = "next_sentence_labels"
 EXAMPLE_WEIGHTS = "example_weights"
+PACK_IDS = "pack_ids"
+POSITION_IDS = "position_ids"
 
 
 class Feature(NamedTuple):
@@ -30,6 +32,12 @@ ENCODER_FEATURES = (
     Feature(INPUT_IDS, "BS", "int32"),
     Feature(INPUT_MASK, "BS", "int32"),
     Feature(SEGMENT_IDS, "BS", "int32"),
+)
+# Of sequences that hold several documents: which document a piece belongs to, from 1 up and 0 for
+# padding, and its position in that document.
+PACKING_FEATURES = (
+    Feature(PACK_IDS, "BS", "int32"),
+    Feature(POSITION_IDS, "BS", "int32"),
 )
 MASKED_LM_FEATURES = (
     Feature(MASKED_LM_POSITIONS, "BP", "int32"),

@@ -14,7 +14,7 @@ from keras_bert.data.creation_options import CreationOptions
 from keras_bert.data.job_folder import FOLDER_NAME, JobFolder
 from keras_bert.data.manifest import Manifest, Shard
 from keras_bert.data.unit_pool import process_units
-from keras_bert.data.units import Unit, UnitCounts, UnitSettings
+from keras_bert.data.units import MaskingSettings, Unit, UnitCounts, UnitSettings
 from keras_bert.progress import Progress
 from keras_bert.text import tokenizer_config
 from keras_bert.text import vocabulary as vocabulary_module
@@ -94,6 +94,20 @@ def unit_settings(options: CreationOptions) -> UnitSettings:
         options.dupe_factor,
         options.seed,
         options.num_shards,
+        options.pack,
+        _masking_settings(options),
+    )
+
+
+def _masking_settings(options: CreationOptions) -> MaskingSettings | None:
+    if not options.static_masking:
+        return None
+    return MaskingSettings(
+        options.predictions_per_seq,
+        options.masked_lm_prob,
+        options.mask_share,
+        options.random_share,
+        options.masking,
     )
 
 
@@ -209,4 +223,8 @@ def make_manifest(
         corpus_tokens=counts.corpus_tokens,
         unknown_tokens=counts.unknown_tokens,
         lone_document_units=counts.lone_document_units,
+        truncated_examples=counts.truncated_examples,
+        truncated_tokens=counts.truncated_tokens,
+        packed=options.pack,
+        max_predictions_per_seq=options.predictions_per_seq if options.static_masking else None,
     )

@@ -1,8 +1,10 @@
 """What the creation of pretraining data is told."""
 
 import dataclasses
+import math
 
 from keras_bert.data.pretraining_examples import SENTENCE_TASKS, SentenceTask
+from keras_bert.text.masking_strategy import STRATEGIES, MaskingStrategy, check_shares
 
 _SHORTEST_MAX_SEQ_LENGTH = 8
 
@@ -23,6 +25,16 @@ class CreationOptions:
         num_shards: number of files.
         num_workers: number of processes; 1 works in this one. The records are the same.
         sentence_task: "nsp", "sop" or "none".
+        pack: whether several short documents share a sequence; only for "none", whose examples
+            hold one document each.
+        static_masking: whether masks are drawn now and stored in the schema of google-research/bert
+            instead of being drawn anew whenever a record is read.
+        masking: "token", "whole_word" or "ngram", for static masks.
+        max_predictions_per_seq: most masked positions of a sequence, for static masks; None gives
+            room for `masked_lm_prob` of `max_seq_length`.
+        masked_lm_prob: share of the pieces that is chosen, for static masks.
+        mask_share: share of the chosen that becomes [MASK], for static masks.
+        random_share: share of the chosen that becomes a random piece, for static masks.
         short_seq_prob: probability with which a document is cut into shorter examples.
         text_field: field of JSON lines that holds the text.
         errors: "strict", or "replace" to read bytes that are not UTF-8 as U+FFFD.
@@ -40,6 +52,13 @@ class CreationOptions:
     num_shards: int = 8
     num_workers: int = 1
     sentence_task: SentenceTask = "nsp"
+    pack: bool = False
+    static_masking: bool = False
+    masking: MaskingStrategy = "token"
+    max_predictions_per_seq: int | None = None
+    masked_lm_prob: float = 0.15
+    mask_share: float = 0.8
+    random_share: float = 0.1
     short_seq_prob: float = 0.1
     text_field: str = "text"
     errors: str = "strict"
@@ -60,3 +79,38 @@ class CreationOptions:
                 f"sentence_task is {self.sentence_task!r}: choose one of "
                 f"{', '.join(SENTENCE_TASKS)}"
             )
+        self._check_packing()
+        if self.static_masking:
+            self._check_masking()
+        elif self.masking != "token":
+            raise ValueError(
+                f"masking is {self.masking!r}, but masks are drawn when the records are read: tell "
+                "run_pretraining.py, or store masks with --static_masking"
+            )
+
+    def _check_packing(self) -> None:
+        if self.pack and self.sentence_task != "none":
+            raise ValueError(
+                f"sentence_task is {self.sentence_task!r}, whose label belongs to a sequence as a "
+                "whole: several documents can share one with --sentence_task=none only; leave out "
+                "--pack"
+            )
+        if self.pack and self.static_masking:
+            raise ValueError(
+                "static_masking writes the schema of google-research/bert, which has no pack_ids: "
+                "leave out --pack or --static_masking"
+            )
+
+    def _check_masking(self) -> None:
+        if self.masking not in STRATEGIES:
+            raise ValueError(f"masking is {self.masking!r}: choose one of {', '.join(STRATEGIES)}")
+        check_shares(
+            self.predictions_per_seq, self.masked_lm_prob, self.mask_share, self.random_share
+        )
+
+    @property
+    def predictions_per_seq(self) -> int:
+        """The most masked positions of a sequence."""
+        if self.max_predictions_per_seq is not None:
+            return self.max_predictions_per_seq
+        return math.ceil(self.masked_lm_prob * self.max_seq_length)

@@ -43,6 +43,11 @@ class Manifest:
         unknown_tokens: how many of those are [UNK].
         lone_document_units: pieces of work that held a single document, so that no segment of
             another document was at hand.
+        truncated_examples: examples that lost pieces, because their pair was too long.
+        truncated_tokens: pieces that they lost.
+        packed: whether sequences hold several documents, told apart by `pack_ids`.
+        max_predictions_per_seq: of records with stored masks; None where masks are drawn when the
+            records are read.
         format_version: version of this file's layout.
     """
 
@@ -62,6 +67,10 @@ class Manifest:
     corpus_tokens: int
     unknown_tokens: int
     lone_document_units: int
+    truncated_examples: int = 0
+    truncated_tokens: int = 0
+    packed: bool = False
+    max_predictions_per_seq: int | None = None
     format_version: int = FORMAT_VERSION
 
     @classmethod

@@ -26,6 +26,7 @@ class PretrainingData:
         num_examples: number of records.
         max_seq_length: the longest sequence in pieces.
         sentence_task: "nsp", "sop" or "none".
+        packed: whether sequences hold several documents, told apart by `pack_ids`.
         max_predictions_per_seq: of records that come masked; None for those that do not.
 
     Raises:
@@ -60,7 +61,8 @@ class PretrainingData:
         manifest = Manifest.read(folder)
         self.folder = folder
         self.manifest: Manifest | None = manifest
-        self.max_predictions_per_seq: int | None = None
+        self.max_predictions_per_seq = manifest.max_predictions_per_seq
+        self.packed = manifest.packed
         self.num_examples = manifest.examples
         self.max_seq_length = manifest.max_seq_length
         self.sentence_task = manifest.sentence_task
@@ -91,6 +93,7 @@ class PretrainingData:
         shape = next(iter(shapes.values()), (0, 0))
         self.max_seq_length, self.max_predictions_per_seq = shape
         self.sentence_task = "nsp"
+        self.packed = False
 
 
 def _find_records(patterns: Sequence[str | os.PathLike]) -> list[str]:

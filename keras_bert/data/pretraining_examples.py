@@ -17,7 +17,7 @@ SENTENCE_TASKS = ("nsp", "sop", "none")
 
 # [CLS] a [SEP] b [SEP], or [CLS] a [SEP].
 _SPECIAL_TOKENS_OF_PAIR = 3
-_SPECIAL_TOKENS_OF_SINGLE = 2
+SPECIAL_TOKENS_OF_SINGLE = 2
 
 
 class TokenizedDocuments(NamedTuple):
@@ -46,6 +46,7 @@ class PlannedExample(NamedTuple):
         b_start: first piece of segment b.
         b_end: behind its last piece; `b_start` for an example of one segment.
         label: of the sentence task.
+        truncated: how many pieces were cut off, because the pair was too long.
     """
 
     a_start: int
@@ -53,6 +54,7 @@ class PlannedExample(NamedTuple):
     b_start: int
     b_end: int
     label: int
+    truncated: int = 0
 
 
 class Examples(NamedTuple):
@@ -63,12 +65,17 @@ class Examples(NamedTuple):
         segment_ids: uint8 [T].
         splits: int64 [N + 1], where each example starts and ends.
         next_sentence_labels: int64 [N].
+        pack_ids: int32 [T], the number of a piece's document in its example, from 1 up; None for
+            examples that are not packed.
+        position_ids: int32 [T], the position of a piece in its document; None likewise.
     """
 
     input_ids: np.ndarray
     segment_ids: np.ndarray
     splits: np.ndarray
     next_sentence_labels: np.ndarray
+    pack_ids: np.ndarray | None = None
+    position_ids: np.ndarray | None = None
 
 
 def plan_examples(
@@ -117,11 +124,11 @@ def assemble_examples(
         cls_id: id of [CLS].
         sep_id: id of [SEP].
     """
-    a_start, a_end, b_start, b_end, labels = np.array(plans, np.int64).T
+    a_start, a_end, b_start, b_end, labels, _ = np.array(plans, np.int64).T
     a_sizes = a_end - a_start
     b_sizes = b_end - b_start
     has_b = b_sizes > 0
-    sizes = a_sizes + b_sizes + np.where(has_b, _SPECIAL_TOKENS_OF_PAIR, _SPECIAL_TOKENS_OF_SINGLE)
+    sizes = a_sizes + b_sizes + np.where(has_b, _SPECIAL_TOKENS_OF_PAIR, SPECIAL_TOKENS_OF_SINGLE)
     splits = np.concatenate([[0], np.cumsum(sizes)])
     starts, middles = splits[:-1], splits[:-1] + a_sizes + 1
 
@@ -202,7 +209,7 @@ class _Planner:
             from_a, from_b = _shares_of_excess(a_end - a_start, b_end - b_start, excess)
             a_start, a_end = self._trim(a_start, a_end, from_a)
             b_start, b_end = self._trim(b_start, b_end, from_b)
-        return PlannedExample(a_start, a_end, b_start, b_end, label)
+        return PlannedExample(a_start, a_end, b_start, b_end, label, max(excess, 0))
 
     def _trim(self, start: int, end: int, amount: int) -> tuple[int, int]:
         """Removes pieces, each from the front or from the back at random."""
@@ -262,7 +269,7 @@ class _SentenceOrderPlanner(_Planner):
 
 
 class _FullSentencePlanner(_Planner):
-    special_tokens = _SPECIAL_TOKENS_OF_SINGLE
+    special_tokens = SPECIAL_TOKENS_OF_SINGLE
     min_length = 1
 
     def plan(self, document: int) -> Iterator[PlannedExample]:

@@ -165,7 +165,7 @@ def _read_in_turn(paths: list[str], seed: int, epoch: tf.Tensor) -> tf.data.Data
 
 def _parse(data: PretrainingData, serialized: tf.Tensor, pad_id: int) -> dict[str, tf.Tensor]:
     if data.max_predictions_per_seq is None:
-        return parse_examples(serialized, data.max_seq_length, pad_id)
+        return parse_examples(serialized, data.max_seq_length, pad_id, data.packed)
     return parse_masked_examples(serialized, data.max_seq_length, data.max_predictions_per_seq)
 
 

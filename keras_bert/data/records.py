@@ -9,7 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.data.pretraining_examples import Examples
 from keras_bert.features import (
     INPUT_IDS,
     INPUT_MASK,
@@ -17,6 +16,8 @@ from keras_bert.features import (
     MASKED_LM_POSITIONS,
     MASKED_LM_WEIGHTS,
     NEXT_SENTENCE_LABELS,
+    PACK_IDS,
+    POSITION_IDS,
     SEGMENT_IDS,
 )
 
@@ -27,32 +28,6 @@ _UNMASKED = frozenset((INPUT_IDS, SEGMENT_IDS, NEXT_SENTENCE_LABELS))
 _MASKED = _UNMASKED | {INPUT_MASK, MASKED_LM_POSITIONS, MASKED_LM_IDS, MASKED_LM_WEIGHTS}
 
 
-def encode_examples(examples: Examples) -> list[bytes]:
-    """Returns each example as a serialized tf.train.Example.
-
-    The features are `input_ids` and `segment_ids`, both without padding, and
-    `next_sentence_labels`. The wire format is written here, for all examples at once, because the
-    classes of protobuf take a hundred times as long; parsed, it is the same message.
-
-    Args:
-        examples: the examples.
-    """
-    ids, id_ends = _varints(examples.input_ids)
-    splits = examples.splits.tolist()
-    id_bounds = [0, *id_ends[examples.splits[1:] - 1].tolist()]
-    segments = examples.segment_ids.tobytes()  # 0 and 1 are their own varints
-    labels = [_feature(NEXT_SENTENCE_LABELS, bytes([label])) for label in (0, 1)]
-    encoded = []
-    for index, label in enumerate(examples.next_sentence_labels.tolist()):
-        features = (
-            _feature(INPUT_IDS, ids[id_bounds[index] : id_bounds[index + 1]])
-            + _feature(SEGMENT_IDS, segments[splits[index] : splits[index + 1]])
-            + labels[label]
-        )
-        encoded.append(_field(1, features))  # Example.features
-    return encoded
-
-
 def write_records(path: str | os.PathLike, records: Sequence[bytes]) -> None:
     """Writes serialized examples to a TFRecord file."""
     with tf.io.TFRecordWriter(os.fspath(path)) as writer:
@@ -61,7 +36,7 @@ def write_records(path: str | os.PathLike, records: Sequence[bytes]) -> None:
 
 
 def parse_examples(
-    serialized: tf.Tensor, max_seq_length: int, pad_id: int = 0
+    serialized: tf.Tensor, max_seq_length: int, pad_id: int = 0, packed: bool = False
 ) -> dict[str, tf.Tensor]:
     """Parses a batch of unmasked examples.
 
@@ -69,25 +44,30 @@ def parse_examples(
         serialized: string [B].
         max_seq_length: S, at least the length of the longest example.
         pad_id: id of [PAD].
+        packed: whether the examples hold several documents.
 
     Returns:
-        `input_ids`, `input_mask`, `segment_ids` int32 [B, S] and `next_sentence_labels` int32 [B].
+        `input_ids`, `input_mask`, `segment_ids` int32 [B, S] and `next_sentence_labels` int32 [B];
+        of packed ones also `pack_ids`, `position_ids` int32 [B, S].
     """
     # Padding is told from pieces by a value that no segment has.
+    fillers = {INPUT_IDS: pad_id, SEGMENT_IDS: -1}
+    if packed:
+        fillers |= {PACK_IDS: 0, POSITION_IDS: 0}
     sequence = tf.io.FixedLenSequenceFeature
+    features = {
+        name: sequence([], tf.int64, allow_missing=True, default_value=filler)
+        for name, filler in fillers.items()
+    }
     parsed = tf.io.parse_example(
-        serialized,
-        {
-            INPUT_IDS: sequence([], tf.int64, allow_missing=True, default_value=pad_id),
-            SEGMENT_IDS: sequence([], tf.int64, allow_missing=True, default_value=-1),
-            NEXT_SENTENCE_LABELS: tf.io.FixedLenFeature([], tf.int64),
-        },
+        serialized, features | {NEXT_SENTENCE_LABELS: tf.io.FixedLenFeature([], tf.int64)}
     )
-    segments = _padded(parsed[SEGMENT_IDS], max_seq_length, -1)
-    return {
-        INPUT_IDS: _padded(parsed[INPUT_IDS], max_seq_length, pad_id),
-        INPUT_MASK: tf.cast(segments >= 0, tf.int32),
-        SEGMENT_IDS: tf.maximum(segments, 0),
+    batch = {
+        name: _padded(parsed[name], max_seq_length, filler) for name, filler in fillers.items()
+    }
+    return batch | {
+        INPUT_MASK: tf.cast(batch[SEGMENT_IDS] >= 0, tf.int32),
+        SEGMENT_IDS: tf.maximum(batch[SEGMENT_IDS], 0),
         NEXT_SENTENCE_LABELS: tf.cast(parsed[NEXT_SENTENCE_LABELS], tf.int32),
     }
 
@@ -197,48 +177,3 @@ def _padded(values: tf.Tensor, length: int, filler: int) -> tf.Tensor:
     missing = length - tf.shape(values)[1]
     padded = tf.pad(tf.cast(values, tf.int32), [[0, 0], [0, missing]], constant_values=filler)
     return tf.ensure_shape(padded, [None, length])
-
-
-def _varints(values: np.ndarray) -> tuple[bytes, np.ndarray]:
-    """Encodes integers below 2 ** 21 as protobuf varints.
-
-    Returns:
-        The bytes of all, and where those of each end.
-    """
-    if values.size and values.max() >= 1 << 21:
-        raise ValueError(f"piece id {values.max()} is too large: ids must be below {1 << 21}")
-    values = values.astype(np.uint32)
-    sizes = 1 + (values >= 1 << 7) + (values >= 1 << 14)
-    ends = np.cumsum(sizes)
-    encoded = np.empty(ends[-1], np.uint8)
-    for place in range(3):
-        has = sizes > place
-        continued = (sizes[has] > place + 1).astype(np.uint32) << 7
-        encoded[ends[has] - sizes[has] + place] = (values[has] >> (7 * place)) & 127 | continued
-    return encoded.tobytes(), ends
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 127:
-        encoded.append(value & 127 | 128)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-_VARINTS = tuple(_varint(value) for value in range(1 << 14))
-
-
-def _field(number: int, content: bytes) -> bytes:
-    """Encodes a length-delimited field."""
-    size = len(content)
-    return (
-        bytes([number << 3 | 2]) + (_VARINTS[size] if size < 1 << 14 else _varint(size)) + content
-    )
-
-
-def _feature(name: str, packed: bytes) -> bytes:
-    """Encodes an entry of Features.feature, a map from name to Feature, with an Int64List."""
-    value = _field(3, _field(1, packed))  # Feature.int64_list, Int64List.value
-    return _field(1, _field(1, name.encode()) + _field(2, value))

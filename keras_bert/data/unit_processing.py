@@ -8,12 +8,17 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.data.documents import Document, document_sentences
+from keras_bert.data.example_encoding import encode_examples
+from keras_bert.data.example_packing import choose_packs, join_packs
 from keras_bert.data.pretraining_examples import (
+    Examples,
+    PlannedExample,
     TokenizedDocuments,
     assemble_examples,
     plan_examples,
 )
-from keras_bert.data.records import RECORD_FRAME_BYTES, encode_examples, write_records
+from keras_bert.data.records import RECORD_FRAME_BYTES, write_records
+from keras_bert.data.static_masks import StaticMasking
 from keras_bert.data.units import Unit, UnitCounts, UnitResult, UnitSettings
 from keras_bert.text.tokenizer import BertTokenizer
 
@@ -33,6 +38,9 @@ class UnitProcessor:
         with tf.device("CPU:0"):
             self._tokenizer = BertTokenizer(
                 settings.vocabulary, **settings.tokenizer_settings._asdict()
+            )
+            self._masking = settings.masking and StaticMasking(
+                settings.vocabulary, settings.max_seq_length, settings.masking
             )
 
     def process(self, unit: Unit, path: str | os.PathLike) -> UnitResult:
@@ -89,25 +97,34 @@ class UnitProcessor:
     def _records_of_copy(
         self, documents: TokenizedDocuments, unit: int, dupe: int
     ) -> tuple[list[bytes], UnitCounts]:
-        settings, vocabulary = self._settings, self._settings.vocabulary
+        settings = self._settings
+        rng = random.Random(_derived_seed(settings.seed, unit, dupe))
         plans = plan_examples(
             documents,
             settings.max_seq_length,
             settings.short_seq_prob,
             settings.sentence_task,
-            random.Random(_derived_seed(settings.seed, unit, dupe)),
+            rng,
         )
         if not plans:
             return [], UnitCounts()
-        examples = assemble_examples(documents, plans, vocabulary.cls_id, vocabulary.sep_id)
-        labels_1 = int(examples.next_sentence_labels.sum())
-        counts = UnitCounts(
-            examples=len(plans),
-            tokens=len(examples.input_ids),
-            labels_0=len(plans) - labels_1,
-            labels_1=labels_1,
-        )
-        return encode_examples(examples), counts
+        examples = self._assemble(documents, plans, rng)
+        if self._masking:
+            records = self._masking.encode(examples, settings.seed, unit, dupe)
+        else:
+            records = encode_examples(examples)
+        return records, _count_examples(examples, plans)
+
+    def _assemble(
+        self, documents: TokenizedDocuments, plans: list[PlannedExample], rng: random.Random
+    ) -> Examples:
+        vocabulary = self._settings.vocabulary
+        if not self._settings.pack:
+            return assemble_examples(documents, plans, vocabulary.cls_id, vocabulary.sep_id)
+        packs = choose_packs(plans, self._settings.max_seq_length, rng)
+        plans = [plan for pack in packs for plan in pack]
+        singles = assemble_examples(documents, plans, vocabulary.cls_id, vocabulary.sep_id)
+        return join_packs(singles, [len(pack) for pack in packs])
 
     def _count_documents(self, documents: TokenizedDocuments) -> UnitCounts:
         unknown = documents.ids == self._settings.vocabulary.unk_id
@@ -117,6 +134,19 @@ class UnitProcessor:
             unknown_tokens=int(np.count_nonzero(unknown)),
             lone_document_units=int(len(set(documents.document_numbers)) == 1),
         )
+
+
+def _count_examples(examples: Examples, plans: list[PlannedExample]) -> UnitCounts:
+    number, labels_1 = len(examples.splits) - 1, int(examples.next_sentence_labels.sum())
+    truncated = [plan.truncated for plan in plans if plan.truncated]
+    return UnitCounts(
+        examples=number,
+        tokens=len(examples.input_ids),
+        labels_0=number - labels_1,
+        labels_1=labels_1,
+        truncated_examples=len(truncated),
+        truncated_tokens=sum(truncated),
+    )
 
 
 def _derived_seed(*numbers: int) -> int:

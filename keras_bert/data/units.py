@@ -7,6 +7,7 @@ from keras_bert.data.corpus import Corpus
 from keras_bert.data.documents import MAX_DOCUMENT_CHARACTERS, Document
 from keras_bert.data.pretraining_examples import SentenceTask
 from keras_bert.text import tokenizer_config
+from keras_bert.text.masking_strategy import MaskingStrategy
 from keras_bert.text.vocabulary import Vocabulary
 
 # Large enough for a choice of other documents to draw from and small enough for many workers.
@@ -38,6 +39,16 @@ class Unit(NamedTuple):
         return (self.group << 32) + self.number
 
 
+class MaskingSettings(NamedTuple):
+    """How masks are drawn; the arguments of `keras_bert.text.masking`."""
+
+    max_predictions_per_seq: int
+    masked_lm_prob: float
+    mask_share: float
+    random_share: float
+    strategy: MaskingStrategy
+
+
 class UnitSettings(NamedTuple):
     """What every unit is worked on with.
 
@@ -50,6 +61,8 @@ class UnitSettings(NamedTuple):
         dupe_factor: how many times each document is made into examples.
         seed: where all randomness comes from.
         num_shards: number of files of the whole job.
+        pack: whether several documents share a sequence.
+        masking: how masks are drawn; None when they are drawn as the records are read.
     """
 
     vocabulary: Vocabulary
@@ -60,6 +73,8 @@ class UnitSettings(NamedTuple):
     dupe_factor: int
     seed: int
     num_shards: int
+    pack: bool
+    masking: MaskingSettings | None
 
 
 class UnitCounts(NamedTuple):
@@ -73,6 +88,8 @@ class UnitCounts(NamedTuple):
     corpus_tokens: int = 0
     unknown_tokens: int = 0
     lone_document_units: int = 0
+    truncated_examples: int = 0
+    truncated_tokens: int = 0
 
     def plus(self, other: "UnitCounts") -> "UnitCounts":
         """Returns the sum of both."""

@@ -28,3 +28,18 @@ def last_real_position(hidden: Any, input_mask: Any) -> Any:
     """
     last = ops.maximum(ops.sum(input_mask, axis=1) - 1, 0)
     return ops.squeeze(ops.take_along_axis(hidden, last[:, None, None], axis=1), axis=1)
+
+
+def within_documents(visible: Any, pack_ids: Any) -> Any:
+    """Restricts what positions see to their own document.
+
+    Args:
+        visible: int32, 1 for positions that may be seen: [B, S], or [B, S, S] with a row per query.
+        pack_ids: int32 [B, S], the number of each position's document.
+
+    Returns:
+        int32 [B, S, S].
+    """
+    same = ops.equal(ops.expand_dims(pack_ids, 2), ops.expand_dims(pack_ids, 1))
+    visible = visible if len(visible.shape) == 3 else ops.expand_dims(visible, 1)
+    return ops.cast(same, "int32") * ops.cast(visible, "int32")

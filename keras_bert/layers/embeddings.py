@@ -98,7 +98,12 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             dropout_rate, seed=seed, dtype=self.dtype_policy, name="dropout"
         )
 
-    def build(self, word_embeddings_shape: Any, segment_ids_shape: Any = None) -> None:
+    def build(
+        self,
+        word_embeddings_shape: Any,
+        segment_ids_shape: Any = None,
+        position_ids_shape: Any = None,
+    ) -> None:
         """Makes both tables and the norm for word embeddings [B, S, H]."""
         hidden_size = word_embeddings_shape[-1]
         self.position_embeddings = self.add_weight(
@@ -113,21 +118,39 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         )
         self.layer_norm.build(word_embeddings_shape)
 
-    def call(self, word_embeddings: Any, segment_ids: Any, training: bool = False) -> Any:
+    def call(
+        self,
+        word_embeddings: Any,
+        segment_ids: Any,
+        position_ids: Any = None,
+        training: bool = False,
+    ) -> Any:
         """Returns [B, S, H] for word embeddings [B, S, H] and segment ids [B, S].
+
+        Args:
+            word_embeddings: [B, S, H].
+            segment_ids: int32 [B, S].
+            position_ids: int32 [B, S] for several texts in a sequence; None counts from 0.
+            training: whether dropout is on.
 
         Raises:
             ValueError: S is known and longer than `max_position_embeddings`.
         """
         self._check_length(word_embeddings.shape[1])
-        positions = self.position_embeddings[: ops.shape(word_embeddings)[1]]  # [S, H]
+        if position_ids is None:
+            positions = self.position_embeddings[: ops.shape(word_embeddings)[1]][None]  # [1, S, H]
+        else:
+            table = ops.convert_to_tensor(self.position_embeddings)
+            positions = ops.take(table, position_ids, axis=0)  # [B, S, H]
         # A one-hot product: the table has two rows, and its gradient stays dense on every device.
         one_hot = ops.one_hot(segment_ids, self.type_vocab_size, dtype=self.compute_dtype)
         segments = ops.matmul(one_hot, ops.convert_to_tensor(self.segment_embeddings))  # [B, S, H]
-        hidden = word_embeddings + ops.cast(positions, self.compute_dtype)[None] + segments
+        hidden = word_embeddings + ops.cast(positions, self.compute_dtype) + segments
         return self.dropout(self.layer_norm(hidden), training=training)
 
-    def compute_output_spec(self, word_embeddings: Any, segment_ids: Any, **_: Any) -> Any:
+    def compute_output_spec(
+        self, word_embeddings: Any, segment_ids: Any, position_ids: Any = None, **_: Any
+    ) -> Any:
         """Keeps the shape of the word embeddings."""
         self._check_length(word_embeddings.shape[1])
         return keras.KerasTensor(word_embeddings.shape, dtype=self.compute_dtype)

@@ -6,8 +6,20 @@ from typing import Any, Self
 import keras
 
 from keras_bert.config import BertConfig
-from keras_bert.features import ENCODER_FEATURES, INPUT_IDS, INPUT_MASK, SEGMENT_IDS
-from keras_bert.layers.attention_masks import last_real_position, left_to_right_mask
+from keras_bert.features import (
+    ENCODER_FEATURES,
+    INPUT_IDS,
+    INPUT_MASK,
+    PACK_IDS,
+    PACKING_FEATURES,
+    POSITION_IDS,
+    SEGMENT_IDS,
+)
+from keras_bert.layers.attention_masks import (
+    last_real_position,
+    left_to_right_mask,
+    within_documents,
+)
 from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
 from keras_bert.layers.encoder_block import EncoderBlock
 from keras_bert.layers.initializer import truncated_normal
@@ -24,10 +36,16 @@ class BertEncoder(keras.Model):
     request `hidden_states`, a list of L+1 [B, S, H], embeddings first; and `attention_probs`, a
     list of L [B, A, S, S] in float32.
 
+    A packed encoder has two inputs more, int32 [B, S] each, for sequences of several documents:
+    `pack_ids`, the number of a piece's document from 1 up, and `position_ids`, its position in that
+    document. A document gets the outputs that it gets alone; pieces attend to nothing outside it.
+    The weights are the same. `pooled_output` is that of the first document.
+
     Args:
         config: the numbers, a `BertConfig` or its dict.
         output_hidden_states: whether to return the output of every layer.
         output_attention_probs: whether to return the attention probabilities of every layer.
+        packed: whether sequences hold several documents.
         seed: of all dropouts; None draws one.
         dtype: a Keras dtype policy such as "mixed_bfloat16"; None takes the global one.
 
@@ -42,6 +60,7 @@ class BertEncoder(keras.Model):
         config: BertConfig | Mapping[str, Any],
         output_hidden_states: bool = False,
         output_attention_probs: bool = False,
+        packed: bool = False,
         seed: int | None = None,
         dtype: Any = None,
         name: str = "bert_encoder",
@@ -80,10 +99,14 @@ class BertEncoder(keras.Model):
         )
 
         # === Functional model ===
-        inputs = encoder_inputs()
-        hidden = postprocessor(word_embeddings(inputs[INPUT_IDS]), inputs[SEGMENT_IDS])  # [B, S, H]
+        inputs = encoder_inputs(packed)
+        hidden = postprocessor(  # [B, S, H]
+            word_embeddings(inputs[INPUT_IDS]), inputs[SEGMENT_IDS], inputs.get(POSITION_IDS)
+        )
         mask = inputs[INPUT_MASK]
         visible = left_to_right_mask(mask) if config.left_to_right else mask
+        if packed:
+            visible = within_documents(visible, inputs[PACK_IDS])
         hidden_states, attention_probs = [hidden], []
         for block in blocks:
             hidden = block(hidden, visible, return_probs=output_attention_probs)
@@ -103,6 +126,7 @@ class BertEncoder(keras.Model):
         self.config = config
         self.output_hidden_states = output_hidden_states
         self.output_attention_probs = output_attention_probs
+        self.packed = packed
         self.seed = seed
         self.policy = policy
         self.word_embeddings = word_embeddings
@@ -126,6 +150,7 @@ class BertEncoder(keras.Model):
             "config": self.config.to_dict(),
             "output_hidden_states": self.output_hidden_states,
             "output_attention_probs": self.output_attention_probs,
+            "packed": self.packed,
             "seed": self.seed,
             "dtype": self.policy.name,
             "name": self.name,
@@ -153,11 +178,12 @@ def as_config(config: BertConfig | Mapping[str, Any]) -> BertConfig:
     )
 
 
-def encoder_inputs() -> dict[str, keras.KerasTensor]:
+def encoder_inputs(packed: bool = False) -> dict[str, keras.KerasTensor]:
     """Returns the symbolic inputs of the encoder, [B, S] each."""
+    features = ENCODER_FEATURES + PACKING_FEATURES if packed else ENCODER_FEATURES
     return {
         feature.name: keras.Input((None,), dtype=feature.dtype, name=feature.name)
-        for feature in ENCODER_FEATURES
+        for feature in features
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from keras_bert.config import BertConfig
-from keras_bert.features import ENCODER_FEATURES, MASKED_LM_POSITIONS
+from keras_bert.features import MASKED_LM_POSITIONS
 from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
 from keras_bert.models.encoder import BertEncoder, encoder_inputs
 from keras_bert.models.task_model import TaskModel
@@ -21,6 +21,7 @@ class BertMaskedLM(TaskModel):
 
     Args:
         config: the numbers, a `BertConfig` or its dict.
+        packed: whether sequences hold several documents, see `BertEncoder`.
         seed: of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
     """
@@ -28,22 +29,27 @@ class BertMaskedLM(TaskModel):
     def __init__(
         self,
         config: BertConfig | Mapping[str, Any],
+        packed: bool = False,
         seed: int | None = None,
         dtype: Any = None,
         name: str = "bert_masked_lm",
         **kwargs: Any,
     ):
-        encoder = BertEncoder(config, seed=seed, dtype=dtype)
-        inputs = masked_lm_inputs()
-        encoded = encoder({feature.name: inputs[feature.name] for feature in ENCODER_FEATURES})
+        encoder = BertEncoder(config, packed=packed, seed=seed, dtype=dtype)
+        inputs = masked_lm_inputs(packed)
+        encoded = encoder({name: inputs[name] for name in encoder.input})
         logits = masked_lm_logits(encoder, encoded["sequence_output"], inputs[MASKED_LM_POSITIONS])
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
 
+    def get_config(self) -> dict[str, Any]:
+        """Keeps every argument."""
+        return super().get_config() | {"packed": self.encoder.packed}
 
-def masked_lm_inputs() -> dict[str, keras.KerasTensor]:
+
+def masked_lm_inputs(packed: bool = False) -> dict[str, keras.KerasTensor]:
     """Returns the encoder's symbolic inputs and the predicted positions [B, P]."""
     positions = keras.Input((None,), dtype="int32", name=MASKED_LM_POSITIONS)
-    return {**encoder_inputs(), MASKED_LM_POSITIONS: positions}
+    return {**encoder_inputs(packed), MASKED_LM_POSITIONS: positions}
 
 
 def masked_lm_logits(encoder: BertEncoder, sequence_output: Any, positions: Any) -> Any:

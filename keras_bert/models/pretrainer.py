@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from keras_bert.config import BertConfig
-from keras_bert.features import ENCODER_FEATURES, MASKED_LM_POSITIONS
+from keras_bert.features import MASKED_LM_POSITIONS
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import masked_lm_inputs, masked_lm_logits
 from keras_bert.models.task_model import TaskModel, output_layer
@@ -21,6 +21,7 @@ class BertPretrainer(TaskModel):
 
     Args:
         config: the numbers, a `BertConfig` or its dict.
+        packed: whether sequences hold several documents, see `BertEncoder`.
         seed: of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
     """
@@ -28,14 +29,15 @@ class BertPretrainer(TaskModel):
     def __init__(
         self,
         config: BertConfig | Mapping[str, Any],
+        packed: bool = False,
         seed: int | None = None,
         dtype: Any = None,
         name: str = "bert_pretrainer",
         **kwargs: Any,
     ):
-        encoder = BertEncoder(config, seed=seed, dtype=dtype)
-        inputs = masked_lm_inputs()
-        encoded = encoder({feature.name: inputs[feature.name] for feature in ENCODER_FEATURES})
+        encoder = BertEncoder(config, packed=packed, seed=seed, dtype=dtype)
+        inputs = masked_lm_inputs(packed)
+        encoded = encoder({name: inputs[name] for name in encoder.input})
         next_sentence = output_layer(encoder, 2, "next_sentence")
         outputs = {
             "mlm_logits": masked_lm_logits(
@@ -44,3 +46,7 @@ class BertPretrainer(TaskModel):
             "nsp_logits": next_sentence(encoded["pooled_output"]),
         }
         super().__init__(encoder, inputs=inputs, outputs=outputs, name=name, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Keeps every argument."""
+        return super().get_config() | {"packed": self.encoder.packed}

@@ -3,8 +3,6 @@
 Shapes: B batch, S sequence length, P predictions per sequence.
 """
 
-from typing import Literal
-
 import numpy as np
 import tensorflow as tf
 
@@ -15,11 +13,10 @@ from keras_bert.features import (
     MASKED_LM_WEIGHTS,
 )
 from keras_bert.text.masked_words import choose_runs_of_words, choose_words
+from keras_bert.text.masking_strategy import STRATEGIES, check_shares
+from keras_bert.text.masking_strategy import MaskingStrategy as Strategy
 from keras_bert.text.random_bits import random_bits, random_keys, random_shares, seeds_of
 from keras_bert.text.vocabulary import Vocabulary
-
-Strategy = Literal["token", "whole_word", "ngram"]
-STRATEGIES = ("token", "whole_word", "ngram")
 
 # Random bits of their own: what chooses pieces and words takes the indices below.
 _REPLACEMENTS = 1 << 32
@@ -55,7 +52,7 @@ class MaskedLanguageModelMasking(tf.Module):
         strategy: Strategy = "token",
     ):
         super().__init__(name="masking")
-        _check_numbers(max_predictions_per_seq, masked_lm_prob, mask_share, random_share)
+        check_shares(max_predictions_per_seq, masked_lm_prob, mask_share, random_share)
         if strategy not in STRATEGIES:
             raise ValueError(f"masking is {strategy!r}: choose one of {', '.join(STRATEGIES)}")
         self.vocabulary = vocabulary
@@ -168,18 +165,3 @@ def _replace(
     rows = tf.cast(places[:, 0], tf.int32)
     targets = tf.stack([rows, tf.gather_nd(positions, places)], axis=1)
     return tf.tensor_scatter_nd_update(input_ids, targets, tf.gather_nd(shown, places))
-
-
-def _check_numbers(
-    max_predictions_per_seq: int, masked_lm_prob: float, mask_share: float, random_share: float
-) -> None:
-    if max_predictions_per_seq < 1:
-        raise ValueError(
-            f"max_predictions_per_seq is {max_predictions_per_seq}: it must be at least 1"
-        )
-    if not 0 < masked_lm_prob <= 1:
-        raise ValueError(f"masked_lm_prob is {masked_lm_prob}: it must be above 0 and at most 1")
-    if min(mask_share, random_share) < 0 or mask_share + random_share > 1:
-        raise ValueError(
-            f"mask_share {mask_share} and random_share {random_share} must be shares of one whole"
-        )

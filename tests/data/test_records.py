@@ -4,10 +4,10 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keras_bert.data.example_encoding import encode_examples
 from keras_bert.data.pretraining_examples import Examples
 from keras_bert.data.records import (
     count_records,
-    encode_examples,
     parse_examples,
     parse_masked_examples,
     read_first_example,

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.text.masking import STRATEGIES, MaskedLanguageModelMasking
+from keras_bert.text.masking import MaskedLanguageModelMasking
+from keras_bert.text.masking_strategy import STRATEGIES
 from keras_bert.text.vocabulary import Vocabulary
 
 PAD, UNK, CLS, SEP, MASK = range(5)
