@@ -7,11 +7,9 @@ import keras
 import tensorflow as tf
 
 from keras_bert.features import (
-    ENCODER_FEATURES,
     EXAMPLE_WEIGHTS,
     INPUT_MASK,
     MASKED_LM_IDS,
-    MASKED_LM_POSITIONS,
     MASKED_LM_WEIGHTS,
     NEXT_SENTENCE_LABELS,
 )
@@ -20,8 +18,6 @@ from keras_bert.training.losses import WeightedSums, classification_sums
 from keras_bert.training.precision import DynamicLossScale
 
 Batch = Mapping[str, tf.Tensor]
-
-_MODEL_INPUTS = (*(feature.name for feature in ENCODER_FEATURES), MASKED_LM_POSITIONS)
 
 
 class StepSums(NamedTuple):
@@ -178,7 +174,7 @@ class PretrainingStep:
         scale: tf.Tensor,
     ) -> tuple[list[tf.Tensor], StepSums]:
         with self._dropout_scope(seeds), tf.GradientTape() as tape:
-            outputs = self._model({name: batch[name] for name in _MODEL_INPUTS}, training=True)
+            outputs = self._model({name: batch[name] for name in self._model.input}, training=True)
             sums = batch_sums(outputs, batch)
             loss = self._loss(sums, counts) * scale
         variables = [variable.value for variable in self._variables]
@@ -251,7 +247,7 @@ def make_evaluation_step(model: keras.Model, strategy: tf.distribute.Strategy) -
     """Returns `evaluate(batch)`: the sums of one global batch without dropout, no update."""
 
     def replica_sums(batch: Batch) -> StepSums:
-        outputs = model({name: batch[name] for name in _MODEL_INPUTS}, training=False)
+        outputs = model({name: batch[name] for name in model.input}, training=False)
         return batch_sums(outputs, batch)
 
     @tf.function

@@ -1,6 +1,7 @@
 """Where a job runs: the tf.distribute strategy behind the `--strategy` flag."""
 
 import functools
+import os
 
 import tensorflow as tf
 
@@ -39,7 +40,7 @@ def _tpu(tpu: str | None) -> tf.distribute.Strategy:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu or "local")
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-    except (ValueError, tf.errors.OpError) as error:
+    except (ValueError, OSError, tf.errors.OpError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(f"no TPU answers at {tpu or 'local'!r}: {reason}") from None
     return tf.distribute.TPUStrategy(resolver)
@@ -54,6 +55,12 @@ def _mirrored(_: str | None) -> tf.distribute.Strategy:
 
 
 def _multi_worker(_: str | None) -> tf.distribute.Strategy:
+    # Without it TensorFlow would take this machine for the whole cluster.
+    if not os.environ.get("TF_CONFIG"):
+        raise ValueError(
+            "the strategy multi_worker needs the environment variable TF_CONFIG with the addresses "
+            "of all workers and the index of this one: set it, or take --strategy=mirrored"
+        )
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 

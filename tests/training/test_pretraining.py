@@ -134,3 +134,15 @@ def test_an_exploding_run_stops_with_a_sentence(corpus, tmp_path):
 def test_unknown_strategy_is_refused():
     with pytest.raises(ValueError, match="strategy 'gpu' is unknown: choose one of auto"):
         create_strategy("gpu")
+
+
+@pytest.mark.parametrize("tpu", ["local", "a-name-that-nobody-has"])
+def test_a_tpu_that_does_not_answer_is_named(tpu):
+    with pytest.raises(ValueError, match=f"no TPU answers at '{tpu}': "):
+        create_strategy("tpu", tpu)
+
+
+def test_workers_must_know_each_other(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    with pytest.raises(ValueError, match="multi_worker needs the environment variable TF_CONFIG"):
+        create_strategy("multi_worker")
