@@ -26,7 +26,7 @@ flags.DEFINE_enum(
 )
 flags.DEFINE_float("mask_share", 0.8, "Share of the chosen pieces that becomes [MASK].")
 flags.DEFINE_float("random_share", 0.1, "Share of them that becomes a random piece.")
-flags.DEFINE_enum("masking", "token", ["token", "whole_word"], "What is hidden as one.")
+flags.DEFINE_enum("masking", "token", ["token", "whole_word", "ngram"], "What is hidden as one.")
 flags.DEFINE_integer(
     "max_predictions_per_seq", None, "Most masked positions; room for 15 % if unset."
 )

@@ -87,7 +87,7 @@ def pretrain(
     # 2. Model, optimizer, checkpoint.
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
-        model = create_model(config, options)
+        model = create_model(config, options, data.packed)
         optimizer, schedule = create_optimizer_and_schedule(options)
         optimizer.build(model.trainable_variables)
         loss_scale = DynamicLossScale() if "float16" in model.encoder.policy.name else None

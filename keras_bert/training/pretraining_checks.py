@@ -24,12 +24,14 @@ def check_data(
         if records is not None:
             records.check_vocabulary(tokenizer.vocabulary)
             _check_length(config, records)
-    if eval_data is not None and eval_data.sentence_task != data.sentence_task:
-        raise ValueError(
-            f"the held-out records in {eval_data.folder} were made with sentence_task "
-            f"{eval_data.sentence_task!r}, those in {data.folder} with {data.sentence_task!r}: "
-            "make both alike"
-        )
+    if eval_data is not None:
+        for name in ("sentence_task", "packed"):
+            held_out, training = getattr(eval_data, name), getattr(data, name)
+            if held_out != training:
+                raise ValueError(
+                    f"the held-out records in {eval_data.folder} were made with {name} "
+                    f"{held_out!r}, those in {data.folder} with {training!r}: make both alike"
+                )
     tokenizer.vocabulary.check_size(config.vocab_size)
     return tokenizer
 

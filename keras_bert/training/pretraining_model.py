@@ -18,13 +18,21 @@ from keras_bert.training.run_state import RunState
 from keras_bert.training.schedules import TimeBudgetDecay, create_schedule
 
 
-def create_model(config: BertConfig, options: PretrainingOptions) -> BertPretrainer:
+def create_model(
+    config: BertConfig, options: PretrainingOptions, packed: bool = False
+) -> BertPretrainer:
     """Returns the model, fresh or with the weights of `init_from`.
+
+    Args:
+        config: its numbers.
+        options: what the run is told.
+        packed: whether sequences hold several documents.
 
     Raises:
         ValueError: `init_from` has another configuration.
     """
-    arguments = {"seed": options.seed, "dtype": dtype_policy(options.mixed_precision)}
+    precision = dtype_policy(options.mixed_precision)
+    arguments = {"seed": options.seed, "dtype": precision, "packed": packed}
     if options.init_from is None:
         model = BertPretrainer(config, **arguments)
     else:

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Literal
 
-from keras_bert.text.masking import Strategy
+from keras_bert.text.masking_strategy import MaskingStrategy
 from keras_bert.training.optimizer import OptimizerName
 from keras_bert.training.schedules import ScheduleName
 
@@ -28,7 +28,7 @@ class PretrainingOptions:
             share of the time.
         objective: "masked", or "left_to_right": the next piece is predicted by a model that sees
             what stands before it, the baseline of the paper.
-        masking: "token" or "whole_word".
+        masking: "token", "whole_word" or "ngram".
         mask_share: share of the chosen pieces that becomes [MASK].
         random_share: share of the chosen pieces that becomes a random one; the rest stays.
         max_predictions_per_seq: most masked positions of a sequence; None gives room for 15 %.
@@ -69,7 +69,7 @@ class PretrainingOptions:
     learning_rate: float = 1e-4
     warmup_steps: int = 10_000
     objective: Objective = "masked"
-    masking: Strategy = "token"
+    masking: MaskingStrategy = "token"
     mask_share: float = 0.8
     random_share: float = 0.1
     max_predictions_per_seq: int | None = None

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from keras_bert import BertPretrainer, BertTokenizer
+from keras_bert.data.creation import create_pretraining_data
+from keras_bert.data.creation_options import CreationOptions
 from keras_bert.models.vocabulary_growth import grow_vocabulary
 from tests.training.pretraining_runs import (
     metrics_of,
@@ -107,3 +109,45 @@ def test_recomputed_blocks_train_alike(corpus, tmp_path):
     run_pretraining(corpus, tmp_path / "plain", config=config, train_steps=6)
     run_pretraining(corpus, tmp_path / "remat", config=config, train_steps=6, remat=True)
     _assert_same_weights(tmp_path / "plain", tmp_path / "remat", 1e-5)
+
+
+def _create(corpus, folder, **changes):
+    create_pretraining_data(
+        CreationOptions(
+            inputs=(str(corpus / "text.txt"),),
+            vocab=str(corpus / "vocab.txt"),
+            output_dir=str(folder),
+            max_seq_length=24,
+            dupe_factor=1,
+            num_shards=1,
+            **changes,
+        )
+    )
+    return str(folder)
+
+
+def test_packed_documents_train_and_leave_an_ordinary_model(corpus, tmp_path):
+    packed = _create(corpus, tmp_path / "packed", sentence_task="none", pack=True)
+    metrics = run_pretraining(corpus, tmp_path / "run", data_dir=packed, eval_data_dir=packed)
+    assert "next_sentence_loss" not in metrics
+    assert metrics["masked_lm_loss"] < metrics_of(tmp_path / "run", "train")[0]["masked_lm_loss"]
+    assert not BertPretrainer.from_preset(tmp_path / "run" / "preset").encoder.packed
+
+
+@pytest.mark.parametrize("masking", ["whole_word", "ngram"])
+def test_words_and_runs_of_words_are_hidden_as_one(corpus, tmp_path, masking):
+    run_pretraining(corpus, tmp_path, masking=masking, train_steps=3)
+    assert metrics_of(tmp_path, "train")[-1]["step"] == 3
+
+
+def test_held_out_records_of_another_kind_are_refused(corpus, tmp_path):
+    single = _create(corpus, tmp_path / "single", sentence_task="none")
+    packed = _create(corpus, tmp_path / "packed", sentence_task="none", pack=True)
+    for eval_data_dir, sentence in [
+        (corpus / "records", "were made with sentence_task 'nsp', those in .* with 'none'"),
+        (packed, "were made with packed True, those in .* with False"),
+    ]:
+        with pytest.raises(ValueError, match=sentence):
+            run_pretraining(
+                corpus, tmp_path / "run", data_dir=single, eval_data_dir=str(eval_data_dir)
+            )
