@@ -3,8 +3,9 @@
     python tools/create_pretraining_data.py --input='books/*.txt' --vocab=vocab/vocab.txt \
         --output_dir=records/train --max_seq_length=128 --num_workers=2
 
-Masks are drawn when the records are read, so that every epoch sees new ones. The same seed gives
-the same bytes whatever the number of workers.
+Masks are drawn when the records are read, so that every epoch sees new ones; --static_masking
+stores them in the schema of google-research/bert instead. The same seed gives the same bytes
+whatever the number of workers. A job that was killed goes on where it was when it is started again.
 """
 
 import dataclasses
@@ -14,7 +15,9 @@ from absl import flags
 
 from keras_bert import command_line
 
-flags.DEFINE_list("input", None, "Files or globs by commas: .txt, .jsonl, and .gz of both.")
+flags.DEFINE_list(
+    "input", None, "By commas: files or globs of .txt, .jsonl and .gz of both; tfds:name/config."
+)
 flags.DEFINE_string("vocab", None, "vocab.txt; a tokenizer_config.json beside it is honoured.")
 flags.DEFINE_string("output_dir", None, "Folder of records to make.")
 flags.DEFINE_integer("max_seq_length", 128, "The longest example in pieces.")
@@ -23,6 +26,13 @@ flags.DEFINE_integer("seed", 12345, "Where all randomness comes from.")
 flags.DEFINE_integer("num_shards", 8, "Number of files.")
 flags.DEFINE_integer("num_workers", 1, "Number of processes.")
 flags.DEFINE_enum("sentence_task", "nsp", ["nsp", "sop", "none"], "What segments are paired for.")
+flags.DEFINE_bool("pack", False, "Put short documents together; for --sentence_task=none.")
+flags.DEFINE_bool("static_masking", False, "Store masks, in the schema of google-research/bert.")
+flags.DEFINE_enum("masking", "token", ["token", "whole_word", "ngram"], "What is hidden as one.")
+flags.DEFINE_integer("max_predictions_per_seq", None, "Most stored masks of a sequence.")
+flags.DEFINE_float("masked_lm_prob", 0.15, "Share of the pieces that static masks choose.")
+flags.DEFINE_float("mask_share", 0.8, "Share of the chosen that becomes [MASK].")
+flags.DEFINE_float("random_share", 0.1, "Share of the chosen that becomes a random piece.")
 flags.DEFINE_float("short_seq_prob", 0.1, "How often a document is cut into shorter examples.")
 flags.DEFINE_string("text_field", "text", "Field of JSON lines that holds the text.")
 flags.DEFINE_enum("errors", "strict", ["strict", "replace"], "What to do with bytes not in UTF-8.")

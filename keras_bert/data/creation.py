@@ -178,10 +178,12 @@ def _units_left(corpus: Corpus, job: JobFolder) -> Iterator[Unit]:
 def plan(corpus: Corpus, options: CreationOptions) -> str:
     """Returns a line that tells what is about to be made."""
     number = max(1, round(corpus.text_bytes / units.UNIT_CHARACTERS))
+    kind = "packed " if options.pack else ""
+    masks = f"{options.masking} masks stored, " if options.static_masking else ""
     return (
-        f"plan: {options.sentence_task} examples of up to {options.max_seq_length} pieces from "
+        f"plan: {kind}{options.sentence_task} examples of up to {options.max_seq_length} pieces from "
         f"{len(corpus.paths)} file(s), {corpus.total_bytes / 1e6:.1f} MB, about {number} unit(s), "
-        f"dupe factor {options.dupe_factor} -> {options.num_shards} shard(s) in "
+        f"{masks}dupe factor {options.dupe_factor} -> {options.num_shards} shard(s) in "
         f"{options.output_dir}, {options.num_workers} worker(s)"
     )
 

@@ -113,4 +113,4 @@ class CreationOptions:
         """The most masked positions of a sequence."""
         if self.max_predictions_per_seq is not None:
             return self.max_predictions_per_seq
-        return math.ceil(self.masked_lm_prob * self.max_seq_length)
+        return max(1, math.ceil(self.masked_lm_prob * self.max_seq_length))

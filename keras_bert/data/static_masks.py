@@ -32,16 +32,16 @@ class StaticMasking:
         pieces = tf.TensorSpec([None, max_seq_length], tf.int32)
         self._mask = tf.function(
             masking.__call__,
-            input_signature=[pieces, pieces, tf.TensorSpec([None, None], tf.int64)],
+            input_signature=[pieces, pieces, tf.TensorSpec([None, 4], tf.int64)],
             autograph=False,
         )
 
-    def encode(self, examples: Examples, *counters: int) -> list[bytes]:
+    def encode(self, examples: Examples, counters: tuple[int, int, int]) -> list[bytes]:
         """Returns each example, masked, as a serialized tf.train.Example.
 
         Args:
             examples: the examples.
-            *counters: the masks of an example follow from these and its place.
+            counters: seed, unit and copy; with its place, what the masks of an example follow from.
         """
         encoded = []
         for batch, places in self._batches(examples):

@@ -110,7 +110,7 @@ class UnitProcessor:
             return [], UnitCounts()
         examples = self._assemble(documents, plans, rng)
         if self._masking:
-            records = self._masking.encode(examples, settings.seed, unit, dupe)
+            records = self._masking.encode(examples, (settings.seed, unit, dupe))
         else:
             records = encode_examples(examples)
         return records, _count_examples(examples, plans)
