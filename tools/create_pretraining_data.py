@@ -1,4 +1,4 @@
-"""Makes pretraining records from a corpus: pairs of segments as TFRecords, not masked yet.
+r"""Makes pretraining records from a corpus: pairs of segments as TFRecords, not masked yet.
 
     python tools/create_pretraining_data.py --input='books/*.txt' --vocab=vocab/vocab.txt \
         --output_dir=records/train --max_seq_length=128 --num_workers=2
@@ -6,18 +6,30 @@
 Masks are drawn when the records are read, so that every epoch sees new ones; --static_masking
 stores them in the schema of google-research/bert instead. The same seed gives the same bytes
 whatever the number of workers. A job that was killed goes on where it was when it is started again.
+
+A corpus that outgrows one machine goes through Apache Beam; Beam's own options stand behind --:
+
+    python tools/create_pretraining_data.py --runner=beam --input='gs://bucket/*.txt' \
+        --vocab=vocab/vocab.txt --output_dir=gs://bucket/records --num_shards=500 \
+        -- --runner=DataflowRunner --project=name --temp_location=gs://bucket/tmp
 """
 
+from __future__ import annotations
+
 import dataclasses
+import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from keras_bert import command_line
 
-flags.DEFINE_list(
-    "input", None, "By commas: files or globs of .txt, .jsonl and .gz of both; tfds:name/config."
-)
+if TYPE_CHECKING:
+    from keras_bert.data.creation_options import CreationOptions
+    from keras_bert.data.manifest import Manifest
+
+flags.DEFINE_list("input", None, "Files, globs (.txt, .jsonl, .gz of both), tfds:name/config.")
 flags.DEFINE_string("vocab", None, "vocab.txt; a tokenizer_config.json beside it is honoured.")
 flags.DEFINE_string("output_dir", None, "Folder of records to make.")
 flags.DEFINE_integer("max_seq_length", 128, "The longest example in pieces.")
@@ -36,16 +48,18 @@ flags.DEFINE_float("random_share", 0.1, "Share of the chosen that becomes a rand
 flags.DEFINE_float("short_seq_prob", 0.1, "How often a document is cut into shorter examples.")
 flags.DEFINE_string("text_field", "text", "Field of JSON lines that holds the text.")
 flags.DEFINE_enum("errors", "strict", ["strict", "replace"], "What to do with bytes not in UTF-8.")
+flags.DEFINE_enum("runner", "local", ["local", "beam"], "Processes of this machine, or Beam.")
 flags.mark_flags_as_required(["input", "vocab", "output_dir"])
 
 
-def main(_: Sequence[str]) -> None:
+def main(_: Sequence[str], beam_arguments: Sequence[str] = ()) -> None:
     """Reads the flags, makes the records and tells what was made."""
-    from keras_bert.data.creation import CreationOptions, create_pretraining_data
+    from keras_bert.data.creation_options import CreationOptions
 
     values = flags.FLAGS.flag_values_dict() | {"inputs": tuple(flags.FLAGS.input)}
     names = [field.name for field in dataclasses.fields(CreationOptions)]
-    manifest = create_pretraining_data(CreationOptions(**{name: values[name] for name in names}))
+    options = CreationOptions(**{name: values[name] for name in names})
+    manifest = _create(options, values["runner"], beam_arguments)
     print(
         f"{manifest.examples:,} examples of {manifest.tokens:,} pieces from "
         f"{manifest.documents:,} documents of {manifest.corpus_tokens:,} pieces "
@@ -60,5 +74,28 @@ def main(_: Sequence[str]) -> None:
         )
 
 
+def _create(options: CreationOptions, runner: str, beam_arguments: Sequence[str]) -> Manifest:
+    if runner == "beam":
+        try:
+            from keras_bert.data.beam import create_pretraining_data_with_beam
+        except ImportError as error:
+            raise ValueError(
+                f"--runner=beam needs Apache Beam ({error}): pip install 'keras-bert-tpu[beam]'"
+            ) from None
+        return create_pretraining_data_with_beam(options, beam_arguments)
+    if beam_arguments:
+        raise ValueError(f"{beam_arguments[0]} stands behind --, where --runner=beam has options")
+    from keras_bert.data.creation import create_pretraining_data
+
+    return create_pretraining_data(options)
+
+
+def _split_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Returns the arguments of this tool and those behind "--"."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return list(arguments[:end]), list(arguments[end + 1 :])
+
+
 if __name__ == "__main__":
-    command_line.run(main)
+    sys.argv, behind = _split_arguments(sys.argv)
+    command_line.run(lambda arguments: main(arguments, behind))

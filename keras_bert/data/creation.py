@@ -154,7 +154,7 @@ def _process(
     """Works on all units that are still to be done."""
     state = job.state
     with Progress(corpus.total_bytes, "B", "creating examples", state.position) as progress:
-        progress.write(plan(corpus, options))
+        progress.write(plan(corpus, options, f"{options.num_workers} worker(s)"))
         if state.units:
             progress.write(
                 f"going on after {state.units} unit(s), {state.position / 1e6:.1f} MB: "
@@ -175,16 +175,16 @@ def _units_left(corpus: Corpus, job: JobFolder) -> Iterator[Unit]:
             yield unit
 
 
-def plan(corpus: Corpus, options: CreationOptions) -> str:
-    """Returns a line that tells what is about to be made."""
+def plan(corpus: Corpus, options: CreationOptions, workers: str) -> str:
+    """Returns a line that tells what is about to be made, and by whom."""
     number = max(1, round(corpus.text_bytes / units.UNIT_CHARACTERS))
     kind = "packed " if options.pack else ""
     masks = f"{options.masking} masks stored, " if options.static_masking else ""
     return (
-        f"plan: {kind}{options.sentence_task} examples of up to {options.max_seq_length} pieces from "
-        f"{len(corpus.paths)} file(s), {corpus.total_bytes / 1e6:.1f} MB, about {number} unit(s), "
-        f"{masks}dupe factor {options.dupe_factor} -> {options.num_shards} shard(s) in "
-        f"{options.output_dir}, {options.num_workers} worker(s)"
+        f"plan: {kind}{options.sentence_task} examples of up to {options.max_seq_length} pieces "
+        f"from {len(corpus.paths)} file(s), {corpus.total_bytes / 1e6:.1f} MB, about {number} "
+        f"unit(s), {masks}dupe factor {options.dupe_factor} -> {options.num_shards} shard(s) in "
+        f"{options.output_dir}, {workers}"
     )
 
 

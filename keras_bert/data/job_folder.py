@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from keras_bert import files
 from keras_bert.data import manifest as manifest_module
-from keras_bert.data.manifest import Shard
+from keras_bert.data.manifest import Shard, shard_name
 from keras_bert.data.unit_pool import unit_path
 from keras_bert.data.units import Unit, UnitCounts, UnitResult
 
@@ -97,7 +97,7 @@ class JobFolder:
     def __init__(self, output: Path, job: Mapping[str, Any], num_shards: int):
         self._output = output
         self._job = json.loads(json.dumps(job))
-        self._names = [f"examples-{n:05}-of-{num_shards:05}.tfrecord" for n in range(num_shards)]
+        self._names = [shard_name(index, num_shards) for index in range(num_shards)]
         self.folder = output / FOLDER_NAME
 
     def __enter__(self) -> Self:

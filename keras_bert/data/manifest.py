@@ -12,6 +12,11 @@ FILE_NAME = "manifest.json"
 FORMAT_VERSION = 1
 
 
+def shard_name(index: int, number: int) -> str:
+    """Returns the name of a file of records among so many."""
+    return f"examples-{index:05}-of-{number:05}.tfrecord"
+
+
 @dataclasses.dataclass(frozen=True)
 class Shard:
     """One file of records: its name in the folder, its number of examples, its size in bytes."""
