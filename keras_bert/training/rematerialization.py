@@ -1,8 +1,10 @@
 """Rematerialization: encoder blocks that are computed again on the way back, to save memory."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from keras_bert.layers.encoder_block import EncoderBlock
 
@@ -33,11 +35,35 @@ def _rematerialized(block: EncoderBlock) -> Any:
             return call(hidden, input_mask, training=training, return_probs=return_probs)
         seeds = [(state, state.value) for state in states]
 
-        def with_same_masks(hidden: Any) -> Any:
+        def with_same_masks(hidden: tf.Tensor) -> tf.Tensor:
             # A draw changes the state of its generator; the second must repeat the first.
             with keras.StatelessScope(state_mapping=seeds):
                 return call(hidden, input_mask, training=True)
 
-        return keras.remat(with_same_masks)(hidden)
+        return _computed_again(with_same_masks, hidden)
 
     return rematerialized_call
+
+
+def _computed_again(function: Callable[[tf.Tensor], tf.Tensor], argument: tf.Tensor) -> tf.Tensor:
+    @tf.custom_gradient
+    def once(argument: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        def gradient(upstream: tf.Tensor, variables: Any = ()) -> tuple:
+            with tf.GradientTape() as tape:
+                again = _not_before(upstream, argument)
+                tape.watch(again)
+                result = function(again)
+            gradients = tape.gradient(result, [again, *variables], upstream)
+            return gradients[0], gradients[1:]
+
+        return function(argument), gradient
+
+    return once(argument)
+
+
+def _not_before(upstream: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    # XLA computes equal things once and would keep all that was to be thrown away. The sum makes
+    # the second pass different: the number is zero (or not a number, as the gradient will be), but
+    # no compiler may conclude that. `tf.recompute_grad` compares booleans, which XLA sees through.
+    first = tf.reshape(upstream, [-1])[0]
+    return value + tf.cast(tf.where(tf.math.is_nan(first), first, 0), value.dtype)

@@ -1,0 +1,139 @@
+"""Compiles a lowered program for a TPU that is not there, with the TPU's own compiler.
+
+Needs `jax` and `libtpu`; no TensorFlow. The public API of JAX compiles JAX functions only, so this
+uses what that is made of: the versions are pinned in constraints-tpu-plan.txt.
+"""
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax._src import compiler
+from jax._src.interpreters import mlir
+from jax._src.lib import _jax, xla_client
+from jax._src.lib.mlir import ir
+from jax.experimental import topologies
+
+# Instructions that stop the program for the host.
+_HOST_TRANSFER = re.compile(r"\s(infeed|outfeed|send|recv)\(|is_host_transfer=true")
+# A size that is known only when the program runs is written "<=" and its bound.
+_DYNAMIC_SHAPE = re.compile(r"\w+\[[^\]]*<=\d+[^\]]*\]")
+
+
+class TpuProgram(NamedTuple):
+    """A program that the compiler accepted for one chip, with its own figures.
+
+    Attributes:
+        topology: for what it was compiled, such as "v5e:2x2".
+        num_replicas: how many devices the topology has; each runs the program.
+        memory: bytes of HBM in use at the peak: variables, batch, and what comes and goes.
+        variables: the part of `memory` that stays from step to step.
+        flops: operations of one run.
+        bytes_accessed: bytes that one run reads and writes.
+    """
+
+    topology: str
+    num_replicas: int
+    memory: int
+    variables: int
+    flops: float
+    bytes_accessed: float
+
+
+class OutOfMemoryError(ValueError):
+    """The compiler found no way to run the program in the memory of the chip."""
+
+
+def compile_for_tpu(hlo: bytes, num_variables: int, topology: str) -> TpuProgram:
+    """Compiles a program for one device of a topology and checks the result.
+
+    Args:
+        hlo: the serialized program.
+        num_variables: how many of its first parameters are updated in place by its first results.
+        topology: such as "v5e:2x2", "v4:2x2x1" or "v6e:2x2".
+
+    Raises:
+        OutOfMemoryError: the program needs more memory than the chip has.
+        ValueError: there is no such topology, or the program talks to the host or has a shape that
+            is not fixed.
+    """
+    devices = _devices(topology)
+    options = compiler.get_compile_options(
+        num_replicas=1, num_partitions=1, device_assignment=np.array([[0]])
+    )
+    module = _module(hlo, num_variables)
+    try:
+        executable = devices[0].client.compile(
+            module, xla_client.DeviceList((devices[0],)), options
+        )
+    except _jax.XlaRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise OutOfMemoryError(str(error).splitlines()[0]) from None
+    check_program(executable.hlo_modules()[0].to_string())
+    return _measured(executable, topology, len(devices))
+
+
+def check_program(text: str) -> None:
+    """Refuses a compiled program that a TPU could not run at full speed.
+
+    Args:
+        text: the program as HLO.
+
+    Raises:
+        ValueError: it talks to the host, or has a shape that is not fixed.
+    """
+    for what, pattern in (("a host transfer", _HOST_TRANSFER), ("a dynamic shape", _DYNAMIC_SHAPE)):
+        for line in text.splitlines():
+            if pattern.search(line):
+                raise ValueError(
+                    f"the compiled step holds {what}: {line.strip()[:200]!r}; "
+                    "find the operation by its op_name and move it out of the step"
+                )
+
+
+def _devices(topology: str) -> Any:
+    # The two cores of a v4 or v5p chip work as one device; for v4 that has to be said.
+    arguments = {"chip_config_name": "megacore"} if topology.startswith("v4:") else {}
+    try:
+        return topologies.get_topology_desc(topology, "tpu", **arguments).devices
+    except _jax.XlaRuntimeError as error:
+        raise ValueError(
+            f"topology {topology!r} is unknown to libtpu ({str(error).splitlines()[0]}): "
+            "give one such as v5e:2x2, v4:2x2x1 or v6e:2x2"
+        ) from None
+
+
+def _module(hlo: bytes, num_variables: int) -> bytes:
+    text = _jax.mlir.xla_computation_to_mlir_module(xla_client.XlaComputation(hlo))
+    with mlir.make_ir_context():
+        module = ir.Module.parse(text)
+        functions = {op.attributes["sym_name"].value: op for op in module.body.operations}
+        main = functions["main"]
+        number = ir.IntegerType.get_signless(32)
+        # As in a TensorFlow program, a variable's new value takes the place of the old one.
+        main.arg_attrs = ir.ArrayAttr.get(
+            [
+                ir.DictAttr.get(
+                    {"tf.aliasing_output": ir.IntegerAttr.get(number, i)}
+                    if i < num_variables
+                    else {}
+                )
+                for i in range(len(main.arguments))
+            ]
+        )
+        return mlir.module_to_bytecode(module)
+
+
+def _measured(executable: Any, topology: str, num_replicas: int) -> TpuProgram:
+    memory, cost = executable.get_compiled_memory_stats(), executable.cost_analysis()
+    whole = memory.argument_size_in_bytes + memory.output_size_in_bytes
+    whole += memory.temp_size_in_bytes + memory.generated_code_size_in_bytes
+    return TpuProgram(
+        topology,
+        num_replicas,
+        whole - memory.alias_size_in_bytes,
+        memory.alias_size_in_bytes,
+        cost["flops"],
+        cost["bytes accessed"],
+    )
