@@ -1,4 +1,4 @@
-"""Shows what pretraining records hold: counts, fill rate, label balance, lengths, examples.
+"""Shows what pretraining records hold: counts, fill rate, labels, lengths, pieces, examples.
 
     python tools/inspect_records.py --input=records/train --count=3
 
@@ -6,6 +6,7 @@
 create_pretraining_data.py of google-research/bert; these need --vocab.
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,9 +30,9 @@ def main(_: Sequence[str]) -> None:
     data = PretrainingData(inputs[0] if len(inputs) == 1 else inputs)
     vocabulary = Vocabulary.from_file(flags.FLAGS.vocab or Path(data.folder) / FILE_NAME)
     data.check_vocabulary(vocabulary)
-    for line in describe(data, measure(data, vocabulary.unk_id)):
+    for line in describe(data, measure(data, vocabulary), vocabulary):
         print(line)
-    for text in decoded_examples(data, vocabulary, flags.FLAGS.count):
+    for text in decoded_examples(data, vocabulary, flags.FLAGS.count, sys.stdout.isatty()):
         print(f"\n{text}")
 
 
