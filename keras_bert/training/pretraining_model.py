@@ -32,7 +32,7 @@ def create_model(
         ValueError: `init_from` has another configuration.
     """
     precision = dtype_policy(options.mixed_precision)
-    arguments = {"seed": options.seed, "dtype": precision, "packed": packed}
+    arguments: dict[str, Any] = {"seed": options.seed, "dtype": precision, "packed": packed}
     if options.init_from is None:
         model = BertPretrainer(config, **arguments)
     else:

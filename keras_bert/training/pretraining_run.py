@@ -186,7 +186,7 @@ class PretrainingRun:
         progress.update(shown, step=self._step, **_shown(metrics))
 
     def _measured(self, result: LoopResult, steps_per_second: float, seconds: float) -> Metrics:
-        metrics = {}
+        metrics: Metrics = {}
         if result.updated.any():
             metrics |= pretraining_metrics(result.sums, self._next_sentence)
         metrics["tokens_per_second"] = float(result.sums.tokens) / seconds

@@ -69,12 +69,12 @@ def _heading(folder: RunFolder) -> Iterable[str]:
 def _results(metrics: list[dict[str, Any]]) -> Iterable[str]:
     train = [line for line in metrics if line["split"] == "train"]
     held_out = [line for line in metrics if line["split"] == "eval"]
-    columns = {"training, last steps": train[-1:], "held out, last": held_out[-1:]}
-    if held_out:
-        columns["held out, best"] = [min(held_out, key=lambda line: line["loss"])]
-    columns = {title: lines[0] for title, lines in columns.items() if lines}
-    if not columns:
+    if not train:
         return
+    columns = {"training, last steps": train[-1]}
+    if held_out:
+        columns["held out, last"] = held_out[-1]
+        columns["held out, best"] = min(held_out, key=lambda line: line["loss"])
     yield "## Numbers\n"
     yield f"| | {' | '.join(columns)} |"
     yield "|---" * (len(columns) + 1) + "|"
