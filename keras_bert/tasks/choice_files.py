@@ -13,9 +13,9 @@ import numpy as np
 from keras_bert.files import atomic_file
 from keras_bert.tasks.splits import find_splits
 from keras_bert.tasks.tables import EXTENSIONS, Row, Table, read_table
-from keras_bert.tasks.tfds_source import is_tfds, open_data_set
+from keras_bert.tasks.tfds_source import check_features, is_tfds, open_data_set, read_splits
 from keras_bert.training.choice_head import ChoiceExample, ChoiceHead
-from keras_bert.training.task import TEST, TRAIN, VALIDATION, Task, TaskData
+from keras_bert.training.task import TRAIN, VALIDATION, Task, TaskData
 
 CONTEXT, CHOICES, LABEL = "context", "choices", "label"
 _CHOICE = re.compile(r"choice(\d+)$")
@@ -118,6 +118,10 @@ def _example(
     table: Table, row: Row, context: str, choices: tuple[str, ...], label: str
 ) -> ChoiceExample:
     place = f"{table.path}, line {row.line}"
+    if "" in choices:
+        raise ValueError(
+            f"{place}: choice {choices.index('')} is empty but others follow: move them up"
+        )
     if len(choices) < 2:
         raise ValueError(
             f"{place}: there are {len(choices)} choices: give at least two (choice0, choice1, ...)"
@@ -167,15 +171,10 @@ def _joined(begun: str, endings: Sequence[str]) -> tuple[str, ...]:
 
 
 def _read_swag_tfds(source: str) -> dict[str, list[ChoiceExample]]:
-    import tensorflow_datasets as tfds
-
     builder = open_data_set(source)
-    for feature in ("sent1", "sent2", *_SWAG_ENDINGS, LABEL):
-        if feature not in builder.info.features:
-            raise ValueError(
-                f"{source} has no feature {feature!r} among {', '.join(builder.info.features)}: "
-                "it is no data set like SWAG"
-            )
+    check_features(
+        source, builder, ("sent1", "sent2", *_SWAG_ENDINGS, LABEL), "it is no data set like SWAG"
+    )
 
     def example(entry: Mapping[str, Any]) -> ChoiceExample:
         first, second, *endings = (
@@ -185,9 +184,8 @@ def _read_swag_tfds(source: str) -> dict[str, list[ChoiceExample]]:
         return ChoiceExample(first, _joined(second, endings), label if label >= 0 else None)
 
     return {
-        split: [example(entry) for entry in tfds.as_numpy(builder.as_dataset(split))]
-        for split in (TRAIN, VALIDATION, TEST)
-        if split in builder.info.splits
+        split: [example(entry) for entry in entries]
+        for split, entries in read_splits(source, builder).items()
     }
 
 

@@ -26,11 +26,16 @@ MISMATCHED_VALIDATION, MISMATCHED_TEST, DIAGNOSTIC = (
     "test_mismatched",
     "ax",
 )
+# Splits whose labels the benchmark keeps.
+_SECRET = (TEST, MISMATCHED_TEST, DIAGNOSTIC)
 _HIGHEST_SIMILARITY = 5.0
 
 _ACCURACY = {"accuracy": task_metrics.accuracy}
 _ACCURACY_AND_F1 = {"accuracy": task_metrics.accuracy, "f1": task_metrics.f1}
 _ENTAILMENT = ("entailment", "not_entailment")
+_DIAGNOSTIC_FILE = "diagnostic.tsv"
+# Where the benchmark distributes it, beside the folder of MNLI.
+_DIAGNOSTIC_FOLDER = "diagnostic"
 _USUAL_FILES = {TRAIN: "train.tsv", VALIDATION: "dev.tsv", TEST: "test.tsv"}
 
 
@@ -48,7 +53,8 @@ class GlueTask:
         files: name of each split's file.
         columns: of files without a line of names.
         without_names: the splits whose files have no line of names.
-        skip_broken: the distributed files are known to have lines with too many or too few columns.
+        skip_broken: the distributed files are known to have lines with too many or too few columns
+            among those with labels.
         tfds_texts: names of both texts in TensorFlow Datasets where they differ from the files'.
     """
 
@@ -83,7 +89,7 @@ _MNLI = GlueTask(
         MISMATCHED_VALIDATION: "dev_mismatched.tsv",
         TEST: "test_matched.tsv",
         MISMATCHED_TEST: "test_mismatched.tsv",
-        DIAGNOSTIC: "diagnostic.tsv",
+        DIAGNOSTIC: _DIAGNOSTIC_FILE,
     },
     submissions={TEST: "MNLI-m.tsv", MISMATCHED_TEST: "MNLI-mm.tsv", DIAGNOSTIC: "AX.tsv"},
     tfds_texts=("premise", "hypothesis"),
@@ -185,16 +191,13 @@ def glue_task(name: str) -> Task:
 def _read(data: str | os.PathLike, name: str) -> TaskData:
     facts = GLUE[name]
     if is_tfds(data):
-        columns = facts.text_columns
-        if facts.tfds_texts:
-            columns = dict(zip(columns, facts.tfds_texts, strict=True))
-        label_type = "class" if facts.labels else "regression"
-        found = read_tfds_texts(os.fspath(data), columns, "label", label_type)
-        return dataclasses.replace(found, text_columns=facts.text_columns)
+        return _read_tfds(os.fspath(data), facts, with_diagnostic=name == "ax")
     folder = Path(data)
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder: give the folder of {name}'s files")
     paths = {split: folder / file for split, file in facts.files.items()}
+    if DIAGNOSTIC in paths and not paths[DIAGNOSTIC].is_file():
+        paths[DIAGNOSTIC] = folder.parent / _DIAGNOSTIC_FOLDER / _DIAGNOSTIC_FILE
     required = (TRAIN, DIAGNOSTIC) if name == "ax" else (TRAIN,)
     for split in required:
         if not paths[split].is_file():
@@ -210,17 +213,38 @@ def _read(data: str | os.PathLike, name: str) -> TaskData:
     return TaskData(splits, facts.labels, facts.text_columns)
 
 
+def _read_tfds(source: str, facts: GlueTask, with_diagnostic: bool) -> TaskData:
+    columns = facts.text_columns
+    if facts.tfds_texts:
+        columns = dict(zip(columns, facts.tfds_texts, strict=True))
+    read = functools.partial(
+        read_tfds_texts,
+        text_columns=columns,
+        label="label",
+        label_type="class" if facts.labels else "regression",
+    )
+    if not with_diagnostic:
+        return dataclasses.replace(read(source), text_columns=facts.text_columns)
+    # There, the diagnostic set is one of its own, and has nothing but a test split.
+    benchmark = source.rpartition("/")[0]
+    learned = read(f"{benchmark}/mnli")
+    diagnostic = read(f"{benchmark}/ax", splits={DIAGNOSTIC: ("test",)})
+    splits = {**learned.splits, **diagnostic.splits}
+    return TaskData(splits, learned.labels, facts.text_columns)
+
+
 def _table(facts: GlueTask, split: str, path: Path) -> Table:
     columns = facts.columns if split in facts.without_names else None
-    return read_unquoted(path, columns, facts.skip_broken)
+    # The leaderboard counts the lines of a test.
+    return read_unquoted(path, columns, facts.skip_broken and split not in _SECRET)
 
 
 def _labeled_texts(facts: GlueTask, table: Table, split: str) -> LabeledTexts:
     remedy = "give the file as GLUE distributes it"
     texts = table.column(facts.text, remedy)
     pairs = None if facts.text_pair is None else table.column(facts.text_pair, remedy)
-    if split in (TEST, MISMATCHED_TEST, DIAGNOSTIC):
-        return LabeledTexts(texts, pairs)  # the labels are the benchmark's secret
+    if split in _SECRET:
+        return LabeledTexts(texts, pairs)
     fields = table.column(facts.label, remedy)
     rows = zip(table.rows, fields, strict=True)
     labels = [_label(facts, field, f"{table.path}, line {row.line}") for row, field in rows]

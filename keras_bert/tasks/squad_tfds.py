@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from keras_bert.tasks.tfds_source import open_data_set
+from keras_bert.tasks.tfds_source import check_features, open_data_set, read_splits
 from keras_bert.training.questions import Answer, Question
-from keras_bert.training.task import TEST, TRAIN, VALIDATION
 
 _FEATURES = ("id", "question", "context", "answers")
 
@@ -19,18 +18,10 @@ def read_tfds_questions(source: str) -> dict[str, list[Question]]:
         ValueError: there is no such data set, or it has not these features.
     """
     builder = open_data_set(source)
-    for feature in _FEATURES:
-        if feature not in builder.info.features:
-            raise ValueError(
-                f"{source} has no feature {feature!r} among {', '.join(builder.info.features)}: "
-                "it is no data set of questions and contexts"
-            )
-    import tensorflow_datasets as tfds
-
+    check_features(source, builder, _FEATURES, "it is no data set of questions and contexts")
     return {
-        split: [_question(entry) for entry in tfds.as_numpy(builder.as_dataset(split))]
-        for split in (TRAIN, VALIDATION, TEST)
-        if split in builder.info.splits
+        split: [_question(entry) for entry in entries]
+        for split, entries in read_splits(source, builder).items()
     }
 
 

@@ -2,12 +2,10 @@
 
 from typing import Any
 
-from keras_bert.tasks.tfds_source import open_data_set
+from keras_bert.tasks.tfds_source import check_features, open_data_set, read_splits
 from keras_bert.training.tagged_sentences import TaggedSentence
-from keras_bert.training.task import TEST, TRAIN, VALIDATION
 
 _WORDS = "tokens"
-_SPLITS = {TRAIN: ("train",), VALIDATION: ("validation", "dev"), TEST: ("test",)}
 
 
 def read_tfds_sentences(source: str, label_feature: str) -> dict[str, list[TaggedSentence]]:
@@ -20,16 +18,14 @@ def read_tfds_sentences(source: str, label_feature: str) -> dict[str, list[Tagge
     Raises:
         ValueError: there is no such data set, or it has not these features.
     """
-    import tensorflow_datasets as tfds
-
     builder = open_data_set(source)
+    check_features(
+        source,
+        builder,
+        (_WORDS, label_feature),
+        "name the labels with --label_feature; the words must be under 'tokens'",
+    )
     features = builder.info.features
-    for feature in (_WORDS, label_feature):
-        if feature not in features:
-            raise ValueError(
-                f"{source} has no feature {feature!r} among {', '.join(features)}: name the "
-                "labels with --label_feature; the words must be under 'tokens'"
-            )
     names = getattr(getattr(features[label_feature], "feature", None), "names", None)
     if names is None:
         raise ValueError(
@@ -39,12 +35,10 @@ def read_tfds_sentences(source: str, label_feature: str) -> dict[str, list[Tagge
     return {
         split: [
             _sentence(number, example[_WORDS], example[label_feature], names)
-            for number, example in enumerate(tfds.as_numpy(builder.as_dataset(found)), start=1)
+            for number, example in enumerate(entries, start=1)
             if len(example[_WORDS])
         ]
-        for split, candidates in _SPLITS.items()
-        for found in candidates
-        if found in builder.info.splits
+        for split, entries in read_splits(source, builder).items()
     }
 
 

@@ -1,9 +1,16 @@
 """Data sets of TensorFlow Datasets, named `tfds:name` or `tfds:name/config`."""
 
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from keras_bert.training.task import TEST, TRAIN, VALIDATION
+
 TFDS_PREFIX = "tfds:"
+# Names of splits there, by ours.
+USUAL_SPLITS = {TRAIN: ("train",), VALIDATION: ("validation", "dev"), TEST: ("test",)}
+# The place of an example in the files that the data set was made from.
+_PLACE = "idx"
 
 
 def is_tfds(source: str | os.PathLike) -> bool:
@@ -31,3 +38,55 @@ def open_data_set(source: str) -> Any:
         ) from error
     builder.download_and_prepare()
     return builder
+
+
+def check_features(source: str, builder: Any, names: Iterable[str], remedy: str) -> None:
+    """Raises a `ValueError` where a data set lacks a feature.
+
+    Args:
+        source: what the error calls the data set.
+        builder: what `open_data_set` returned.
+        names: the features it needs.
+        remedy: ends the error's sentence.
+    """
+    features = builder.info.features
+    for name in names:
+        if name not in features:
+            known = ", ".join(sorted(features))
+            raise ValueError(f"{source} has no feature {name!r} among {known}: {remedy}")
+
+
+def read_splits(
+    source: str, builder: Any, names: Mapping[str, Sequence[str]] = USUAL_SPLITS
+) -> dict[str, list[dict[str, Any]]]:
+    """Returns the entries of each split that is there, as NumPy values.
+
+    Entries that know their place in the original files, as those of GLUE, come in that order: a
+    data set on disk is shuffled, but leaderboards count lines.
+
+    Args:
+        source: what errors call the data set.
+        builder: what `open_data_set` returned.
+        names: names of splits there, by ours; "train" must be found where it is asked for.
+
+    Raises:
+        ValueError: there is no training data.
+    """
+    import tensorflow_datasets as tfds
+
+    known = builder.info.splits
+    splits = {
+        split: list(tfds.as_numpy(builder.as_dataset(split=name)))
+        for split, candidates in names.items()
+        for name in candidates
+        if name in known
+    }
+    if TRAIN in names and TRAIN not in splits:
+        raise ValueError(
+            f"{source} has no split 'train' among {', '.join(known)}: choose a data set to learn "
+            "from"
+        )
+    features = builder.info.features
+    if _PLACE not in features or features[_PLACE].shape != ():
+        return splits
+    return {split: sorted(rows, key=lambda row: row[_PLACE]) for split, rows in splits.items()}

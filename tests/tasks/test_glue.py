@@ -2,10 +2,7 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
-import tensorflow_datasets as tfds
 
-from keras_bert.tasks.delimited import csv_task
 from keras_bert.tasks.glue import GLUE, glue_task
 from keras_bert.tasks.prediction import predict_file
 from keras_bert.tasks.registry import TASKS, create_task
@@ -203,52 +200,3 @@ def test_similarities_are_written_within_their_range(tmp_path):
     (path,) = task.write_submission(tmp_path, None, predictions)
     assert path.name == "STS-B.tsv"
     assert path.read_text() == "index\tprediction\n0\t5.000\n1\t0.000\n2\t2.346\n"
-
-
-@pytest.fixture(scope="module")
-def tiny_glue(tmp_path_factory):
-    """The data set "tiny_glue" in the format of TensorFlow Datasets on disk."""
-    folder = tmp_path_factory.mktemp("tfds")
-    features = tfds.features.FeaturesDict(
-        {
-            "sentence": tfds.features.Text(),
-            "label": tfds.features.ClassLabel(names=["negative", "positive"]),
-        }
-    )
-    version = folder / "tiny_glue" / "1.0.0"
-    version.mkdir(parents=True)
-    splits = []
-    for name, label in {"train": 1, "validation": 0, "test": -1}.items():
-        records = [features.serialize_example({"sentence": f"é {name}", "label": label})] * 2
-        path = version / f"tiny_glue-{name}.tfrecord-00000-of-00001"
-        with tf.io.TFRecordWriter(str(path)) as writer:
-            for record in records:
-                writer.write(record)
-        splits.append(tfds.core.SplitInfo(name=name, shard_lengths=[2], num_bytes=0))
-    tfds.folder_dataset.write_metadata(
-        data_dir=version,
-        features=features,
-        split_infos=splits,
-        filename_template="{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
-    )
-    tfds.core.add_data_dir(folder)
-    return "tfds:tiny_glue"
-
-
-@pytest.mark.parametrize("task", [glue_task("sst2"), csv_task(text_column="sentence")])
-def test_data_of_tensorflow_datasets(tiny_glue, task):
-    data = task.read(tiny_glue)
-    assert data.labels == ("negative", "positive")
-    assert list(data.splits["train"].texts) == ["é train"] * 2
-    assert data.splits["train"].labels.tolist() == [1, 1]
-    assert data.splits["validation"].labels.tolist() == [0, 0]
-    assert data.splits["test"].labels is None  # -1: the benchmark keeps them
-
-
-def test_data_sets_that_do_not_fit_are_refused(tiny_glue):
-    with pytest.raises(ValueError, match="has no feature 'sentence1' among label, sentence"):
-        glue_task("rte").read(tiny_glue)
-    with pytest.raises(ValueError, match="TensorFlow Datasets knows no such data set"):
-        glue_task("rte").read("tfds:no_such_set")
-    with pytest.raises(ValueError, match="names its classes itself"):
-        csv_task(text_column="sentence", labels=["a", "b"]).read(tiny_glue)

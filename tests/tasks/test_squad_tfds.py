@@ -6,6 +6,7 @@ import tensorflow_datasets as tfds
 
 from keras_bert.tasks.squad import squad2_task, squad_task
 from keras_bert.training.questions import Answer, Question
+from tests.tasks.tfds_on_disk import write_data_set
 
 CONTEXT = "Zoë 😀 lives in 東京, they say."
 ENTRIES = [
@@ -27,36 +28,20 @@ ENTRIES = [
 TEXT = tfds.features.Text()
 
 
-def write(folder, name, features, splits):
-    """Writes a data set where tensorflow_datasets looks for it."""
-    version = folder / name / "1.0.0"
-    version.mkdir(parents=True)
-    infos = []
-    for split, entries in splits.items():
-        path = version / f"{name}-{split}.tfrecord-00000-of-00001"
-        with tf.io.TFRecordWriter(str(path)) as writer:
-            for entry in entries:
-                writer.write(features.serialize_example(entry))
-        infos.append(tfds.core.SplitInfo(name=split, shard_lengths=[len(entries)], num_bytes=0))
-    tfds.folder_dataset.write_metadata(
-        data_dir=version,
-        features=features,
-        split_infos=infos,
-        filename_template="{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
-    )
-
-
 @pytest.fixture(scope="module")
 def data_sets(tmp_path_factory):
     """The data sets "tiny_squad", with the features of "squad", and "tiny_texts"."""
     folder = tmp_path_factory.mktemp("tfds")
     answers = tfds.features.Sequence({"text": TEXT, "answer_start": tf.int32})
-    features = tfds.features.FeaturesDict(
-        {"id": tf.string, "title": TEXT, "question": TEXT, "context": TEXT, "answers": answers}
-    )
-    write(folder, "tiny_squad", features, {"train": ENTRIES, "validation": ENTRIES[:1]})
-    write(folder, "tiny_texts", tfds.features.FeaturesDict({"id": TEXT}), {"train": [{"id": "a"}]})
-    tfds.core.add_data_dir(folder)
+    features = {
+        "id": tf.string,
+        "title": TEXT,
+        "question": TEXT,
+        "context": TEXT,
+        "answers": answers,
+    }
+    write_data_set(folder, "tiny_squad", features, {"train": ENTRIES, "validation": ENTRIES[:1]})
+    write_data_set(folder, "tiny_texts", {"id": TEXT}, {"train": [{"id": "a"}]})
 
 
 def test_questions_are_those_of_the_splits(data_sets):

@@ -1,11 +1,11 @@
 """Tagged sentences of TensorFlow Datasets, from a small data set in its format on disk."""
 
 import pytest
-import tensorflow as tf
 import tensorflow_datasets as tfds
 
 from keras_bert.tasks.conll import conll_task
 from keras_bert.training.tagged_sentences import TaggedSentence
+from tests.tasks.tfds_on_disk import write_data_set
 
 SENTENCES = [
     {"tokens": ["Rita", "Lee", "é"], "ner": [1, 2, 0], "text": "Rita Lee é"},
@@ -18,32 +18,15 @@ SENTENCES = [
 def tiny_ner(tmp_path_factory):
     """The data set "tiny_ner", where tensorflow_datasets looks for it."""
     folder = tmp_path_factory.mktemp("tfds")
-    features = tfds.features.FeaturesDict(
-        {
-            "tokens": tfds.features.Sequence(tfds.features.Text()),
-            "ner": tfds.features.Sequence(
-                tfds.features.ClassLabel(names=["O", "B-PER", "I-PER", "B-LOC"])
-            ),
-            "text": tfds.features.Text(),
-        }
-    )
-    version = folder / "tiny_ner" / "1.0.0"
-    version.mkdir(parents=True)
-    splits = []
-    for name, sentences in {"train": SENTENCES, "dev": SENTENCES[:1]}.items():
-        records = [features.serialize_example(sentence) for sentence in sentences]
-        path = version / f"tiny_ner-{name}.tfrecord-00000-of-00001"
-        with tf.io.TFRecordWriter(str(path)) as writer:
-            for record in records:
-                writer.write(record)
-        splits.append(tfds.core.SplitInfo(name=name, shard_lengths=[len(records)], num_bytes=0))
-    tfds.folder_dataset.write_metadata(
-        data_dir=version,
-        features=features,
-        split_infos=splits,
-        filename_template="{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}",
-    )
-    tfds.core.add_data_dir(folder)
+    names = tfds.features.ClassLabel(names=["O", "B-PER", "I-PER", "B-LOC"])
+    text = tfds.features.Text()
+    features = {
+        "tokens": tfds.features.Sequence(text),
+        "ner": tfds.features.Sequence(names),
+        "text": text,
+    }
+    splits = {"train": SENTENCES, "dev": SENTENCES[:1]}
+    write_data_set(folder, "tiny_ner", features, splits)
     return "tfds:tiny_ner"
 
 
