@@ -19,7 +19,7 @@ from keras_bert.layers.attention_masks import left_to_right_mask
 from keras_bert.models.encoder import BertEncoder
 
 # Rows that share one padded length. Few waste little on padding; many keep the matrices large.
-GROUP_SIZE = 8
+GROUP_SIZE = 4
 # Any score this far below the others has probability 0 in float32, as in the layer.
 _MASKED_SCORE = -10000.0
 

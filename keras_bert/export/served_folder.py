@@ -1,0 +1,121 @@
+"""Any model folder as signatures: which kind of model it holds."""
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.export.choice_signatures import ChoiceSignatures
+from keras_bert.export.encoder_signatures import EncoderSignatures
+from keras_bert.export.masked_lm_signatures import MaskedLMSignatures
+from keras_bert.export.options import ExportOptions
+from keras_bert.export.signature_family import SignatureFamily
+from keras_bert.export.span_signatures import SpanSignatures
+from keras_bert.export.tag_signatures import TagSignatures
+from keras_bert.export.text_signatures import TextSignatures
+from keras_bert.models import preset
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.text.preprocessor import TEXT
+from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.training.choice_head import ChoiceHead
+from keras_bert.training.finetuning_head import FinetuningHead
+from keras_bert.training.span_head import SpanHead
+from keras_bert.training.tag_head import TagHead
+from keras_bert.training.task import TASK_FILE, TaskDescription
+from keras_bert.training.text_head import TextHead
+
+Head = Literal["auto", "encoder", "masked_lm"]
+HEADS: tuple[Head, ...] = ("auto", "encoder", "masked_lm")
+
+# The longest row where nothing was said in training: windows of questions and tags are made of it.
+_DESCRIBED_BY_ARCHITECTURE = {
+    "BertClassifier": TextHead(),
+    "BertTokenClassifier": TagHead(),
+    "BertSpanLabeler": SpanHead(),
+    "BertMultipleChoice": ChoiceHead(),
+}
+_MASKED_LANGUAGE_MODELS = ("BertMaskedLM", "BertPretrainer")
+
+
+def open_signatures(
+    folder: str | os.PathLike, options: ExportOptions, head: Head = "auto"
+) -> SignatureFamily:
+    """Opens a model folder and returns the signatures that suit it.
+
+    Args:
+        folder: a fine-tuning run, a model folder, or one of another library.
+        options: settings of the export.
+        head: "auto" takes what the folder holds: the head it was fine-tuned with, else the masked
+            language model, else the encoder. The others ask for these.
+
+    Raises:
+        FileNotFoundError: it is no model folder.
+        ValueError: it does not hold such a head, or a length is longer than the model.
+    """
+    if head == "auto" and (Path(folder) / TASK_FILE).is_file():
+        description = TaskDescription.load(folder)
+        return _described(
+            description.head.model_class.from_preset(os.fspath(folder), dtype=options.dtype),
+            BertTokenizer.from_preset(folder),
+            description,
+            options,
+        )
+    checkpoint = preset.read_checkpoint(folder)
+    if head == "auto" and checkpoint.architecture in _DESCRIBED_BY_ARCHITECTURE:
+        description = _description(checkpoint)
+        model = _model(description.head.model_class, checkpoint, options)
+        return _described(model, BertTokenizer.from_preset(folder), description, options)
+    length = _length(options, checkpoint.config.max_position_embeddings, folder)
+    if _is_masked_lm(checkpoint, head, folder):
+        model = _model(BertMaskedLM, checkpoint, options)
+        tokenizer = BertTokenizer.from_preset(folder, keep_special_tokens=True)
+        return MaskedLMSignatures(model, tokenizer, length, options)
+    model = _model(BertEncoder, checkpoint, options)
+    return EncoderSignatures(model, BertTokenizer.from_preset(folder), length, options)
+
+
+def _is_masked_lm(checkpoint: Checkpoint, head: Head, folder: str | os.PathLike) -> bool:
+    holds_it = checkpoint.architecture in _MASKED_LANGUAGE_MODELS
+    if head == "masked_lm" and not holds_it:
+        raise ValueError(
+            f"{folder} holds a {checkpoint.architecture}, which has no masked language model head: "
+            "export it with --head=auto, or give a pretrained model with that head"
+        )
+    return holds_it and head != "encoder"
+
+
+def _model(model_class: Any, checkpoint: Checkpoint, options: ExportOptions) -> Any:
+    return preset.from_checkpoint(model_class, checkpoint, {"dtype": options.dtype})
+
+
+def _description(checkpoint: Checkpoint) -> TaskDescription:
+    """Returns what a run's task.json would say of a fine-tuned model of another library."""
+    head: FinetuningHead = _DESCRIBED_BY_ARCHITECTURE[checkpoint.architecture]
+    classes = checkpoint.head.get("num_classes") or 0
+    labels = checkpoint.head.get("labels") or [f"LABEL_{index}" for index in range(classes)]
+    if checkpoint.architecture == "BertClassifier" and classes == 1:
+        head, labels = TextHead("regression"), []
+    length = checkpoint.config.max_position_embeddings
+    return TaskDescription("", head, tuple(labels), {TEXT: TEXT}, length)
+
+
+def _described(
+    model: Any, tokenizer: BertTokenizer, description: TaskDescription, options: ExportOptions
+) -> SignatureFamily:
+    length = _length(options, description.max_seq_length, "the model")
+    arguments = (model, tokenizer, length, options)
+    if isinstance(description.head, ChoiceHead):
+        return ChoiceSignatures(*arguments)
+    families = {TextHead: TextSignatures, TagHead: TagSignatures, SpanHead: SpanSignatures}
+    return families[type(description.head)](description, *arguments)
+
+
+def _length(options: ExportOptions, most: int, folder: str | os.PathLike) -> int:
+    length = options.max_seq_length
+    if length is not None and length > most:
+        raise ValueError(
+            f"max_seq_length is {length} but {folder} was made for {most} positions: give at most "
+            "that"
+        )
+    return most if length is None else length

@@ -1,0 +1,133 @@
+"""What the signatures of every kind of model share."""
+
+import abc
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from keras_bert.export.options import ExportOptions
+from keras_bert.export.packed_encoder import PackedEncoder
+from keras_bert.features import ENCODER_FEATURES, INPUT_IDS
+from keras_bert.text.preprocessor import BertPreprocessor
+from keras_bert.text.tokenizer import BertTokenizer
+
+SERVING_DEFAULT = "serving_default"
+SERVE_IDS = "serve_ids"
+SERVE_EXAMPLES = "serve_examples"
+EXAMPLES = "examples"
+
+Tensors = dict[str, tf.Tensor]
+
+
+class SignatureFamily(abc.ABC):
+    """The signatures of one kind of model.
+
+    Args:
+        model: the Keras model.
+        tokenizer: its tokenizer.
+        max_seq_length: the most positions of a row.
+        options: settings of the export.
+
+    Attributes:
+        sample: values of one example, replayed when a server starts.
+    """
+
+    sample: ClassVar[Mapping[str, Any]]
+
+    def __init__(
+        self, model: Any, tokenizer: BertTokenizer, max_seq_length: int, options: ExportOptions
+    ):
+        self.model = model
+        self.tokenizer = tokenizer
+        self.max_seq_length = max_seq_length
+        self.options = options
+        self.encoder = PackedEncoder(getattr(model, "encoder", model))
+        self.preprocess = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
+
+    @abc.abstractmethod
+    def string_inputs(self) -> dict[str, tf.TensorSpec]:
+        """Returns what `answer` takes: strings [N], or [N, any]."""
+
+    @abc.abstractmethod
+    def answer(self, **texts: tf.Tensor) -> Tensors:
+        """Returns the outputs of `serving_default`, each with a first axis of N."""
+
+    def more_answers(self) -> dict[str, Callable[..., Tensors]]:
+        """Returns further signatures on the same strings by their names."""
+        return {}
+
+    def id_inputs(self) -> dict[str, tf.TensorSpec]:
+        """Returns what `ids` takes: int32 [N, S] each."""
+        return {
+            feature.name: tf.TensorSpec([None, None], feature.dtype, name=feature.name)
+            for feature in ENCODER_FEATURES
+        }
+
+    def ids(self, **inputs: tf.Tensor) -> Tensors:
+        """Returns the outputs of `serve_ids`: what the Keras model says."""
+        return {"logits": self.model(inputs, training=False)}
+
+    def functions(self) -> dict[str, Any]:
+        """Returns all signatures as concrete functions."""
+        strings, ids = self.string_inputs(), self.id_inputs()
+        examples = tf.TensorSpec([None], tf.string, name=EXAMPLES)
+        traced = {
+            name: _traced(self._guarded(answer), strings)
+            for name, answer in {SERVING_DEFAULT: self.answer, **self.more_answers()}.items()
+        }
+        traced[SERVE_EXAMPLES] = _traced(self._answer_examples, {EXAMPLES: examples})
+        traced[SERVE_IDS] = _traced(self.ids, ids)
+        return traced
+
+    def _answer_examples(self, examples: tf.Tensor) -> Tensors:
+        features = {
+            name: tf.io.FixedLenFeature([], tf.string)
+            if spec.shape.rank == 1
+            else tf.io.FixedLenSequenceFeature([], tf.string, allow_missing=True)
+            for name, spec in self.string_inputs().items()
+        }
+        return self._guarded(self.answer)(**tf.io.parse_example(examples, features))
+
+    def _guarded(self, answer: Callable[..., Tensors]) -> Callable[..., Tensors]:
+        def checked(**texts: tf.Tensor) -> Tensors:
+            with tf.control_dependencies(self._checks(texts)):
+                return answer(**{name: tf.identity(text) for name, text in texts.items()})
+
+        return checked
+
+    def _checks(self, texts: Tensors) -> list[tf.Operation]:
+        batch, size = self.options.max_batch, self.options.max_text_bytes
+        checks = []
+        if batch is not None:
+            checks.append(
+                tf.debugging.assert_less_equal(
+                    tf.shape(next(iter(texts.values())))[0],
+                    batch,
+                    f"the request holds more than {batch} examples: send fewer at a time",
+                )
+            )
+        for name, text in texts.items() if size is not None else ():
+            checks.append(
+                tf.debugging.assert_less_equal(
+                    tf.reduce_max(tf.strings.length(tf.concat([tf.reshape(text, [-1]), [""]], 0))),
+                    size,
+                    f"a {name} is longer than {size} bytes: send shorter ones",
+                )
+            )
+        return checks
+
+
+def string_vector(name: str) -> tf.TensorSpec:
+    """Returns the specification of strings [N]."""
+    return tf.TensorSpec([None], tf.string, name=name)
+
+
+def with_a_column(inputs: Mapping[str, tf.Tensor]) -> Tensors:
+    """Gives rows of no texts one position: the longest of none is 0 positions long."""
+    missing = tf.maximum(0, 1 - tf.shape(inputs[INPUT_IDS])[1])
+    return {name: tf.pad(rows, [[0, 0], [0, missing]]) for name, rows in inputs.items()}
+
+
+def _traced(function: Callable[..., Tensors], inputs: Mapping[str, tf.TensorSpec]) -> Any:
+    return tf.function(function, autograph=False).get_concrete_function(**inputs)
