@@ -6,12 +6,14 @@ import random
 
 import numpy as np
 import pytest
+import tensorflow_datasets as tfds
 
 from keras_bert.tasks.choice_files import choice_task, read_choices, swag_task
 from keras_bert.tasks.prediction import predict_file
 from keras_bert.training.choice_head import ChoiceCrossentropy, ChoiceExample
 from keras_bert.training.finetuning import finetune
 from keras_bert.training.finetuning_options import FinetuningOptions
+from tests.tasks.tfds_on_disk import write_data_set
 
 SWAG = (
     ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
@@ -27,10 +29,7 @@ def write(path, text):
 def test_swag_is_read_as_distributed(tmp_path):
     write(tmp_path / "train.csv", SWAG)
     write(tmp_path / "val.csv", SWAG)
-    without_label = "\n".join(
-        line.rpartition(",")[0] if index else line.rpartition(",")[0]
-        for index, line in enumerate(SWAG.splitlines())
-    )
+    without_label = "\n".join(line.rpartition(",")[0] for line in SWAG.splitlines())
     write(tmp_path / "test.csv", without_label)
     data = swag_task().read(tmp_path)
     choices = ("He stands.", "He sings, loud.", "He eats.", "He runs.")
@@ -59,6 +58,7 @@ def test_rows_have_their_own_number_of_choices(tmp_path):
         ("context,choice0,choice1,label\nc,x,y,2\n", "line 2: the label is '2' but the choices"),
         ("context,choice0,choice1,label\nc,x,y,b\n", "line 2: the label is 'b' but the choices"),
         ("context,choice0,choice1,label\nc,x,y,\n", "line 2: the label is empty"),
+        ("context,choice0,choice1,choice2,label\nc,x,,y,0\n", "line 2: choice 1 is empty but"),
         ("context,choice0,choice1\nc,x,y\n", "there is no column 'label'"),
         ("text,choice0,choice1,label\nc,x,y,0\n", "there is no column 'context'"),
         ("context,choices,label\nc,x,0\n", "line 2: choices is 'x': expected a JSON list"),
@@ -128,3 +128,24 @@ def test_a_file_of_choices_is_answered(run, tmp_path):
     assert (row["id"], row["predicted_choice"], row["predicted_text"]) == ("9", "1", "good")
     assert sum(map(float, row["scores"].split())) == pytest.approx(1.0, abs=1e-4)
     assert len(row["scores"].split()) == 2
+
+
+def test_swag_of_tensorflow_datasets(tmp_path):
+    names = ("sent1", "sent2", "ending0", "ending1", "ending2", "ending3")
+    features = {name: tfds.features.Text() for name in names}
+    features["label"] = tfds.features.ClassLabel(names=["0", "1", "2", "3"])
+    entry = dict(zip(names, ["She sits.", "She", "é", "b", "c", "d"], strict=True))
+    splits = {"train": [entry | {"label": 2}], "test": [entry | {"label": -1}]}
+    write_data_set(tmp_path, "tiny_swag", features, splits)
+    choices = ("She é", "She b", "She c", "She d")
+    assert swag_task().read("tfds:tiny_swag").splits == {
+        "train": [ChoiceExample("She sits.", choices, 2)],
+        "test": [ChoiceExample("She sits.", choices)],
+    }
+
+
+def test_predictions_of_swag_are_indices(tmp_path):
+    scores = [np.array([0.1, 0.2, 0.6, 0.1]), np.array([0.7, 0.1, 0.1, 0.1])]
+    (path,) = swag_task().write_submission(tmp_path, None, {"test": scores})
+    assert path.name == "pred_test.csv"
+    assert path.read_text() == "pred\n2\n0\n"

@@ -146,6 +146,13 @@ def test_lines_that_the_benchmark_itself_broke_are_counted(tmp_path, capsys):
     )
 
 
+def test_no_line_of_a_test_is_left_out(tmp_path):
+    # The leaderboard counts them.
+    files = FILES["qqp"][0] | {"test.tsv": "id\tquestion1\tquestion2\n0\tA?\tB?\n1\tC?\n"}
+    with pytest.raises(ValueError, match="test.tsv, line 3 has 2 columns; expected are 3"):
+        glue_task("qqp").read(write(tmp_path, files))
+
+
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
@@ -170,6 +177,15 @@ def test_the_diagnostic_set_needs_its_file(tmp_path):
         create_task("ax").read(tmp_path)
     with pytest.raises(ValueError, match="the task 'cola' has no text_column"):
         create_task("cola", text_column="x")
+
+
+def test_the_diagnostic_set_is_found_where_it_is_distributed(tmp_path):
+    for folder, names in {"MNLI": ["train.tsv"], "diagnostic": ["diagnostic.tsv"]}.items():
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder, {name: FILES["mnli"][0][name] for name in names})
+    for name in ("ax", "mnli"):
+        data = create_task(name).read(tmp_path / "MNLI")
+        assert list(data.splits["ax"].texts) == ["A cat."]
 
 
 def test_a_run_writes_the_files_of_the_leaderboard(pretrained_folder, tmp_path):
