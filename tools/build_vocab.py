@@ -2,19 +2,26 @@
 
     python tools/build_vocab.py --input='books/*.txt' --output=vocab/vocab.txt --vocab_size=8000
 
-Writes vocab.txt and, beside it, tokenizer_config.json with the treatment of case.
+Writes vocab.txt and, beside it, tokenizer_config.json with the treatment of case. Tells how well
+the vocabulary covers the files of --held_out, or else the beginning of the corpus.
 """
 
+from __future__ import annotations
+
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from keras_bert import command_line
 from keras_bert.text.vocabulary import FILE_NAME, Vocabulary
 
-flags.DEFINE_list("input", None, "Files or globs by commas: .txt, .jsonl, and .gz of both.")
+if TYPE_CHECKING:
+    from keras_bert.text.coverage import Coverage
+
+flags.DEFINE_list("input", None, "Files, globs (.txt, .jsonl, .gz of both), tfds:name/config.")
 flags.DEFINE_string("output", None, "The vocab.txt to write.")
 flags.DEFINE_integer("vocab_size", 30522, "Number of entries.")
 flags.DEFINE_bool("lowercase", True, "Lower-case the text and strip accents.")
@@ -23,6 +30,7 @@ flags.DEFINE_integer("unused_slots", 0, "Number of [unusedN] entries.", lower_bo
 flags.DEFINE_integer("limit_alphabet", 1000, "Distinct characters to keep; thousands for CJK.")
 flags.DEFINE_string("text_field", "text", "Field of JSON lines that holds the text.")
 flags.DEFINE_enum("errors", "strict", ["strict", "replace"], "What to do with bytes not in UTF-8.")
+flags.DEFINE_list("held_out", None, "Files or globs that the report is about; not learned from.")
 flags.mark_flags_as_required(["input", "output"])
 
 _SAMPLE_PARAGRAPHS = 5000
@@ -49,25 +57,25 @@ def main(_: Sequence[str]) -> None:
             values.unused_slots,
             values.limit_alphabet,
         )
-    sample = list(itertools.islice(corpus.paragraphs(), _SAMPLE_PARAGRAPHS))
+    sample: Iterable[str] = itertools.islice(corpus.paragraphs(), _SAMPLE_PARAGRAPHS)
+    place = f"on the first {_SAMPLE_PARAGRAPHS:,} paragraphs of the corpus"
+    if values.held_out:
+        held_out = Corpus(values.held_out, values.text_field, values.errors)
+        sample, place = held_out.paragraphs(), f"on {', '.join(held_out.paths)}"
     coverage = _save_and_measure(vocabulary, output.parent, sample)
     print(f"{output}: {len(vocabulary):,} entries")
     if len(vocabulary) < values.vocab_size:
         print(f"note: the corpus holds no more that occur {values.min_frequency} times")
-    print(f"on the first {len(sample):,} paragraphs: {coverage}")
+    print(f"{place} ({coverage.words:,} words): {coverage}")
 
 
-def _save_and_measure(vocabulary: Vocabulary, folder: Path, sample: list[str]) -> str:
+def _save_and_measure(vocabulary: Vocabulary, folder: Path, sample: Iterable[str]) -> Coverage:
     from keras_bert.text.coverage import measure_coverage
     from keras_bert.text.tokenizer import BertTokenizer  # loads TensorFlow
 
     tokenizer = BertTokenizer(vocabulary, lowercase=flags.FLAGS.lowercase)
     tokenizer.save(folder)
-    coverage = measure_coverage(tokenizer, sample)
-    return (
-        f"{coverage.pieces_per_word:.3f} pieces per word, "
-        f"{100 * coverage.unknown_rate:.3f} % of the words [UNK]"
-    )
+    return measure_coverage(tokenizer, sample)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 """How well a vocabulary covers a text."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from keras_bert.text.tokenizer import BertTokenizer
+
+_TEXTS_PER_CALL = 4096  # bounds the memory
 
 
 class Coverage(NamedTuple):
@@ -15,11 +18,17 @@ class Coverage(NamedTuple):
         words: number of words; one that is [UNK] counts too.
         pieces: number of pieces.
         unknown: number of words that are [UNK].
+        whole: number of words that are one piece, not [UNK].
+        entries_used: how many entries of the vocabulary occur.
+        entries: how many it has.
     """
 
     words: int
     pieces: int
     unknown: int
+    whole: int
+    entries_used: int
+    entries: int
 
     @property
     def pieces_per_word(self) -> float:
@@ -31,15 +40,44 @@ class Coverage(NamedTuple):
         """Share of the words that are [UNK]."""
         return self.unknown / max(self.words, 1)
 
+    def __str__(self) -> str:
+        whole = self.whole / max(self.words, 1)
+        return (
+            f"{self.pieces_per_word:.3f} pieces per word, {100 * self.unknown_rate:.3f} % of the "
+            f"words [UNK], {100 * whole:.1f} % one piece; {self.entries_used:,} of "
+            f"{self.entries:,} entries occur"
+        )
 
-def measure_coverage(tokenizer: BertTokenizer, texts: Sequence[str]) -> Coverage:
-    """Counts words, pieces and unknown words of texts.
+
+def measure_coverage(tokenizer: BertTokenizer, texts: Iterable[str]) -> Coverage:
+    """Counts words, pieces and unknown words of texts; reads them as a stream.
 
     Args:
         tokenizer: makes the pieces.
         texts: the texts.
     """
-    ids = tokenizer(texts).flat_values.numpy()
     vocabulary = tokenizer.vocabulary
-    words = int(np.count_nonzero(~vocabulary.continuation_mask[ids]))
-    return Coverage(words, len(ids), int(np.count_nonzero(ids == vocabulary.unk_id)))
+    counts = np.zeros(len(vocabulary), np.int64)
+    whole = 0
+    stream = iter(texts)
+    while block := list(itertools.islice(stream, _TEXTS_PER_CALL)):
+        pieces = tokenizer(block)
+        ids = pieces.flat_values.numpy()
+        counts += np.bincount(ids, minlength=len(vocabulary))
+        whole += _count_whole_words(ids, pieces.row_splits.numpy(), vocabulary.continuation_mask)
+    unknown = int(counts[vocabulary.unk_id])
+    return Coverage(
+        words=int(counts[~vocabulary.continuation_mask].sum()),
+        pieces=int(counts.sum()),
+        unknown=unknown,
+        whole=whole - unknown,
+        entries_used=int(np.count_nonzero(counts)),
+        entries=len(vocabulary),
+    )
+
+
+def _count_whole_words(ids: np.ndarray, splits: np.ndarray, is_continuation: np.ndarray) -> int:
+    """Counts the pieces that start a word and that none continues."""
+    continues = np.append(is_continuation[ids], False)
+    continues[splits[:-1]] = False  # a text starts with a word of its own
+    return int(np.count_nonzero(~continues[:-1] & ~continues[1:]))

@@ -60,7 +60,26 @@ def test_build_vocab_tells_what_the_vocabulary_covers(road):
     assert f"{len(tokens) - 1} entries" in output
     # Every word of the text occurs often enough to be one piece, digits and stops too.
     assert "note: the corpus holds no more that occur 2 times" in output
-    assert "on the first 80 paragraphs: 1.000 pieces per word, 0.000 % of the words [UNK]" in output
+    assert (
+        "on the first 5,000 paragraphs of the corpus (960 words): 1.000 pieces per word" in output
+    )
+    assert "0.000 % of the words [UNK], 100.0 % one piece; " in output
+
+
+def test_build_vocab_reports_on_a_held_out_file(road, tmp_path):
+    folder, _ = road
+    (tmp_path / "held_out.txt").write_text("The house houser \u4e00 here.\nbefore\n")
+    status, output, error = run(
+        "build_vocab",
+        input=folder / "text.txt",
+        output=tmp_path / "vocab.txt",
+        vocab_size=150,
+        held_out=tmp_path / "held_out.txt",
+    )
+    assert status == 0, error
+    # the | house | house ##r | [UNK] | here | . | before
+    assert "held_out.txt (7 words): 1.143 pieces per word, 14.286 % of the words [UNK]" in output
+    assert "71.4 % one piece; 7 of " in output
 
 
 def test_create_pretraining_data_plans_and_sums_up(road):
