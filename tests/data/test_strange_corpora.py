@@ -30,7 +30,7 @@ PARTS = [
         "\u4e00\u4e8c\u3002\u4e09",
         "\u3002",
     ),
-    *("[SEP] [MASK]", "##word", "\ufffd", "\u0e2a\u0e27\u0e31\u0e2a"),
+    *("[SEP] [MASK]", "\u1e9e", "\u3002", "##word", "\ufffd", "\u0e2a\u0e27\u0e31\u0e2a"),
 ]
 
 
