@@ -98,6 +98,8 @@ def _devices(topology: str) -> Any:
     try:
         return topologies.get_topology_desc(topology, "tpu", **arguments).devices
     except _jax.XlaRuntimeError as error:
+        if "INVALID_ARGUMENT" not in str(error):
+            raise
         raise ValueError(
             f"topology {topology!r} is unknown to libtpu ({str(error).splitlines()[0]}): "
             "give one such as v5e:2x2, v4:2x2x1 or v6e:2x2"

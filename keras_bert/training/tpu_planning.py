@@ -10,9 +10,10 @@ import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-# libtpu asks Google Cloud which machine it runs on, and would wait for the answer; and JAX must
-# not look for a TPU either. Both are read on import.
+# Read on import. libtpu asks Google Cloud which machine it runs on and would wait for the answer;
+# it refuses a second process, for the sake of a TPU that is not there. JAX must not look for one.
 os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 from keras_bert.training.flops import pretraining_flops  # noqa: E402

@@ -1,0 +1,11 @@
+"""These tests need the environment of `make tpu-plan-env` and are collected only there."""
+
+import importlib.util
+
+collect_ignore = [] if importlib.util.find_spec("libtpu") else ["test_tpu_compilation.py"]
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "tpu_plan: compiles for TPUs; run by `make test-tpu-plan` (minutes)"
+    )
