@@ -109,11 +109,14 @@ class ChoiceHead(FinetuningHead):
         examples: Sequence[ChoiceExample],
         labels: tuple[str, ...],
         label_smoothing: float = 0.0,
-    ) -> float:
-        """Returns the mean logarithm of the number of choices: places tell nothing."""
-        return float(
-            np.mean([guessing_loss(np.ones(len(example.choices))) for example in examples])
-        )
+    ) -> float | None:
+        """Returns the logarithm of the number of choices, for places tell nothing.
+
+        None where examples differ in it: then the loss of guessing is not that of the few steps
+        that it would be compared with.
+        """
+        counts = {len(example.choices) for example in examples}
+        return guessing_loss(np.ones(counts.pop())) if len(counts) == 1 else None
 
     def answer_columns(self, labels: tuple[str, ...]) -> list[str]:
         """Returns the place of the predicted choice, its text and all probabilities."""

@@ -10,7 +10,7 @@ import tensorflow_datasets as tfds
 
 from keras_bert.tasks.choice_files import choice_task, read_choices, swag_task
 from keras_bert.tasks.prediction import predict_file
-from keras_bert.training.choice_head import ChoiceCrossentropy, ChoiceExample
+from keras_bert.training.choice_head import ChoiceCrossentropy, ChoiceExample, ChoiceHead
 from keras_bert.training.finetuning import finetune
 from keras_bert.training.finetuning_options import FinetuningOptions
 from tests.tasks.tfds_on_disk import write_data_set
@@ -78,6 +78,12 @@ def test_the_loss_leaves_missing_choices_out():
     # Smoothed by 0.2: 0.9 of the first and 0.1 of the second.
     expected = -0.9 * np.log(0.25) - 0.1 * np.log(0.75)
     assert float(ChoiceCrossentropy(0.2)(targets, scores)) == pytest.approx(expected, rel=1e-5)
+
+
+def test_guessing_has_a_loss_where_all_have_as_many_choices():
+    four = ChoiceExample("c", ("a", "b", "c", "d"), 0)
+    assert ChoiceHead().guessing_loss([four] * 3, ()) == pytest.approx(np.log(4))
+    assert ChoiceHead().guessing_loss([four, ChoiceExample("c", ("a", "b"), 0)], ()) is None
 
 
 def examples(count, seed):
