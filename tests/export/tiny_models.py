@@ -1,0 +1,114 @@
+"""Small models of every head, with weights large enough that answers differ."""
+
+import functools
+import random
+
+import keras
+import tensorflow as tf
+
+from keras_bert import BertConfig, BertTokenizer
+from keras_bert.export.options import ExportOptions
+from keras_bert.export.served_folder import open_signatures
+from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
+from keras_bert.models.classifier import BertClassifier
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.span_labeler import BertSpanLabeler
+from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.training.choice_head import ChoiceHead
+from keras_bert.training.span_head import SpanHead
+from keras_bert.training.tag_head import TagHead
+from keras_bert.training.task import TaskDescription
+from keras_bert.training.text_head import TextHead
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+PIECES = [*LETTERS, *(f"##{letter}" for letter in LETTERS), *".,!?-'()[]$", "the", "film", "\u4e2d"]
+TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC", "E-LOC", "S-PER")
+MAX_SEQ_LENGTH = 24
+
+SPAN = dict(doc_stride=5, max_query_length=6, max_answer_length=4, n_best_size=7)
+# Name -> model class, its arguments, the head of the run and its labels.
+MODELS = {
+    "classes": (BertClassifier, TextHead(), ("bad", "fine", "good")),
+    "several": (BertClassifier, TextHead("multi_label"), ("bad", "fine", "good")),
+    "number": (BertClassifier, TextHead("regression"), ()),
+    "pairs": (BertClassifier, TextHead(), ("no", "yes")),
+    "tags": (BertTokenClassifier, TagHead(), TAGS),
+    "plain_tags": (BertTokenClassifier, TagHead(), ("NOUN", "VERB", "X")),
+    "bilstm": (BertBiLSTMTagger, TagHead(features_from="last", lstm_width=8), TAGS),
+    "spans": (BertSpanLabeler, SpanHead(**SPAN), ()),
+    "spans_or_none": (
+        BertSpanLabeler,
+        SpanHead(has_unanswerable=True, null_threshold=-3.0, **SPAN),
+        (),
+    ),
+    "choices": (BertMultipleChoice, ChoiceHead(), ()),
+    "encoder": (BertEncoder, None, ()),
+    "masked_lm": (BertMaskedLM, None, ()),
+    "pretrainer": (BertPretrainer, None, ()),
+}
+_TEXT_COLUMNS = {"pairs": {"text": "text", "text_pair": "text_pair"}}
+
+
+def tiny_config(**changes):
+    numbers = dict(
+        vocab_size=len(SPECIAL_TOKENS) + len(PIECES),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=MAX_SEQ_LENGTH,
+        initializer_range=0.6,
+    )
+    return BertConfig(**(numbers | changes))
+
+
+def write_model(folder, name, **config):
+    """Writes the model folder of one of `MODELS`."""
+    model_class, head, labels = MODELS[name]
+    tokenizer = BertTokenizer(Vocabulary([*SPECIAL_TOKENS, *PIECES]))
+    keras.utils.set_random_seed(sum(map(ord, name)))
+    arguments = {} if head is None else head.model_arguments(labels)
+    model_class(tiny_config(**config), **arguments).save_to_preset(folder, tokenizer)
+    if head is not None:
+        columns = _TEXT_COLUMNS.get(name, {"text": "text"})
+        TaskDescription(name, head, labels, columns, MAX_SEQ_LENGTH).save(folder)
+    return folder
+
+
+def random_texts(count, seed, longest=60):
+    """Texts of words and punctuation of the tiny vocabulary, short and long, some empty."""
+    draw = random.Random(seed)
+    words = [
+        "the",
+        "film",
+        "ab",
+        "b.c.",
+        "d's",
+        "(e)",
+        "\u4e2d\u4e2d",
+        "f-g",
+        "",
+        "Zo\u00eb",
+        "!?",
+        "\u65e5",
+    ]
+    words += [letter * n for letter in "xyz" for n in (1, 5, 30)]
+    return ["", *(" ".join(draw.choices(words, k=draw.randint(0, longest))) for _ in range(count))]
+
+
+@functools.cache
+def graph(folder):
+    """The serving_default of a model folder as a function of strings."""
+    family = open_signatures(folder, ExportOptions())
+    function = tf.function(family.answer, autograph=False)
+    return function.get_concrete_function(**family.string_inputs())
+
+
+def ask(folder, **texts):
+    """What a model folder answers."""
+    found = graph(folder)(**{name: tf.constant(text) for name, text in texts.items()})
+    return {name: value.numpy() for name, value in found.items()}
