@@ -5,6 +5,7 @@ The classes of protobuf take a hundred times as long; parsed, these are the same
 Shapes: N examples, T pieces of all of them, S sequence length, P predictions.
 """
 
+import functools
 from collections.abc import Mapping
 
 import numpy as np
@@ -77,7 +78,8 @@ def _integers(name: str, values: np.ndarray, splits: np.ndarray) -> list[bytes]:
 
 
 def _examples(columns: list[list[bytes]]) -> list[bytes]:
-    return [_field(1, b"".join(features)) for features in zip(*columns, strict=True)]
+    joined = [b"".join(features) for features in zip(*columns, strict=True)]
+    return [_head(1, len(features)) + features for features in joined]  # Example.features
 
 
 def _varints(values: np.ndarray) -> tuple[bytes, np.ndarray]:
@@ -101,27 +103,27 @@ def _varints(values: np.ndarray) -> tuple[bytes, np.ndarray]:
     return encoded.tobytes(), ends
 
 
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 127:
-        encoded.append(value & 127 | 128)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-_VARINTS = tuple(_varint(value) for value in range(1 << 14))
-
-
-def _field(number: int, content: bytes) -> bytes:
-    """Encodes a length-delimited field."""
-    size = len(content)
-    return (
-        bytes([number << 3 | 2]) + (_VARINTS[size] if size < 1 << 14 else _varint(size)) + content
-    )
-
-
 def _feature(name: str, kind: int, packed: bytes) -> bytes:
     """Encodes an entry of Features.feature, a map from name to Feature."""
-    value = _field(kind, _field(1, packed))
-    return _field(1, _field(1, name.encode()) + _field(2, value))
+    return _feature_head(name, kind, len(packed)) + packed
+
+
+@functools.cache
+def _feature_head(name: str, kind: int, size: int) -> bytes:
+    """Returns all that stands before so many bytes of packed values; it is often the same."""
+    values = _head(1, size)  # Int64List.value or FloatList.value
+    of_kind = _head(kind, len(values) + size)
+    key = _head(1, len(name)) + name.encode()
+    value = _head(2, len(of_kind) + len(values) + size)
+    entry = _head(1, len(key) + len(value) + len(of_kind) + len(values) + size)
+    return entry + key + value + of_kind + values
+
+
+def _head(field: int, size: int) -> bytes:
+    """Returns what stands before a length-delimited field."""
+    encoded = bytearray([field << 3 | 2])
+    while size > 127:
+        encoded.append(size & 127 | 128)
+        size >>= 7
+    encoded.append(size)
+    return bytes(encoded)
