@@ -158,6 +158,7 @@ def test_a_terminated_run_ends_as_if_nothing_had_been(corpus, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # twenty-two starts of TensorFlow, on a busy machine
 def test_twenty_kills_change_nothing(corpus, tmp_path):
     # Many checkpoints, so that kills fall between and inside them; later starts get a little
     # longer before they die, because a run that never reaches a checkpoint never ends.
