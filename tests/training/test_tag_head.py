@@ -19,6 +19,7 @@ from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from keras_bert.training.finetuned_model import FinetunedModel
 from keras_bert.training.finetuning import finetune
 from keras_bert.training.finetuning_options import FinetuningOptions
+from keras_bert.training.strategy import create_strategy
 from keras_bert.training.tag_head import TagHead, TagPrediction
 from keras_bert.training.tag_loss import TagCrossentropy
 from keras_bert.training.tagged_sentences import TaggedSentence
@@ -165,7 +166,7 @@ def test_two_replicas_learn_as_one(pretrained_folder):
         return [np.array(weight) for weight in model.get_weights()]
 
     one = after_one_step(tf.distribute.get_strategy())
-    two = after_one_step(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
+    two = after_one_step(create_strategy("mirrored"))
     for left, right in zip(one, two, strict=True):
         np.testing.assert_allclose(left, right, atol=2e-6)
 
