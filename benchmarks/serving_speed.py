@@ -3,7 +3,7 @@
     python benchmarks/serving_speed.py [--texts=1000] [--runs=3]
 
 The 6-layer MiniLM and the test reviews of food_reviews.py, in batches of 32 as they come, cut at
-512 pieces; every side returns the pooled output. The sides take turns, and the median of each side's
+512 pieces; every side returns the pooled output. Sides take turns, and the median of each side's
 runs counts. Needs the extras oracles and benchmarks, and onnxruntime and onnxscript for the last
 side (without them it is left out, with a note).
 """

@@ -1,26 +1,60 @@
-"""Exports a fine-tuned model as a SavedModel that takes strings.
+"""Exports any model folder as a SavedModel that takes strings and gives answers.
 
     python tools/export_saved_model.py --model_dir=runs/reviews --export_dir=served/reviews
 
-What loads it needs tensorflow and tensorflow_text only (imported for its operations).
+What loads it needs tensorflow and tensorflow_text only (imported for its operations); beside the
+version the folder holds what TF Serving wants and a README with the commands. docs/serving.md tells
+names and shapes of all signatures.
 """
 
-from absl import flags
+from absl import flags, logging
 
 from keras_bert import command_line
 
-flags.DEFINE_string("model_dir", None, "Folder of a run of run_finetuning.py.")
+flags.DEFINE_string("model_dir", None, "Folder of a run of run_finetuning.py, or of any model.")
 flags.DEFINE_string("export_dir", None, "Folder to write <version>/saved_model.pb into.")
 flags.DEFINE_integer("version", None, "Number of the version; unset: the next one.")
+flags.DEFINE_enum(
+    "head", "auto", ["auto", "encoder", "masked_lm"], "What to serve; auto: what the folder holds."
+)
+flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16"], "Of weights and arithmetic.")
+flags.DEFINE_integer("max_seq_length", None, "Most pieces of a row; unset: as in training.")
+flags.DEFINE_integer("max_batch", None, "Refuse requests of more examples; unset: no limit.")
+flags.DEFINE_integer("max_text_bytes", None, "Refuse longer texts; unset: no limit.")
+flags.DEFINE_integer("top_k", 5, "Guesses for each mask of a masked language model.")
+flags.DEFINE_enum(
+    "format",
+    "serving",
+    ["serving", "tfhub"],
+    "tfhub: SavedModels preprocess/ and encoder/ with the interface of TF-Hub's BERT.",
+)
 flags.mark_flags_as_required(["model_dir", "export_dir"])
 
 
 def main(_: list[str]) -> None:
     """Reads the flags and exports."""
+    from keras_bert.export.hub_form import export_hub_form
+    from keras_bert.export.options import ExportOptions
     from keras_bert.export.saved_model import export_saved_model
 
+    # TensorFlow lists every tensor that it renames.
+    logging.set_verbosity(logging.WARNING)
     values = flags.FLAGS
-    print(export_saved_model(values.model_dir, values.export_dir, values.version))
+    if values.format == "tfhub":
+        print(export_hub_form(values.model_dir, values.export_dir, values.max_seq_length))
+        return
+    options = ExportOptions(
+        values.dtype,
+        values.max_seq_length,
+        values.max_batch,
+        values.max_text_bytes,
+        values.top_k,
+    )
+    print(
+        export_saved_model(
+            values.model_dir, values.export_dir, values.version, options, values.head
+        )
+    )
 
 
 if __name__ == "__main__":

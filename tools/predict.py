@@ -1,9 +1,12 @@
-"""Predicts labels (or numbers) for the texts of a file.
+"""Predicts labels (or numbers, answers, tags) for the texts of a file.
 
     python tools/predict.py --model_dir=runs/reviews --input=new.csv --output=predictions.csv
 
 The output is a CSV: the input's columns, then predicted_label and score_<label> for each label; for
-a regression predicted_value.
+a regression predicted_value. A model that TF Serving runs is asked with --server instead:
+
+    python tools/predict.py --server=localhost:8501 --served_model=reviews \
+        --input=new.csv --output=predictions.csv
 """
 
 from absl import flags
@@ -11,19 +14,39 @@ from absl import flags
 from keras_bert import command_line
 
 flags.DEFINE_string("model_dir", None, "Folder of a run of run_finetuning.py.")
+flags.DEFINE_string(
+    "server", None, "host:port of TF Serving's REST interface, or grpc://host:port."
+)
+flags.DEFINE_string("served_model", None, "With --server: the name of the model there.")
 flags.DEFINE_string("input", None, "File of texts: .csv, .tsv or .jsonl.")
 flags.DEFINE_string("output", None, "CSV file to write.")
 flags.DEFINE_integer("batch_size", 32, "Texts per call of the model.", lower_bound=1)
-flags.mark_flags_as_required(["model_dir", "input", "output"])
+flags.mark_flags_as_required(["input", "output"])
 
 
 def main(_: list[str]) -> None:
     """Reads the flags and predicts."""
+    values = flags.FLAGS
+    if (values.model_dir is None) == (values.server is None):
+        raise ValueError("give either --model_dir or --server")
+    if (values.server is None) != (values.served_model is None):
+        raise ValueError("--server and --served_model belong together: give both or neither")
+    count = _predict_here(values) if values.server is None else _predict_there(values)
+    print(f"{count:,} predictions: {values.output}")
+
+
+def _predict_here(values: flags.FlagValues) -> int:
     from keras_bert.tasks.prediction import predict_file
 
-    values = flags.FLAGS
-    count = predict_file(values.model_dir, values.input, values.output, values.batch_size)
-    print(f"{count:,} predictions: {values.output}")
+    return predict_file(values.model_dir, values.input, values.output, values.batch_size)
+
+
+def _predict_there(values: flags.FlagValues) -> int:
+    from keras_bert.export.client import connect
+    from keras_bert.export.remote_prediction import predict_remotely
+
+    client = connect(values.server, values.served_model)
+    return predict_remotely(client, values.input, values.output, values.batch_size)
 
 
 if __name__ == "__main__":

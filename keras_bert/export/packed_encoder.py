@@ -77,7 +77,7 @@ class PackedEncoder:
     def sequence_output(self, inputs: Mapping[str, tf.Tensor]) -> tf.RaggedTensor:
         """Returns the last layer for the real tokens, [N, tokens, H]; see `pooled_output`."""
         states, order, lengths = self._in_groups(inputs, summaries_only=False)
-        rows = tf.RaggedTensor.from_row_lengths(states, lengths, validate=False)
+        rows = tf.RaggedTensor.from_row_lengths(states, tf.cast(lengths, tf.int64), validate=False)
         return tf.gather(rows, tf.argsort(order))
 
     def pooled_from(self, sequence_output: tf.RaggedTensor) -> tf.Tensor:

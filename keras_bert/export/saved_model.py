@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_bert.export.options import ExportOptions
 from keras_bert.export.served_folder import Head, open_signatures
+from keras_bert.export.serving_kit import add_warmup, model_name, write_kit
 from keras_bert.export.signature_family import SignatureFamily
 from keras_bert.files import atomic_folder
 
@@ -33,7 +34,7 @@ def export_saved_model(
     options: ExportOptions | None = None,
     head: Head = "auto",
 ) -> Path:
-    """Writes `<export_dir>/<version>/saved_model.pb` from a model folder.
+    """Writes `<export_dir>/<version>/saved_model.pb` from a model folder, and TF Serving's kit.
 
     Args:
         model_dir: the folder of a fine-tuning run, or of any model.
@@ -54,6 +55,8 @@ def export_saved_model(
     module = ServingModule(family)
     with atomic_folder(folder) as temporary:
         tf.saved_model.save(module, str(temporary), signatures=module.serving_signatures)
+        add_warmup(temporary, family, model_name(Path(export_dir)))
+    write_kit(Path(export_dir), family, folder)
     return folder
 
 

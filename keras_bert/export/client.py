@@ -1,0 +1,172 @@
+"""A small client of TF Serving: REST with nothing but Python, or gRPC.
+
+    >>> client = RestClient("localhost:8501", "reviews")             # doctest: +SKIP
+    >>> client.predict({"text": ["A film.", "Another."]})["label"]   # doctest: +SKIP
+    ['pos', 'neg']
+
+gRPC needs the extra `serving` (tensorflow-serving-api), imported when it is used.
+"""
+
+import http.client
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+GRPC_SCHEME = "grpc://"
+REST_SCHEME = "http://"
+# Of a gRPC message: its default of 4 MB is less than one long text may be.
+_LARGEST_MESSAGE = 1 << 30
+
+Inputs = Mapping[str, Sequence[Any]]
+
+
+class ServerError(ValueError):
+    """The server was reached and refused, in its own words."""
+
+
+class Client(Protocol):
+    """What both clients do."""
+
+    def predict(self, inputs: Inputs, signature: str = "serving_default") -> dict[str, list]:
+        """Returns the outputs of a signature by name.
+
+        Args:
+            inputs: values by name, as many of each; strings, or lists of strings.
+            signature: which of the model's.
+
+        Raises:
+            ConnectionError: there is no server.
+            ServerError: it refused.
+        """
+        ...
+
+
+class RestClient:
+    """Talks to TF Serving's REST interface (port 8501).
+
+    Args:
+        server: host:port.
+        model: name of the served model.
+        version: which of its versions; None takes the newest.
+        timeout: seconds.
+    """
+
+    def __init__(self, server: str, model: str, version: int | None = None, timeout: float = 60.0):
+        self._server = server.removeprefix(REST_SCHEME).rstrip("/")
+        part = "" if version is None else f"/versions/{version}"
+        self._path = f"/v1/models/{model}{part}:predict"
+        self._timeout = timeout
+
+    def predict(self, inputs: Inputs, signature: str = "serving_default") -> dict[str, list]:
+        """See `Client`."""
+        rows = [dict(zip(inputs, row, strict=True)) for row in zip(*inputs.values(), strict=True)]
+        predictions = self._post({"signature_name": signature, "instances": rows})
+        if not predictions or not isinstance(predictions[0], dict):
+            # A signature with one output is answered without its name.
+            return {"": predictions}
+        return {name: [row[name] for row in predictions] for name in predictions[0]}
+
+    def _post(self, request: Mapping[str, Any]) -> list[Any]:
+        connection = http.client.HTTPConnection(self._server, timeout=self._timeout)
+        try:
+            body = json.dumps(request).encode()
+            connection.request("POST", self._path, body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            content = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise ConnectionError(
+                f"http://{self._server} does not answer ({error}): is TF Serving running there, "
+                "and is this its REST port?"
+            ) from None
+        finally:
+            connection.close()
+        answer = _json(content, self._server)
+        if response.status != http.client.OK or "predictions" not in answer:
+            raise ServerError(f"{self._server}{self._path}: {answer.get('error', answer)}")
+        return answer["predictions"]
+
+
+class GrpcClient:
+    """Talks to TF Serving's gRPC interface (port 8500).
+
+    Args:
+        server: host:port.
+        model: name of the served model.
+        version: which of its versions; None takes the newest.
+        timeout: seconds.
+
+    Raises:
+        ImportError: the extra `serving` is not installed.
+    """
+
+    def __init__(self, server: str, model: str, version: int | None = None, timeout: float = 60.0):
+        import grpc
+        from tensorflow_serving.apis import prediction_service_pb2_grpc
+
+        self._server = server.removeprefix(GRPC_SCHEME)
+        sizes = [
+            (f"grpc.max_{way}_message_length", _LARGEST_MESSAGE) for way in ("send", "receive")
+        ]
+        channel = grpc.insecure_channel(self._server, options=sizes)
+        self._stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+        self._model, self._version, self._timeout = model, version, timeout
+
+    def predict(self, inputs: Inputs, signature: str = "serving_default") -> dict[str, list]:
+        """See `Client`."""
+        import grpc
+        import tensorflow as tf
+        from tensorflow_serving.apis import predict_pb2
+
+        request = predict_pb2.PredictRequest()
+        request.model_spec.name = self._model
+        request.model_spec.signature_name = signature
+        if self._version is not None:
+            request.model_spec.version.value = self._version
+        for name, values in inputs.items():
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
+        try:
+            response = self._stub.Predict(request, self._timeout)
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.UNAVAILABLE:
+                raise ConnectionError(
+                    f"{GRPC_SCHEME}{self._server} does not answer ({error.details()}): is TF "
+                    "Serving running there, and is this its gRPC port?"
+                ) from None
+            raise ServerError(f"{self._server}: {error.code().name}: {error.details()}") from None
+        return {name: _plain(tf.make_ndarray(value)) for name, value in response.outputs.items()}
+
+
+def connect(server: str, model: str, version: int | None = None, timeout: float = 60.0) -> Client:
+    """Returns the client that an address asks for.
+
+    Args:
+        server: host:port or http://host:port for REST, grpc://host:port for gRPC.
+        model: name of the served model.
+        version: which of its versions; None takes the newest.
+        timeout: seconds.
+    """
+    kind = GrpcClient if server.startswith(GRPC_SCHEME) else RestClient
+    return kind(server, model, version, timeout)
+
+
+def _json(content: bytes, server: str) -> dict[str, Any]:
+    try:
+        answer = json.loads(content)
+    except ValueError:
+        raise ServerError(
+            f"{server} does not answer in JSON: is this TF Serving's REST port?"
+        ) from None
+    return answer if isinstance(answer, dict) else {"error": answer}
+
+
+def _plain(values: Any) -> list:
+    """Returns nested lists, bytes as text."""
+    if values.dtype == object:
+        return _decoded(values.tolist())
+    return values.tolist()
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(part) for part in value]
+    return value.decode("utf-8", errors="replace")

@@ -1,0 +1,126 @@
+"""Answers of a served model for the rows of a table, as `predict.py` writes them."""
+
+import csv
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_bert.export.client import Client
+from keras_bert.files import atomic_file
+from keras_bert.progress import Progress
+from keras_bert.tasks.tables import Table, read_table
+
+# The columns that are sent, by the name of the first of them.
+_INPUTS = (("question", "context"), ("context", "choices"), ("text", "text_pair"), ("text",))
+_CHOICE = "choice"
+
+Answers = Mapping[str, Any]
+
+
+def predict_remotely(
+    client: Client, input_path: str | os.PathLike, output_path: str | os.PathLike, batch_size: int
+) -> int:
+    """Writes a CSV of the input's columns and the server's answers; returns the number of rows.
+
+    Args:
+        client: of the server.
+        input_path: a .csv, .tsv or .jsonl file with the columns `text` (and `text_pair`),
+            `question` and `context`, or `context` and `choice0`, `choice1` and so on.
+        output_path: the CSV to write. Taggers write a row for each entity or word.
+        batch_size: rows of a request.
+
+    Raises:
+        FileNotFoundError: there is no input.
+        ValueError: it lacks the columns, or the server refused.
+        ConnectionError: there is no server.
+    """
+    table = read_table(Path(input_path))
+    inputs = _inputs(table)
+    rows: list[list[str]] = []
+    header: list[str] = []
+    count = len(table.rows)
+    with Progress(count, "row", "asking the server") as progress:
+        for start in range(0, count, batch_size):
+            part = slice(start, start + batch_size)
+            answers = client.predict({name: values[part] for name, values in inputs.items()})
+            for index, row in enumerate(table.rows[part]):
+                one = {name: values[index] for name, values in answers.items()}
+                header, found = _answer_rows(one)
+                known = [row.values.get(name, "") for name in table.columns]
+                rows += [known + answer for answer in found]
+            progress.update(len(table.rows[part]))
+    with atomic_file(output_path) as path, open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([[*table.columns, *header], *rows])
+    return count
+
+
+def _inputs(table: Table) -> dict[str, Sequence[Any]]:
+    choices = [name for name in table.columns if name.removeprefix(_CHOICE).isdecimal()]
+    columns = {*table.columns, *(["choices"] if choices else [])}
+    names = next((names for names in _INPUTS if columns.issuperset(names)), None)
+    if names is None:
+        raise ValueError(
+            f"{table.path} has the columns {', '.join(table.columns)}; expected are text, text and "
+            "text_pair, question and context, or context and choice0, choice1, ...: rename them"
+        )
+    remedy = "every row needs what the others have"
+    return {
+        name: [[row.values.get(choice, "") for choice in choices] for row in table.rows]
+        if name == "choices"
+        else table.column(name, remedy)
+        for name in names
+    }
+
+
+def _answer_rows(answers: Answers) -> tuple[list[str], list[list[str]]]:
+    """Returns names and values of the columns that one answer adds, as `predict.py` has them."""
+    for name, write in _WRITERS.items():
+        if name in answers:
+            return write(answers)
+    # One output comes without its name, and only a regression has one.
+    return ["predicted_value"], [[_number(answers.get("score", answers.get("")))]]
+
+
+def _labels(answers: Answers) -> tuple[list[str], list[list[str]]]:
+    header = ["predicted_label", *(f"score_{label}" for label in answers["labels"])]
+    return header, [[answers["label"], *map(_number, answers["scores"])]]
+
+
+def _span(answers: Answers) -> tuple[list[str], list[list[str]]]:
+    header = ["answer", "score", "start", "end", "null_score"]
+    return header, [[_text(answers[name]) for name in header]]
+
+
+def _entries(what: str) -> Callable[[Answers], tuple[list[str], list[list[str]]]]:
+    def rows(answers: Answers) -> tuple[list[str], list[list[str]]]:
+        names = [what, "labels", "starts", "ends", "scores"]
+        values = zip(*(answers[name] for name in names), strict=True)
+        header = [what.removesuffix("s").replace("entitie", "entity"), "predicted_label"]
+        kept = [list(map(_text, row)) for row in values if row[1]]
+        return [*header, "start", "end", "score"], kept
+
+    return rows
+
+
+def _choice(answers: Answers) -> tuple[list[str], list[list[str]]]:
+    scores = " ".join(map(_number, answers["scores"]))
+    row = [_text(answers["choice"]), answers["choice_text"], scores]
+    return ["predicted_choice", "predicted_text", "scores"], [row]
+
+
+def _text(value: Any) -> str:
+    return _number(value) if isinstance(value, float) else str(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+_WRITERS: Mapping[str, Callable[[Answers], tuple[list[str], list[list[str]]]]] = {
+    "label": _labels,
+    "answer": _span,
+    "entities": _entries("entities"),
+    "words": _entries("words"),
+    "choice_text": _choice,
+}

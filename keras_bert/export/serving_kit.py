@@ -1,0 +1,122 @@
+"""What TF Serving wants beside a SavedModel: warm-up requests, configuration, how to start it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from keras_bert.export.graph_operations import TEXT_OPERATIONS, graph_operations
+from keras_bert.export.prediction_log import predict_request, write_warmup
+from keras_bert.export.signature_family import SERVING_DEFAULT, SignatureFamily
+from keras_bert.files import atomic_file
+
+WARMUP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
+IMAGE = "tensorflow/serving:2.19.1"
+# Requests of several sizes, because memory is first taken for each of them.
+_WARMUP_BATCHES = (1, 8, 32)
+
+_BATCHING = """\
+# Requests that wait are joined to one batch; inside it texts are grouped by length, so that long
+# ones do not slow down short ones much.
+max_batch_size { value: 32 }
+batch_timeout_micros { value: 2000 }
+max_enqueued_batches { value: 100 }
+num_batch_threads { value: 2 }
+"""
+
+_MODELS = """\
+model_config_list {{
+  config {{
+    name: "{name}"
+    base_path: "/models/{name}"
+    model_platform: "tensorflow"
+  }}
+}}
+"""
+
+_COMPOSE = """\
+services:
+  {name}:
+    image: {image}
+    ports:
+      - "8500:8500"  # gRPC
+      - "8501:8501"  # REST
+    volumes:
+      - .:/models/{name}:ro
+    command:
+      - --model_config_file=/models/{name}/models.config
+      - --enable_batching=true
+      - --batching_parameters_file=/models/{name}/batching_parameters.txt
+"""
+
+_README = """\
+# {name}
+
+A SavedModel for each version. Start TF Serving in this folder:
+
+```bash
+docker run --rm -p 8500:8500 -p 8501:8501 -v "$PWD:/models/{name}:ro" {image} \\
+  --model_config_file=/models/{name}/models.config \\
+  --enable_batching=true --batching_parameters_file=/models/{name}/batching_parameters.txt
+```
+
+or `docker compose up`. Ask it:
+
+```bash
+curl -s http://localhost:8501/v1/models/{name}:predict -d '{body}'
+```
+
+`curl -s http://localhost:8501/v1/models/{name}/metadata` lists all signatures. A model of several
+choices is the one kind whose requests differ in a second axis: give all requests the same number of
+choices (empty strings at the end are none), or start without `--enable_batching`.
+
+Operations of tensorflow_text that the graph uses, all of them in TF Serving's own binary:
+{operations}.
+"""
+
+
+def warmup_requests(family: SignatureFamily, model: str) -> list[bytes]:
+    """Returns serialized requests of several sizes for the default signature."""
+    sample = {name: family.sample[name] for name in family.string_inputs()}
+    most = family.options.max_batch
+    return [
+        predict_request(model, SERVING_DEFAULT, {key: [v] * size for key, v in sample.items()})
+        for size in _WARMUP_BATCHES
+        if most is None or size <= most
+    ]
+
+
+def add_warmup(version_folder: Path, family: SignatureFamily, model: str) -> None:
+    """Writes the requests that TF Serving replays before it takes others."""
+    write_warmup(version_folder / WARMUP_FILE, warmup_requests(family, model))
+
+
+def write_kit(export_dir: Path, family: SignatureFamily, version_folder: Path) -> None:
+    """Writes configuration and instructions beside the versions; see the README that it writes.
+
+    Args:
+        export_dir: holds the versions; its name is that of the model.
+        family: the signatures.
+        version_folder: the version just written.
+    """
+    name = model_name(export_dir)
+    used = graph_operations(version_folder) & TEXT_OPERATIONS
+    example: dict[str, Any] = {key: family.sample[key] for key in family.string_inputs()}
+    contents = {
+        "batching_parameters.txt": _BATCHING,
+        "models.config": _MODELS.format(name=name),
+        "docker-compose.yml": _COMPOSE.format(name=name, image=IMAGE),
+        "README.md": _README.format(
+            name=name,
+            image=IMAGE,
+            body=json.dumps({"instances": [example]}),
+            operations=", ".join(sorted(used)),
+        ),
+    }
+    for file, content in contents.items():
+        with atomic_file(export_dir / file) as path:
+            path.write_text(content, encoding="utf-8")
+
+
+def model_name(export_dir: Path) -> str:
+    """Returns the name under which an export folder is served."""
+    return export_dir.resolve().name
