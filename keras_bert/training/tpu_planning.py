@@ -3,9 +3,11 @@
 Needs the environment that `make tpu-plan-env` makes: tensorflow-tpu, jax and one libtpu for both.
 """
 
+import concurrent.futures
 import dataclasses
 import functools
 import math
+import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -89,7 +91,10 @@ def compile_step(step: StepOptions, topology: str) -> TpuProgram:
         OutOfMemoryError: it needs more memory than the chip has.
         ValueError: it cannot run on a TPU, or there is no such topology.
     """
-    lowered = lower_step(step)
+    # In a process of its own, which takes the weights of the traced model with it when it ends: the
+    # compiler needs the memory.
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        lowered = pool.submit(lower_step, step).result()
     return compile_for_tpu(lowered.hlo, lowered.num_variables, topology)
 
 
@@ -146,7 +151,7 @@ def _figures(
     )
     yield (
         f"time: {result.days:.1f} days for {options.steps:,} steps of "
-        f"{result.seconds_per_step * 1000:.0f} ms, if the model uses {options.utilisation:.0%} of "
+        f"{result.seconds_per_step * 1000:.3g} ms, if the model uses {options.utilisation:.0%} of "
         "the chips' peak (an assumption: the sum of gradients over chips is not compiled)"
     )
     if result.cost is not None:
