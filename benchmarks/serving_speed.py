@@ -81,12 +81,21 @@ def onnx_runtime(folder: Path, scratch: Path) -> Side:
     sample = tokenizer(["a", "b c"], padding=True, return_tensors="pt")
     path = scratch / "model.onnx"
     model = BertModel.from_pretrained(folder, attn_implementation="eager").eval()
+
+    class PooledOutput(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.bert = model
+
+        def forward(self, ids: Any, mask: Any, types: Any) -> Any:
+            return self.bert(ids, attention_mask=mask, token_type_ids=types).pooler_output
+
     torch.onnx.export(
-        model,
+        PooledOutput(),
         tuple(sample[name] for name in names),
         path,
         input_names=names,
-        output_names=["sequence", "pooled"],
+        output_names=["pooled"],
         dynamic_axes={name: {0: "batch", 1: "length"} for name in names},
         dynamo=False,
     )

@@ -88,7 +88,7 @@ class HubPreprocessor(tf.Module):
         }
 
 
-class HubEncoder(tf.Module):
+class HubEncoder(tf.train.Checkpoint):
     """Called with the inputs of TF-Hub's BERT it returns its outputs, float32.
 
     `pooled_output` and `default`, [N, H]; `sequence_output` [N, S, H]; `encoder_outputs`, those of
@@ -100,11 +100,12 @@ class HubEncoder(tf.Module):
     """
 
     def __init__(self, encoder: BertEncoder):
-        super().__init__(name="encoder")
+        # A tf.Module would have properties of the names that users of TF-Hub's models expect.
+        super().__init__()
         self._encoder_call = lambda inputs, training: encoder(inputs, training=training)
-        # States of the dropouts are variables too. Under names of their own, because tf.Module
-        # already has properties of these.
-        self.all_variables = [variable.value for variable in encoder.variables]
+        # The states of dropouts are variables too.
+        self.variables = [variable.value for variable in encoder.variables]
+        self.trainable_variables = [variable.value for variable in encoder.trainable_weights]
         self.regularization_losses: list[Any] = []
         self.__call__ = tf.function(self._call, autograph=False)
         inputs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in _INPUTS}

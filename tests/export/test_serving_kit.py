@@ -78,7 +78,8 @@ def test_warm_up_is_what_the_server_replays(served):
 
 @pytest.mark.oracle  # tensorflow-serving-api
 def test_warm_up_is_read_by_the_servers_own_protocol(model_folder):
-    predict_pb2 = pytest.importorskip("tensorflow_serving.apis.predict_pb2")
+    from tensorflow_serving.apis import predict_pb2
+
     family = open_signatures(model_folder("choices"), ExportOptions())
     for data, size in zip(warmup_requests(family, "swag"), (1, 8, 32), strict=True):
         request = predict_pb2.PredictRequest.FromString(data)
