@@ -33,7 +33,7 @@ $(ORACLES): $(STAMP)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt '.[oracles]'
 	@# Model Garden's BERT needs few of the forty packages that it depends on.
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps \
-	  tf-models-official tf_keras gin-config
+	  tf-models-official tf_keras gin-config tensorflow-serving-api
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --no-deps
 	@touch $@
 
