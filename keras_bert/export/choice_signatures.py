@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from keras_bert.export.code_points import valid_text
 from keras_bert.export.signature_family import SignatureFamily, Tensors, string_vector
 from keras_bert.features import ENCODER_FEATURES
 
@@ -61,6 +62,6 @@ class ChoiceSignatures(SignatureFamily):
         text = tf.gather(tf.pad(choices, [[0, 0], [0, 1]]), best, batch_dims=1)
         return {
             "choice": tf.where(some, tf.cast(best, tf.int32), -1),
-            "choice_text": tf.where(some, text, ""),
+            "choice_text": valid_text(tf.where(some, text, "")),
             "scores": scores,
         }

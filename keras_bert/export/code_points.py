@@ -38,3 +38,12 @@ def code_points(texts: tf.Tensor) -> CodePoints:
     """Takes strings [N] apart; a line break that they do not have ends each of them."""
     decoded = tf.strings.unicode_decode(tf.strings.join([texts, "\n"]), "UTF-8", errors="replace")
     return CodePoints(decoded.values, decoded.row_splits[:-1])
+
+
+def valid_text(texts: tf.Tensor) -> tf.Tensor:
+    """Returns texts with U+FFFD for bytes that are not UTF-8, so that JSON can carry them.
+
+    Args:
+        texts: string, any shape.
+    """
+    return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")

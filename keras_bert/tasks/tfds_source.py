@@ -31,11 +31,13 @@ def open_data_set(source: str) -> Any:
 
     try:
         builder = tfds.builder(source.removeprefix(TFDS_PREFIX))
-    except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
+    except tfds.core.registered.DatasetNotFoundError as error:
         raise ValueError(
             f"{source}: TensorFlow Datasets knows no such data set: see "
             "https://www.tensorflow.org/datasets/catalog"
         ) from error
+    except ValueError as error:  # such as a name found in two folders of data
+        raise ValueError(f"{source}: TensorFlow Datasets says: {error}") from error
     builder.download_and_prepare()
     return builder
 

@@ -64,6 +64,12 @@ def test_some_bytes_are_answered(name, model_folder):
     check(ask(model_folder(name), **request_of(name, texts)), texts)
 
 
+def test_the_text_of_a_choice_is_utf8(model_folder):
+    cut = "\u4e2d\0z".encode()[1:]
+    answers = ask(model_folder("choices"), context=[b"a"], choices=[[cut, cut]])
+    assert answers["choice_text"].tolist() == ["\ufffd\ufffd\0z".encode()]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_ten_thousand_strings_are_answered(name, model_folder):

@@ -30,7 +30,7 @@ TEXT = tfds.features.Text()
 
 @pytest.fixture(scope="module")
 def data_sets(tmp_path_factory):
-    """The data sets "tiny_squad", with the features of "squad", and "tiny_texts"."""
+    """The data sets "tiny_squad", with the features of "squad", and "tiny_strings"."""
     folder = tmp_path_factory.mktemp("tfds")
     answers = tfds.features.Sequence({"text": TEXT, "answer_start": tf.int32})
     features = {
@@ -41,7 +41,7 @@ def data_sets(tmp_path_factory):
         "answers": answers,
     }
     write_data_set(folder, "tiny_squad", features, {"train": ENTRIES, "validation": ENTRIES[:1]})
-    write_data_set(folder, "tiny_texts", {"id": TEXT}, {"train": [{"id": "a"}]})
+    write_data_set(folder, "tiny_strings", {"id": TEXT}, {"train": [{"id": "a"}]})
 
 
 def test_questions_are_those_of_the_splits(data_sets):
@@ -57,7 +57,7 @@ def test_questions_are_those_of_the_splits(data_sets):
 def test_what_cannot_be(data_sets):
     with pytest.raises(ValueError, match="train: the question 'q2' has no answer: use --task=squ"):
         squad_task().read("tfds:tiny_squad")
-    with pytest.raises(ValueError, match="tfds:tiny_texts has no feature 'question' among id"):
-        squad2_task().read("tfds:tiny_texts")
+    with pytest.raises(ValueError, match="tfds:tiny_strings has no feature 'question' among id"):
+        squad2_task().read("tfds:tiny_strings")
     with pytest.raises(ValueError, match="tfds:no_such_set: .* knows no such data set"):
         squad2_task().read("tfds:no_such_set")
