@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ORACLES := $(VENV)/.oracles-installed
+# A process a core: TensorFlow starts slowly, so each file of tests stays in one.
+PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile
 FILES := setup.cfg pyproject.toml constraints.txt
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
@@ -41,10 +43,10 @@ quickstart: $(STAMP)  ## run the whole road on the sample data: about ten minute
 	@$(BIN)/python tools/quickstart.py
 
 test: lint  ## check the style and run the fast tests
-	@$(BIN)/python -m pytest -q -m "not slow and not oracle"
+	@$(PYTEST) -m "not slow and not oracle"
 
 test-slow: $(STAMP)  ## run the slow tests
-	@$(BIN)/python -m pytest -q -m "slow and not oracle"
+	@$(PYTEST) -m "slow and not oracle"
 
 test-oracles: $(ORACLES)  ## run the comparisons with other libraries (installs them)
 	@$(BIN)/python -m pytest -q -m oracle
