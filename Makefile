@@ -8,6 +8,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ORACLES := $(VENV)/.oracles-installed
+# The TPU compiler needs a TensorFlow of its own beside the usual one.
+TPU_VENV := .venv-tpu-plan
+TPU_STAMP := $(TPU_VENV)/.installed
 # A process a core: TensorFlow starts slowly, so each file of tests stays in one.
 PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile
 FILES := setup.cfg pyproject.toml constraints.txt
@@ -16,7 +19,8 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 export MPLBACKEND ?= Agg
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install quickstart test test-slow test-oracles lint format clean
+.PHONY: help install quickstart test test-slow test-oracles tpu-plan-env test-tpu-plan lint format \
+  clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -51,6 +55,21 @@ test-slow: $(STAMP)  ## run the slow tests
 test-oracles: $(ORACLES)  ## run the comparisons with other libraries (installs them)
 	@$(BIN)/python -m pytest -q -m oracle
 
+tpu-plan-env: $(TPU_STAMP)  ## make .venv-tpu-plan, in which tools/plan_tpu.py runs
+
+$(TPU_STAMP): setup.cfg constraints-tpu-plan.txt
+	@test -x $(TPU_VENV)/bin/python || $(PYTHON) -m venv $(TPU_VENV)
+	@echo "installing into $(TPU_VENV) (about 3 GB)"
+	@$(TPU_VENV)/bin/python -m pip install --quiet --constraint constraints-tpu-plan.txt \
+	  tensorflow-tpu jax libtpu h5py keras safetensors absl-py tqdm pytest pytest-timeout
+	@# tensorflow-text asks for the package "tensorflow", which would replace tensorflow-tpu.
+	@$(TPU_VENV)/bin/python -m pip install --quiet --constraint constraints-tpu-plan.txt --no-deps \
+	  tensorflow-text --editable .
+	@touch $@
+
+test-tpu-plan: $(TPU_STAMP)  ## compile the training step for TPUs, without a TPU
+	@$(TPU_VENV)/bin/python -m pytest -q -m tpu_plan --confcutdir=tests/tpu_plan tests/tpu_plan
+
 lint: $(STAMP)  ## check style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
@@ -58,4 +77,4 @@ format: $(STAMP)  ## mend style and format
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 clean:  ## remove everything that can be made again
-	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .cache quickstart_output
+	rm -rf $(VENV) $(TPU_VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .cache quickstart_output

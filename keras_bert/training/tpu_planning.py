@@ -8,25 +8,19 @@ import dataclasses
 import functools
 import math
 import multiprocessing
-import os
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-# Read on import. libtpu asks Google Cloud which machine it runs on and would wait for the answer;
-# it refuses a second process, for the sake of a TPU that is not there. JAX must not look for one.
-os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
-os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-
-from keras_bert.training.flops import pretraining_flops  # noqa: E402
-from keras_bert.training.pretraining import load_config  # noqa: E402
-from keras_bert.training.tpu_compilation import (  # noqa: E402
+import keras_bert.training.tpu_environment  # noqa: F401  # isort: skip
+from keras_bert.training.flops import pretraining_flops
+from keras_bert.training.pretraining import load_config
+from keras_bert.training.tpu_compilation import (
     OutOfMemoryError,
     TpuProgram,
     compile_for_tpu,
 )
-from keras_bert.training.tpu_lowering import StepOptions, lower_step  # noqa: E402
-from keras_bert.training.tpu_plan import (  # noqa: E402
+from keras_bert.training.tpu_lowering import StepOptions, lower_step
+from keras_bert.training.tpu_plan import (
     GIB,
     chip_of,
     estimate,
