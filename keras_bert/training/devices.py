@@ -1,9 +1,14 @@
 """What a job runs on: the devices it sees and how fast they could be."""
 
 import os
+import platform
 from typing import Any
 
+import keras
 import tensorflow as tf
+import tensorflow_text as tf_text
+
+from keras_bert.version import __version__
 
 # Dense bfloat16 operations per second of one replica, in 10^12: the makers' data sheets. A TPU
 # replica is a core: v2 and v3 have two of them a chip, and the numbers are half the chip's.
@@ -18,6 +23,18 @@ _PEAK_TFLOPS = {
     "v5p": 459.0,
     "v6e": 918.0,
 }
+
+
+def package_versions() -> dict[str, str]:
+    """Returns the versions of this package and of what it computes with, by name."""
+    # Asked from the modules: on a TPU, TensorFlow's package has another name.
+    return {
+        "keras_bert": __version__,
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "tensorflow-text": tf_text.__version__,
+        "keras": keras.__version__,
+    }
 
 
 def peak_tflops(strategy: tf.distribute.Strategy) -> float | None:

@@ -6,7 +6,6 @@ import platform
 import shlex
 import sys
 import time
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from keras_bert.data.pretraining_data import PretrainingData
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.checkpointing import TrainingCheckpoint
 from keras_bert.training.cluster import is_chief
-from keras_bert.training.devices import describe_devices, peak_tflops
+from keras_bert.training.devices import describe_devices, package_versions, peak_tflops
 from keras_bert.training.flops import pretraining_flops
 from keras_bert.training.precision import DynamicLossScale
 from keras_bert.training.pretraining_checks import check_data, check_options, check_steps
@@ -39,14 +38,12 @@ from keras_bert.training.remote_folders import local_copy, run_location
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.run_state import RunState
 from keras_bert.training.strategy import compiles_step
-from keras_bert.version import __version__
 
 # Options that a resumed run may change: they do not touch the model, the data or the schedule.
 _FREE_OPTIONS = (
     "model_dir data_dir eval_data_dir steps_per_loop checkpoint_steps eval_steps keep_checkpoints "
     "accumulation_steps max_skipped_steps peak_tflops remat"
 ).split()
-_PACKAGES = ("tensorflow", "tensorflow-text", "keras")
 
 
 def pretrain(
@@ -136,12 +133,11 @@ def pretrain(
 
 def _start(step: int) -> dict[str, Any]:
     """Returns what a later reader of the run folder wants to know about this start."""
-    versions = {name: metadata.version(name) for name in _PACKAGES}
     return {
         "step": step,
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": shlex.join(sys.argv),
-        "versions": {"keras_bert": __version__, "python": platform.python_version()} | versions,
+        "versions": package_versions(),
         "machine": platform.platform(),
         "devices": describe_devices(),
     }

@@ -4,21 +4,18 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable
-from importlib import metadata
 from pathlib import Path
 
 from keras_bert.files import atomic_file
 from keras_bert.training.collapse import REMEDY
+from keras_bert.training.devices import package_versions
 from keras_bert.training.finetuning_search import SearchResult
-from keras_bert.training.task import TRAIN, Task, TaskData, TaskDescription
-from keras_bert.version import __version__
+from keras_bert.training.task import TRAIN, VALIDATION, Task, TaskData, TaskDescription
 from keras_bert.visualize.confusion import plot_confusion_matrix
 from keras_bert.visualize.finetuning_curves import plot_finetuning_curves
 
 CARD_FILE = "README.md"
 CURVES_FILE = "learning_curves.png"
-
-_PACKAGES = ("tensorflow", "tensorflow-text", "keras")
 
 
 def results_table(task: Task, result: SearchResult) -> str:
@@ -124,10 +121,13 @@ def _card(
     yield f"- Command: `python {shlex.join(sys.argv)}`"
     seeds = ", ".join(str(seed) for seed in dict.fromkeys(run.seed for run in result.runs))
     yield f"- Seeds: {seeds}; kept: {result.best.name}"
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES)
-    yield f"- Versions: keras_bert {__version__}, {versions}\n"
+    versions = ", ".join(f"{name} {version}" for name, version in package_versions().items())
+    yield f"- Versions: {versions}\n"
     yield f"```\n{results_table(task, result)}\n```\n"
     yield from (f"![{title}]({file})\n" for file, title in pictures.items())
+    if VALIDATION not in data.splits:
+        yield f"Trained on the {TRAIN} split alone. The weights are those of the last epoch."
+        return
     yield (
         f"Trained on the {TRAIN} split alone. The weights are those of the best epoch by "
         f"{next(iter(task.metrics))} on the validation data, so its numbers are a little "

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
+from keras_bert.training.devices import package_versions
 from keras_bert.training.tpu_compilation import OutOfMemoryError, check_program, compile_for_tpu
 from keras_bert.training.tpu_lowering import StepOptions, check_operations, lower_step
 
@@ -33,6 +34,10 @@ VARIABLES = 3 * 4 * (2 * 7_087_872 + 31_036 * 768)
 @pytest.fixture(scope="module")
 def lowered():
     return lower_step(OPTIONS)
+
+
+def test_versions_are_known_where_tensorflow_is_tensorflow_tpu():
+    assert package_versions()["tensorflow"] == "2.20.0"
 
 
 @pytest.mark.parametrize("topology", ["v5e:2x2", "v4:2x2x1", "v6e:2x2"])
