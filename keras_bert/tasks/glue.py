@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.files import atomic_file
+from keras_bert.tasks import mrpc_files
 from keras_bert.tasks.tables import Table, read_unquoted
 from keras_bert.tasks.tfds_source import is_tfds
 from keras_bert.tasks.tfds_texts import read_tfds_texts
@@ -195,6 +196,10 @@ def _read(data: str | os.PathLike, name: str) -> TaskData:
     folder = Path(data)
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder: give the folder of {name}'s files")
+    if name == "mrpc" and mrpc_files.is_original(folder):
+        tables = mrpc_files.read_original(folder)
+        splits = {split: _labeled_texts(facts, table, True) for split, table in tables.items()}
+        return TaskData(splits, facts.labels, facts.text_columns)
     paths = {split: folder / file for split, file in facts.files.items()}
     if DIAGNOSTIC in paths and not paths[DIAGNOSTIC].is_file():
         paths[DIAGNOSTIC] = folder.parent / _DIAGNOSTIC_FOLDER / _DIAGNOSTIC_FILE
@@ -206,7 +211,7 @@ def _read(data: str | os.PathLike, name: str) -> TaskData:
                 f"distributes them ({', '.join(facts.files.values())})"
             )
     splits = {
-        split: _labeled_texts(facts, _table(facts, split, path), split)
+        split: _labeled_texts(facts, _table(facts, split, path), split not in _SECRET)
         for split, path in paths.items()
         if path.is_file()
     }
@@ -239,11 +244,11 @@ def _table(facts: GlueTask, split: str, path: Path) -> Table:
     return read_unquoted(path, columns, facts.skip_broken and split not in _SECRET)
 
 
-def _labeled_texts(facts: GlueTask, table: Table, split: str) -> LabeledTexts:
+def _labeled_texts(facts: GlueTask, table: Table, labeled: bool) -> LabeledTexts:
     remedy = "give the file as GLUE distributes it"
     texts = table.column(facts.text, remedy)
     pairs = None if facts.text_pair is None else table.column(facts.text_pair, remedy)
-    if split in _SECRET:
+    if not labeled:
         return LabeledTexts(texts, pairs)
     fields = table.column(facts.label, remedy)
     rows = zip(table.rows, fields, strict=True)

@@ -139,6 +139,31 @@ def test_files_are_read_as_distributed(name, tmp_path):
         assert data.splits["validation_mismatched"].labels.tolist() == [0]
 
 
+PARAPHRASES = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n"
+
+
+def test_mrpc_is_read_as_microsoft_distributes_it(tmp_path):
+    rows = '1\t7\t8\tHe said "yes.\tYes.\r\n0\t8\t9\tA\tB\r\n1\t9\t7\tC\tD\r\n'
+    files = {
+        "msr_paraphrase_train.txt": PARAPHRASES + rows,
+        "msr_paraphrase_test.txt": PARAPHRASES + "0\t1\t2\tE\tF\r\n",
+    }
+    data = glue_task("mrpc").read(write(tmp_path, files))
+    assert list(data.splits["train"].texts) == ['He said "yes.', "A", "C"]
+    assert set(data.splits) == {"train", "test"}
+    assert data.splits["test"].labels.tolist() == [0]
+
+    # The ids of both sentences, as GLUE chose its development data. "9 8" is no pair of the file.
+    data = glue_task("mrpc").read(write(tmp_path, {"dev_ids.tsv": "8\t9\n9\t8\n"}))
+    assert list(data.splits["train"].texts) == ['He said "yes.', "C"]
+    assert data.splits["train"].labels.tolist() == [1, 1]
+    assert list(data.splits["validation"].text_pairs) == ["B"]
+    assert data.splits["validation"].labels.tolist() == [0]
+
+    with pytest.raises(ValueError, match="dev_ids.tsv leaves no validation data in .*train.txt"):
+        glue_task("mrpc").read(write(tmp_path, {"dev_ids.tsv": "1\t2\n"}))
+
+
 def test_lines_that_the_benchmark_itself_broke_are_counted(tmp_path, capsys):
     glue_task("qqp").read(write(tmp_path, FILES["qqp"][0]))
     assert "1 of 3 lines have not 6 columns and are left out; the first is line 3" in (
