@@ -1,7 +1,6 @@
 """Multiple choice: the files of SWAG, and tables of contexts and choices."""
 
 import functools
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ import numpy as np
 
 from keras_bert.files import atomic_file
 from keras_bert.tasks.splits import find_splits
-from keras_bert.tasks.tables import EXTENSIONS, Row, Table, read_table
+from keras_bert.tasks.tables import EXTENSIONS, Row, Table, json_list, read_table
 from keras_bert.tasks.tfds_source import check_features, is_tfds, open_data_set, read_splits
 from keras_bert.training.choice_head import ChoiceExample, ChoiceHead
 from keras_bert.training.task import TRAIN, VALIDATION, Task, TaskData
@@ -83,7 +82,7 @@ def read_choices(path: Path, label_needed: bool = False) -> list[ChoiceExample]:
 
 def _choices(table: Table, row: Row) -> tuple[str, ...]:
     if CHOICES in row.values:
-        found = _json_list(row.values[CHOICES])
+        found = json_list(row.values[CHOICES])
         if found is None:
             raise ValueError(
                 f"{table.path}, line {row.line}: choices is {row.values[CHOICES][:60]!r}: "
@@ -97,15 +96,6 @@ def _choices(table: Table, row: Row) -> tuple[str, ...]:
     while texts and not texts[-1]:
         texts.pop()
     return tuple(texts)
-
-
-def _json_list(text: str) -> list[str] | None:
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError:
-        return None
-    is_list = isinstance(found, list) and all(isinstance(choice, str) for choice in found)
-    return found if is_list else None
 
 
 def _label_column(table: Table, needed: bool) -> list[str]:

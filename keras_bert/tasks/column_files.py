@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from keras_bert.training.tagged_sentences import TaggedSentence
 
 EXTENSIONS = (".txt", ".conll", ".tsv", ".iob", ".bio")
 _DOCUMENT_START = "-DOCSTART-"
+_BLANKS = re.compile(r"[ \t]+")
 
 
 class WordColumns(NamedTuple):
@@ -41,8 +43,8 @@ def read_columns(
     """Reads a file of columns; tags are as the file has them.
 
     A blank line ends a sentence; a line that begins with -DOCSTART- begins a document, and a file
-    without any is one. Columns are separated by tabs if the first line of a word has one, by any
-    white space otherwise. UTF-8, with or without a byte order mark.
+    without any is one. Columns are separated by tabs if the first line of a word has one, by blanks
+    otherwise; a no-break space is part of its word. UTF-8, with or without a byte order mark.
 
     Args:
         path: the file.
@@ -87,7 +89,7 @@ def _sentence(
                 f"{shape.number} has {len(shape.fields)}: give every word the same columns, and "
                 "only blank lines between sentences"
             )
-        if not all(line.fields[index].strip() for index in columns if index is not None):
+        if not all(line.fields[index].strip(" \t") for index in columns if index is not None):
             raise ValueError(
                 f"{path}, line {line.number}: the word or its label is empty: mend or remove the "
                 "line"
@@ -147,9 +149,16 @@ def _blocks(text: str, separator: str | None) -> Iterator[list[_Line]]:
             yield block
             block = []
         if not blank:
-            block.append(_Line(number, line.split(separator)))
+            block.append(_Line(number, _fields(line, separator)))
     if block:
         yield block
+
+
+def _fields(line: str, separator: str | None) -> list[str]:
+    if separator is not None:
+        return line.split(separator)
+    # Not split(): numbers such as ten thousand hold a no-break space in many languages.
+    return _BLANKS.split(line.strip(" \t"))
 
 
 def read_sentences(

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert.tasks.splits import find_splits
-from keras_bert.tasks.tables import EXTENSIONS, Row, Table, read_table
+from keras_bert.tasks.tables import EXTENSIONS, Row, Table, json_list, read_table
 from keras_bert.tasks.tfds_source import is_tfds
 from keras_bert.tasks.tfds_texts import read_tfds_texts
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
@@ -47,7 +47,7 @@ def csv_task(
             has it.
         label_column: column of the label.
         label_type: "class"; "multi_label" for any number of classes in one field, separated by
-            "|"; "regression" for labels that are numbers.
+            "|" or in a JSON list; "regression" for labels that are numbers.
         labels: names of the classes in the order wanted; None takes those of the training data,
             sorted.
 
@@ -154,7 +154,10 @@ class _LabelReader:
 
 
 def _several(field: str) -> list[str]:
-    return [label for label in map(str.strip, field.split(LABEL_SEPARATOR)) if label]
+    found = json_list(field)  # how JSON lines may hold them
+    if found is None:
+        found = field.split(LABEL_SEPARATOR)
+    return [label for label in map(str.strip, found) if label]
 
 
 def _class_of(label: str, classes: Mapping[str, int], table: Table, row: Row) -> int:
@@ -166,19 +169,23 @@ def _class_of(label: str, classes: Mapping[str, int], table: Table, row: Row) ->
     return classes[label]
 
 
-def read_texts(table: Table, text_columns: Mapping[str, str]) -> tuple[list[str], list[str] | None]:
+def read_texts(
+    table: Table,
+    text_columns: Mapping[str, str],
+    remedy: str = "name the right one with --{field}_column",
+) -> tuple[list[str], list[str] | None]:
     """Returns the texts and second texts (or None) of a table.
 
     Args:
         table: the table.
         text_columns: which column holds "text" and, for pairs, "text_pair".
+        remedy: what to do where "{field}" is missing; ends the error's sentence.
 
     Raises:
         ValueError: a column is missing.
     """
     columns = [
-        table.column(name, f"name the right one with --{field}_column")
-        for field, name in text_columns.items()
+        table.column(name, remedy.format(field=field)) for field, name in text_columns.items()
     ]
     return columns[0], columns[1] if len(columns) == 2 else None
 

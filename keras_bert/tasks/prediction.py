@@ -80,7 +80,8 @@ def _check_columns(
 def _read_texts(path: Path, description: TaskDescription) -> Questions:
     glue = description.task in GLUE and path.suffix == ".tsv"
     table = read_unquoted(path) if glue else read_table(path)
-    texts = LabeledTexts(*read_texts(table, description.text_columns))
+    remedy = "the model was trained on a column of this name; rename yours"
+    texts = LabeledTexts(*read_texts(table, description.text_columns, remedy))
     return Questions(texts, _columns_and_rows(table))
 
 

@@ -193,6 +193,16 @@ def _as_string(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def json_list(field: str) -> list[str] | None:
+    """Returns the strings of a field that is a JSON list of strings; None for any other."""
+    try:
+        found = json.loads(field)
+    except json.JSONDecodeError:
+        return None
+    is_list = isinstance(found, list) and all(isinstance(entry, str) for entry in found)
+    return found if is_list else None
+
+
 def _listed(names: Any) -> str:
     return ", ".join(repr(name) for name in names) or "no columns"
 

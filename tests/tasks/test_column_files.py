@@ -70,6 +70,12 @@ def test_other_columns_and_words_with_spaces(write):
     assert second == TaggedSentence(("big",), ("X",), 0, 4)
 
 
+def test_a_no_break_space_is_part_of_a_word(write):
+    (sentence,) = read_columns(write("10\u00a0000  O\n\u00a0 O\n euros\tO \n"))
+    assert sentence.words == ("10\u00a0000", "\u00a0", "euros")
+    assert sentence.tags == ("O", "O", "O")
+
+
 def test_a_document_start_ends_the_sentence_before(write):
     sentences = read_columns(write("a O\n-DOCSTART- O\nb O\n"))
     assert [(s.words, s.document) for s in sentences] == [(("a",), 0), (("b",), 1)]

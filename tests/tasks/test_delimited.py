@@ -140,6 +140,14 @@ def test_label_lists_that_make_no_sense_are_refused(arguments, sentence):
         csv_task(**arguments)
 
 
+def test_several_labels_may_be_a_json_list(tmp_path):
+    rows = ['{"text": "a", "label": ["y", "x"]}', '{"text": "b", "label": []}']
+    (tmp_path / "train.jsonl").write_text("\n".join([*rows, '{"text": "c", "label": "x|z"}']))
+    data = csv_task(label_type="multi_label").read(tmp_path)
+    assert data.labels == ("x", "y", "z")
+    assert data.splits["train"].labels.tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 1]]
+
+
 def test_an_unknown_task_is_refused_with_the_list():
     with pytest.raises(
         ValueError, match="there is no task 'sts-b': choose one of ax, choice, cola"

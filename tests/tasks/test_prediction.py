@@ -56,7 +56,7 @@ def test_regression_of_pairs_gets_a_value(pair_regression_run, tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("body\na\n", "there is no column 'text' among 'body'"),
+        ("body\na\n", "there is no column 'text' among 'body': the model was trained on"),
         ("text,score_pos\na,1\n", "has a column 'score_pos', which the predictions add"),
     ],
 )
