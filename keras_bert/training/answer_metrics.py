@@ -126,8 +126,9 @@ def best_null_threshold(
 ) -> float:
     """Returns the null score up to which a question had best be answered, by mean F1.
 
-    It is one of the null scores, or 0 where no question had best be answered at all, as the
-    official scorer of SQuAD 2.0 finds it.
+    It is one of the null scores, as the official scorer of SQuAD 2.0 finds it. Where no question
+    had best be answered at all it lies below all of them; that scorer names 0 then, which is below
+    its probabilities, but not below a difference of logits.
 
     Args:
         predictions: of the validation data.
@@ -135,7 +136,7 @@ def best_null_threshold(
     """
     pairs = sorted(zip(predictions, references, strict=True), key=lambda pair: pair[0].null_score)
     score = best = float(sum(not _has_answer(question) for question in references))
-    threshold = 0.0
+    threshold = min(0.0, pairs[0][0].null_score - 1.0)
     for answered, question in pairs:
         # One more question is answered: it gains its F1, or loses the point of a right silence.
         if _has_answer(question):

@@ -128,6 +128,12 @@ def test_the_threshold_by_hand():
     assert answer_metrics.best_null_threshold([answered("x", 3.0)], [asked()]) == 0.0
 
 
+def test_a_threshold_below_all_scores_where_silence_is_best():
+    # The null scores are differences of logits: 0 would let both be answered.
+    predictions = [answered("x", -3.0), answered("y", -2.0)]
+    assert answer_metrics.best_null_threshold(predictions, [asked(), asked("cat")]) < -3.0
+
+
 WORDS = "the a an cat dog, black. big! (red) it's 12 naïve 日本 - cat cat".split()
 
 
@@ -206,8 +212,12 @@ def test_thousands_of_cases_equal_the_official_scorer_of_squad_2():
             for i, question in enumerate(questions)
         }
         null_scores = {str(i): p.null_score for i, p in enumerate(predictions)}
-        _, threshold = oracle.find_best_thresh(texts, f1, null_scores, right)
-        assert answer_metrics.best_null_threshold(predictions, questions) == threshold
+        best, threshold = oracle.find_best_thresh(texts, f1, null_scores, right)
+        found = answer_metrics.best_null_threshold(predictions, questions)
+        if best == 100.0 * sum(not flag for flag in right.values()) / len(right):
+            assert found < min(null_scores.values())  # no answer at all is best
+        else:
+            assert found == threshold
         parts = {
             flag: [key for key, has_answer in right.items() if has_answer == flag]
             for flag in (True, False)
