@@ -1,6 +1,7 @@
 """Fine-tuning: a model folder and labeled examples in, a model folder for the task out."""
 
 import dataclasses
+import hashlib
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -265,9 +266,21 @@ def _run_folder(
         "init_from": os.fspath(init_from),
         "task": description.as_dict(),
         "options": dataclasses.asdict(options),
-        "examples": {name: len(split) for name, split in data.splits.items()},
+        "examples": {name: _fingerprint(description, data, name) for name in data.splits},
     }
     return RunFolder(path, settings)
+
+
+def _fingerprint(description: TaskDescription, data: TaskData, name: str) -> str:
+    """Returns what changes with any text or label of a split: a run on other data is another."""
+    split = data.splits[name]
+    digest = hashlib.sha256()
+    for example in split:
+        digest.update(repr(example).encode("utf-8", "surrogatepass"))
+    references = description.head.references(split, data.labels)
+    if isinstance(references, np.ndarray):  # labels of texts, which their examples do not hold
+        digest.update(references.tobytes())
+    return f"{len(split)}, sha256 {digest.hexdigest()[:16]}"
 
 
 def _encode(

@@ -1,6 +1,7 @@
 """How to fine-tune."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -82,6 +83,12 @@ class FinetuningOptions:
             raise ValueError(
                 f"class_weights is {self.class_weights!r}: give 'balanced' or one number for "
                 "each label"
+            )
+        if isinstance(self.class_weights, tuple) and not all(
+            0 < weight < math.inf for weight in self.class_weights
+        ):
+            raise ValueError(
+                f"class_weights are {self.class_weights}: they must be numbers above 0"
             )
 
     def resolved(self, task_defaults: Mapping[str, Any]) -> Self:

@@ -16,11 +16,13 @@ import keras
 import numpy as np
 
 from keras_bert.files import atomic_file
+from keras_bert.models.preset import CONFIG_FILE
 from keras_bert.training.finetuning import finetune
 from keras_bert.training.finetuning_callbacks import DivergenceError
 from keras_bert.training.finetuning_options import FinetuningOptions
 from keras_bert.training.finetuning_result import FinetuningResult
 from keras_bert.training.task import TEST, VALIDATION, Task, TaskData
+from keras_bert.training.task_metrics import LOWER_IS_BETTER
 
 RUNS_FOLDER = "runs"
 RESULTS_FILE = "results.json"
@@ -63,7 +65,7 @@ class Summary(NamedTuple):
         mean: over runs.
         standard_deviation: of the runs (n - 1); 0 for one run.
         median: over runs.
-        best: the highest.
+        best: the highest, or the lowest where lower is better.
     """
 
     mean: float
@@ -99,14 +101,16 @@ class SearchResult:
         if not values:
             return None
         deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-        return Summary(float(np.mean(values)), deviation, float(np.median(values)), max(values))
+        best = min(values) if metric in LOWER_IS_BETTER else max(values)
+        return Summary(float(np.mean(values)), deviation, float(np.median(values)), best)
 
 
 def parse_grid(text: str) -> dict[str, tuple[float, ...]]:
     """Reads a grid: "paper", or "learning_rate=2e-5,5e-5;epochs=2,3".
 
     Raises:
-        ValueError: it is neither, or names something else than the options of `PAPER_GRID`.
+        ValueError: it is neither, names something else than the options of `PAPER_GRID`, or an
+            option or a value twice.
     """
     if text == "paper":
         return dict(PAPER_GRID)
@@ -114,12 +118,16 @@ def parse_grid(text: str) -> dict[str, tuple[float, ...]]:
     for part in text.split(";"):
         name, _, values = part.partition("=")
         name = name.strip()
+        if name in grid:
+            raise ValueError(f"the grid names {name} twice: give all its values at once")
         if name not in PAPER_GRID:
             raise ValueError(
                 f"the grid names {name!r}: it may hold {', '.join(PAPER_GRID)}, for example "
                 "learning_rate=2e-5,5e-5;epochs=2,3, or be 'paper'"
             )
         grid[name] = tuple(_number(name, value) for value in values.split(","))
+        if len(set(grid[name])) < len(grid[name]):
+            raise ValueError(f"the grid gives {name} a value twice ({values}): a run counts once")
     return grid
 
 
@@ -156,7 +164,8 @@ def search(
         grid: values by the name of the option; None for the options as they are.
 
     Raises:
-        ValueError: nothing can be chosen by (a grid without validation data), or every run failed.
+        ValueError: nothing can be chosen by (a grid without validation data), a value of the grid
+            is out of its range, `model_dir` holds something else, or every run failed.
     """
     if seeds < 1:
         raise ValueError(f"seeds is {seeds}: it must be at least 1")
@@ -166,15 +175,27 @@ def search(
         result = finetune(task, data, init_from, model_dir, options)
         run = Run({}, options.seed, result, result.collapsed)
         return SearchResult((run,), run)
+    points = list(_points(grid or {}))
+    for point in points:  # a value out of range shows before the first run, not after hours
+        dataclasses.replace(options, **point)
+    _check_replaceable(Path(model_dir))
     runs = [
         _run(task, data, init_from, Path(model_dir), options, point, options.seed + index)
-        for point in _points(grid or {})
+        for point in points
         for index in range(seeds)
     ]
     result = SearchResult(tuple(runs), runs[0])
     result = dataclasses.replace(result, best=_best(task, result))
     _keep(Path(model_dir), task, result)
     return result
+
+
+def _check_replaceable(model_dir: Path) -> None:
+    if (model_dir / CONFIG_FILE).exists() and not (model_dir / RESULTS_FILE).exists():
+        raise ValueError(
+            f"{model_dir} holds a model that no search wrote: choose another --model_dir, or "
+            "remove it"
+        )
 
 
 def _points(grid: Mapping[str, Sequence[float]]) -> Iterable[dict[str, float]]:
@@ -210,7 +231,7 @@ def _best(task: Task, result: SearchResult) -> Run:
         raise ValueError(f"all {len(result.runs)} runs lost their loss: lower --learning_rate")
     split = VALIDATION if VALIDATION in measured[0].result.metrics else None
     if split is None:
-        return measured[0]
+        return next((run for run in measured if run.collapsed is None), measured[0])
 
     def mean(point: Mapping[str, float]) -> float:
         summary = result.summary(point, split, metric)
@@ -228,8 +249,6 @@ def _best(task: Task, result: SearchResult) -> Run:
 
 
 def _keep(model_dir: Path, task: Task, result: SearchResult) -> None:
-    source = model_dir / RUNS_FOLDER / result.best.name
-    shutil.copytree(source, model_dir, dirs_exist_ok=True)
     content: dict[str, Any] = {
         "best": result.best.name,
         "runs": [
@@ -251,3 +270,6 @@ def _keep(model_dir: Path, task: Task, result: SearchResult) -> None:
     }
     with atomic_file(model_dir / RESULTS_FILE) as path:
         path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    # Last: results.json tells the next search that the folder, even half copied, is its own.
+    source = model_dir / RUNS_FOLDER / result.best.name
+    shutil.copytree(source, model_dir, dirs_exist_ok=True)

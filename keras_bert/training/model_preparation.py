@@ -30,11 +30,12 @@ def create_model(
         labels: names of the classes.
         init_from: the model folder to start from.
         config: that of the folder.
-        options: `from_scratch`, `reinitialized_layers`, `freeze_encoder`, `mixed_precision`, `seed`
-            are used.
+        options: `from_scratch`, `reinitialized_layers`, `freeze_encoder`, `mixed_precision`,
+            `layer_decay`, `seed` are used.
 
     Raises:
-        ValueError: more layers are to start fresh than there are.
+        ValueError: more layers are to start fresh than there are, or an encoder that is only a
+            source of features is to be changed.
     """
     if options.reinitialized_layers > config.num_hidden_layers:
         raise ValueError(
@@ -49,6 +50,13 @@ def create_model(
         model = head.model_class(config, **arguments)
     else:
         model = head.model_class.from_preset(os.fspath(init_from), **arguments)
+    if not model.encoder.trainable_weights and (
+        options.reinitialized_layers or options.layer_decay != 1
+    ):
+        raise ValueError(
+            "a model on frozen features does not train the encoder: leave out layer_decay and "
+            "reinitialized_layers"
+        )
     if options.reinitialized_layers:
         _reinitialize(model, options.reinitialized_layers)
     for layer in model.encoder.layers:

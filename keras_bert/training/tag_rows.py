@@ -64,12 +64,17 @@ def encode_sentences(
         max_seq_length: the most positions of a row. A word of more pieces is cut to them.
         document_context: fill rows with the pieces that stand before and after in the document.
         description: what the progress line says.
+
+    Raises:
+        ValueError: a row has no room for a word.
     """
+    room = max_seq_length - _SPECIAL_TOKENS
+    if room < 1:
+        raise ValueError(f"max_seq_length is {max_seq_length}: it must be at least 3 for a word")
     vocabulary = tokenizer.vocabulary
     special = np.array([vocabulary.cls_id, vocabulary.sep_id], np.int32)
     pieces = _tokenized(tokenizer, sentences, description)
     context = _Context(sentences, pieces) if document_context else None
-    room = max_seq_length - _SPECIAL_TOKENS
     known = all(sentence.tags is not None for sentence in sentences)
     index = {label: i for i, label in enumerate(labels)}
     ids, targets, positions, words = [], [], [], []

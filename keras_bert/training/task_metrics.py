@@ -6,6 +6,9 @@ once are probabilities and zeros and ones [N, C]; numbers are [N] each.
 
 import numpy as np
 
+# Names of metrics that are errors; of all others the highest value is the best.
+LOWER_IS_BETTER = frozenset({"mean_squared_error"})
+
 
 def accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
     """Returns the share of examples whose likeliest class is theirs."""

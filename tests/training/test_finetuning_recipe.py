@@ -1,5 +1,6 @@
 """The options of fine-tuning, each shown by what it changes in the written model."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -9,7 +10,8 @@ from keras_bert import BertClassifier, BertConfig, BertEncoder, BertTokenizer
 from keras_bert.tasks.delimited import csv_task
 from keras_bert.training.finetuning import finetune
 from keras_bert.training.finetuning_options import FinetuningOptions
-from keras_bert.training.finetuning_search import parse_grid, search
+from keras_bert.training.finetuning_result import FinetuningResult
+from keras_bert.training.finetuning_search import Run, SearchResult, parse_grid, search
 from keras_bert.training.model_preparation import layer_rates
 from keras_bert.training.task import TaskData
 from keras_bert.training.text_head import LabeledTexts, TextHead
@@ -206,6 +208,50 @@ def test_grids_are_read():
         parse_grid("dropout=0.1")
     with pytest.raises(ValueError, match="the grid gives epochs the value 'two'"):
         parse_grid("epochs=two")
+    with pytest.raises(ValueError, match="the grid names epochs twice"):
+        parse_grid("epochs=2;epochs=3")
+    with pytest.raises(ValueError, match="the grid gives learning_rate a value twice"):
+        parse_grid("learning_rate=2e-5,0.00002")
+
+
+def test_a_search_is_checked_before_its_first_run(pretrained_folder, tmp_path):
+    options = FinetuningOptions(**SHORT)
+    arguments = csv_task(), two_classes(), pretrained_folder
+    with pytest.raises(ValueError, match="epochs is 0"):
+        search(*arguments, tmp_path / "run", options, grid={"epochs": (1, 0)})
+    assert not (tmp_path / "run").exists()
+    # A model that is not a search's own is not written over, even the one that is started from.
+    before = (pretrained_folder / "model.weights.h5").read_bytes()
+    with pytest.raises(ValueError, match="pretrained holds a model that no search wrote"):
+        search(*arguments, pretrained_folder, options, seeds=2)
+    assert not (pretrained_folder / "runs").exists()
+    assert (pretrained_folder / "model.weights.h5").read_bytes() == before
+
+
+def test_a_run_on_other_data_is_another(sentiment_run, sentiment_folder, pretrained_folder):
+    task, folder = csv_task(), sentiment_run[0]
+    data = task.read(sentiment_folder)
+    options = FinetuningOptions(
+        epochs=4, batch_size=16, learning_rate=3e-3, mixed_precision="float32"
+    )
+    arguments = pretrained_folder, folder, options, True
+    assert finetune(task, data, *arguments) == FinetuningResult.finished(folder)
+    dev = data.splits["validation"]
+    mended = dataclasses.replace(dev, labels=1 - dev.labels)
+    with pytest.raises(ValueError, match="holds a run with examples.validation='64, sha256"):
+        finetune(task, TaskData({**data.splits, "validation": mended}, data.labels), *arguments)
+
+
+def metrics(accuracy, error, collapsed=None):
+    measured = {"test": {"accuracy": accuracy, "mean_squared_error": error}}
+    return FinetuningResult(1, measured, (), {}, collapsed, 1.0, 1.0)
+
+
+def test_the_best_error_is_the_lowest():
+    runs = tuple(Run({}, seed, metrics(seed, 3.0 - seed), None) for seed in range(3))
+    result = SearchResult(runs, runs[0])
+    assert result.summary({}, "test", "mean_squared_error") == (2.0, 1.0, 2.0, 1.0)
+    assert result.summary({}, "test", "accuracy") == (1.0, 1.0, 1.0, 2.0)
 
 
 @pytest.mark.parametrize(
@@ -215,6 +261,8 @@ def test_grids_are_read():
         ({"label_smoothing": 1.0}, "label_smoothing is 1.0"),
         ({"patience": 0}, "patience is 0"),
         ({"class_weights": "even"}, "class_weights is 'even'"),
+        ({"class_weights": (1.0, 0.0)}, "they must be numbers above 0"),
+        ({"class_weights": (math.nan, 1.0)}, "they must be numbers above 0"),
         ({"freeze_encoder": True, "layer_decay": 0.9}, "a frozen encoder learns nothing"),
     ],
 )

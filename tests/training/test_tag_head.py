@@ -290,6 +290,23 @@ def test_a_bilstm_learns_on_features_that_stay(names_folder, pretrained_folder, 
     assert entity_f1(predictions, told) == result.test["f1"]
 
 
+@pytest.mark.parametrize("options", [{"layer_decay": 0.9}, {"reinitialized_layers": 1}])
+def test_frozen_features_stay_as_they_are(names_folder, pretrained_folder, tmp_path, options):
+    task = conll_task(features_from="last", lstm_width=4)
+    options = dataclasses.replace(OPTIONS, **options)
+    with pytest.raises(ValueError, match="frozen features does not train the encoder: leave out"):
+        finetune(task, task.read(names_folder), pretrained_folder, tmp_path / "run", options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_row_has_room_for_a_word(names_folder, pretrained_folder, tmp_path):
+    task = conll_task()
+    options = dataclasses.replace(OPTIONS, max_seq_length=2)
+    with pytest.raises(ValueError, match="max_seq_length is 2: it must be at least 3"):
+        finetune(task, task.read(names_folder), pretrained_folder, tmp_path / "run", options)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_strategy_needs_its_layers(pretrained_folder):
     with pytest.raises(ValueError, match="concat_last_4 takes 4 layers but the model has 1"):
         BertBiLSTMTagger.from_preset(pretrained_folder, num_classes=2)
