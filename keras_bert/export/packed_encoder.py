@@ -20,6 +20,9 @@ from keras_bert.models.encoder import BertEncoder
 
 # Rows that share one padded length. Few waste little on padding; many keep the matrices large.
 GROUP_SIZE = 4
+# Much in a layer is too small to be split over processors, so several groups run side by side;
+# their memory is the price, which stays the same for any number of rows.
+_GROUPS_AT_A_TIME = 4
 # Any score this far below the others has probability 0 in float32, as in the layer.
 _MASKED_SCORE = -10000.0
 
@@ -91,7 +94,7 @@ class PackedEncoder:
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns states in the order of lengths, that order [N], and the sorted lengths [N]."""
         lengths = tf.reduce_sum(inputs[INPUT_MASK], axis=-1)
-        # The longest first: the memory that one group needs is the most that any needs.
+        # The longest first: the memory that the first groups need is the most that any need.
         order = tf.argsort(lengths, direction="DESCENDING", stable=True)
         ids, segments = (tf.gather(inputs[name], order) for name in (INPUT_IDS, SEGMENT_IDS))
         lengths = tf.gather(lengths, order)
@@ -111,7 +114,10 @@ class PackedEncoder:
             return index + 1, found.write(index, self._encode(group, summaries_only))
 
         _, found = tf.while_loop(
-            lambda index, _: index < groups, body, [0, found], parallel_iterations=1
+            lambda index, _: index < groups,
+            body,
+            [0, found],
+            parallel_iterations=_GROUPS_AT_A_TIME,
         )
         return found.concat(), order, lengths
 
