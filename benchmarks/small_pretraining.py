@@ -55,20 +55,20 @@ def prepare(folder: Path) -> None:
     if not (folder / "text").is_dir():
         with atomic_folder(folder / "text") as temporary:
             print(f"text: {debian_text.write(temporary)}", flush=True)
-    if not (folder / "data").is_dir():
+    if not (folder / "data" / "pairs" / "test.csv").is_file():  # the last one of its files
         _run("prepare_sample_data", output_dir=folder / "data")
     if not (folder / "reviews").is_dir():
         with atomic_folder(folder / "reviews") as temporary:
             food_reviews.write(temporary, validation=400)
-    if not (folder / "vocab").is_dir():
-        vocab = folder / "vocab" / "vocab.txt"
+    vocab = folder / "vocab" / "vocab.txt"
+    if not (vocab.parent / "tokenizer_config.json").is_file():  # written after vocab.txt
         _run("build_vocab", input=_texts(folder, "train"), output=vocab, vocab_size=VOCAB_SIZE)
     for split, passes in (("train", 2), ("eval", 1)):
         if not (folder / "records" / split / "manifest.json").is_file():
             _run(
                 "create_pretraining_data",
                 input=_texts(folder, split),
-                vocab=folder / "vocab" / "vocab.txt",
+                vocab=vocab,
                 output_dir=folder / "records" / split,
                 max_seq_length=MAX_SEQ_LENGTH,
                 dupe_factor=passes,
