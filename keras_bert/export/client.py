@@ -9,6 +9,7 @@ gRPC needs the extra `serving` (tensorflow-serving-api), imported when it is use
 
 import http.client
 import json
+import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -31,10 +32,11 @@ class Client(Protocol):
         """Returns the outputs of a signature by name.
 
         Args:
-            inputs: values by name, as many of each; strings, or lists of strings.
+            inputs: values by name, as many of each and at least one; strings, or lists of strings.
             signature: which of the model's.
 
         Raises:
+            ValueError: there are no values, or not as many of each.
             ConnectionError: there is no server.
             ServerError: it refused.
         """
@@ -42,23 +44,27 @@ class Client(Protocol):
 
 
 class RestClient:
-    """Talks to TF Serving's REST interface (port 8501).
+    """Talks to TF Serving's REST interface (port 8501); threads may share it.
 
     Args:
         server: host:port.
         model: name of the served model.
         version: which of its versions; None takes the newest.
         timeout: seconds.
+
+    Raises:
+        ValueError: the server is not host:port.
     """
 
     def __init__(self, server: str, model: str, version: int | None = None, timeout: float = 60.0):
-        self._server = server.removeprefix(REST_SCHEME).rstrip("/")
+        self._server = _checked_address(server.removeprefix(REST_SCHEME).rstrip("/"))
         part = "" if version is None else f"/versions/{version}"
-        self._path = f"/v1/models/{model}{part}:predict"
+        self._path = f"/v1/models/{urllib.parse.quote(model, safe='')}{part}:predict"
         self._timeout = timeout
 
     def predict(self, inputs: Inputs, signature: str = "serving_default") -> dict[str, list]:
         """See `Client`."""
+        _check_counts(inputs)
         rows = [dict(zip(inputs, row, strict=True)) for row in zip(*inputs.values(), strict=True)]
         predictions = self._post({"signature_name": signature, "instances": rows})
         if not predictions or not isinstance(predictions[0], dict):
@@ -87,7 +93,7 @@ class RestClient:
 
 
 class GrpcClient:
-    """Talks to TF Serving's gRPC interface (port 8500).
+    """Talks to TF Serving's gRPC interface (port 8500); threads may share it.
 
     Args:
         server: host:port.
@@ -96,14 +102,19 @@ class GrpcClient:
         timeout: seconds.
 
     Raises:
-        ImportError: the extra `serving` is not installed.
+        ValueError: the server is not host:port, or the extra `serving` is not installed.
     """
 
     def __init__(self, server: str, model: str, version: int | None = None, timeout: float = 60.0):
-        import grpc
-        from tensorflow_serving.apis import prediction_service_pb2_grpc
-
-        self._server = server.removeprefix(GRPC_SCHEME)
+        try:
+            import grpc
+            from tensorflow_serving.apis import prediction_service_pb2_grpc
+        except ImportError as error:
+            raise ValueError(
+                f"gRPC needs the package tensorflow-serving-api ({error}): pip install it, or "
+                "give the server's REST port as host:port"
+            ) from None
+        self._server = _checked_address(server.removeprefix(GRPC_SCHEME).rstrip("/"))
         sizes = [
             (f"grpc.max_{way}_message_length", _LARGEST_MESSAGE) for way in ("send", "receive")
         ]
@@ -117,6 +128,7 @@ class GrpcClient:
         import tensorflow as tf
         from tensorflow_serving.apis import predict_pb2
 
+        _check_counts(inputs)
         request = predict_pb2.PredictRequest()
         request.model_spec.name = self._model
         request.model_spec.signature_name = signature
@@ -144,9 +156,31 @@ def connect(server: str, model: str, version: int | None = None, timeout: float 
         model: name of the served model.
         version: which of its versions; None takes the newest.
         timeout: seconds.
+
+    Raises:
+        ValueError: it is none of these, or gRPC is not installed.
     """
     kind = GrpcClient if server.startswith(GRPC_SCHEME) else RestClient
     return kind(server, model, version, timeout)
+
+
+def _checked_address(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    if not host or "/" in address or not port.isdecimal():
+        raise ValueError(
+            f"server is {address!r}: expected host:port (REST, port 8501 of TF Serving) or "
+            "grpc://host:port (port 8500)"
+        )
+    return address
+
+
+def _check_counts(inputs: Inputs) -> None:
+    counts = {name: len(values) for name, values in inputs.items()}
+    if not counts or 0 in counts.values():
+        raise ValueError("the request is empty: give at least one value of each input")
+    if len(set(counts.values())) > 1:
+        shown = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        raise ValueError(f"the request holds {shown}: give as many of each")
 
 
 def _json(content: bytes, server: str) -> dict[str, Any]:

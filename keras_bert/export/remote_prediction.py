@@ -56,7 +56,7 @@ def predict_remotely(
 
 
 def _inputs(table: Table) -> dict[str, Sequence[Any]]:
-    choices = [name for name in table.columns if name.removeprefix(_CHOICE).isdecimal()]
+    choices = [name for name in table.columns if _is_choice(name)]
     columns = {*table.columns, *(["choices"] if choices else [])}
     names = next((names for names in _INPUTS if columns.issuperset(names)), None)
     if names is None:
@@ -71,6 +71,10 @@ def _inputs(table: Table) -> dict[str, Sequence[Any]]:
         else table.column(name, remedy)
         for name in names
     }
+
+
+def _is_choice(column: str) -> bool:
+    return column.startswith(_CHOICE) and column.removeprefix(_CHOICE).isdecimal()
 
 
 def _answer_rows(answers: Answers) -> tuple[list[str], list[list[str]]]:

@@ -1,0 +1,79 @@
+"""predict.py of a server. Oracles: predict.py of the folder, and the graph asked directly."""
+
+import csv
+
+import pytest
+
+from keras_bert.export.client import RestClient
+from keras_bert.export.remote_prediction import predict_remotely
+from keras_bert.tasks.prediction import predict_file
+from tests.conftest import write_csv
+from tests.export.rest_server import rest_server
+from tests.export.tiny_models import ask, random_texts
+
+
+def read(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def predict(folder, tmp_path, header, rows, batch_size=4):
+    write_csv(tmp_path / "in.csv", header, rows)
+    with rest_server(folder) as address:
+        client = RestClient(address, "tiny")
+        predict_remotely(client, tmp_path / "in.csv", tmp_path / "out.csv", batch_size)
+    return read(tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize("name", ["classes", "number", "pairs"])
+def test_columns_are_those_of_the_live_model(name, model_folder, tmp_path):
+    texts = [f"the {text}" for text in random_texts(9, seed=6)]
+    header = ["id", "text", "text_pair"] if name == "pairs" else ["id", "text"]
+    rows = [[str(i), text, texts[-i]][: len(header)] for i, text in enumerate(texts)]
+    found = predict(model_folder(name), tmp_path, header, rows)
+    predict_file(model_folder(name), tmp_path / "in.csv", tmp_path / "live.csv")
+    live = read(tmp_path / "live.csv")
+    assert len(found) == len(live) == len(rows)
+    for ours, theirs in zip(found, live, strict=True):
+        assert list(ours) == list(theirs)
+        for column, value in theirs.items():
+            if column.startswith("score_") or column == "predicted_value":
+                assert float(ours[column]) == pytest.approx(float(value), abs=1e-4)
+            else:
+                assert ours[column] == value
+
+
+def test_an_entity_is_a_row(model_folder, tmp_path):
+    texts = [f"the film {text}" for text in random_texts(9, seed=7)]
+    found = predict(model_folder("tags"), tmp_path, ["text"], [[text] for text in texts])
+    served = ask(model_folder("tags"), text=texts)
+    expected = [
+        (text, entity.decode(), label.decode(), str(start), str(end))
+        for text, *columns in zip(
+            texts, *(served[n] for n in ("entities", "labels", "starts", "ends")), strict=True
+        )
+        for entity, label, start, end in zip(*columns, strict=True)
+        if label
+    ]
+    columns = ("text", "entity", "predicted_label", "start", "end")
+    assert [tuple(row[column] for column in columns) for row in found] == expected
+    assert len(expected) > 10
+
+
+def test_answers_and_choices(model_folder, tmp_path):
+    header = ["question", "context"]
+    found = predict(model_folder("spans"), tmp_path, header, [["the", "a film b"], ["a", "x yy"]])
+    served = ask(model_folder("spans"), question=["the", "a"], context=["a film b", "x yy"])
+    assert [row["answer"] for row in found] == [answer.decode() for answer in served["answer"]]
+    # A column of another name that ends in a number is no choice.
+    header = ["context", "choice0", "choice1", "2024"]
+    found = predict(model_folder("choices"), tmp_path, header, [["the", "a", "film", "no"]])
+    served = ask(model_folder("choices"), context=["the"], choices=[["a", "film"]])
+    assert found[0]["predicted_choice"] == str(served["choice"][0])
+    assert found[0]["predicted_text"] == served["choice_text"][0].decode()
+    assert len(found[0]["scores"].split()) == 2
+
+
+def test_other_columns_are_refused(model_folder, tmp_path):
+    with pytest.raises(ValueError, match="has the columns a, b; expected are text"):
+        predict(model_folder("classes"), tmp_path, ["a", "b"], [["1", "2"]])
