@@ -70,12 +70,14 @@ def main(_: Sequence[str]) -> None:
 
 
 def _save_and_measure(vocabulary: Vocabulary, folder: Path, sample: Iterable[str]) -> Coverage:
+    from keras_bert.text import tokenizer_config
+    from keras_bert.text.corpus_tokenizer import CorpusTokenizer
     from keras_bert.text.coverage import measure_coverage
-    from keras_bert.text.tokenizer import BertTokenizer  # loads TensorFlow
 
-    tokenizer = BertTokenizer(vocabulary, lowercase=flags.FLAGS.lowercase)
-    tokenizer.save(folder)
-    return measure_coverage(tokenizer, sample)
+    settings = tokenizer_config.Settings(lowercase=flags.FLAGS.lowercase)
+    vocabulary.save(folder / FILE_NAME)
+    tokenizer_config.write(folder, settings)
+    return measure_coverage(CorpusTokenizer(vocabulary, settings), sample)
 
 
 if __name__ == "__main__":

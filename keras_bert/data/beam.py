@@ -23,7 +23,7 @@ from keras_bert.data.corpus import Corpus
 from keras_bert.data.creation import make_manifest, plan, unit_settings
 from keras_bert.data.creation_options import CreationOptions
 from keras_bert.data.manifest import Manifest, Shard, shard_name
-from keras_bert.data.records import RECORD_FRAME_BYTES, write_records
+from keras_bert.data.record_writing import frame_records
 from keras_bert.data.unit_processing import UnitProcessor
 from keras_bert.data.units import Unit, UnitCounts, UnitSettings, divide_group
 from keras_bert.text import tokenizer_config
@@ -137,9 +137,9 @@ def _write_shard(
     shard, parts = parts_of_shard
     found = sorted((part for part in parts if part is not None), key=lambda part: part[0])
     records = [record for _, of_unit in found for record in of_unit]
-    name = shard_name(shard, num_shards)
-    _write_whole(os.path.join(output, name), lambda path: write_records(path, records))
-    return name, len(records), sum(map(len, records)) + RECORD_FRAME_BYTES * len(records)
+    name, content = shard_name(shard, num_shards), frame_records(records)
+    _write_whole(os.path.join(output, name), lambda path: _write_bytes(path, content))
+    return name, len(records), len(content)
 
 
 def _write_whole(path: str, write: Any) -> None:
@@ -172,6 +172,11 @@ def _write_rest(
         ):
             target = os.path.join(options.output_dir, name)
             _write_whole(target, lambda path, name=name: _copy(os.path.join(folder, name), path))
+
+
+def _write_bytes(path: str, content: bytes) -> None:
+    with tf.io.gfile.GFile(path, "wb") as file:
+        file.write(content)
 
 
 def _copy(source: str, target: str) -> None:

@@ -7,6 +7,9 @@ from keras_bert.data.pretraining_examples import SENTENCE_TASKS, SentenceTask
 from keras_bert.text.masking_strategy import STRATEGIES, MaskingStrategy, check_shares
 
 _SHORTEST_MAX_SEQ_LENGTH = 8
+_OF_STATIC_MASKS = frozenset(
+    "masking max_predictions_per_seq masked_lm_prob mask_share random_share".split()
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,11 +85,8 @@ class CreationOptions:
         self._check_packing()
         if self.static_masking:
             self._check_masking()
-        elif self.masking != "token":
-            raise ValueError(
-                f"masking is {self.masking!r}, but masks are drawn when the records are read: tell "
-                "run_pretraining.py, or store masks with --static_masking"
-            )
+        else:
+            self._check_nothing_is_masked()
 
     def _check_packing(self) -> None:
         if self.pack and self.sentence_task != "none":
@@ -107,6 +107,22 @@ class CreationOptions:
         check_shares(
             self.predictions_per_seq, self.masked_lm_prob, self.mask_share, self.random_share
         )
+
+        if self.predictions_per_seq > self.max_seq_length:
+            raise ValueError(
+                f"max_predictions_per_seq is {self.predictions_per_seq}: it must be at most "
+                f"max_seq_length, {self.max_seq_length}"
+            )
+
+    def _check_nothing_is_masked(self) -> None:
+        """Refuses options that would be without effect."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name in _OF_STATIC_MASKS and value != field.default:
+                raise ValueError(
+                    f"{field.name} is {value!r}, but masks are drawn when the records are read: "
+                    "tell run_pretraining.py, or store masks with --static_masking"
+                )
 
     @property
     def predictions_per_seq(self) -> int:

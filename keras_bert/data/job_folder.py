@@ -7,6 +7,7 @@ complete, the manifest last.
 """
 
 import dataclasses
+import errno
 import fcntl
 import json
 import os
@@ -24,6 +25,7 @@ from keras_bert.data.units import Unit, UnitCounts, UnitResult
 FOLDER_NAME = ".unfinished"
 _JOB = "job.json"
 _STATE = "state.json"
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +94,7 @@ class JobFolder:
 
     Raises:
         FileExistsError: another job is unfinished or under way there.
+        OSError: the disk is full; what is complete stays.
     """
 
     def __init__(self, output: Path, job: Mapping[str, Any], num_shards: int):
@@ -110,10 +113,17 @@ class JobFolder:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: object
+    ) -> None:
         if kind is None or issubclass(kind, ValueError):
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._lock)
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            raise OSError(
+                f"no room left for {self._output} after {self.state.units} unit(s) "
+                f"({error.strerror}): make room and start the same job again, which goes on there"
+            ) from None
 
     def append(self, unit: Unit, result: UnitResult) -> None:
         """Moves the records of a unit from its file to the ends of the shards."""

@@ -3,9 +3,6 @@
 Shapes: N examples of a file, T pieces of all of them, B batch, S sequence length, P predictions.
 """
 
-import os
-from collections.abc import Sequence
-
 import numpy as np
 import tensorflow as tf
 
@@ -21,18 +18,8 @@ from keras_bert.features import (
     SEGMENT_IDS,
 )
 
-# Around each record: its length (8 bytes) and two checksums (4 bytes each).
-RECORD_FRAME_BYTES = 16
-
 _UNMASKED = frozenset((INPUT_IDS, SEGMENT_IDS, NEXT_SENTENCE_LABELS))
 _MASKED = _UNMASKED | {INPUT_MASK, MASKED_LM_POSITIONS, MASKED_LM_IDS, MASKED_LM_WEIGHTS}
-
-
-def write_records(path: str | os.PathLike, records: Sequence[bytes]) -> None:
-    """Writes serialized examples to a TFRecord file."""
-    with tf.io.TFRecordWriter(os.fspath(path)) as writer:
-        for record in records:
-            writer.write(record)
 
 
 def parse_examples(

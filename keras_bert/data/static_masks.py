@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 
 import numpy as np
-import tensorflow as tf
 
 from keras_bert.data.example_encoding import encode_masked_examples
 from keras_bert.data.pretraining_examples import Examples
 from keras_bert.data.units import MaskingSettings
 from keras_bert.features import INPUT_IDS, INPUT_MASK, NEXT_SENTENCE_LABELS, SEGMENT_IDS
-from keras_bert.text.masking import MaskedLanguageModelMasking
+from keras_bert.text.corpus_masking import CorpusMasking
 from keras_bert.text.vocabulary import Vocabulary
 
 # Bounds the memory of one call.
@@ -28,13 +27,7 @@ class StaticMasking:
     def __init__(self, vocabulary: Vocabulary, max_seq_length: int, settings: MaskingSettings):
         self._pad_id = vocabulary.pad_id
         self._max_seq_length = max_seq_length
-        masking = MaskedLanguageModelMasking(vocabulary, **settings._asdict())
-        pieces = tf.TensorSpec([None, max_seq_length], tf.int32)
-        self._mask = tf.function(
-            masking.__call__,
-            input_signature=[pieces, pieces, tf.TensorSpec([None, 4], tf.int64)],
-            autograph=False,
-        )
+        self._mask = CorpusMasking(vocabulary, **settings._asdict())
 
     def encode(self, examples: Examples, counters: tuple[int, int, int]) -> list[bytes]:
         """Returns each example, masked, as a serialized tf.train.Example.
@@ -46,10 +39,8 @@ class StaticMasking:
         encoded = []
         for batch, places in self._batches(examples):
             seeds = np.stack([*(np.full(len(places), c) for c in counters), places], axis=1)
-            masked = self._mask(batch[INPUT_IDS], batch[INPUT_MASK], tf.constant(seeds, tf.int64))
-            encoded += encode_masked_examples(
-                batch | {name: value.numpy() for name, value in masked.items()}
-            )
+            masked = self._mask(batch[INPUT_IDS], batch[INPUT_MASK], seeds)
+            encoded += encode_masked_examples(batch | masked)
         return encoded
 
     def _batches(self, examples: Examples) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:

@@ -16,6 +16,7 @@ _BLOCK_BYTES = 1 << 20
 # A longer line of a text file is cut: it is no paragraph. JSON cannot be cut.
 _LONGEST_LINE_BYTES = 1 << 20
 _FINGERPRINT_BYTES = 1 << 16
+_BYTE_ORDER_MARK = "\ufeff"  # which Windows puts in front of a file
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -114,7 +115,8 @@ class TextFile(NamedTuple):
             return codecs.decode(content, "utf-8", self.errors)
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"{self.name} is not UTF-8 at byte {position + error.start}: convert the file, or "
+                f"{self.name} is not UTF-8 at byte {position + error.start}"
+                f"{' of its content' if self.name.endswith('.gz') else ''}: convert the file, or "
                 "pass --errors=replace to read such bytes as U+FFFD"
             ) from None
 
@@ -132,7 +134,7 @@ def _cut(content: bytes) -> int:
 
 def _json_text(line: str, place: str, text_field: str) -> str:
     try:
-        record = json.loads(line)
+        record = json.loads(line.removeprefix(_BYTE_ORDER_MARK))
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{place} is not JSON ({error.msg}): each line must be an object"

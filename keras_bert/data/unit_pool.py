@@ -12,6 +12,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
+from keras_bert.data.unit_processing import UnitProcessor
 from keras_bert.data.units import Unit, UnitResult, UnitSettings
 
 # Units that wait for a worker, so that none is ever idle, for each worker.
@@ -44,8 +45,6 @@ def unit_path(folder: Path, unit: Unit) -> Path:
 def _process_here(
     divided: Iterable[Unit], settings: UnitSettings, folder: Path, _: int
 ) -> Iterator[tuple[Unit, UnitResult]]:
-    from keras_bert.data.unit_processing import UnitProcessor  # loads TensorFlow
-
     processor = UnitProcessor(settings)
     for unit in divided:
         yield unit, processor.process(unit, unit_path(folder, unit))
@@ -56,7 +55,7 @@ def _process_in_pool(
 ) -> Iterator[tuple[Unit, UnitResult]]:
     """Yields the results in the order of the units."""
     waiting: collections.deque[tuple[Unit, Future]] = collections.deque()
-    # "spawn", because a forked TensorFlow may hang.
+    # "spawn", because a process that has loaded TensorFlow may hang when it is forked.
     pool = ProcessPoolExecutor(
         num_workers, multiprocessing.get_context("spawn"), _start_worker, (settings,)
     )
@@ -82,17 +81,8 @@ def _finished(unit: Unit, future: Future) -> tuple[Unit, UnitResult]:
 
 
 def _start_worker(settings: UnitSettings) -> None:
-    """Loads TensorFlow into a worker: one thread, since the workers share the cores, and no GPU."""
     global _worker
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-    import tensorflow as tf
-
-    from keras_bert.data.unit_processing import UnitProcessor
-
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
     _worker = UnitProcessor(settings)
 
 

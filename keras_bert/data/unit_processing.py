@@ -5,7 +5,6 @@ import os
 import random
 
 import numpy as np
-import tensorflow as tf
 
 from keras_bert.data.documents import Document, document_sentences
 from keras_bert.data.example_encoding import encode_examples
@@ -17,13 +16,10 @@ from keras_bert.data.pretraining_examples import (
     assemble_examples,
     plan_examples,
 )
-from keras_bert.data.records import RECORD_FRAME_BYTES, write_records
+from keras_bert.data.record_writing import RECORD_FRAME_BYTES, write_records
 from keras_bert.data.static_masks import StaticMasking
 from keras_bert.data.units import Unit, UnitCounts, UnitResult, UnitSettings
-from keras_bert.text.tokenizer import BertTokenizer
-
-# Bounds the memory of one call of the tokenizer.
-_SENTENCES_PER_CALL = 4096
+from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 
 
 class UnitProcessor:
@@ -35,13 +31,10 @@ class UnitProcessor:
 
     def __init__(self, settings: UnitSettings):
         self._settings = settings
-        with tf.device("CPU:0"):
-            self._tokenizer = BertTokenizer(
-                settings.vocabulary, **settings.tokenizer_settings._asdict()
-            )
-            self._masking = settings.masking and StaticMasking(
-                settings.vocabulary, settings.max_seq_length, settings.masking
-            )
+        self._tokenize_texts = CorpusTokenizer(settings.vocabulary, settings.tokenizer_settings)
+        self._masking = settings.masking and StaticMasking(
+            settings.vocabulary, settings.max_seq_length, settings.masking
+        )
 
     def process(self, unit: Unit, path: str | os.PathLike) -> UnitResult:
         """Writes the records of a unit to a file, those of the first shard first.
@@ -70,7 +63,7 @@ class UnitProcessor:
 
     def _tokenize(self, documents: list[Document]) -> TokenizedDocuments:
         texts = [document_sentences(document) for document in documents]
-        ids, sizes = self._pieces([text for sentences in texts for text in sentences])
+        ids, sizes = self._tokenize_texts(text for sentences in texts for text in sentences)
         ends = np.cumsum([0, *map(len, texts)])
         # Sentences without a piece (control characters alone) and documents without a sentence
         # are left out.
@@ -83,16 +76,6 @@ class UnitProcessor:
             [0, *kept_before[1:][filled].tolist()],
             [documents[index].number for index in np.flatnonzero(filled)],
         )
-
-    def _pieces(self, sentences: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the pieces of all sentences, and how many each of them has."""
-        ids, sizes = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
-        for start in range(0, len(sentences), _SENTENCES_PER_CALL):
-            with tf.device("CPU:0"):
-                pieces = self._tokenizer(sentences[start : start + _SENTENCES_PER_CALL])
-            ids.append(pieces.flat_values.numpy())
-            sizes.append(pieces.row_lengths().numpy())
-        return np.concatenate(ids), np.concatenate(sizes)
 
     def _records_of_copy(
         self, documents: TokenizedDocuments, unit: int, dupe: int

@@ -1,4 +1,4 @@
-"""The pieces of work that a corpus is divided into. No TensorFlow here: workers load it later."""
+"""The pieces of work that a corpus is divided into."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 
 _TEXTS_PER_CALL = 4096  # bounds the memory
 
@@ -49,7 +49,7 @@ class Coverage(NamedTuple):
         )
 
 
-def measure_coverage(tokenizer: BertTokenizer, texts: Iterable[str]) -> Coverage:
+def measure_coverage(tokenizer: CorpusTokenizer, texts: Iterable[str]) -> Coverage:
     """Counts words, pieces and unknown words of texts; reads them as a stream.
 
     Args:
@@ -61,10 +61,9 @@ def measure_coverage(tokenizer: BertTokenizer, texts: Iterable[str]) -> Coverage
     whole = 0
     stream = iter(texts)
     while block := list(itertools.islice(stream, _TEXTS_PER_CALL)):
-        pieces = tokenizer(block)
-        ids = pieces.flat_values.numpy()
+        ids, sizes = tokenizer(block)
         counts += np.bincount(ids, minlength=len(vocabulary))
-        whole += _count_whole_words(ids, pieces.row_splits.numpy(), vocabulary.continuation_mask)
+        whole += _count_whole_words(ids, sizes, vocabulary.continuation_mask)
     unknown = int(counts[vocabulary.unk_id])
     return Coverage(
         words=int(counts[~vocabulary.continuation_mask].sum()),
@@ -76,8 +75,8 @@ def measure_coverage(tokenizer: BertTokenizer, texts: Iterable[str]) -> Coverage
     )
 
 
-def _count_whole_words(ids: np.ndarray, splits: np.ndarray, is_continuation: np.ndarray) -> int:
+def _count_whole_words(ids: np.ndarray, sizes: np.ndarray, is_continuation: np.ndarray) -> int:
     """Counts the pieces that start a word and that none continues."""
     continues = np.append(is_continuation[ids], False)
-    continues[splits[:-1]] = False  # a text starts with a word of its own
+    continues[np.cumsum(sizes) - sizes] = False  # a text starts with a word of its own
     return int(np.count_nonzero(~continues[:-1] & ~continues[1:]))

@@ -3,16 +3,10 @@
 Shapes: B batch, S sequence length.
 """
 
-import numpy as np
 import tensorflow as tf
 
+from keras_bert.text.masking_constants import RUN_LENGTHS, RUN_WEIGHTS
 from keras_bert.text.random_bits import random_bits, random_keys, random_shares
-
-# A run of n words is drawn with a probability in proportion to 1 / n, n up to 3 (ALBERT,
-# arXiv:1909.11942, section 4.1): the sums of the first weights.
-_RUN_WEIGHTS = np.cumsum([1.0, 1 / 2, 1 / 3]).astype(np.float32)
-# Random bits of their own: the order of the words takes the indices below 2 ** 32.
-_RUN_LENGTHS = 2 << 32
 
 
 def choose_words(
@@ -58,9 +52,9 @@ def choose_runs_of_words(
     ends = _ends_of_runs(words, starts, candidates)
     available = tf.reduce_sum(tf.cast(ends > 0, tf.int32), axis=2)
     length = tf.cast(tf.shape(candidates)[1], tf.int64)
-    bits = random_bits(seeds, tf.range(length) + _RUN_LENGTHS)
-    drawn = random_shares(bits) * tf.gather(tf.constant([0.0, *_RUN_WEIGHTS]), available)
-    sizes = 1 + tf.reduce_sum(tf.cast(drawn[..., None] >= _RUN_WEIGHTS[:-1], tf.int32), axis=2)
+    bits = random_bits(seeds, tf.range(length) + RUN_LENGTHS)
+    drawn = random_shares(bits) * tf.gather(tf.constant([0.0, *RUN_WEIGHTS]), available)
+    sizes = 1 + tf.reduce_sum(tf.cast(drawn[..., None] >= RUN_WEIGHTS[:-1], tf.int32), axis=2)
     return _take_runs(_random_order(starts, seeds), ends, sizes, budget)
 
 
@@ -136,7 +130,7 @@ def _ends_of_runs(words: tf.Tensor, starts: tf.Tensor, candidates: tf.Tensor) ->
     # A run may end behind the last position, where no word starts.
     one = tf.pad(one, [[0, 0], [0, 1]])
     runs = [one]
-    for _ in _RUN_WEIGHTS[1:]:
+    for _ in RUN_WEIGHTS[1:]:
         # One word more: the word that starts where the run so far ends.
         runs.append(tf.where(runs[-1] > 0, tf.gather(one, runs[-1], batch_dims=1), 0))
     return tf.stack(runs, axis=2)[:, :-1]
@@ -155,7 +149,7 @@ def _take_runs(order: tf.Tensor, ends: tf.Tensor, sizes: tf.Tensor, budget: tf.T
         bool [B, S], the pieces that are taken.
     """
     places = tf.range(tf.shape(order)[1])
-    words = tf.range(1, len(_RUN_WEIGHTS) + 1)
+    words = tf.range(1, len(RUN_WEIGHTS) + 1)
 
     def take(rank: tf.Tensor, taken: tf.Tensor, left: tf.Tensor, _: tf.Tensor) -> tuple:
         start = order[:, rank]

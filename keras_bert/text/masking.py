@@ -13,13 +13,11 @@ from keras_bert.features import (
     MASKED_LM_WEIGHTS,
 )
 from keras_bert.text.masked_words import choose_runs_of_words, choose_words
+from keras_bert.text.masking_constants import REPLACEMENTS
 from keras_bert.text.masking_strategy import STRATEGIES, check_shares
 from keras_bert.text.masking_strategy import MaskingStrategy as Strategy
 from keras_bert.text.random_bits import random_bits, random_keys, random_shares, seeds_of
 from keras_bert.text.vocabulary import Vocabulary
-
-# Random bits of their own: what chooses pieces and words takes the indices below.
-_REPLACEMENTS = 1 << 32
 
 
 class MaskedLanguageModelMasking(tf.Module):
@@ -147,7 +145,7 @@ class MaskedLanguageModelMasking(tf.Module):
 
     def _hide(self, ids: tf.Tensor, positions: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
         """Returns what stands in the text instead of the chosen pieces, int32 [B, P]."""
-        bits = random_bits(seeds, tf.cast(positions, tf.int64) + _REPLACEMENTS)
+        bits = random_bits(seeds, tf.cast(positions, tf.int64) + REPLACEMENTS)
         share = random_shares(bits)
         # The low 32 bits choose the piece, so that it does not depend on the share.
         number = tf.bitcast(bits & np.uint64(0xFFFFFFFF), tf.int64)

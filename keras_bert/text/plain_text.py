@@ -13,8 +13,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.text import unicode_table as table
-from keras_bert.text.vocabulary import UNKNOWN
-from keras_bert.text.wordpiece import MAX_CHARACTERS_PER_WORD
+from keras_bert.text.vocabulary import MAX_CHARACTERS_PER_WORD, UNKNOWN
 
 _ASCII = ("\t", "\n", "\r", *map(chr, range(0x20, 0x7F)))
 # Blocks whose characters have kept their category since long before Unicode 14, so that every

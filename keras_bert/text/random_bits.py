@@ -8,13 +8,7 @@ not on the batch, the number of workers or where a run was resumed.
 import numpy as np
 import tensorflow as tf
 
-# The generator SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators"
-# (2014), with the constants of Vigna's public domain version.
-_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
-_MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-
-_KEY_BITS = 31  # of a non-negative int32, which tf.math.top_k sorts
-_SHARE_BITS = 24  # what float32 holds exactly
+from keras_bert.text.masking_constants import INCREMENT, KEY_BITS, MULTIPLIERS, SHARE_BITS
 
 
 def seeds_of(counters: tf.Tensor) -> tf.Tensor:
@@ -29,7 +23,7 @@ def seeds_of(counters: tf.Tensor) -> tf.Tensor:
     columns = tf.unstack(tf.bitcast(tf.cast(counters, tf.int64), tf.uint64), axis=1)
     seeds = tf.zeros_like(columns[0])
     for column in columns:
-        seeds = _mix(_mix(seeds + _INCREMENT) ^ column)
+        seeds = _mix(_mix(seeds + INCREMENT) ^ column)
     return seeds
 
 
@@ -43,7 +37,7 @@ def random_bits(seeds: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
     Returns:
         uint64 [B, K]. Equal seed and index give equal bits.
     """
-    steps = (tf.cast(indices, tf.uint64) + 1) * _INCREMENT
+    steps = (tf.cast(indices, tf.uint64) + 1) * INCREMENT
     return _mix(seeds[:, None] + steps)
 
 
@@ -57,14 +51,14 @@ def random_keys(seeds: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
     Returns:
         int32 [B, K], not negative.
     """
-    bits = tf.bitwise.right_shift(random_bits(seeds, indices), np.uint64(64 - _KEY_BITS))
+    bits = tf.bitwise.right_shift(random_bits(seeds, indices), np.uint64(64 - KEY_BITS))
     return tf.cast(bits, tf.int32)
 
 
 def random_shares(bits: tf.Tensor) -> tf.Tensor:
     """Returns float32 numbers from 0 to below 1, made of the upper bits of uint64 ones."""
-    upper = tf.bitwise.right_shift(bits, np.uint64(64 - _SHARE_BITS))
-    return tf.cast(upper, tf.float32) / (1 << _SHARE_BITS)
+    upper = tf.bitwise.right_shift(bits, np.uint64(64 - SHARE_BITS))
+    return tf.cast(upper, tf.float32) / (1 << SHARE_BITS)
 
 
 def random_permutation(seed: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
@@ -85,7 +79,7 @@ def random_permutation(seed: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 
 def _mix(values: tf.Tensor) -> tf.Tensor:
     shifted = tf.bitwise.right_shift(values, np.uint64(30))
-    values = tf.bitwise.bitwise_xor(values, shifted) * _MULTIPLIERS[0]
+    values = tf.bitwise.bitwise_xor(values, shifted) * MULTIPLIERS[0]
     shifted = tf.bitwise.right_shift(values, np.uint64(27))
-    values = tf.bitwise.bitwise_xor(values, shifted) * _MULTIPLIERS[1]
+    values = tf.bitwise.bitwise_xor(values, shifted) * MULTIPLIERS[1]
     return tf.bitwise.bitwise_xor(values, tf.bitwise.right_shift(values, np.uint64(31)))

@@ -18,6 +18,8 @@ SEP = "[SEP]"
 MASK = "[MASK]"
 SPECIAL_TOKENS = (PAD, UNKNOWN, CLS, SEP, MASK)
 CONTINUATION_PREFIX = "##"
+# A longer word is [UNK]; tokenization.py of google-research/bert: max_input_chars_per_word.
+MAX_CHARACTERS_PER_WORD = 200
 FILE_NAME = "vocab.txt"
 
 _UNUSED_SLOT = re.compile(r"\[unused\d+\]")

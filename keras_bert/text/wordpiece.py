@@ -5,12 +5,16 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 
 from keras_bert.text import unicode_table
-from keras_bert.text.vocabulary import CONTINUATION_PREFIX, SPECIAL_TOKENS, UNKNOWN, Vocabulary
+from keras_bert.text.vocabulary import (
+    CONTINUATION_PREFIX,
+    MAX_CHARACTERS_PER_WORD,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+    Vocabulary,
+)
 from keras_bert.text.words import Words
 
-# tokenization.py of google-research/bert: max_input_chars_per_word.
-MAX_CHARACTERS_PER_WORD = 200
-# The same limit for tf.text, which counts bytes: no word of 200 characters is longer.
+# MAX_CHARACTERS_PER_WORD for tf.text, which counts bytes: no word of 200 characters is longer.
 _MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
 _UNKNOWN_WORD = "x" * (_MAX_BYTES_PER_WORD + 1)
 # tf.text keeps the length of a piece in one byte.

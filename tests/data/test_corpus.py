@@ -91,6 +91,17 @@ def test_bytes_that_are_not_utf8_are_named_or_replaced(tmp_path, before):
     assert list(Corpus([path], errors="replace"))[-1].paragraphs[-1] == "bad \ufffd byte"
 
 
+def test_the_byte_in_a_gz_is_that_of_its_content(tmp_path):
+    path = write(tmp_path / "a.txt.gz", b"fine\n" * 1000 + b"\xff")
+    with pytest.raises(ValueError, match=r"a\.txt\.gz is not UTF-8 at byte 5000 of its content: "):
+        list(Corpus([path]))
+
+
+def test_a_byte_order_mark_is_no_part_of_json(tmp_path):
+    path = write(tmp_path / "a.jsonl", '\ufeff{"text": "One."}\n{"text": "Two."}')
+    assert list(Corpus([path]).paragraphs()) == ["One.", "Two."]
+
+
 @pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: b"not gzip"])
 def test_a_damaged_gz_is_named(tmp_path, damage):
     path = tmp_path / "a.txt.gz"

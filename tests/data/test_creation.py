@@ -1,5 +1,8 @@
 import dataclasses
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from keras_bert.data.units import UNIT_CHARACTERS, divide
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
+ROOT = Path(__file__).parents[2]
 FILES = [f"examples-0000{n}-of-00003.tfrecord" for n in range(3)]
 
 
@@ -100,6 +104,21 @@ def test_examples_are_pairs_of_the_text(records, vocab, novels):
 
 def test_the_bytes_do_not_depend_on_the_number_of_workers(records, make_records):
     assert contents(make_records(num_workers=2)) == contents(records)
+
+
+# TensorFlow takes longer to load than a small corpus, and its memory is that of many workers.
+def test_records_are_made_without_tensorflow(novels, vocab, tmp_path):
+    program = (
+        "import sys\n"
+        "from keras_bert.data.creation import create_pretraining_data\n"
+        "from keras_bert.data.creation_options import CreationOptions\n"
+        f"options = dict(inputs=({str(novels)!r},), vocab={str(vocab)!r}, dupe_factor=1)\n"
+        f"options |= dict(static_masking=True, masking='ngram', output_dir={str(tmp_path)!r})\n"
+        "create_pretraining_data(CreationOptions(**options))\n"
+        "assert not {'tensorflow', 'keras'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+    assert Manifest.read(tmp_path).examples > 1000
 
 
 @pytest.mark.slow

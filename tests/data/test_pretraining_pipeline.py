@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.config import BertConfig
 from keras_bert.data import pretraining_pipeline
 from keras_bert.data.pretraining_data import PretrainingData
 from keras_bert.data.pretraining_pipeline import (
@@ -13,9 +14,10 @@ from keras_bert.data.pretraining_pipeline import (
     stored_batches,
     training_batches,
 )
-from keras_bert.data.records import write_records
+from keras_bert.data.record_writing import write_records
 from keras_bert.text.masking import MaskedLanguageModelMasking
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.training.pretraining_checks import check_data
 from tests.data.test_records import masked_example
 
 BATCH = 50
@@ -183,7 +185,7 @@ def test_many_more_records_than_a_block_are_shuffled_and_resumed(
 
 def test_masked_records_feed_pretraining_as_they_are(tmp_path):
     for name, labels in {"a": (0, 1), "b": (1,)}.items():
-        write_records(tmp_path / f"{name}.tfrecord", map(masked_example, labels))
+        write_records(tmp_path / f"{name}.tfrecord", list(map(masked_example, labels)))
     (tmp_path / "c.tfrecord").touch()
     data = PretrainingData(str(tmp_path / "*.tfrecord"))
     assert (data.num_examples, data.max_seq_length, data.max_predictions_per_seq) == (3, 6, 2)
@@ -202,6 +204,21 @@ def test_records_know_their_vocabulary(data, vocab):
     data.check_vocabulary(Vocabulary.from_file(vocab))
     with pytest.raises(ValueError, match="were made with another vocabulary"):
         data.check_vocabulary(Vocabulary([*SPECIAL_TOKENS, "a"]))
+
+
+def test_pretraining_refuses_records_of_another_vocabulary(records, make_records, vocab, tmp_path):
+    config = BertConfig(vocab_size=1200, max_position_embeddings=64)
+    check_data(config, PretrainingData(records), PretrainingData(records))
+    pieces = list(Vocabulary.from_file(vocab).tokens)
+    pieces[-1], pieces[-2] = pieces[-2], pieces[-1]  # the same pieces with other ids
+    Vocabulary(pieces).save(tmp_path / "vocab.txt")
+    other = make_records(vocab=str(tmp_path / "vocab.txt"))
+    with pytest.raises(ValueError, match=rf"{other} were made with another vocabulary"):
+        check_data(config, PretrainingData(records), PretrainingData(other))
+    swapped = shutil.copytree(records, tmp_path / "swapped")
+    shutil.copy(other / "vocab.txt", swapped)
+    with pytest.raises(ValueError, match=rf"{swapped} were made with another vocabulary"):
+        check_data(config, PretrainingData(swapped), None)
 
 
 @pytest.mark.parametrize(

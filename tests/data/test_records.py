@@ -1,17 +1,20 @@
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from keras_bert.data.example_encoding import encode_examples
 from keras_bert.data.pretraining_examples import Examples
+from keras_bert.data.record_writing import frame_records, write_records
 from keras_bert.data.records import (
     count_records,
     parse_examples,
     parse_masked_examples,
     read_first_example,
-    write_records,
 )
 
 
@@ -143,3 +146,29 @@ def test_foreign_and_damaged_files_are_named(tmp_path):
 
     with pytest.raises(FileNotFoundError, match="there are no records at"):
         read_first_example(str(tmp_path / "absent"))
+
+
+# The oracle is TensorFlow's own writer, which asks the processor for checksums.
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.binary(max_size=300), max_size=20))
+@example([b"", b"a", b"abc", b"abcd", b"x" * 7, b"x" * 8, b"x" * 9])
+@example([b"\0" * 50, b"\xff" * 17, b"\0" * 3])
+def test_a_file_is_what_tensorflow_writes(records):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "theirs"
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for record in records:
+                writer.write(record)
+        assert frame_records(records) == path.read_bytes()
+
+
+def test_many_records_and_long_ones(tmp_path):
+    # More than are worked on at once, and one that is larger than what they may take together.
+    draw = np.random.default_rng(0)
+    records = [draw.bytes(int(size)) for size in draw.integers(0, 40, 9000)]
+    records[5000] = draw.bytes((1 << 24) + 5)
+    write_records(tmp_path / "ours", records)
+    with tf.io.TFRecordWriter(str(tmp_path / "theirs")) as writer:
+        for record in records:
+            writer.write(record)
+    assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()

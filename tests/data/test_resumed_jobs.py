@@ -1,6 +1,8 @@
+import contextlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -59,12 +61,27 @@ def units_done(output):
         return 0
 
 
-def kill_after_unit(process, output):
+def wait_while(condition, process):
+    """Waits for something that a process does; fails if it ends or takes too long instead."""
     deadline = time.monotonic() + 120
-    while units_done(output) < 1 and time.monotonic() < deadline:
-        time.sleep(0.005)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    while condition():
+        assert process.poll() is None, f"the job ended with {process.returncode}"
+        assert time.monotonic() < deadline, "the job takes too long"
+        time.sleep(0.001)
+
+
+def kill_after_unit(process, output):
+    try:
+        wait_while(lambda: units_done(output) < 1, process)
+    finally:
+        kill(process)
+
+
+def kill(process):
+    """Kills a process and its workers, unless it has ended."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -132,13 +149,11 @@ def test_a_job_killed_between_its_last_moves_ends_when_started_again(options, re
 def test_two_jobs_cannot_write_into_one_folder(options, tmp_path):
     process = start(options())
     try:
-        while not (tmp_path / "out" / ".unfinished").exists():
-            time.sleep(0.005)
+        wait_while(lambda: not (tmp_path / "out" / ".unfinished").exists(), process)
         with pytest.raises(FileExistsError, match="another process is writing records into"):
             create_pretraining_data(options())
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        kill(process)
 
 
 def test_a_changed_shard_is_named(killed, options):
@@ -146,6 +161,32 @@ def test_a_changed_shard_is_named(killed, options):
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(FileExistsError, match=r"examples-00000-of-00003.* was changed; remove"):
         create_pretraining_data(options())
+
+
+@contextlib.contextmanager
+def files_limited_to(size):
+    """Writing beyond a size fails, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_full_disk_ends_with_one_sentence_and_the_job_can_go_on(
+    options, make_records, tmp_path, workers
+):
+    whole = contents(make_records(num_shards=1))
+    size = len(whole["examples-00000-of-00001.tfrecord"])
+    for limit, done in ((size // 10, 0), (size - 1, 1)):
+        sentence = rf"no room left for {tmp_path / 'out'} after {done} unit.*start the same job"
+        with files_limited_to(limit), pytest.raises(OSError, match=sentence):
+            create_pretraining_data(options(num_shards=1, num_workers=workers))
+        assert units_done(tmp_path / "out") == done
+    create_pretraining_data(options(num_shards=1))
+    assert contents(tmp_path / "out") == whole
 
 
 @pytest.mark.slow
@@ -171,8 +212,8 @@ def test_thirty_kills_at_random_moments_change_no_byte(novels, vocab, tmp_path):
             changes = {"output_dir": str(output), "num_workers": draw.choice([1, 2, 7])}
             process = start(CreationOptions(**(vars(options) | changes)))
             if kills < 30:
-                time.sleep(draw.uniform(0.5, 15))
+                time.sleep(draw.uniform(0.3, 4))
                 kills += process.poll() is None
-                os.killpg(process.pid, signal.SIGKILL)
+                kill(process)
             assert process.wait() in (0, -signal.SIGKILL)
         assert contents(output) == whole

@@ -154,6 +154,12 @@ def test_the_bytes_are_those_of_tf_train_example():
     ("changes", "sentence"),
     [
         ({"masking": "ngram"}, "masking is 'ngram', but masks are drawn when the records are read"),
+        ({"masked_lm_prob": 0.2}, "masked_lm_prob is 0.2, but masks are drawn when the records"),
+        ({"max_predictions_per_seq": 20}, "max_predictions_per_seq is 20, but masks are drawn"),
+        (
+            {"static_masking": True, "max_predictions_per_seq": 129},
+            "max_predictions_per_seq is 129: it must be at most max_seq_length, 128",
+        ),
         ({"static_masking": True, "masking": "words"}, "masking is 'words': choose one of token"),
         ({"static_masking": True, "masked_lm_prob": 0}, "masked_lm_prob is 0: it must be above 0"),
         ({"static_masking": True, "max_predictions_per_seq": 0}, "max_predictions_per_seq is 0"),

@@ -1,0 +1,241 @@
+"""The masks of `MaskedLanguageModelMasking` for whole corpora, without loading TensorFlow.
+
+Line for line the ops of `masking`, `masked_words` and `random_bits` in NumPy: equal numbers give
+equal masks, whether they are stored or drawn when records are read.
+
+Shapes: B batch, S sequence length, P predictions per sequence.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from keras_bert.features import (
+    INPUT_IDS,
+    MASKED_LM_IDS,
+    MASKED_LM_POSITIONS,
+    MASKED_LM_WEIGHTS,
+)
+from keras_bert.text.masking_constants import (
+    INCREMENT,
+    KEY_BITS,
+    MULTIPLIERS,
+    REPLACEMENTS,
+    RUN_LENGTHS,
+    RUN_WEIGHTS,
+    SHARE_BITS,
+)
+from keras_bert.text.masking_strategy import MaskingStrategy, check_shares
+from keras_bert.text.vocabulary import Vocabulary
+
+
+class CorpusMasking:
+    """Chooses pieces to predict and hides them, see `MaskedLanguageModelMasking`.
+
+    Args:
+        vocabulary: the pieces.
+        max_predictions_per_seq: P, the most pieces that are chosen from a sequence.
+        masked_lm_prob: share of the pieces that is chosen.
+        mask_share: share of the chosen that becomes [MASK].
+        random_share: share of the chosen that becomes a random piece.
+        strategy: "token", "whole_word" or "ngram".
+
+    Raises:
+        ValueError: a number is out of its range.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        max_predictions_per_seq: int,
+        masked_lm_prob: float = 0.15,
+        mask_share: float = 0.8,
+        random_share: float = 0.1,
+        strategy: MaskingStrategy = "token",
+    ):
+        check_shares(max_predictions_per_seq, masked_lm_prob, mask_share, random_share)
+        self._mask_id = vocabulary.mask_id
+        self._max_predictions = max_predictions_per_seq
+        self._masked_lm_prob = masked_lm_prob
+        self._mask_share = np.float32(mask_share)
+        self._mask_or_random_share = np.float32(mask_share + random_share)
+        self._choose = _STRATEGIES[strategy]
+        self._is_special = np.isin(np.arange(len(vocabulary)), vocabulary.special_ids)
+        self._ordinary_ids = np.flatnonzero(~self._is_special).astype(np.int32)
+        if not self._ordinary_ids.size:
+            raise ValueError("the vocabulary holds special tokens only: there is nothing to mask")
+        self._is_continuation = vocabulary.continuation_mask
+
+    def __call__(
+        self, input_ids: np.ndarray, input_mask: np.ndarray, seeds: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Masks a batch.
+
+        Args:
+            input_ids: int32 [B, S], with [CLS] and [SEP].
+            input_mask: int32 [B, S], 1 for real pieces, 0 for padding.
+            seeds: int64 [B, k], what the masks of each sequence follow from.
+
+        Returns:
+            `input_ids` int32 [B, S] with the chosen pieces hidden, `masked_lm_positions` int32
+            [B, P] ascending, `masked_lm_ids` int32 [B, P], `masked_lm_weights` float32 [B, P].
+        """
+        hashed = _seeds_of(seeds)
+        candidates = (input_mask != 0) & ~self._is_special[input_ids]
+        chosen = self._choose(
+            candidates, self._is_continuation[input_ids], self._budget(input_mask), hashed
+        )
+        rows, places = np.nonzero(chosen)
+        ranks = np.cumsum(chosen, axis=1)[rows, places] - 1
+        hidden = input_ids.copy()
+        hidden[rows, places] = self._shown(input_ids[rows, places], places, hashed[rows])
+        slots = np.zeros((3, len(input_ids), self._max_predictions), np.int32)
+        for values, filling in zip(slots, (places, input_ids[rows, places], 1), strict=True):
+            values[rows, ranks] = filling
+        return {
+            INPUT_IDS: hidden,
+            MASKED_LM_POSITIONS: slots[0],
+            MASKED_LM_IDS: slots[1],
+            MASKED_LM_WEIGHTS: slots[2].astype(np.float32),
+        }
+
+    def _budget(self, input_mask: np.ndarray) -> np.ndarray:
+        wanted = np.round(np.count_nonzero(input_mask, axis=1) * self._masked_lm_prob)
+        return np.clip(wanted.astype(np.int32), 1, self._max_predictions)
+
+    def _shown(self, ids: np.ndarray, places: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        """Returns what stands in the text instead of chosen pieces; all arrays are [chosen]."""
+        bits = _random_bits(seeds, places + REPLACEMENTS)
+        share = _random_shares(bits)
+        number = (bits & np.uint64(0xFFFFFFFF)) % np.uint64(len(self._ordinary_ids))
+        shown = np.where(share < self._mask_or_random_share, self._ordinary_ids[number], ids)
+        return np.where(share < self._mask_share, self._mask_id, shown)
+
+
+def _choose_pieces(
+    candidates: np.ndarray, _: np.ndarray, budget: np.ndarray, seeds: np.ndarray
+) -> np.ndarray:
+    length = candidates.shape[1]
+    order = _random_order(candidates, seeds)[:, : budget.max()]
+    taken = np.arange(order.shape[1]) < np.minimum(budget, candidates.sum(axis=1))[:, None]
+    chosen = np.zeros((len(candidates), length), bool)
+    np.put_along_axis(chosen, order, taken, axis=1)
+    return chosen
+
+
+def _choose_words(
+    candidates: np.ndarray, continues: np.ndarray, budget: np.ndarray, seeds: np.ndarray
+) -> np.ndarray:
+    words, _ = _find_words(candidates, continues)
+    sizes = _count_per_word(words, candidates)
+    order = _random_order(sizes > 0, seeds)
+    taken = _take_in_order(np.take_along_axis(sizes, order, axis=1), budget)
+    chosen = np.zeros_like(taken)
+    np.put_along_axis(chosen, order, taken, axis=1)
+    return candidates & np.take_along_axis(chosen, words, axis=1)
+
+
+def _choose_runs_of_words(
+    candidates: np.ndarray, continues: np.ndarray, budget: np.ndarray, seeds: np.ndarray
+) -> np.ndarray:
+    words, starts = _find_words(candidates, continues)
+    ends = _ends_of_runs(words, starts, candidates)
+    available = np.count_nonzero(ends, axis=2)
+    places = np.arange(candidates.shape[1])
+    shares = _random_shares(_random_bits(seeds[:, None], places + RUN_LENGTHS))
+    drawn = shares * np.append(np.float32(0), RUN_WEIGHTS)[available]
+    sizes = 1 + np.count_nonzero(drawn[..., None] >= RUN_WEIGHTS[:-1], axis=2)
+    return _take_runs(_random_order(starts, seeds), ends, sizes, budget)
+
+
+_STRATEGIES: dict[str, Callable] = {
+    "token": _choose_pieces,
+    "whole_word": _choose_words,
+    "ngram": _choose_runs_of_words,
+}
+
+
+def _find_words(candidates: np.ndarray, continues: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    follows = np.pad(candidates, [[0, 0], [1, 0]])[:, :-1]
+    starts = candidates & ~(continues & follows)
+    return np.maximum(np.cumsum(starts, axis=1) - 1, 0), starts
+
+
+def _count_per_word(words: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    flat = words + np.arange(len(words))[:, None] * words.shape[1]
+    counts = np.bincount(flat[candidates], minlength=words.size)
+    return counts.reshape(words.shape)
+
+
+def _take_in_order(sizes: np.ndarray, budget: np.ndarray) -> np.ndarray:
+    """Takes words from left to right unless one is larger than what is left of the budget."""
+    taken = np.zeros_like(sizes, bool)
+    while True:
+        left = budget - np.where(taken, sizes, 0).sum(axis=1)
+        possible = (sizes > 0) & ~taken & (sizes <= left[:, None])
+        if not possible.any():
+            return taken
+        taken |= possible & (np.cumsum(np.where(possible, sizes, 0), axis=1) <= left[:, None])
+
+
+def _ends_of_runs(words: np.ndarray, starts: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    sizes = np.take_along_axis(_count_per_word(words, candidates), words, axis=1)
+    one = np.where(starts, np.arange(words.shape[1]) + sizes, 0)
+    one = np.pad(one, [[0, 0], [0, 1]])
+    runs = [one]
+    for _ in RUN_WEIGHTS[1:]:
+        runs.append(np.where(runs[-1] > 0, np.take_along_axis(one, runs[-1], axis=1), 0))
+    return np.stack(runs, axis=2)[:, :-1]
+
+
+def _take_runs(
+    order: np.ndarray, ends: np.ndarray, sizes: np.ndarray, budget: np.ndarray
+) -> np.ndarray:
+    """Takes runs one after the other, for all sequences at once."""
+    rows, places = np.arange(len(order)), np.arange(order.shape[1])
+    words = np.arange(1, len(RUN_WEIGHTS) + 1)
+    taken, left = np.zeros_like(order, bool), budget.copy()
+    for start in order.T:
+        end = ends[rows, start]
+        if not ((left > 0) & (end[:, 0] > 0)).any():
+            break
+        wanted = sizes[rows, start][:, None]
+        fits = (end > 0) & (words <= wanted) & (end - start[:, None] <= left[:, None])
+        longest = np.where(fits, end, 0).max(axis=1)
+        run = (places >= start[:, None]) & (places < longest[:, None])
+        run &= ~(run & taken).any(axis=1, keepdims=True)
+        left -= np.count_nonzero(run, axis=1).astype(left.dtype)
+        taken |= run
+    return taken
+
+
+def _random_order(exists: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+    """Returns the places where `exists` is true in random order, then the others, [B, S]."""
+    length = exists.shape[1]
+    bits = _random_bits(seeds[:, None], np.arange(length))
+    keys = (bits >> np.uint64(64 - KEY_BITS)).astype(np.int64)
+    # Descending, of equal ones the first: the place breaks ties.
+    descending = np.where(exists, -keys, 1) * length + np.arange(length)
+    return np.argsort(descending, axis=1)
+
+
+def _seeds_of(counters: np.ndarray) -> np.ndarray:
+    seeds = np.zeros(len(counters), np.uint64)
+    for column in counters.T:
+        seeds = _mix(_mix(seeds + INCREMENT) ^ column.astype(np.uint64))
+    return seeds
+
+
+def _random_bits(seeds: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    return _mix(seeds + (indices.astype(np.uint64) + np.uint64(1)) * INCREMENT)
+
+
+def _random_shares(bits: np.ndarray) -> np.ndarray:
+    upper = bits >> np.uint64(64 - SHARE_BITS)
+    return upper.astype(np.float32) / np.float32(1 << SHARE_BITS)
+
+
+def _mix(values: np.ndarray) -> np.ndarray:
+    values = (values ^ (values >> np.uint64(30))) * MULTIPLIERS[0]
+    values = (values ^ (values >> np.uint64(27))) * MULTIPLIERS[1]
+    return values ^ (values >> np.uint64(31))

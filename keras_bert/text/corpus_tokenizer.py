@@ -1,0 +1,126 @@
+"""The ids of `BertTokenizer` for whole corpora, in plain Python and without loading TensorFlow.
+
+A corpus repeats its words: each run of characters between two spaces is worked out once and then
+remembered, so a text costs a look-up a word.
+"""
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from keras_bert.text.normalized_characters import CharacterForms
+from keras_bert.text.tokenizer_config import Settings
+from keras_bert.text.vocabulary import (
+    CONTINUATION_PREFIX,
+    MAX_CHARACTERS_PER_WORD,
+    SPECIAL_TOKENS,
+    Vocabulary,
+)
+
+# What bounds the memory: 20 to 30 MB. Longer runs (a sentence without spaces) rarely come again.
+_MAX_REMEMBERED = 50_000
+_LONGEST_REMEMBERED = 32
+
+_SPECIAL_TOKEN = re.compile(f"({'|'.join(map(re.escape, SPECIAL_TOKENS))})")
+
+
+class CorpusTokenizer:
+    """Turns texts into ids, many at once: those of `BertTokenizer` for every text.
+
+    Args:
+        vocabulary: the pieces.
+        settings: how text is treated.
+
+    Attributes:
+        vocabulary: the pieces.
+
+    Example:
+        >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "."])
+        >>> ids, sizes = CorpusTokenizer(vocabulary, Settings())(["Ab a.", ""])
+        >>> ids.tolist(), sizes.tolist()
+        ([5, 6, 5, 7], [4, 0])
+    """
+
+    def __init__(self, vocabulary: Vocabulary, settings: Settings):
+        self.vocabulary = vocabulary
+        self._runs = _Runs(vocabulary, settings)
+
+    def __call__(self, texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Tokenizes texts.
+
+        Args:
+            texts: N strings.
+
+        Returns:
+            The pieces of all texts one after the other, int32 [pieces], without [CLS] and [SEP];
+            and how many each text has, int64 [N].
+        """
+        runs, pieces, ends = self._runs, [], [0]
+        for text in texts:
+            for run in text.split(" "):
+                pieces += runs[run]
+            ends.append(len(pieces))
+            runs.forget_if_full()
+        return np.array(pieces, np.int32), np.diff(ends)
+
+
+class _Runs(dict[str, tuple[int, ...]]):
+    """The ids of each run of characters without a space; missing ones are worked out."""
+
+    def __init__(self, vocabulary: Vocabulary, settings: Settings):
+        super().__init__()
+        self._keep_special_tokens = settings.keep_special_tokens
+        self._special_ids = {token: (vocabulary.id_of(token),) for token in SPECIAL_TOKENS}
+        self._characters = CharacterForms(settings)
+        self._words = _Words(vocabulary)
+
+    def __missing__(self, run: str) -> tuple[int, ...]:
+        if self._keep_special_tokens and "[" in run:
+            parts = _SPECIAL_TOKEN.split(run)
+            ids = tuple(i for part in parts for i in self._special_ids.get(part) or self._ids(part))
+        else:
+            ids = self._ids(run)
+        if len(run) <= _LONGEST_REMEMBERED:
+            self[run] = ids
+        return ids
+
+    def _ids(self, run: str) -> tuple[int, ...]:
+        words = self._characters.normalized(run).split()
+        return tuple(piece for word in words for piece in self._words[word])
+
+    def forget_if_full(self) -> None:
+        if len(self) + len(self._words) > _MAX_REMEMBERED:
+            self.clear()
+            self._words.clear()
+
+
+class _Words(dict[str, tuple[int, ...]]):
+    """The pieces of each word, the longest match first; missing ones are worked out."""
+
+    def __init__(self, vocabulary: Vocabulary):
+        super().__init__()
+        self._pieces = {token: index for index, token in enumerate(vocabulary.tokens)}
+        self._longest = max(map(len, vocabulary.tokens))
+        self._unknown = (vocabulary.unk_id,)
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        ids = self._longest_matches(word)
+        if len(word) <= _LONGEST_REMEMBERED:
+            self[word] = ids
+        return ids
+
+    def _longest_matches(self, word: str) -> tuple[int, ...]:
+        if len(word) > MAX_CHARACTERS_PER_WORD:
+            return self._unknown
+        ids, start, prefix = [], 0, ""
+        while start < len(word):
+            for end in range(min(len(word), start + self._longest), start, -1):
+                piece = self._pieces.get(prefix + word[start:end])
+                if piece is not None:
+                    break
+            else:
+                return self._unknown
+            ids.append(piece)
+            start, prefix = end, CONTINUATION_PREFIX
+        return tuple(ids)

@@ -1,0 +1,70 @@
+"""The masks of whole corpora against those of the graph, which tests of their own have checked."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keras_bert.text.corpus_masking import CorpusMasking
+from keras_bert.text.masking import MaskedLanguageModelMasking
+from keras_bert.text.masking_strategy import STRATEGIES
+from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+PIECES = [*SPECIAL_TOKENS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")]
+VOCABULARY = Vocabulary(PIECES)
+
+
+def draw_batch(seed, batch, length, special_share):
+    """Sequences of random pieces and lengths; special ones stand anywhere."""
+    draw = np.random.default_rng(seed)
+    lengths = draw.integers(1, length + 1, batch)
+    mask = (np.arange(length) < lengths[:, None]).astype(np.int32)
+    ordinary = draw.integers(len(SPECIAL_TOKENS), len(PIECES), (batch, length))
+    special = draw.integers(0, len(SPECIAL_TOKENS), (batch, length))
+    ids = np.where(draw.random((batch, length)) < special_share, special, ordinary)
+    seeds = draw.integers(-(1 << 62), 1 << 62, (batch, 3))
+    return (ids * mask).astype(np.int32), mask, seeds
+
+
+def check(batch, **options):
+    expected = MaskedLanguageModelMasking(VOCABULARY, **options)(*batch)
+    found = CorpusMasking(VOCABULARY, **options)(*batch)
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        assert found[name].dtype == values.dtype.as_numpy_dtype, name
+        np.testing.assert_array_equal(found[name], values.numpy(), err_msg=name)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_masks_are_those_of_the_graph(strategy):
+    for special_share in (0.0, 0.1, 0.9):
+        batch = draw_batch(1, 500, 128, special_share)
+        check(batch, max_predictions_per_seq=20, strategy=strategy)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 1000),
+    st.integers(1, 6),
+    st.sampled_from([1, 2, 3, 8, 17]),
+    st.sampled_from([1, 2, 5, 30]),
+    st.sampled_from([0.01, 0.15, 0.5, 1.0]),
+    st.sampled_from([(0.8, 0.1), (0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.3, 0.7)]),
+)
+def test_any_shapes_and_shares(strategy, seed, batch, length, predictions, prob, shares):
+    check(
+        draw_batch(seed, batch, length, 0.2),
+        max_predictions_per_seq=predictions,
+        masked_lm_prob=prob,
+        mask_share=shares[0],
+        random_share=shares[1],
+        strategy=strategy,
+    )
+
+
+def test_a_vocabulary_without_ordinary_pieces_is_refused():
+    with pytest.raises(ValueError, match="special tokens only: there is nothing to mask"):
+        CorpusMasking(Vocabulary(SPECIAL_TOKENS), 5)
+    with pytest.raises(ValueError, match="masked_lm_prob is 2: it must be above 0 and at most 1"):
+        CorpusMasking(VOCABULARY, 5, masked_lm_prob=2)
