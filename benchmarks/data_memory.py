@@ -1,7 +1,7 @@
 """Pretraining data: peak memory and time on 10 MB and on 500 MB of text must not drift apart.
 
-Files of text (plain or .gz) are repeated to either size, each copy as files of its own beginning
-at another place, so that no two documents are the same.
+Files of text (plain or .gz) are repeated to either size, in runs of half a megabyte that begin at
+places spread over all of the text: every size is the same mixture.
 
     python benchmarks/data_memory.py --text=tools/sample_data/austen.txt.gz --megabytes=10,500
 """
@@ -20,42 +20,45 @@ _TEXT = flags.DEFINE_list("text", None, "Files of text.", required=True)
 _MEGABYTES = flags.DEFINE_list("megabytes", ["10", "500"], "Sizes to measure.")
 _WORKERS = flags.DEFINE_integer("workers", 2, "Number of processes.")
 _FILE_BYTES = 50_000_000
+_RUN_BYTES = 500_000
+# Multiples of the golden ratio are spread evenly over a circle, however many there are.
+_GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
 def main(_: Sequence[str]) -> None:
     """Measures each size and prints the numbers."""
-    text = "\n\n".join(_read(path) for path in _TEXT.value)
+    text = b"\n\n".join(_read(path) for path in _TEXT.value)
     with tempfile.TemporaryDirectory() as folder:
         vocab = _learn_vocabulary(text, Path(folder))
         for megabytes in map(float, _MEGABYTES.value):
             _measure(text, int(megabytes * 1e6), vocab, Path(folder))
 
 
-def _read(path: str) -> str:
+def _read(path: str) -> bytes:
     opened = gzip.open(path, "rb") if path.endswith((".gz", ".dz")) else open(path, "rb")
     with opened as file:
-        return file.read().decode("utf-8", "replace")
+        # Bytes that are not UTF-8 are left out.
+        return file.read().decode("utf-8", "ignore").encode()
 
 
-def _learn_vocabulary(text: str, folder: Path) -> Path:
+def _learn_vocabulary(text: bytes, folder: Path) -> Path:
     from keras_bert.text.tokenizer import BertTokenizer
     from keras_bert.text.vocabulary_training import train_vocabulary
 
-    paragraphs = text[:10_000_000].split("\n")
+    paragraphs = text.decode().split("\n")[::5]
     BertTokenizer(train_vocabulary(paragraphs, 16_000)).save(folder)
     return folder / "vocab.txt"
 
 
-def _measure(text: str, size: int, vocab: Path, folder: Path) -> None:
+def _measure(text: bytes, size: int, vocab: Path, folder: Path) -> None:
     corpus, output = folder / f"{size}", folder / f"{size}.records"
     corpus.mkdir()
-    written = 0
-    while written < size:
-        # Turned around at another place for each file.
-        start = (written // 7) % len(text)
-        turned = (text[start:] + text[:start]).encode()[: min(_FILE_BYTES, size - written)]
-        (corpus / f"{written:012}.txt").write_bytes(turned[: turned.rfind(b"\n")])
-        written += len(turned)
+    for written in range(0, size, _RUN_BYTES):
+        start = int(written / _RUN_BYTES * _GOLDEN_RATIO % 1 * (len(text) - _RUN_BYTES))
+        run = text[start : start + _RUN_BYTES]
+        with open(corpus / f"{written // _FILE_BYTES}.txt", "ab") as file:
+            file.write(run[run.find(b"\n\n") : run.rfind(b"\n\n") + 2])
+    written = sum(path.stat().st_size for path in corpus.iterdir())
     command = [sys.executable, _REPOSITORY / "tools/create_pretraining_data.py"]
     arguments = {
         "input": corpus / "*.txt",

@@ -39,7 +39,8 @@ def run_measured(command: Sequence[str | Path], **environment: str) -> Cost:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=os.environ | environment,
-        start_new_session=True,
+        # A group, not a session: that would not inherit the priority of this one.
+        process_group=0,
     )
     output, peak = b"", 0
     assert process.stdout is not None
@@ -57,8 +58,8 @@ def run_measured(command: Sequence[str | Path], **environment: str) -> Cost:
     return Cost(seconds, cpu, peak)
 
 
-def _resident_bytes(session: int) -> int:
-    """Returns the resident memory of all processes of a session."""
+def _resident_bytes(group: int) -> int:
+    """Returns the resident memory of all processes of a group."""
     pages = 0
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -66,6 +67,6 @@ def _resident_bytes(session: int) -> int:
                 fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
             except OSError:
                 continue  # it has ended
-            if int(fields[3]) == session:
+            if int(fields[2]) == group:
                 pages += int(fields[21])
     return pages * os.sysconf("SC_PAGE_SIZE")
