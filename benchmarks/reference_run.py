@@ -12,7 +12,7 @@ import small_pretraining
 from absl import app, flags
 from small_pretraining import DOWNSTREAM
 
-# What two quiet cores make in an hour; see docs/results.md.
+# Meant for an hour on two quiet cores. An estimate: it was only timed beside other work so far.
 TRAIN_STEPS = 9000
 
 _FOLDER = flags.DEFINE_string("folder", None, "Folder of all stages.", required=True)
