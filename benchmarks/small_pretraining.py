@@ -17,6 +17,7 @@ import food_reviews
 
 from keras_bert.config import BertConfig
 from keras_bert.files import atomic_file, atomic_folder
+from keras_bert.training.finetuning_result import FinetuningResult
 
 MAX_SEQ_LENGTH = 128
 VOCAB_SIZE = 8000
@@ -119,7 +120,7 @@ def finetune(folder: Path, run: Path, task: str, from_scratch: bool = False) -> 
     """
     downstream = DOWNSTREAM[task]
     model_dir = run / (f"{task}_from_scratch" if from_scratch else task)
-    if not (model_dir / "metrics.json").is_file():
+    if FinetuningResult.finished(model_dir) is None:
         shutil.rmtree(model_dir, ignore_errors=True)  # what was stopped within
         _run(
             "run_finetuning",
@@ -131,7 +132,7 @@ def finetune(folder: Path, run: Path, task: str, from_scratch: bool = False) -> 
             max_seq_length=MAX_SEQ_LENGTH,
             **downstream.flags,
         )
-    return json.loads((model_dir / "metrics.json").read_text())["test"]["accuracy"]
+    return FinetuningResult.finished(model_dir).test["accuracy"]
 
 
 def held_out_metrics(folder: Path, run: Path) -> dict[str, float]:
