@@ -5,6 +5,7 @@ import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
+import signal
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -82,6 +83,8 @@ def _finished(unit: Unit, future: Future) -> tuple[Unit, UnitResult]:
 
 def _start_worker(settings: UnitSettings) -> None:
     global _worker
+    # Ctrl-C reaches the workers, too: they end at once, and the parent tells.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _worker = UnitProcessor(settings)
 

@@ -40,7 +40,7 @@ def options(novels, vocab, tmp_path):
     return make
 
 
-def start(options):
+def start(options, **settings):
     """Starts the tool in a process group of its own."""
     names = "vocab output_dir max_seq_length dupe_factor num_shards seed num_workers".split()
     flags = [f"--{name}={getattr(options, name)}" for name in names]
@@ -48,9 +48,10 @@ def start(options):
     return subprocess.Popen(
         [*command, f"--input={','.join(options.inputs)}"],
         start_new_session=True,
-        stderr=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
+        # A shell's background jobs ignore SIGINT, and so would what a test starts there.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        **({"stderr": subprocess.DEVNULL, "stdout": subprocess.DEVNULL} | settings),
     )
 
 
@@ -161,6 +162,24 @@ def test_a_changed_shard_is_named(killed, options):
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(FileExistsError, match=r"examples-00000-of-00003.* was changed; remove"):
         create_pretraining_data(options())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_interrupted_job_ends_at_once_and_can_go_on(options, records, tmp_path, workers):
+    made = options(num_workers=workers)
+    process = start(made, stderr=subprocess.PIPE, text=True)
+    try:
+        wait_while(lambda: units_done(tmp_path / "out") < 1, process)
+        os.killpg(process.pid, signal.SIGINT)
+        printed = process.communicate(timeout=60)[1]
+    finally:
+        kill(process)
+    assert process.returncode == 1
+    assert printed.splitlines()[-1] == "error: interrupted"
+    assert "Traceback" not in printed
+    create_pretraining_data(made)
+    assert contents(tmp_path / "out") == contents(records)
 
 
 @contextlib.contextmanager
