@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import small_pretraining
 from absl import app, flags
-from reference_run import TRAIN_STEPS
-from small_pretraining import DOWNSTREAM
+from small_pretraining import DOWNSTREAM, REFERENCE_STEPS
 
 _FOLDER = flags.DEFINE_string("folder", None, "That of reference_run.py.", required=True)
-_TRAIN_STEPS = flags.DEFINE_integer("train_steps", TRAIN_STEPS // 6, "Steps of each run.")
+_TRAIN_STEPS = flags.DEFINE_integer("train_steps", REFERENCE_STEPS // 6, "Steps of each run.")
 
 
 class Variant(NamedTuple):

@@ -10,13 +10,10 @@ from pathlib import Path
 
 import small_pretraining
 from absl import app, flags
-from small_pretraining import DOWNSTREAM
-
-# Meant for an hour on two quiet cores. An estimate: it was only timed beside other work so far.
-TRAIN_STEPS = 9000
+from small_pretraining import DOWNSTREAM, REFERENCE_STEPS
 
 _FOLDER = flags.DEFINE_string("folder", None, "Folder of all stages.", required=True)
-_TRAIN_STEPS = flags.DEFINE_integer("train_steps", TRAIN_STEPS, "Steps of pretraining.")
+_TRAIN_STEPS = flags.DEFINE_integer("train_steps", REFERENCE_STEPS, "Steps of pretraining.")
 
 
 def main(_: list[str]) -> None:
