@@ -4,8 +4,10 @@
 
 What loads it needs tensorflow and tensorflow_text only (imported for its operations); beside the
 version the folder holds what TF Serving wants and a README with the commands. docs/serving.md tells
-names and shapes of all signatures.
+names and shapes of all signatures and the other formats.
 """
+
+from pathlib import Path
 
 from absl import flags, logging
 
@@ -17,7 +19,7 @@ flags.DEFINE_integer("version", None, "Number of the version; unset: the next on
 flags.DEFINE_enum(
     "head", "auto", ["auto", "encoder", "masked_lm"], "What to serve; auto: what the folder holds."
 )
-flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16"], "Of weights and arithmetic.")
+flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16", "int8"], "Of weights and arithmetic.")
 flags.DEFINE_integer("max_seq_length", None, "Most pieces of a row; unset: as in training.")
 flags.DEFINE_integer("max_batch", None, "Refuse requests of more examples; unset: no limit.")
 flags.DEFINE_integer("max_text_bytes", None, "Refuse longer texts; unset: no limit.")
@@ -25,24 +27,48 @@ flags.DEFINE_integer("top_k", 5, "Guesses for each mask of a masked language mod
 flags.DEFINE_enum(
     "format",
     "serving",
-    ["serving", "tfhub"],
-    "tfhub: SavedModels preprocess/ and encoder/ with the interface of TF-Hub's BERT.",
+    ["serving", "tfhub", "litert", "onnx"],
+    "tfhub: SavedModels preprocess/ and encoder/ with the interface of TF-Hub's BERT; litert and "
+    "onnx: model.tflite or model.onnx, which take token ids.",
 )
 flags.mark_flags_as_required(["model_dir", "export_dir"])
+
+_SERVING_FLAGS = (
+    *("version", "head", "dtype", "max_seq_length"),
+    *("max_batch", "max_text_bytes", "top_k"),
+)
+_FLAGS_OF_FORMAT = {
+    "serving": _SERVING_FLAGS,
+    "tfhub": ("max_seq_length",),
+    "litert": ("dtype", "head"),
+    "onnx": ("head",),
+}
 
 
 def main(_: list[str]) -> None:
     """Reads the flags and exports."""
+    values = flags.FLAGS
+    for name in _SERVING_FLAGS:
+        if values[name].present and name not in _FLAGS_OF_FORMAT[values.format]:
+            raise ValueError(f"--format={values.format} takes no --{name}: leave it out")
+    # TensorFlow lists every tensor that it renames.
+    logging.set_verbosity(logging.WARNING)
+    print(_export(values))
+
+
+def _export(values: flags.FlagValues) -> Path:
     from keras_bert.export.hub_form import export_hub_form
     from keras_bert.export.options import ExportOptions
     from keras_bert.export.saved_model import export_saved_model
+    from keras_bert.export.small_models import export_litert, export_onnx
 
-    # TensorFlow lists every tensor that it renames.
-    logging.set_verbosity(logging.WARNING)
-    values = flags.FLAGS
+    folders = values.model_dir, values.export_dir
     if values.format == "tfhub":
-        print(export_hub_form(values.model_dir, values.export_dir, values.max_seq_length))
-        return
+        return export_hub_form(*folders, values.max_seq_length)
+    if values.format == "litert":
+        return export_litert(*folders, values.dtype, values.head)
+    if values.format == "onnx":
+        return export_onnx(*folders, values.head)
     options = ExportOptions(
         values.dtype,
         values.max_seq_length,
@@ -50,11 +76,7 @@ def main(_: list[str]) -> None:
         values.max_text_bytes,
         values.top_k,
     )
-    print(
-        export_saved_model(
-            values.model_dir, values.export_dir, values.version, options, values.head
-        )
-    )
+    return export_saved_model(*folders, values.version, options, values.head)
 
 
 if __name__ == "__main__":

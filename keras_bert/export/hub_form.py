@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bert.export.new_folder import check_nothing_there
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.files import atomic_folder
 from keras_bert.models.encoder import BertEncoder
@@ -24,6 +25,8 @@ _INPUTS = {
 }
 # What preprocessing models on TF-Hub pad to where nothing is said.
 _DEFAULT_LENGTH = 128
+# [CLS] a [SEP] b [SEP] with room for one piece of each text.
+_SHORTEST = 5
 
 PREPROCESS, ENCODER = "preprocess", "encoder"
 
@@ -138,13 +141,17 @@ def export_hub_form(
 
     Raises:
         FileNotFoundError: there is no model.
-        ValueError: the length is longer than the model.
+        FileExistsError: there is something at `export_dir`.
+        ValueError: the length is below 5 or longer than the model.
     """
+    check_nothing_there(export_dir)
     encoder = BertEncoder.from_preset(
         os.fspath(model_dir), output_hidden_states=True, dtype="float32"
     )
     most = encoder.config.max_position_embeddings
     length = min(_DEFAULT_LENGTH, most) if seq_length is None else seq_length
+    if length < _SHORTEST:
+        raise ValueError(f"max_seq_length is {length}: it must be at least {_SHORTEST}")
     if length > most:
         raise ValueError(f"max_seq_length is {length}: the model has {most} positions")
     preprocessor = HubPreprocessor(BertTokenizer.from_preset(model_dir), length)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_bert.export.options import ExportOptions
 from keras_bert.export.served_folder import Head, open_signatures
-from keras_bert.export.serving_kit import add_warmup, model_name, write_kit
+from keras_bert.export.serving_kit import MODELS_FILE, add_warmup, model_name, write_kit
 from keras_bert.export.signature_family import SignatureFamily
 from keras_bert.files import atomic_folder
 
@@ -48,16 +48,37 @@ def export_saved_model(
 
     Raises:
         FileNotFoundError: there is no model.
-        ValueError: the version exists or is below 1, or the folder lacks the head.
+        FileExistsError: `export_dir` holds something else than exports.
+        ValueError: the version exists or is below 1, the name of `export_dir` is none for a served
+            model, or the folder lacks the head.
     """
+    name = model_name(Path(export_dir))
+    check_holds_exports(Path(export_dir))
     folder = Path(export_dir) / str(checked_version(Path(export_dir), version))
     family = open_signatures(model_dir, options or ExportOptions(), head)
     module = ServingModule(family)
     with atomic_folder(folder) as temporary:
         tf.saved_model.save(module, str(temporary), signatures=module.serving_signatures)
-        add_warmup(temporary, family, model_name(Path(export_dir)))
+        add_warmup(temporary, family, name)
     write_kit(Path(export_dir), family, folder)
     return folder
+
+
+def check_holds_exports(export_dir: Path) -> None:
+    """Checks that a folder may be exported to: new, empty, or one of earlier exports.
+
+    Raises:
+        FileExistsError: it holds something else, whose README.md would be replaced.
+    """
+    if export_dir.is_dir():
+        names = [path.name for path in export_dir.iterdir()]
+        holds_exports = MODELS_FILE in names or all(map(str.isdecimal, names))
+    else:
+        holds_exports = not export_dir.exists()
+    if not holds_exports:
+        raise FileExistsError(
+            f"{export_dir} holds something else than exports: give a new folder as --export_dir"
+        )
 
 
 def checked_version(export_dir: Path, version: int | None) -> int:

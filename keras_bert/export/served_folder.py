@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
+import keras
+
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.export.choice_signatures import ChoiceSignatures
 from keras_bert.export.encoder_signatures import EncoderSignatures
@@ -55,12 +57,9 @@ def open_signatures(
     """
     if head == "auto" and (Path(folder) / TASK_FILE).is_file():
         description = TaskDescription.load(folder)
-        return _described(
-            description.head.model_class.from_preset(os.fspath(folder), dtype=options.dtype),
-            BertTokenizer.from_preset(folder),
-            description,
-            options,
-        )
+        model_class, dtype = description.head.model_class, _built_dtype(options)
+        model = _quantized(model_class.from_preset(os.fspath(folder), dtype=dtype), options)
+        return _described(model, BertTokenizer.from_preset(folder), description, options)
     checkpoint = preset.read_checkpoint(folder)
     if head == "auto" and checkpoint.architecture in _DESCRIBED_BY_ARCHITECTURE:
         description = _description(checkpoint)
@@ -86,7 +85,18 @@ def _is_masked_lm(checkpoint: Checkpoint, head: Head, folder: str | os.PathLike)
 
 
 def _model(model_class: Any, checkpoint: Checkpoint, options: ExportOptions) -> Any:
-    return preset.from_checkpoint(model_class, checkpoint, {"dtype": options.dtype})
+    arguments = {"dtype": _built_dtype(options)}
+    return _quantized(preset.from_checkpoint(model_class, checkpoint, arguments), options)
+
+
+def _built_dtype(options: ExportOptions) -> str:
+    return "float32" if options.dtype == "int8" else options.dtype
+
+
+def _quantized(model: keras.Model, options: ExportOptions) -> keras.Model:
+    if options.dtype == "int8":
+        model.quantize("int8", filters=lambda layer: isinstance(layer, keras.layers.Dense))
+    return model
 
 
 def _description(checkpoint: Checkpoint) -> TaskDescription:

@@ -1,6 +1,7 @@
 """What TF Serving wants beside a SavedModel: warm-up requests, configuration, how to start it."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from keras_bert.export.signature_family import SERVING_DEFAULT, SignatureFamily
 from keras_bert.files import atomic_file
 
 WARMUP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
+MODELS_FILE = "models.config"
 IMAGE = "tensorflow/serving:2.19.1"
 # Requests of several sizes, because memory is first taken for each of them.
 _WARMUP_BATCHES = (1, 8, 32)
@@ -103,7 +105,7 @@ def write_kit(export_dir: Path, family: SignatureFamily, version_folder: Path) -
     example: dict[str, Any] = {key: family.sample[key] for key in family.string_inputs()}
     contents = {
         "batching_parameters.txt": _BATCHING,
-        "models.config": _MODELS.format(name=name),
+        MODELS_FILE: _MODELS.format(name=name),
         "docker-compose.yml": _COMPOSE.format(name=name, image=IMAGE),
         "README.md": _README.format(
             name=name,
@@ -118,5 +120,15 @@ def write_kit(export_dir: Path, family: SignatureFamily, version_folder: Path) -
 
 
 def model_name(export_dir: Path) -> str:
-    """Returns the name under which an export folder is served."""
-    return export_dir.resolve().name
+    """Returns the name under which an export folder is served.
+
+    Raises:
+        ValueError: it is none that a URL, a configuration file and Docker all take.
+    """
+    name = export_dir.resolve().name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        raise ValueError(
+            f"{export_dir} names the served model {name!r}: give an --export_dir that ends in "
+            "ASCII letters, digits, '_', '.' and '-' alone"
+        )
+    return name

@@ -31,9 +31,11 @@ class SignatureFamily(abc.ABC):
 
     Attributes:
         sample: values of one example, replayed when a server starts.
+        labels: names of the classes, where there are classes.
     """
 
     sample: ClassVar[Mapping[str, Any]]
+    labels: tuple[str, ...] = ()
 
     def __init__(
         self, model: Any, tokenizer: BertTokenizer, max_seq_length: int, options: ExportOptions
@@ -77,7 +79,7 @@ class SignatureFamily(abc.ABC):
             for name, answer in {SERVING_DEFAULT: self.answer, **self.more_answers()}.items()
         }
         traced[SERVE_EXAMPLES] = _traced(self._answer_examples, {EXAMPLES: examples})
-        traced[SERVE_IDS] = _traced(self.ids, ids)
+        traced[SERVE_IDS] = _traced(self._guarded(self.ids), ids)
         return traced
 
     def _answer_examples(self, examples: tf.Tensor) -> Tensors:
@@ -107,6 +109,7 @@ class SignatureFamily(abc.ABC):
                     f"the request holds more than {batch} examples: send fewer at a time",
                 )
             )
+        texts = {name: text for name, text in texts.items() if text.dtype == tf.string}
         for name, text in texts.items() if size is not None else ():
             checks.append(
                 tf.debugging.assert_less_equal(

@@ -18,6 +18,7 @@ from keras_bert.export.signature_family import (
 )
 from keras_bert.export.windows import column, has_most_context, spread
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
+from keras_bert.training.question_windows import WindowSettings
 from keras_bert.training.span_head import SpanHead
 from keras_bert.training.task import TaskDescription
 
@@ -91,6 +92,8 @@ class SpanSignatures(SignatureFamily):
         super().__init__(*arguments)
         assert isinstance(description.head, SpanHead)
         self._head = description.head
+        # Refuses lengths that leave no room for the context.
+        WindowSettings(self.max_seq_length, self._head.doc_stride, self._head.max_query_length)
         self._span = self.model.get_layer("span")
 
     def string_inputs(self) -> dict[str, tf.TensorSpec]:

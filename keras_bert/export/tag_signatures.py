@@ -53,7 +53,7 @@ class TagSignatures(SignatureFamily):
 
     def __init__(self, description: TaskDescription, *arguments: Any):
         super().__init__(*arguments)
-        self._labels = description.labels
+        self.labels = description.labels
         self._are_entities = are_entity_tags(description.labels)
 
     def string_inputs(self) -> dict[str, tf.TensorSpec]:
@@ -70,7 +70,7 @@ class TagSignatures(SignatureFamily):
             name, (first, last, label, score) = "entities", self._entities(words, tagged)
         else:
             first = last = tf.range(tf.size(words.rows, tf.int64))
-            label = tf.gather(tf.constant(self._labels), tagged.classes)
+            label = tf.gather(tf.constant(self.labels), tagged.classes)
             name, score = "words", tagged.scores
         rows = tf.gather(words.rows, first)
         start, end = tf.gather(words.starts, first), tf.gather(words.ends, last)
@@ -132,10 +132,10 @@ class TagSignatures(SignatureFamily):
 
     def _entities(self, words: TextWords, tagged: _Tagged) -> tuple[tf.Tensor, ...]:
         """Returns first and last word, label and score of each entity."""
-        kinds = [(*entities([label]), None)[0] for label in self._labels]
+        kinds = [(*entities([label]), None)[0] for label in self.labels]
         types = [kind.type if kind else OUTSIDE for kind in kinds]
         known = sorted(set(types))
-        letters = np.array([label[:1] for label in self._labels])
+        letters = np.array([label[:1] for label in self.labels])
 
         def of(values: Any) -> tf.Tensor:
             return tf.gather(tf.constant(values), tagged.classes)

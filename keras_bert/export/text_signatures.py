@@ -31,7 +31,7 @@ class TextSignatures(SignatureFamily):
     def __init__(self, description: TaskDescription, *arguments: Any):
         super().__init__(*arguments)
         self._head = description.head
-        self._labels = description.labels
+        self.labels = description.labels
         self._names = [TEXT, TEXT_PAIR] if description.takes_pairs else [TEXT]
         self._classifier = self.model.get_layer("classifier")
 
@@ -41,16 +41,20 @@ class TextSignatures(SignatureFamily):
 
     def answer(self, **texts: tf.Tensor) -> Tensors:
         """Returns labels and scores, or numbers."""
+        if TEXT_PAIR in texts:
+            tf.debugging.assert_equal(
+                tf.shape(texts[TEXT]), tf.shape(texts[TEXT_PAIR]), "every text needs its text_pair"
+            )
         values = self._head.postprocess(
             self._classifier(self.encoder.pooled_output(self.preprocess(texts)))
         )
         if self._head.label_type == "regression":
             return {"score": values}
-        labels = tf.tile(tf.constant(self._labels)[None], [tf.shape(values)[0], 1])
+        labels = tf.tile(tf.constant(self.labels)[None], [tf.shape(values)[0], 1])
         return {"label": self._label(values, labels), "scores": values, "labels": labels}
 
     def _label(self, scores: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         if self._head.label_type == "class":
-            return tf.gather(tf.constant(self._labels), tf.argmax(scores, axis=-1))
+            return tf.gather(tf.constant(self.labels), tf.argmax(scores, axis=-1))
         likely = tf.ragged.boolean_mask(labels, scores > 0.5)
         return tf.strings.reduce_join(likely, axis=-1, separator=LABEL_SEPARATOR)

@@ -11,12 +11,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
-from tests.export.tiny_models import ask
+from tests.export.tiny_models import ask, graph
 
 
 @contextlib.contextmanager
 def rest_server(folder, name="tiny"):
     """Yields host:port."""
+    graph(folder)  # as a server loads the model before it listens: clients wait a minute at most
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):  # noqa: N802  (the base class's name)

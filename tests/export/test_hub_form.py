@@ -58,3 +58,13 @@ def test_the_encoder_can_be_trained_on(hub, model_folder):
     assert tape.gradient(loss, weights[0]) is not None
     dropped = hub[1](batch, training=True)["pooled_output"].numpy()
     assert not np.allclose(dropped, hub[1](batch)["pooled_output"])
+
+
+def test_what_there_is_is_not_replaced(model_folder, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="exists already: give another --export_dir"):
+        export_hub_form(model_folder("encoder"), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    for length, sentence in ((4, "at least 5"), (25, "the model has 24 positions")):
+        with pytest.raises(ValueError, match=sentence):
+            export_hub_form(model_folder("encoder"), tmp_path / "hub", length)

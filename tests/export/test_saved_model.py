@@ -182,7 +182,8 @@ def test_questions_of_tf_examples_are_answered_alike(model_folder, tmp_path):
 def test_guards_refuse_what_is_too_much(model_folder, tmp_path):
     options = ExportOptions(max_batch=2, max_text_bytes=8)
     export = export_saved_model(model_folder("spans"), tmp_path, options=options)
-    serve = tf.saved_model.load(str(export)).signatures["serving_default"]
+    model = tf.saved_model.load(str(export))
+    serve = model.signatures["serving_default"]
 
     def answer(questions, contexts):
         return serve(question=tf.constant(questions), context=tf.constant(contexts))
@@ -192,6 +193,9 @@ def test_guards_refuse_what_is_too_much(model_folder, tmp_path):
         answer(["a"] * 3, ["b"] * 3)
     with pytest.raises(tf.errors.InvalidArgumentError, match="a context is longer than 8 bytes"):
         answer(["a"] * 2, ["b", "\u4e2d\u4e2d\u4e2d"])
+    ids = {name: tf.ones([3, 5], tf.int32) for name in ("input_ids", "input_mask", "segment_ids")}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="holds more than 2 examples"):
+        model.signatures["serve_ids"](**ids)
 
 
 def test_versions_count_up_and_are_never_overwritten(model_folder, tmp_path):
@@ -206,6 +210,32 @@ def test_versions_count_up_and_are_never_overwritten(model_folder, tmp_path):
     assert (tmp_path / "4" / "saved_model.pb").stat().st_mtime_ns == before
 
 
+def test_only_folders_of_exports_are_exported_to(model_folder, tmp_path):
+    for name in ("number", "encoder"):
+        before = sorted(path.name for path in model_folder(name).iterdir())
+        with pytest.raises(FileExistsError, match="holds something else than exports"):
+            export_saved_model(model_folder("number"), model_folder(name))
+        assert sorted(path.name for path in model_folder(name).iterdir()) == before
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileExistsError, match="holds something else than exports"):
+        export_saved_model(model_folder("number"), tmp_path / "file")
+    for odd in ("my reviews", "r\u00e9views", 'a"b'):
+        with pytest.raises(ValueError, match="names the served model"):
+            export_saved_model(model_folder("number"), tmp_path / odd)
+
+
+def test_a_text_without_its_pair_is_refused(model_folder):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="every text needs its text_pair"):
+        ask(model_folder("pairs"), text=["a", "b"], text_pair=["c"])
+
+
+def test_lengths_without_room_for_a_context_are_refused(model_folder, tmp_path):
+    with pytest.raises(ValueError, match="leave no room for the context"):
+        export_saved_model(
+            model_folder("spans"), tmp_path / "served", options=ExportOptions(max_seq_length=9)
+        )
+
+
 def test_what_cannot_be_exported_is_refused(model_folder, tmp_path):
     with pytest.raises(FileNotFoundError, match="is not a folder"):
         export_saved_model(tmp_path / "nothing", tmp_path / "served")
@@ -215,6 +245,8 @@ def test_what_cannot_be_exported_is_refused(model_folder, tmp_path):
         export_saved_model(
             model_folder("encoder"), tmp_path / "served", options=ExportOptions(max_seq_length=25)
         )
-    with pytest.raises(ValueError, match="dtype is 'float16': choose one of float32, bfloat16"):
+    with pytest.raises(
+        ValueError, match="dtype is 'float16': choose one of float32, bfloat16, int8"
+    ):
         ExportOptions(dtype="float16")
     assert not (tmp_path / "served").exists()
