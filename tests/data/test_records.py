@@ -7,6 +7,7 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from keras_bert.data import record_writing
 from keras_bert.data.example_encoding import encode_examples
 from keras_bert.data.pretraining_examples import Examples
 from keras_bert.data.record_writing import frame_records, write_records
@@ -162,11 +163,13 @@ def test_a_file_is_what_tensorflow_writes(records):
         assert frame_records(records) == path.read_bytes()
 
 
-def test_many_records_and_long_ones(tmp_path):
+def test_many_records_and_long_ones(tmp_path, monkeypatch):
     # More than are worked on at once, and one that is larger than what they may take together.
+    monkeypatch.setattr(record_writing, "_RECORDS_AT_ONCE", 100)
+    monkeypatch.setattr(record_writing, "_BYTES_AT_ONCE", 2000)
     draw = np.random.default_rng(0)
-    records = [draw.bytes(int(size)) for size in draw.integers(0, 40, 9000)]
-    records[5000] = draw.bytes((1 << 24) + 5)
+    records = [draw.bytes(int(size)) for size in draw.integers(0, 40, 450)]
+    records[250] = draw.bytes(2500)
     write_records(tmp_path / "ours", records)
     with tf.io.TFRecordWriter(str(tmp_path / "theirs")) as writer:
         for record in records:
