@@ -142,6 +142,7 @@ def _make_anew(folder: Path) -> None:
 
 
 def _print_summary(folder: Path, seconds: float) -> None:
+    from keras_bert.training.finetuning_result import FinetuningResult
     from keras_bert.visualize.curves import plot_learning_curves
 
     lines = (folder / "pretraining" / "metrics.jsonl").read_text().splitlines()
@@ -152,7 +153,7 @@ def _print_summary(folder: Path, seconds: float) -> None:
     held_out = [line for line in metrics if line["split"] == "eval"][-1]
     rates = sorted(line["tokens_per_second"] for line in train)
     pretrained, scratch = (
-        json.loads((folder / "finetuning" / name / "metrics.json").read_text())["test"]["accuracy"]
+        FinetuningResult.finished(folder / "finetuning" / name).test["accuracy"]
         for name in ("pretrained", "from_scratch")
     )
     frequent = held_out["most_frequent_piece_accuracy"]
