@@ -38,12 +38,12 @@ def check(batch, **options):
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_the_masks_are_those_of_the_graph(strategy):
     for special_share in (0.0, 0.1, 0.9):
-        batch = draw_batch(1, 500, 128, special_share)
+        batch = draw_batch(1, 100, 128, special_share)
         check(batch, max_predictions_per_seq=20, strategy=strategy)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.integers(0, 1000),
     st.integers(1, 6),
