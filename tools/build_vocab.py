@@ -47,6 +47,9 @@ def main(_: Sequence[str]) -> None:
     if output.name != FILE_NAME:
         raise ValueError(f"--output is {output}: name the file {FILE_NAME}, which models look for")
     corpus = Corpus(values.input, values.text_field, values.errors)
+    held_out = None
+    if values.held_out:  # a wrong path is told before hours of training
+        held_out = Corpus(values.held_out, values.text_field, values.errors)
     # The corpus is read twice: once for its characters, once for its words.
     with Progress(2 * corpus.total_bytes, "B", "reading the corpus") as progress:
         vocabulary = train_vocabulary(
@@ -59,8 +62,7 @@ def main(_: Sequence[str]) -> None:
         )
     sample: Iterable[str] = itertools.islice(corpus.paragraphs(), _SAMPLE_PARAGRAPHS)
     place = f"on the first {_SAMPLE_PARAGRAPHS:,} paragraphs of the corpus"
-    if values.held_out:
-        held_out = Corpus(values.held_out, values.text_field, values.errors)
+    if held_out:
         sample, place = held_out.paragraphs(), f"on {', '.join(held_out.paths)}"
     coverage = _save_and_measure(vocabulary, output.parent, sample)
     print(f"{output}: {len(vocabulary):,} entries")

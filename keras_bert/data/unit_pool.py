@@ -63,22 +63,32 @@ def _process_in_pool(
     with contextlib.ExitStack() as stack:
         stack.callback(pool.shutdown, cancel_futures=True)
         for unit in divided:
-            path = unit_path(folder, unit)
-            waiting.append((unit, pool.submit(_process_in_worker, unit, path)))
+            waiting.append((unit, _submitted(pool, unit, unit_path(folder, unit))))
             if len(waiting) > num_workers * _UNITS_AHEAD:
                 yield _finished(*waiting.popleft())
         while waiting:
             yield _finished(*waiting.popleft())
 
 
+def _submitted(pool: ProcessPoolExecutor, unit: Unit, path: Path) -> Future:
+    try:
+        return pool.submit(_process_in_worker, unit, path)
+    except BrokenProcessPool:
+        raise _worker_lost(unit) from None
+
+
 def _finished(unit: Unit, future: Future) -> tuple[Unit, UnitResult]:
     try:
         return unit, future.result()
     except BrokenProcessPool:
-        raise OSError(
-            f"a worker process ended without a word at unit {unit.group}-{unit.number}; most "
-            "likely memory ran out: start again with fewer --num_workers, which goes on from here"
-        ) from None
+        raise _worker_lost(unit) from None
+
+
+def _worker_lost(unit: Unit) -> OSError:
+    return OSError(
+        f"a worker process ended without a word at unit {unit.group}-{unit.number}; most "
+        "likely memory ran out: start again with fewer --num_workers, which goes on from here"
+    )
 
 
 def _start_worker(settings: UnitSettings) -> None:

@@ -67,3 +67,8 @@ def test_nothing_but_white_space_is_lost(text):
     pieces = split_sentences(text)
     assert "".join("".join(pieces).split()) == "".join(text.split())
     assert all(piece == piece.strip() and piece for piece in pieces)
+
+
+@pytest.mark.parametrize("stop", [".", "।"])
+def test_a_row_of_stops_takes_linear_time(stop):
+    assert len(split_sentences(stop * 100_000 + "x")) == 51  # minutes, were each stop tried anew
