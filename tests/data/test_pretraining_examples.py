@@ -237,6 +237,13 @@ def test_full_sentences_fill_the_sequence():
     assert sorted(len(a) for a, _, _ in examples) == [10, 40, 40]
 
 
+def test_short_targets_cut_no_sentence_of_full_sentences():
+    documents = make_documents([[9] * 20] * 20)
+    examples = examples_of(documents, task="none", max_seq_length=42, short_seq_prob=1)
+    sizes = {len(a) for a, _, _ in examples}
+    assert sizes == {9, 18, 27, 36}  # whole sentences, one at least and four at most
+
+
 def test_short_sequences_come_as_often_as_asked():
     documents = make_documents([[2] * 31] * 400)
     by_document = {}
