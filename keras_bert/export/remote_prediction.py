@@ -9,7 +9,7 @@ from typing import Any
 from keras_bert.export.client import Client
 from keras_bert.files import atomic_file
 from keras_bert.progress import Progress
-from keras_bert.tasks.tables import Table, read_table
+from keras_bert.tasks.tables import Table, json_list, read_table
 
 # The columns that are sent, by the name of the first of them.
 _INPUTS = (("question", "context"), ("context", "choices"), ("text", "text_pair"), ("text",))
@@ -26,13 +26,15 @@ def predict_remotely(
     Args:
         client: of the server.
         input_path: a .csv, .tsv or .jsonl file with the columns `text` (and `text_pair`),
-            `question` and `context`, or `context` and `choice0`, `choice1` and so on.
+            `question` and `context`, or `context` and `choice0`, `choice1` and so on (in JSON lines
+            also a list `choices`).
         output_path: the CSV to write. Taggers write a row for each entity or word.
         batch_size: rows of a request.
 
     Raises:
         FileNotFoundError: there is no input.
-        ValueError: it lacks the columns, or the server refused.
+        ValueError: it lacks the columns or has one that the answers add, the model is one without
+            such answers, or the server refused.
         ConnectionError: there is no server.
     """
     table = read_table(Path(input_path))
@@ -47,6 +49,7 @@ def predict_remotely(
             for index, row in enumerate(table.rows[part]):
                 one = {name: values[index] for name, values in answers.items()}
                 header, found = _answer_rows(one)
+                _check_columns(table, header)
                 known = [row.values.get(name, "") for name in table.columns]
                 rows += [known + answer for answer in found]
             progress.update(len(table.rows[part]))
@@ -56,8 +59,7 @@ def predict_remotely(
 
 
 def _inputs(table: Table) -> dict[str, Sequence[Any]]:
-    choices = [name for name in table.columns if _is_choice(name)]
-    columns = {*table.columns, *(["choices"] if choices else [])}
+    columns = {*table.columns, *(["choices"] if any(map(_is_choice, table.columns)) else [])}
     names = next((names for names in _INPUTS if columns.issuperset(names)), None)
     if names is None:
         raise ValueError(
@@ -66,15 +68,41 @@ def _inputs(table: Table) -> dict[str, Sequence[Any]]:
         )
     remedy = "every row needs what the others have"
     return {
-        name: [[row.values.get(choice, "") for choice in choices] for row in table.rows]
-        if name == "choices"
-        else table.column(name, remedy)
-        for name in names
+        name: _choices(table) if name == "choices" else table.column(name, remedy) for name in names
     }
+
+
+def _choices(table: Table) -> list[list[str]]:
+    """Returns the choices of each row, as many for all: empty strings at the end are none."""
+    numbered = sorted(filter(_is_choice, table.columns), key=_number_of_choice)
+    found = []
+    for row in table.rows:
+        listed = row.values.get("choices")
+        choices = [row.values.get(name, "") for name in numbered]
+        if listed is not None and (choices := json_list(listed)) is None:
+            raise ValueError(
+                f"{table.path}, line {row.line}: choices is {listed[:60]!r}: expected a JSON list "
+                "of strings"
+            )
+        found.append(choices)
+    most = max(map(len, found))
+    return [[*choices, *[""] * (most - len(choices))] for choices in found]
 
 
 def _is_choice(column: str) -> bool:
     return column.startswith(_CHOICE) and column.removeprefix(_CHOICE).isdecimal()
+
+
+def _number_of_choice(column: str) -> int:
+    return int(column.removeprefix(_CHOICE))
+
+
+def _check_columns(table: Table, header: Sequence[str]) -> None:
+    for name in header:
+        if name in table.columns:
+            raise ValueError(
+                f"{table.path} has a column {name!r}, which the predictions add: rename it"
+            )
 
 
 def _answer_rows(answers: Answers) -> tuple[list[str], list[list[str]]]:
@@ -83,7 +111,13 @@ def _answer_rows(answers: Answers) -> tuple[list[str], list[list[str]]]:
         if name in answers:
             return write(answers)
     # One output comes without its name, and only a regression has one.
-    return ["predicted_value"], [[_number(answers.get("score", answers.get("")))]]
+    score = answers.get("score", answers.get(""))
+    if score is None:
+        raise ValueError(
+            f"the served model answers with {', '.join(answers)}, which make no table: ask it with "
+            "keras_bert.export.client"
+        )
+    return ["predicted_value"], [[_number(score)]]
 
 
 def _labels(answers: Answers) -> tuple[list[str], list[list[str]]]:

@@ -18,12 +18,14 @@ _WARMUP_BATCHES = (1, 8, 32)
 
 _BATCHING = """\
 # Requests that wait are joined to one batch; inside it texts are grouped by length, so that long
-# ones do not slow down short ones much.
-max_batch_size { value: 32 }
-batch_timeout_micros { value: 2000 }
-max_enqueued_batches { value: 100 }
-num_batch_threads { value: 2 }
+# ones do not slow down short ones much. Requests of more examples than max_batch_size are refused.
+max_batch_size {{ value: {most} }}
+batch_timeout_micros {{ value: 2000 }}
+max_enqueued_batches {{ value: 100 }}
+num_batch_threads {{ value: 2 }}
 """
+# Examples that are joined to one batch where no limit is asked for.
+_JOINED = 32
 
 _MODELS = """\
 model_config_list {{
@@ -67,9 +69,11 @@ or `docker compose up`. Ask it:
 curl -s http://localhost:8501/v1/models/{name}:predict -d '{body}'
 ```
 
-`curl -s http://localhost:8501/v1/models/{name}/metadata` lists all signatures. A model of several
-choices is the one kind whose requests differ in a second axis: give all requests the same number of
-choices (empty strings at the end are none), or start without `--enable_batching`.
+`curl -s http://localhost:8501/v1/models/{name}/metadata` lists all signatures. With
+`--enable_batching` a request holds at most {most} examples, and requests whose inputs differ in a
+second axis cannot be joined: give all requests to a model of several choices the same number of
+choices (empty strings at the end are none) and all to `serve_ids` the same length, or start without
+it.
 
 Operations of tensorflow_text that the graph uses, all of them in TF Serving's own binary:
 {operations}.
@@ -102,14 +106,17 @@ def write_kit(export_dir: Path, family: SignatureFamily, version_folder: Path) -
     """
     name = model_name(export_dir)
     used = graph_operations(version_folder) & TEXT_OPERATIONS
+    # Joined requests must pass the guard in the graph, which counts their examples together.
+    most = family.options.max_batch or _JOINED
     example: dict[str, Any] = {key: family.sample[key] for key in family.string_inputs()}
     contents = {
-        "batching_parameters.txt": _BATCHING,
+        "batching_parameters.txt": _BATCHING.format(most=most),
         MODELS_FILE: _MODELS.format(name=name),
         "docker-compose.yml": _COMPOSE.format(name=name, image=IMAGE),
         "README.md": _README.format(
             name=name,
             image=IMAGE,
+            most=most,
             body=json.dumps({"instances": [example]}),
             operations=", ".join(sorted(used)),
         ),

@@ -77,3 +77,42 @@ def test_answers_and_choices(model_folder, tmp_path):
 def test_other_columns_are_refused(model_folder, tmp_path):
     with pytest.raises(ValueError, match="has the columns a, b; expected are text"):
         predict(model_folder("classes"), tmp_path, ["a", "b"], [["1", "2"]])
+
+
+class OneAnswer:
+    """A client that keeps what it is asked and gives every row the same answer."""
+
+    def __init__(self, **answer):
+        self.answer, self.asked = answer, []
+
+    def predict(self, inputs, signature="serving_default"):
+        self.asked.append(inputs)
+        return {name: [value] * len(inputs["context"]) for name, value in self.answer.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("in.jsonl", '{"context": "c", "choices": ["a", "b"]}\n{"context": "d", "choices": ["e"]}'),
+        ("in.csv", "context,choice10,choice2\nc,b,a\nd,,e"),
+    ],
+)
+def test_choices_are_sent_in_the_order_of_their_numbers(name, content, tmp_path):
+    (tmp_path / name).write_text(content)
+    client = OneAnswer(choice=0, choice_text="a", scores=[0.5, 0.5])
+    predict_remotely(client, tmp_path / name, tmp_path / "out.csv", 8)
+    assert client.asked == [{"context": ["c", "d"], "choices": [["a", "b"], ["e", ""]]}]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"answer": "a", "score": 1.0, "start": 0, "end": 1, "null_score": 0.0}, "column 'answer'"),
+        ({"pooled_output": [0.0], "mean_pooled": [0.0]}, "pooled_output, mean_pooled, which make"),
+    ],
+)
+def test_answers_that_do_not_fit_the_table_are_refused(answer, message, tmp_path):
+    (tmp_path / "in.csv").write_text("question,context,answer\nq,c,a")
+    with pytest.raises(ValueError, match=message):
+        predict_remotely(OneAnswer(**answer), tmp_path / "in.csv", tmp_path / "out.csv", 8)
+    assert not (tmp_path / "out.csv").exists()
