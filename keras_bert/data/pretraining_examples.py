@@ -276,8 +276,8 @@ class _FullSentencePlanner(_Planner):
         first, last = self._sentences(document)
         target = self._target_length()
         while first < last:
-            # The most sentences that do not exceed the target, one at least; only one that is longer
-            # than an example can be is cut.
+            # The most sentences that do not exceed the target, one at least. Only one that is
+            # longer than an example can be is cut.
             limit = self._starts[first] + target
             end = max(bisect_left(self._starts, limit + 1, first + 1, last + 1) - 1, first + 1)
             for start in range(self._starts[first], self._starts[end], self._max_tokens):

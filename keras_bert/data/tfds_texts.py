@@ -72,7 +72,7 @@ def find_shards(source: str, text_field: str, errors: str) -> list[TfdsShard]:
     """Returns the files of a data set; it is downloaded and prepared where it is not yet there.
 
     Args:
-        source: "tfds:name" or "tfds:name/config".
+        source: "tfds:name" or "tfds:name/config", perhaps with ":1.0.0" behind it.
         text_field: the feature that holds the text.
         errors: "strict" or "replace".
 
@@ -91,6 +91,7 @@ def find_shards(source: str, text_field: str, errors: str) -> list[TfdsShard]:
     builder.download_and_prepare()
     _check_features(source, builder.info, text_field)
     split = builder.info.splits[_SPLIT]
+    name = source.removeprefix(TFDS_PREFIX).partition(":")[0]  # may have named the version
     bytes_per_example = split.num_bytes / max(split.num_examples, 1)
     return [
         TfdsShard(
@@ -98,7 +99,7 @@ def find_shards(source: str, text_field: str, errors: str) -> list[TfdsShard]:
             round(examples * bytes_per_example),
             text_field,
             errors,
-            f"{source.removeprefix(TFDS_PREFIX)}:{builder.version}",
+            f"{name}:{builder.version}",
             index,
             examples,
         )

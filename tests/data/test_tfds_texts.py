@@ -57,7 +57,7 @@ def test_each_example_is_a_document_in_the_order_of_the_files(corpora):
     # The text of white space is no document; the long one comes in two parts.
     assert [sum(map(len, part.paragraphs)) for part in documents[3:]] == [1_000_000, 5]
     assert len({part.number for part in documents[3:]}) == 1
-    assert list(corpus) == documents
+    assert list(corpus) == list(Corpus([f"{corpora['good']}:1.0.0"])) == documents
     # Two examples of five are 240 of 600 bytes.
     assert [source.size for source in corpus.sources] == [240, 360]
     assert corpus.bytes_read == corpus.total_bytes == 600
