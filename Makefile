@@ -11,6 +11,9 @@ ORACLES := $(VENV)/.oracles-installed
 # The TPU compiler needs a TensorFlow of its own beside the usual one.
 TPU_VENV := .venv-tpu-plan
 TPU_STAMP := $(TPU_VENV)/.installed
+# Apache Beam asks for an older protobuf than constraints.txt names.
+BEAM_VENV := .venv-beam
+BEAM_STAMP := $(BEAM_VENV)/.installed
 # A process a core: TensorFlow starts slowly, so each file of tests stays in one.
 PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile
 FILES := setup.cfg pyproject.toml constraints.txt
@@ -19,8 +22,8 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 export MPLBACKEND ?= Agg
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install quickstart test test-slow test-oracles tpu-plan-env test-tpu-plan lint format \
-  clean
+.PHONY: help install quickstart test test-slow test-oracles test-beam tpu-plan-env test-tpu-plan lint \
+  format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -47,13 +50,22 @@ quickstart: $(STAMP)  ## run the whole road on the sample data: about ten minute
 	@$(BIN)/python tools/quickstart.py
 
 test: lint  ## check the style and run the fast tests
-	@$(PYTEST) -m "not slow and not oracle"
+	@$(PYTEST) -m "not slow and not oracle and not beam"
 
 test-slow: $(STAMP)  ## run the slow tests
 	@$(PYTEST) -m "slow and not oracle"
 
 test-oracles: $(ORACLES)  ## run the comparisons with other libraries (installs them)
 	@$(BIN)/python -m pytest -q -m oracle
+
+$(BEAM_STAMP): setup.cfg
+	@test -x $(BEAM_VENV)/bin/python || $(PYTHON) -m venv $(BEAM_VENV)
+	@echo "installing into $(BEAM_VENV) (about 2 GB)"
+	@$(BEAM_VENV)/bin/python -m pip install --quiet --editable '.[test,beam]'
+	@touch $@
+
+test-beam: $(BEAM_STAMP)  ## compare records made on Apache Beam (in an environment of its own)
+	@$(BEAM_VENV)/bin/python -m pytest -q -m beam
 
 tpu-plan-env: $(TPU_STAMP)  ## make .venv-tpu-plan, in which tools/plan_tpu.py runs
 
@@ -77,4 +89,4 @@ format: $(STAMP)  ## mend style and format
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 clean:  ## remove everything that can be made again
-	rm -rf $(VENV) $(TPU_VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .cache quickstart_output
+	rm -rf $(VENV) $(TPU_VENV) $(BEAM_VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .cache quickstart_output

@@ -9,7 +9,7 @@ from keras_bert.data import corpus as corpus_module
 from keras_bert.data.creation import create_pretraining_data
 from keras_bert.data.creation_options import CreationOptions
 
-pytestmark = pytest.mark.oracle
+pytestmark = pytest.mark.beam
 
 
 @pytest.fixture
