@@ -59,7 +59,8 @@ def test_onnx_says_what_keras_says(name, model_folder, tmp_path):
     found = dict(zip(names, session.run(None, inputs), strict=True))
     assert found.keys() == expected.keys()
     for output, values in expected.items():
-        np.testing.assert_allclose(found[output], values, atol=1e-5)
+        # Float32 sums in another order: 1.0e-5 was seen on logits of about 1.
+        np.testing.assert_allclose(found[output], values, atol=5e-5)
 
 
 @pytest.mark.slow
