@@ -33,7 +33,7 @@ def predict_request(model: str, signature: str, inputs: Mapping[str, Any]) -> by
     """
     spec = _field(_SPEC_NAME, model.encode()) + _field(_SPEC_SIGNATURE, signature.encode())
     message = _field(_REQUEST_MODEL_SPEC, spec)
-    for name, value in inputs.items():
+    for name, value in sorted(inputs.items()):
         tensor = tf.make_tensor_proto(value).SerializeToString()
         entry = _field(_ENTRY_KEY, name.encode()) + _field(_ENTRY_VALUE, tensor)
         message += _field(_REQUEST_INPUTS, entry)
