@@ -14,6 +14,7 @@ GUIDE = ROOT / "docs" / "pretraining_data.md"
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_the_commands_of_the_guide_run_and_print_what_it_says(tmp_path):
     (tmp_path / "tools").symlink_to(ROOT / "tools")
     text = GUIDE.read_text(encoding="utf-8")
