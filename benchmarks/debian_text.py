@@ -129,7 +129,8 @@ def _documents(package: str) -> Iterator[Document]:
             gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
         )
         return
-    for path in sorted((folder / _HTML[package]).rglob("*.html*")):
+    pages = (folder / _HTML[package]).rglob("*.html*")
+    for path in sorted(filter(Path.is_file, pages)):  # octave-doc has folders of such names
         content = path.read_bytes()
         if path.suffix == ".gz":
             content = gzip.decompress(content)
