@@ -2,43 +2,43 @@
 
     python benchmarks/ablations.py --folder=runs/reference
 
-Each run has a sixth of the steps of reference_run.py, on the same records with the same seed, and
-is then fine-tuned on the same two tasks. Tables of what is done are printed after each run; the
-same command goes on where it was stopped.
+Each run is smaller and shorter than that of reference_run.py, on the same records with the same
+seed, and is then fine-tuned on the same two tasks. Tables of what is done are printed after each
+run; the same command goes on where it was stopped.
 """
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import small_pretraining
 from absl import app, flags
 from small_pretraining import DOWNSTREAM, REFERENCE_STEPS
 
 _FOLDER = flags.DEFINE_string("folder", None, "That of reference_run.py.", required=True)
-_TRAIN_STEPS = flags.DEFINE_integer("train_steps", REFERENCE_STEPS // 6, "Steps of each run.")
+_TRAIN_STEPS = flags.DEFINE_integer("train_steps", REFERENCE_STEPS // 3, "Steps of each run.")
 
 
 class Variant(NamedTuple):
-    """A run: what a table calls it, its size, and how its flags differ from the first one's."""
+    """A run: what a table calls it, its size, and how it differs from the first one otherwise."""
 
     title: str
-    size: str = "bert_mini"
-    flags: dict[str, object] = {}
+    size: str = "bert_tiny"
+    differences: dict[str, Any] = {}
 
 
 _SAME_SIZE = {
     "base": Variant("as the paper: masked LM and NSP, 80/10/10"),
-    "no_nsp": Variant("no NSP", flags={"next_sentence": False}),
+    "no_nsp": Variant("no NSP", differences={"next_sentence": False}),
     "left_to_right": Variant(
-        "left to right, no NSP", flags={"next_sentence": False, "objective": "left_to_right"}
+        "left to right, no NSP", differences={"next_sentence": False, "objective": "left_to_right"}
     ),
-    "all_mask": Variant("100 % [MASK]", flags={"mask_share": 1.0, "random_share": 0.0}),
-    "all_random": Variant("100 % random", flags={"mask_share": 0.0, "random_share": 1.0}),
+    "all_mask": Variant("100 % [MASK]", differences={"mask_share": 1.0, "random_share": 0.0}),
+    "all_random": Variant("100 % random", differences={"mask_share": 0.0, "random_share": 1.0}),
 }
 _SIZES = {
-    "tiny": Variant("2 layers of 128", "bert_tiny"),
-    "base": Variant("4 layers of 256", "bert_mini"),
-    "small": Variant("4 layers of 512", "bert_small"),
+    "base": Variant("2 layers of 128"),
+    "deeper": Variant("4 layers of 128", differences={"layers": 4}),
+    "larger": Variant("4 layers of 256", "bert_mini"),
 }
 _TABLES = {
     "Objectives (the paper's table 5)": {
@@ -54,7 +54,7 @@ def main(_: list[str]) -> None:
     folder = Path(_FOLDER.value)
     small_pretraining.prepare(folder)
     done: dict[str, list[str]] = {}
-    for name, variant in (_SAME_SIZE | _SIZES).items():
+    for name, variant in (_SIZES | _SAME_SIZE).items():
         done[name] = _measured(folder, name, variant)
         for title, table in _TABLES.items():
             _print_table(title, {key: value for key, value in table.items() if key in done}, done)
@@ -63,14 +63,14 @@ def main(_: list[str]) -> None:
 def _measured(folder: Path, name: str, variant: Variant) -> list[str]:
     """Makes a run and returns its cells of a table."""
     run = small_pretraining.pretrain(
-        folder, f"ablations/{name}", variant.size, _TRAIN_STEPS.value, **variant.flags
+        folder, f"ablations/{name}", variant.size, _TRAIN_STEPS.value, **variant.differences
     )
     scores = [small_pretraining.finetune(folder, run, task) for task in DOWNSTREAM]
     # A model that reads from left to right cannot be asked for a word in the middle.
     held_out = small_pretraining.last_metrics(run, "eval")
     if name != "left_to_right":
         held_out |= small_pretraining.held_out_metrics(folder, run)
-    next_sentence = variant.flags.get("next_sentence", True)
+    next_sentence = variant.differences.get("next_sentence", True)
     return [
         f"{held_out['masked_lm_loss']:.3f}",
         f"{held_out['masked_lm_accuracy']:.1%}",

@@ -22,8 +22,8 @@ from keras_bert.training.finetuning_result import FinetuningResult
 MAX_SEQ_LENGTH = 128
 VOCAB_SIZE = 8000
 BATCH_SIZE = 32
-# Meant for an hour on two quiet cores. An estimate: it was only timed beside other work so far.
-REFERENCE_STEPS = 9000
+# With text, records and fine-tuning about an hour on two cores.
+REFERENCE_STEPS = 6000
 
 _TOOLS = Path(__file__).resolve().parents[1] / "tools"
 _ALL_MASK = {"mask_share": 1.0, "random_share": 0.0}
@@ -79,7 +79,14 @@ def prepare(folder: Path) -> None:
             )
 
 
-def pretrain(folder: Path, name: str, size: str, train_steps: int, **flags: object) -> Path:
+def pretrain(
+    folder: Path,
+    name: str,
+    size: str,
+    train_steps: int,
+    layers: int | None = None,
+    **flags: object,
+) -> Path:
     """Pretrains a model on the records; returns its run folder.
 
     Args:
@@ -87,6 +94,7 @@ def pretrain(folder: Path, name: str, size: str, train_steps: int, **flags: obje
         name: of the run within it; a run that was stopped goes on.
         size: a named size. There is no dropout: a run sees each text three times at most.
         train_steps: how long.
+        layers: of the model, where it has not as many as its size.
         **flags: of run_pretraining.py, where they differ from those of all these runs.
     """
     run = folder / name
@@ -96,7 +104,7 @@ def pretrain(folder: Path, name: str, size: str, train_steps: int, **flags: obje
         "data_dir": folder / "records" / "train",
         "eval_data_dir": folder / "records" / "eval",
         "model_dir": run,
-        "model": _config(folder, size),
+        "model": _config(folder, size, layers),
         "train_steps": train_steps,
         "warmup_steps": train_steps // 16,
         "eval_steps": max(1, train_steps // 9),
@@ -172,16 +180,17 @@ def _measure(folder: Path, run: Path) -> dict[str, float]:
     return create_evaluation(model, data, masking, options, strategy, next_sentence=True)()
 
 
-def _config(folder: Path, size: str) -> Path:
+def _config(folder: Path, size: str, layers: int | None) -> Path:
     config = BertConfig.from_name(
         size,
+        **({"num_hidden_layers": layers} if layers else {}),
         vocab_size=VOCAB_SIZE,
         max_position_embeddings=MAX_SEQ_LENGTH,
         hidden_act="gelu_tanh",
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-    path = folder / f"{size}.json"
+    path = folder / f"{size}{f'_{layers}_layers' if layers else ''}.json"
     with atomic_file(path) as temporary:
         temporary.write_text(json.dumps(config.to_dict(), indent=2) + "\n")
     return path
