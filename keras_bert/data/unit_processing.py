@@ -104,7 +104,8 @@ class UnitProcessor:
         vocabulary = self._settings.vocabulary
         if not self._settings.pack:
             return assemble_examples(documents, plans, vocabulary.cls_id, vocabulary.sep_id)
-        packs = choose_packs(plans, self._settings.max_seq_length, rng)
+        starts, longest = documents.sentence_starts, self._settings.max_seq_length
+        packs = choose_packs(plans, starts, longest, rng)
         plans = [plan for pack in packs for plan in pack]
         singles = assemble_examples(documents, plans, vocabulary.cls_id, vocabulary.sep_id)
         return join_packs(singles, [len(pack) for pack in packs])
