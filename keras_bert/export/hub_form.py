@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.export.new_folder import check_nothing_there
+from keras_bert.export.vocabulary_rows import check_rows
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.files import atomic_folder
 from keras_bert.models.encoder import BertEncoder
@@ -142,7 +143,8 @@ def export_hub_form(
     Raises:
         FileNotFoundError: there is no model.
         FileExistsError: there is something at `export_dir`.
-        ValueError: the length is below 5 or longer than the model.
+        ValueError: the length is below 5 or longer than the model, or the vocabulary has more
+            pieces than the embedding has rows.
     """
     check_nothing_there(export_dir)
     encoder = BertEncoder.from_preset(
@@ -154,7 +156,9 @@ def export_hub_form(
         raise ValueError(f"max_seq_length is {length}: it must be at least {_SHORTEST}")
     if length > most:
         raise ValueError(f"max_seq_length is {length}: the model has {most} positions")
-    preprocessor = HubPreprocessor(BertTokenizer.from_preset(model_dir), length)
+    tokenizer = BertTokenizer.from_preset(model_dir)
+    check_rows(tokenizer.vocabulary, encoder.config)
+    preprocessor = HubPreprocessor(tokenizer, length)
     with atomic_folder(export_dir) as folder:
         tf.saved_model.save(preprocessor, str(folder / PREPROCESS))
         tf.saved_model.save(HubEncoder(encoder), str(folder / ENCODER))

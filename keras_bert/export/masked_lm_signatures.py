@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from keras_bert.export.signature_family import SignatureFamily, Tensors, string_vector
+from keras_bert.export.vocabulary_rows import silence_rows
 from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS
 from keras_bert.text.preprocessor import TEXT
 from keras_bert.text.vocabulary import MASK
@@ -29,6 +30,7 @@ class MaskedLMSignatures(SignatureFamily):
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
+        silence_rows(self.model, self.tokenizer.vocabulary)
         self._transform = self.model.get_layer("masked_lm_transform")
         self._bias = self.model.get_layer("masked_lm_bias")
         self._top_k = min(self.options.top_k, len(self.tokenizer.vocabulary))

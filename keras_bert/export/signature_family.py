@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_bert.export.options import ExportOptions
 from keras_bert.export.packed_encoder import PackedEncoder
+from keras_bert.export.vocabulary_rows import check_rows
 from keras_bert.features import ENCODER_FEATURES, INPUT_IDS
 from keras_bert.text.preprocessor import BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
@@ -32,6 +33,9 @@ class SignatureFamily(abc.ABC):
     Attributes:
         sample: values of one example, replayed when a server starts.
         labels: names of the classes, where there are classes.
+
+    Raises:
+        ValueError: the vocabulary has more pieces than the embedding has rows.
     """
 
     sample: ClassVar[Mapping[str, Any]]
@@ -40,6 +44,7 @@ class SignatureFamily(abc.ABC):
     def __init__(
         self, model: Any, tokenizer: BertTokenizer, max_seq_length: int, options: ExportOptions
     ):
+        check_rows(tokenizer.vocabulary, model.config)
         self.model = model
         self.tokenizer = tokenizer
         self.max_seq_length = max_seq_length
