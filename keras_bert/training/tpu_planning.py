@@ -19,7 +19,7 @@ from keras_bert.training.tpu_compilation import (
     TpuProgram,
     compile_for_tpu,
 )
-from keras_bert.training.tpu_lowering import StepOptions, lower_step
+from keras_bert.training.tpu_lowering import LoweredStep, StepOptions, lower_step
 from keras_bert.training.tpu_plan import (
     GIB,
     chip_of,
@@ -85,11 +85,20 @@ def compile_step(step: StepOptions, topology: str) -> TpuProgram:
         OutOfMemoryError: it needs more memory than the chip has.
         ValueError: it cannot run on a TPU, or there is no such topology.
     """
-    # In a process of its own, which takes the weights of the traced model with it when it ends: the
-    # compiler needs the memory.
-    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        lowered = pool.submit(lower_step, step).result()
+    lowered = lower_in_a_process(step)
     return compile_for_tpu(lowered.hlo, lowered.num_variables, topology)
+
+
+def lower_in_a_process(step: StepOptions) -> LoweredStep:
+    """Lowers a step in a process that takes the weights of the traced model with it when it ends.
+
+    The compiler needs the memory.
+
+    Raises:
+        ValueError: it cannot run on a TPU.
+    """
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(lower_step, step).result()
 
 
 def least_flops(step: StepOptions) -> int:

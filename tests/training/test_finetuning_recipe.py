@@ -81,6 +81,7 @@ def test_reinitialized_layers_start_fresh_with_the_pooler(pretrained_folder, tmp
         run(pretrained_folder, tmp_path / "other", reinitialized_layers=2)
 
 
+@pytest.mark.slow
 def test_class_weights_move_the_predictions(pretrained_folder, tmp_path):
     # Nothing tells the classes apart, so the best a model can do is their weighted frequency.
     labels = np.array([0] * 24 + [1] * 8, np.int32)
@@ -136,6 +137,7 @@ def test_two_replicas_can_share_a_last_batch_that_is_not_full(pretrained_folder,
     assert all(math.isfinite(epoch["train_loss"]) for epoch in result.epochs)
 
 
+@pytest.mark.slow
 def test_several_labels_are_learned_together(pretrained_folder, tmp_path):
     draw = np.random.default_rng(0)
     labels = draw.integers(0, 2, [256, 2]).astype(np.float32)
@@ -171,6 +173,7 @@ class TestCollapse:
             result.collapsed
         )
 
+    @pytest.mark.slow
     def test_collapsed_seeds_count_in_no_mean(self, pretrained_folder, sentiment_folder, tmp_path):
         task = csv_task()
         data = task.read(sentiment_folder)

@@ -30,6 +30,7 @@ def compiled(folder, **arguments):
 
 
 @pytest.mark.parametrize("strategy", ["cpu", "mirrored"])
+@pytest.mark.slow
 def test_raw_strings_are_learned(strategy, pretrained_folder, tmp_path):
     keras.utils.set_random_seed(0)
     preprocess = BertPreprocessor(BertTokenizer.from_preset(pretrained_folder), max_seq_length=16)
@@ -53,6 +54,7 @@ def test_raw_strings_are_learned(strategy, pretrained_folder, tmp_path):
         np.testing.assert_allclose(again(batch), model(batch, training=False), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_examples_of_weight_zero_teach_nothing(pretrained_folder):
     keras.utils.set_random_seed(0)
     preprocess = BertPreprocessor(BertTokenizer.from_preset(pretrained_folder), max_seq_length=16)
