@@ -10,10 +10,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert.export.new_folder import check_nothing_there
+from keras_bert.export.new_folder import check_nothing_there, new_folder
 from keras_bert.export.vocabulary_rows import check_rows
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
-from keras_bert.files import atomic_folder
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.text import packing
 from keras_bert.text.tokenizer import BertTokenizer
@@ -159,7 +158,7 @@ def export_hub_form(
     tokenizer = BertTokenizer.from_preset(model_dir)
     check_rows(tokenizer.vocabulary, encoder.config)
     preprocessor = HubPreprocessor(tokenizer, length)
-    with atomic_folder(export_dir) as folder:
+    with new_folder(export_dir) as folder:
         tf.saved_model.save(preprocessor, str(folder / PREPROCESS))
         tf.saved_model.save(HubEncoder(encoder), str(folder / ENCODER))
     return Path(export_dir)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from keras_bert.export.new_folder import rename_new, unfinished_folder
 from keras_bert.export.options import ExportOptions
 from keras_bert.export.served_folder import Head, open_signatures
 from keras_bert.export.serving_kit import MODELS_FILE, add_warmup, model_name, write_kit
 from keras_bert.export.signature_family import SignatureFamily
-from keras_bert.files import atomic_folder
 
 
 class ServingModule(tf.Module):
@@ -48,20 +48,35 @@ def export_saved_model(
 
     Raises:
         FileNotFoundError: there is no model.
-        FileExistsError: `export_dir` holds something else than exports.
+        FileExistsError: `export_dir` holds something else than exports, or another export wrote
+            the version meanwhile.
         ValueError: the version exists or is below 1, the name of `export_dir` is none for a served
             model, or the folder lacks the head.
     """
     name = model_name(Path(export_dir))
     check_holds_exports(Path(export_dir))
-    folder = Path(export_dir) / str(checked_version(Path(export_dir), version))
+    checked_version(Path(export_dir), version)  # before the minutes that an export may take
     family = open_signatures(model_dir, options or ExportOptions(), head)
     module = ServingModule(family)
-    with atomic_folder(folder) as temporary:
-        tf.saved_model.save(module, str(temporary), signatures=module.serving_signatures)
-        add_warmup(temporary, family, name)
+    with unfinished_folder(Path(export_dir)) as written:
+        tf.saved_model.save(module, str(written), signatures=module.serving_signatures)
+        add_warmup(written, family, name)
+        folder = _as_version(written, Path(export_dir), version)
     write_kit(Path(export_dir), family, folder)
     return folder
+
+
+def _as_version(written: Path, export_dir: Path, version: int | None) -> Path:
+    """Gives what was written the name of a version that no other export took meanwhile."""
+    while True:
+        folder = export_dir / str(version or checked_version(export_dir, None))
+        if rename_new(written, folder):
+            return folder
+        if version is not None:
+            raise FileExistsError(
+                f"{export_dir}: version {version} was written by another export meanwhile: give "
+                "another --version or leave it out for the next one"
+            )
 
 
 def check_holds_exports(export_dir: Path) -> None:
@@ -71,7 +86,8 @@ def check_holds_exports(export_dir: Path) -> None:
         FileExistsError: it holds something else, whose README.md would be replaced.
     """
     if export_dir.is_dir():
-        names = [path.name for path in export_dir.iterdir()]
+        # Hidden files are none that could be replaced; a killed export leaves a hidden folder.
+        names = [path.name for path in export_dir.iterdir() if not path.name.startswith(".")]
         holds_exports = MODELS_FILE in names or all(map(str.isdecimal, names))
     else:
         holds_exports = not export_dir.exists()

@@ -13,12 +13,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert.export.new_folder import check_nothing_there
+from keras_bert.export.new_folder import check_nothing_there, new_folder
 from keras_bert.export.onnx_graph import finish_onnx
 from keras_bert.export.options import ExportOptions, ServingDtype
 from keras_bert.export.served_folder import Head, open_signatures
 from keras_bert.export.signature_family import SERVE_IDS, SignatureFamily
-from keras_bert.files import atomic_folder
 
 LITERT_FILE = "model.tflite"
 ONNX_FILE = "model.onnx"
@@ -84,7 +83,7 @@ def _export(
 ) -> Path:
     check_nothing_there(export_dir)
     family = open_signatures(model_dir, ExportOptions(), head)
-    with atomic_folder(export_dir) as folder:
+    with new_folder(export_dir) as folder:
         write(family, folder)
         family.tokenizer.save(folder)
         if family.labels:
