@@ -21,7 +21,7 @@ from keras_bert.text.vocabulary import FILE_NAME, Vocabulary
 if TYPE_CHECKING:
     from keras_bert.text.coverage import Coverage
 
-flags.DEFINE_list("input", None, "Files, globs (.txt, .jsonl, .gz of both), tfds:name/config.")
+flags.DEFINE_list("input", None, "Files, globs (.txt, .jsonl, .json, .gz of all), tfds:name/config.")
 flags.DEFINE_string("output", None, "The vocab.txt to write.")
 flags.DEFINE_integer("vocab_size", 30522, "Number of entries.")
 flags.DEFINE_bool("lowercase", True, "Lower-case the text and strip accents.")

@@ -43,9 +43,9 @@ class Corpus:
     """Files of text as an iterable of `Document`s, read afresh each time.
 
     `.txt` (and any other ending): UTF-8 text with a blank line between documents; a line is a
-    sentence or a paragraph. `.jsonl`: a JSON object a line, with the document in one field. Both
-    also with `.gz` behind. `tfds:name/config`: the "train" split of TensorFlow Datasets, a document
-    an example. A document does not reach over the end of its file.
+    sentence or a paragraph. `.jsonl`, `.ndjson`, `.json`: a JSON object a line, with the document
+    in one field. All also with `.gz` behind. `tfds:name/config`: the "train" split of TensorFlow
+    Datasets, a document an example. A document does not reach over the end of its file.
 
     Args:
         inputs: paths, globs or tfds: names; addresses such as gs://bucket/file go through

@@ -7,6 +7,7 @@ from keras_bert.data.pretraining_examples import SENTENCE_TASKS, SentenceTask
 from keras_bert.text.masking_strategy import STRATEGIES, MaskingStrategy, check_shares
 
 _SHORTEST_MAX_SEQ_LENGTH = 8
+_LARGEST_SEED = 2**63 - 1  # masks follow from 64 bits
 _OF_STATIC_MASKS = frozenset(
     "masking max_predictions_per_seq masked_lm_prob mask_share random_share".split()
 )
@@ -75,6 +76,8 @@ class CreationOptions:
                 f"max_seq_length is {self.max_seq_length}: it must be at least "
                 f"{_SHORTEST_MAX_SEQ_LENGTH}, because special tokens take up to 3 of it"
             )
+        if not 0 <= self.seed <= _LARGEST_SEED:
+            raise ValueError(f"seed is {self.seed}: it must be from 0 to {_LARGEST_SEED}")
         if not 0 <= self.short_seq_prob <= 1:
             raise ValueError(f"short_seq_prob is {self.short_seq_prob}: it must be from 0 to 1")
         if self.sentence_task not in SENTENCE_TASKS:

@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -152,7 +153,7 @@ class JobFolder:
             os.replace(self.folder / name, self._output / name)
 
     def _begin(self) -> None:
-        if not (self.folder / _STATE).is_file():
+        if not self._can_go_on():
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir()
             self.state = JobState.start(len(self._names))
@@ -163,6 +164,18 @@ class JobFolder:
         self._remove_incomplete()
         for name, size in zip(self._names, self.state.shard_bytes, strict=True):
             self._cut_back(name, size)
+
+    def _can_go_on(self) -> bool:
+        """Whether there are notes of a job; a power cut may have emptied them."""
+        if not (self.folder / _STATE).is_file():
+            return False
+        for name in (_JOB, _STATE):
+            try:
+                json.loads((self.folder / name).read_text(encoding="utf-8"))
+            except ValueError:
+                print(f"{self.folder / name} is damaged: beginning anew", file=sys.stderr)
+                return False
+        return True
 
     def _check_job(self) -> None:
         before = json.loads((self.folder / _JOB).read_text(encoding="utf-8"))

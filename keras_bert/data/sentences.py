@@ -31,6 +31,7 @@ _ABBREVIATIONS = frozenset(
     " hr fr frl nr bzw z.b d.h u.a o.ä vgl bd str dhr mevr".split()
 )
 _ABBREVIATIONS_BEFORE_NUMBERS = frozenset("no nos art sec p para".split())
+_LONGEST_LAST_WORD = 20  # more than any abbreviation or numbering has
 _WORD_BREAK = re.compile(r"[\s(\[\"'“‘„«—–-]")
 _NUMBERING = re.compile(r"\(?(?:\d{1,3}|[ivxlc]{1,6}|[a-z])", re.IGNORECASE)
 
@@ -75,15 +76,16 @@ def _ends_sentence(text: str, start: int, candidate: re.Match[str]) -> bool:
         following = text[candidate.end() : candidate.end() + 8].lstrip(_OPENING)[:1]
     if following.islower():
         return False
-    before = text[start : candidate.start()]
+    # A long sentence is not copied at each of its stops.
+    before = text[max(start, candidate.start() - _LONGEST_LAST_WORD) : candidate.start()]
     return stop != "." or not _is_abbreviation(before, following, candidate)
 
 
 def _is_abbreviation(before: str, following: str, candidate: re.Match[str]) -> bool:
-    """Whether the full stop after `before`, the sentence so far, belongs to its last word."""
+    """Whether the full stop after `before`, the end of the sentence so far, belongs to a word."""
     if candidate.group().rstrip() != ".":
         return False  # an ellipsis, or a closing quote behind the stop
-    word = _WORD_BREAK.split(before[-20:])[-1]
+    word = _WORD_BREAK.split(before)[-1]
     if len(word) == 1 and word.isupper() and word != "I":
         return True
     if word.lower() in _ABBREVIATIONS_BEFORE_NUMBERS and following.isdigit():

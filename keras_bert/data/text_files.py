@@ -16,6 +16,8 @@ _BLOCK_BYTES = 1 << 20
 # A longer line of a text file is cut: it is no paragraph. JSON cannot be cut.
 _LONGEST_LINE_BYTES = 1 << 20
 _FINGERPRINT_BYTES = 1 << 16
+# Large sets are often lines under the name of .json.
+_JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 _BYTE_ORDER_MARK = "\ufeff"  # which Windows puts in front of a file
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -43,7 +45,7 @@ class TextFile(NamedTuple):
     @property
     def text_bytes(self) -> int:
         """About how many bytes of text it holds; prose compresses to about a third."""
-        return 3 * self.size if self.name.endswith(".gz") else self.size
+        return 3 * self.size if self._is_gzip else self.size
 
     def fingerprint(self) -> str:
         """Returns a hash of its size, beginning and end, which tells a changed file at once."""
@@ -69,8 +71,12 @@ class TextFile(NamedTuple):
                 yield document, file.tell()
 
     @property
+    def _is_gzip(self) -> bool:
+        return self.name.lower().endswith(".gz")
+
+    @property
     def _is_jsonl(self) -> bool:
-        return self.name.removesuffix(".gz").endswith(".jsonl")
+        return self.name.lower().removesuffix(".gz").endswith(_JSON_ENDINGS)
 
     def _of_json(self, lines: Iterable[str], numbers: Iterator[int]) -> Iterator[Document]:
         for line_number, line in enumerate(lines, start=1):
@@ -80,11 +86,13 @@ class TextFile(NamedTuple):
 
     def _lines(self, file: BinaryIO) -> Iterator[str]:
         """Yields the lines of a file; a very long one of a text file comes in several pieces."""
-        content = gzip.open(file) if self.name.endswith(".gz") else file
+        content = gzip.open(file) if self._is_gzip else file
         blocks: list[bytes] = []  # of a line that has not ended yet
         position = 0
         while True:
             block = self._read_block(content)
+            if self._is_jsonl and not position and not blocks:
+                self._check_is_no_array(block)
             waiting, end = sum(map(len, blocks)), block.rfind(b"\n") + 1
             if block and not end and (self._is_jsonl or waiting + len(block) < _LONGEST_LINE_BYTES):
                 blocks.append(block)
@@ -102,6 +110,14 @@ class TextFile(NamedTuple):
             lines.pop()  # what follows the last line's end is not a line
         return lines
 
+    def _check_is_no_array(self, beginning: bytes) -> None:
+        """Raises ValueError for a file that would have to be in memory as a whole."""
+        if beginning.lstrip().startswith(b"["):
+            raise ValueError(
+                f"{self.name} is one array: write each document as a line of its own, such as "
+                '{"text": "..."}'
+            )
+
     def _read_block(self, content: BinaryIO | gzip.GzipFile) -> bytes:
         try:
             return content.read(_BLOCK_BYTES)
@@ -116,7 +132,7 @@ class TextFile(NamedTuple):
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"{self.name} is not UTF-8 at byte {position + error.start}"
-                f"{' of its content' if self.name.endswith('.gz') else ''}: convert the file, or "
+                f"{' of its content' if self._is_gzip else ''}: convert the file, or "
                 "pass --errors=replace to read such bytes as U+FFFD"
             ) from None
 

@@ -118,6 +118,12 @@ def _check_features(source: str, info: Any, text_field: str) -> None:
             f"{source} has no text in feature {text_field!r} (its features: "
             f"{', '.join(info.features)}): name the right one with --text_field"
         )
+    feature = info.features[text_field]
+    if feature.shape != () or feature.tf_dtype != "string":
+        raise ValueError(
+            f"{source}: feature {text_field!r} holds no text (it is {feature!r}): name another "
+            "with --text_field"
+        )
 
 
 def _import_tfds() -> Any:

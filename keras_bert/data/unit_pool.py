@@ -92,11 +92,18 @@ def _worker_lost(unit: Unit) -> OSError:
 
 
 def _start_worker(settings: UnitSettings) -> None:
+    """Makes the processor of a worker; what goes wrong is told when there is work for it.
+
+    An error that leaves this function would show as a broken pool, without its reason.
+    """
     global _worker
     # Ctrl-C reaches the workers, too: they end at once, and the parent tells.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _worker = UnitProcessor(settings)
+    try:
+        _worker = UnitProcessor(settings)
+    except Exception as error:
+        _worker = error
 
 
 def _end_with_parent() -> None:
@@ -107,8 +114,10 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-_worker: Any = None  # the UnitProcessor of a worker process
+_worker: Any = None  # the UnitProcessor of a worker process, or why there is none
 
 
 def _process_in_worker(unit: Unit, path: Path) -> UnitResult:
+    if isinstance(_worker, Exception):
+        raise _worker
     return _worker.process(unit, path)

@@ -42,8 +42,12 @@ def train_vocabulary(
             another character are [UNK]. Raise it to some thousands for CJK.
 
     Raises:
-        ValueError: the texts hold no word, or `vocab_size` has no room for the single characters.
+        ValueError: `min_frequency` or `limit_alphabet` is below 1, the texts hold no word, or
+            `vocab_size` has no room for the single characters.
     """
+    for name, value in (("min_frequency", min_frequency), ("limit_alphabet", limit_alphabet)):
+        if value < 1:
+            raise ValueError(f"{name} is {value}: it must be at least 1")
     special = [PAD, *(f"[unused{n + 1}]" for n in range(unused_slots)), UNKNOWN, CLS, SEP, MASK]
     texts = list(texts) if iter(texts) is texts else texts
     tokenizer = _create_tokenizer(lowercase)

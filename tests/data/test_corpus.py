@@ -25,7 +25,14 @@ def test_blank_lines_divide_documents_and_paragraphs_are_split(tmp_path, name):
     assert list(read_documents([path])) == [["One.", "Two.", "Three."], ["Four."]]
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+@pytest.mark.parametrize("name", ["a.TXT.GZ", "a.Gz"])
+def test_the_case_of_an_ending_says_nothing(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(TWO_DOCUMENTS.encode()))
+    assert list(read_documents([path])) == [["One.", "Two.", "Three."], ["Four."]]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.JSONL", "a.ndjson", "a.json.gz"])
 def test_json_lines_hold_a_document_each(tmp_path, name):
     records = [{"id": 1, "text": "One. Two.\n\nThree."}, {"id": 2, "text": "Four."}]
     path = write(tmp_path / name, "\n".join(map(json.dumps, records)) + "\n\n")
@@ -44,6 +51,23 @@ def test_a_line_that_is_no_json_object_is_named(tmp_path, line):
     path = write(tmp_path / "a.jsonl", '{"text": "fine"}\n' + line)
     with pytest.raises(ValueError, match=r"a\.jsonl, line 2 "):
         list(read_documents([path]))
+
+
+@pytest.mark.parametrize(
+    "content", ['[{"text": "a"}]', ' \n[\n{"text": "a"}\n]', "[" + " " * (2 << 20)]
+)
+def test_an_array_of_documents_is_refused_before_it_is_read(tmp_path, content):
+    path = write(tmp_path / "a.json", content)
+    with pytest.raises(ValueError, match=r"a\.json is one array: write each document .* a line of"):
+        list(Corpus([path]))
+
+
+def test_json_of_several_lines_is_refused(tmp_path):
+    path = write(tmp_path / "a.json", '{\n  "text": "a"\n}\n')
+    with pytest.raises(
+        ValueError, match=r"a\.json, line 1 is not JSON .*each line must be an object"
+    ):
+        list(Corpus([path]))
 
 
 def test_half_a_surrogate_pair_does_not_travel_on(tmp_path):

@@ -164,6 +164,14 @@ def test_a_changed_shard_is_named(killed, options):
         create_pretraining_data(options())
 
 
+@pytest.mark.parametrize("name", ["state.json", "job.json"])
+def test_a_job_whose_notes_a_power_cut_emptied_begins_anew(killed, options, records, capsys, name):
+    (killed / ".unfinished" / name).write_bytes(b"")
+    create_pretraining_data(options())
+    assert f"{name} is damaged: beginning anew" in capsys.readouterr().err
+    assert contents(killed) == contents(records)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_interrupted_job_ends_at_once_and_can_go_on(options, records, tmp_path, workers):

@@ -62,6 +62,13 @@ def test_one_endless_word_is_cut_at_the_limit():
     assert [len(piece) for piece in split_sentences("x" * 4500)] == [2000, 2000, 500]
 
 
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("word", ["Mr. ", "J. "])
+def test_a_row_of_abbreviations_takes_linear_time(word):
+    text = word * 300_000  # half a minute, were the whole sentence copied at each of them
+    assert "".join(split_sentences(text)).count(".") == 300_000
+
+
 @given(st.text(alphabet="ab AB.!?\"') \n。　1") | st.text())
 def test_nothing_but_white_space_is_lost(text):
     pieces = split_sentences(text)

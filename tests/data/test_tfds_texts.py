@@ -17,14 +17,16 @@ TEXTS = [
 
 
 def prepare(folder, name, texts, split="train"):
-    features = tfds.features.FeaturesDict({"text": tfds.features.Text(), "id": tf.int64})
+    features = tfds.features.FeaturesDict(
+        {"text": tfds.features.Text(), "id": tf.int64, "tags": tfds.features.Sequence(tf.string)}
+    )
     version = folder / name / "1.0.0"
     version.mkdir(parents=True)
     for shard, rows in enumerate(texts):
         path = version / f"{name}-{split}.tfrecord-{shard:05}-of-{len(texts):05}"
         with tf.io.TFRecordWriter(str(path)) as writer:
             for row in rows:
-                writer.write(features.serialize_example({"text": row, "id": shard}))
+                writer.write(features.serialize_example({"text": row, "id": shard, "tags": []}))
     lengths = [len(rows) for rows in texts]
     tfds.folder_dataset.write_metadata(
         data_dir=version,
@@ -81,6 +83,12 @@ def test_what_cannot_be(corpora, monkeypatch):
         Corpus(["tfds:no_such_texts"])
     with pytest.raises(ValueError, match=r"no text in feature 'body' \(its features: .*--text_f"):
         Corpus([corpora["good"]], text_field="body")
+    with pytest.raises(
+        ValueError, match=r"feature 'id' holds no text .*: name another with --text"
+    ):
+        Corpus([corpora["good"]], text_field="id")
+    with pytest.raises(ValueError, match=r"feature 'tags' holds no text .*: name another with"):
+        Corpus([corpora["good"]], text_field="tags")
     with pytest.raises(ValueError, match=r"has no split 'train' \(its splits: test\)"):
         Corpus([corpora["test_only"]])
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)

@@ -52,6 +52,13 @@ def test_equally_frequent_characters_are_kept_in_the_order_of_code_points():
     assert [token for token in vocabulary.tokens if len(token) == 1] == ["v", "w", "x"]
 
 
+@pytest.mark.parametrize("name", ["min_frequency", "limit_alphabet"])
+@pytest.mark.parametrize("value", [0, -1])
+def test_numbers_below_1_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name} is {value}: it must be at least 1"):
+        train_vocabulary(TEXTS, 100, **{name: value})
+
+
 def test_an_iterator_will_do():
     assert train_vocabulary(iter(TEXTS), 60) == train_vocabulary(TEXTS, 60)
 
