@@ -2,11 +2,14 @@
 
     python tools/predict.py --model_dir=runs/reviews --input=new.csv --output=predictions.csv
 
-The output is a CSV: the input's columns, then predicted_label and score_<label> for each label; for
-a regression predicted_value. A model that TF Serving runs is asked with --server instead:
+The output is a CSV: the input's columns, then predicted_label (predicted_labels where a text has
+several) and score_<label> for each label; for a regression predicted_value. A model that TF Serving
+runs is asked with --server instead:
 
     python tools/predict.py --server=localhost:8501 --served_model=reviews \
         --input=new.csv --output=predictions.csv
+
+Answers of a server are written as they come, to predictions.csv.partial, which an error leaves.
 """
 
 from absl import flags

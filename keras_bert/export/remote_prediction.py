@@ -1,15 +1,14 @@
 """Answers of a served model for the rows of a table, as `predict.py` writes them."""
 
-import csv
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_bert.export.client import Client
-from keras_bert.files import atomic_file
+from keras_bert.export.growing_csv import growing_csv
 from keras_bert.progress import Progress
-from keras_bert.tasks.tables import Table, json_list, read_table
+from keras_bert.tasks.tables import Row, Table, json_list, read_table
 
 # The columns that are sent, by the name of the first of them.
 _INPUTS = (("question", "context"), ("context", "choices"), ("text", "text_pair"), ("text",))
@@ -28,34 +27,45 @@ def predict_remotely(
         input_path: a .csv, .tsv or .jsonl file with the columns `text` (and `text_pair`),
             `question` and `context`, or `context` and `choice0`, `choice1` and so on (in JSON lines
             also a list `choices`).
-        output_path: the CSV to write. Taggers write a row for each entity or word.
+        output_path: the CSV to write. Taggers write a row for each entity or word. Answers go to
+            `<output_path>.partial` as they come, which an error leaves behind.
         batch_size: rows of a request.
 
     Raises:
         FileNotFoundError: there is no input.
+        FileExistsError: an earlier call left its answers.
         ValueError: it lacks the columns or has one that the answers add, the model is one without
             such answers, or the server refused.
         ConnectionError: there is no server.
     """
     table = read_table(Path(input_path))
     inputs = _inputs(table)
-    rows: list[list[str]] = []
-    header: list[str] = []
     count = len(table.rows)
-    with Progress(count, "row", "asking the server") as progress:
+    with (
+        growing_csv(output_path, count) as output,
+        Progress(count, "row", "asking the server") as progress,
+    ):
         for start in range(0, count, batch_size):
             part = slice(start, start + batch_size)
             answers = client.predict({name: values[part] for name, values in inputs.items()})
-            for index, row in enumerate(table.rows[part]):
-                one = {name: values[index] for name, values in answers.items()}
-                header, found = _answer_rows(one)
-                _check_columns(table, header)
-                known = [row.values.get(name, "") for name in table.columns]
-                rows += [known + answer for answer in found]
-            progress.update(len(table.rows[part]))
-    with atomic_file(output_path) as path, open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([[*table.columns, *header], *rows])
+            asked = table.rows[part]
+            output.add(*_answered_rows(table, asked, answers), len(asked))
+            progress.update(len(asked))
     return count
+
+
+def _answered_rows(
+    table: Table, asked: Sequence[Row], answers: Mapping[str, Sequence[Any]]
+) -> tuple[list[str], list[list[str]]]:
+    """Returns names and values of all columns of some rows of the table."""
+    header: list[str] = []
+    rows: list[list[str]] = []
+    for index, row in enumerate(asked):
+        header, found = _answer_rows({name: values[index] for name, values in answers.items()})
+        _check_columns(table, header)
+        known = [row.values.get(name, "") for name in table.columns]
+        rows += [known + answer for answer in found]
+    return [*table.columns, *header], rows
 
 
 def _inputs(table: Table) -> dict[str, Sequence[Any]]:
@@ -121,8 +131,13 @@ def _answer_rows(answers: Answers) -> tuple[list[str], list[list[str]]]:
 
 
 def _labels(answers: Answers) -> tuple[list[str], list[list[str]]]:
-    header = ["predicted_label", *(f"score_{label}" for label in answers["labels"])]
-    return header, [[answers["label"], *map(_number, answers["scores"])]]
+    several = "likely_labels" in answers
+    header = [
+        "predicted_labels" if several else "predicted_label",
+        *(f"score_{label}" for label in answers["labels"]),
+    ]
+    said = answers["likely_labels" if several else "label"]
+    return header, [[said, *map(_number, answers["scores"])]]
 
 
 def _span(answers: Answers) -> tuple[list[str], list[list[str]]]:
@@ -157,6 +172,7 @@ def _number(value: float) -> str:
 
 _WRITERS: Mapping[str, Callable[[Answers], tuple[list[str], list[list[str]]]]] = {
     "label": _labels,
+    "likely_labels": _labels,
     "answer": _span,
     "entities": _entries("entities"),
     "words": _entries("words"),

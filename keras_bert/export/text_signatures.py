@@ -18,8 +18,9 @@ class TextSignatures(SignatureFamily):
 
     Classes: `label`, string [N], the likeliest; `scores`, float32 [N, C], all probabilities;
     `labels`, string [N, C], whose they are (repeated in each row, because row-wise clients such as
-    TF Serving's REST interface want one first axis). Several labels: the same, `label` being those
-    with a probability above one half, joined by "|". Regression: `score`, float32 [N].
+    TF Serving's REST interface want one first axis). Several labels: the same with `likely_labels`,
+    string [N], in place of `label`: those with a probability above one half, joined by "|".
+    Regression: `score`, float32 [N].
 
     Args:
         description: the task.
@@ -51,10 +52,11 @@ class TextSignatures(SignatureFamily):
         if self._head.label_type == "regression":
             return {"score": values}
         labels = tf.tile(tf.constant(self.labels)[None], [tf.shape(values)[0], 1])
-        return {"label": self._label(values, labels), "scores": values, "labels": labels}
+        return {**self._said(values, labels), "scores": values, "labels": labels}
 
-    def _label(self, scores: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    def _said(self, scores: tf.Tensor, labels: tf.Tensor) -> Tensors:
         if self._head.label_type == "class":
-            return tf.gather(tf.constant(self.labels), tf.argmax(scores, axis=-1))
+            return {"label": tf.gather(tf.constant(self.labels), tf.argmax(scores, axis=-1))}
         likely = tf.ragged.boolean_mask(labels, scores > 0.5)
-        return tf.strings.reduce_join(likely, axis=-1, separator=LABEL_SEPARATOR)
+        joined = tf.strings.reduce_join(likely, axis=-1, separator=LABEL_SEPARATOR)
+        return {"likely_labels": joined}

@@ -25,7 +25,7 @@ def predict(folder, tmp_path, header, rows, batch_size=4):
     return read(tmp_path / "out.csv")
 
 
-@pytest.mark.parametrize("name", ["classes", "number", "pairs"])
+@pytest.mark.parametrize("name", ["classes", "several", "number", "pairs"])
 def test_columns_are_those_of_the_live_model(name, model_folder, tmp_path):
     texts = [f"the {text}" for text in random_texts(9, seed=6)]
     header = ["id", "text", "text_pair"] if name == "pairs" else ["id", "text"]
@@ -116,3 +116,48 @@ def test_answers_that_do_not_fit_the_table_are_refused(answer, message, tmp_path
     with pytest.raises(ValueError, match=message):
         predict_remotely(OneAnswer(**answer), tmp_path / "in.csv", tmp_path / "out.csv", 8)
     assert not (tmp_path / "out.csv").exists()
+
+
+class LostConnection:
+    """A client that answers so many requests and then finds no server."""
+
+    def __init__(self, requests):
+        self.left = requests
+
+    def predict(self, inputs, signature="serving_default"):
+        if not self.left:
+            raise ConnectionError("the server is gone")
+        self.left -= 1
+        return {"score": [float(text) for text in inputs["text"]]}
+
+
+def write_numbers(tmp_path):
+    write_csv(tmp_path / "in.csv", ["text"], [[str(number)] for number in range(10)])
+    return tmp_path / "in.csv", tmp_path / "out" / "out.csv", 4
+
+
+def test_answers_before_a_lost_connection_are_kept(tmp_path, capsys):
+    paths = write_numbers(tmp_path)
+    with pytest.raises(ConnectionError, match="the server is gone"):
+        predict_remotely(LostConnection(2), *paths)
+    assert not paths[1].exists()
+    kept = tmp_path / "out" / "out.csv.partial"
+    assert [(row["text"], row["predicted_value"]) for row in read(kept)] == [
+        (str(number), str(number)) for number in range(8)
+    ]
+    assert f"{kept} keeps the answers to the first 8 of 10 rows" in capsys.readouterr().err
+    # They are not lost by asking again either.
+    with pytest.raises(FileExistsError, match="out.csv.partial .* earlier call: move it away"):
+        predict_remotely(LostConnection(3), *paths)
+    assert len(read(kept)) == 8
+    kept.unlink()
+    assert predict_remotely(LostConnection(3), *paths) == 10
+    assert [path.name for path in paths[1].parent.iterdir()] == ["out.csv"]
+    assert len(read(paths[1])) == 10
+
+
+def test_no_answer_leaves_no_file(tmp_path):
+    paths = write_numbers(tmp_path)
+    with pytest.raises(ConnectionError):
+        predict_remotely(LostConnection(0), *paths)
+    assert not any(paths[1].parent.iterdir())

@@ -1,0 +1,75 @@
+"""A CSV whose rows come over hours: complete under its name, or as far as it came beside it."""
+
+import contextlib
+import csv
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+_PARTIAL = ".partial"
+
+
+class GrowingCsv:
+    """Rows go to the disk as they come.
+
+    Args:
+        file: the open file.
+
+    Attributes:
+        answered: to how many rows of the input there are answers.
+    """
+
+    def __init__(self, file: IO[str]):
+        self.answered = 0
+        self._file = file
+        self._writer = csv.writer(file)
+
+    def add(self, header: Sequence[str], rows: Sequence[Sequence[str]], answered: int) -> None:
+        """Writes the answers to `answered` more rows; before the first of them the header."""
+        if not self.answered:
+            self._writer.writerow(header)
+        self._writer.writerows(rows)
+        self._file.flush()
+        self.answered += answered
+
+
+@contextlib.contextmanager
+def growing_csv(path: str | os.PathLike, total: int) -> Iterator[GrowingCsv]:
+    """Yields what writes `<path>.partial`, which is renamed to `path` on success.
+
+    After an error the file stays, if there is an answer in it, and is told on stderr.
+
+    Args:
+        path: the file to write; its folder is created when missing.
+        total: rows of the input.
+
+    Raises:
+        FileExistsError: an earlier call left its answers.
+    """
+    partial = Path(f"{os.fspath(path)}{_PARTIAL}")
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    if partial.exists():
+        raise FileExistsError(
+            f"{partial} keeps the answers of an earlier call: move it away or remove it"
+        )
+    with open(partial, "x", encoding="utf-8", newline="") as file:
+        table = GrowingCsv(file)
+        try:
+            yield table
+        except BaseException:
+            _keep(partial, table.answered, total)
+            raise
+    os.replace(partial, path)
+
+
+def _keep(partial: Path, answered: int, total: int) -> None:
+    if not answered:
+        partial.unlink()
+        return
+    print(
+        f"{partial} keeps the answers to the first {answered:,} of {total:,} rows: ask for the "
+        "others alone",
+        file=sys.stderr,
+    )
