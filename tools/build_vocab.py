@@ -21,7 +21,7 @@ from keras_bert.text.vocabulary import FILE_NAME, Vocabulary
 if TYPE_CHECKING:
     from keras_bert.text.coverage import Coverage
 
-flags.DEFINE_list("input", None, "Files, globs (.txt, .jsonl, .json, .gz of all), tfds:name/config.")
+flags.DEFINE_list("input", None, "Files, globs (.txt, .jsonl, .gz of both), tfds:name/config.")
 flags.DEFINE_string("output", None, "The vocab.txt to write.")
 flags.DEFINE_integer("vocab_size", 30522, "Number of entries.")
 flags.DEFINE_bool("lowercase", True, "Lower-case the text and strip accents.")
@@ -46,6 +46,11 @@ def main(_: Sequence[str]) -> None:
     output = Path(values.output)
     if output.name != FILE_NAME:
         raise ValueError(f"--output is {output}: name the file {FILE_NAME}, which models look for")
+    if output.exists():
+        raise FileExistsError(
+            f"{output} exists, and models and records may depend on it: choose another --output, "
+            "or remove it first"
+        )
     corpus = Corpus(values.input, values.text_field, values.errors)
     held_out = None
     if values.held_out:  # a wrong path is told before hours of training

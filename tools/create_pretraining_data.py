@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from keras_bert.data.creation_options import CreationOptions
     from keras_bert.data.manifest import Manifest
 
-flags.DEFINE_list("input", None, "Files, globs (.txt, .jsonl, .json, .gz of all), tfds:name/config.")
+flags.DEFINE_list("input", None, "Files, globs (.txt, .jsonl, .gz of both), tfds:name/config.")
 flags.DEFINE_string("vocab", None, "vocab.txt; a tokenizer_config.json beside it is honoured.")
 flags.DEFINE_string("output_dir", None, "Folder of records to make.")
 flags.DEFINE_integer("max_seq_length", 128, "The longest example in pieces.")
@@ -76,6 +76,11 @@ def main(_: Sequence[str], beam_arguments: Sequence[str] = ()) -> None:
 
 def _create(options: CreationOptions, runner: str, beam_arguments: Sequence[str]) -> Manifest:
     if runner == "beam":
+        if options.num_workers > 1:
+            raise ValueError(
+                f"num_workers is {options.num_workers}, but the workers of --runner=beam are "
+                "Beam's: put its own options behind --"
+            )
         try:
             from keras_bert.data.beam import create_pretraining_data_with_beam
         except ImportError as error:

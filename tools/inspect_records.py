@@ -3,12 +3,13 @@
     python tools/inspect_records.py --input=records/train --count=3
 
 --input is a folder that create_pretraining_data.py made, or files of masked records of
-create_pretraining_data.py of google-research/bert; these need --vocab.
+create_pretraining_data.py of google-research/bert; these need --vocab. A folder in a bucket
+(gs://...) is copied to the local disk, as for training.
 """
 
+import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from absl import flags
 
@@ -25,15 +26,27 @@ def main(_: Sequence[str]) -> None:
     from keras_bert.data.inspection import decoded_examples, describe, measure
     from keras_bert.data.pretraining_data import PretrainingData
     from keras_bert.text.vocabulary import FILE_NAME, Vocabulary
+    from keras_bert.training.remote_folders import local_copy
 
-    inputs = flags.FLAGS.input
-    data = PretrainingData(inputs[0] if len(inputs) == 1 else inputs)
-    vocabulary = Vocabulary.from_file(flags.FLAGS.vocab or Path(data.folder) / FILE_NAME)
+    data = PretrainingData(_source(flags.FLAGS.input))
+    vocab = flags.FLAGS.vocab or os.path.join(os.path.dirname(data.paths[0]), FILE_NAME)
+    vocabulary = Vocabulary.from_file(local_copy(vocab))
     data.check_vocabulary(vocabulary)
     for line in describe(data, measure(data, vocabulary), vocabulary):
         print(line)
     for text in decoded_examples(data, vocabulary, flags.FLAGS.count, sys.stdout.isatty()):
         print(f"\n{text}")
+
+
+def _source(inputs: list[str]) -> str | list[str]:
+    """Returns the folder, or the files and globs; those of a bucket are read where they are."""
+    import tensorflow as tf
+
+    from keras_bert.training.remote_folders import local_copy
+
+    if len(inputs) > 1:
+        return inputs
+    return local_copy(inputs[0]) if tf.io.gfile.isdir(inputs[0]) else inputs[0]
 
 
 if __name__ == "__main__":

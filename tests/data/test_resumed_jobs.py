@@ -164,7 +164,7 @@ def test_a_changed_shard_is_named(killed, options):
         create_pretraining_data(options())
 
 
-@pytest.mark.parametrize("name", ["state.json", "job.json"])
+@pytest.mark.parametrize("name", ["state.json", pytest.param("job.json", marks=pytest.mark.slow)])
 def test_a_job_whose_notes_a_power_cut_emptied_begins_anew(killed, options, records, capsys, name):
     (killed / ".unfinished" / name).write_bytes(b"")
     create_pretraining_data(options())

@@ -113,6 +113,36 @@ def test_inspect_records_shows_stored_masks(tmp_path):
     assert "masks         25.00 % of the pieces, stored" in output
 
 
+@pytest.mark.slow
+def test_inspect_records_reads_what_is_in_a_bucket(road):
+    """TensorFlow's file system in memory stands for it; it ends with its process."""
+    folder, printed = road
+    program = f"""
+import pathlib, runpy, sys
+import tensorflow as tf
+tf.io.gfile.makedirs("ram://bucket/records")
+for path in pathlib.Path({str(folder / "records")!r}).iterdir():
+    tf.io.gfile.copy(str(path), f"ram://bucket/records/{{path.name}}")
+sys.argv = ["inspect_records.py", "--input=ram://bucket/records", "--count=2"]
+runpy.run_path({str(TOOLS / "inspect_records.py")!r}, run_name="__main__")
+"""
+    environment = os.environ | {"PYTHONPATH": str(TOOLS.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == printed["inspect_records"][0]
+
+
+def test_a_vocabulary_that_is_there_is_not_replaced(road):
+    folder, _ = road
+    before = (folder / "vocab.txt").read_bytes()
+    status, _, error = run("build_vocab", input=folder / "text.txt", output=folder / "vocab.txt")
+    assert status == 1
+    assert "vocab.txt exists, and models and records may depend on it: choose another" in error
+    assert (folder / "vocab.txt").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("tool", "flags", "sentence"),
     [
@@ -130,6 +160,17 @@ def test_inspect_records_shows_stored_masks(tmp_path):
             "create_pretraining_data",
             {"input": "README.md", "vocab": "vocab.txt", "output_dir": "o", "max_seq_length": 4},
             "error: max_seq_length is 4: it must be at least 8",
+        ),
+        (
+            "create_pretraining_data",
+            {
+                "input": "README.md",
+                "vocab": "v.txt",
+                "output_dir": "o",
+                "runner": "beam",
+                "num_workers": 2,
+            },
+            "error: num_workers is 2, but the workers of --runner=beam are Beam's: put its own",
         ),
         ("inspect_records", {"input": "absent"}, "error: there are no records at absent: give"),
     ],
