@@ -20,10 +20,6 @@ from keras_bert.data.pretraining_examples import (
     PlannedExample,
 )
 
-# Sequences that are given up, for each sequence that the room would make: most rooms are shorter
-# than most sentences, so there must be a choice. With more, too many sentences are torn apart.
-_GIVEN_UP = 3
-
 
 def choose_packs(
     plans: list[PlannedExample],
@@ -118,10 +114,12 @@ def _fill(
 ) -> list[list[PlannedExample]]:
     """Gives up the emptiest sequences and fills the others with their sentences.
 
-    What fits nowhere stays together as far as it followed each other, and is packed anew.
+    As many are given up as all the room would make: more would fill a little more of it, and tear
+    more sentences from their neighbours. What fits nowhere stays together as far as it followed
+    each other, and is packed anew.
     """
     room = sum(max_seq_length - _total_length(pack) for pack in packs)
-    number = min(math.ceil(_GIVEN_UP * room / max_seq_length), len(packs) // 2)
+    number = min(math.ceil(room / max_seq_length), len(packs) // 2)
     by_length = sorted(packs, key=_total_length)
     given_up = [plan for pack in by_length[:number] for plan in pack]
     kept = _Packs(max_seq_length, [list(pack) for pack in by_length[number:]])
