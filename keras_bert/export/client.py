@@ -38,6 +38,7 @@ class Client(Protocol):
         Raises:
             ValueError: there are no values, or not as many of each.
             ConnectionError: there is no server.
+            TimeoutError: there is one, but no answer in time.
             ServerError: it refused.
         """
         ...
@@ -79,6 +80,8 @@ class RestClient:
             connection.request("POST", self._path, body, {"Content-Type": "application/json"})
             response = connection.getresponse()
             content = response.read()
+        except TimeoutError:
+            raise _too_late(f"http://{self._server}", self._timeout) from None
         except (OSError, http.client.HTTPException) as error:
             raise ConnectionError(
                 f"http://{self._server} does not answer ({error}): is TF Serving running there, "
@@ -144,6 +147,8 @@ class GrpcClient:
                     f"{GRPC_SCHEME}{self._server} does not answer ({error.details()}): is TF "
                     "Serving running there, and is this its gRPC port?"
                 ) from None
+            if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise _too_late(f"{GRPC_SCHEME}{self._server}", self._timeout) from None
             raise ServerError(f"{self._server}: {error.code().name}: {error.details()}") from None
         return {name: _plain(tf.make_ndarray(value)) for name, value in response.outputs.items()}
 
@@ -172,6 +177,13 @@ def _checked_address(address: str) -> str:
             "grpc://host:port (port 8500)"
         )
     return address
+
+
+def _too_late(server: str, timeout: float) -> TimeoutError:
+    return TimeoutError(
+        f"{server} gave no answer within {timeout:g} seconds: send fewer examples at a time "
+        "(--batch_size) or give a longer timeout"
+    )
 
 
 def _check_counts(inputs: Inputs) -> None:

@@ -37,6 +37,7 @@ def predict_remotely(
         ValueError: it lacks the columns or has one that the answers add, the model is one without
             such answers, or the server refused.
         ConnectionError: there is no server.
+        TimeoutError: there is one, but no answer in time.
     """
     table = read_table(Path(input_path))
     inputs = _inputs(table)

@@ -3,7 +3,6 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 from keras_bert.export.graph_operations import TEXT_OPERATIONS, graph_operations
 from keras_bert.export.prediction_log import predict_request, write_warmup
@@ -39,7 +38,7 @@ model_config_list {{
 
 _COMPOSE = """\
 services:
-  {name}:
+  "{name}":
     image: {image}
     ports:
       - "8500:8500"  # gRPC
@@ -82,7 +81,7 @@ Operations of tensorflow_text that the graph uses, all of them in TF Serving's o
 
 def warmup_requests(family: SignatureFamily, model: str) -> list[bytes]:
     """Returns serialized requests of several sizes for the default signature."""
-    sample = {name: family.sample[name] for name in family.string_inputs()}
+    sample = family.example()
     most = family.options.max_batch
     return [
         predict_request(model, SERVING_DEFAULT, {key: [v] * size for key, v in sample.items()})
@@ -108,7 +107,6 @@ def write_kit(export_dir: Path, family: SignatureFamily, version_folder: Path) -
     used = graph_operations(version_folder) & TEXT_OPERATIONS
     # Joined requests must pass the guard in the graph, which counts their examples together.
     most = family.options.max_batch or _JOINED
-    example: dict[str, Any] = {key: family.sample[key] for key in family.string_inputs()}
     contents = {
         "batching_parameters.txt": _BATCHING.format(most=most),
         MODELS_FILE: _MODELS.format(name=name),
@@ -117,7 +115,7 @@ def write_kit(export_dir: Path, family: SignatureFamily, version_folder: Path) -
             name=name,
             image=IMAGE,
             most=most,
-            body=json.dumps({"instances": [example]}),
+            body=json.dumps({"instances": [family.example()]}),
             operations=", ".join(sorted(used)),
         ),
     }

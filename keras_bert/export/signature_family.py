@@ -31,7 +31,7 @@ class SignatureFamily(abc.ABC):
         options: settings of the export.
 
     Attributes:
-        sample: values of one example, replayed when a server starts.
+        sample: values of an example, ASCII; `example` gives those that are asked for.
         labels: names of the classes, where there are classes.
 
     Raises:
@@ -63,6 +63,11 @@ class SignatureFamily(abc.ABC):
     def more_answers(self) -> dict[str, Callable[..., Tensors]]:
         """Returns further signatures on the same strings by their names."""
         return {}
+
+    def example(self) -> dict[str, Any]:
+        """Returns values of one example by the names of `string_inputs`, within the limits."""
+        most = self.options.max_text_bytes  # of ASCII samples a byte is a character
+        return {name: _cut(self.sample[name], most) for name in self.string_inputs()}
 
     def id_inputs(self) -> dict[str, tf.TensorSpec]:
         """Returns what `ids` takes: int32 [N, S] each."""
@@ -124,6 +129,11 @@ class SignatureFamily(abc.ABC):
                 )
             )
         return checks
+
+
+def _cut(value: Any, most: int | None) -> Any:
+    """Cuts a text, or each of a list of texts."""
+    return value[:most] if isinstance(value, str) else [text[:most] for text in value]
 
 
 def string_vector(name: str) -> tf.TensorSpec:

@@ -1,5 +1,6 @@
 """The client. Oracle: the graph that the server runs, asked directly."""
 
+import contextlib
 import socket
 import subprocess
 import sys
@@ -78,7 +79,11 @@ def test_no_server_is_told():
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", ServerError, "answer in JSON"),
         (b"\x00\x01\x02\r\n\r\n", ConnectionError, "is this its REST port"),
-        (None, ConnectionError, "timed out"),
+        (
+            None,
+            TimeoutError,
+            "within 0.5 seconds: send fewer .* or give a longer timeout",
+        ),
     ],
 )
 def test_other_servers_are_told(reply, error, sentence):
@@ -106,3 +111,53 @@ def test_other_servers_are_told(reply, error, sentence):
 def test_rest_needs_no_tensorflow():
     code = "import sys, keras_bert.export.client; assert 'tensorflow' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@contextlib.contextmanager
+def grpc_server(code, details):
+    """Yields the port of a server that gives every request the same refusal, or none at all."""
+    import grpc
+
+    hold = threading.Event()
+
+    def refuse(_, context):
+        if code is None:
+            hold.wait(10)
+            return b""
+        context.abort(code, details)
+
+    handler = grpc.unary_unary_rpc_method_handler(refuse)
+    service = grpc.method_handlers_generic_handler(
+        "tensorflow.serving.PredictionService", {"Predict": handler}
+    )
+    server = grpc.server(ThreadPoolExecutor(1))
+    server.add_generic_rpc_handlers((service,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield port
+    finally:
+        hold.set()
+        server.stop(None).wait()
+
+
+@pytest.mark.oracle  # tensorflow-serving-api
+@pytest.mark.parametrize(
+    ("name", "error", "sentence"),
+    [
+        (
+            None,
+            TimeoutError,
+            "within 0.5 seconds: send fewer .* or give a longer timeout",
+        ),
+        ("UNAVAILABLE", ConnectionError, r"does not answer \(gone\): is TF Serving running there"),
+        ("NOT_FOUND", ServerError, "NOT_FOUND: gone"),
+    ],
+)
+def test_grpc_tells_what_rest_tells(name, error, sentence):
+    import grpc
+
+    with grpc_server(name and grpc.StatusCode[name], "gone") as port:
+        client = connect(f"grpc://127.0.0.1:{port}", "tiny", timeout=0.5)
+        with pytest.raises(error, match=f"127.0.0.1:{port}.*{sentence}"):
+            client.predict({"text": ["a"]})

@@ -90,6 +90,24 @@ def test_warm_up_is_read_by_the_servers_own_protocol(model_folder):
         assert request.SerializeToString(deterministic=True) == data
 
 
+def test_samples_pass_the_guard(model_folder, tmp_path):
+    # A server that is refused its own warm-up requests does not start.
+    options = ExportOptions(max_batch=1, max_text_bytes=5)
+    served = export_saved_model(model_folder("choices"), tmp_path / "1.5", options=options)
+    serve = tf.saved_model.load(str(served)).signatures["serving_default"]
+    (record,) = tf.data.TFRecordDataset(str(served / WARMUP_FILE))
+    request = dict(_fields(dict(_fields(record.numpy()))[6]))[1]
+    entries = [dict(_fields(value)) for number, value in _fields(request) if number == 2]
+    warmup = {e[1].decode(): tf.constant(tf.make_ndarray(_tensor(e[2]))) for e in entries}
+    assert serve(**warmup)["scores"].shape == (1, 2)
+    readme = (served.parent / "README.md").read_text()
+    (example,) = json.loads(re.search(r":predict -d '(.*)'", readme).group(1))["instances"]
+    assert serve(**{k: tf.constant([v]) for k, v in example.items()})["scores"].shape == (1, 2)
+    # A name that YAML takes for a number unless it is quoted; JSON's strings are YAML's too.
+    compose = (served.parent / "docker-compose.yml").read_text()
+    assert json.loads(re.search(r"services:\n  (.*):\n", compose).group(1)) == "1.5"
+
+
 def _tensor(data):
     proto = tf.make_tensor_proto([""])
     proto.ParseFromString(data)
