@@ -23,6 +23,8 @@ class TrainingCheckpoint:
         optimizer: its optimizer, built.
         state: further variables by name.
         keep: how many of the latest checkpoints stay.
+        io_device: the device whose machine reads and writes the files; None for that of each
+            variable, which for a TPU slice is another machine than this one.
 
     Raises:
         ValueError: `keep` is below 1.
@@ -35,11 +37,13 @@ class TrainingCheckpoint:
         optimizer: keras.optimizers.Optimizer,
         state: Mapping[str, tf.Variable],
         keep: int = 3,
+        io_device: str | None = None,
     ):
         if keep < 1:
             raise ValueError(f"keep_checkpoints is {keep}: a run needs one at least to be resumed")
         self._folder = os.fspath(folder)
         self._optimizer = optimizer
+        self._files = tf.train.CheckpointOptions(experimental_io_device=io_device)
         self._checkpoint = tf.train.Checkpoint(
             model=_by_path(model.weights), optimizer=_by_path(optimizer.variables), state=state
         )
@@ -69,7 +73,7 @@ class TrainingCheckpoint:
         damaged = []
         for path in _newest_first(folder):
             try:
-                self._checkpoint.restore(path).assert_consumed()
+                self._checkpoint.restore(path, options=self._files).assert_consumed()
                 return True, damaged
             # TensorFlow reports a damaged file as one of half a dozen unrelated exceptions.
             except Exception as error:
@@ -81,7 +85,7 @@ class TrainingCheckpoint:
 
     def save(self) -> str:
         """Writes a checkpoint of the present step and returns its path."""
-        return self._manager.save(checkpoint_number=self.step)
+        return self._manager.save(checkpoint_number=self.step, options=self._files)
 
 
 def _newest_first(folder: str) -> list[str]:

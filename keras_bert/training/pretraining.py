@@ -25,6 +25,7 @@ from keras_bert.training.pretraining_inputs import (
     create_evaluation,
     create_masking,
     distributed_batches,
+    open_records,
 )
 from keras_bert.training.pretraining_model import (
     create_model,
@@ -37,7 +38,7 @@ from keras_bert.training.pretraining_step import PretrainingStep, make_training_
 from keras_bert.training.remote_folders import local_copy, run_location
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.run_state import RunState
-from keras_bert.training.strategy import compiles_step
+from keras_bert.training.strategy import compiles_step, has_other_hosts
 
 # Options that a resumed run may change: they do not touch the model, the data or the schedule.
 _FREE_OPTIONS = (
@@ -69,10 +70,8 @@ def pretrain(
             in a row were not finite.
     """
     # 1. Check what can be checked before anything is built.
-    data = PretrainingData(local_copy(options.data_dir))
-    eval_data = None
-    if options.eval_data_dir:
-        eval_data = PretrainingData(local_copy(options.eval_data_dir))
+    data = open_records(options.data_dir, strategy)
+    eval_data = open_records(options.eval_data_dir, strategy) if options.eval_data_dir else None
     tokenizer = check_data(config, data, eval_data)
     check_options(options, data, strategy)
     config = config.replace(left_to_right=options.objective == "left_to_right")
@@ -90,8 +89,9 @@ def pretrain(
         loss_scale = DynamicLossScale() if "float16" in model.encoder.policy.name else None
     state = RunState()
     kept = state.variables | (loss_scale.variables if loss_scale else {})
+    io_device = "/job:localhost" if has_other_hosts(strategy) else None
     checkpoint = TrainingCheckpoint(
-        location.checkpoints, model, optimizer, kept, options.keep_checkpoints
+        location.checkpoints, model, optimizer, kept, options.keep_checkpoints, io_device
     )
     resumed = restore(checkpoint, state, options)
     check_steps(options, checkpoint.step)

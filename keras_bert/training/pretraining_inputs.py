@@ -1,6 +1,7 @@
 """What a pretraining run reads: masked batches for every replica, and held-out ones."""
 
 import math
+import os
 from collections.abc import Callable, Iterable
 
 import keras
@@ -14,8 +15,24 @@ from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.evaluation import evaluate, most_frequent_piece_accuracy
 from keras_bert.training.pretraining_options import PretrainingOptions
 from keras_bert.training.pretraining_step import make_evaluation_step
+from keras_bert.training.remote_folders import is_remote, local_copy
+from keras_bert.training.strategy import has_other_hosts
 
 Masking = MaskedLanguageModelMasking | NextTokenTargets
+
+
+def open_records(folder: str, strategy: tf.distribute.Strategy) -> PretrainingData:
+    """Opens a folder of records, local or remote.
+
+    Raises:
+        FileNotFoundError: there are no records.
+        ValueError: a file is damaged.
+    """
+    data = PretrainingData(local_copy(folder))
+    if is_remote(folder) and has_other_hosts(strategy):
+        # The hosts of a TPU slice read for their own chips, and know nothing of the local copy.
+        data.paths = [f"{folder.rstrip('/')}/{os.path.basename(path)}" for path in data.paths]
+    return data
 
 
 def create_masking(
@@ -83,7 +100,7 @@ def create_evaluation(
     baseline = most_frequent_piece_accuracy(dataset, model.config.vocab_size)
     step = make_evaluation_step(model, strategy)
     parts = strategy.distribute_datasets_from_function(
-        lambda context: _part_of(dataset, options.batch_size, context)
+        lambda context: evaluation_part(eval_data, masking, options, context)
     )
 
     def run() -> dict[str, float]:
@@ -93,15 +110,24 @@ def create_evaluation(
     return run
 
 
-def _part_of(
-    dataset: tf.data.Dataset, batch_size: int, context: tf.distribute.InputContext
+def evaluation_part(
+    eval_data: PretrainingData,
+    masking: Masking,
+    options: PretrainingOptions,
+    context: tf.distribute.InputContext,
 ) -> tf.data.Dataset:
-    """Returns one input pipeline's rows of each global batch, in batches for its replicas."""
-    rows = batch_size // context.num_input_pipelines
+    """Returns one input pipeline's rows of the held-out records, in batches for its replicas.
+
+    A batch is as large as a micro-batch of training: what fits there fits here.
+    """
+    # Made here and not once for all pipelines: each may belong to another machine.
+    size = options.batch_size // options.accumulation_steps
+    dataset = evaluation_batches(eval_data, masking, size, options.seed)
+    rows = size // context.num_input_pipelines
     first = rows * context.input_pipeline_id
 
     def part(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return {name: value[first : first + rows] for name, value in batch.items()}
 
-    replica_batch = context.get_per_replica_batch_size(batch_size)
+    replica_batch = context.get_per_replica_batch_size(size)
     return dataset.map(part).rebatch(replica_batch, drop_remainder=True)

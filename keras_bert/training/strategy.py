@@ -27,6 +27,14 @@ def create_strategy(name: str = "auto", tpu: str | None = None) -> tf.distribute
     return _CREATORS[name](tpu)
 
 
+def has_other_hosts(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether this process drives devices of other machines, as those of a TPU slice."""
+    if not isinstance(strategy, tf.distribute.TPUStrategy | tf.distribute.OneDeviceStrategy):
+        return False  # workers drive their own devices only
+    jobs = {tf.DeviceSpec.from_string(name).job for name in strategy.extended.worker_devices}
+    return bool(jobs - {None, "localhost"})
+
+
 def compiles_step() -> bool:
     """Returns whether XLA is asked to compile the training step.
 
