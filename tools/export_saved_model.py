@@ -7,6 +7,7 @@ version the folder holds what TF Serving wants and a README with the commands. d
 names and shapes of all signatures and the other formats.
 """
 
+import dataclasses
 from pathlib import Path
 
 from absl import flags, logging
@@ -24,6 +25,15 @@ flags.DEFINE_integer("max_seq_length", None, "Most pieces of a row; unset: as in
 flags.DEFINE_integer("max_batch", None, "Refuse requests of more examples; unset: no limit.")
 flags.DEFINE_integer("max_text_bytes", None, "Refuse longer texts; unset: no limit.")
 flags.DEFINE_integer("top_k", 5, "Guesses for each mask of a masked language model.")
+flags.DEFINE_bool(
+    "text_pair", None, "A classifier of another library reads pairs of texts; unset: it does not."
+)
+flags.DEFINE_float(
+    "null_threshold",
+    None,
+    "Null score above which a question has no answer; unset: as in training, none for models of "
+    "another library.",
+)
 flags.DEFINE_enum(
     "format",
     "serving",
@@ -35,7 +45,7 @@ flags.mark_flags_as_required(["model_dir", "export_dir"])
 
 _SERVING_FLAGS = (
     *("version", "head", "dtype", "max_seq_length"),
-    *("max_batch", "max_text_bytes", "top_k"),
+    *("max_batch", "max_text_bytes", "top_k", "text_pair", "null_threshold"),
 )
 _FLAGS_OF_FORMAT = {
     "serving": _SERVING_FLAGS,
@@ -69,13 +79,8 @@ def _export(values: flags.FlagValues) -> Path:
         return export_litert(*folders, values.dtype, values.head)
     if values.format == "onnx":
         return export_onnx(*folders, values.head)
-    options = ExportOptions(
-        values.dtype,
-        values.max_seq_length,
-        values.max_batch,
-        values.max_text_bytes,
-        values.top_k,
-    )
+    names = {field.name for field in dataclasses.fields(ExportOptions)}
+    options = ExportOptions(**{name: values[name].value for name in names})
     return export_saved_model(*folders, values.version, options, values.head)
 
 

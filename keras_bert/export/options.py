@@ -1,6 +1,7 @@
 """What an export is asked for."""
 
 import dataclasses
+import math
 from typing import Literal
 
 ServingDtype = Literal["float32", "bfloat16", "int8"]
@@ -21,9 +22,14 @@ class ExportOptions:
         max_batch: the most examples of a request; None sets no limit.
         max_text_bytes: the most bytes of a text; None sets no limit.
         top_k: how many guesses a masked language model gives for each mask.
+        text_pair: whether a classifier of another library reads pairs of texts, which its folder
+            does not tell; None takes what the model was trained on, else single texts.
+        null_threshold: the null score above which a question has no answer, in place of the one
+            that was chosen in training; None takes that, and for models of another library none:
+            every question gets an answer.
 
     Raises:
-        ValueError: the dtype is unknown or a number is below 1.
+        ValueError: the dtype is unknown, a number is below 1 or the threshold is none.
     """
 
     dtype: ServingDtype = "float32"
@@ -31,6 +37,8 @@ class ExportOptions:
     max_batch: int | None = None
     max_text_bytes: int | None = None
     top_k: int = 5
+    text_pair: bool | None = None
+    null_threshold: float | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -39,3 +47,5 @@ class ExportOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}: it must be at least 1")
+        if self.null_threshold is not None and not math.isfinite(self.null_threshold):
+            raise ValueError(f"null_threshold is {self.null_threshold}: it must be a number")

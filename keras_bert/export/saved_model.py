@@ -1,6 +1,7 @@
 """SavedModels that take strings: tokenizer, model and answer in one graph."""
 
 import os
+import sys
 from pathlib import Path
 
 import tensorflow as tf
@@ -9,7 +10,7 @@ from keras_bert.export.new_folder import rename_new, unfinished_folder
 from keras_bert.export.options import ExportOptions
 from keras_bert.export.served_folder import Head, open_signatures
 from keras_bert.export.serving_kit import MODELS_FILE, add_warmup, model_name, write_kit
-from keras_bert.export.signature_family import SignatureFamily
+from keras_bert.export.signature_family import SERVING_DEFAULT, SignatureFamily
 
 
 class ServingModule(tf.Module):
@@ -63,6 +64,8 @@ def export_saved_model(
         add_warmup(written, family, name)
         folder = _as_version(written, Path(export_dir), version)
     write_kit(Path(export_dir), family, folder)
+    takes = ", ".join(family.string_inputs())
+    print(f"{SERVING_DEFAULT} takes {takes}: {family.reason}", file=sys.stderr)
     return folder
 
 

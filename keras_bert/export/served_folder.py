@@ -6,13 +6,16 @@ from typing import Any, Literal
 
 import keras
 
+from keras_bert.checkpoints import hub
 from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.config import find_config_file, read_json
 from keras_bert.export.choice_signatures import ChoiceSignatures
 from keras_bert.export.encoder_signatures import EncoderSignatures
 from keras_bert.export.masked_lm_signatures import MaskedLMSignatures
 from keras_bert.export.options import ExportOptions
 from keras_bert.export.signature_family import SignatureFamily
 from keras_bert.export.span_signatures import SpanSignatures
+from keras_bert.export.stated_task import check_statable, reason, with_stated
 from keras_bert.export.tag_signatures import TagSignatures
 from keras_bert.export.text_signatures import TextSignatures
 from keras_bert.models import preset
@@ -37,6 +40,8 @@ _DESCRIBED_BY_ARCHITECTURE = {
     "BertSpanLabeler": SpanHead(),
     "BertMultipleChoice": ChoiceHead(),
 }
+# What transformers writes into the config of a model that may give a text several labels.
+_SEVERAL_LABELS = "multi_label_classification"
 _MASKED_LANGUAGE_MODELS = ("BertMaskedLM", "BertPretrainer")
 
 
@@ -53,18 +58,21 @@ def open_signatures(
 
     Raises:
         FileNotFoundError: it is no model folder.
-        ValueError: it does not hold such a head, or a length is longer than the model.
+        ValueError: it does not hold such a head, a length is longer than the model, or the options
+            state what is not so.
     """
-    if head == "auto" and (Path(folder) / TASK_FILE).is_file():
+    folder = hub.local_folder(folder)
+    if head == "auto" and (folder / TASK_FILE).is_file():
         description = TaskDescription.load(folder)
         model_class, dtype = description.head.model_class, _built_dtype(options)
         model = _quantized(model_class.from_preset(os.fspath(folder), dtype=dtype), options)
         return _described(model, BertTokenizer.from_preset(folder), description, options)
     checkpoint = preset.read_checkpoint(folder)
     if head == "auto" and checkpoint.architecture in _DESCRIBED_BY_ARCHITECTURE:
-        description = _description(checkpoint)
+        description = _description(checkpoint, folder)
         model = _model(description.head.model_class, checkpoint, options)
         return _described(model, BertTokenizer.from_preset(folder), description, options)
+    check_statable(None, options)
     length = _length(options, checkpoint.config.max_position_embeddings, folder)
     if _is_masked_lm(checkpoint, head, folder):
         model = _model(BertMaskedLM, checkpoint, options)
@@ -99,13 +107,15 @@ def _quantized(model: keras.Model, options: ExportOptions) -> keras.Model:
     return model
 
 
-def _description(checkpoint: Checkpoint) -> TaskDescription:
+def _description(checkpoint: Checkpoint, folder: Path) -> TaskDescription:
     """Returns what a run's task.json would say of a fine-tuned model of another library."""
     head: FinetuningHead = _DESCRIBED_BY_ARCHITECTURE[checkpoint.architecture]
     classes = checkpoint.head.get("num_classes") or 0
     labels = checkpoint.head.get("labels") or [f"LABEL_{index}" for index in range(classes)]
-    if checkpoint.architecture == "BertClassifier" and classes == 1:
-        head, labels = TextHead("regression"), []
+    if isinstance(head, TextHead):
+        several = read_json(find_config_file(folder)).get("problem_type") == _SEVERAL_LABELS
+        head = TextHead("multi_label" if several else "class" if classes > 1 else "regression")
+        labels = labels if classes > 1 or several else []
     length = checkpoint.config.max_position_embeddings
     return TaskDescription("", head, tuple(labels), {TEXT: TEXT}, length)
 
@@ -114,7 +124,14 @@ def _described(
     model: Any, tokenizer: BertTokenizer, description: TaskDescription, options: ExportOptions
 ) -> SignatureFamily:
     length = _length(options, description.max_seq_length, "the model")
-    arguments = (model, tokenizer, length, options)
+    why = reason(description, options)
+    description = with_stated(description, options, model.config)
+    family = _family(description, (model, tokenizer, length, options))
+    family.reason = why
+    return family
+
+
+def _family(description: TaskDescription, arguments: tuple[Any, ...]) -> SignatureFamily:
     if isinstance(description.head, ChoiceHead):
         return ChoiceSignatures(*arguments)
     families = {TextHead: TextSignatures, TagHead: TagSignatures, SpanHead: SpanSignatures}

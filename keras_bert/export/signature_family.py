@@ -33,6 +33,7 @@ class SignatureFamily(abc.ABC):
     Attributes:
         sample: values of an example, ASCII; `example` gives those that are asked for.
         labels: names of the classes, where there are classes.
+        reason: why it takes and answers what it does, for the user of an export.
 
     Raises:
         ValueError: the vocabulary has more pieces than the embedding has rows.
@@ -40,6 +41,7 @@ class SignatureFamily(abc.ABC):
 
     sample: ClassVar[Mapping[str, Any]]
     labels: tuple[str, ...] = ()
+    reason: str = "as the head asks"
 
     def __init__(
         self, model: Any, tokenizer: BertTokenizer, max_seq_length: int, options: ExportOptions

@@ -41,6 +41,7 @@ REQUESTS = {
     name: {"question": ["Who wrote it?", "Why?", "What is late?"], "context": TEXTS}
     for name in ("spans", "spans_or_none")
 }
+SEEDS = {"classes": 1, "pairs": 8}  # of heads that do not say the same of all texts
 COLUMNS = {"pairs": {"text": "text", "text_pair": "text_pair"}}
 COMMAND_LINE = (
     "import tensorflow_text; from tensorflow.python.tools.saved_model_cli import main; main()"
@@ -78,7 +79,7 @@ def real_folder(tmp_path_factory):
 
 def write_real_model(weights, folder, name):
     model_class, head, labels = MODELS[name]
-    keras.utils.set_random_seed(len(name))
+    keras.utils.set_random_seed(SEEDS.get(name, 0))
     arguments = {} if head is None else head.model_arguments(labels)
     model = model_class.from_preset(os.fspath(weights), **arguments)
     for variable in model.weights:  # heads large enough for answers that differ
