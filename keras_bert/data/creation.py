@@ -155,6 +155,9 @@ def _process(
     state = job.state
     with Progress(corpus.total_bytes, "B", "creating examples", state.position) as progress:
         progress.write(plan(corpus, options, f"{options.num_workers} worker(s)"))
+        if job.changed:
+            progress.write(f"what was read before is compared ({'; '.join(job.changed)})")
+            job.check_text(units.divide(corpus))
         if state.units:
             progress.write(
                 f"going on after {state.units} unit(s), {state.position / 1e6:.1f} MB: "

@@ -2,18 +2,20 @@
 
 Shards grow in `.unfinished` by one unit after the other, in the order of the corpus. A small file
 says how far they are complete; it is replaced as a whole after each unit. Started again, a job cuts
-the shards back to what this file says and goes on behind it. Files get their place when all are
+the shards back to what this file says and goes on behind it. When files of the corpus have changed,
+it does so only if the text of the complete units is the same. Files get their place when all are
 complete, the manifest last.
 """
 
 import dataclasses
 import errno
 import fcntl
+import itertools
 import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +28,8 @@ from keras_bert.data.units import Unit, UnitCounts, UnitResult
 FOLDER_NAME = ".unfinished"
 _JOB = "job.json"
 _STATE = "state.json"
+# What the records follow from through the text of the units alone.
+_MAY_CHANGE = {"files of the corpus", "errors"}
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -42,6 +46,7 @@ class JobState:
         counts: sums over these units.
         shard_examples: records of each shard.
         shard_bytes: bytes of each shard.
+        digest: of the last unit, see `Unit.digest`.
     """
 
     units: int
@@ -52,12 +57,13 @@ class JobState:
     counts: UnitCounts
     shard_examples: tuple[int, ...]
     shard_bytes: tuple[int, ...]
+    digest: str
 
     @classmethod
     def start(cls, num_shards: int) -> Self:
         """Returns the state before the first unit."""
         nothing = (0,) * num_shards
-        return cls(0, 0, -1, 0, 0, UnitCounts(), nothing, nothing)
+        return cls(0, 0, -1, 0, 0, UnitCounts(), nothing, nothing, "")
 
     def after(self, unit: Unit, result: UnitResult) -> "JobState":
         """Returns the state after one more unit."""
@@ -70,6 +76,7 @@ class JobState:
             self.counts.plus(result.counts),
             _added(self.shard_examples, result.shard_examples),
             _added(self.shard_bytes, result.shard_bytes),
+            unit.digest(self.digest),
         )
 
     def is_before(self, unit: Unit) -> bool:
@@ -80,8 +87,7 @@ class JobState:
 class JobFolder:
     """The files of records while they grow. One process at a time may hold it.
 
-    Used as a context: what ends with a `ValueError` (bad input) leaves nothing behind; after
-    anything else the job can go on where it was.
+    Used as a context: after an error the job can go on where it was, if it has made anything.
 
     Args:
         output: the folder of the records.
@@ -92,6 +98,8 @@ class JobFolder:
     Attributes:
         folder: where units are written before they are appended.
         state: how far the job is.
+        changed: what the job was told otherwise than before and may be, as long as the text of the
+            complete units is the same: see `check_text`.
 
     Raises:
         FileExistsError: another job is unfinished or under way there.
@@ -117,9 +125,14 @@ class JobFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: object
     ) -> None:
-        if kind is None or issubclass(kind, ValueError):
+        if kind is None or not self.state.counts.examples and issubclass(kind, ValueError):
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._lock)
+        if isinstance(error, ValueError) and self.state.counts.examples:
+            raise ValueError(
+                f"{error}; {self.state.units} complete unit(s) are kept: then start again, which "
+                "goes on there"
+            ) from None
         if isinstance(error, OSError) and error.errno in _NO_ROOM:
             raise OSError(
                 f"no room left for {self._output} after {self.state.units} unit(s) "
@@ -137,6 +150,22 @@ class JobFolder:
         self.state = self.state.after(unit, result)
         self._write_state()
         path.unlink()
+
+    def check_text(self, divided: Iterable[Unit]) -> None:
+        """Makes sure that what has changed did not change the text of the complete units.
+
+        Args:
+            divided: the units of the corpus as it is now, from the first on.
+
+        Raises:
+            FileExistsError: it did, so that this is another job.
+        """
+        digest = ""
+        for unit in itertools.islice(divided, self.state.units):
+            digest = unit.digest(digest)
+        if digest != self.state.digest:
+            raise self._told_otherwise(self.changed)
+        self._write_job()
 
     def shards(self) -> tuple[Shard, ...]:
         """Returns what the shards hold."""
@@ -157,10 +186,10 @@ class JobFolder:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir()
             self.state = JobState.start(len(self._names))
-            (self.folder / _JOB).write_text(json.dumps(self._job), encoding="utf-8")
+            self._write_job()
             self._write_state()
-        self._check_job()
         self.state = self._read_state()
+        self.changed = self._find_changes()
         self._remove_incomplete()
         for name, size in zip(self._names, self.state.shard_bytes, strict=True):
             self._cut_back(name, size)
@@ -177,19 +206,23 @@ class JobFolder:
                 return False
         return True
 
-    def _check_job(self) -> None:
+    def _find_changes(self) -> list[str]:
         before = json.loads((self.folder / _JOB).read_text(encoding="utf-8"))
-        changed = [
-            f"{name}: {before.get(name)} then, {self._job.get(name)} now"
+        changed = {
+            name: f"{name}: {before.get(name)} then, {self._job.get(name)} now"
             for name in sorted(before.keys() | self._job.keys())
             if before.get(name) != self._job.get(name)
-        ]
-        if changed:
-            raise FileExistsError(
-                f"{self._output} holds an unfinished job that was told something else "
-                f"({'; '.join(changed)}): start it as it was to finish it, or remove "
-                f"{self.folder} to begin anew"
-            )
+        }
+        if changed.keys() - _MAY_CHANGE:
+            raise self._told_otherwise(list(changed.values()))
+        return list(changed.values())
+
+    def _told_otherwise(self, changes: list[str]) -> FileExistsError:
+        return FileExistsError(
+            f"{self._output} holds an unfinished job that was told something else "
+            f"({'; '.join(changes)}): start it as it was to finish it, or remove "
+            f"{self.folder} to begin anew"
+        )
 
     def _read_state(self) -> JobState:
         values = json.loads((self.folder / _STATE).read_text(encoding="utf-8"))
@@ -197,6 +230,10 @@ class JobFolder:
         for name in ("shard_examples", "shard_bytes"):
             values[name] = tuple(values[name])
         return JobState(**values)
+
+    def _write_job(self) -> None:
+        with files.atomic_file(self.folder / _JOB) as temporary:
+            temporary.write_text(json.dumps(self._job), encoding="utf-8")
 
     def _write_state(self) -> None:
         values = {

@@ -1,5 +1,6 @@
 """The pieces of work that a corpus is divided into."""
 
+import hashlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -37,6 +38,18 @@ class Unit(NamedTuple):
     def identity(self) -> int:
         """A number that no other unit of the corpus has."""
         return (self.group << 32) + self.number
+
+    def digest(self, before: str) -> str:
+        """Returns a hash of all that its records follow from, and of the units before it.
+
+        Args:
+            before: the digest of the unit before; "" for the first.
+        """
+        parts = [before, str(self.identity), str(self.new_documents)]
+        for document in self.documents:
+            # No paragraph is empty or holds a line's end, so that no two units have one text.
+            parts += ["", str(document.number), *document.paragraphs]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 class MaskingSettings(NamedTuple):

@@ -8,10 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from keras_bert.data import corpus as corpus_module
+from keras_bert.data import units
 from keras_bert.data.creation import create_pretraining_data
 from keras_bert.data.creation_options import CreationOptions
 from keras_bert.data.manifest import Manifest
@@ -126,13 +129,68 @@ def test_another_job_is_refused_and_the_first_can_still_go_on(
     other.parent.mkdir()
     text = novels.read_bytes()
     try:
-        novels.write_bytes(text[:-1] + b"!")
+        novels.write_bytes(b"!" + text[1:])
         with pytest.raises(FileExistsError, match="files of the corpus: [0-9a-f]+ then, [0-9a-f]+"):
             create_pretraining_data(options())
     finally:
         novels.write_bytes(text)
     create_pretraining_data(options(num_workers=1))
     assert contents(killed) == contents(records)
+
+
+@pytest.fixture
+def broken(novels, vocab, tmp_path, monkeypatch):
+    """Files of a job that ended at a bad byte: one group is complete, of the next one unit is."""
+    monkeypatch.setattr(units, "UNIT_CHARACTERS", 100_000)
+    monkeypatch.setattr(corpus_module, "GROUP_BYTES", 400_000)
+    text = novels.read_text(encoding="utf-8")
+    paths = [tmp_path / f"{name}.txt" for name in "abc"]
+    for path, bounds in zip(paths, pairwise((0, 450_000, 750_000, 800_000)), strict=True):
+        path.write_text(text[slice(*bounds)], encoding="utf-8")
+    paths[2].write_bytes(paths[2].read_bytes() + b"\xff\n")
+
+    def start(output, **changes):
+        inputs, output = tuple(map(str, paths)), tmp_path / output
+        create_pretraining_data(
+            CreationOptions(inputs, str(vocab), str(output), **(SETTINGS | changes))
+        )
+        return contents(output)
+
+    with pytest.raises(
+        ValueError, match=r"c\.txt is not UTF-8 .*; 5 complete unit.* kept: then start"
+    ):
+        start("out")
+    assert units_done(tmp_path / "out") == 5
+    return start, paths
+
+
+def test_a_job_goes_on_when_a_bad_byte_is_mended(broken, capsys):
+    start, paths = broken
+    paths[2].write_bytes(paths[2].read_bytes().replace(b"\xff", b"One more sentence."))
+    made = start("out")
+    assert "going on after 5 unit(s)" in capsys.readouterr().err
+    assert made == start("fresh")
+
+
+def test_a_job_goes_on_when_bad_bytes_are_to_be_replaced(broken, capsys):
+    start, _ = broken
+    made = start("out", errors="replace")
+    assert "going on after 5 unit(s)" in capsys.readouterr().err
+    assert made == start("fresh", errors="replace")
+
+
+@pytest.mark.parametrize("file", [0, 1])
+def test_what_was_worked_on_must_not_change(broken, tmp_path, file):
+    start, paths = broken
+    before, kept = contents(tmp_path / "out" / ".unfinished"), paths[file].read_bytes()
+    paths[2].write_text("Mended.\n")
+    for changed in (b"!" + kept[1:], kept[:90_000]):
+        paths[file].write_bytes(changed)
+        with pytest.raises(FileExistsError, match="something else .files of the corpus: .*remov"):
+            start("out")
+    assert contents(tmp_path / "out" / ".unfinished") == before
+    paths[file].write_bytes(kept)
+    assert start("out") == start("fresh")
 
 
 def test_a_job_killed_between_its_last_moves_ends_when_started_again(options, records, tmp_path):
