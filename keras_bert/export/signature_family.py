@@ -104,33 +104,43 @@ class SignatureFamily(abc.ABC):
         return self._guarded(self.answer)(**tf.io.parse_example(examples, features))
 
     def _guarded(self, answer: Callable[..., Tensors]) -> Callable[..., Tensors]:
-        def checked(**texts: tf.Tensor) -> Tensors:
-            with tf.control_dependencies(self._checks(texts)):
-                return answer(**{name: tf.identity(text) for name, text in texts.items()})
+        def checked(**inputs: tf.Tensor) -> Tensors:
+            with tf.control_dependencies(self._checks(inputs)):
+                return answer(**{name: tf.identity(values) for name, values in inputs.items()})
 
         return checked
 
-    def _checks(self, texts: Tensors) -> list[tf.Operation]:
+    def _checks(self, inputs: Tensors) -> list[tf.Operation]:
         batch, size = self.options.max_batch, self.options.max_text_bytes
         checks = []
         if batch is not None:
             checks.append(
                 tf.debugging.assert_less_equal(
-                    tf.shape(next(iter(texts.values())))[0],
+                    tf.shape(next(iter(inputs.values())))[0],
                     batch,
                     f"the request holds more than {batch} examples: send fewer at a time",
                 )
             )
-        texts = {name: text for name, text in texts.items() if text.dtype == tf.string}
-        for name, text in texts.items() if size is not None else ():
-            checks.append(
-                tf.debugging.assert_less_equal(
-                    tf.reduce_max(tf.strings.length(tf.concat([tf.reshape(text, [-1]), [""]], 0))),
-                    size,
-                    f"a {name} is longer than {size} bytes: send shorter ones",
-                )
-            )
+        for name, values in inputs.items():
+            if values.dtype == tf.string and size is not None:
+                checks.append(_check_bytes(name, values, size))
+            if values.dtype != tf.string:
+                checks.append(_check_positions(name, values, self.max_seq_length))
         return checks
+
+
+def _check_bytes(name: str, texts: tf.Tensor, most: int) -> tf.Operation:
+    return tf.debugging.assert_less_equal(
+        tf.reduce_max(tf.strings.length(tf.concat([tf.reshape(texts, [-1]), [""]], 0))),
+        most,
+        f"a {name} is longer than {most} bytes: send shorter ones",
+    )
+
+
+def _check_positions(name: str, ids: tf.Tensor, most: int) -> tf.Operation:
+    return tf.debugging.assert_less_equal(
+        tf.shape(ids)[-1], most, f"{name} has more than {most} positions: cut the rows"
+    )
 
 
 def _cut(value: Any, most: int | None) -> Any:

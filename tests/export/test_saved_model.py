@@ -167,14 +167,23 @@ def test_a_batch_of_mixed_lengths_answers_as_its_members(name, model_folder):
                 np.testing.assert_allclose(cut, value, rtol=1e-5, atol=1e-5)
 
 
-def test_questions_of_tf_examples_are_answered_alike(model_folder, tmp_path):
-    def feature(values):
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+def tf_example(**texts):
+    """A serialized tf.Example."""
+    features = {
+        name: tf.train.Feature(
+            bytes_list=tf.train.BytesList(
+                value=[t.encode() for t in ([text] if isinstance(text, str) else text)]
+            )
+        )
+        for name, text in texts.items()
+    }
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
 
+
+def test_questions_of_tf_examples_are_answered_alike(model_folder, tmp_path):
     export = export_saved_model(model_folder("choices"), tmp_path)
     serve = tf.saved_model.load(str(export)).signatures["serve_examples"]
-    features = {"context": feature([b"the film"]), "choices": feature([b"a b", b"c"])}
-    example = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+    example = tf_example(context="the film", choices=["a b", "c"])
     expected = ask(model_folder("choices"), context=["the film"], choices=[["a b", "c"]])
     found = serve(examples=tf.constant([example]))
     np.testing.assert_array_equal(found["scores"].numpy(), expected["scores"])
@@ -197,6 +206,15 @@ def test_guards_refuse_what_is_too_much(model_folder, tmp_path):
     ids = {name: tf.ones([3, 5], tf.int32) for name in ("input_ids", "input_mask", "segment_ids")}
     with pytest.raises(tf.errors.InvalidArgumentError, match="holds more than 2 examples"):
         model.signatures["serve_ids"](**ids)
+    ids = {name: tf.ones([2, 25], tf.int32) for name in ids}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="has more than 24 positions: cut"):
+        model.signatures["serve_ids"](**ids)
+    ids = {name: values[:, :24] for name, values in ids.items()}
+    assert model.signatures["serve_ids"](**ids)["start_logits"].shape == (2, 24)
+    for contexts, sentence in ((["b"] * 3, "more than 2 examples"), (["b" * 9], "than 8 bytes")):
+        examples = tf.constant([tf_example(question="a", context=text) for text in contexts])
+        with pytest.raises(tf.errors.InvalidArgumentError, match=sentence):
+            model.signatures["serve_examples"](examples=examples)
 
 
 def test_versions_count_up_and_are_never_overwritten(model_folder, tmp_path):
