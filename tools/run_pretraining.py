@@ -3,10 +3,13 @@
     python tools/run_pretraining.py --data_dir=records/train --eval_data_dir=records/eval \
         --model_dir=runs/mini --model=bert_mini --train_steps=100000 --batch_size=256
 
-The same command goes on from the last checkpoint of a run that was stopped; SIGTERM saves first.
+The same command goes on from the last checkpoint of a run that was stopped; SIGTERM saves first and
+ends with exit status 143, so that whoever started the run knows that it is not done.
 """
 
 import dataclasses
+import signal
+import sys
 
 from absl import flags
 
@@ -77,7 +80,9 @@ def main(_: list[str]) -> None:
     config = load_config(values["model"], len(vocabulary))
     strategy = create_strategy(values["strategy"], values["tpu"])
     metrics = pretrain(config, options, strategy)
-    if metrics is None or not is_chief(strategy):
+    if metrics is None:
+        sys.exit(128 + signal.SIGTERM)  # as of any process that it ended: this run is not done
+    if not is_chief(strategy):
         return
     for name, value in metrics.items():
         print(f"{name:32}{value:10.4f}")

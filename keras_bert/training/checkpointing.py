@@ -88,6 +88,11 @@ class TrainingCheckpoint:
         return self._manager.save(checkpoint_number=self.step, options=self._files)
 
 
+def has_checkpoint(folder: str) -> bool:
+    """Returns whether a folder holds a checkpoint, whole or damaged."""
+    return bool(_newest_first(folder))
+
+
 def _newest_first(folder: str) -> list[str]:
     # By the files that are there: the manager's own list of them is a file that may be lost.
     found = {}

@@ -1,6 +1,9 @@
 """Several processes that train one model: who writes, and how they decide together."""
 
-from typing import NamedTuple
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -18,6 +21,37 @@ class Decision(NamedTuple):
     stop: bool
 
 
+def check_workers(strategy: tf.distribute.Strategy, step: int, settings: Mapping[str, Any]) -> None:
+    """Makes sure that all workers are about to do the same.
+
+    Workers without a common folder would go on from different steps: each would train a model of
+    its own with the gradients of all.
+
+    Args:
+        strategy: where the run runs.
+        step: where this worker stands.
+        settings: what it was told, without paths.
+
+    Raises:
+        ValueError: they differ; raised in all workers.
+    """
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return
+    told = zlib.crc32(json.dumps(settings, sort_keys=True).encode())
+    rows = tf.function(_gathered)(strategy, tf.constant([step, told], tf.float64)).numpy()
+    steps, tellings = [int(row[0]) for row in rows], {row[1] for row in rows}
+    if len(set(steps)) > 1:
+        raise ValueError(
+            f"the workers stand at different steps ({', '.join(map(str, steps))}): give all of "
+            "them one --model_dir that each can read, on a shared disk or in a bucket"
+        )
+    if len(tellings) > 1:
+        raise ValueError(
+            "the workers were started with different options, model or data: give all of them "
+            "the same command and the same records"
+        )
+
+
 class Agreement:
     """Lets all processes of a run take the same decision.
 
@@ -31,14 +65,17 @@ class Agreement:
     def __init__(self, strategy: tf.distribute.Strategy):
         self._strategy = strategy
         self._several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-        self._gather = tf.function(self._gathered)
+        self._gather = tf.function(_gathered)
 
     def __call__(self, own: Decision) -> Decision:
         """Returns the chief's steps and seconds; stops when any process was told to."""
         if not self._several:
             return own
-        rows = self._gather(tf.constant([own.steps, own.seconds, own.stop], tf.float64)).numpy()
+        row = tf.constant([own.steps, own.seconds, own.stop], tf.float64)
+        rows = self._gather(self._strategy, row).numpy()
         return Decision(int(rows[0, 0]), float(rows[0, 1]), bool(rows[:, 2].any()))
 
-    def _gathered(self, row: tf.Tensor) -> tf.Tensor:
-        return self._strategy.gather(self._strategy.run(lambda: row[None]), axis=0)
+
+def _gathered(strategy: tf.distribute.Strategy, row: tf.Tensor) -> tf.Tensor:
+    """Returns the rows [N] of all replicas, [replicas, N]."""
+    return strategy.gather(strategy.run(lambda: row[None]), axis=0)

@@ -12,11 +12,12 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_bert.checkpoints import hub
 from keras_bert.config import BertConfig
 from keras_bert.data.pretraining_data import PretrainingData
 from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.training.checkpointing import TrainingCheckpoint
-from keras_bert.training.cluster import is_chief
+from keras_bert.training.checkpointing import TrainingCheckpoint, has_checkpoint
+from keras_bert.training.cluster import check_workers, is_chief
 from keras_bert.training.devices import describe_devices, package_versions, peak_tflops
 from keras_bert.training.flops import pretraining_flops
 from keras_bert.training.precision import DynamicLossScale
@@ -34,6 +35,7 @@ from keras_bert.training.pretraining_model import (
 )
 from keras_bert.training.pretraining_options import PretrainingOptions
 from keras_bert.training.pretraining_run import PretrainingRun, RunParts
+from keras_bert.training.pretraining_source import check_source
 from keras_bert.training.pretraining_step import PretrainingStep, make_training_loop
 from keras_bert.training.remote_folders import local_copy, run_location
 from keras_bert.training.run_folder import RunFolder
@@ -79,11 +81,14 @@ def pretrain(
     settings = _settings(config, options, tokenizer, data)
     location = run_location(options.model_dir)
     folder = RunFolder(location.local, settings, is_chief(strategy))
+    goes_on = has_checkpoint(location.checkpoints)
+    if not goes_on:
+        check_source(config, options, tokenizer.vocabulary)
 
     # 2. Model, optimizer, checkpoint.
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
-        model = create_model(config, options, data.packed)
+        model = create_model(config, options, data.packed, goes_on)
         optimizer, schedule = create_optimizer_and_schedule(options)
         optimizer.build(model.trainable_variables)
         loss_scale = DynamicLossScale() if "float16" in model.encoder.policy.name else None
@@ -94,9 +99,8 @@ def pretrain(
         location.checkpoints, model, optimizer, kept, options.keep_checkpoints, io_device
     )
     resumed = restore(checkpoint, state, options)
-    check_steps(options, checkpoint.step)
-    folder.start(checkpoint.step)
-    folder.note_start(_start(checkpoint.step))
+    check_steps(options, checkpoint.step, goes_on)
+    check_workers(strategy, checkpoint.step, _of_all_workers(settings, options, eval_data))
 
     # 3. Data, from where the run stands.
     next_sentence = options.next_sentence and data.sentence_task != "none"
@@ -126,9 +130,21 @@ def pretrain(
     predictions = data.max_predictions_per_seq or masking.max_predictions_per_seq
     flops = pretraining_flops(config, options.batch_size, data.max_seq_length, predictions)
     peak = _peak_flops(options, model, strategy)
-    run = PretrainingRun(options, parts, strategy, next_sentence, flops, peak)
-    run.announce(model, data, resumed)
-    return run.train()
+    run = PretrainingRun(options, parts, strategy, next_sentence, flops, peak, goes_on)
+    with folder.held():
+        folder.start(checkpoint.step, run.evaluates_first)
+        folder.note_start(_start(checkpoint.step))
+        run.announce(model, data, resumed)
+        return run.train()
+
+
+def _of_all_workers(
+    settings: dict[str, Any], options: PretrainingOptions, eval_data: PretrainingData | None
+) -> dict[str, Any]:
+    """Returns what must be the same in all workers: everything but paths."""
+    told = dataclasses.asdict(options) | {"eval_examples": eval_data and eval_data.num_examples}
+    told = {name: value for name, value in told.items() if not name.endswith("_dir")}
+    return settings | {"options": told}
 
 
 def _start(step: int) -> dict[str, Any]:
@@ -176,13 +192,16 @@ def load_config(model: str, vocab_size: int) -> BertConfig:
     """Returns the config that a `--model` flag names.
 
     Args:
-        model: a named size, which takes the vocabulary's size, or a config file as it is.
+        model: a named size, which takes the vocabulary's size, or a config file as it is, also
+            that of a model on the Hub: "hf://org/name/config.json".
         vocab_size: entries of the vocabulary.
 
     Raises:
         ValueError: the name is unknown or the file is not a config.
         FileNotFoundError: the file does not exist.
     """
+    if model.startswith(hub.SCHEME):
+        return BertConfig.from_file(hub.local_folder(model.removesuffix("/config.json")), "hf")
     if model.endswith(".json") or os.sep in model or Path(model).exists():
         return BertConfig.from_file(local_copy(model))
     return BertConfig.from_name(model, vocab_size=vocab_size)

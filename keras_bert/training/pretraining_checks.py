@@ -60,6 +60,11 @@ def check_options(
         )
     if options.time_budget is not None and options.time_budget <= 0:
         raise ValueError(f"time_budget is {options.time_budget}: it must be above 0 seconds")
+    if options.time_budget and not 0 <= options.warmup_steps < options.train_steps:
+        raise ValueError(
+            f"warmup_steps is {options.warmup_steps} and train_steps is {options.train_steps}: "
+            "their ratio is the share of the time_budget for the warmup, and must be below 1"
+        )
     if options.time_budget and options.schedule != "linear":
         raise ValueError(
             f"schedule is {options.schedule!r} but a time_budget has the linear one only: "
@@ -67,12 +72,17 @@ def check_options(
         )
 
 
-def check_steps(options: PretrainingOptions, step: int) -> None:
+def check_steps(options: PretrainingOptions, step: int, goes_on: bool) -> None:
     """Makes sure that a run that starts at a step has something to do by its schedule.
 
+    Args:
+        options: what the run is told.
+        step: where it starts.
+        goes_on: whether that is where its own last checkpoint stands.
+
     Raises:
-        ValueError: the schedule ends before the run does, or the run it goes on from is past its
-            end.
+        ValueError: the schedule ends before the run does, or the run it goes on from has come
+            to its end.
     """
     end = options.schedule_steps
     if end is not None and (end < options.train_steps or options.time_budget):
@@ -81,7 +91,7 @@ def check_steps(options: PretrainingOptions, step: int) -> None:
             f"{' with a time budget' if options.time_budget else ''}: the schedule of a run that "
             "another one goes on from ends after it, and follows steps"
         )
-    if options.init_from and not options.time_budget and step > options.train_steps:
+    if step and not goes_on and not options.time_budget and step >= options.train_steps:
         raise ValueError(
             f"{options.init_from} stands at step {step} and train_steps is {options.train_steps}: "
             "train_steps counts the steps of both runs"

@@ -63,6 +63,7 @@ class PretrainingRun:
         next_sentence: whether the next sentence loss counts.
         flops_per_step: operations of a step, by arithmetic.
         peak_flops: operations per second that the devices could make, or None if unknown.
+        goes_on: whether it goes on from a checkpoint of its own.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class PretrainingRun:
         next_sentence: bool,
         flops_per_step: float,
         peak_flops: float | None,
+        goes_on: bool,
     ):
         self._options = options
         self._parts = parts
@@ -86,6 +88,17 @@ class PretrainingRun:
         self._seconds = parts.state["seconds"]
         self._seconds_per_step = 0.0
         self._metrics: Metrics = {}
+        self._goes_on = goes_on
+        self._saved_step = self._step if goes_on else None
+
+    @property
+    def evaluates_first(self) -> bool:
+        """Whether it begins with an evaluation.
+
+        The evaluation of a step comes after its checkpoint, so nobody knows whether the process
+        that wrote the checkpoint lived to see the end of it.
+        """
+        return self._goes_on and self._evaluation_is_due()
 
     def announce(self, model: keras.Model, data: PretrainingData, resumed: bool) -> None:
         """Prints what is about to happen, in one line."""
@@ -113,6 +126,8 @@ class PretrainingRun:
         # Traced before the clock runs: half a minute for a large model is no training.
         self._parts.loop.get_concrete_function(self._parts.batches, tf.constant(1))
         with self._progress() as progress, Termination() as termination:
+            if self._goes_on:
+                self._after_checkpoint(progress)
             decision = self._decide(termination)
             while not self._finished():
                 if decision.stop:
@@ -125,8 +140,6 @@ class PretrainingRun:
                 self._train_some(decision.steps, progress)
                 decision = self._decide(termination)
                 self._after_steps(progress)
-        if self._parts.evaluation and not self._metrics:  # was complete when it was started again
-            self._metrics = self._parts.evaluation()
         return self._metrics
 
     def _decide(self, termination: Termination) -> Decision:
@@ -137,15 +150,26 @@ class PretrainingRun:
         return decision
 
     def _after_steps(self, progress: Progress) -> None:
-        done = self._finished()
-        # Before the checkpoint, so that a run that is killed in between evaluates again.
-        if self._parts.evaluation and (done or self._is_due(self._options.eval_steps)):
-            self._evaluate(progress)
-        if done or self._is_due(self._options.checkpoint_steps):
+        # Saved before it is evaluated: a machine that is taken away leaves half a minute, and an
+        # evaluation may take longer.
+        if self._evaluation_is_due() or self._checkpoint_is_due():
             self._save()
-            if is_chief(self._strategy):
-                self._parts.save_preset(self._parts.folder.preset)
-                self._parts.upload()
+            self._after_checkpoint(progress)
+
+    def _after_checkpoint(self, progress: Progress) -> None:
+        if self._evaluation_is_due():
+            self._evaluate(progress)
+        if self._checkpoint_is_due() and is_chief(self._strategy):
+            self._parts.save_preset(self._parts.folder.preset)
+        if is_chief(self._strategy):
+            self._parts.upload()
+
+    def _evaluation_is_due(self) -> bool:
+        due = self._finished() or self._is_due(self._options.eval_steps)
+        return self._parts.evaluation is not None and due
+
+    def _checkpoint_is_due(self) -> bool:
+        return self._finished() or self._is_due(self._options.checkpoint_steps)
 
     def _evaluate(self, progress: Progress) -> None:
         self._metrics = self._parts.evaluation()
@@ -157,6 +181,9 @@ class PretrainingRun:
                 self._parts.save_preset(self._parts.folder.best_preset)
 
     def _save(self) -> None:
+        if self._saved_step == self._step:
+            return  # written over, it could be left half old and half new
+        self._saved_step = self._step
         self._parts.state["seconds"] = self._seconds
         if is_chief(self._strategy):
             # Metrics first: a run that goes on forgets those after its checkpoint, but cannot find
@@ -225,7 +252,7 @@ class PretrainingRun:
         return min(wanted, *stops)
 
     def _is_due(self, interval: int) -> bool:
-        return bool(interval) and self._step % interval == 0
+        return bool(interval) and self._step > 0 and self._step % interval == 0
 
 
 def _steps_until(step: int, interval: int) -> int:

@@ -30,7 +30,7 @@ def local_copy(path: str) -> str:
     if not is_remote(path):
         return path
     path = path.rstrip("/")
-    target = Path(tempfile.mkdtemp(prefix="keras_bert.")) / os.path.basename(path)
+    target = _new_folder() / os.path.basename(path)
     if tf.io.gfile.isdir(path):
         _copy_folder(path, target)
     elif tf.io.gfile.exists(path):
@@ -59,8 +59,7 @@ class RunLocation:
         self._remote = model_dir.rstrip("/") if is_remote(model_dir) else None
         self.local = Path(model_dir)
         if self._remote:
-            self.local = Path(tempfile.mkdtemp(prefix="keras_bert.")) / "run"
-            self.local.mkdir()
+            self.local = _new_folder()
             for name in self._READ_AGAIN:
                 if tf.io.gfile.exists(f"{self._remote}/{name}"):
                     tf.io.gfile.copy(f"{self._remote}/{name}", str(self.local / name))
@@ -86,6 +85,16 @@ class RunLocation:
 def run_location(model_dir: str) -> RunLocation:
     """Returns the location of a run, the same one for all callers in a process."""
     return RunLocation(model_dir)
+
+
+@functools.cache
+def _scratch() -> tempfile.TemporaryDirectory:
+    # Removed when the process ends: records are large and a run may be started many times.
+    return tempfile.TemporaryDirectory(prefix="keras_bert.")
+
+
+def _new_folder() -> Path:
+    return Path(tempfile.mkdtemp(dir=_scratch().name))
 
 
 def _copy_folder(source: str, target: Path) -> None:

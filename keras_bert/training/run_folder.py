@@ -1,8 +1,10 @@
 """The folder of a training run: what it was told, what it measured, where it stands."""
 
+import contextlib
+import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +70,38 @@ class RunFolder:
         """Where the preset lies that was best on held-out records."""
         return self.path / "best_preset"
 
-    def start(self, step: int) -> None:
-        """Writes the settings; forgets metrics of steps after `step`, which will be redone."""
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keeps the folder for this process; the system gives it back when the process dies.
+
+        Raises:
+            ValueError: another process has it.
+        """
+        if not self._writes:
+            yield
+            return
+        self.path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            _lock(descriptor, self.path)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def start(self, step: int, evaluates_again: bool = False) -> None:
+        """Writes the settings; forgets metrics of what will be redone.
+
+        Args:
+            step: where the run stands; steps after it will be redone.
+            evaluates_again: whether the evaluation at this step will be, too.
+        """
         if not self._writes:
             return
         with atomic_file(self.path / _RUN_FILE) as path:
             path.write_text(json.dumps(self._settings, indent=2) + "\n", encoding="utf-8")
         kept = [line for line in self.read_metrics() if line["step"] <= step]
+        if evaluates_again:
+            kept = [line for line in kept if (line["split"], line["step"]) != ("eval", step)]
         with atomic_file(self.path / _METRICS_FILE) as path:
             path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 
@@ -137,6 +164,18 @@ class RunFolder:
                     f"{self.path} holds a run with {_difference(name, was, now)}: "
                     "choose another --model_dir, or go on with the settings it was started with"
                 )
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ValueError(
+            f"another process is writing to {path}: wait until it has ended, or choose another "
+            "--model_dir"
+        ) from None
+    except OSError:
+        pass  # a file system without locks
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Where a job runs: the tf.distribute strategy behind the `--strategy` flag."""
 
 import functools
+import json
 import os
 
 import tensorflow as tf
@@ -64,12 +65,41 @@ def _mirrored(_: str | None) -> tf.distribute.Strategy:
 
 def _multi_worker(_: str | None) -> tf.distribute.Strategy:
     # Without it TensorFlow would take this machine for the whole cluster.
-    if not os.environ.get("TF_CONFIG"):
+    value = os.environ.get("TF_CONFIG")
+    if not value:
         raise ValueError(
             "the strategy multi_worker needs the environment variable TF_CONFIG with the addresses "
             "of all workers and the index of this one: set it, or take --strategy=mirrored"
         )
+    _check_tf_config(value)
     return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def _check_tf_config(value: str) -> None:
+    example = (
+        '{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}'
+    )
+    try:
+        content = json.loads(value)
+    except ValueError as error:
+        raise ValueError(f"TF_CONFIG is not JSON ({error}): give it as {example}") from None
+    try:
+        cluster, task = content["cluster"], content["task"]
+        kind, index = task["type"], int(task["index"])
+        number = len(cluster.get(kind, ()))
+    except (AttributeError, TypeError, KeyError, ValueError):
+        raise ValueError(
+            f"TF_CONFIG must hold a cluster of workers and a task, as in {example}: it is {value}"
+        ) from None
+    if kind not in ("chief", "worker"):
+        raise ValueError(
+            f"TF_CONFIG names a task of type {kind!r}: all processes are workers, or one the chief"
+        )
+    if not 0 <= index < number:
+        raise ValueError(
+            f"TF_CONFIG names task {kind} {index}, but its cluster has {number} of them: number "
+            "them from 0"
+        )
 
 
 def _cpu(_: str | None) -> tf.distribute.Strategy:

@@ -146,3 +146,25 @@ def test_workers_must_know_each_other(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(ValueError, match="multi_worker needs the environment variable TF_CONFIG"):
         create_strategy("multi_worker")
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("{", "TF_CONFIG is not JSON"),
+        ('["localhost:1"]', "TF_CONFIG must hold a cluster of workers and a task"),
+        ('{"cluster": {"worker": ["a:1", "b:1"]}}', "must hold a cluster of workers and a task"),
+        (
+            '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
+            "TF_CONFIG names task worker 1, but its cluster has 1 of them",
+        ),
+        (
+            '{"cluster": {"worker": ["a:1"]}, "task": {"type": "ps", "index": 0}}',
+            "TF_CONFIG names a task of type 'ps'",
+        ),
+    ],
+)
+def test_a_damaged_description_of_the_workers_is_told(monkeypatch, value, sentence):
+    monkeypatch.setenv("TF_CONFIG", value)
+    with pytest.raises(ValueError, match=sentence):
+        create_strategy("multi_worker")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.training import pretraining_inputs
 from tests.training.pretraining_runs import (
     command,
     metrics_of,
@@ -122,6 +123,35 @@ def test_a_run_goes_on_with_other_replicas_or_micro_batches(
     assert [line["step"] for line in metrics_of(folder, "train")][-1] == 20
 
 
+def test_what_a_kill_after_the_last_checkpoint_left_out_is_made_up_for(corpus, tmp_path):
+    run = {"eval_data_dir": str(corpus / "records"), "eval_steps": 10}
+    run_pretraining(corpus, tmp_path / "whole", **run)
+    folder = tmp_path / "run"
+    shutil.copytree(tmp_path / "whole", folder)
+    shutil.rmtree(folder / "preset")
+    shutil.rmtree(folder / "best_preset")
+    run_pretraining(corpus, folder, **run)
+    _assert_same_weights(tmp_path / "whole", folder)
+    assert metrics_of(folder, "eval") == metrics_of(tmp_path / "whole", "eval")
+
+
+def test_a_run_that_is_killed_while_it_evaluates_loses_no_step(corpus, tmp_path, monkeypatch):
+    run = {"eval_data_dir": str(corpus / "records"), "eval_steps": 10}
+    run_pretraining(corpus, tmp_path / "whole", **run)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pretraining_inputs, "evaluate", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run_pretraining(corpus, tmp_path / "run", **run)
+    monkeypatch.undo()
+    assert (tmp_path / "run" / "checkpoints" / "step-10.index").exists()
+    run_pretraining(corpus, tmp_path / "run", **run)
+    _assert_same_weights(tmp_path / "whole", tmp_path / "run")
+    assert metrics_of(tmp_path / "run", "eval") == metrics_of(tmp_path / "whole", "eval")
+
+
 def _wait_for_step(process, folder, step):
     while not (folder / "metrics.jsonl").exists() or not any(
         line["step"] >= step for line in metrics_of(folder, "train")
@@ -137,7 +167,7 @@ def test_sigterm_loses_no_step(corpus, tmp_path):
     _wait_for_step(process, tmp_path, 20)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0
+    assert process.returncode == 128 + signal.SIGTERM  # whoever watches it must start it again
     done = metrics_of(tmp_path, "train")[-1]["step"]
     assert f"stopped by SIGTERM at step {done}" in output
     assert tf.train.latest_checkpoint(str(tmp_path / "checkpoints")).endswith(f"step-{done}")
@@ -152,7 +182,7 @@ def test_a_terminated_run_ends_as_if_nothing_had_been(corpus, tmp_path):
         process = start(command(corpus, tmp_path / "run", **changes))
         _wait_for_step(process, tmp_path / "run", step)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        assert process.wait(60) == 128 + signal.SIGTERM
     subprocess.run(command(corpus, tmp_path / "run", **changes), check=True)
     _assert_same_weights(tmp_path / "whole", tmp_path / "run")
 

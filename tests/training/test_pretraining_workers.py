@@ -1,8 +1,8 @@
 """The same ten steps on one replica, on two, on two workers and in micro-batches."""
 
 import json
+import shutil
 import signal
-import socket
 import time
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 
 from tests.training.pretraining_runs import (
     command,
+    free_ports,
     metrics_of,
     run_pretraining,
     start,
@@ -20,16 +21,8 @@ from tests.training.pretraining_runs import (
 STEPS = 10
 
 
-def _free_ports(count):
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
 def _start_workers(commands):
-    workers = [f"localhost:{port}" for port in _free_ports(len(commands))]
+    workers = [f"localhost:{port}" for port in free_ports(len(commands))]
     return [
         start(
             [*arguments, "--strategy=multi_worker"],
@@ -41,10 +34,10 @@ def _start_workers(commands):
     ]
 
 
-def _finish(processes):
+def _finish(processes, status=0):
     outputs = [process.communicate(timeout=240)[0] for process in processes]
     for process, output in zip(processes, outputs, strict=True):
-        assert process.returncode == 0, output
+        assert process.returncode == status, output
     return outputs
 
 
@@ -109,6 +102,18 @@ def test_two_workers_equal_one_replica_and_one_of_them_writes(corpus, one_replic
 
 
 @pytest.mark.slow
+def test_workers_that_do_not_share_a_folder_are_refused(corpus, one_replica, tmp_path):
+    # The first would go on from its checkpoint, the other begin: two models, averaged.
+    folders = tmp_path / "chief", tmp_path / "other"
+    shutil.copytree(one_replica[0], folders[0])
+    processes = _start_workers([_arguments(corpus, folder) for folder in folders])
+    for process in processes:
+        output, _ = process.communicate(timeout=240)
+        assert process.returncode == 1
+        assert "the workers stand at different steps (10, 0): give all of them one" in output
+
+
+@pytest.mark.slow
 def test_two_workers_stop_together_and_go_on(corpus, tmp_path):
     folder = tmp_path / "run"
     arguments = _arguments(corpus, folder, train_steps=400, checkpoint_steps=100_000)
@@ -117,7 +122,7 @@ def test_two_workers_stop_together_and_go_on(corpus, tmp_path):
         assert processes[0].poll() is None, processes[0].communicate()[0]
         time.sleep(0.05)
     processes[1].send_signal(signal.SIGTERM)  # one of them is told, both stop
-    outputs = _finish(processes)
+    outputs = _finish(processes, 128 + signal.SIGTERM)
     done = metrics_of(folder, "train")[-1]["step"]
     assert all(f"stopped by SIGTERM at step {done}" in output for output in outputs)
     outputs = _finish(_start_workers([arguments] * 2))
