@@ -18,6 +18,9 @@ def finish_onnx(path: str | os.PathLike, output_names: Sequence[str]) -> None:
     Args:
         path: the file; it is written anew.
         output_names: of the outputs in their order.
+
+    Raises:
+        ValueError: ONNX lacks an operation of the file.
     """
     import onnx
 
@@ -33,7 +36,13 @@ def finish_onnx(path: str | os.PathLike, output_names: Sequence[str]) -> None:
     model.graph.node.extend(nodes)
     one = onnx.helper.make_tensor(_ONE, onnx.TensorProto.FLOAT, [], [1.0])
     model.graph.initializer.append(one)
-    onnx.checker.check_model(model)
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        sentence = " ".join(str(error).split())
+        raise ValueError(
+            f"ONNX cannot hold the model ({sentence}): serve it as a SavedModel"
+        ) from None
     Path(path).write_bytes(model.SerializeToString())
 
 

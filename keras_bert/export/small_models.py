@@ -5,6 +5,7 @@ beside it, and `labels.json` with the name of each class where the model has cla
 """
 
 import json
+import logging
 import os
 import tempfile
 from collections.abc import Callable
@@ -60,7 +61,7 @@ def export_litert(
 def export_onnx(
     model_dir: str | os.PathLike, export_dir: str | os.PathLike, head: Head = "auto"
 ) -> Path:
-    """Writes `<export_dir>/model.onnx` in float32; needs the package tf2onnx.
+    """Writes `<export_dir>/model.onnx` in float32; needs the extra `onnx` (tf2onnx).
 
     Args:
         model_dir: the folder of a fine-tuning run, or of any model.
@@ -70,7 +71,7 @@ def export_onnx(
     Raises:
         FileNotFoundError: there is no model.
         FileExistsError: there is something at `export_dir`.
-        ValueError: tf2onnx is not installed, or has no form of an operation of the model.
+        ValueError: tf2onnx is not installed or fails, or ONNX lacks an operation of the model.
     """
     return _export(model_dir, export_dir, head, _write_onnx)
 
@@ -112,12 +113,22 @@ def _litert(family: SignatureFamily, dtype: ServingDtype) -> bytes:
 
 def _write_onnx(family: SignatureFamily, folder: Path) -> None:
     path = folder / ONNX_FILE
+    # It lists operations as unsupported that `finish_onnx` writes in another form.
+    logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)
     try:
         family.model.export(
             path, format="onnx", input_signature=[family.id_inputs()], verbose=False
         )
     except ImportError as error:
-        raise ValueError(f"ONNX needs the package tf2onnx ({error}): pip install tf2onnx") from None
+        raise ValueError(
+            f"ONNX needs the package tf2onnx ({_first_line(error)}): pip install "
+            "'keras-bert-tpu[onnx]'"
+        ) from None
+    except Exception as error:  # whatever tf2onnx stumbles over
+        raise ValueError(
+            f"tf2onnx cannot convert this {type(family.model).__name__} ({_first_line(error)}): "
+            "serve it as a SavedModel"
+        ) from error
     outputs = family.model.output
     finish_onnx(path, sorted(outputs) if isinstance(outputs, dict) else [LOGITS])
 

@@ -1,11 +1,15 @@
 """LiteRT, ONNX and int8. Oracle: the Keras model in float32 on the same ids."""
 
 import json
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.export.onnx_graph import finish_onnx
 from keras_bert.export.options import ExportOptions
 from keras_bert.export.served_folder import open_signatures
 from keras_bert.export.small_models import export_litert, export_onnx
@@ -61,6 +65,35 @@ def test_onnx_says_what_keras_says(name, model_folder, tmp_path):
     for output, values in expected.items():
         # Float32 sums in another order: 1.0e-5 was seen on logits of about 1.
         np.testing.assert_allclose(found[output], values, atol=5e-5)
+
+
+@pytest.mark.oracle  # onnx
+def test_operations_that_onnx_lacks_are_told(tmp_path):
+    import onnx
+
+    values = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1]) for n in "xy"]
+    node = onnx.helper.make_node("Unheard", ["x"], ["y"])
+    graph = onnx.helper.make_graph([node], "graph", values[:1], values[1:])
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "model.onnx")
+    with pytest.raises(ValueError, match="ONNX .* Unheard.*: serve it as a SavedModel"):
+        finish_onnx(tmp_path / "model.onnx", ["logits"])
+
+
+@pytest.mark.slow  # a process of its own
+def test_a_missing_package_is_told(model_folder, tmp_path):
+    # As in an environment without it: Python finds None where it would find the package.
+    code = (
+        "import sys; sys.modules['tf2onnx'] = None\n"
+        "from keras_bert.export.small_models import export_onnx\n"
+        "try:\n    export_onnx(*sys.argv[1:])\nexcept ValueError as error:\n    print(error)"
+    )
+    command = [sys.executable, "-c", code, model_folder("encoder"), tmp_path / "onnx"]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    assert re.fullmatch(
+        r"ONNX needs the package tf2onnx \(.*\): pip install 'keras-bert-tpu\[onnx\]'\n",
+        done.stdout,
+    )
+    assert not (tmp_path / "onnx").exists()
 
 
 @pytest.mark.slow
