@@ -82,7 +82,12 @@ class RestClient:
             content = response.read()
         except TimeoutError:
             raise _too_late(f"http://{self._server}", self._timeout) from None
-        except (OSError, http.client.HTTPException) as error:
+        except http.client.HTTPException:
+            raise ConnectionError(
+                f"http://{self._server} does not answer in HTTP: give the REST port, or if it is "
+                f"the gRPC port give {GRPC_SCHEME}{self._server}"
+            ) from None
+        except OSError as error:
             raise ConnectionError(
                 f"http://{self._server} does not answer ({error}): is TF Serving running there, "
                 "and is this its REST port?"

@@ -78,7 +78,7 @@ def test_no_server_is_told():
     ("reply", "error", "sentence"),
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", ServerError, "answer in JSON"),
-        (b"\x00\x01\x02\r\n\r\n", ConnectionError, "is this its REST port"),
+        (b"\x00\x01\x02\r\n\r\n", ConnectionError, "answer in HTTP: .* give grpc://"),
         (
             None,
             TimeoutError,
