@@ -25,6 +25,7 @@ from keras_bert.training.pretraining_checks import check_data, check_options, ch
 from keras_bert.training.pretraining_inputs import (
     create_evaluation,
     create_masking,
+    damage_named,
     distributed_batches,
     open_records,
 )
@@ -116,10 +117,12 @@ def pretrain(
     )
 
     # 4. Train.
+    with damage_named(eval_data):
+        evaluation = create_evaluation(model, eval_data, masking, options, strategy, next_sentence)
     parts = RunParts(
         loop=make_training_loop(step, strategy),
         batches=iter(batches),
-        evaluation=create_evaluation(model, eval_data, masking, options, strategy, next_sentence),
+        evaluation=evaluation,
         checkpoint=checkpoint,
         state=state,
         schedule=schedule,
@@ -131,7 +134,7 @@ def pretrain(
     flops = pretraining_flops(config, options.batch_size, data.max_seq_length, predictions)
     peak = _peak_flops(options, model, strategy)
     run = PretrainingRun(options, parts, strategy, next_sentence, flops, peak, goes_on)
-    with folder.held():
+    with folder.held(), damage_named(data, eval_data):
         folder.start(checkpoint.step, run.evaluates_first)
         folder.note_start(_start(checkpoint.step))
         run.announce(model, data, resumed)

@@ -8,7 +8,7 @@ from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.pretraining_options import OBJECTIVES, PretrainingOptions
 
 _POSITIVE = "train_steps batch_size accumulation_steps checkpoint_steps learning_rate".split()
-_NOT_NEGATIVE = "steps_per_loop eval_steps max_skipped_steps".split()
+_NOT_NEGATIVE = "steps_per_loop eval_steps max_skipped_steps weight_decay_rate".split()
 
 
 def check_data(
@@ -46,10 +46,10 @@ def check_options(
     """
     _check_objective(options, data)
     for name in _POSITIVE:
-        if getattr(options, name) <= 0:
+        if not getattr(options, name) > 0:  # nor is NaN
             raise ValueError(f"{name} is {getattr(options, name)}: it must be above 0")
     for name in _NOT_NEGATIVE:
-        if getattr(options, name) < 0:
+        if not getattr(options, name) >= 0:
             raise ValueError(f"{name} is {getattr(options, name)}: it must be 0 or more")
     parts = strategy.num_replicas_in_sync * options.accumulation_steps
     if options.batch_size % parts:
@@ -58,7 +58,7 @@ def check_options(
             f"({strategy.num_replicas_in_sync} replicas times {options.accumulation_steps} "
             "accumulation_steps): choose a multiple"
         )
-    if options.time_budget is not None and options.time_budget <= 0:
+    if options.time_budget is not None and not options.time_budget > 0:
         raise ValueError(f"time_budget is {options.time_budget}: it must be above 0 seconds")
     if options.time_budget and not 0 <= options.warmup_steps < options.train_steps:
         raise ValueError(

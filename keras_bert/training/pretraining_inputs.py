@@ -1,14 +1,16 @@
 """What a pretraining run reads: masked batches for every replica, and held-out ones."""
 
+import contextlib
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import keras
 import tensorflow as tf
 
 from keras_bert.data.pretraining_data import PretrainingData
 from keras_bert.data.pretraining_pipeline import evaluation_batches, training_batches
+from keras_bert.data.records import count_records
 from keras_bert.text.masking import MaskedLanguageModelMasking
 from keras_bert.text.next_token import NextTokenTargets
 from keras_bert.text.tokenizer import BertTokenizer
@@ -33,6 +35,21 @@ def open_records(folder: str, strategy: tf.distribute.Strategy) -> PretrainingDa
         # The hosts of a TPU slice read for their own chips, and know nothing of the local copy.
         data.paths = [f"{folder.rstrip('/')}/{os.path.basename(path)}" for path in data.paths]
     return data
+
+
+@contextlib.contextmanager
+def damage_named(*records: PretrainingData | None) -> Iterator[None]:
+    """Names the file in which a record is found damaged; TensorFlow tells its offset only.
+
+    Raises:
+        ValueError: a record is damaged.
+    """
+    try:
+        yield
+    except tf.errors.DataLossError:
+        for path in (path for data in records if data for path in data.paths):
+            count_records(path)
+        raise
 
 
 def create_masking(

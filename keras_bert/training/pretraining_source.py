@@ -29,8 +29,8 @@ def check_source(config: BertConfig, options: PretrainingOptions, vocabulary: Vo
 
     Raises:
         FileNotFoundError: there is nothing.
-        ValueError: it has another vocabulary; or it is a run with another configuration or
-            optimizer.
+        ValueError: it has another vocabulary; or it is a run with another configuration,
+            optimizer or loss scale.
     """
     source = options.init_from
     if source is None:
@@ -42,6 +42,14 @@ def check_source(config: BertConfig, options: PretrainingOptions, vocabulary: Vo
     _check_vocabulary(source, settings["vocabulary_sha256"], vocabulary)
     check_config(source, settings["config"], config)
     optimizer = settings["options"]["optimizer"]
+    precision = settings["options"]["mixed_precision"]
+    if (precision == "float16") != (options.mixed_precision == "float16"):
+        raise ValueError(
+            f"the run in {source} computed in {precision}, but mixed_precision is "
+            f"{options.mixed_precision!r}: float16 has a loss scale, and neither goes on from the "
+            "other; take only the weights, with "
+            f"--init_from={source}/preset"
+        )
     if optimizer != options.optimizer:
         raise ValueError(
             f"the run in {source} holds the moments of {optimizer}, but optimizer is "

@@ -83,6 +83,9 @@ def test_a_vocabulary_of_ones_own_field_goes_on_from_a_model(corpus, tmp_path):
         ({"steps_per_loop": -1}, "steps_per_loop is -1: it must be 0 or more"),
         ({"max_skipped_steps": -1}, "max_skipped_steps is -1: it must be 0 or more"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0: it must be above 0"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan: it must be above 0"),
+        ({"weight_decay_rate": -0.1}, "weight_decay_rate is -0.1: it must be 0 or more"),
+        ({"time_budget": float("nan")}, "time_budget is nan: it must be above 0"),
     ],
 )
 def test_options_that_cannot_be_are_refused(corpus, tmp_path, changes, sentence):
@@ -96,7 +99,8 @@ def test_a_run_behind_the_one_it_goes_on_from_is_refused(corpus, tmp_path):
     first = str(tmp_path / "first")
     with pytest.raises(ValueError, match="stands at step 4 and train_steps is 3"):
         run_pretraining(corpus, tmp_path / "next", train_steps=3, init_from=first)
-    with pytest.raises(ValueError, match="another configuration than --model: .*config.json"):
+    sentence = r"configuration than --model \(hidden_size 32, not 64\): .*config.json"
+    with pytest.raises(ValueError, match=sentence):
         config = tiny_config(hidden_size=64)
         run_pretraining(corpus, tmp_path / "next", config=config, init_from=first)
     shutil.rmtree(tmp_path / "first" / "checkpoints")

@@ -83,6 +83,7 @@ def test_a_run_goes_on_from_one_that_was_stopped_before_its_first_model(
     [
         ({"train_steps": 4}, "stands at step 4 and train_steps is 4"),
         ({"optimizer": "lamb"}, "holds the moments of adamw, but optimizer is 'lamb'"),
+        ({"mixed_precision": "float16"}, "computed in float32, but mixed_precision is 'float16'"),
         ({"init_from": "nowhere"}, "nowhere is not a folder"),
         ({"init_from": "hf://nobody/nothing"}, "hf://nobody/nothing cannot be fetched"),
         ({"time_budget": 5.0, "warmup_steps": 9}, "warmup_steps is 9 and train_steps is 8"),

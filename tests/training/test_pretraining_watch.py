@@ -1,6 +1,7 @@
 """Runs on records with numbers that are not finite, and what a run leaves to be read."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -71,6 +72,20 @@ def test_a_nan_in_the_data_is_skipped_and_counted(tmp_path, capsys, strategy, ac
     assert "skipped, loss nan" in capsys.readouterr().err
     assert all(np.isfinite(value).all() for value in weights_of(tmp_path / "run").values())
     assert all(np.isfinite(line["loss"]) for line in metrics_of(tmp_path / "run", "train"))
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_a_damaged_file_of_records_is_named(corpus, tmp_path, held_out):
+    shutil.copytree(corpus / "records", tmp_path / "records")
+    file = max((tmp_path / "records").glob("*.tfrecord"))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0x40
+    file.write_bytes(content)
+    folders = {"data_dir": str(tmp_path / "records")}
+    if held_out:
+        folders = {"eval_data_dir": str(tmp_path / "records")}
+    with pytest.raises(ValueError, match=f"{file} is damaged, cut off .*corrupted record at"):
+        run_pretraining(corpus, tmp_path / "run", train_steps=40, **folders)
 
 
 def test_nothing_but_nan_stops_the_run(tmp_path):
