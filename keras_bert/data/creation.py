@@ -1,5 +1,6 @@
 """Corpus to records on one machine: bounded memory, all cores, the same bytes for a seed."""
 
+import contextlib
 import dataclasses
 import json
 import shutil
@@ -164,11 +165,15 @@ def _process(
                 f"{state.counts.examples} examples are there"
             )
         left = _units_left(corpus, job)
-        results = process_units(left, settings, job.folder, options.num_workers)
-        for unit, result in results:
-            position = job.state.position
-            job.append(unit, result)
-            progress.update(unit.end_position - position, examples=job.state.counts.examples)
+        # Closed here: workers that outlive an interruption would be ended by Python as it ends
+        # itself, with a traceback behind our last word.
+        with contextlib.closing(
+            process_units(left, settings, job.folder, options.num_workers)
+        ) as results:
+            for unit, result in results:
+                position = job.state.position
+                job.append(unit, result)
+                progress.update(unit.end_position - position, examples=job.state.counts.examples)
 
 
 def _units_left(corpus: Corpus, job: JobFolder) -> Iterator[Unit]:

@@ -7,7 +7,7 @@ import multiprocessing.connection
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -22,7 +22,7 @@ _UNITS_AHEAD = 2
 
 def process_units(
     divided: Iterable[Unit], settings: UnitSettings, folder: Path, num_workers: int
-) -> Iterator[tuple[Unit, UnitResult]]:
+) -> Generator[tuple[Unit, UnitResult], None, None]:
     """Yields each unit with its result, in the order of the units.
 
     Args:
@@ -45,7 +45,7 @@ def unit_path(folder: Path, unit: Unit) -> Path:
 
 def _process_here(
     divided: Iterable[Unit], settings: UnitSettings, folder: Path, _: int
-) -> Iterator[tuple[Unit, UnitResult]]:
+) -> Generator[tuple[Unit, UnitResult], None, None]:
     processor = UnitProcessor(settings)
     for unit in divided:
         yield unit, processor.process(unit, unit_path(folder, unit))
@@ -53,7 +53,7 @@ def _process_here(
 
 def _process_in_pool(
     divided: Iterable[Unit], settings: UnitSettings, folder: Path, num_workers: int
-) -> Iterator[tuple[Unit, UnitResult]]:
+) -> Generator[tuple[Unit, UnitResult], None, None]:
     """Yields the results in the order of the units."""
     waiting: collections.deque[tuple[Unit, Future]] = collections.deque()
     # "spawn", because a process that has loaded TensorFlow may hang when it is forked.
@@ -72,9 +72,23 @@ def _process_in_pool(
 
 def _submitted(pool: ProcessPoolExecutor, unit: Unit, path: Path) -> Future:
     try:
-        return pool.submit(_process_in_worker, unit, path)
+        with _interrupts_held_back():  # this may start a worker
+            return pool.submit(_process_in_worker, unit, path)
     except BrokenProcessPool:
         raise _worker_lost(unit) from None
+
+
+@contextlib.contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Holds Ctrl-C back from this thread, and from the processes it starts until they let it in.
+
+    A worker that is interrupted while it still starts would print a traceback.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _finished(unit: Unit, future: Future) -> tuple[Unit, UnitResult]:
@@ -99,6 +113,7 @@ def _start_worker(settings: UnitSettings) -> None:
     global _worker
     # Ctrl-C reaches the workers, too: they end at once, and the parent tells.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         _worker = UnitProcessor(settings)

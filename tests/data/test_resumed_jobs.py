@@ -231,6 +231,21 @@ def test_a_job_whose_notes_a_power_cut_emptied_begins_anew(killed, options, reco
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("pause", [0.1, 0.4])
+def test_an_interruption_while_workers_start_is_told_in_one_line(options, tmp_path, pause):
+    process = start(options(num_workers=2), stderr=subprocess.PIPE, text=True)
+    try:
+        wait_while(lambda: not (tmp_path / "out" / ".unfinished" / "state.json").exists(), process)
+        time.sleep(pause)
+        os.killpg(process.pid, signal.SIGINT)
+        printed = process.communicate(timeout=60)[1]
+    finally:
+        kill(process)
+    assert printed.splitlines()[-1] == "error: interrupted"
+    assert "Traceback" not in printed
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_an_interrupted_job_ends_at_once_and_can_go_on(options, records, tmp_path, workers):
     made = options(num_workers=workers)
