@@ -56,7 +56,7 @@ test-slow: $(STAMP)  ## run the slow tests
 	@$(PYTEST) -m "slow and not oracle"
 
 test-oracles: $(ORACLES)  ## run the comparisons with other libraries (installs them)
-	@$(BIN)/python -m pytest -q -m oracle
+	@$(PYTEST) -m oracle
 
 $(BEAM_STAMP): setup.cfg
 	@test -x $(BEAM_VENV)/bin/python || $(PYTHON) -m venv $(BEAM_VENV)

@@ -4,6 +4,7 @@ Runs in the environment of `make tpu-plan-env` only. A compilation takes about a
 """
 
 import dataclasses
+import functools
 
 import pytest
 import tensorflow as tf
@@ -40,17 +41,25 @@ def test_versions_are_known_where_tensorflow_is_tensorflow_tpu():
     assert package_versions()["tensorflow"] == "2.20.0"
 
 
+@pytest.fixture(scope="module")
+def compiled(lowered):
+    """Returns a function: the step compiled for a topology, once."""
+    return functools.cache(
+        lambda topology: compile_for_tpu(lowered.hlo, lowered.num_variables, topology)
+    )
+
+
 @pytest.mark.parametrize("topology", ["v5e:2x2", "v4:2x2x1", "v6e:2x2"])
-def test_two_layers_of_base_width_compile(lowered, topology):
-    program = compile_for_tpu(lowered.hlo, lowered.num_variables, topology)
+def test_two_layers_of_base_width_compile(compiled, topology):
+    program = compiled(topology)
     assert program.num_replicas == 4
     assert program.flops == pytest.approx(2 * BLOCK + WORDS, rel=0.1)
     assert program.variables == pytest.approx(VARIABLES, rel=0.05)
     assert program.variables < program.memory < 2 * program.variables
 
 
-def test_rematerialization_costs_a_forward_pass_of_the_blocks_and_saves_memory(lowered):
-    plain = compile_for_tpu(lowered.hlo, lowered.num_variables, "v5e:2x2")
+def test_rematerialization_costs_a_forward_pass_of_the_blocks_and_saves_memory(compiled):
+    plain = compiled("v5e:2x2")
     again = lower_step(dataclasses.replace(OPTIONS, remat=True))
     remat = compile_for_tpu(again.hlo, again.num_variables, "v5e:2x2")
     assert remat.flops - plain.flops == pytest.approx(2 * BLOCK / 3, rel=0.1)
