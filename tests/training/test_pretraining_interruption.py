@@ -123,6 +123,7 @@ def test_a_run_goes_on_with_other_replicas_or_micro_batches(
     assert [line["step"] for line in metrics_of(folder, "train")][-1] == 20
 
 
+@pytest.mark.slow
 def test_what_a_kill_after_the_last_checkpoint_left_out_is_made_up_for(corpus, tmp_path):
     run = {"eval_data_dir": str(corpus / "records"), "eval_steps": 10}
     run_pretraining(corpus, tmp_path / "whole", **run)
@@ -135,6 +136,7 @@ def test_what_a_kill_after_the_last_checkpoint_left_out_is_made_up_for(corpus, t
     assert metrics_of(folder, "eval") == metrics_of(tmp_path / "whole", "eval")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_while_it_evaluates_loses_no_step(corpus, tmp_path, monkeypatch):
     run = {"eval_data_dir": str(corpus / "records"), "eval_steps": 10}
     run_pretraining(corpus, tmp_path / "whole", **run)

@@ -56,6 +56,7 @@ def test_records_of_another_vocabulary_of_the_same_size_are_refused(
     assert not (tmp_path / "next").exists()
 
 
+@pytest.mark.slow
 def test_a_run_with_a_checkpoint_of_its_own_needs_its_source_no_more(
     corpus, first, tmp_path, capsys
 ):
@@ -98,6 +99,7 @@ def test_a_start_that_cannot_be_is_refused(corpus, first, tmp_path, monkeypatch,
     assert not (tmp_path / "next").exists()
 
 
+@pytest.mark.slow
 def test_dropout_is_that_of_the_model_that_was_asked_for(corpus, first, tmp_path):
     run_pretraining(
         corpus,
@@ -111,12 +113,20 @@ def test_dropout_is_that_of_the_model_that_was_asked_for(corpus, first, tmp_path
     assert trained.config.hidden_dropout_prob == 0.0
 
 
-def test_one_process_at_a_time_writes_into_a_run_folder(corpus, tmp_path):
-    run_pretraining(corpus, tmp_path, train_steps=2)
-    with RunFolder(tmp_path, RunFolder.open(tmp_path).settings).held():
-        with pytest.raises(ValueError, match="another process is writing to .*: wait until it"):
-            run_pretraining(corpus, tmp_path, train_steps=2)
-    run_pretraining(corpus, tmp_path, train_steps=2)
+def test_one_process_at_a_time_writes_into_a_run_folder(tmp_path):
+    message = "another process is writing to .*: wait until it"
+    with RunFolder(tmp_path, {}).held():
+        with pytest.raises(ValueError, match=message), RunFolder(tmp_path, {}).held():
+            pass
+    with RunFolder(tmp_path, {}).held():  # the first has given it back
+        assert tmp_path.is_dir()
+
+
+@pytest.mark.slow
+def test_a_run_that_another_process_writes_is_refused(corpus, first):
+    with RunFolder(first, RunFolder.open(first).settings).held():
+        with pytest.raises(ValueError, match="another process is writing to"):
+            run_pretraining(corpus, first, train_steps=4, schedule_steps=8)
 
 
 def test_held_out_batches_are_as_large_as_micro_batches(corpus):

@@ -74,6 +74,7 @@ def test_a_nan_in_the_data_is_skipped_and_counted(tmp_path, capsys, strategy, ac
     assert all(np.isfinite(line["loss"]) for line in metrics_of(tmp_path / "run", "train"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("held_out", [False, True])
 def test_a_damaged_file_of_records_is_named(corpus, tmp_path, held_out):
     shutil.copytree(corpus / "records", tmp_path / "records")
