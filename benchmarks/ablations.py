@@ -15,7 +15,7 @@ from absl import app, flags
 from small_pretraining import DOWNSTREAM, REFERENCE_STEPS
 
 _FOLDER = flags.DEFINE_string("folder", None, "That of reference_run.py.", required=True)
-_TRAIN_STEPS = flags.DEFINE_integer("train_steps", REFERENCE_STEPS // 3, "Steps of each run.")
+_TRAIN_STEPS = flags.DEFINE_integer("train_steps", REFERENCE_STEPS // 2, "Steps of each run.")
 
 
 class Variant(NamedTuple):
@@ -54,7 +54,7 @@ def main(_: list[str]) -> None:
     folder = Path(_FOLDER.value)
     small_pretraining.prepare(folder)
     done: dict[str, list[str]] = {}
-    for name, variant in (_SIZES | _SAME_SIZE).items():
+    for name, variant in (_SAME_SIZE | _SIZES).items():
         done[name] = _measured(folder, name, variant)
         for title, table in _TABLES.items():
             _print_table(title, {key: value for key, value in table.items() if key in done}, done)
