@@ -213,6 +213,7 @@ def test_the_diagnostic_set_is_found_where_it_is_distributed(tmp_path):
         assert list(data.splits["ax"].texts) == ["A cat."]
 
 
+@pytest.mark.slow
 def test_a_run_writes_the_files_of_the_leaderboard(pretrained_folder, tmp_path):
     files = dict(FILES["mnli"][0])
     header, row = files["train.tsv"].splitlines()

@@ -1,5 +1,6 @@
 """Features without fine-tuning: which vectors, of what, and how they come back from disk."""
 
+import functools
 import gzip
 import json
 import sys
@@ -39,6 +40,7 @@ def folder(tmp_path_factory):
     return path
 
 
+@functools.cache
 def hidden_states(folder, text):
     """All layers [6, S, 8] of one text by itself, [CLS] and [SEP] included."""
     tokenizer = BertTokenizer.from_preset(folder)

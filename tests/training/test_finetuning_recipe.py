@@ -114,6 +114,7 @@ def test_patience_ends_a_run_that_gets_no_better(pretrained_folder, tmp_path):
     assert len(result.epochs) == result.best_epoch + 2 < 10
 
 
+@pytest.mark.slow
 def test_two_replicas_learn_the_same(pretrained_folder, tmp_path):
     config = BertConfig.from_file(pretrained_folder)
     config = config.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)

@@ -273,6 +273,7 @@ def test_the_loss_of_guessing_is_the_entropy_of_the_tags():
     assert TagHead().guessing_loss(sentences, LABELS) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_a_bilstm_learns_on_features_that_stay(names_folder, pretrained_folder, tmp_path):
     task = conll_task(features_from="last", lstm_width=16)
     data = task.read(names_folder)
