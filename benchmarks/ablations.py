@@ -15,7 +15,7 @@ from absl import app, flags
 from small_pretraining import DOWNSTREAM, REFERENCE_STEPS
 
 _FOLDER = flags.DEFINE_string("folder", None, "That of reference_run.py.", required=True)
-_TRAIN_STEPS = flags.DEFINE_integer("train_steps", REFERENCE_STEPS // 2, "Steps of each run.")
+_TRAIN_STEPS = flags.DEFINE_integer("train_steps", REFERENCE_STEPS // 3, "Steps of each run.")
 
 
 class Variant(NamedTuple):
