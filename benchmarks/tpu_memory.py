@@ -2,8 +2,8 @@
 
     .venv-tpu-plan/bin/python benchmarks/tpu_memory.py --results=runs/tpu_memory.jsonl
 
-Each row is the training step lowered once and compiled for each kind of chip; that takes minutes of
-two cores. Results are kept in a file, so the same command goes on where it was stopped.
+Each row is the training step lowered and compiled; that takes minutes of two cores. Results are
+kept in a file, so the same command goes on where it was stopped.
 """
 
 import json
@@ -16,8 +16,9 @@ from absl import app, flags
 
 _RESULTS = flags.DEFINE_string("results", None, "File of what is done.", required=True)
 
-_EVERY_CHIP = ("v5e:2x2", "v4:2x2x1", "v6e:2x2")
-# Sequences on a chip. The first of each is compiled for every kind of chip.
+_CHIP = "v5e:2x2"
+_OTHER_CHIPS = ("v4:2x2x1", "v6e:2x2")
+# Sequences on a chip; the first of each also on those of the other chips.
 _BATCHES = {
     ("bert_base", 128): (64, 256),
     ("bert_base", 512): (16, 64),
@@ -33,6 +34,7 @@ class Case(NamedTuple):
     length: int
     batch: int
     remat: bool
+    topology: str
 
 
 def main(_: list[str]) -> None:
@@ -40,47 +42,38 @@ def main(_: list[str]) -> None:
     path = Path(_RESULTS.value)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
-    done = [json.loads(line) for line in path.read_text().splitlines()]
-    for case, topologies in _cases():
-        if any(Case(*row["case"]) == case for row in done):
-            continue
-        for row in _measured(case, topologies):
-            done.append(row)
-            print(row, flush=True)
+    rows = map(json.loads, path.read_text().splitlines())
+    done = {Case(*row.pop("case")): row for row in rows}
+    for case in _cases():
+        if case not in done:
+            done[case] = _measured(case)
+            print(case, done[case], flush=True)
             with path.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+                file.write(json.dumps({"case": case} | done[case]) + "\n")
     _print_memory(done)
     _print_operations(done)
 
 
-def _cases() -> Iterator[tuple[Case, tuple[str, ...]]]:
-    for (model, length), batches in _BATCHES.items():
-        yield Case(model, length, batches[0], False), _EVERY_CHIP
-    for (model, length), batches in _BATCHES.items():
-        yield Case(model, length, batches[0], True), _EVERY_CHIP[:1]
-        for remat in (False, True):
-            yield Case(model, length, batches[1], remat), _EVERY_CHIP[:1]
+def _cases() -> Iterator[Case]:
+    """Yields the rows, those that matter most first."""
+    first = [(*size, batches[0]) for size, batches in _BATCHES.items()]
+    second = [(*size, batches[1]) for size, batches in _BATCHES.items()]
+    for numbers, remat in ((first, False), (first, True), (second, True), (second, False)):
+        yield from (Case(*row, remat, _CHIP) for row in numbers)
+    yield from (Case(*row, False, topology) for row in first for topology in _OTHER_CHIPS)
 
 
-def _measured(case: Case, topologies: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Returns a row for each topology; nothing where one of them cannot be compiled."""
+def _measured(case: Case) -> dict[str, Any]:
     from keras_bert.training.tpu_compilation import OutOfMemoryError, compile_for_tpu
     from keras_bert.training.tpu_planning import least_flops, lower_in_a_process
 
     step = _step(case)
     lowered = lower_in_a_process(step)
-    rows = []
-    for topology in topologies:
-        row: dict[str, Any] = {"case": case, "topology": topology}
-        try:
-            program = compile_for_tpu(lowered.hlo, lowered.num_variables, topology)
-        except OutOfMemoryError as error:
-            row["does_not_fit"] = str(error)
-        else:
-            row |= {"memory": program.memory, "variables": program.variables}
-            row["ratio"] = program.flops / least_flops(step)
-        rows.append(row)
-    return rows
+    try:
+        program = compile_for_tpu(lowered.hlo, lowered.num_variables, case.topology)
+    except OutOfMemoryError as error:
+        return {"does_not_fit": str(error)}
+    return {"memory": program.memory, "ratio": program.flops / least_flops(step)}
 
 
 def _step(case: Case) -> Any:
@@ -97,22 +90,20 @@ def _step(case: Case) -> Any:
     )
 
 
-def _print_memory(rows: list[dict[str, Any]]) -> None:
+def _print_memory(done: dict[Case, dict[str, Any]]) -> None:
     print("\n| model | length | sequences on a chip | GiB | with --remat |\n|---|---|---|---|---|")
-    cells = {Case(*row["case"]): row for row in rows if row["topology"] == _EVERY_CHIP[0]}
     for (model, length), batches in _BATCHES.items():
         for batch in batches:
-            both = [cells.get(Case(model, length, batch, remat)) for remat in (False, True)]
+            both = [done.get(Case(model, length, batch, remat, _CHIP)) for remat in (False, True)]
             print(f"| {model} | {length} | {batch} | {' | '.join(map(_memory, both))} |")
 
 
-def _print_operations(rows: list[dict[str, Any]]) -> None:
+def _print_operations(done: dict[Case, dict[str, Any]]) -> None:
     print("\n| model | length | sequences on a chip | chip | GiB | operations |")
     print("|---|---|---|---|---|---|")
-    for row in rows:
-        case = Case(*row["case"])
-        if not case.remat and case.batch == _BATCHES[case.model, case.length][0]:
-            cells = [*case[:3], row["topology"], _memory(row), f"{row.get('ratio', math.nan):.3f}"]
+    for case, row in done.items():
+        if not case.remat and "ratio" in row:
+            cells = [*case[:3], case.topology, _memory(row), f"{row['ratio']:.3f}"]
             print(f"| {' | '.join(map(str, cells))} |")
 
 
