@@ -198,16 +198,22 @@ class JobFolder:
         """Whether there are notes of a job; a power cut may have emptied them."""
         if not (self.folder / _STATE).is_file():
             return False
-        for name in (_JOB, _STATE):
+        for name, read in ((_JOB, self._read_job), (_STATE, self._read_state)):
             try:
-                json.loads((self.folder / name).read_text(encoding="utf-8"))
-            except ValueError:
-                print(f"{self.folder / name} is damaged: beginning anew", file=sys.stderr)
+                read()
+            except (ValueError, TypeError, KeyError):
+                print(
+                    f"{self.folder / name} is damaged or of another version: beginning anew",
+                    file=sys.stderr,
+                )
                 return False
         return True
 
+    def _read_job(self) -> dict[str, Any]:
+        return json.loads((self.folder / _JOB).read_text(encoding="utf-8"))
+
     def _find_changes(self) -> list[str]:
-        before = json.loads((self.folder / _JOB).read_text(encoding="utf-8"))
+        before = self._read_job()
         changed = {
             name: f"{name}: {before.get(name)} then, {self._job.get(name)} now"
             for name in sorted(before.keys() | self._job.keys())

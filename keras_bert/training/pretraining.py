@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -15,7 +15,9 @@ import tensorflow as tf
 from keras_bert.checkpoints import hub
 from keras_bert.config import BertConfig
 from keras_bert.data.pretraining_data import PretrainingData
+from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.training.base_optimizer import BaseOptimizer
 from keras_bert.training.checkpointing import TrainingCheckpoint, has_checkpoint
 from keras_bert.training.cluster import check_workers, is_chief
 from keras_bert.training.devices import describe_devices, package_versions, peak_tflops
@@ -23,6 +25,7 @@ from keras_bert.training.flops import pretraining_flops
 from keras_bert.training.precision import DynamicLossScale
 from keras_bert.training.pretraining_checks import check_data, check_options, check_steps
 from keras_bert.training.pretraining_inputs import (
+    Masking,
     create_evaluation,
     create_masking,
     damage_named,
@@ -38,7 +41,7 @@ from keras_bert.training.pretraining_options import PretrainingOptions
 from keras_bert.training.pretraining_run import PretrainingRun, RunParts
 from keras_bert.training.pretraining_source import check_source
 from keras_bert.training.pretraining_step import PretrainingStep, make_training_loop
-from keras_bert.training.remote_folders import local_copy, run_location
+from keras_bert.training.remote_folders import RunLocation, local_copy, run_location
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.training.run_state import RunState
 from keras_bert.training.strategy import compiles_step, has_other_hosts
@@ -72,7 +75,48 @@ def pretrain(
         ValueError: options, records, vocabulary and config do not fit each other, or too many steps
             in a row were not finite.
     """
-    # 1. Check what can be checked before anything is built.
+    inputs = _check(config, options, strategy)
+    trained = _build(inputs, options, strategy)
+    resumed = restore(trained.checkpoint, trained.state, options)
+    step = trained.checkpoint.step
+    check_steps(options, step, inputs.goes_on)
+    check_workers(strategy, step, _of_all_workers(inputs, options))
+    run = _create_run(inputs, trained, options, strategy)
+    with inputs.folder.held(), damage_named(inputs.data, inputs.eval_data):
+        inputs.folder.start(step, run.evaluates_first)
+        inputs.folder.note_start(_start(step))
+        run.announce(trained.model, inputs.data, resumed)
+        return run.train()
+
+
+class _Inputs(NamedTuple):
+    """What a run is made of, checked against each other before anything is built."""
+
+    config: BertConfig
+    data: PretrainingData
+    eval_data: PretrainingData | None
+    tokenizer: BertTokenizer
+    masking: Masking
+    settings: dict[str, Any]
+    location: RunLocation
+    folder: RunFolder
+    goes_on: bool  # from a checkpoint of its own
+
+
+class _Trained(NamedTuple):
+    """What a checkpoint holds, and what it is trained with."""
+
+    model: BertPretrainer
+    optimizer: BaseOptimizer
+    schedule: Any
+    loss_scale: DynamicLossScale | None
+    state: RunState
+    checkpoint: TrainingCheckpoint
+
+
+def _check(
+    config: BertConfig, options: PretrainingOptions, strategy: tf.distribute.Strategy
+) -> _Inputs:
     data = open_records(options.data_dir, strategy)
     eval_data = open_records(options.eval_data_dir, strategy) if options.eval_data_dir else None
     tokenizer = check_data(config, data, eval_data)
@@ -85,11 +129,15 @@ def pretrain(
     goes_on = has_checkpoint(location.checkpoints)
     if not goes_on:
         check_source(config, options, tokenizer.vocabulary)
+    return _Inputs(config, data, eval_data, tokenizer, masking, settings, location, folder, goes_on)
 
-    # 2. Model, optimizer, checkpoint.
+
+def _build(
+    inputs: _Inputs, options: PretrainingOptions, strategy: tf.distribute.Strategy
+) -> _Trained:
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
-        model = create_model(config, options, data.packed, goes_on)
+        model = create_model(inputs.config, options, inputs.data.packed, inputs.goes_on)
         optimizer, schedule = create_optimizer_and_schedule(options)
         optimizer.build(model.trainable_variables)
         loss_scale = DynamicLossScale() if "float16" in model.encoder.policy.name else None
@@ -97,57 +145,56 @@ def pretrain(
     kept = state.variables | (loss_scale.variables if loss_scale else {})
     io_device = "/job:localhost" if has_other_hosts(strategy) else None
     checkpoint = TrainingCheckpoint(
-        location.checkpoints, model, optimizer, kept, options.keep_checkpoints, io_device
+        inputs.location.checkpoints, model, optimizer, kept, options.keep_checkpoints, io_device
     )
-    resumed = restore(checkpoint, state, options)
-    check_steps(options, checkpoint.step, goes_on)
-    check_workers(strategy, checkpoint.step, _of_all_workers(settings, options, eval_data))
+    return _Trained(model, optimizer, schedule, loss_scale, state, checkpoint)
 
-    # 3. Data, from where the run stands.
+
+def _create_run(
+    inputs: _Inputs,
+    trained: _Trained,
+    options: PretrainingOptions,
+    strategy: tf.distribute.Strategy,
+) -> PretrainingRun:
+    """Returns the run, its data from where the checkpoint stands."""
+    data, eval_data, masking = inputs.data, inputs.eval_data, inputs.masking
+    model = trained.model
     next_sentence = options.next_sentence and data.sentence_task != "none"
-    batches = distributed_batches(data, masking, options, strategy, checkpoint.step)
+    batches = distributed_batches(data, masking, options, strategy, trained.checkpoint.step)
     step = PretrainingStep(
         model,
-        optimizer,
+        trained.optimizer,
         options.seed,
         next_sentence,
         options.accumulation_steps,
-        loss_scale,
+        trained.loss_scale,
         compiles_step(),
     )
-
-    # 4. Train.
     with damage_named(eval_data):
         evaluation = create_evaluation(model, eval_data, masking, options, strategy, next_sentence)
     parts = RunParts(
         loop=make_training_loop(step, strategy),
         batches=iter(batches),
         evaluation=evaluation,
-        checkpoint=checkpoint,
-        state=state,
-        schedule=schedule,
-        folder=folder,
-        save_preset=lambda path: model.save_to_preset(path, tokenizer),
-        upload=location.upload,
+        checkpoint=trained.checkpoint,
+        state=trained.state,
+        schedule=trained.schedule,
+        folder=inputs.folder,
+        save_preset=lambda path: model.save_to_preset(path, inputs.tokenizer),
+        upload=inputs.location.upload,
     )
     predictions = data.max_predictions_per_seq or masking.max_predictions_per_seq
-    flops = pretraining_flops(config, options.batch_size, data.max_seq_length, predictions)
+    flops = pretraining_flops(inputs.config, options.batch_size, data.max_seq_length, predictions)
     peak = _peak_flops(options, model, strategy)
-    run = PretrainingRun(options, parts, strategy, next_sentence, flops, peak, goes_on)
-    with folder.held(), damage_named(data, eval_data):
-        folder.start(checkpoint.step, run.evaluates_first)
-        folder.note_start(_start(checkpoint.step))
-        run.announce(model, data, resumed)
-        return run.train()
+    return PretrainingRun(options, parts, strategy, next_sentence, flops, peak, inputs.goes_on)
 
 
-def _of_all_workers(
-    settings: dict[str, Any], options: PretrainingOptions, eval_data: PretrainingData | None
-) -> dict[str, Any]:
+def _of_all_workers(inputs: _Inputs, options: PretrainingOptions) -> dict[str, Any]:
     """Returns what must be the same in all workers: everything but paths."""
-    told = dataclasses.asdict(options) | {"eval_examples": eval_data and eval_data.num_examples}
+    eval_examples = inputs.eval_data and inputs.eval_data.num_examples
+    told = dataclasses.asdict(options) | {"eval_examples": eval_examples}
     told = {name: value for name, value in told.items() if not name.endswith("_dir")}
-    return settings | {"options": told}
+    return inputs.settings | {"options": told}
 
 
 def _start(step: int) -> dict[str, Any]:

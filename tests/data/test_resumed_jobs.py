@@ -222,11 +222,22 @@ def test_a_changed_shard_is_named(killed, options):
         create_pretraining_data(options())
 
 
-@pytest.mark.parametrize("name", ["state.json", pytest.param("job.json", marks=pytest.mark.slow)])
-def test_a_job_whose_notes_a_power_cut_emptied_begins_anew(killed, options, records, capsys, name):
-    (killed / ".unfinished" / name).write_bytes(b"")
+# What a power cut leaves, and what another version of this library wrote.
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("state.json", b""),
+        pytest.param("state.json", b'{"units": 1, "counts": {}}', marks=pytest.mark.slow),
+        pytest.param("job.json", b"", marks=pytest.mark.slow),
+    ],
+)
+def test_a_job_whose_notes_cannot_be_read_begins_anew(
+    killed, options, records, capsys, name, content
+):
+    (killed / ".unfinished" / name).write_bytes(content)
     create_pretraining_data(options())
-    assert f"{name} is damaged: beginning anew" in capsys.readouterr().err
+    told = f"{name} is damaged or of another version: beginning anew"
+    assert told in capsys.readouterr().err
     assert contents(killed) == contents(records)
 
 

@@ -114,6 +114,18 @@ def test_workers_that_do_not_share_a_folder_are_refused(corpus, one_replica, tmp
 
 
 @pytest.mark.slow
+def test_workers_with_different_options_are_refused(corpus, tmp_path):
+    # An option that a resumed run may change, so nothing else would notice it.
+    folder = tmp_path / "run"
+    commands = [_arguments(corpus, folder, **more) for more in ({}, {"accumulation_steps": 2})]
+    for process in _start_workers(commands):
+        output, _ = process.communicate(timeout=240)
+        assert process.returncode == 1
+        assert "the workers were started with different options" in output
+    assert not (folder / "metrics.jsonl").exists()
+
+
+@pytest.mark.slow
 def test_two_workers_stop_together_and_go_on(corpus, tmp_path):
     folder = tmp_path / "run"
     arguments = _arguments(corpus, folder, train_steps=400, checkpoint_steps=100_000)
