@@ -53,7 +53,8 @@ test: lint  ## check the style and run the fast tests
 	@$(PYTEST) -m "not slow and not oracle and not beam"
 
 test-slow: $(STAMP)  ## run the slow tests
-	@$(PYTEST) -m "slow and not oracle"
+	@# In the order of tests/conftest.py, not of the number of tests in a file.
+	@$(PYTEST) --no-loadscope-reorder -m "slow and not oracle"
 
 test-oracles: $(ORACLES)  ## run the comparisons with other libraries (installs them)
 	@$(PYTEST) -m oracle

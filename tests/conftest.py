@@ -17,6 +17,14 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
 
+# Each holds a test of minutes. They come first, so that no core waits for them at the end.
+LONGEST = ("test_pretraining_interruption.py", "test_quickstart.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
 WORDS = "good great fine nice bad awful poor sad the a film was very it and book".split()
 POSITIVE, NEGATIVE, FILLER = WORDS[:4], WORDS[4:8], WORDS[8:]
 
