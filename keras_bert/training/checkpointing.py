@@ -9,6 +9,16 @@ import keras
 import tensorflow as tf
 
 _NAME = "step"
+# Errors of a store that is out of reach, which say nothing of the files in it.
+_OUT_OF_REACH = (
+    tf.errors.UnavailableError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.ResourceExhaustedError,
+    tf.errors.PermissionDeniedError,
+    tf.errors.UnauthenticatedError,
+)
 
 
 class TrainingCheckpoint:
@@ -67,7 +77,7 @@ class TrainingCheckpoint:
 
         Raises:
             ValueError: there are checkpoints but none can be restored: they are damaged, or of
-                another model.
+                another model; or the latest one cannot be reached, which a later start may do.
         """
         folder = folder or self._folder
         damaged = []
@@ -75,10 +85,14 @@ class TrainingCheckpoint:
             try:
                 self._checkpoint.restore(path, options=self._files).assert_consumed()
                 return True, damaged
+            except _OUT_OF_REACH as error:
+                raise ValueError(
+                    f"checkpoint {path} cannot be reached: {_first_line(error)}; start the same "
+                    "command again when it can"
+                ) from error
             # TensorFlow reports a damaged file as one of half a dozen unrelated exceptions.
             except Exception as error:
-                reason = (str(error) or type(error).__name__).splitlines()[0]
-                damaged.append(f"checkpoint {path} cannot be restored: {reason}")
+                damaged.append(f"checkpoint {path} cannot be restored: {_first_line(error)}")
         if damaged:
             raise ValueError(f"{damaged[0]}; nor can any other in {folder}")
         return False, []
@@ -86,6 +100,10 @@ class TrainingCheckpoint:
     def save(self) -> str:
         """Writes a checkpoint of the present step and returns its path."""
         return self._manager.save(checkpoint_number=self.step, options=self._files)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def has_checkpoint(folder: str) -> bool:

@@ -87,6 +87,20 @@ def test_a_run_without_a_whole_checkpoint_is_not_begun_anew(corpus, whole, tmp_p
         run_pretraining(corpus, folder, checkpoint_steps=5)
 
 
+def test_a_checkpoint_out_of_reach_is_not_a_damaged_one(corpus, whole, tmp_path, monkeypatch):
+    # A bucket that does not answer, which nothing on one machine can bring about.
+    def out_of_reach(checkpoint, path, options):
+        raise tf.errors.UnavailableError(None, None, "the service is overloaded")
+
+    folder = _stopped_at(whole, tmp_path / "run", 15)
+    with monkeypatch.context() as patched:
+        patched.setattr(tf.train.Checkpoint, "restore", out_of_reach)
+        with pytest.raises(ValueError, match=r"step-15 cannot be reached: .*; start the same"):
+            run_pretraining(corpus, folder, checkpoint_steps=5)
+    run_pretraining(corpus, folder, checkpoint_steps=5)
+    _assert_same_weights(whole, folder)
+
+
 def test_the_list_of_checkpoints_may_be_lost(corpus, whole, tmp_path, capsys):
     folder = _stopped_at(whole, tmp_path / "run", 15)
     (folder / "checkpoints" / "checkpoint").unlink()
