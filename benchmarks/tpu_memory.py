@@ -58,9 +58,9 @@ def _cases() -> Iterator[Case]:
     """Yields the rows, those that matter most first."""
     first = [(*size, batches[0]) for size, batches in _BATCHES.items()]
     second = [(*size, batches[1]) for size, batches in _BATCHES.items()]
-    for numbers, remat in ((first, False), (first, True), (second, True), (second, False)):
-        yield from (Case(*row, remat, _CHIP) for row in numbers)
-    yield from (Case(*row, False, topology) for row in first for topology in _OTHER_CHIPS)
+    yield from (Case(*row, remat, _CHIP) for remat in (False, True) for row in first)
+    yield from (Case(*row, False, topology) for topology in _OTHER_CHIPS for row in first)
+    yield from (Case(*row, remat, _CHIP) for remat in (True, False) for row in second)
 
 
 def _measured(case: Case) -> dict[str, Any]:
