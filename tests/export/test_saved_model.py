@@ -17,6 +17,7 @@ from keras_bert.export.saved_model import export_saved_model
 from keras_bert.training.choice_head import ChoiceExample
 from keras_bert.training.finetuned_model import FinetunedModel
 from tests.export.tiny_models import MODELS, ask, random_texts
+from tests.markers import some_fast
 
 TEXTS = [
     "it was a GOOD film",
@@ -147,7 +148,7 @@ def test_choices_are_the_live_models(model_folder):
     assert (none["choice"][0], none["choice_text"][0]) == (-1, b"")
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some_fast(MODELS, ("classes", "tags", "spans_or_none")))
 def test_a_batch_of_mixed_lengths_answers_as_its_members(name, model_folder):
     texts = random_texts(6, seed=9)
     request = {"text": texts}
@@ -180,6 +181,7 @@ def tf_example(**texts):
     return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
 
 
+@pytest.mark.slow
 def test_questions_of_tf_examples_are_answered_alike(model_folder, tmp_path):
     export = export_saved_model(model_folder("choices"), tmp_path)
     serve = tf.saved_model.load(str(export)).signatures["serve_examples"]

@@ -16,6 +16,7 @@ from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from keras_bert.training.feature_extraction import FeatureExtractor
 from keras_bert.training.feature_files import read_features, write_features
 from keras_bert.training.text_lines import TextLines
+from tests.markers import some_fast
 
 TEXTS = ["the film was good", "", "Book, book!  GOOD\u200b \u200b film", "x y"]
 
@@ -64,7 +65,7 @@ def by_hand(states):
     }
 
 
-@pytest.mark.parametrize("layers", STRATEGIES)
+@pytest.mark.parametrize("layers", some_fast(STRATEGIES, ("concat_last_4",)))
 def test_the_strategies(folder, layers):
     extractor = FeatureExtractor.from_preset(folder, layers=layers, batch_size=2)
     features = list(extractor(TEXTS))
