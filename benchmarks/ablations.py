@@ -7,15 +7,18 @@ is judged on held-out text and by fine-tuning on two tasks. Together they take a
 half on two cores. Tables of what is done are printed after each run; the same command goes on where
 it was stopped. Small models use one core well, so two halves may go side by side, each under
 `taskset -c 0` or `taskset -c 1` and with its share in --runs; the command without --runs then
-prints all tables.
+prints all tables and draws the held-out accuracy of all runs into ablations.png.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from absl import app, flags
 from small_pretraining import NAMES, VERSES, SmallPretraining, last_metrics
+
+from keras_bert.visualize.figure import new_figure
 
 _FOLDER = flags.DEFINE_string("folder", None, "Folder of all stages.", required=True)
 _TRAIN_STEPS = flags.DEFINE_integer("train_steps", 8000, "Steps of each run.")
@@ -74,6 +77,7 @@ def main(_: list[str]) -> None:
         cells[name] = _measured(stages, name)
         for title, names in _TABLES.items():
             _print_table(title, stages, [key for key in names if key in cells], cells)
+    _draw([stages.folder / name for name in cells if name != "left_to_right"])
     if "base" in cells:
         run = stages.folder / "base"
         scores = [f"{stages.finetune(run, task, from_scratch=True):.1%}" for task in stages.tasks]
@@ -103,6 +107,21 @@ def _print_table(
     print(f"\n{title}\n\n| run | {' | '.join(columns)} |\n|---{'|---' * len(columns)}|")
     for name in names:
         print(f"| {_VARIANTS[name].title} | {' | '.join(cells[name])} |", flush=True)
+
+
+def _draw(runs: list[Path]) -> None:
+    """Draws how the runs learned; targets of a left-to-right model are others."""
+    figure = new_figure(9, 4.5)
+    axes = figure.subplots()
+    for run in runs:
+        lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+        held_out = [line for line in lines if line["split"] == "eval"]
+        points = [(line["step"], line["masked_lm_accuracy"]) for line in held_out]
+        axes.plot(*zip(*points, strict=True), "o-", label=_VARIANTS[run.name].title)
+    axes.set(xlabel="step", ylabel="masked LM accuracy, held out, masked as in training")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(runs[0].parent / "ablations.png", dpi=110)
 
 
 if __name__ == "__main__":
