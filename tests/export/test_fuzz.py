@@ -70,15 +70,18 @@ def test_the_text_of_a_choice_is_utf8(model_folder):
     assert answers["choice_text"].tolist() == ["\ufffd\ufffd\0z".encode()]
 
 
+# Ten thousand for one head; the others read strings with the same tokenizer.
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_ten_thousand_strings_are_answered(name, model_folder):
+@pytest.mark.parametrize(
+    ("name", "count"), [(name, 10_000 if name == "spans_or_none" else 2_000) for name in NAMES]
+)
+def test_thousands_of_strings_are_answered(name, count, model_folder):
     draw = random.Random(2)
-    texts = [random_bytes(draw) for _ in range(10_000)]
+    texts = [random_bytes(draw) for _ in range(count)]
     for start in range(0, len(texts), 100):
         part = texts[start : start + 100]
         check(ask(model_folder(name), **request_of(name, part)), part)
-    for text in texts[:500]:
+    for text in texts[: count // 20]:
         check(ask(model_folder(name), **request_of(name, [text])), [text])
 
 
