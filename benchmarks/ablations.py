@@ -6,7 +6,7 @@ Each run has the text and the vocabulary of reference_run.py, sequences of 64, a
 is judged on held-out text and by fine-tuning on two tasks. Together they take about an hour and a
 half on two cores. Tables of what is done are printed after each run; the same command goes on where
 it was stopped. Small models use one core well, so two halves may go side by side, each under
-`taskset -c 0` or `taskset -c 1` and with its share in --runs; the command without --runs then
+`taskset -c 0` or `taskset -c 1` and with its own --runs=NAME --runs=...; the command without then
 prints all tables and draws the held-out accuracy of all runs into ablations.png.
 """
 
@@ -22,8 +22,6 @@ from keras_bert.visualize.figure import new_figure
 
 _FOLDER = flags.DEFINE_string("folder", None, "Folder of all stages.", required=True)
 _TRAIN_STEPS = flags.DEFINE_integer("train_steps", 8000, "Steps of each run.")
-_RUNS = flags.DEFINE_list("runs", None, "Only these; unset: all.")
-
 _SIZE = "bert_tiny"
 _LEARNING_RATE = 2e-3
 
@@ -64,6 +62,7 @@ _TABLES = {
     "Masking (table 8)": ("base", "all_mask", "all_mask_half_rate"),
     "Size (table 6)": ("narrower", "base", "deeper"),
 }
+_RUNS = flags.DEFINE_multi_enum("runs", None, list(_VARIANTS), "Only this one; unset: all.")
 
 
 def main(_: list[str]) -> None:
@@ -77,11 +76,13 @@ def main(_: list[str]) -> None:
         cells[name] = _measured(stages, name)
         for title, names in _TABLES.items():
             _print_table(title, stages, [key for key in names if key in cells], cells)
-    _draw([stages.folder / name for name in cells if name != "left_to_right"])
     if "base" in cells:
         run = stages.folder / "base"
         scores = [f"{stages.finetune(run, task, from_scratch=True):.1%}" for task in stages.tasks]
         print(f"\nfresh weights of the first run's size: {', '.join(scores)}")
+    drawn = [stages.folder / name for name in cells if name != "left_to_right"]
+    if drawn:
+        _draw(drawn)
 
 
 def _measured(stages: SmallPretraining, name: str) -> list[str]:

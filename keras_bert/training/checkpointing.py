@@ -15,7 +15,6 @@ _OUT_OF_REACH = (
     tf.errors.DeadlineExceededError,
     tf.errors.AbortedError,
     tf.errors.CancelledError,
-    tf.errors.ResourceExhaustedError,
     tf.errors.PermissionDeniedError,
     tf.errors.UnauthenticatedError,
 )
