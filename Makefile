@@ -14,19 +14,30 @@ TPU_STAMP := $(TPU_VENV)/.installed
 # Apache Beam asks for an older protobuf than constraints.txt names.
 BEAM_VENV := .venv-beam
 BEAM_STAMP := $(BEAM_VENV)/.installed
+BENCHMARKS := $(VENV)/.benchmarks-installed
+# Those whose first lines say how make runs them; the other files of the folder are their parts.
+BENCHMARK_NAMES := $(sort $(basename $(notdir $(shell grep -l 'make benchmark NAME=' benchmarks/*.py))))
 # A process a core: TensorFlow starts slowly, so each file of tests stays in one.
 PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile
+# oneDNN, which multiplies TensorFlow's matrices, behaves as on a lesser processor where its
+# instructions are limited (a limit above what the processor has changes nothing), and 0 turns it
+# off. TensorFlow does not know of the limit: under AVX2 a bfloat16 product aborts the process.
+NUMERICAL := numerical and not oracle and not long
+AVX2 := ONEDNN_MAX_CPU_ISA=AVX2
+WITHOUT_ONEDNN := TF_ENABLE_ONEDNN_OPTS=0
+SHORT_NUMERICAL := tests/models tests/export/test_foreign_models.py \
+  $(addprefix tests/training/test_,lamb.py optimizer.py pretraining_step.py tag_head.py)
 FILES := setup.cfg pyproject.toml constraints.txt
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 export MPLBACKEND ?= Agg
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install quickstart test test-slow test-oracles test-beam tpu-plan-env test-tpu-plan lint \
-  format clean
+.PHONY: help install quickstart test test-slow test-oracles test-processors test-processors-short \
+  test-long test-beam tpu-plan-env test-tpu-plan lint format clean
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 24
 
 install: $(STAMP)  ## make .venv with the package and all that its tests need
 
@@ -39,6 +50,10 @@ $(STAMP): $(FILES)
 	@touch $@
 
 $(ORACLES): $(STAMP)
+	@# seqeval comes as source only, and its build fetches setuptools_scm without what that needs.
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt setuptools setuptools_scm
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps \
+	  --no-build-isolation seqeval
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt '.[oracles]'
 	@# Model Garden's BERT needs few of the forty packages that it depends on.
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps \
@@ -50,14 +65,44 @@ quickstart: $(STAMP)  ## run the whole road on the sample data: about ten minute
 	@$(BIN)/python tools/quickstart.py
 
 test: lint  ## check the style and run the fast tests
-	@$(PYTEST) -m "not slow and not oracle and not beam"
+	@$(PYTEST) -m "not slow and not oracle and not beam and not long"
 
 test-slow: $(STAMP)  ## run the slow tests
 	@# In the order of tests/conftest.py, not of the number of tests in a file.
-	@$(PYTEST) --no-loadscope-reorder -m "slow and not oracle"
+	@$(PYTEST) --no-loadscope-reorder -m "slow and not oracle and not long"
 
 test-oracles: $(ORACLES)  ## run the comparisons with other libraries (installs them)
-	@$(PYTEST) -m oracle
+	@$(PYTEST) -m "oracle and not long"
+
+test-processors: $(STAMP)  ## run the numerical tests with the arithmetic of several processors
+	@for setting in ONEDNN_MAX_CPU_ISA={DEFAULT,AVX512_CORE_BF16,AVX512_CORE} $(WITHOUT_ONEDNN); do \
+	  echo "=== $$setting"; \
+	  env $$setting $(PYTEST) -m "$(NUMERICAL)" || exit 1; \
+	done
+	@echo "=== $(AVX2)"
+	@$(AVX2) $(PYTEST) -m "$(NUMERICAL) and not half_precision"
+
+test-processors-short: $(STAMP)  ## run a few of them, on the two settings that differ most
+	@for setting in $(WITHOUT_ONEDNN) $(AVX2); do \
+	  echo "=== $$setting"; \
+	  env $$setting $(BIN)/python -m pytest -q $(SHORT_NUMERICAL) \
+	    -m "$(NUMERICAL) and not slow and not half_precision" || exit 1; \
+	done
+
+test-long: $(ORACLES)  ## run the longest tests, by hand before a release
+	@$(PYTEST) --no-loadscope-reorder -m long
+
+.PHONY: benchmark
+benchmark:  ## run a benchmark: make benchmark NAME=serving_speed ARGS='--texts=100'
+	@case " $(BENCHMARK_NAMES) " in *" $(or $(NAME),?) "*) ;; *) \
+	  echo "error: NAME is '$(NAME)': expected one of $(BENCHMARK_NAMES)"; exit 1;; esac
+	@$(MAKE) --silent --no-print-directory $(if $(filter tpu_memory,$(NAME)),$(TPU_STAMP),$(BENCHMARKS))
+	@$(if $(filter tpu_memory,$(NAME)),$(TPU_VENV),$(VENV))/bin/python benchmarks/$(NAME).py $(ARGS)
+
+$(BENCHMARKS): $(ORACLES)
+	@echo "installing what the benchmarks need into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[benchmarks]'
+	@touch $@
 
 $(BEAM_STAMP): setup.cfg
 	@test -x $(BEAM_VENV)/bin/python || $(PYTHON) -m venv $(BEAM_VENV)

@@ -1,6 +1,6 @@
 """The paper's comparisons at a small size: objectives, masking, model sizes.
 
-    python benchmarks/ablations.py --folder=runs/ablations
+    make benchmark NAME=ablations ARGS='--folder=runs/ablations'
 
 Each run has the text and the vocabulary of reference_run.py, sequences of 64, and the same seed; it
 is judged on held-out text and by fine-tuning on two tasks. Together they take about an hour and a
@@ -46,7 +46,7 @@ _VARIANTS = {
         "left to right, no NSP", {"next_sentence": False, "objective": "left_to_right"}
     ),
     "no_nsp": Variant("no NSP", {"next_sentence": False}),
-    "all_mask": Variant("100 % [MASK]", {"mask_share": 1.0, "random_share": 0.0}),
+    "all_mask": Variant("100 % [MASK]", {"mask_token_rate": 1.0, "random_token_rate": 0.0}),
     "deeper": Variant("4 layers of 128", size={"num_hidden_layers": 4}),
     "narrower": Variant(
         "2 layers of 64",
@@ -54,7 +54,7 @@ _VARIANTS = {
     ),
     "all_mask_half_rate": Variant(
         "100 % [MASK], half the learning rate",
-        {"mask_share": 1.0, "random_share": 0.0, "learning_rate": _LEARNING_RATE / 2},
+        {"mask_token_rate": 1.0, "random_token_rate": 0.0, "learning_rate": _LEARNING_RATE / 2},
     ),
 }
 _TABLES = {

@@ -1,22 +1,24 @@
 """Pretraining data: peak memory and time on 10 MB and on 500 MB of text must not drift apart.
 
-Files of text (plain or .gz) are repeated to either size, in runs of half a megabyte that begin at
-places spread over all of the text: every size is the same mixture.
+    make benchmark NAME=data_memory ARGS='--megabytes=10,50,500'
 
-    python benchmarks/data_memory.py --text=tools/sample_data/austen.txt.gz --megabytes=10,500
+The texts of large_texts.py are joined and repeated to each size, in runs of half a megabyte that
+begin at places spread over all of it: every size is the same mixture.
 """
 
-import gzip
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import large_texts
 from absl import app, flags
 from measured_process import run_measured
 
 _REPOSITORY = Path(__file__).parents[1]
-_TEXT = flags.DEFINE_list("text", None, "Files of text.", required=True)
+_TEXTS = flags.DEFINE_multi_enum(
+    "texts", ["dictionary", "kernel_manual"], list(large_texts.TEXTS), "What is joined."
+)
 _MEGABYTES = flags.DEFINE_list("megabytes", ["10", "500"], "Sizes to measure.")
 _WORKERS = flags.DEFINE_integer("workers", 2, "Number of processes.")
 _FILE_BYTES = 50_000_000
@@ -27,18 +29,12 @@ _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 def main(_: Sequence[str]) -> None:
     """Measures each size and prints the numbers."""
-    text = b"\n\n".join(_read(path) for path in _TEXT.value)
+    parts = (part for name in _TEXTS.value for part in large_texts.TEXTS[name]())
+    text = "\n\n".join(parts).encode()
     with tempfile.TemporaryDirectory() as folder:
         vocab = _learn_vocabulary(text, Path(folder))
         for megabytes in map(float, _MEGABYTES.value):
             _measure(text, int(megabytes * 1e6), vocab, Path(folder))
-
-
-def _read(path: str) -> bytes:
-    opened = gzip.open(path, "rb") if path.endswith((".gz", ".dz")) else open(path, "rb")
-    with opened as file:
-        # Bytes that are not UTF-8 are left out.
-        return file.read().decode("utf-8", "ignore").encode()
 
 
 def _learn_vocabulary(text: bytes, folder: Path) -> Path:

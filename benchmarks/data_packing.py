@@ -1,17 +1,18 @@
 """Packing: how much of the sequences of 512 holds pieces, with `--pack` and without it.
 
-Each text is a file (plain, .gz or .dz) with blank lines between documents, or a folder, of which
-each .rst.gz is a document. A vocabulary of 16,000 is learned from each; --sentence_task=none.
+    make benchmark NAME=data_packing
 
-    python benchmarks/data_packing.py --text=tools/sample_data/austen.txt.gz,folder
+The texts of large_texts.py; a document is a page of the kernel's manual, a paragraph of the
+dictionary, a chapter of the novels. A vocabulary of 16,000 is learned from each text;
+--sentence_task=none.
 """
 
-import gzip
 import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import large_texts
 from absl import app, flags
 
 from keras_bert.data.corpus import Corpus
@@ -21,45 +22,40 @@ from keras_bert.data.manifest import Manifest
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary_training import train_vocabulary
 
-_TEXT = flags.DEFINE_list("text", None, "Files and folders of text.", required=True)
+_TEXTS = flags.DEFINE_multi_enum(
+    "texts", list(large_texts.TEXTS), list(large_texts.TEXTS), "What is packed."
+)
 _MOST_CHARACTERS = 30_000_000
 
 
 def main(_: Sequence[str]) -> None:
     """Makes the records of each text twice and prints a row of the table."""
     print("| | documents | pieces in one | alone | packed | sequences |\n|---|---|---|---|---|---|")
-    for text in map(Path, _TEXT.value):
+    for text in _TEXTS.value:
         with tempfile.TemporaryDirectory() as folder:
-            corpus = (_write_documents if text.is_dir() else _write_text)(text, Path(folder))
+            corpus = _write(large_texts.TEXTS[text](), Path(folder))
             vocabulary = train_vocabulary(Corpus([corpus]).paragraphs(), 16_000)
             BertTokenizer(vocabulary).save(folder)
             alone, packed = (_make_records(corpus, Path(folder), pack) for pack in (False, True))
         pieces = packed.corpus_tokens / packed.documents
         print(
-            f"| {text.name} | {packed.documents:,} | {pieces:,.0f} "
+            f"| {text} | {packed.documents:,} | {pieces:,.0f} "
             f"| {100 * alone.fill_rate:.1f} % | {100 * packed.fill_rate:.1f} % "
             f"| {alone.examples:,} become {packed.examples:,} |",
             flush=True,
         )
 
 
-def _write_text(path: Path, folder: Path) -> Path:
-    corpus = folder / "corpus.txt"
-    corpus.write_text(_read(path)[:_MOST_CHARACTERS], encoding="utf-8")
-    return corpus
-
-
-def _write_documents(source: Path, folder: Path) -> Path:
+def _write(parts: Sequence[str], folder: Path) -> Path:
+    """Writes a text: documents, or one part with blank lines between documents."""
+    if len(parts) == 1:
+        corpus = folder / "corpus.txt"
+        corpus.write_text(parts[0][:_MOST_CHARACTERS], encoding="utf-8")
+        return corpus
     corpus = folder / "corpus.jsonl"
-    lines = (json.dumps({"text": _read(path)}) + "\n" for path in sorted(source.rglob("*.rst.gz")))
+    lines = (json.dumps({"text": part}) + "\n" for part in parts)
     corpus.write_text("".join(lines), encoding="utf-8")
     return corpus
-
-
-def _read(path: Path) -> str:
-    opened = gzip.open(path) if path.suffix in (".gz", ".dz") else open(path, "rb")
-    with opened as file:
-        return file.read().decode("utf-8", "ignore")  # bytes that are not UTF-8 are left out
 
 
 def _make_records(corpus: Path, folder: Path, pack: bool) -> Manifest:

@@ -4,8 +4,7 @@ Both get the same sentences (one a line, a blank line between documents), the sa
 sequence length 128, five copies, 15 % of the pieces masked, at most 20. Each is a process of its
 own, imports included; rounds are taken in turns. Prints medians, and statistics of both outputs.
 
-    pip install --no-deps tf-models-official tf_keras gin-config sentencepiece
-    python benchmarks/data_speed.py
+    make benchmark NAME=data_speed
 """
 
 import gzip

@@ -1,7 +1,5 @@
 """English running text from Debian packages: manuals, essays and a large dictionary.
 
-    python benchmarks/debian_text.py corpus
-
 Writes corpus/train and corpus/eval, one .txt file for each package in the format that
 create_pretraining_data.py reads: a paragraph a line, a blank line between documents. Every 80th
 document or so is held out, chosen by a hash of its name. What is not prose (code, tables, lists of
@@ -12,7 +10,6 @@ Needs apt-get and dpkg-deb.
 import gzip
 import hashlib
 import re
-import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -201,7 +198,3 @@ def _save(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    print(write(Path(sys.argv[1])))

@@ -2,11 +2,8 @@
 
 From the R package modeldata (`small_fine_foods`), Debian package r-cran-modeldata, with its own
 split of 4000 for training and 1000 for testing. Reading it needs pandas and rdata.
-
-    python benchmarks/food_reviews.py reviews
 """
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +35,3 @@ def write(folder: Path, validation: int = 0) -> Path:
     for split, frame in frames.items():
         frame.to_csv(folder / f"{split}.csv", index=False)
     return folder
-
-
-if __name__ == "__main__":
-    print(write(Path(sys.argv[1])))

@@ -8,7 +8,6 @@ extra serving.
 """
 
 import sys
-import threading
 from concurrent import futures
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,9 @@ from tensorflow_serving.apis import (
 )
 
 _LARGEST_MESSAGE = 1 << 30
-# As TF Serving's num_batch_threads for two cores: more requests at a time only take memory.
-_AT_A_TIME = 2
+# As TF Serving's num_batch_threads for two cores: more requests at a time, or more threads that
+# take turns, only take memory. The others wait.
+_THREADS = 2
 
 
 class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
@@ -38,7 +38,6 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def __init__(self, folder: str, name: str):
         self._model = tf.saved_model.load(folder)
         self._name = name
-        self._turns = threading.Semaphore(_AT_A_TIME)
 
     def Predict(self, request: Any, context: Any) -> Any:  # noqa: N802  (gRPC's name)
         """Runs one signature."""
@@ -49,8 +48,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
             name: tf.constant(tf.make_ndarray(value)) for name, value in request.inputs.items()
         }
         try:
-            with self._turns:
-                outputs = serve(**inputs)
+            outputs = serve(**inputs)
         except tf.errors.InvalidArgumentError as error:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.message)
         response = predict_pb2.PredictResponse()
@@ -74,7 +72,7 @@ def main() -> None:
     service = PredictionService(folder, name)
     count = service.replay(Path(folder) / "assets.extra" / "tf_serving_warmup_requests")
     sizes = [(f"grpc.max_{way}_message_length", _LARGEST_MESSAGE) for way in ("send", "receive")]
-    server = grpc.server(futures.ThreadPoolExecutor(32), options=sizes)
+    server = grpc.server(futures.ThreadPoolExecutor(_THREADS), options=sizes)
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(service, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()

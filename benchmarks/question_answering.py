@@ -4,11 +4,11 @@ Fine-tunes a small pretrained BERT on the questions of verse_questions.py and co
 same test questions with two baselines: a random span of words, of a length drawn from the training
 answers, and the name that the paragraph has most often.
 
-    python benchmarks/question_answering.py runs/questions
-    python benchmarks/question_answering.py runs/questions --unanswerable_share=0.33
+    make benchmark NAME=question_answering ARGS='--model_dir=runs/questions'
+    make benchmark NAME=question_answering \
+        ARGS='--model_dir=runs/unanswerable --unanswerable_share=0.33 --epochs=1'
 """
 
-import argparse
 import collections
 import random
 import re
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import packages
 import verse_questions
+from absl import app, flags
 
 from keras_bert.tasks.squad import squad2_task, squad_task
 from keras_bert.training.answer_metrics import answer_exact_match, answer_f1, best_score
@@ -26,6 +27,16 @@ from keras_bert.training.finetuning_options import FinetuningOptions
 from keras_bert.training.questions import Question
 
 _WORD = re.compile(r"\S+")
+
+_MODEL_DIR = flags.DEFINE_string("model_dir", None, "Folder of the runs.", required=True)
+_EPOCHS = flags.DEFINE_integer("epochs", 3, "Passes over the questions.")
+_LEARNING_RATE = flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
+_MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 192, "Most pieces of a window.")
+_DOC_STRIDE = flags.DEFINE_integer("doc_stride", 64, "Pieces from window to window.")
+_UNANSWERABLE_SHARE = flags.DEFINE_float(
+    "unanswerable_share", 0.0, "Questions that get a paragraph without the answer."
+)
+_SEEDS = flags.DEFINE_integer("seeds", 1, "Runs of ours.", lower_bound=1)
 
 
 def random_spans(train: Sequence[Question], test: Sequence[Question]) -> list[str]:
@@ -62,40 +73,31 @@ _BASELINES: dict[str, Callable[[Sequence[Question], Sequence[Question]], list[st
 }
 
 
-def main() -> None:
+def main(_: list[str]) -> None:
     """Prints the scores of the baselines and of the fine-tuned model."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="where runs are kept")
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--learning_rate", type=float, default=1e-4)
-    parser.add_argument("--max_seq_length", type=int, default=192)
-    parser.add_argument("--doc_stride", type=int, default=64)
-    parser.add_argument("--unanswerable_share", type=float, default=0.0)
-    parser.add_argument("--seeds", type=int, default=1)
-    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as data:
-        verse_questions.write(Path(data), arguments.unanswerable_share)
-        compare(Path(data), arguments)
+        verse_questions.write(Path(data), _UNANSWERABLE_SHARE.value)
+        compare(Path(data))
 
 
-def compare(data: Path, arguments: argparse.Namespace) -> None:
+def compare(data: Path) -> None:
     """Prints exact match and F1 on the test questions."""
-    create = squad2_task if arguments.unanswerable_share else squad_task
-    task = create(doc_stride=arguments.doc_stride)
+    create = squad2_task if _UNANSWERABLE_SHARE.value else squad_task
+    task = create(doc_stride=_DOC_STRIDE.value)
     splits = task.read(data)
     train, test = splits.splits["train"], splits.splits["test"]
     print(f"{len(train):,} questions to learn from, {len(test):,} to test with", flush=True)
     for name, answers in _BASELINES.items():
         print(f"{name}: {_measured(answers(train, test), test)}", flush=True)
-    for seed in range(arguments.seeds):
+    for seed in range(_SEEDS.value):
         options = FinetuningOptions(
-            epochs=arguments.epochs,
+            epochs=_EPOCHS.value,
             batch_size=16,
-            learning_rate=arguments.learning_rate,
-            max_seq_length=arguments.max_seq_length,
+            learning_rate=_LEARNING_RATE.value,
+            max_seq_length=_MAX_SEQ_LENGTH.value,
             seed=seed,
         )
-        folder = arguments.folder / f"seed_{seed}"
+        folder = Path(_MODEL_DIR.value) / f"seed_{seed}"
         result = finetune(task, splits, packages.minilm(), folder, options)
         shown = ", ".join(f"{name} {value:.4f}" for name, value in result.test.items())
         print(f"ours, seed {seed}: {shown}, {result.seconds:.0f} s of training", flush=True)
@@ -110,4 +112,4 @@ def _measured(answers: Sequence[str], test: Sequence[Question]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    app.run(main)

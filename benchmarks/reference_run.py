@@ -1,6 +1,6 @@
 """A reference run: an hour of pretraining on two cores, from Debian packages to two tasks.
 
-    python benchmarks/reference_run.py --folder=runs/reference
+    make benchmark NAME=reference_run ARGS='--folder=runs/reference'
 
 Ten million words of English, a vocabulary of 8,000, a BERT of 4 layers of 256; then two tasks, from
 the pretrained model and from fresh weights. The same command goes on where it was stopped.

@@ -1,11 +1,10 @@
 """Texts per second from raw strings: our SavedModel, Hugging Face on torch, ONNX Runtime.
 
-    python benchmarks/serving_speed.py [--texts=1000] [--runs=3]
+    make benchmark NAME=serving_speed ARGS='--texts=1000 --runs=3'
 
 The 6-layer MiniLM and the test reviews of food_reviews.py, in batches of 32 as they come, cut at
 512 pieces; every side returns the pooled output. Sides take turns, and the median of each side's
-runs counts. Needs the extras oracles and benchmarks, and onnxruntime and onnxscript for the last
-side (without them it is left out, with a note).
+runs counts.
 """
 
 import os
@@ -117,10 +116,7 @@ def sides(folder: Path, scratch: Path) -> Iterator[tuple[str, Side]]:
     for dtype in ("float32", "bfloat16"):
         yield f"ours, {dtype}", ours(folder, dtype, scratch)
         yield f"Hugging Face, {dtype}", hugging_face(folder, dtype)
-    try:
-        yield "ONNX Runtime, float32", onnx_runtime(folder, scratch)
-    except ImportError as error:
-        print(f"ONNX Runtime is left out: {error}")
+    yield "ONNX Runtime, float32", onnx_runtime(folder, scratch)
 
 
 def measure(answer: Side, batches: Sequence[list[str]]) -> tuple[float, float]:

@@ -1,11 +1,10 @@
 """Size, parity and latency of the small exports: int8 and bfloat16 SavedModels, LiteRT, ONNX.
 
-    python benchmarks/small_models.py [--texts=64] [--runs=3]
+    make benchmark NAME=small_models ARGS='--texts=64 --runs=3'
 
 The 6-layer MiniLM and test reviews of food_reviews.py, one at a time, cut at 128 pieces, as token
 ids: what is measured is the model alone, the signature `serve_ids`. Parity is that of the last
-layer at [CLS] with the float32 SavedModel. Sides take turns. Needs the extra benchmarks, and
-tf2onnx and onnxruntime for the last side (without them it is left out, with a note).
+layer at [CLS] with the float32 SavedModel. Sides take turns.
 """
 
 import os
@@ -78,11 +77,8 @@ def sides(model: Path, scratch: Path) -> Iterator[tuple[str, Path, Side]]:
     for dtype in LITERT_DTYPES:
         path = export_litert(model, scratch / f"litert_{dtype}", dtype) / "model.tflite"
         yield f"LiteRT {dtype}", path, litert(path)
-    try:
-        path = export_onnx(model, scratch / "onnx") / "model.onnx"
-        yield "ONNX float32", path, onnx(path)
-    except (ImportError, ValueError) as error:
-        print(f"ONNX is left out: {error}")
+    path = export_onnx(model, scratch / "onnx") / "model.onnx"
+    yield "ONNX float32", path, onnx(path)
 
 
 def megabytes(path: Path) -> float:

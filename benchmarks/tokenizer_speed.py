@@ -2,9 +2,9 @@
 
 Both get the same lines and two threads, and must give the same ids. Ours tokenizes batches of lines
 in `tf.data` (`num_parallel_calls`), Rust's in `encode_batch` (rayon). Prints the median of several
-rounds, taken in turns. Needs nothing that the library does not install.
+rounds, taken in turns.
 
-    python benchmarks/tokenizer_speed.py --prose tools/sample_data/austen.txt.gz
+    make benchmark NAME=tokenizer_speed
 """
 
 import gzip

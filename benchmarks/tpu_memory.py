@@ -1,6 +1,6 @@
 """What a chip's share of a training step takes, for base and large: the table of docs/tpu.md.
 
-    .venv-tpu-plan/bin/python benchmarks/tpu_memory.py --results=runs/tpu_memory.jsonl
+    make benchmark NAME=tpu_memory ARGS='--results=runs/tpu_memory.jsonl'
 
 Each row is the training step lowered and compiled; that takes minutes of two cores. Results are
 kept in a file, so the same command goes on where it was stopped.

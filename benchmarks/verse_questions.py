@@ -5,16 +5,12 @@ verse of the King James Version in which a name is replaced by "who"; the contex
 around it in the World English Bible, and the answer that name in the verse of the same number. So
 question and context say the same in other words. Unanswerable questions have a paragraph of another
 chapter in which the name does not occur.
-
-    python benchmarks/verse_questions.py verse_questions
 """
 
 import csv
 import gzip
-import itertools
 import random
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -23,8 +19,6 @@ from keras_bert.tasks.squad_files import write_squad
 from keras_bert.training.questions import Answer, Question
 
 _SAMPLE_DATA = Path(__file__).resolve().parents[1] / "tools" / "sample_data"
-# Both translations are out of step from here on; see the README of the sample data.
-_FIRST_MISPAIRED_BOOK = "Jude"
 _VERSES_OF_A_PARAGRAPH = 6
 # Words with a capital letter behind one without: what begins a sentence is no name.
 _NAME = re.compile(r"(?<=[a-z] )[A-Z][a-z]+(?: [A-Z][a-z]+)*")
@@ -67,10 +61,7 @@ def _chapters() -> list[list[Verse]]:
     with gzip.open(_SAMPLE_DATA / "bible_verse_pairs.tsv.gz", "rt", encoding="utf-8") as file:
         verses = iter([Verse(*line.rstrip("\n").split("\t")) for line in file])
     with open(_SAMPLE_DATA / "bible_chapters.tsv", encoding="utf-8", newline="") as file:
-        rows = itertools.takewhile(
-            lambda row: row["book"] != _FIRST_MISPAIRED_BOOK, csv.DictReader(file, delimiter="\t")
-        )
-        sizes = [int(row["verses"]) for row in rows]
+        sizes = [int(row["verses"]) for row in csv.DictReader(file, delimiter="\t")]
     return [[next(verses) for _ in range(size)] for size in sizes]
 
 
@@ -117,7 +108,3 @@ def _without_some_answers(
             question = Question(question.id, question.question, other, ())
         chosen.append(question)
     return chosen
-
-
-if __name__ == "__main__":
-    print(write(Path(sys.argv[1])))

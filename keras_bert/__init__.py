@@ -20,12 +20,14 @@ _PUBLIC = {
     "BertTokenizer": "text.tokenizer",
     "BertPreprocessor": "text.preprocessor",
     "create_optimizer": "training.optimizer",
+    "SentenceEncoder": "export.sentence_encoder",
 }
 
 __all__ = ["__version__", *_PUBLIC]
 
 if TYPE_CHECKING:
     from keras_bert.config import BertConfig as BertConfig
+    from keras_bert.export.sentence_encoder import SentenceEncoder as SentenceEncoder
     from keras_bert.models.classifier import BertClassifier as BertClassifier
     from keras_bert.models.encoder import BertEncoder as BertEncoder
     from keras_bert.models.masked_lm import BertMaskedLM as BertMaskedLM

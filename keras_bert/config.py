@@ -1,12 +1,15 @@
 """BertConfig: every number of a BERT, read from Google's and Hugging Face's files as they are."""
 
 import dataclasses
-import difflib
+import functools
 import json
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
+
+from keras_bert import config_keys
 
 Dialect = Literal["keras_bert", "google", "hf"]
 
@@ -29,37 +32,18 @@ _SIZES = {
 _ACTIVATIONS_READ = {
     "keras_bert": {},
     "google": {"gelu": "gelu_tanh", "gelu_erf": "gelu"},
-    "hf": {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh", "swish": "silu"},
+    "hf": {
+        "gelu_fast": "gelu_tanh",
+        "gelu_new": "gelu_tanh",
+        "gelu_python": "gelu",
+        "gelu_pytorch_tanh": "gelu_tanh",
+        "swish": "silu",
+    },
 }
 _ACTIVATIONS_WRITTEN = {
     "keras_bert": {},
     "google": {"gelu_tanh": "gelu", "gelu": "gelu_erf"},
     "hf": {"gelu_tanh": "gelu_new"},
-}
-
-# Keys of the two dialects that describe something other than the mathematics of the encoder.
-_BOOKKEEPING = frozenset(
-    # Hugging Face: where the file comes from, labels, generation.
-    "_name_or_path add_cross_attention architectures attn_implementation _attn_implementation"
-    " bos_token_id cls_token_id dtype eos_token_id finetuning_task gradient_checkpointing id2label"
-    " label2id mask_token_id max_length model_type name_or_path num_labels output_attentions"
-    " output_hidden_states output_past problem_type return_dict sep_token_id task_specific_params"
-    " tie_word_embeddings torch_dtype torchscript transformers_version unk_token_id use_cache"
-    " chunk_size_feed_forward cross_attention_hidden_size is_encoder_decoder pruned_heads"
-    " tokenizer_class attn_config _commit_hash embedding_size"
-    # Google's multilingual and Chinese releases carry these, and no code of theirs reads them.
-    " directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers"
-    " pooler_size_per_head pooler_type".split()
-)
-# Keys that would change the mathematics, with the one value that leaves it as BERT's.
-_FIXED = {
-    "position_embedding_type": "absolute",
-    "is_decoder": False,
-    "add_cross_attention": False,
-    "tie_word_embeddings": True,
-    "pruned_heads": {},
-    "is_encoder_decoder": False,
-    "chunk_size_feed_forward": 0,
 }
 
 
@@ -177,27 +161,29 @@ class BertConfig:
         return cls(**(fields | changes))
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], dialect: Dialect = "keras_bert") -> Self:
+    def from_dict(
+        cls,
+        values: Mapping[str, Any],
+        dialect: Dialect = "keras_bert",
+        ignore_config_keys: Collection[str] = (),
+    ) -> Self:
         """Builds a config from the fields of a config file.
 
         Args:
             values: the file's content. Keys that say nothing about the encoder (labels, versions)
                 are passed over; keys that would change its mathematics must hold BERT's value.
-            dialect: whose file it is; "gelu" means the tanh form in Google's.
+            dialect: whose file it is; "gelu" means the tanh form in Google's. Files of others may
+                hold many more keys that are known to change nothing.
+            ignore_config_keys: unknown keys to pass over. Keys that are known to change the
+                mathematics are refused all the same.
 
         Raises:
-            ValueError: a key is unknown (the nearest valid one is named) or has a refused value.
+            ValueError: keys are unknown (near valid ones are named) or have refused values.
         """
-        for key, required in _FIXED.items():
-            if values.get(key, required) not in (required, None):
-                raise ValueError(
-                    f"{key} is {values[key]!r}: this BERT supports only {required!r}; "
-                    "the checkpoint belongs to another architecture"
-                )
-        known = {key: values[key] for key in values if key in _FIELDS}
-        for key in values:
-            if key not in known and key not in _BOOKKEEPING and key not in _FIXED:
-                raise ValueError(_unknown_key(key))
+        config_keys.check(values, _DEFAULTS, dialect != "keras_bert", ignore_config_keys)
+        known = {key: values[key] for key in values if key in _DEFAULTS}
+        if dialect == "hf" and known.get("pad_token_id", 0) is None:
+            del known["pad_token_id"]  # transformers computes the same with it and without it
         if "hidden_act" in known:
             known["hidden_act"] = _ACTIVATIONS_READ[dialect].get(
                 known["hidden_act"], known["hidden_act"]
@@ -221,27 +207,44 @@ class BertConfig:
         return values
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike, unmarked: Dialect | None = None) -> Self:
+    def from_file(
+        cls,
+        path: str | os.PathLike,
+        unmarked: Dialect | None = None,
+        ignore_config_keys: Collection[str] = (),
+    ) -> Self:
         """Reads `config.json` or `bert_config.json`; the dialect follows from the content.
+
+        One line on stderr names the keys of another program's file that are passed over.
 
         Args:
             path: the file, or the folder that holds it.
             unmarked: dialect of a file whose content does not tell, where the weights beside it do;
                 by default a `bert_config.json` is Google's and a `config.json` ours.
+            ignore_config_keys: unknown keys to pass over, see `from_dict`.
 
         Raises:
             FileNotFoundError: there is no such file.
             ValueError: it is not JSON or not a BERT's; the sentence names the file.
         """
         path = find_config_file(path)
-        values = read_json(path)
+        content = read_json(path)
         try:
-            return cls.from_dict(*_config_and_dialect(values, unmarked or _dialect_of(path)))
+            values, dialect = _config_and_dialect(content, unmarked or _dialect_of(path))
+            config = cls.from_dict(values, dialect, ignore_config_keys)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from None
+        if dialect != "keras_bert":
+            _tell_passed_over(path, config_keys.check(values, _DEFAULTS, True, ignore_config_keys))
+        return config
 
 
-_FIELDS = frozenset(field.name for field in dataclasses.fields(BertConfig))
+# One of these is in every file that transformers wrote; it has named the model type since 2.3.
+_MARKS_OF_TRANSFORMERS = frozenset(
+    "architectures finetuning_task model_type output_past pruned_heads torchscript"
+    " transformers_version".split()
+)
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(BertConfig)}
 _POSITIVE_INTEGERS = (
     "vocab_size",
     "hidden_size",
@@ -315,17 +318,18 @@ def _config_and_dialect(
             f"model_type is {model_type!r}: only 'bert' is supported; "
             "the checkpoint belongs to another architecture"
         )
-    if "model_type" in values or "architectures" in values or "transformers_version" in values:
+    if not _MARKS_OF_TRANSFORMERS.isdisjoint(values):
         return values, "hf"
     return values, unmarked
 
 
-def _unknown_key(key: str) -> str:
-    sentence = f"unknown config key {key!r}"
-    nearest = difflib.get_close_matches(key, sorted(_FIELDS), n=1, cutoff=0.5)
-    if nearest:
-        return f"{sentence}: did you mean {nearest[0]!r}?"
-    return f"{sentence}: the valid keys are {', '.join(sorted(_FIELDS))}"
+@functools.cache  # a folder is often opened more than once: model, tokenizer, conversion
+def _tell_passed_over(path: Path, keys: tuple[str, ...]) -> None:
+    if keys:
+        print(
+            f"{path}: passed over, as they do not change the encoder: {', '.join(keys)}",
+            file=sys.stderr,
+        )
 
 
 def _check_positive_integer(name: str, value: Any) -> None:

@@ -1,11 +1,80 @@
 """Files and folders that are written whole or not at all."""
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+_FLUSHES_AT_ONCE = 16
+# What some network file systems say of a folder.
+_CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)
+# What a disk may refuse a write with, and what its owner can do. Libraries in C++ and Rust raise
+# exceptions of their own kinds for it, in whose text the system's words stand.
+_NO_ROOM = "make room and run the same command again"
+_REMEDIES = {
+    errno.ENOSPC: _NO_ROOM,
+    errno.EDQUOT: _NO_ROOM,
+    errno.EFBIG: _NO_ROOM,
+    errno.EROFS: "choose a folder that can be written to",
+    errno.EACCES: "choose a folder that you may write to",
+    errno.EIO: "the disk or its connection has a fault",
+}
+
+
+def disk_error(error: BaseException) -> tuple[int, str] | None:
+    """Tells whether an exception of any library comes from a disk that refused a write.
+
+    Args:
+        error: an `OSError`, or what TensorFlow, safetensors or h5py raise in its place.
+
+    Returns:
+        The error number and a remedy; None for every other exception.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        codes = [error.errno]
+    else:
+        codes = [code for code in _REMEDIES if os.strerror(code) in str(error)]
+    return next(((code, _REMEDIES[code]) for code in codes if code in _REMEDIES), None)
+
+
+@contextlib.contextmanager
+def write_errors(path: str | os.PathLike) -> Iterator[None]:
+    """Turns what a full or closed disk makes any library raise into an `OSError`.
+
+    Args:
+        path: what is being written, for the sentence.
+
+    Raises:
+        OSError: the disk refused a write; the sentence names `path` and what can be done.
+    """
+    try:
+        yield
+    except Exception as error:
+        refused = disk_error(error)
+        if refused is None:
+            raise
+        code, remedy = refused
+        raise OSError(
+            f"{os.fspath(path)} cannot be written: {os.strerror(code)}: {remedy}"
+        ) from error
+
+
+def check_room(path: str | os.PathLike, size: int) -> None:
+    """Checks that a file of `size` bytes fits, before a library that a full disk crashes.
+
+    HDF5 ends the process with a segmentation fault when it cannot flush a file.
+
+    Raises:
+        OSError: it does not fit.
+    """
+    if not hasattr(os, "posix_fallocate"):  # macOS
+        return
+    with open(path, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
 
 
 @contextlib.contextmanager
@@ -16,12 +85,16 @@ def atomic_file(path: str | os.PathLike) -> Iterator[Path]:
 
     Args:
         path: the file to write; its folder is created when missing.
+
+    Raises:
+        OSError: the disk refused a write; the sentence names `path`.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _scratch_folder(path) as scratch:
+    with write_errors(path), _scratch_folder(path) as scratch:
         temporary = scratch / path.name
         yield temporary
+        # Else a power cut may leave the new name with nothing, or a part, behind it.
+        flush([temporary])
         os.replace(temporary, path)
 
 
@@ -33,20 +106,48 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
 
     Args:
         path: the folder to write; one that exists is replaced as a whole.
+
+    Raises:
+        OSError: the disk refused a write; the sentence names `path`.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _scratch_folder(path) as scratch:
+    with write_errors(path), _scratch_folder(path) as scratch:
         temporary = scratch / path.name
         temporary.mkdir()
         yield temporary
+        flush([*temporary.rglob("*"), temporary])
         if path.exists():
             os.replace(path, scratch / "replaced")
         os.replace(temporary, path)
 
 
+def flush(paths: Iterable[str | os.PathLike]) -> None:
+    """Returns when the contents of files and the entries of folders are on the disk.
+
+    Several are waited for at once, which a disk does in little more time than one.
+
+    Args:
+        paths: files and folders.
+    """
+    with ThreadPoolExecutor(_FLUSHES_AT_ONCE) as pool:
+        for _ in pool.map(_flush, paths):
+            pass
+
+
+def _flush(path: str | os.PathLike) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_FLUSH:
+            raise
+    finally:
+        os.close(descriptor)
+
+
 @contextlib.contextmanager
 def _scratch_folder(path: Path) -> Iterator[Path]:
+    path.parent.mkdir(parents=True, exist_ok=True)
     # Beside the target, because a rename is atomic only within one file system.
     scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:

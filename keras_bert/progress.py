@@ -69,16 +69,13 @@ class Progress:
 
     def _print_line(self) -> None:
         self._last_line = time.monotonic()
-        state = self._bar.format_dict | {"ncols": None, "bar_format": "{n_fmt}/{total_fmt} {unit}"}
-        if self._bar.total is None:
-            state["bar_format"] = "{n_fmt} {unit}"
-        # Against the clock the time left is on show already, and the rate is always 1 s/s.
-        rest = (
-            "{postfix}"
-            if self._bar.unit == "s"
-            else " [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
-        )
-        state["bar_format"] = "{desc}: " + state["bar_format"] + rest
+        if self._bar.total is None:  # nor is the time left known
+            shown = "{n_fmt} {unit} [{elapsed}, {rate_fmt}{postfix}]"
+        elif self._bar.unit == "s":  # the time left is on show already, the rate is always 1 s/s
+            shown = "{n_fmt}/{total_fmt} {unit}{postfix}"
+        else:
+            shown = "{n_fmt}/{total_fmt} {unit} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
+        state = self._bar.format_dict | {"ncols": None, "bar_format": "{desc}: " + shown}
         print(tqdm.format_meter(**state), file=sys.stderr, flush=True)
 
 

@@ -11,6 +11,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import pytest  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
+from tests import tolerances  # noqa: E402
+
 # Two logical processors, so that tests of distribution have two replicas. This must come before
 # anything else touches a device.
 tf.config.set_logical_device_configuration(
@@ -21,8 +23,15 @@ tf.config.set_logical_device_configuration(
 LONGEST = ("test_pretraining_interruption.py", "test_quickstart.py")
 
 
+TOLERANCES = {name for name in vars(tolerances) if name.isupper()}
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses among the items
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path.name not in LONGEST)
+    for item in items:
+        if not TOLERANCES.isdisjoint(vars(item.module)):
+            item.add_marker(pytest.mark.numerical)
 
 
 WORDS = "good great fine nice bad awful poor sad the a film was very it and book".split()

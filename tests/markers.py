@@ -8,3 +8,9 @@ import pytest
 def some_fast(names: Iterable[str], fast: Container[str]) -> list:
     """Parameters of which only `fast` belong to the fast suite."""
     return [pytest.param(name, marks=() if name in fast else pytest.mark.slow) for name in names]
+
+
+def some_slow(names: Iterable[str], slow: Container[str]) -> list:
+    """Parameters of which only `slow` belong to the slow suite, the others to the long one."""
+    marks = {True: pytest.mark.slow, False: pytest.mark.long}
+    return [pytest.param(name, marks=marks[name in slow]) for name in names]

@@ -51,6 +51,93 @@ def test_unknown_key_without_neighbour_lists_all():
         BertConfig.from_dict({"zzz": 8})
 
 
+# A file of another program, in the form that transformers gave it.
+_THEIRS = {"model_type": "bert", "hidden_size": 24, "num_attention_heads": 2}
+
+
+def test_what_is_passed_over_is_told_in_one_line(tmp_path, capsys):
+    values = _THEIRS | {
+        "_num_labels": 9,
+        "language": "english",
+        "layernorm_epsilon": 1e-12,
+        "num_beams": 4,
+        "chunk_size_feed_forward": 7,
+        "emb_size": 24,
+        "id2label": {"0": "O"},
+        "fp32_layernorm": True,
+    }
+    path = _write(tmp_path, "config.json", values)
+    for _ in range(2):  # a folder that is opened twice tells it once
+        assert BertConfig.from_file(path).hidden_size == 24
+    passed_over = "_num_labels, language, num_beams, chunk_size_feed_forward, fp32_layernorm"
+    told = capsys.readouterr()
+    assert told.err == f"{path}: passed over, as they do not change the encoder: {passed_over}\n"
+    assert told.out == ""
+    _write(tmp_path, "bert_config.json", {"hidden_size": 768, "vocab_size": 30522})
+    BertConfig.from_file(tmp_path / "bert_config.json")
+    assert capsys.readouterr().err == ""
+
+
+def test_unknown_keys_of_others_are_named_at_once_and_can_be_ignored(tmp_path, capsys):
+    values = _THEIRS | {"num_hiden_layers": 3, "colour": "red", "shape": [1, 2]}
+    path = _write(tmp_path, "config.json", values)
+    with pytest.raises(ValueError) as error:
+        BertConfig.from_file(path)
+    assert str(error.value) == (
+        f"{path}: unknown config keys 'num_hiden_layers': did you mean 'num_hidden_layers'?, "
+        "'colour', 'shape'. If they do not change what the encoder computes, go on with "
+        "--ignore_config_keys=num_hiden_layers,colour,shape (in Python the argument "
+        "ignore_config_keys)"
+    )
+    with pytest.raises(ValueError, match="unknown config key 'shape'. If it does not change"):
+        BertConfig.from_file(path, ignore_config_keys=["num_hiden_layers", "colour"])
+    ignored = ["num_hiden_layers", "colour", "shape"]
+    assert BertConfig.from_file(path, ignore_config_keys=ignored).num_hidden_layers == 12
+    assert "num_hiden_layers, colour, shape" in capsys.readouterr().err
+    assert BertConfig.from_dict(values, "hf", ",".join(ignored)).hidden_size == 24
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"add_cross_attention": True}, "add_cross_attention is True: the model attends to"),
+        ({"is_decoder": True, "colour": 1}, "is_decoder is True: the model is a decoder"),
+        ({"position_embedding_type": "relative_key_query"}, "supports only 'absolute' positions"),
+        ({"fusion_layer": 6, "encoder_width": 9}, "fusion_layer is 6, encoder_width is 9: the mo"),
+        ({"pre_layer_norm": True}, "pre_layer_norm is True: the model normalizes before"),
+        ({"auto_map": {"AutoModel": "x.Y"}}, "auto_map is {'AutoModel': 'x.Y'}: the model is comp"),
+        ({"quantization_config": {"bits": 8}}, "quantization_config is .*weights are quantized"),
+        ({"pruned_heads": {"0": [1]}}, "pruned_heads is .*heads are missing"),
+        ({"emb_size": 12}, "emb_size is 12: it must equal hidden_size, which is 24"),
+        ({"embedding_size": 128}, "embedding_size is 128: it must equal hidden_size, which is 24"),
+        ({"layernorm_epsilon": 1e-5}, "layernorm_epsilon is 1e-05: it must equal layer_norm_eps"),
+    ],
+)
+def test_what_changes_the_arithmetic_is_refused_and_cannot_be_ignored(values, sentence):
+    for ignored in ([], list(values)):
+        with pytest.raises(ValueError, match=f"{sentence}.*cannot be ignored"):
+            BertConfig.from_dict(_THEIRS | values, "hf", ignored)
+    off = {key: None for key in values if key != "colour"}
+    assert BertConfig.from_dict(_THEIRS | off, "hf").hidden_size == 24
+
+
+def test_numbers_of_the_model_cannot_be_ignored():
+    with pytest.raises(ValueError, match="ignore_config_keys names hidden_size, a number of the"):
+        BertConfig.from_dict(_THEIRS, "hf", ["hidden_size"])
+
+
+@pytest.mark.parametrize("key", ["language", "num_beams", "fp16", "emb_size", "fusion_layer"])
+def test_what_our_user_writes_is_judged_strictly(key, tmp_path):
+    value = {"emb_size": 24, "fusion_layer": None}.get(key, 1)
+    path = _write(tmp_path, "config.json", {"hidden_size": 24, key: value})
+    with pytest.raises(ValueError, match=f"unknown config key '{key}': the valid keys are"):
+        BertConfig.from_file(path)
+    _write(tmp_path, "config.json", _THEIRS | {key: value})
+    BertConfig.from_file(path)
+    with pytest.raises(ValueError, match="tie_word_embeddings is False"):
+        BertConfig.from_dict({"tie_word_embeddings": False})
+
+
 @pytest.mark.parametrize(
     ("dialect", "written", "meant"),
     [  # google-research/bert modeling.py computes gelu with tanh; transformers' "gelu" is erf
@@ -58,6 +145,7 @@ def test_unknown_key_without_neighbour_lists_all():
         ("hf", "gelu", "gelu"),
         ("hf", "gelu_new", "gelu_tanh"),
         ("google", "relu", "relu"),
+        ("hf", "silu", "silu"),
         ("keras_bert", "gelu", "gelu"),
     ],
 )
@@ -73,6 +161,12 @@ def test_every_activation_survives_every_dialect(dialect, activation):
     config = BertConfig(hidden_act=activation)
     read_back = BertConfig.from_dict(config.to_dict(dialect), dialect)
     assert read_back.hidden_act == activation
+
+
+def test_other_spellings_of_transformers():
+    for written, meant in (("gelu_python", "gelu"), ("gelu_fast", "gelu_tanh"), ("swish", "silu")):
+        values = {"hidden_act": written, "pad_token_id": None}
+        assert BertConfig.from_dict(values, "hf") == BertConfig(hidden_act=meant)
 
 
 def test_the_file_tells_the_dialect(tmp_path):

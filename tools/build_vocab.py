@@ -21,14 +21,14 @@ from keras_bert.text.vocabulary import FILE_NAME, Vocabulary
 if TYPE_CHECKING:
     from keras_bert.text.coverage import Coverage
 
-flags.DEFINE_list("input", None, "Files, globs (.txt, .jsonl, .gz of both), tfds:name/config.")
+flags.DEFINE_list("input", None, "Files, globs (.txt, .jsonl, .parquet, compressed), tfds:name.")
 flags.DEFINE_string("output", None, "The vocab.txt to write.")
 flags.DEFINE_integer("vocab_size", 30522, "Number of entries.")
 flags.DEFINE_bool("lowercase", True, "Lower-case the text and strip accents.")
 flags.DEFINE_integer("min_frequency", 2, "How often a pair must occur to become one piece.")
 flags.DEFINE_integer("unused_slots", 0, "Number of [unusedN] entries.", lower_bound=0)
 flags.DEFINE_integer("limit_alphabet", 1000, "Distinct characters to keep; thousands for CJK.")
-flags.DEFINE_string("text_field", "text", "Field of JSON lines that holds the text.")
+flags.DEFINE_string("text_field", "text", "Field or column that holds the text.")
 flags.DEFINE_enum("errors", "strict", ["strict", "replace"], "What to do with bytes not in UTF-8.")
 flags.DEFINE_list("held_out", None, "Files or globs that the report is about; not learned from.")
 flags.mark_flags_as_required(["input", "output"])

@@ -1,39 +1,93 @@
 """Converts a model folder between our format, Google's, Hugging Face's and Model Garden's.
 
-The source's format is found out from its files. The target is written whole or not at all, with
-vocabulary and tokenizer settings. A parity report follows: what became of every tensor, and how far
-the activations of source and result differ where the library that owns one of them is installed.
+The source's format is found out from its files; SavedModels of BERT from TF-Hub and Kaggle are read
+too. The target is written whole or not at all, with vocabulary and tokenizer settings. A parity
+report follows: what became of every tensor, and how far the activations of source and result differ
+where the library that owns one of them is installed.
 
     python tools/convert_checkpoint.py --from=uncased_L-12_H-768_A-12 --to=bert_base_hf --format=hf
+
+With --to=hf://org/name the result is uploaded to the Hugging Face Hub, with a model card (extra
+`hub`; log in with `hf auth login` or set HF_TOKEN):
+
+    python tools/convert_checkpoint.py --from=runs/mini/preset --to=hf://org/name
 """
 
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from absl import flags
 
 from keras_bert import command_line
-from keras_bert.checkpoints import hub
+from keras_bert.checkpoints import hub, sentence_modules
 from keras_bert.files import atomic_folder
-from keras_bert.models import conversion
+from keras_bert.models import conversion, model_card
 from keras_bert.text import tokenizer_config
 
 _FROM = flags.DEFINE_string("from", None, "Model folder, or hf://org/name.", required=True)
-_TO = flags.DEFINE_string("to", None, "Folder to write; it must not exist yet.", required=True)
+_TO = flags.DEFINE_string(
+    "to", None, "Folder to write, which must not exist yet, or hf://org/name.", required=True
+)
 _FORMAT = flags.DEFINE_enum(
-    "format", "keras", ["keras", "google", "hf", "garden"], "Format of the result."
+    "format",
+    None,
+    ["keras", "google", "hf", "garden"],
+    "Format of the result; unset: keras for a folder, hf for the Hub.",
+)
+_PRIVATE = flags.DEFINE_bool(
+    "private", True, "Whether a new repository on the Hub is seen by its owners alone."
+)
+_IGNORED = flags.DEFINE_list(
+    "ignore_config_keys", [], "Unknown keys of the source's config to pass over."
 )
 
 
 def main(_: Sequence[str]) -> None:
     """Converts, writes the tokenizer's files beside the weights, and prints the report."""
+    if hub.is_hub_name(_TO.value):
+        return _convert_and_push(_TO.value)
+    if _PRIVATE.present:
+        raise ValueError("--private is for --to=hf://org/name: leave it out")
     source, target = hub.local_folder(_FROM.value), Path(_TO.value)
     if target.exists():
         raise FileExistsError(f"{target} exists: give a new folder to --to, or remove it first")
     with atomic_folder(target) as temporary:
-        report = conversion.convert(source, temporary, _FORMAT.value)
-        tokenizer = _convert_tokenizer(source, temporary, report.checkpoint.config.vocab_size)
-    print(f"{report}\ntokenizer:       {tokenizer}\nwritten to {target}")
+        report, tokenizer, sentences = _convert(source, temporary, _FORMAT.value or "keras")
+    print(f"{report}\ntokenizer:       {tokenizer}{sentences}\nwritten to {target}")
+
+
+def _convert_and_push(name: str) -> None:
+    hub.check_can_push(name)
+    source, format = hub.local_folder(_FROM.value), _FORMAT.value or "hf"
+    repository = name.removeprefix(hub.SCHEME)
+    base = _FROM.value.removeprefix(hub.SCHEME) if hub.is_hub_name(_FROM.value) else None
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        report, tokenizer, sentences = _convert(source, folder, format)
+        card = model_card.model_card(report.checkpoint, format, repository, base, tokenizer)
+        (folder / hub.CARD_FILE).write_text(card, encoding="utf-8")
+        url, card_was_kept = hub.push(folder, name, _PRIVATE.value)
+    print(f"{report}\ntokenizer:       {tokenizer}{sentences}")
+    if card_was_kept:
+        print(f"model card:      the {hub.CARD_FILE} of the repository was kept as it is")
+    print(f"uploaded to {url}")
+
+
+def _convert(
+    source: Path, target: Path, format: conversion.TargetFormat
+) -> tuple[conversion.ParityReport, str, str]:
+    """Returns the report, a description of the tokenizer and a line on modules behind it."""
+    report = conversion.convert(source, target, format, _IGNORED.value)
+    tokenizer = _convert_tokenizer(source, target, report.checkpoint.config.vocab_size)
+    try:
+        if not sentence_modules.is_sentence_folder(source):
+            return report, tokenizer, ""
+        sentence_modules.copy(source, target)
+        sentences = f"{sentence_modules.MODULES_FILE} and what it lists were copied"
+    except ValueError as error:  # no reason not to convert the encoder
+        sentences = f"the encoder alone: {error}"
+    return report, tokenizer, f"\nsentences:       {sentences}"
 
 
 def _convert_tokenizer(source: Path, target: Path, vocab_size: int) -> str:
@@ -41,10 +95,13 @@ def _convert_tokenizer(source: Path, target: Path, vocab_size: int) -> str:
         vocabulary, settings = tokenizer_config.read(source)
     except FileNotFoundError:
         return "none: the source holds no vocabulary"
-    vocabulary.check_size(vocab_size)
+    padding = vocab_size - len(vocabulary)
+    if padding < 0:  # more rows than pieces are padding, and convert like any others
+        vocabulary.check_size(vocab_size)
     vocabulary.save(target / "vocab.txt")
     tokenizer_config.write(target, settings)
-    return f"{len(vocabulary)} pieces, {'un' if settings.lowercase else ''}cased"
+    told = f"{len(vocabulary)} pieces, {'un' if settings.lowercase else ''}cased"
+    return f"{told}; the embeddings have {padding} rows of padding" if padding else told
 
 
 if __name__ == "__main__":

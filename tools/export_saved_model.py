@@ -24,6 +24,9 @@ flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16", "int8"], "Of weigh
 flags.DEFINE_integer("max_seq_length", None, "Most pieces of a row; unset: as in training.")
 flags.DEFINE_integer("max_batch", None, "Refuse requests of more examples; unset: no limit.")
 flags.DEFINE_integer("max_text_bytes", None, "Refuse longer texts; unset: no limit.")
+flags.DEFINE_integer(
+    "max_choices", None, "Refuse examples of more choices (multiple choice); unset: no limit."
+)
 flags.DEFINE_integer("top_k", 5, "Guesses for each mask of a masked language model.")
 flags.DEFINE_bool(
     "text_pair", None, "A classifier of another library reads pairs of texts; unset: it does not."
@@ -33,6 +36,19 @@ flags.DEFINE_float(
     None,
     "Null score above which a question has no answer; unset: as in training, none for models of "
     "another library.",
+)
+flags.DEFINE_list("ignore_config_keys", [], "Unknown keys of the model's config to pass over.")
+flags.DEFINE_enum(
+    "pooling",
+    None,
+    ["cls", "mean", "max", "pooler"],
+    "How an encoder's vectors of tokens become one of the sentence; unset: as the files of "
+    "sentence-transformers say.",
+)
+flags.DEFINE_bool(
+    "normalize",
+    None,
+    "Divide that vector by its length; unset: as the files of sentence-transformers say.",
 )
 flags.DEFINE_enum(
     "format",
@@ -45,7 +61,8 @@ flags.mark_flags_as_required(["model_dir", "export_dir"])
 
 _SERVING_FLAGS = (
     *("version", "head", "dtype", "max_seq_length"),
-    *("max_batch", "max_text_bytes", "top_k", "text_pair", "null_threshold"),
+    *("max_batch", "max_text_bytes", "max_choices", "top_k", "text_pair", "null_threshold"),
+    *("ignore_config_keys", "pooling", "normalize"),
 )
 _FLAGS_OF_FORMAT = {
     "serving": _SERVING_FLAGS,

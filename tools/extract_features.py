@@ -26,6 +26,7 @@ flags.DEFINE_integer(
     "max_seq_length", None, "Most pieces of a row; unset: the positions of the model."
 )
 flags.DEFINE_integer("batch_size", 32, "Rows per call of the model.", lower_bound=1)
+flags.DEFINE_list("ignore_config_keys", [], "Unknown keys of the model's config to pass over.")
 flags.mark_flags_as_required(["init_from", "input", "output"])
 
 
@@ -41,6 +42,7 @@ def main(_: list[str]) -> None:
     lines = TextLines(values.input)
     extractor = FeatureExtractor.from_preset(
         values.init_from,
+        values.ignore_config_keys,
         layers=values.layers,
         level=values.level,
         max_seq_length=values.max_seq_length,

@@ -13,6 +13,7 @@ from keras_bert import command_line
 flags.DEFINE_string("init_from", None, "Model folder.")
 flags.DEFINE_multi_string("text", None, "A text with [MASK] in it; may be given several times.")
 flags.DEFINE_integer("top", 5, "How many guesses to show.", lower_bound=1)
+flags.DEFINE_list("ignore_config_keys", [], "Unknown keys of the model's config to pass over.")
 flags.mark_flags_as_required(["init_from", "text"])
 
 
@@ -23,7 +24,7 @@ def main(_: list[str]) -> None:
     from keras_bert.text.tokenizer import BertTokenizer
 
     options = flags.FLAGS
-    model = BertMaskedLM.from_preset(options.init_from)
+    model = BertMaskedLM.from_preset(options.init_from, options.ignore_config_keys)
     tokenizer = BertTokenizer.from_preset(options.init_from, keep_special_tokens=True)
     for text in options.text:
         print(text)

@@ -10,7 +10,6 @@ translation, is seen before in pretraining or fine-tuning.
 
 import csv
 import gzip
-import itertools
 import random
 from pathlib import Path
 from typing import NamedTuple
@@ -26,8 +25,6 @@ flags.mark_flags_as_required(["output_dir"])
 
 _SAMPLE_DATA = Path(__file__).parent / "sample_data"
 _SIXTH_NOVEL = "\nPersuasion\nby\nJane Austen\n"
-# From here on the World English column of the pair file runs one or two verses late.
-_FIRST_MISPAIRED_BOOK = "Jude"
 _SPLITS = {"train": 0.8, "validation": 0.1, "test": 0.1}
 
 
@@ -40,6 +37,11 @@ class Verse(NamedTuple):
 
 def main(_: list[str]) -> None:
     """Reads the flags and writes all files."""
+    if not _SAMPLE_DATA.is_dir():
+        raise FileNotFoundError(
+            "the sample data is not part of the installed package: run this tool in a clone of the "
+            "repository"
+        )
     folder = Path(flags.FLAGS.output_dir)
     rng = random.Random(flags.FLAGS.seed)
     novels = gzip.open(_SAMPLE_DATA / "austen.txt.gz", "rt", encoding="utf-8").read()
@@ -57,10 +59,7 @@ def _read_chapters() -> list[list[Verse]]:
     with gzip.open(_SAMPLE_DATA / "bible_verse_pairs.tsv.gz", "rt", encoding="utf-8") as file:
         verses = [Verse(*line.rstrip("\n").split("\t")) for line in file]
     with open(_SAMPLE_DATA / "bible_chapters.tsv", encoding="utf-8", newline="") as file:
-        rows = itertools.takewhile(
-            lambda row: row["book"] != _FIRST_MISPAIRED_BOOK, csv.DictReader(file, delimiter="\t")
-        )
-        sizes = [int(row["verses"]) for row in rows]
+        sizes = [int(row["verses"]) for row in csv.DictReader(file, delimiter="\t")]
     source = iter(verses)
     return [[next(source) for _ in range(size)] for size in sizes]
 

@@ -51,6 +51,11 @@ _VERSES = (
 
 def main(_: list[str]) -> None:
     """Reads the flags and walks the road."""
+    if not _CONFIG.exists():
+        raise FileNotFoundError(
+            "the sample data is not part of the installed package: run `make quickstart` in a "
+            "clone of the repository"
+        )
     started = time.monotonic()
     folder = Path(flags.FLAGS.output_dir)
     _make_anew(folder)

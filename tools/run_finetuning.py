@@ -5,9 +5,14 @@
 
 --data is a folder with train, validation (or dev) and test files in the task's own format, or
 tfds:name/config. The folder it writes holds the model, its metrics, predictions and pictures.
+
+The same command goes on from the last checkpoint of a run that was stopped; SIGTERM saves first and
+ends with exit status 143, so that whoever started the run knows that it is not done.
 """
 
 import dataclasses
+import signal
+import sys
 
 from absl import flags
 
@@ -60,7 +65,12 @@ flags.DEFINE_bool("from_scratch", False, "Start from fresh weights in place of t
 flags.DEFINE_enum(
     "mixed_precision", "auto", ["auto", "float32", "bfloat16", "float16"], "Number format."
 )
-flags.DEFINE_enum("strategy", "auto", ["auto", "cpu", "mirrored", "tpu"], "Devices to train on.")
+flags.DEFINE_enum(
+    "strategy", "auto", ["auto", "cpu", "mirrored", "multi_worker", "tpu"], "Where it runs."
+)
+flags.DEFINE_integer("accumulation_steps", 1, "Micro-batches per step and replica.")
+flags.DEFINE_bool("remat", False, "Compute encoder blocks twice to save memory.")
+flags.DEFINE_integer("checkpoint_steps", 0, "Steps between checkpoints; 0: five minutes of them.")
 flags.DEFINE_integer("seed", 0, "Seed of fresh weights, order and dropout; the first of --seeds.")
 for _define, _flags in (
     (flags.DEFINE_string, _TEXT_FLAGS),
@@ -69,6 +79,7 @@ for _define, _flags in (
 ):
     for _name, _help in _flags.items():
         _define(_name, None, _help)
+flags.DEFINE_list("ignore_config_keys", [], "Unknown keys of the model's config to pass over.")
 flags.DEFINE_bool("regression", False, "The labels are numbers, not classes (csv).")
 flags.DEFINE_bool("multi_label", False, "A text has any number of labels, parted by | (csv).")
 flags.DEFINE_list("labels", None, "All classes, comma-separated; unset: those of the train file.")
@@ -79,13 +90,17 @@ def main(_: list[str]) -> None:
     """Reads the flags, fine-tunes and prints a table of the metrics."""
     from keras_bert.tasks.registry import create_task
     from keras_bert.training import finetuning_search
+    from keras_bert.training.cluster import is_chief
     from keras_bert.training.finetuning_options import FinetuningOptions
+    from keras_bert.training.strategy import create_strategy
     from keras_bert.visualize.finetuning_report import results_table, write_report
 
     values = flags.FLAGS.flag_values_dict()
     names = [field.name for field in dataclasses.fields(FinetuningOptions)]
-    options = FinetuningOptions(**{name: values[name] for name in names} | _class_weights(values))
+    options = FinetuningOptions(**{name: values[name] for name in names} | _lists(values))
     grid = finetuning_search.parse_grid(values["grid"]) if values["grid"] else None
+    # Workers meet before TensorFlow computes anything, the reading of data included.
+    strategy = create_strategy(options.strategy)
     task = create_task(values["task"], **_task_arguments(values))
     data = task.read(values["data"])
     result = finetuning_search.search(
@@ -97,9 +112,18 @@ def main(_: list[str]) -> None:
         values["seeds"],
         grid,
     )
+    if result is None:
+        sys.exit(128 + signal.SIGTERM)  # as of any process that it ended: this run is not done
+    if not is_chief(strategy):
+        return
     write_report(values["model_dir"], task, result, values["data"], data)
     print(results_table(task, result))
     print(f"model folder: {values['model_dir']}")
+
+
+def _lists(values: dict) -> dict:
+    """Returns the options whose flags hold lists."""
+    return _class_weights(values) | {"ignore_config_keys": tuple(values["ignore_config_keys"])}
 
 
 def _class_weights(values: dict) -> dict:

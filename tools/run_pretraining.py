@@ -23,15 +23,16 @@ flags.DEFINE_integer("train_steps", 1_000_000, "The step at which the run ends."
 flags.DEFINE_integer("schedule_steps", None, "The step at which a run that goes on from it ends.")
 flags.DEFINE_integer("batch_size", 256, "Sequences per step over all replicas.")
 flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
-flags.DEFINE_integer("warmup_steps", 10_000, "Steps until the peak.")
+flags.DEFINE_integer("warmup_steps", None, "Steps until the peak; 1 % of all if unset.")
 flags.DEFINE_enum(
     "objective", "masked", ["masked", "left_to_right"], "The paper's, or its baseline."
 )
-flags.DEFINE_float("mask_share", 0.8, "Share of the chosen pieces that becomes [MASK].")
-flags.DEFINE_float("random_share", 0.1, "Share of them that becomes a random piece.")
+flags.DEFINE_float("masked_lm_prob", 0.15, "Rate of the pieces that are chosen.")
+flags.DEFINE_float("mask_token_rate", 0.8, "Rate of the chosen pieces that become [MASK].")
+flags.DEFINE_float("random_token_rate", 0.1, "Rate of them that become a random piece.")
 flags.DEFINE_enum("masking", "token", ["token", "whole_word", "ngram"], "What is hidden as one.")
 flags.DEFINE_integer(
-    "max_predictions_per_seq", None, "Most masked positions; room for 15 % if unset."
+    "max_predictions_per_seq", None, "Most masked positions; room for masked_lm_prob if unset."
 )
 flags.DEFINE_enum(
     "strategy", "auto", ["auto", "tpu", "mirrored", "multi_worker", "cpu"], "Where it runs."
@@ -61,6 +62,7 @@ flags.DEFINE_enum(
 flags.DEFINE_float("weight_decay_rate", 0.01, "Weight decay.")
 flags.DEFINE_bool("bias_correction", False, "Bias-corrected Adam: better for short runs.")
 flags.DEFINE_integer("seed", 0, "Seed of masks, order, dropout and initial weights.")
+flags.DEFINE_list("ignore_config_keys", [], "Unknown keys of the model's config to pass over.")
 flags.mark_flags_as_required(["data_dir", "model_dir"])
 
 
@@ -75,9 +77,10 @@ def main(_: list[str]) -> None:
 
     values = flags.FLAGS.flag_values_dict()
     names = [field.name for field in dataclasses.fields(PretrainingOptions)]
+    values["ignore_config_keys"] = tuple(values["ignore_config_keys"])
     options = PretrainingOptions(**{name: values[name] for name in names})
     vocabulary = Vocabulary.from_file(f"{local_copy(options.data_dir)}/vocab.txt")
-    config = load_config(values["model"], len(vocabulary))
+    config = load_config(values["model"], len(vocabulary), options.ignore_config_keys)
     strategy = create_strategy(values["strategy"], values["tpu"])
     metrics = pretrain(config, options, strategy)
     if metrics is None:

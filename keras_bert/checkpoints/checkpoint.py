@@ -7,6 +7,9 @@ import numpy as np
 
 from keras_bert.config import BertConfig
 
+# What the logits of a classifier mean, in the words of transformers.
+PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
+
 
 @dataclasses.dataclass(frozen=True)
 class MappingReport:
@@ -40,9 +43,12 @@ class Checkpoint:
     Attributes:
         config: the encoder's numbers.
         architecture: name of the model class, such as "BertMaskedLM".
-        head: arguments of the head: `num_classes` and `labels` of the classifiers, otherwise empty.
+        head: arguments of the head: `num_classes` and `labels` of the classifiers, `problem_type`
+            of those of texts, otherwise empty.
         variables: float32 arrays by variable path.
         report: where they came from.
+        untied: why the masked language model head cannot be built, None if it can: its output
+            matrix is not the word embedding. The encoder is sound all the same.
     """
 
     config: BertConfig
@@ -50,3 +56,16 @@ class Checkpoint:
     head: dict[str, Any]
     variables: dict[str, np.ndarray]
     report: MappingReport = MappingReport()
+    untied: str | None = None
+
+    def check_masked_lm(self) -> None:
+        """Makes sure that the masked language model head can be built.
+
+        Raises:
+            ValueError: it is untied.
+        """
+        if self.untied:
+            raise ValueError(
+                f"{self.untied}; this BERT ties the two. The encoder can be used alone: "
+                "BertEncoder.from_preset(folder).save_to_preset(new_folder)"
+            )

@@ -1,23 +1,35 @@
 """Any model folder of another dialect: which it is, reading and writing it."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
-from keras_bert.checkpoints import google, hugging_face, model_garden, tensorflow_file, torch_state
+from keras_bert.checkpoints import (
+    google,
+    hugging_face,
+    model_garden,
+    tensorflow_file,
+    tf_hub,
+    torch_state,
+)
 from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.config import BertConfig, Dialect
 
 Format = Literal["google", "hf", "garden"]
+# SavedModels are read here; `keras_bert.export.hub_form` writes them.
+SourceFormat = Literal["google", "hf", "garden", "tfhub"]
 
 _FORMATS: dict[Format, ModuleType] = {
     "google": google,
     "hf": hugging_face,
     "garden": model_garden,
 }
+_READERS: dict[SourceFormat, ModuleType] = {**_FORMATS, "tfhub": tf_hub}
 
 
-def format_of(folder: str | os.PathLike) -> Format:
+def format_of(folder: str | os.PathLike) -> SourceFormat:
     """Tells whose checkpoint a folder holds, by its weights.
 
     Raises:
@@ -25,23 +37,51 @@ def format_of(folder: str | os.PathLike) -> Format:
     """
     if torch_state.find(folder):
         return "hf"
+    if tf_hub.is_saved_model(folder):
+        return "tfhub"
     if not list(Path(folder).glob("*.index")):
         raise FileNotFoundError(
             f"{folder} holds no weights: expected model.weights.h5, one of "
-            f"{', '.join(torch_state.WEIGHT_FILES)}, or a TensorFlow checkpoint (*.index)"
+            f"{', '.join(torch_state.WEIGHT_FILES)}, a TensorFlow checkpoint (*.index), "
+            f"or {tf_hub.MODEL_FILE}"
         )
     prefix = tensorflow_file.find_prefix(folder)
     return "garden" if tensorflow_file.is_object_graph(prefix) else "google"
 
 
-def read(folder: str | os.PathLike) -> Checkpoint:
-    """Reads a folder of Google's, Hugging Face's or Model Garden's.
+def read_config(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) -> BertConfig:
+    """Reads the config of a folder; weights beside it tell whose it is where it does not.
+
+    Args:
+        folder: the folder.
+        ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: the config is damaged or not a BERT's.
+    """
+    if tf_hub.is_saved_model(folder):
+        return tf_hub.read(folder, ignore_config_keys).config
+    dialect: Dialect | None = None
+    if torch_state.find(folder):
+        dialect = "hf"
+    elif list(Path(folder).glob("*.index")):
+        dialect = "google"  # Model Garden shares Google's
+    return BertConfig.from_file(folder, dialect, ignore_config_keys)
+
+
+def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) -> Checkpoint:
+    """Reads a folder of Google's, Hugging Face's or Model Garden's, or a SavedModel of TF-Hub's.
+
+    Args:
+        folder: the folder.
+        ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
 
     Raises:
         FileNotFoundError: a file is missing.
         ValueError: the files are damaged or do not belong together.
     """
-    return _FORMATS[format_of(folder)].read(folder)
+    return _READERS[format_of(folder)].read(folder, ignore_config_keys)
 
 
 def write(checkpoint: Checkpoint, folder: str | os.PathLike, format: Format) -> None:

@@ -5,6 +5,7 @@ run_pretraining.py, run_classifier.py and run_squad.py for the heads.
 """
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -75,17 +76,18 @@ _LEFTOVERS = Leftovers(
 )
 
 
-def read(folder: str | os.PathLike) -> Checkpoint:
+def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) -> Checkpoint:
     """Reads a folder with a config file and one TensorFlow 1 checkpoint.
 
     Args:
         folder: the folder.
+        ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
 
     Raises:
         FileNotFoundError: a file is missing.
         ValueError: tensors are missing, left over or misshapen; the sentence names them.
     """
-    config = google_config.read(folder)
+    config = google_config.read(folder, ignore_config_keys)
     tensors = tensorflow_file.read_flat(tensorflow_file.find_prefix(folder))
     architecture, head = _architecture(tensors)
     variables, report = name_table.to_variables(

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from keras_bert.config import BertConfig
@@ -10,14 +11,18 @@ from keras_bert.config import BertConfig
 CONFIG_FILE = "bert_config.json"
 
 
-def read(folder: str | os.PathLike) -> BertConfig:
+def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) -> BertConfig:
     """Reads the config beside a TensorFlow checkpoint.
+
+    Args:
+        folder: the folder.
+        ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
 
     Raises:
         FileNotFoundError: there is none.
         ValueError: it is not a BERT's.
     """
-    return BertConfig.from_file(folder, unmarked="google")
+    return BertConfig.from_file(folder, "google", ignore_config_keys)
 
 
 def write(config: BertConfig, folder: str | os.PathLike) -> None:

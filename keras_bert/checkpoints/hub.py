@@ -1,13 +1,22 @@
-"""Names like `hf://org/name`: a model folder on the Hugging Face Hub, downloaded once."""
+"""Names like `hf://org/name`: a model folder on the Hugging Face Hub, read and written."""
 
 import os
+import re
 from pathlib import Path
+from typing import Any
 
 SCHEME = "hf://"
 
-# Everything a model and its tokenizer need, and no weights of other frameworks.
-_FILES = ["*.json", "vocab.txt", "*.safetensors"]
-_BIN_FILES = ["pytorch_model*.bin"]
+CARD_FILE = "README.md"
+
+# Everything a model and its tokenizer need, and no weights of other frameworks. Folders of
+# sentence-transformers keep parts of a model one level deeper.
+_FILES = ["*.json", "vocab.txt", "*.safetensors", "0_*/vocab.txt", "*_Dense/pytorch_model.bin"]
+# Where there are no safetensors: PyTorch's own files, and those of the other formats.
+_OTHER_FILES = [
+    *("pytorch_model*.bin", "0_*/pytorch_model*.bin"),
+    *("model.weights.h5", "bert_model.ckpt.*"),
+]
 
 
 def local_folder(name: str | os.PathLike) -> Path:
@@ -23,20 +32,114 @@ def local_folder(name: str | os.PathLike) -> Path:
     if not name.startswith(SCHEME):
         return Path(name)
     repository = name.removeprefix(SCHEME)
+    library = _library(name)
+    try:
+        folder = _download(library, repository, _FILES)
+        if not [*folder.glob("*.safetensors"), *folder.glob("0_*/*.safetensors")]:
+            folder = _download(library, repository, _FILES + _OTHER_FILES)
+    except Exception as error:  # the client raises many kinds: network, name, permission, disk
+        raise ValueError(f"{name} cannot be fetched: {error}") from None
+    return folder
+
+
+def is_hub_name(name: str | os.PathLike) -> bool:
+    """Whether a name is that of a repository on the Hub."""
+    return os.fspath(name).startswith(SCHEME)
+
+
+def check_can_push(name: str) -> None:
+    """Checks, before the minutes that a conversion may take, that somebody is logged in.
+
+    Args:
+        name: `hf://org/name`.
+
+    Raises:
+        ValueError: the name is none, the extra `hub` is not installed, nobody is logged in, the
+            token is refused or the Hub does not answer.
+    """
+    if not re.fullmatch(rf"{SCHEME}[\w.-]+/[\w.-]+", name):
+        raise ValueError(f"{name} is no name of a repository: expected {SCHEME}org/name")
+    library = _library(name)
+    if library.get_token() is None:
+        raise ValueError(
+            f"{name} cannot be written: nobody is logged in to the Hugging Face Hub; run "
+            "`hf auth login` or set HF_TOKEN to a token that may write"
+        )
+    _asked(name, library, lambda: library.HfApi().whoami())
+
+
+def push(folder: str | os.PathLike, name: str, private: bool = True) -> tuple[str, bool]:
+    """Uploads a folder as one commit; the repository is made where there is none.
+
+    Files of the repository that the folder does not have stay, and so does a model card
+    (`README.md`) that is there already.
+
+    Args:
+        folder: the files.
+        name: `hf://org/name`.
+        private: whether a new repository is seen by its owners alone; one that exists stays as it
+            is.
+
+    Returns:
+        The URL of the repository, and whether its own model card was kept.
+
+    Raises:
+        ValueError: the Hub refuses it or does not answer; the sentence says why.
+    """
+    library = _library(name)
+    repository = name.removeprefix(SCHEME)
+    hub = library.HfApi()
+    paths = {
+        path.relative_to(folder).as_posix(): path
+        for path in sorted(Path(folder).rglob("*"))
+        if path.is_file()
+    }
+
+    def upload() -> tuple[str, bool]:
+        url = hub.create_repo(repository, private=private, exist_ok=True)
+        keeps_card = CARD_FILE in paths and hub.file_exists(repository, CARD_FILE)
+        additions = [
+            library.CommitOperationAdd(path_in_repo, path)
+            for path_in_repo, path in paths.items()
+            if not (keeps_card and path_in_repo == CARD_FILE)
+        ]
+        # One commit: whoever reads meanwhile sees all of the model or none of it.
+        hub.create_commit(repository, additions, commit_message="Upload the model")
+        return str(url), keeps_card
+
+    return _asked(name, library, upload)
+
+
+def _library(name: str) -> Any:
     try:
         import huggingface_hub
     except ImportError:
         raise ValueError(
             f"{name} needs the package huggingface_hub: pip install 'keras-bert-tpu[hub]'"
         ) from None
+    return huggingface_hub
+
+
+def _asked(name: str, library: Any, request: Any) -> Any:
+    """Returns what a request to the Hub returns; a failure becomes one sentence."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    namespace = name.removeprefix(SCHEME).partition("/")[0]
+    reasons = {
+        401: "the token is not valid: run `hf auth login` or set HF_TOKEN to another",
+        403: f"the token may not write to {namespace}: give a namespace of yours, or a token with "
+        "the permission to write",
+        404: f"there is no user or organization {namespace}, or it is hidden from this token",
+    }
     try:
-        folder = _download(huggingface_hub, repository, _FILES)
-        if not list(folder.glob("*.safetensors")):
-            folder = _download(huggingface_hub, repository, _FILES + _BIN_FILES)
-    except Exception as error:  # the client raises many kinds: network, name, permission, disk
-        raise ValueError(f"{name} cannot be fetched: {error}") from None
-    return folder
+        return request()
+    except HfHubHTTPError as error:
+        status = error.response.status_code
+        why = reasons.get(status, f"the Hub answers {status}: {error.server_message or error}")
+    except Exception as error:  # the client raises many kinds: network, time, disk
+        why = f"{library.constants.ENDPOINT} gives no usable answer: {error}"
+    raise ValueError(f"{name} cannot be written: {why}")
 
 
-def _download(hub: object, repository: str, files: list[str]) -> Path:
+def _download(hub: Any, repository: str, files: list[str]) -> Path:
     return Path(hub.snapshot_download(repository, allow_patterns=files))

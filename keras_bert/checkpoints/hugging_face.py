@@ -8,12 +8,14 @@ TensorFlow in 2018 and 2019 spell the parameters of a norm gamma and beta.
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keras_bert.checkpoints import name_table, torch_state
-from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.checkpoints.checkpoint import PROBLEM_TYPES, Checkpoint
 from keras_bert.checkpoints.name_table import (
     SAME,
     THIRDS,
@@ -92,30 +94,34 @@ _CLASS_NAMES = {
     "BertMultipleChoice": "BertForMultipleChoice",
     "BertSpanLabeler": "BertForQuestionAnswering",
 }
+_COPIES = {
+    "cls.predictions.decoder.weight": "word_embeddings/embeddings",
+    "cls.predictions.decoder.bias": "masked_lm_bias/bias",
+}
 _LEFTOVERS = Leftovers(
     dropped={
         r"(bert\.)?embeddings\.(position_ids|token_type_ids)": "constant numbers, not weights",
         # https://pypi.org/project/antiberty
         r"cls\.(species|chain|graft)\.(weight|bias)": "an extra output layer of AntiBERTy",
+        # huawei-noah/Pretrained-Language-Model, TinyBERT/transformer/modeling.py
+        r"fit_dense\.(weight|bias)": "a layer that only TinyBERT's distillation used",
     },
-    copies={
-        "cls.predictions.decoder.weight": "word_embeddings/embeddings",
-        "cls.predictions.decoder.bias": "masked_lm_bias/bias",
-    },
+    copies=_COPIES,
 )
 
 
-def read(folder: str | os.PathLike) -> Checkpoint:
+def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) -> Checkpoint:
     """Reads a folder with a config file and weights in one file or in shards.
 
     Args:
         folder: the folder. A pooler is optional, as `transformers` leaves it out of some models.
+        ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
 
     Raises:
         FileNotFoundError: a file is missing.
         ValueError: tensors are missing, left over or misshapen; the sentence names them.
     """
-    config = BertConfig.from_file(folder, unmarked="hf")
+    config = BertConfig.from_file(folder, "hf", ignore_config_keys)
     values = read_json(find_config_file(folder))
     tensors = torch_state.read(folder)
     architecture, head = _architecture(tensors, values)
@@ -127,7 +133,8 @@ def read(folder: str | os.PathLike) -> Checkpoint:
         _LEFTOVERS,
         optional=POOLER,
     )
-    return Checkpoint(config, architecture, head, variables, report)
+    untied = _untied(tensors, variables, values)
+    return Checkpoint(config, architecture, head, variables, report, untied)
 
 
 def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
@@ -174,6 +181,21 @@ def _architecture(tensors: Tensors, values: Mapping[str, Any]) -> tuple[str, dic
     return "BertMaskedLM", {}
 
 
+def _untied(
+    tensors: Tensors, variables: Mapping[str, np.ndarray], values: Mapping[str, Any]
+) -> str | None:
+    """Returns why the masked language model's output matrix is not the word embedding, if so."""
+    decoder = next(iter(_COPIES))
+    if "masked_lm_bias/bias" not in variables:
+        return None
+    if values.get("tie_word_embeddings") is False and decoder not in tensors.shapes:
+        return (
+            f"{tensors.source}: tie_word_embeddings is false, and there is no {decoder} that "
+            "would show that it is the word embedding"
+        )
+    return name_table.differing_copy(tensors, variables, _COPIES)
+
+
 def _classifier(tensors: Tensors, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     named = values.get("architectures") or []
     found = [name for name in _HEADS if "Cl" in name or "Ch" in name if _CLASS_NAMES[name] in named]
@@ -186,7 +208,10 @@ def _classifier(tensors: Tensors, values: Mapping[str, Any]) -> tuple[str, dict[
     if found[0] == "BertMultipleChoice":
         return found[0], {}
     num_classes = tensors.shapes["classifier.weight"][0]
-    return found[0], {"num_classes": num_classes, "labels": _labels(values, num_classes, tensors)}
+    head = {"num_classes": num_classes, "labels": _labels(values, num_classes, tensors)}
+    if found[0] == "BertClassifier" and values.get("problem_type") in PROBLEM_TYPES:
+        head["problem_type"] = values["problem_type"]
+    return found[0], head
 
 
 def _labels(values: Mapping[str, Any], num_classes: int, tensors: Tensors) -> list[str] | None:
@@ -217,6 +242,8 @@ def _config_values(checkpoint: Checkpoint) -> dict[str, Any]:
         labels = checkpoint.head.get("labels") or _placeholder_labels(num_classes)
         values["id2label"] = {str(index): label for index, label in enumerate(labels)}
         values["label2id"] = {label: index for index, label in enumerate(labels)}
-        if num_classes == 1:
+        if problem_type := checkpoint.head.get("problem_type"):
+            values["problem_type"] = problem_type
+        elif num_classes == 1:
             values["problem_type"] = "regression"
     return values

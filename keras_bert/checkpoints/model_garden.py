@@ -6,6 +6,7 @@ models/bert_pretrainer.py, bert_classifier.py, bert_token_classifier.py, bert_sp
 """
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,14 @@ def _heads(array: np.ndarray, config: BertConfig) -> np.ndarray:
 
 
 # Query, key and value kernels [H, A, D] and biases [A, D].
-_PROJECTIONS = Form(
+PROJECTIONS = Form(
     lambda ours, config: [_heads(third, config) for third in np.split(ours, 3, axis=-1)],
     lambda theirs, config: np.concatenate(
         [part.reshape(*part.shape[:-2], config.hidden_size) for part in theirs], axis=-1
     ),
 )
 # The output kernel [A, D, H].
-_HEADS_FIRST = Form(
+HEADS_FIRST = Form(
     lambda ours, config: [_heads(ours.T, config).transpose(1, 2, 0)],
     lambda theirs, config: theirs[0].reshape(config.hidden_size, config.hidden_size),
 )
@@ -59,14 +60,14 @@ _ENCODER = [
         Row(
             f"layer_{{layer}}/attention/query_key_value/{name}",
             tuple(f"{_ATTENTION}/_{part}_dense/{name}" for part in ("query", "key", "value")),
-            _PROJECTIONS,
+            PROJECTIONS,
         )
         for name in ("kernel", "bias")
     ),
     Row(
         "layer_{layer}/attention/output/kernel",
         (f"{_ATTENTION}/_output_dense/kernel",),
-        _HEADS_FIRST,
+        HEADS_FIRST,
     ),
     *_same("layer_{layer}/attention/output", f"{_ATTENTION}/_output_dense", "bias"),
     *_same("layer_{layer}/attention_norm", f"{_LAYER}/_attention_layer_norm", "gamma", "beta"),
@@ -127,17 +128,18 @@ _LEFTOVERS = Leftovers(
 _IDLE_POOLER = {r"encoder/_pooler_layer/.*": "idle: the next sentence head has its own pooler"}
 
 
-def read(folder: str | os.PathLike) -> Checkpoint:
+def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) -> Checkpoint:
     """Reads a folder with `bert_config.json` and one object checkpoint.
 
     Args:
         folder: the folder.
+        ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
 
     Raises:
         FileNotFoundError: a file is missing.
         ValueError: tensors are missing, left over or misshapen; the sentence names them.
     """
-    config = google_config.read(folder)
+    config = google_config.read(folder, ignore_config_keys)
     graph = ObjectGraph(tensorflow_file.find_prefix(folder))
     architecture, head = _architecture(graph)
     rows = _spelled(_rows(architecture, config), graph, config.num_hidden_layers)

@@ -55,7 +55,9 @@ def read_flat(prefix: str | os.PathLike) -> Tensors:
     """
     reader = _reader(prefix)
     shapes = {name: tuple(shape) for name, shape in reader.get_variable_to_shape_map().items()}
-    return Tensors(str(prefix), dict(sorted(shapes.items())), reader.get_tensor)
+    return Tensors(
+        str(prefix), dict(sorted(shapes.items())), lambda name: _read(reader, name, prefix)
+    )
 
 
 def write_flat(tensors: Mapping[str, np.ndarray], prefix: str | os.PathLike) -> None:
@@ -91,7 +93,7 @@ class ObjectGraph:
 
         graph = trackable_object_graph_pb2.TrackableObjectGraph()
         reader = _reader(prefix)
-        graph.ParseFromString(reader.get_tensor(_GRAPH_KEY))
+        graph.ParseFromString(_read(reader, _GRAPH_KEY, prefix))
         self._nodes = graph.nodes
         self._reader = reader
         self._shapes = reader.get_variable_to_shape_map()
@@ -128,6 +130,19 @@ class ObjectGraph:
         keys = {path: key for path in paths if (key := self._key_of(path))}
         found = set(keys.values())
         keys |= {key: key for key in self._shapes if key not in found and key != _GRAPH_KEY}
+        shapes = {name: tuple(self._shapes[key]) for name, key in keys.items()}
+        return Tensors(
+            self.source, shapes, lambda name: _read(self._reader, keys[name], self.source)
+        )
+
+    def named_tensors(self) -> Tensors:
+        """Returns all variables under the names of their layers, where these are their own."""
+        keys: dict[str, str] = {}
+        for node in self._nodes:
+            for item in node.attributes:
+                if item.name == _VALUE and item.checkpoint_key in self._shapes:
+                    unnamed = item.full_name in ("", "Variable") or item.full_name in keys
+                    keys[item.checkpoint_key if unnamed else item.full_name] = item.checkpoint_key
         shapes = {name: tuple(self._shapes[key]) for name, key in keys.items()}
         return Tensors(self.source, shapes, lambda name: self._reader.get_tensor(keys[name]))
 
@@ -180,3 +195,13 @@ def _reader(prefix: str | os.PathLike) -> Any:
         return tf.train.load_checkpoint(str(prefix))
     except (ValueError, tf.errors.OpError) as error:
         raise ValueError(f"{prefix} is no readable TensorFlow checkpoint: {error}") from None
+
+
+def _read(reader: Any, name: str, prefix: str | os.PathLike) -> Any:
+    import tensorflow as tf
+
+    try:
+        return reader.get_tensor(name)
+    # A data file that was cut short, told as an IndexError; one with other bytes, as DataLossError.
+    except (IndexError, ValueError, tf.errors.OpError) as error:
+        raise ValueError(f"{prefix}.data-* is damaged at {name}: {error}") from None

@@ -67,6 +67,12 @@ def _read_shards(index: Path) -> Tensors:
     places = read_json(index).get("weight_map")
     if not isinstance(places, dict):
         raise ValueError(f"{index} has no weight_map: it lists no shards")
+    for name in places.values():
+        if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name:
+            raise ValueError(
+                f"{index} places a tensor in {name!r}: the name of a file beside it is expected, "
+                "without folders"
+            )
     shards = {name: _read_file(index.parent / name) for name in sorted(set(places.values()))}
     for tensor, shard in places.items():
         if tensor not in shards[shard].shapes:

@@ -16,12 +16,13 @@ from typing import Any
 import apache_beam as beam
 import tensorflow as tf
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.pvalue import AsList, AsSingleton, TaggedOutput
 
+from keras_bert import files
 from keras_bert.data import manifest as manifest_module
 from keras_bert.data.corpus import Corpus
 from keras_bert.data.creation import make_manifest, plan, unit_settings
 from keras_bert.data.creation_options import CreationOptions
+from keras_bert.data.input_files import is_remote
 from keras_bert.data.manifest import Manifest, Shard, shard_name
 from keras_bert.data.record_writing import frame_records
 from keras_bert.data.unit_processing import UnitProcessor
@@ -29,9 +30,9 @@ from keras_bert.data.units import Unit, UnitCounts, UnitSettings, divide_group
 from keras_bert.text import tokenizer_config
 from keras_bert.text import vocabulary as vocabulary_module
 
-_COUNTS = "counts"
-# (group, number) of a unit and its records for one shard.
-_Part = tuple[tuple[int, int], list[bytes]]
+# The key of counts beside the numbers of shards. Keys are integers: the hash of others, which some
+# runners bring them together by, differs between processes.
+_COUNTS = -1
 
 
 def create_pretraining_data_with_beam(
@@ -77,29 +78,26 @@ def create_pretraining_data_with_beam(
 def _build(
     pipeline: beam.Pipeline, corpus: Corpus, settings: UnitSettings, options: CreationOptions
 ) -> None:
+    """Puts the pipeline together from what every runner has: no side inputs, no tagged outputs."""
     groups = [(number, group.sources) for number, group in enumerate(corpus.groups())]
-    records, counts = (
+    records = (
         pipeline
         | "Groups of files" >> beam.Create(groups)
         | "Spread groups" >> beam.Reshuffle()
         | "Divide" >> beam.FlatMapTuple(_units)
         | "Spread units" >> beam.Reshuffle()
-        | "Make records" >> beam.ParDo(_MakeRecords(settings)).with_outputs(_COUNTS, main="parts")
+        | "Make records" >> beam.ParDo(_MakeRecords(settings))
     )
-    # A shard without records is a file, too.
-    empty = pipeline | "All shards" >> beam.Create([(n, None) for n in range(options.num_shards)])
-    shards = (
+    # A shard without records is a file, too, and no units have counts.
+    keys = [*range(options.num_shards), _COUNTS]
+    empty = pipeline | "All shards" >> beam.Create([(key, None) for key in keys])
+    _ = (
         (records, empty)
         | beam.Flatten()
         | "By shard" >> beam.GroupByKey()
         | "Write shards" >> beam.Map(_write_shard, options.output_dir, options.num_shards)
-    )
-    total = counts | "Add up" >> beam.CombineGlobally(_sum_of_counts)
-    _ = (
-        pipeline
-        | "End" >> beam.Create([None])
-        | "Write manifest"
-        >> beam.Map(_write_rest, options, settings, AsSingleton(total), AsList(shards))
+        | "Together" >> beam.GroupByKey()
+        | "Write manifest" >> beam.Map(_write_rest, options, settings)
     )
 
 
@@ -108,7 +106,7 @@ def _units(group: int, sources: Sequence[Any]) -> Iterator[Unit]:
 
 
 class _MakeRecords(beam.DoFn):
-    """Makes the records of a unit: those of each shard, and its counts beside them."""
+    """Makes the records of a unit, those of each shard under its number, and its counts."""
 
     def __init__(self, settings: UnitSettings):
         self._settings = settings
@@ -121,7 +119,22 @@ class _MakeRecords(beam.DoFn):
         for shard, records in enumerate(shards):
             if records:
                 yield shard, ((unit.group, unit.number), records)
-        yield TaggedOutput(_COUNTS, (counts, unit.new_documents))
+        yield _COUNTS, (counts, unit.new_documents)
+
+
+def _write_shard(
+    grouped: tuple[int, Iterable[Any]], output: str, num_shards: int
+) -> tuple[int, Any]:
+    """Writes a shard, or adds up the counts; all results have one key, to be brought together."""
+    shard, parts = grouped
+    given = [part for part in parts if part is not None]
+    if shard == _COUNTS:
+        return 0, _sum_of_counts(given)
+    given.sort(key=lambda part: part[0])  # by group and number of the unit
+    records = [record for _, of_unit in given for record in of_unit]
+    name, content = shard_name(shard, num_shards), frame_records(records)
+    _write_whole(os.path.join(output, name), lambda path: _write_bytes(path, content))
+    return 0, Shard(name, len(records), len(content))
 
 
 def _sum_of_counts(parts: Iterable[tuple[UnitCounts, int]]) -> tuple[UnitCounts, int]:
@@ -131,36 +144,27 @@ def _sum_of_counts(parts: Iterable[tuple[UnitCounts, int]]) -> tuple[UnitCounts,
     return total, documents
 
 
-def _write_shard(
-    parts_of_shard: tuple[int, Iterable[_Part | None]], output: str, num_shards: int
-) -> tuple[str, int, int]:
-    shard, parts = parts_of_shard
-    found = sorted((part for part in parts if part is not None), key=lambda part: part[0])
-    records = [record for _, of_unit in found for record in of_unit]
-    name, content = shard_name(shard, num_shards), frame_records(records)
-    _write_whole(os.path.join(output, name), lambda path: _write_bytes(path, content))
-    return name, len(records), len(content)
-
-
 def _write_whole(path: str, write: Any) -> None:
     """Writes a file under another name first: a worker may be killed, or replaced while it runs."""
     temporary = f"{path}.{uuid.uuid4().hex}"
     write(temporary)
+    if not is_remote(path):
+        files.flush([temporary])
     tf.io.gfile.rename(temporary, path, overwrite=True)
+    if not is_remote(path):
+        files.flush([os.path.dirname(path)])
 
 
 def _write_rest(
-    _: None,
-    options: CreationOptions,
-    settings: UnitSettings,
-    total: tuple[UnitCounts, int],
-    shards: list[tuple[str, int, int]],
+    grouped: tuple[int, Iterable[Any]], options: CreationOptions, settings: UnitSettings
 ) -> None:
     """Writes vocabulary, settings of the tokenizer and, last, the manifest; nothing for nothing."""
-    counts, documents = total
+    results = list(grouped[1])
+    ((counts, documents),) = (result for result in results if not isinstance(result, Shard))
     if not counts.examples:
         return
-    made = tuple(Shard(*shard) for shard in sorted(shards))
+    shards = (result for result in results if isinstance(result, Shard))
+    made = tuple(sorted(shards, key=lambda shard: shard.name))
     with tempfile.TemporaryDirectory() as folder:
         settings.vocabulary.save(Path(folder) / vocabulary_module.FILE_NAME)
         tokenizer_config.write(folder, settings.tokenizer_settings)

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from keras_bert.data.documents import Document, document_sentences
 from keras_bert.data.input_files import find_files
+from keras_bert.data.parquet_files import ENDING as PARQUET_ENDING
+from keras_bert.data.parquet_files import ParquetFile
 from keras_bert.data.text_files import TextFile
 from keras_bert.data.tfds_texts import TFDS_PREFIX, find_shards
 from keras_bert.progress import Progress
@@ -44,13 +46,15 @@ class Corpus:
 
     `.txt` (and any other ending): UTF-8 text with a blank line between documents; a line is a
     sentence or a paragraph. `.jsonl`, `.ndjson`, `.json`: a JSON object a line, with the document
-    in one field. All also with `.gz` behind. `tfds:name/config`: the "train" split of TensorFlow
-    Datasets, a document an example. A document does not reach over the end of its file.
+    in one field. All also with `.gz`, `.bz2`, `.xz` or `.zst` behind. `.parquet`: a document a row,
+    in one column. `tfds:name/config`: the "train" split of TensorFlow Datasets, a document an
+    example. A document does not reach over the end of its file.
 
     Args:
         inputs: paths, globs or tfds: names; addresses such as gs://bucket/file go through
             tf.io.gfile.
-        text_field: the field of a JSON object or the feature of a data set that holds the text.
+        text_field: the field of a JSON object, the column of a Parquet file or the feature of a
+            data set that holds the text.
         errors: "strict", or "replace" to read bytes that are not UTF-8 as U+FFFD.
 
     Attributes:
@@ -60,7 +64,8 @@ class Corpus:
 
     Raises:
         FileNotFoundError: an input matches no file.
-        ValueError: an input is a folder or no known data set, or `errors` is neither of the two.
+        ValueError: an input is a folder, no known data set, or a file whose library (extra `files`)
+            is not installed or that has no such column; or `errors` is neither of the two.
     """
 
     def __init__(
@@ -96,7 +101,7 @@ class Corpus:
         """Yields the documents.
 
         Raises:
-            ValueError: a file is not UTF-8, not JSON lines, or a damaged .gz; names file and place.
+            ValueError: a file is not UTF-8, not JSON lines, or damaged; names file and place.
         """
         numbers = itertools.count()
         bytes_before = 0
@@ -178,6 +183,11 @@ def _find_sources(
             sources: list[Source] = [*find_shards(given, text_field, errors)]
         else:
             paths = find_files([given] if given else [])
-            sources = [TextFile.at(path, text_field, errors) for path in paths]
+            sources = [_file_at(path, text_field, errors) for path in paths]
         found |= {source.name: source for source in sources if source.name not in found}
     return list(found.values())
+
+
+def _file_at(path: str, text_field: str, errors: str) -> Source:
+    kind = ParquetFile if path.lower().endswith(PARQUET_ENDING) else TextFile
+    return kind.at(path, text_field, errors)

@@ -95,6 +95,7 @@ def unit_settings(options: CreationOptions) -> UnitSettings:
         options.dupe_factor,
         options.seed,
         options.num_shards,
+        options.cross_documents,
         options.pack,
         _masking_settings(options),
     )
@@ -106,8 +107,8 @@ def _masking_settings(options: CreationOptions) -> MaskingSettings | None:
     return MaskingSettings(
         options.predictions_per_seq,
         options.masked_lm_prob,
-        options.mask_share,
-        options.random_share,
+        options.mask_token_rate,
+        options.random_token_rate,
         options.masking,
     )
 
@@ -186,7 +187,7 @@ def _units_left(corpus: Corpus, job: JobFolder) -> Iterator[Unit]:
 def plan(corpus: Corpus, options: CreationOptions, workers: str) -> str:
     """Returns a line that tells what is about to be made, and by whom."""
     number = max(1, round(corpus.text_bytes / units.UNIT_CHARACTERS))
-    kind = "packed " if options.pack else ""
+    kind = "packed " if options.pack else "cross-document " if options.cross_documents else ""
     masks = f"{options.masking} masks stored, " if options.static_masking else ""
     return (
         f"plan: {kind}{options.sentence_task} examples of up to {options.max_seq_length} pieces "

@@ -1,16 +1,18 @@
 """What the creation of pretraining data is told."""
 
 import dataclasses
-import math
 
 from keras_bert.data.pretraining_examples import SENTENCE_TASKS, SentenceTask
-from keras_bert.text.masking_strategy import STRATEGIES, MaskingStrategy, check_shares
+from keras_bert.text.masking_strategy import (
+    STRATEGIES,
+    MaskingStrategy,
+    check_rates,
+    masking_options,
+    predictions_per_sequence,
+)
 
 _SHORTEST_MAX_SEQ_LENGTH = 8
 _LARGEST_SEED = 2**63 - 1  # masks follow from 64 bits
-_OF_STATIC_MASKS = frozenset(
-    "masking max_predictions_per_seq masked_lm_prob mask_share random_share".split()
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +31,8 @@ class CreationOptions:
         num_shards: number of files.
         num_workers: number of processes; 1 works in this one. The records are the same.
         sentence_task: "nsp", "sop" or "none".
+        cross_documents: whether an example goes on in the next document, behind a [SEP]; only for
+            "none". The end of a unit of work, about a million characters, ends it too.
         pack: whether several short documents share a sequence; only for "none", whose examples
             hold one document each.
         static_masking: whether masks are drawn now and stored in the schema of google-research/bert
@@ -36,11 +40,11 @@ class CreationOptions:
         masking: "token", "whole_word" or "ngram", for static masks.
         max_predictions_per_seq: most masked positions of a sequence, for static masks; None gives
             room for `masked_lm_prob` of `max_seq_length`.
-        masked_lm_prob: share of the pieces that is chosen, for static masks.
-        mask_share: share of the chosen that becomes [MASK], for static masks.
-        random_share: share of the chosen that becomes a random piece, for static masks.
+        masked_lm_prob: rate of the pieces that are chosen, for static masks.
+        mask_token_rate: rate of the chosen that become [MASK], for static masks.
+        random_token_rate: rate of the chosen that become a random piece, for static masks.
         short_seq_prob: probability with which a document is cut into shorter examples.
-        text_field: field of JSON lines that holds the text.
+        text_field: field of JSON lines, or column of Parquet files, that holds the text.
         errors: "strict", or "replace" to read bytes that are not UTF-8 as U+FFFD.
 
     Raises:
@@ -56,13 +60,14 @@ class CreationOptions:
     num_shards: int = 8
     num_workers: int = 1
     sentence_task: SentenceTask = "nsp"
+    cross_documents: bool = False
     pack: bool = False
     static_masking: bool = False
     masking: MaskingStrategy = "token"
     max_predictions_per_seq: int | None = None
     masked_lm_prob: float = 0.15
-    mask_share: float = 0.8
-    random_share: float = 0.1
+    mask_token_rate: float = 0.8
+    random_token_rate: float = 0.1
     short_seq_prob: float = 0.1
     text_field: str = "text"
     errors: str = "strict"
@@ -85,11 +90,25 @@ class CreationOptions:
                 f"sentence_task is {self.sentence_task!r}: choose one of "
                 f"{', '.join(SENTENCE_TASKS)}"
             )
+        self._check_cross_documents()
         self._check_packing()
         if self.static_masking:
             self._check_masking()
         else:
             self._check_nothing_is_masked()
+
+    def _check_cross_documents(self) -> None:
+        if self.cross_documents and self.sentence_task != "none":
+            raise ValueError(
+                f"sentence_task is {self.sentence_task!r}, whose label says how two segments are "
+                "related: an example can go on in the next document with --sentence_task=none "
+                "only; leave out --cross_documents"
+            )
+        if self.cross_documents and self.pack:
+            raise ValueError(
+                "pack keeps the attention inside each document and cross_documents lets it cross "
+                "them: leave out --pack or --cross_documents"
+            )
 
     def _check_packing(self) -> None:
         if self.pack and self.sentence_task != "none":
@@ -107,8 +126,11 @@ class CreationOptions:
     def _check_masking(self) -> None:
         if self.masking not in STRATEGIES:
             raise ValueError(f"masking is {self.masking!r}: choose one of {', '.join(STRATEGIES)}")
-        check_shares(
-            self.predictions_per_seq, self.masked_lm_prob, self.mask_share, self.random_share
+        check_rates(
+            self.predictions_per_seq,
+            self.masked_lm_prob,
+            self.mask_token_rate,
+            self.random_token_rate,
         )
 
         if self.predictions_per_seq > self.max_seq_length:
@@ -119,17 +141,15 @@ class CreationOptions:
 
     def _check_nothing_is_masked(self) -> None:
         """Refuses options that would be without effect."""
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.name in _OF_STATIC_MASKS and value != field.default:
-                raise ValueError(
-                    f"{field.name} is {value!r}, but masks are drawn when the records are read: "
-                    "tell run_pretraining.py, or store masks with --static_masking"
-                )
+        for name, value in masking_options(self).items():
+            raise ValueError(
+                f"{name} is {value!r}, but masks are drawn when the records are read: "
+                "tell run_pretraining.py, or store masks with --static_masking"
+            )
 
     @property
     def predictions_per_seq(self) -> int:
         """The most masked positions of a sequence."""
-        if self.max_predictions_per_seq is not None:
-            return self.max_predictions_per_seq
-        return max(1, math.ceil(self.masked_lm_prob * self.max_seq_length))
+        return predictions_per_sequence(
+            self.max_predictions_per_seq, self.masked_lm_prob, self.max_seq_length
+        )

@@ -147,6 +147,9 @@ class JobFolder:
                 if size:
                     with open(self.folder / name, "ab") as shard:
                         shard.write(records.read(size))
+        # On the disk before the state says so: a power cut must not leave less than it tells.
+        sizes = zip(self._names, result.shard_bytes, strict=True)
+        files.flush([self.folder / name for name, size in sizes if size])
         self.state = self.state.after(unit, result)
         self._write_state()
         path.unlink()
@@ -173,13 +176,20 @@ class JobFolder:
         return tuple(Shard(*row) for row in rows)
 
     def finish(self, others: Sequence[str]) -> None:
-        """Moves all files to their place, the manifest last.
+        """Moves all files to their place, the manifest when the others are on the disk.
 
         Args:
             others: names of further files that were written to `folder`.
         """
-        for name in [*self._names, *others, manifest_module.FILE_NAME]:
+        named = [*self._names, *others]
+        files.flush([self.folder / name for name in named])
+        for name in named:
             os.replace(self.folder / name, self._output / name)
+        files.flush([self._output])
+        os.replace(
+            self.folder / manifest_module.FILE_NAME, self._output / manifest_module.FILE_NAME
+        )
+        files.flush([self._output])
 
     def _begin(self) -> None:
         if not self._can_go_on():

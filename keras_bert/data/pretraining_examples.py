@@ -84,6 +84,7 @@ def plan_examples(
     short_seq_prob: float,
     sentence_task: SentenceTask,
     rng: random.Random,
+    cross_documents: bool = False,
 ) -> list[PlannedExample]:
     """Makes the examples of some documents, in random order.
 
@@ -91,19 +92,24 @@ def plan_examples(
     a target length, cut between two of them into a and b, and with probability 0.5 b is replaced by
     text from another document (label 1), the replaced sentences being used again. With a single
     document there is no other: all its pairs are true ones. "sop" (ALBERT, arXiv:1909.11942) swaps
-    a and b with probability 0.5 (label 1). "none" gathers full sentences into one segment.
+    a and b with probability 0.5 (label 1). "none" gathers full sentences into one segment, of one
+    document (DOC-SENTENCES of RoBERTa, arXiv:1907.11692, section 4.2) or, across documents, of
+    several that follow each other (FULL-SENTENCES).
 
     Args:
-        documents: the text.
+        documents: the text; across documents, with the separators of `separate_documents`.
         max_seq_length: the longest example in pieces, special tokens counted.
-        short_seq_prob: probability with which a document is cut into shorter examples.
+        short_seq_prob: probability with which a document is cut into shorter examples; across
+            documents, with which those that start in it are shorter.
         sentence_task: "nsp", "sop" or "none".
         rng: where the randomness comes from.
+        cross_documents: whether an example of "none" goes on in the next document.
 
     Returns:
         The plans.
     """
-    planner = _PLANNERS[sentence_task](documents, max_seq_length, short_seq_prob, rng)
+    kind = _CrossDocumentPlanner if cross_documents else _PLANNERS[sentence_task]
+    planner = kind(documents, max_seq_length, short_seq_prob, rng)
     examples = [
         example
         for document in range(len(documents.document_numbers))
@@ -111,6 +117,31 @@ def plan_examples(
     ]
     rng.shuffle(examples)
     return examples
+
+
+def separate_documents(documents: TokenizedDocuments, sep_id: int) -> TokenizedDocuments:
+    """Puts a [SEP] between documents, as a last sentence of each that another one follows.
+
+    Parts of one document have none between them.
+
+    Args:
+        documents: the text.
+        sep_id: id of [SEP].
+    """
+    sentences = np.array(documents.sentence_starts, np.int64)
+    firsts = np.array(documents.document_starts, np.int64)
+    boundaries = firsts[1:-1][np.diff(documents.document_numbers) != 0]
+    # Sentences of 3, 2 and 4 pieces and a boundary before the last: starts 0 3 5 9 become
+    # 0 3 5 6 10, the separator being the sentence from 5 to 6.
+    starts = np.insert(sentences, boundaries, sentences[boundaries])
+    is_separator = np.zeros(len(starts), np.int64)
+    is_separator[boundaries + np.arange(len(boundaries))] = 1
+    starts += np.cumsum(is_separator) - is_separator
+    return documents._replace(
+        ids=np.insert(documents.ids, sentences[boundaries], sep_id),
+        sentence_starts=starts.tolist(),
+        document_starts=(firsts + np.searchsorted(boundaries, firsts, "right")).tolist(),
+    )
 
 
 def assemble_examples(
@@ -276,14 +307,50 @@ class _FullSentencePlanner(_Planner):
         first, last = self._sentences(document)
         target = self._target_length()
         while first < last:
-            # The most sentences that do not exceed the target, one at least. Only one that is
-            # longer than an example can be is cut.
-            limit = self._starts[first] + target
-            end = max(bisect_left(self._starts, limit + 1, first + 1, last + 1) - 1, first + 1)
-            for start in range(self._starts[first], self._starts[end], self._max_tokens):
-                stop = min(start + self._max_tokens, self._starts[end])
-                yield PlannedExample(start, stop, stop, stop, 0)
+            end = self._full_end(first, last, target)
+            yield from self._examples(first, end)
             first = end
+
+    def _full_end(self, first: int, last: int, target: int) -> int:
+        """Returns the end of the most sentences that do not exceed the target, one at least."""
+        limit = self._starts[first] + target
+        return max(bisect_left(self._starts, limit + 1, first + 1, last + 1) - 1, first + 1)
+
+    def _examples(self, first: int, end: int) -> Iterator[PlannedExample]:
+        """Yields the example of some sentences; one longer than an example can be is cut."""
+        for start in range(self._starts[first], self._starts[end], self._max_tokens):
+            stop = min(start + self._max_tokens, self._starts[end])
+            yield PlannedExample(start, stop, stop, stop, 0)
+
+
+class _CrossDocumentPlanner(_FullSentencePlanner):
+    """Takes documents in turn, with the separators that `separate_documents` put between them."""
+
+    def __init__(
+        self,
+        documents: TokenizedDocuments,
+        max_seq_length: int,
+        short_seq_prob: float,
+        rng: random.Random,
+    ):
+        super().__init__(documents, max_seq_length, short_seq_prob, rng)
+        starts, numbers = documents.document_starts, documents.document_numbers
+        neighbours = zip(starts[1:-1], numbers[:-1], numbers[1:], strict=True)
+        self._separators = {start - 1 for start, a, b in neighbours if a != b}
+        self._next = 0  # the first sentence that no example holds yet
+
+    def plan(self, document: int) -> Iterator[PlannedExample]:
+        """Yields the examples that start in a document."""
+        last = self._sentences(document)[1]
+        target = self._target_length()
+        while self._next < last:
+            first = self._next
+            if first in self._separators:  # no example begins with one
+                self._next += 1
+                continue
+            end = self._full_end(first, len(self._starts) - 1, target)
+            yield from self._examples(first, end - (end - 1 in self._separators))  # nor ends
+            self._next = end
 
 
 _PLANNERS = {

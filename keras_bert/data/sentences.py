@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 
+from keras_bert.text.unicode_table import is_assigned
+
 # A "sentence" without an end (a table, a text without punctuation) is cut at this length, so that
 # it can be worked on like any other. Prose rarely has sentences of more than 400 pieces.
 MAX_SENTENCE_CHARACTERS = 2000
@@ -74,7 +76,8 @@ def _ends_sentence(text: str, start: int, candidate: re.Match[str]) -> bool:
     following = text[candidate.end()]
     if following in _OPENING:
         following = text[candidate.end() : candidate.end() + 8].lstrip(_OPENING)[:1]
-    if following.islower():
+    # `is_assigned`: the same sentences on every Python, whatever Unicode it has.
+    if following.islower() and is_assigned(following):
         return False
     # A long sentence is not copied at each of its stops.
     before = text[max(start, candidate.start() - _LONGEST_LAST_WORD) : candidate.start()]
@@ -88,9 +91,12 @@ def _is_abbreviation(before: str, following: str, candidate: re.Match[str]) -> b
     word = _WORD_BREAK.split(before)[-1]
     if len(word) == 1 and word.isupper() and word != "I":
         return True
-    if word.lower() in _ABBREVIATIONS_BEFORE_NUMBERS and following.isdigit():
+    if word.lower() in _ABBREVIATIONS:
         return True
-    return word.lower() in _ABBREVIATIONS or _NUMBERING.fullmatch(before) is not None
+    is_number = following.isdigit() and is_assigned(following)
+    if is_number and word.lower() in _ABBREVIATIONS_BEFORE_NUMBERS:
+        return True
+    return _NUMBERING.fullmatch(before) is not None and is_assigned(before)
 
 
 def _limited(sentence: str) -> Iterator[str]:

@@ -1,21 +1,18 @@
 """Text and JSON lines, plain or compressed, as a stream of documents."""
 
 import codecs
-import gzip
-import hashlib
 import json
 import re
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
+from keras_bert.data.compression import check_library, ending_of, open_content, read_block
 from keras_bert.data.documents import Document, documents_of_lines, documents_of_text
-from keras_bert.data.input_files import file_size, open_file
+from keras_bert.data.input_files import file_size, fingerprint, open_file
 
 _BLOCK_BYTES = 1 << 20
 # A longer line of a text file is cut: it is no paragraph. JSON cannot be cut.
 _LONGEST_LINE_BYTES = 1 << 20
-_FINGERPRINT_BYTES = 1 << 16
 # Large sets are often lines under the name of .json.
 _JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 _BYTE_ORDER_MARK = "\ufeff"  # which Windows puts in front of a file
@@ -39,21 +36,22 @@ class TextFile(NamedTuple):
 
     @classmethod
     def at(cls, path: str, text_field: str, errors: str) -> "TextFile":
-        """Looks up the size of a file."""
+        """Looks up the size of a file.
+
+        Raises:
+            ValueError: the library that decompresses it is not installed.
+        """
+        check_library(path)
         return cls(path, file_size(path), text_field, errors)
 
     @property
     def text_bytes(self) -> int:
         """About how many bytes of text it holds; prose compresses to about a third."""
-        return 3 * self.size if self._is_gzip else self.size
+        return 3 * self.size if ending_of(self.name) else self.size
 
     def fingerprint(self) -> str:
         """Returns a hash of its size, beginning and end, which tells a changed file at once."""
-        with open_file(self.name) as file:
-            ends = file.read(_FINGERPRINT_BYTES)
-            file.seek(max(0, self.size - _FINGERPRINT_BYTES))
-            ends += file.read(_FINGERPRINT_BYTES)
-        return f"{self.size}/{hashlib.sha256(ends).hexdigest()}"
+        return fingerprint(self.name, self.size)
 
     def documents(self, numbers: Iterator[int]) -> Iterator[tuple[Document, int]]:
         """Yields the documents, each with the bytes of the file that were read for it.
@@ -62,7 +60,7 @@ class TextFile(NamedTuple):
             numbers: gives each document its number.
 
         Raises:
-            ValueError: the file is not UTF-8, not JSON lines, or a damaged .gz; names the place.
+            ValueError: the file is not UTF-8, not JSON lines, or damaged; names the place.
         """
         with open_file(self.name) as file:
             lines = self._lines(file)
@@ -71,12 +69,8 @@ class TextFile(NamedTuple):
                 yield document, file.tell()
 
     @property
-    def _is_gzip(self) -> bool:
-        return self.name.lower().endswith(".gz")
-
-    @property
     def _is_jsonl(self) -> bool:
-        return self.name.lower().removesuffix(".gz").endswith(_JSON_ENDINGS)
+        return self.name.lower().removesuffix(ending_of(self.name)).endswith(_JSON_ENDINGS)
 
     def _of_json(self, lines: Iterable[str], numbers: Iterator[int]) -> Iterator[Document]:
         for line_number, line in enumerate(lines, start=1):
@@ -86,11 +80,11 @@ class TextFile(NamedTuple):
 
     def _lines(self, file: BinaryIO) -> Iterator[str]:
         """Yields the lines of a file; a very long one of a text file comes in several pieces."""
-        content = gzip.open(file) if self._is_gzip else file
+        content = open_content(self.name, file)
         blocks: list[bytes] = []  # of a line that has not ended yet
         position = 0
         while True:
-            block = self._read_block(content)
+            block = read_block(self.name, content, _BLOCK_BYTES)
             if self._is_jsonl and not position and not blocks:
                 self._check_is_no_array(block)
             waiting, end = sum(map(len, blocks)), block.rfind(b"\n") + 1
@@ -118,21 +112,13 @@ class TextFile(NamedTuple):
                 '{"text": "..."}'
             )
 
-    def _read_block(self, content: BinaryIO | gzip.GzipFile) -> bytes:
-        try:
-            return content.read(_BLOCK_BYTES)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(
-                f"{self.name} is damaged or cut off ({error}): copy or compress it again"
-            ) from None
-
     def _decode(self, content: bytes, position: int) -> str:
         try:
             return codecs.decode(content, "utf-8", self.errors)
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"{self.name} is not UTF-8 at byte {position + error.start}"
-                f"{' of its content' if self._is_gzip else ''}: convert the file, or "
+                f"{' of its content' if ending_of(self.name) else ''}: convert the file, or "
                 "pass --errors=replace to read such bytes as U+FFFD"
             ) from None
 

@@ -15,6 +15,7 @@ from keras_bert.data.pretraining_examples import (
     TokenizedDocuments,
     assemble_examples,
     plan_examples,
+    separate_documents,
 )
 from keras_bert.data.record_writing import RECORD_FRAME_BYTES, write_records
 from keras_bert.data.static_masks import StaticMasking
@@ -53,6 +54,8 @@ class UnitProcessor:
         documents = self._tokenize(unit.documents)
         records: list[bytes] = []
         counts = self._count_documents(documents)
+        if self._settings.cross_documents:
+            documents = separate_documents(documents, self._settings.vocabulary.sep_id)
         for dupe in range(self._settings.dupe_factor):
             encoded, dupe_counts = self._records_of_copy(documents, unit.identity, dupe)
             records += encoded
@@ -88,6 +91,7 @@ class UnitProcessor:
             settings.short_seq_prob,
             settings.sentence_task,
             rng,
+            settings.cross_documents,
         )
         if not plans:
             return [], UnitCounts()

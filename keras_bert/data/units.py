@@ -57,8 +57,8 @@ class MaskingSettings(NamedTuple):
 
     max_predictions_per_seq: int
     masked_lm_prob: float
-    mask_share: float
-    random_share: float
+    mask_token_rate: float
+    random_token_rate: float
     strategy: MaskingStrategy
 
 
@@ -74,6 +74,7 @@ class UnitSettings(NamedTuple):
         dupe_factor: how many times each document is made into examples.
         seed: where all randomness comes from.
         num_shards: number of files of the whole job.
+        cross_documents: whether an example goes on in the next document.
         pack: whether several documents share a sequence.
         masking: how masks are drawn; None when they are drawn as the records are read.
     """
@@ -86,6 +87,7 @@ class UnitSettings(NamedTuple):
     dupe_factor: int
     seed: int
     num_shards: int
+    cross_documents: bool
     pack: bool
     masking: MaskingSettings | None
 

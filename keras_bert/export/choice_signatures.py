@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert.export.code_points import valid_text
 from keras_bert.export.signature_family import SignatureFamily, Tensors, string_vector
-from keras_bert.features import ENCODER_FEATURES
+from keras_bert.features import ENCODER_FEATURES, INPUT_IDS
 
 CONTEXT = "context"
 CHOICES = "choices"
@@ -41,6 +41,11 @@ class ChoiceSignatures(SignatureFamily):
             for feature in ENCODER_FEATURES
         }
 
+    def example(self) -> dict[str, Any]:
+        """Returns one example within the limits, that of choices too."""
+        found = super().example()
+        return {**found, CHOICES: found[CHOICES][: self.options.max_choices]}
+
     def answer(self, context: tf.Tensor, choices: tf.Tensor) -> Tensors:
         """Returns choices and probabilities."""
         tf.debugging.assert_equal(
@@ -65,3 +70,12 @@ class ChoiceSignatures(SignatureFamily):
             "choice_text": valid_text(tf.where(some, text, "")),
             "scores": scores,
         }
+
+    def _checks(self, inputs: Tensors) -> list[tf.Operation]:
+        checks, most = super()._checks(inputs), self.options.max_choices
+        if most is not None:
+            # Choices are [N, K], token ids [N, K, S].
+            values = inputs[CHOICES if CHOICES in inputs else INPUT_IDS]
+            message = f"an example has more than {most} choices: send fewer of each example"
+            checks.append(tf.debugging.assert_less_equal(tf.shape(values)[1], most, message))
+        return checks

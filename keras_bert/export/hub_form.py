@@ -3,18 +3,22 @@
 Shapes: N texts, S positions, H width, L layers.
 """
 
+import json
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
+from keras_bert.checkpoints import tf_hub
 from keras_bert.export.new_folder import check_nothing_there, new_folder
 from keras_bert.export.vocabulary_rows import check_rows
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.text import packing
+from keras_bert.models.preset import CONFIG_FILE
+from keras_bert.text import packing, tokenizer_config, vocabulary
 from keras_bert.text.tokenizer import BertTokenizer
 
 # Names of these models -> ours.
@@ -96,13 +100,16 @@ class HubEncoder(tf.train.Checkpoint):
 
     `pooled_output` and `default`, [N, H]; `sequence_output` [N, S, H]; `encoder_outputs`, those of
     all layers, L of [N, S, H]. It can be trained on: `training` turns dropout on, and
-    `trainable_variables` are its weights.
+    `trainable_variables` are its weights. `vocab_file` and `do_lower_case` are there as in those
+    models; `config_file` and `named_weights` are what `BertEncoder.from_preset` reads.
 
     Args:
         encoder: made with `output_hidden_states`.
+        tokenizer: of the encoder.
+        scratch: a folder to write the files of both into, which must exist until this is saved.
     """
 
-    def __init__(self, encoder: BertEncoder):
+    def __init__(self, encoder: BertEncoder, tokenizer: BertTokenizer, scratch: Path):
         # A tf.Module would have properties of the names that users of TF-Hub's models expect.
         super().__init__()
         self._encoder_call = lambda inputs, training: encoder(inputs, training=training)
@@ -110,10 +117,25 @@ class HubEncoder(tf.train.Checkpoint):
         self.variables = [variable.value for variable in encoder.variables]
         self.trainable_variables = [variable.value for variable in encoder.trainable_weights]
         self.regularization_losses: list[Any] = []
+        setattr(self, tf_hub.WEIGHTS, {weight.path: weight.value for weight in encoder.weights})
+        self._attach_files(encoder, tokenizer, scratch)
         self.__call__ = tf.function(self._call, autograph=False)
         inputs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in _INPUTS}
         for training in (False, True):
             self.__call__.get_concrete_function(inputs, training=training)
+
+    def _attach_files(self, encoder: BertEncoder, tokenizer: BertTokenizer, folder: Path) -> None:
+        tokenizer.save(folder)
+        content = {"architecture": "BertEncoder", "config": encoder.config.to_dict(), "head": {}}
+        (folder / CONFIG_FILE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        for name, file in (
+            (tf_hub.CONFIG, CONFIG_FILE),
+            (tf_hub.VOCABULARY, vocabulary.FILE_NAME),
+            ("tokenizer_config_file", tokenizer_config.FILE_NAME),
+        ):
+            setattr(self, name, tf.saved_model.Asset(str(folder / file)))
+        lowercase = tf.Variable(tokenizer.settings["lowercase"], trainable=False)
+        setattr(self, tf_hub.LOWERCASE, lowercase)
 
     def _call(
         self, inputs: dict[str, tf.Tensor], training: bool = False, mask: None = None
@@ -158,7 +180,7 @@ def export_hub_form(
     tokenizer = BertTokenizer.from_preset(model_dir)
     check_rows(tokenizer.vocabulary, encoder.config)
     preprocessor = HubPreprocessor(tokenizer, length)
-    with new_folder(export_dir) as folder:
+    with new_folder(export_dir) as folder, tempfile.TemporaryDirectory() as scratch:
         tf.saved_model.save(preprocessor, str(folder / PREPROCESS))
-        tf.saved_model.save(HubEncoder(encoder), str(folder / ENCODER))
+        tf.saved_model.save(HubEncoder(encoder, tokenizer, Path(scratch)), str(folder / ENCODER))
     return Path(export_dir)

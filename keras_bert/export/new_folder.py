@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from keras_bert.files import write_errors
+
 # TF Serving takes a folder for a version only where its name is a number.
 _UNFINISHED = ".unfinished_export_"
 # What a rename says of a target that is a folder with something in it, or a file.
@@ -31,9 +33,10 @@ def new_folder(path: str | os.PathLike) -> Iterator[Path]:
 
     Raises:
         FileExistsError: something came to be there meanwhile; it stays as it is.
+        OSError: the disk refused a write; the sentence names `path`.
     """
     path = Path(path)
-    with unfinished_folder(path.resolve().parent) as folder:
+    with write_errors(path), unfinished_folder(path.resolve().parent) as folder:
         yield folder
         if not rename_new(folder, path):
             raise _taken(path)

@@ -2,10 +2,13 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 ServingDtype = Literal["float32", "bfloat16", "int8"]
+PoolingChoice = Literal["cls", "mean", "max", "pooler"]
 DTYPES: tuple[ServingDtype, ...] = ("float32", "bfloat16", "int8")
+POOLINGS: tuple[PoolingChoice, ...] = ("cls", "mean", "max", "pooler")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,29 +24,42 @@ class ExportOptions:
             model was trained with, for pretrained models all its positions.
         max_batch: the most examples of a request; None sets no limit.
         max_text_bytes: the most bytes of a text; None sets no limit.
+        max_choices: the most choices of an example, of multiple choice; None sets no limit.
         top_k: how many guesses a masked language model gives for each mask.
         text_pair: whether a classifier of another library reads pairs of texts, which its folder
             does not tell; None takes what the model was trained on, else single texts.
         null_threshold: the null score above which a question has no answer, in place of the one
             that was chosen in training; None takes that, and for models of another library none:
             every question gets an answer.
+        ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
+        pooling: how an encoder's vectors of tokens become one vector of the sentence: that of
+            [CLS], mean or maximum over all tokens, or the pooled output; None takes what a folder
+            of sentence-transformers says.
+        normalize: whether that vector is divided by its length; None takes what the folder says.
 
     Raises:
-        ValueError: the dtype is unknown, a number is below 1 or the threshold is none.
+        ValueError: the dtype or the pooling is unknown, a number is below 1 or the threshold is
+            none.
     """
 
     dtype: ServingDtype = "float32"
     max_seq_length: int | None = None
     max_batch: int | None = None
     max_text_bytes: int | None = None
+    max_choices: int | None = None
     top_k: int = 5
     text_pair: bool | None = None
     null_threshold: float | None = None
+    ignore_config_keys: Sequence[str] = ()
+    pooling: PoolingChoice | None = None
+    normalize: bool | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype is {self.dtype!r}: choose one of {', '.join(DTYPES)}")
-        for name in ("max_batch", "max_text_bytes", "top_k"):
+        if self.pooling is not None and self.pooling not in POOLINGS:
+            raise ValueError(f"pooling is {self.pooling!r}: choose one of {', '.join(POOLINGS)}")
+        for name in ("max_batch", "max_text_bytes", "max_choices", "top_k"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}: it must be at least 1")

@@ -11,6 +11,7 @@ from keras_bert.export.options import ExportOptions
 from keras_bert.export.served_folder import Head, open_signatures
 from keras_bert.export.serving_kit import MODELS_FILE, add_warmup, model_name, write_kit
 from keras_bert.export.signature_family import SERVING_DEFAULT, SignatureFamily
+from keras_bert.files import write_errors
 
 
 class ServingModule(tf.Module):
@@ -25,6 +26,7 @@ class ServingModule(tf.Module):
         # Plain variables, not the Keras model: what loads the export needs TensorFlow alone.
         self.weights = [variable.value for variable in family.model.weights]
         self.tokenizer = family.tokenizer
+        self.tracked = family.tracked
         self.serving_signatures = family.functions()
 
 
@@ -53,13 +55,14 @@ def export_saved_model(
             the version meanwhile.
         ValueError: the version exists or is below 1, the name of `export_dir` is none for a served
             model, or the folder lacks the head.
+        OSError: the disk refused a write; the sentence names `export_dir`.
     """
     name = model_name(Path(export_dir))
     check_holds_exports(Path(export_dir))
     checked_version(Path(export_dir), version)  # before the minutes that an export may take
     family = open_signatures(model_dir, options or ExportOptions(), head)
     module = ServingModule(family)
-    with unfinished_folder(Path(export_dir)) as written:
+    with write_errors(export_dir), unfinished_folder(Path(export_dir)) as written:
         tf.saved_model.save(module, str(written), signatures=module.serving_signatures)
         add_warmup(written, family, name)
         folder = _as_version(written, Path(export_dir), version)

@@ -6,15 +6,20 @@ from typing import Any, Literal
 
 import keras
 
-from keras_bert.checkpoints import hub
+from keras_bert.checkpoints import hub, sentence_modules
 from keras_bert.checkpoints.checkpoint import Checkpoint
-from keras_bert.config import find_config_file, read_json
+from keras_bert.checkpoints.variables import POOLER
 from keras_bert.export.choice_signatures import ChoiceSignatures
 from keras_bert.export.encoder_signatures import EncoderSignatures
 from keras_bert.export.masked_lm_signatures import MaskedLMSignatures
 from keras_bert.export.options import ExportOptions
 from keras_bert.export.signature_family import SignatureFamily
 from keras_bert.export.span_signatures import SpanSignatures
+from keras_bert.export.stated_pooling import (
+    check_no_pooling,
+    sentence_settings,
+    sentence_tokenizer,
+)
 from keras_bert.export.stated_task import check_statable, reason, with_stated
 from keras_bert.export.tag_signatures import TagSignatures
 from keras_bert.export.text_signatures import TextSignatures
@@ -54,7 +59,8 @@ def open_signatures(
         folder: a fine-tuning run, a model folder, or one of another library.
         options: settings of the export.
         head: "auto" takes what the folder holds: the head it was fine-tuned with, else the masked
-            language model, else the encoder. The others ask for these.
+            language model, else the encoder. The others ask for these. What a folder of
+            sentence-transformers holds is an encoder.
 
     Raises:
         FileNotFoundError: it is no model folder.
@@ -62,34 +68,64 @@ def open_signatures(
             state what is not so.
     """
     folder = hub.local_folder(folder)
+    sentences = head == "auto" and sentence_modules.is_sentence_folder(folder)
+    if head == "encoder" or sentences:
+        return _encoder_signatures(folder, options)
     if head == "auto" and (folder / TASK_FILE).is_file():
         description = TaskDescription.load(folder)
         model_class, dtype = description.head.model_class, _built_dtype(options)
         model = _quantized(model_class.from_preset(os.fspath(folder), dtype=dtype), options)
         return _described(model, BertTokenizer.from_preset(folder), description, options)
-    checkpoint = preset.read_checkpoint(folder)
+    checkpoint = preset.read_checkpoint(folder, options.ignore_config_keys)
     if head == "auto" and checkpoint.architecture in _DESCRIBED_BY_ARCHITECTURE:
-        description = _description(checkpoint, folder)
+        description = _description(checkpoint)
         model = _model(description.head.model_class, checkpoint, options)
         return _described(model, BertTokenizer.from_preset(folder), description, options)
-    check_statable(None, options)
-    length = _length(options, checkpoint.config.max_position_embeddings, folder)
-    if _is_masked_lm(checkpoint, head, folder):
-        model = _model(BertMaskedLM, checkpoint, options)
-        tokenizer = BertTokenizer.from_preset(folder, keep_special_tokens=True)
-        return MaskedLMSignatures(model, tokenizer, length, options)
-    model = _model(BertEncoder, checkpoint, options)
-    return EncoderSignatures(model, BertTokenizer.from_preset(folder), length, options)
-
-
-def _is_masked_lm(checkpoint: Checkpoint, head: Head, folder: str | os.PathLike) -> bool:
-    holds_it = checkpoint.architecture in _MASKED_LANGUAGE_MODELS
-    if head == "masked_lm" and not holds_it:
+    if checkpoint.architecture in _MASKED_LANGUAGE_MODELS:
+        return _masked_lm_signatures(checkpoint, folder, options)
+    if head == "masked_lm":
         raise ValueError(
             f"{folder} holds a {checkpoint.architecture}, which has no masked language model head: "
             "export it with --head=auto, or give a pretrained model with that head"
         )
-    return holds_it and head != "encoder"
+    return _encoder_signatures(folder, options, checkpoint)
+
+
+def _masked_lm_signatures(
+    checkpoint: Checkpoint, folder: Path, options: ExportOptions
+) -> MaskedLMSignatures:
+    check_statable(None, options)
+    check_no_pooling(options)
+    length = _length(options, checkpoint.config.max_position_embeddings, folder)
+    model = _model(BertMaskedLM, checkpoint, options)
+    tokenizer = BertTokenizer.from_preset(folder, keep_special_tokens=True)
+    return MaskedLMSignatures(model, tokenizer, length, options)
+
+
+def _encoder_signatures(
+    folder: Path, options: ExportOptions, checkpoint: Checkpoint | None = None
+) -> EncoderSignatures:
+    check_statable(None, options)
+    sentences, why = sentence_settings(folder, options)
+    if checkpoint is None:
+        checkpoint = preset.read_checkpoint(
+            sentence_modules.encoder_folder(folder), options.ignore_config_keys
+        )
+    most = checkpoint.config.max_position_embeddings
+    length = _length(options, most, folder)
+    if sentences is not None:
+        if options.max_seq_length is None and sentences.max_seq_length is not None:
+            length = min(most, sentences.max_seq_length)
+        if "pooler" in sentences.pooling and any(
+            path not in checkpoint.variables for path in POOLER
+        ):
+            raise ValueError(f"--pooling=pooler: {folder} has no pooler; choose another pooling")
+        sentences.width(checkpoint.config.hidden_size)  # before the minutes that a model may take
+    model = _model(BertEncoder, checkpoint, options)
+    tokenizer = sentence_tokenizer(folder, sentences)
+    family = EncoderSignatures(model, tokenizer, length, options, sentences)
+    family.reason = why
+    return family
 
 
 def _model(model_class: Any, checkpoint: Checkpoint, options: ExportOptions) -> Any:
@@ -107,13 +143,13 @@ def _quantized(model: keras.Model, options: ExportOptions) -> keras.Model:
     return model
 
 
-def _description(checkpoint: Checkpoint, folder: Path) -> TaskDescription:
+def _description(checkpoint: Checkpoint) -> TaskDescription:
     """Returns what a run's task.json would say of a fine-tuned model of another library."""
     head: FinetuningHead = _DESCRIBED_BY_ARCHITECTURE[checkpoint.architecture]
     classes = checkpoint.head.get("num_classes") or 0
     labels = checkpoint.head.get("labels") or [f"LABEL_{index}" for index in range(classes)]
     if isinstance(head, TextHead):
-        several = read_json(find_config_file(folder)).get("problem_type") == _SEVERAL_LABELS
+        several = checkpoint.head.get("problem_type") == _SEVERAL_LABELS
         head = TextHead("multi_label" if several else "class" if classes > 1 else "regression")
         labels = labels if classes > 1 or several else []
     length = checkpoint.config.max_position_embeddings
@@ -123,6 +159,7 @@ def _description(checkpoint: Checkpoint, folder: Path) -> TaskDescription:
 def _described(
     model: Any, tokenizer: BertTokenizer, description: TaskDescription, options: ExportOptions
 ) -> SignatureFamily:
+    check_no_pooling(options)
     length = _length(options, description.max_seq_length, "the model")
     why = reason(description, options)
     description = with_stated(description, options, model.config)

@@ -33,6 +33,7 @@ class SignatureFamily(abc.ABC):
     Attributes:
         sample: values of an example, ASCII; `example` gives those that are asked for.
         labels: names of the classes, where there are classes.
+        tracked: what its graphs hold besides model and tokenizer.
         reason: why it takes and answers what it does, for the user of an export.
 
     Raises:
@@ -41,6 +42,7 @@ class SignatureFamily(abc.ABC):
 
     sample: ClassVar[Mapping[str, Any]]
     labels: tuple[str, ...] = ()
+    tracked: tf.Module | None = None
     reason: str = "as the head asks"
 
     def __init__(

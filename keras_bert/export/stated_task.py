@@ -5,6 +5,7 @@ import dataclasses
 from keras_bert.config import BertConfig
 from keras_bert.export.options import ExportOptions
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
+from keras_bert.training.choice_head import ChoiceHead
 from keras_bert.training.span_head import SpanHead
 from keras_bert.training.task import TaskDescription
 from keras_bert.training.text_head import TextHead
@@ -59,6 +60,8 @@ def check_statable(description: TaskDescription | None, options: ExportOptions) 
         raise ValueError("--text_pair is for classifiers and regressions: leave it out")
     if options.null_threshold is not None and not isinstance(head, SpanHead):
         raise ValueError("--null_threshold is for models that answer questions: leave it out")
+    if options.max_choices is not None and not isinstance(head, ChoiceHead):
+        raise ValueError("--max_choices is for multiple choice: leave it out")
 
 
 def reason(description: TaskDescription, options: ExportOptions) -> str:

@@ -64,7 +64,11 @@ class BertBiLSTMTagger(TaskModel):
         encoder.trainable = False
         recurrent = [
             keras.layers.Bidirectional(
-                keras.layers.LSTM(lstm_width, return_sequences=True, dtype=encoder.policy),
+                # Named, because checkpoints find an optimizer's variables by name and Keras counts
+                # the unnamed layers of a process.
+                keras.layers.LSTM(
+                    lstm_width, return_sequences=True, dtype=encoder.policy, name="lstm"
+                ),
                 dtype=encoder.policy,
                 name=f"bilstm_{index}",
             )

@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_bert.checkpoints.checkpoint import PROBLEM_TYPES
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder, encoder_inputs
 from keras_bert.models.task_model import TaskModel, checked_labels, output_dropout, output_layer
@@ -20,11 +21,14 @@ class BertClassifier(TaskModel):
         config: the numbers, a `BertConfig` or its dict.
         num_classes: number of labels, C; 1 for regression.
         labels: names of the labels in the order of the logits; kept in presets.
+        problem_type: what the logits mean, in the words of transformers: "regression",
+            "single_label_classification" or "multi_label_classification"; None where nobody said
+            so. Kept in presets and written into Hugging Face's config; it changes no logit.
         seed: of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
 
     Raises:
-        ValueError: the number of labels is not `num_classes`.
+        ValueError: the number of labels is not `num_classes`, or the problem type is unknown.
     """
 
     def __init__(
@@ -32,12 +36,17 @@ class BertClassifier(TaskModel):
         config: BertConfig | Mapping[str, Any],
         num_classes: int,
         labels: Sequence[str] | None = None,
+        problem_type: str | None = None,
         seed: int | None = None,
         dtype: Any = None,
         name: str = "bert_classifier",
         **kwargs: Any,
     ):
         labels = checked_labels(labels, num_classes)
+        if problem_type not in (None, *PROBLEM_TYPES):
+            raise ValueError(
+                f"problem_type is {problem_type!r}: choose one of {', '.join(PROBLEM_TYPES)}"
+            )
         encoder = BertEncoder(config, seed=seed, dtype=dtype)
         inputs = encoder_inputs()
         pooled_output = output_dropout(encoder)(encoder(inputs)["pooled_output"])
@@ -45,7 +54,12 @@ class BertClassifier(TaskModel):
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
         self.num_classes = num_classes
         self.labels = labels
+        self.problem_type = problem_type
 
     def head_config(self) -> dict[str, Any]:
-        """Returns the number of classes and their labels."""
-        return {"num_classes": self.num_classes, "labels": self.labels}
+        """Returns the number of classes, their labels and what they mean."""
+        return {
+            "num_classes": self.num_classes,
+            "labels": self.labels,
+            "problem_type": self.problem_type,
+        }

@@ -1,6 +1,6 @@
 """BertEncoder: the Transformer of the paper, pre-trained once and used by every head."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Self
 
 import keras
@@ -132,9 +132,11 @@ class BertEncoder(keras.Model):
         self.word_embeddings = word_embeddings
 
     @classmethod
-    def from_preset(cls, folder: str, **arguments: Any) -> Self:
+    def from_preset(
+        cls, folder: str, ignore_config_keys: Collection[str] = (), **arguments: Any
+    ) -> Self:
         """Opens the encoder of a model folder; see `keras_bert.models.preset.load`."""
-        return preset.load(cls, folder, arguments)
+        return preset.load(cls, folder, arguments, ignore_config_keys)
 
     def save_to_preset(self, folder: str, tokenizer: Any = None) -> None:
         """Writes a model folder; see `keras_bert.models.preset.save`."""

@@ -1,5 +1,6 @@
 """What the library that owns a checkpoint computes from it, where that library is installed."""
 
+import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_bert.checkpoints import model_garden, tensorflow_file
-from keras_bert.checkpoints.folder import Format
-from keras_bert.config import BertConfig
+from keras_bert.checkpoints.folder import SourceFormat
+from keras_bert.config import BertConfig, find_config_file, read_json
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
 
@@ -47,7 +48,7 @@ def our_activations(encoder: BertEncoder, features: dict[str, np.ndarray]) -> Ac
 
 def library_activations(
     folder: str | os.PathLike,
-    format: Format,
+    format: SourceFormat,
     config: BertConfig,
     features: dict[str, np.ndarray],
 ) -> Activations | None:
@@ -68,6 +69,8 @@ def library_activations(
             return _transformers(folder, features)
         if format == "garden":
             return _model_garden(Path(folder), config, features)
+        if format == "tfhub":
+            return _saved_model(folder, features)
     except ImportError:
         return None
     return None
@@ -85,8 +88,12 @@ def _transformers(folder: str | os.PathLike, features: dict[str, np.ndarray]) ->
     import torch
     import transformers
 
+    # Their reading of the numbers in the file, whatever the file is called and holds besides.
+    values = read_json(find_config_file(folder))
+    fields = {field.name for field in dataclasses.fields(BertConfig)}
+    config = transformers.BertConfig(**{key: values[key] for key in values if key in fields})
     model, loading = transformers.BertModel.from_pretrained(
-        folder, output_loading_info=True, dtype=torch.float32
+        folder, config=config, output_loading_info=True, dtype=torch.float32
     )
     with torch.no_grad():
         outputs = model.eval()(
@@ -134,6 +141,21 @@ def _model_garden(
     )
     return Activations(
         "Model Garden", outputs["sequence_output"].numpy(), outputs["pooled_output"].numpy()
+    )
+
+
+def _saved_model(folder: str | os.PathLike, features: dict[str, np.ndarray]) -> Activations:
+    import tensorflow as tf
+
+    outputs = tf.saved_model.load(os.fspath(folder))(
+        {
+            "input_word_ids": tf.constant(features[INPUT_IDS]),
+            "input_mask": tf.constant(features[INPUT_MASK]),
+            "input_type_ids": tf.constant(features[SEGMENT_IDS]),
+        }
+    )
+    return Activations(
+        "the SavedModel", outputs["sequence_output"].numpy(), outputs["pooled_output"].numpy()
     )
 
 

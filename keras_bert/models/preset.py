@@ -5,9 +5,10 @@ Ours holds `config.json`, `vocab.txt`, `tokenizer_config.json` and `model.weight
 
 import importlib
 import json
+import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,11 @@ import keras
 import numpy as np
 
 from keras_bert.checkpoints import folder as checkpoints
-from keras_bert.checkpoints import hub
+from keras_bert.checkpoints import hub, tf_hub
 from keras_bert.checkpoints.checkpoint import Checkpoint, MappingReport
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.config import BertConfig, find_config_file, read_json
-from keras_bert.files import atomic_file
+from keras_bert.files import atomic_file, check_room
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"
@@ -37,6 +38,7 @@ _ARCHITECTURES = {
     "BertSpanLabeler": "span_labeler",
     "BertBiLSTMTagger": "bilstm_tagger",
 }
+_MASKED_LANGUAGE_MODELS = ("BertMaskedLM", "BertPretrainer")
 _POOLER_USERS = ("BertEncoder", "BertPretrainer", "BertClassifier", "BertMultipleChoice")
 
 
@@ -66,7 +68,12 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
         path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def load(cls: type, folder: str | os.PathLike, arguments: dict[str, Any]) -> Any:
+def load(
+    cls: type,
+    folder: str | os.PathLike,
+    arguments: dict[str, Any],
+    ignore_config_keys: Collection[str] = (),
+) -> Any:
     """Opens a model folder as a model of class `cls`.
 
     A folder of the same class and head comes back as it was. Otherwise the encoder is taken over
@@ -75,8 +82,10 @@ def load(cls: type, folder: str | os.PathLike, arguments: dict[str, Any]) -> Any
     Args:
         cls: the class to build.
         folder: a folder written by `save`, a folder of Google's, Hugging Face's or Model Garden's,
-            or `hf://org/name` for one on the Hugging Face Hub.
+            a SavedModel of BERT from TF-Hub or Kaggle, or `hf://org/name` for a folder on the
+            Hugging Face Hub.
         arguments: arguments of the constructor of `cls` other than `config`.
+        ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
 
     Raises:
         FileNotFoundError: the folder is none of these, or a file is missing.
@@ -84,17 +93,40 @@ def load(cls: type, folder: str | os.PathLike, arguments: dict[str, Any]) -> Any
     """
     folder = hub.local_folder(folder)
     if is_ours(folder):
-        source_class, config, head = _read_config(folder)
+        source_class, config, head = _read_config(folder, ignore_config_keys)
         if cls is source_class:
             model = _build(cls, config, _head_arguments(head, arguments))
-            if model.head_config() == head:
+            if _given(model.head_config()) == _given(head):
                 _load_weights(model, folder)
                 return model
-    return from_checkpoint(cls, read_checkpoint(folder), arguments)
+    return from_checkpoint(cls, read_checkpoint(folder, ignore_config_keys), arguments)
 
 
-def read_checkpoint(folder: str | os.PathLike) -> Checkpoint:
+def read_config(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) -> BertConfig:
+    """Reads the config of a model folder of any of the formats that `load` opens.
+
+    Args:
+        folder: the folder.
+        ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
+
+    Raises:
+        FileNotFoundError: the folder is none of these, or a file is missing.
+        ValueError: the config is damaged or not a BERT's.
+    """
+    folder = hub.local_folder(folder)
+    if is_ours(folder):
+        return _read_config(folder, ignore_config_keys)[1]
+    return checkpoints.read_config(folder, ignore_config_keys)
+
+
+def read_checkpoint(
+    folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()
+) -> Checkpoint:
     """Reads the weights of a model folder of any of the formats that `load` opens.
+
+    Args:
+        folder: the folder.
+        ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
 
     Raises:
         FileNotFoundError: the folder is none of these, or a file is missing.
@@ -102,8 +134,8 @@ def read_checkpoint(folder: str | os.PathLike) -> Checkpoint:
     """
     folder = hub.local_folder(folder)
     if not is_ours(folder):
-        return checkpoints.read(folder)
-    source_class, config, head = _read_config(folder)
+        return checkpoints.read(folder, ignore_config_keys)
+    source_class, config, head = _read_config(folder, ignore_config_keys)
     model = _build(source_class, config, _given(head) | {"dtype": "float32"})
     _load_weights(model, folder)
     return as_checkpoint(model)
@@ -118,7 +150,9 @@ def is_ours(folder: str | os.PathLike) -> bool:
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder: give the folder of a model")
-    return "architecture" in read_json(find_config_file(folder))
+    return not tf_hub.is_saved_model(folder) and "architecture" in read_json(
+        find_config_file(folder)
+    )
 
 
 def as_checkpoint(model: Any) -> Checkpoint:
@@ -146,8 +180,11 @@ def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]
         arguments: arguments of the constructor of `cls` other than `config`.
 
     Raises:
-        ValueError: a head argument is missing, or a weight of the encoder.
+        ValueError: a head argument is missing, or a weight of the encoder; or `cls` predicts words
+            and the checkpoint does so with an output matrix of its own.
     """
+    if cls.__name__ in _MASKED_LANGUAGE_MODELS:
+        checkpoint.check_masked_lm()
     if cls.__name__ == checkpoint.architecture:
         arguments = _head_arguments(checkpoint.head, arguments)
     model = _build(cls, checkpoint.config, arguments)
@@ -180,7 +217,8 @@ def _head_arguments(head: dict[str, Any], arguments: dict[str, Any]) -> dict[str
     """Returns the stored arguments of the head under those that the caller gives."""
     stored = _given(head)
     if arguments.get("num_classes", stored.get("num_classes")) != stored.get("num_classes"):
-        stored.pop("labels", None)  # they name other classes
+        for name in ("labels", "problem_type"):  # they belong to other classes
+            stored.pop(name, None)
     return stored | arguments
 
 
@@ -188,11 +226,14 @@ def _given(head: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in head.items() if value is not None}
 
 
-def _read_config(folder: Path) -> tuple[type, BertConfig, dict[str, Any]]:
+def _read_config(
+    folder: Path, ignore_config_keys: Collection[str]
+) -> tuple[type, BertConfig, dict[str, Any]]:
     file = folder / CONFIG_FILE
     content = read_json(file)
     source_class = _architecture(content["architecture"], file)
-    return source_class, BertConfig.from_file(file), content.get("head", {})
+    config = BertConfig.from_file(file, ignore_config_keys=ignore_config_keys)
+    return source_class, config, content.get("head", {})
 
 
 def architecture_class(name: str) -> type:
@@ -220,6 +261,7 @@ def _build(cls: type, config: BertConfig, arguments: dict[str, Any]) -> Any:
 
 
 def _save_weights(model: keras.Model, path: Path) -> None:
+    check_room(path, _file_size(model))
     # Keras writes the optimizer of a compiled model along: two thirds of the file, and no part of
     # what a preset is.
     optimizer = getattr(model, "optimizer", None)
@@ -231,6 +273,12 @@ def _save_weights(model: keras.Model, path: Path) -> None:
         model.save_weights(path)
     finally:
         model.optimizer = optimizer
+
+
+def _file_size(model: keras.Model) -> int:
+    # HDF5 adds up to 4 KiB of names and tree nodes to each variable.
+    sizes = (math.prod(weight.shape) * np.dtype(weight.dtype).itemsize for weight in model.weights)
+    return sum(sizes) + 4096 * len(model.weights)
 
 
 def _load_weights(model: keras.Model, folder: Path) -> None:

@@ -1,6 +1,6 @@
 """What all models with a head share: an encoder inside, presets, serialization."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Self
 
 import keras
@@ -24,15 +24,18 @@ class TaskModel(keras.Model):
         self.config = encoder.config
 
     @classmethod
-    def from_preset(cls, folder: str, **arguments: Any) -> Self:
+    def from_preset(
+        cls, folder: str, ignore_config_keys: Collection[str] = (), **arguments: Any
+    ) -> Self:
         """Opens a model folder under this head; see `keras_bert.models.preset.load`.
 
         Args:
-            folder: a folder written by `save_to_preset`.
+            folder: a folder written by `save_to_preset`, or one of the other formats.
+            ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
             **arguments: arguments of the constructor other than `config`. What is left out comes
                 from the folder where it holds the same kind of head.
         """
-        return preset.load(cls, folder, arguments)
+        return preset.load(cls, folder, arguments, ignore_config_keys)
 
     def save_to_preset(self, folder: str, tokenizer: Any = None) -> None:
         """Writes a model folder; see `keras_bert.models.preset.save`."""

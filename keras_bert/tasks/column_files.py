@@ -3,12 +3,12 @@
 import itertools
 import os
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from keras_bert.files import atomic_file
+from keras_bert.text.unicode_table import is_punctuation
 from keras_bert.training.tagged_sentences import TaggedSentence
 
 EXTENSIONS = (".txt", ".conll", ".tsv", ".iob", ".bio")
@@ -209,18 +209,14 @@ def split_words(line: str) -> Iterator[str]:
     """
     for chunk in line.split():
         start, end = 0, len(chunk)
-        while start < end and _is_punctuation(chunk[start]):
+        while start < end and is_punctuation(chunk[start]):
             start += 1
-        while end > start and _is_punctuation(chunk[end - 1]):
+        while end > start and is_punctuation(chunk[end - 1]):
             end -= 1
         yield from chunk[:start]
         if start < end:
             yield chunk[start:end]
         yield from chunk[end:]
-
-
-def _is_punctuation(character: str) -> bool:
-    return unicodedata.category(character).startswith("P")
 
 
 def write_columns(

@@ -49,7 +49,9 @@ def guess_masked_words(
             f"the first {length} pieces of {text!r} hold no {MASK}: put it where a word is missing"
         )
     inputs[MASKED_LM_POSITIONS] = tf.constant(positions[None], tf.int32)
-    probabilities = tf.nn.softmax(model(inputs, training=False)[0])  # [P, V]
+    logits = model(inputs, training=False)[0]  # [P, V]
+    # Rows without a piece, of embeddings padded to a multiple of 8, are no guess.
+    probabilities = tf.nn.softmax(logits[:, : len(tokenizer.vocabulary)])
     best = tf.math.top_k(probabilities, top)
     return [
         [Guess(tokenizer.vocabulary.tokens[i], float(p)) for p, i in zip(values, ids, strict=True)]

@@ -25,7 +25,7 @@ from keras_bert.text.masking_constants import (
     RUN_WEIGHTS,
     SHARE_BITS,
 )
-from keras_bert.text.masking_strategy import MaskingStrategy, check_shares
+from keras_bert.text.masking_strategy import MaskingStrategy, check_rates
 from keras_bert.text.vocabulary import Vocabulary
 
 
@@ -35,9 +35,10 @@ class CorpusMasking:
     Args:
         vocabulary: the pieces.
         max_predictions_per_seq: P, the most pieces that are chosen from a sequence.
-        masked_lm_prob: share of the pieces that is chosen.
-        mask_share: share of the chosen that becomes [MASK].
-        random_share: share of the chosen that becomes a random piece.
+        masked_lm_prob: rate of the pieces that are chosen, above 0 and at most 1.
+        mask_token_rate: rate of the chosen that become [MASK], from 0 to 1.
+        random_token_rate: rate of the chosen that become a random piece; with `mask_token_rate`
+            at most 1. The rest stays as it is.
         strategy: "token", "whole_word" or "ngram".
 
     Raises:
@@ -49,16 +50,16 @@ class CorpusMasking:
         vocabulary: Vocabulary,
         max_predictions_per_seq: int,
         masked_lm_prob: float = 0.15,
-        mask_share: float = 0.8,
-        random_share: float = 0.1,
+        mask_token_rate: float = 0.8,
+        random_token_rate: float = 0.1,
         strategy: MaskingStrategy = "token",
     ):
-        check_shares(max_predictions_per_seq, masked_lm_prob, mask_share, random_share)
+        check_rates(max_predictions_per_seq, masked_lm_prob, mask_token_rate, random_token_rate)
         self._mask_id = vocabulary.mask_id
         self._max_predictions = max_predictions_per_seq
         self._masked_lm_prob = masked_lm_prob
-        self._mask_share = np.float32(mask_share)
-        self._mask_or_random_share = np.float32(mask_share + random_share)
+        self._mask_token_rate = np.float32(mask_token_rate)
+        self._mask_or_random_rate = np.float32(mask_token_rate + random_token_rate)
         self._choose = _STRATEGIES[strategy]
         self._is_special = np.isin(np.arange(len(vocabulary)), vocabulary.special_ids)
         self._ordinary_ids = np.flatnonzero(~self._is_special).astype(np.int32)
@@ -108,8 +109,8 @@ class CorpusMasking:
         bits = _random_bits(seeds, places + REPLACEMENTS)
         share = _random_shares(bits)
         number = (bits & np.uint64(0xFFFFFFFF)) % np.uint64(len(self._ordinary_ids))
-        shown = np.where(share < self._mask_or_random_share, self._ordinary_ids[number], ids)
-        return np.where(share < self._mask_share, self._mask_id, shown)
+        shown = np.where(share < self._mask_or_random_rate, self._ordinary_ids[number], ids)
+        return np.where(share < self._mask_token_rate, self._mask_id, shown)
 
 
 def _choose_pieces(

@@ -1,4 +1,4 @@
-"""Makes unicode_table.npz, the Unicode facts that BERT's tokenization rests on.
+"""Makes unicode_table.npz, the Unicode facts that tokens and sentences rest on.
 
 The original tokenization.py asks Python's `unicodedata`, whose answers change with every Python.
 The shipped table fixes them to Unicode 14, the version of Python 3.11, whatever Python runs the
@@ -31,6 +31,7 @@ def main() -> None:
         **_run_lengths("mark", lambda c: unicodedata.category(c) == "Mn"),
         **_run_lengths("combining", unicodedata.combining),
         **_run_lengths("case", _case_context),
+        **_run_lengths("assigned", lambda c: unicodedata.category(c) != "Cn"),
         **_sequences("lower", str.lower),
         **_sequences("decomposition", lambda c: unicodedata.normalize("NFD", c)),
     }

@@ -14,7 +14,7 @@ from keras_bert.features import (
 )
 from keras_bert.text.masked_words import choose_runs_of_words, choose_words
 from keras_bert.text.masking_constants import REPLACEMENTS
-from keras_bert.text.masking_strategy import STRATEGIES, check_shares
+from keras_bert.text.masking_strategy import STRATEGIES, check_rates
 from keras_bert.text.masking_strategy import MaskingStrategy as Strategy
 from keras_bert.text.random_bits import random_bits, random_keys, random_shares, seeds_of
 from keras_bert.text.vocabulary import Vocabulary
@@ -30,9 +30,10 @@ class MaskedLanguageModelMasking(tf.Module):
     Args:
         vocabulary: the pieces.
         max_predictions_per_seq: P, the most pieces that are chosen from a sequence.
-        masked_lm_prob: share of the pieces that is chosen.
-        mask_share: share of the chosen that becomes [MASK].
-        random_share: share of the chosen that becomes a random piece.
+        masked_lm_prob: rate of the pieces that are chosen, above 0 and at most 1.
+        mask_token_rate: rate of the chosen that become [MASK], from 0 to 1.
+        random_token_rate: rate of the chosen that become a random piece; with `mask_token_rate`
+            at most 1. The rest stays as it is.
         strategy: "token" chooses pieces; "whole_word" chooses words with all their "##" pieces, as
             many as fit; "ngram" chooses runs of one to three such words that follow each other.
 
@@ -45,19 +46,19 @@ class MaskedLanguageModelMasking(tf.Module):
         vocabulary: Vocabulary,
         max_predictions_per_seq: int,
         masked_lm_prob: float = 0.15,
-        mask_share: float = 0.8,
-        random_share: float = 0.1,
+        mask_token_rate: float = 0.8,
+        random_token_rate: float = 0.1,
         strategy: Strategy = "token",
     ):
         super().__init__(name="masking")
-        check_shares(max_predictions_per_seq, masked_lm_prob, mask_share, random_share)
+        check_rates(max_predictions_per_seq, masked_lm_prob, mask_token_rate, random_token_rate)
         if strategy not in STRATEGIES:
             raise ValueError(f"masking is {strategy!r}: choose one of {', '.join(STRATEGIES)}")
         self.vocabulary = vocabulary
         self.max_predictions_per_seq = max_predictions_per_seq
         self._masked_lm_prob = masked_lm_prob
-        self._mask_share = mask_share
-        self._random_share = random_share
+        self._mask_token_rate = mask_token_rate
+        self._random_token_rate = random_token_rate
         self._strategy = strategy
         ordinary = np.setdiff1d(np.arange(len(vocabulary)), vocabulary.special_ids)
         if not ordinary.size:
@@ -152,8 +153,8 @@ class MaskedLanguageModelMasking(tf.Module):
         random_ids = tf.gather(
             self._ordinary_ids, number % tf.size(self._ordinary_ids, out_type=tf.int64)
         )
-        shown = tf.where(share < self._mask_share + self._random_share, random_ids, ids)
-        return tf.where(share < self._mask_share, self.vocabulary.mask_id, shown)
+        shown = tf.where(share < self._mask_token_rate + self._random_token_rate, random_ids, ids)
+        return tf.where(share < self._mask_token_rate, self.vocabulary.mask_id, shown)
 
 
 def _replace(

@@ -1,13 +1,48 @@
-"""What the masked language model hides as one. No TensorFlow here: options name it."""
+"""What the masked language model hides, and how often. No TensorFlow here: options name it."""
 
-from typing import Literal
+import dataclasses
+import math
+from typing import Any, Literal
 
 MaskingStrategy = Literal["token", "whole_word", "ngram"]
 STRATEGIES = ("token", "whole_word", "ngram")
+# The options that say how masks are drawn, in data creation and in pretraining.
+_OPTIONS = (
+    "masking masked_lm_prob mask_token_rate random_token_rate max_predictions_per_seq".split()
+)
 
 
-def check_shares(
-    max_predictions_per_seq: int, masked_lm_prob: float, mask_share: float, random_share: float
+def predictions_per_sequence(
+    max_predictions_per_seq: int | None, masked_lm_prob: float, max_seq_length: int
+) -> int:
+    """Returns the most masked positions of a sequence: as told, or room for the rate of a full one.
+
+    Args:
+        max_predictions_per_seq: what was told, or None.
+        masked_lm_prob: rate of the pieces that are chosen.
+        max_seq_length: pieces of the longest sequence, special tokens counted.
+    """
+    if max_predictions_per_seq is not None:
+        return max_predictions_per_seq
+    return max(1, math.ceil(masked_lm_prob * max_seq_length))
+
+
+def masking_options(options: Any) -> dict[str, Any]:
+    """Returns those options about masks that are not at their defaults.
+
+    Args:
+        options: a dataclass that has all of these options.
+    """
+    fields = {field.name: field.default for field in dataclasses.fields(options)}
+    values = {name: getattr(options, name) for name in _OPTIONS}
+    return {name: value for name, value in values.items() if value != fields[name]}
+
+
+def check_rates(
+    max_predictions_per_seq: int,
+    masked_lm_prob: float,
+    mask_token_rate: float,
+    random_token_rate: float,
 ) -> None:
     """Raises ValueError unless the numbers of a masking are in their ranges."""
     if max_predictions_per_seq < 1:
@@ -16,7 +51,12 @@ def check_shares(
         )
     if not 0 < masked_lm_prob <= 1:
         raise ValueError(f"masked_lm_prob is {masked_lm_prob}: it must be above 0 and at most 1")
-    if min(mask_share, random_share) < 0 or mask_share + random_share > 1:
+    rates = {"mask_token_rate": mask_token_rate, "random_token_rate": random_token_rate}
+    for name, rate in rates.items():
+        if not 0 <= rate <= 1:  # nor is NaN
+            raise ValueError(f"{name} is {rate}: it must be from 0 to 1")
+    if mask_token_rate + random_token_rate > 1:
         raise ValueError(
-            f"mask_share {mask_share} and random_share {random_share} must be shares of one whole"
+            f"mask_token_rate {mask_token_rate} and random_token_rate {random_token_rate} are "
+            "together above 1: the rest of the chosen pieces stays as it is and cannot be negative"
         )

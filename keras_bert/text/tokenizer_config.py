@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_bert import files
-from keras_bert.checkpoints import hub
+from keras_bert.checkpoints import hub, tf_hub
 from keras_bert.text import tokenizer_json
 from keras_bert.text import vocabulary as vocabulary_module
 from keras_bert.text.vocabulary import Vocabulary
@@ -51,7 +51,8 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
     with capital letters means cased, any other uncased.
 
     Args:
-        folder: the folder, or `hf://org/name` for one on the Hugging Face Hub.
+        folder: the folder, or `hf://org/name` for one on the Hugging Face Hub. A SavedModel of
+            TF-Hub's has both in its assets and in `do_lower_case`.
 
     Raises:
         FileNotFoundError: it has no vocabulary.
@@ -59,7 +60,12 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
             `strip_accents`) null.
     """
     folder = hub.local_folder(folder)
-    vocabulary, settings = _read_vocabulary(folder)
+    if tf_hub.is_saved_model(folder):
+        file, lowercase = tf_hub.vocabulary_file(folder)
+        vocabulary, folder = Vocabulary.from_file(file), file.parent
+        settings = {"lowercase": not is_cased(vocabulary) if lowercase is None else lowercase}
+    else:
+        vocabulary, settings = _read_vocabulary(folder)
     path = Path(folder) / FILE_NAME
     stored = _read_json(path) if path.is_file() else {}
     for argument, key in _KEYS.items():

@@ -46,6 +46,9 @@ FIRST_SPECIAL = 0x110000
 
 _TABLE_SIZE = FIRST_SPECIAL + (1 << PAGE_BITS)
 
+# What the original counts as punctuation and Unicode does not.
+_ASCII_SYMBOLS = "$+<=>^`|~"
+
 # The blocks that the original calls Chinese characters (_is_chinese_char).
 _CJK_RANGES = (
     (0x4E00, 0x9FFF),
@@ -144,6 +147,16 @@ def is_letter(character: str) -> bool:
     return bool(_facts().kind[ord(character)] == LETTER)
 
 
+def is_punctuation(character: str) -> bool:
+    """Whether Unicode 14 counts the character as punctuation; "$" and "+" are symbols there."""
+    return bool(_facts().kind[ord(character)] == PUNCTUATION) and character not in _ASCII_SYMBOLS
+
+
+def is_assigned(text: str) -> bool:
+    """Whether Unicode 14 knows every character: `str` of a later Python says more of the others."""
+    return text.isascii() or bool(_facts().assigned[[ord(c) for c in text]].all())
+
+
 class _Facts:
     """The shipped arrays, spread out to one value for each code point."""
 
@@ -153,6 +166,7 @@ class _Facts:
             self.mark = _spread(arrays, "mark").astype(bool)
             self.combining = _spread(arrays, "combining")
             self.case = _spread(arrays, "case")
+            self.assigned = _spread(arrays, "assigned").astype(bool)
             self.lower = _dictionary(arrays, "lower")
             self.decomposition = _dictionary(arrays, "decomposition")
 

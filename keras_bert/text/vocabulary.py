@@ -22,6 +22,8 @@ CONTINUATION_PREFIX = "##"
 MAX_CHARACTERS_PER_WORD = 200
 FILE_NAME = "vocab.txt"
 
+# NVIDIA pads to multiples of 8, others to 64 or 128, Megatron to 128 for each of its GPUs.
+_PADDED_TO = (8, 16, 32, 64, 128, 256, 512, 1024)
 _UNUSED_SLOT = re.compile(r"\[unused\d+\]")
 
 
@@ -164,12 +166,19 @@ class Vocabulary:
         return Vocabulary(grown)
 
     def check_size(self, config_vocab_size: int) -> None:
-        """Raises ValueError unless the model's embedding table has one row for each piece.
+        """Makes sure that the model's embedding table has one row for each piece.
+
+        The rows may be padded to a multiple of 8, 16, ... or 1024, as for faster matrix products;
+        any other number of rows is a sign of another vocabulary.
 
         Args:
             config_vocab_size: `vocab_size` of the model's config.
+
+        Raises:
+            ValueError: there is another number of rows.
         """
-        if len(self) != config_vocab_size:
+        padded = {-len(self) // multiple * -multiple for multiple in _PADDED_TO}
+        if config_vocab_size not in (len(self), *padded):
             raise ValueError(
                 f"{FILE_NAME} has {len(self)} entries but config.vocab_size is "
                 f"{config_vocab_size}: pass the vocabulary the checkpoint was trained with"

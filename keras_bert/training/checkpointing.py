@@ -107,17 +107,27 @@ def _first_line(error: Exception) -> str:
 
 def has_checkpoint(folder: str) -> bool:
     """Returns whether a folder holds a checkpoint, whole or damaged."""
-    return bool(_newest_first(folder))
+    return bool(_by_step(folder))
+
+
+def latest_step(folder: str) -> int:
+    """Returns the step of the latest checkpoint, whole or damaged; 0 where there is none."""
+    return max(_by_step(folder), default=0)
 
 
 def _newest_first(folder: str) -> list[str]:
+    found = _by_step(folder)
+    return [found[number] for number in sorted(found, reverse=True)]
+
+
+def _by_step(folder: str) -> dict[int, str]:
     # By the files that are there: the manager's own list of them is a file that may be lost.
     found = {}
     for path in tf.io.gfile.glob(os.path.join(folder, f"{_NAME}-*.index")):
         number = re.fullmatch(rf"{_NAME}-(\d+)\.index", os.path.basename(path))
         if number:
             found[int(number[1])] = path.removesuffix(".index")
-    return [found[number] for number in sorted(found, reverse=True)]
+    return found
 
 
 def _by_path(variables: list[Any]) -> dict[str, tf.Variable]:

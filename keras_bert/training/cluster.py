@@ -75,6 +75,14 @@ class Agreement:
         rows = self._gather(self._strategy, row).numpy()
         return Decision(int(rows[0, 0]), float(rows[0, 1]), bool(rows[:, 2].any()))
 
+    def chiefs(self, numbers: Mapping[str, float]) -> dict[str, float]:
+        """Returns the chief's numbers; every process names the same ones."""
+        if not self._several or not numbers:
+            return dict(numbers)
+        row = tf.constant(list(numbers.values()), tf.float64)
+        rows = self._gather(self._strategy, row).numpy()
+        return dict(zip(numbers, rows[0].tolist(), strict=True))
+
 
 def _gathered(strategy: tf.distribute.Strategy, row: tf.Tensor) -> tf.Tensor:
     """Returns the rows [N] of all replicas, [replicas, N]."""

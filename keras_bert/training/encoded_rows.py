@@ -76,43 +76,22 @@ class EncodedRows:
         batch_size: int,
         seed: int,
         weights: np.ndarray | None = None,
+        parts: int = 1,
         full_batches: bool = False,
-    ) -> tf.data.Dataset:
-        """Returns one epoch of (inputs, targets[, weights]), each time in another order.
+    ) -> "TrainingBatches":
+        """Returns the batches of all epochs.
 
         Args:
             batch_size: B; the last batch may be smaller.
             seed: of the orders.
-            weights: float32 [E], how much each example counts; None leaves them out.
-            full_batches: fill the last batch with examples of weight 0, because replicas want
-                equal shares; then there are always weights.
+            weights: float32 [E], how much each example counts; None counts all alike.
+            parts: into how many equal parts every batch can be cut, for replicas and micro-batches;
+                where there are several, examples of weight 0 fill what is missing.
+            full_batches: fill the last batch also where there is one part.
         """
-        lengths = tf.constant(self.row_lengths)
-        if full_batches and weights is None:
+        if weights is None:
             weights = np.ones(len(self), np.float32)
-
-        def windows_to_batches(window: tf.Tensor) -> tf.data.Dataset:
-            by_length = tf.gather(window, tf.argsort(tf.gather(lengths, window)))
-            return tf.data.Dataset.from_tensor_slices(by_length).batch(batch_size)
-
-        batches = (
-            tf.data.Dataset.range(len(self))
-            .shuffle(len(self), seed=seed)
-            .batch(batch_size * _BATCHES_PER_WINDOW)
-            .flat_map(windows_to_batches)
-            .shuffle(_BATCHES_PER_WINDOW, seed=seed + 1)
-            .apply(tf.data.experimental.assert_cardinality(-(-len(self) // batch_size)))
-        )
-
-        def examples(rows: tf.Tensor) -> tuple[Any, ...]:
-            missing = batch_size - tf.shape(rows)[0] if full_batches else 0
-            filled = tf.pad(rows, [[0, missing]]) if full_batches else rows
-            batch = self._inputs(filled), self._gathered_targets(filled)
-            if weights is None:
-                return batch
-            return *batch, tf.pad(tf.gather(weights, rows), [[0, missing]])
-
-        return _prefetched(batches, examples)
+        return TrainingBatches(self, batch_size, seed, weights, parts, full_batches)
 
     def inference_batches(self, batch_size: int) -> tuple[tf.data.Dataset, np.ndarray]:
         """Returns (inputs, targets) by length, and the place of each example among them, [E].
@@ -124,20 +103,28 @@ class EncodedRows:
         batches = tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
 
         def examples(rows: tf.Tensor) -> tuple[Any, Any]:
-            return self._inputs(rows), self._gathered_targets(rows)
+            return self.examples(rows, rows)
 
         return _prefetched(batches, examples), np.argsort(order)
 
-    def _inputs(self, rows: tf.Tensor) -> dict[str, tf.Tensor]:
+    def examples(self, rows: tf.Tensor, whole: tf.Tensor) -> tuple[dict[str, tf.Tensor], Any]:
+        """Returns the inputs and targets of some examples; targets may be None.
+
+        Args:
+            rows: int64 [B], their numbers.
+            whole: those of the whole batch, the parts of which are padded to the same shape.
+        """
         ids = tf.gather(self._ids, rows)
         segments = tf.gather(self._segment_ids, rows)
-        shape = [None] * (ids.shape.rank - 1)
-        shape = [*shape, self._padded_length(tf.reduce_max(tf.gather(self.row_lengths, rows)))]
-        return {
+        shape = [None, self._padded_length(tf.reduce_max(tf.gather(self.row_lengths, whole)))]
+        if self.choices is not None:
+            shape.insert(1, tf.reduce_max(tf.gather(self.choices, whole)))
+        inputs = {
             INPUT_IDS: _dense(ids, self._pad_id, shape),
             INPUT_MASK: _dense(tf.ones_like(ids), 0, shape),
             SEGMENT_IDS: _dense(segments, 0, shape),
         }
+        return inputs, self._gathered_targets(rows, shape)
 
     def _padded_length(self, longest: tf.Tensor) -> tf.Tensor:
         if self._lengths is None:
@@ -146,22 +133,112 @@ class EncodedRows:
         lengths = tf.constant(self._lengths, tf.int64)
         return tf.reduce_min(tf.boolean_mask(lengths, lengths >= longest))
 
-    def _gathered_targets(self, rows: tf.Tensor) -> Any:
-        longest = tf.reduce_max(tf.gather(self.row_lengths, rows))
-
+    def _gathered_targets(self, rows: tf.Tensor, shape: list[Any]) -> Any:
         def gathered(target: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
             part = tf.gather(target, rows)
             if not isinstance(part, tf.RaggedTensor):
                 return part
-            if self._ids.shape.rank == 3:  # one for each choice
-                return part.to_tensor(NO_TARGET)
-            return _dense(part, NO_TARGET, [None, self._padded_length(longest)])
+            return _dense(part, NO_TARGET, shape[:2])  # one for each choice, or each piece
 
         if self._targets is None:
             return None
         if isinstance(self._targets, Mapping):
             return {name: gathered(target) for name, target in self._targets.items()}
         return gathered(self._targets)
+
+
+class TrainingBatches:
+    """The batches of every epoch; each epoch has an order of its own, by its number and the seed.
+
+    A run that goes on in the middle of an epoch reads what it would have read, on any number of
+    replicas. See `EncodedRows.training_batches` for the arguments.
+    """
+
+    def __init__(
+        self,
+        encoded: EncodedRows,
+        batch_size: int,
+        seed: int,
+        weights: np.ndarray,
+        parts: int,
+        full_batches: bool,
+    ):
+        self._encoded = encoded
+        self._batch_size = batch_size
+        self._seed = seed
+        self._weights = weights
+        self._parts = parts
+        self._full = full_batches or parts > 1
+        self._examples = tf.function(self._weighted_examples)
+
+    def __len__(self) -> int:
+        """Returns the number of batches of an epoch."""
+        return -(-len(self._encoded) // self._batch_size)
+
+    def epoch(
+        self,
+        epoch: int,
+        first_batch: int = 0,
+        context: tf.distribute.InputContext | None = None,
+    ) -> tf.data.Dataset:
+        """Returns (inputs, targets, weights [B]) of an epoch from one of its batches on.
+
+        Args:
+            epoch: its number, from 0.
+            first_batch: where it begins.
+            context: the input pipeline whose replicas read it, one after the other; None for one
+                replica that reads all.
+        """
+        rows, weights, sizes = self._arrays(epoch)
+        replicas = context.num_replicas_in_sync if context else 1
+        pipelines = context.num_input_pipelines if context else 1
+        here = replicas // pipelines
+        first = here * (context.input_pipeline_id if context else 0)
+
+        def of_replicas(values: np.ndarray) -> np.ndarray:
+            """[batches, slots] to [batches * replicas here, slots of a replica]."""
+            values = values[first_batch:].reshape(-1, replicas, values.shape[1] // replicas)
+            return values[:, first : first + here].reshape(-1, values.shape[-1])
+
+        batches = tf.data.Dataset.from_tensor_slices(
+            (
+                of_replicas(rows),
+                of_replicas(weights),
+                np.repeat(rows[first_batch:], here, axis=0),
+                np.repeat(sizes[first_batch:] // replicas, here),
+            )
+        )
+        return _prefetched(batches, self._examples)
+
+    def _weighted_examples(
+        self, rows: tf.Tensor, weights: tf.Tensor, whole: tf.Tensor, size: tf.Tensor
+    ) -> tuple[Any, ...]:
+        return *self._encoded.examples(rows[:size], whole), weights[:size]
+
+    def _arrays(self, epoch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns rows and weights, [batches, slots], and how many slots are in use, [batches]."""
+        lengths = self._encoded.row_lengths
+        random = np.random.default_rng((self._seed, epoch))
+        order = random.permutation(len(self._encoded))
+        batches: list[np.ndarray] = []
+        window = self._batch_size * _BATCHES_PER_WINDOW
+        for part in _cut(order, window):
+            batches += _cut(part[np.argsort(lengths[part], kind="stable")], self._batch_size)
+        slots = -(-self._batch_size // self._parts) * self._parts
+        rows = np.zeros([len(batches), slots], np.int64)
+        weights = np.zeros([len(batches), slots], np.float32)
+        sizes = np.zeros(len(batches), np.int64)
+        for index, place in enumerate(random.permutation(len(batches))):
+            batch = batches[place]
+            rows[index] = batch[0]  # what fills a batch is no longer than its longest row
+            rows[index, : len(batch)] = batch
+            weights[index, : len(batch)] = self._weights[batch]
+            sizes[index] = slots if self._full else len(batch)
+        return rows, weights, sizes
+
+
+def _cut(values: np.ndarray, size: int) -> list[np.ndarray]:
+    return [values[start : start + size] for start in range(0, len(values), size)]
 
 
 def _dense(rows: tf.RaggedTensor, padding: int, shape: list[Any]) -> tf.Tensor:

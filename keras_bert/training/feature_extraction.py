@@ -5,7 +5,7 @@ Shapes: B batch, S positions, H hidden size, D width of the features (H, or 4H f
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import keras
@@ -122,15 +122,21 @@ class FeatureExtractor:
         self.texts = self.units = self.windowed_texts = self.empty_words = 0
 
     @classmethod
-    def from_preset(cls, folder: str | os.PathLike, **arguments: object) -> "FeatureExtractor":
+    def from_preset(
+        cls,
+        folder: str | os.PathLike,
+        ignore_config_keys: Collection[str] = (),
+        **arguments: object,
+    ) -> "FeatureExtractor":
         """Opens a model folder of any format, in float32.
 
         Args:
             folder: the folder.
+            ignore_config_keys: unknown keys of its config to pass over, see `BertConfig.from_dict`.
             **arguments: those of `FeatureExtractor` but the first two.
         """
         encoder = BertEncoder.from_preset(
-            os.fspath(folder), output_hidden_states=True, dtype="float32"
+            os.fspath(folder), ignore_config_keys, output_hidden_states=True, dtype="float32"
         )
         return cls(encoder, BertTokenizer.from_preset(folder), **arguments)
 

@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import os
-import time
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,25 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.models.preset import CONFIG_FILE
+from keras_bert.models.preset import CONFIG_FILE, read_config
 from keras_bert.progress import Progress
 from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.training.checkpointing import latest_step
+from keras_bert.training.cluster import check_workers, is_chief
 from keras_bert.training.collapse import no_better_than_guessing
 from keras_bert.training.encoded_rows import EncodedRows
-from keras_bert.training.finetuning_callbacks import BestEpoch, Metrics, StepReport
 from keras_bert.training.finetuning_head import FinetuningHead
-from keras_bert.training.finetuning_options import FinetuningOptions
+from keras_bert.training.finetuning_options import FREE_OPTIONS, FinetuningOptions
 from keras_bert.training.finetuning_result import FinetuningResult
+from keras_bert.training.finetuning_run import DivergenceError, FinetuningRun, Metrics
+from keras_bert.training.finetuning_state import FinetuningCheckpoint
+from keras_bert.training.finetuning_step import FinetuningStep
 from keras_bert.training.inference import InferenceRunner
 from keras_bert.training.model_preparation import create_model, finetuning_optimizer
+from keras_bert.training.precision import DynamicLossScale
 from keras_bert.training.prediction_table import write_predictions
 from keras_bert.training.run_folder import RunFolder
-from keras_bert.training.strategy import create_strategy
+from keras_bert.training.strategy import create_strategy, has_other_hosts
 from keras_bert.training.task import (
     TASK_FILE,
     TEST,
@@ -36,6 +41,7 @@ from keras_bert.training.task import (
     TaskData,
     TaskDescription,
 )
+from keras_bert.training.termination import TerminatedError, Termination
 
 SUBMISSION_FOLDER = "submission"
 
@@ -49,97 +55,144 @@ def finetune(
     model_dir: str | os.PathLike,
     options: FinetuningOptions = FinetuningOptions(),  # noqa: B008 (frozen)
     keep_finished: bool = False,
-) -> FinetuningResult:
+) -> FinetuningResult | None:
     """Fine-tunes a model on a task and writes it to `model_dir`.
 
     The folder becomes a preset with `task.json`, `metrics.json`, `metrics.jsonl`, TensorBoard
     events and `predictions_<split>.csv` for each split but the training data. The weights are those
     of the epoch with the best first metric on the validation data (the lower loss among equals), or
-    of the last epoch where there is no such data.
+    of the last epoch where there is no such data. While it runs, `checkpoints/` keeps what the same
+    call needs to go on with a run that was stopped, and end as if it never had been.
 
     Args:
         task: what is learned.
         data: what `task.read` returned.
         init_from: the model folder to start from.
-        model_dir: the folder to write. The same run may be done again; any other is refused.
+        model_dir: the folder to write. A run that was stopped there goes on; one that was finished
+            may be done again; any other is refused.
         options: how.
         keep_finished: where this very run was finished before, return what it measured.
 
+    Returns:
+        What it measured; None when SIGTERM ended the run early. It is saved then, and the same call
+        goes on with it.
+
     Raises:
         FileNotFoundError: `init_from` is not a model folder.
-        ValueError: model, data and options do not fit, `model_dir` holds something else, or the
-            loss is no longer finite.
+        ValueError: model, data and options do not fit, `model_dir` holds something else or is
+            written to by another process, workers were told different things, or the loss is no
+            longer finite.
     """
     # 1. Check what can be checked before anything is computed.
+    strategy = create_strategy(options.strategy)
     tokenizer = BertTokenizer.from_preset(init_from)
-    config = BertConfig.from_file(init_from)
+    config = read_config(init_from, options.ignore_config_keys)
     tokenizer.vocabulary.check_size(config.vocab_size)
     description = _description(task, data, config, options)
+    settings = _settings(init_from, description, data, options)
     options = options.resolved(task.defaults)
     loss = task.head.loss(options.label_smoothing)
     weights = _example_weights(task.head, data, options)
-    folder = _run_folder(model_dir, init_from, description, data, options)
-    if keep_finished and (finished := FinetuningResult.finished(model_dir)) is not None:
+    folder = _run_folder(model_dir, settings, is_chief(strategy))
+    finished = FinetuningResult.finished(model_dir) if keep_finished else None
+    step = latest_step(str(folder.checkpoints))
+    told = {**settings, "init_from": "", "options": dataclasses.asdict(options)}
+    check_workers(strategy, -1 if finished else step, told)
+    if finished is not None:
         return finished
 
     # 2. Model and data.
-    strategy = create_strategy(options.strategy)
     keras.utils.set_random_seed(options.seed)
-    with strategy.scope():
-        model = create_model(task.head, data.labels, init_from, config, options)
     splits = _encode(task.head, tokenizer, data, description.max_seq_length, strategy)
     train = splits[TRAIN]
     batches = train.training_batches(
         options.batch_size,
         options.seed,
         weights,
-        full_batches=strategy.num_replicas_in_sync > 1 or _is_tpu(strategy),
+        parts=strategy.num_replicas_in_sync * options.accumulation_steps,
+        full_batches=_is_tpu(strategy),
     )
     with strategy.scope():
+        model = create_model(task.head, data.labels, init_from, config, options)
+        optimizer = finetuning_optimizer(model, options, options.epochs * len(batches))
+        optimizer.build(model.trainable_variables)
+        loss_scale = DynamicLossScale() if "float16" in model.encoder.policy.name else None
         # Not compiled by XLA: every length of a batch would be compiled anew.
-        model.compile(
-            optimizer=finetuning_optimizer(model, options, options.epochs * len(batches)),
-            loss=loss,
-            loss_weights=task.head.loss_weights(),
-            jit_compile=False,
-        )
-
-    # 3. Train; keep the best epoch.
-    folder.start(0)
-    _announce(model, data, train, description, options)
-    measure = _Measurement(task, data, splits, model, options)
-    with Progress(options.epochs * len(batches), "step", "fine-tuning") as progress:
-        steps = StepReport(progress, train.real_tokens / len(batches))
-        best_by = next(iter(task.metrics))
-        epochs = BestEpoch(measure.validation, best_by, folder, progress, options.patience)
-        started = time.perf_counter()
-        model.fit(
-            batches,
-            epochs=options.epochs,
-            shuffle=False,  # the batches do it
-            verbose=0,
-            callbacks=[steps, epochs],
-        )
-        seconds = time.perf_counter() - started
-    model.set_weights(epochs.best_weights)
-
-    # 4. Measure once on all other splits and write.
-    head, metrics, predictions = measure.all_splits()
-    description = dataclasses.replace(description, head=head)
-    guessing = head.guessing_loss(data.splits[TRAIN], data.labels, options.label_smoothing)
-    result = FinetuningResult(
-        best_epoch=epochs.best_epoch,
-        metrics=metrics,
-        epochs=tuple(epochs.history),
-        confusion=measure.confusion(predictions),
-        collapsed=measure.collapse(predictions)
-        or no_better_than_guessing(steps.last_loss, None if weights is not None else guessing),
-        seconds=seconds,
-        real_tokens_per_second=steps.tokens / (seconds - epochs.seconds),
+        model.compile(optimizer, jit_compile=False, auto_scale_loss=False)
+    model.train_step = FinetuningStep(
+        model,
+        optimizer,
+        loss,
+        task.head.loss_weights(),
+        options.seed,
+        options.accumulation_steps,
+        loss_scale,
     )
-    _write(model_dir, task, data, description, predictions)
-    model.save_to_preset(os.fspath(model_dir), tokenizer)
-    result.save(model_dir)
+    # All is built. To build it again, Keras 3 reads a batch and averages it over replicas, which it
+    # cannot do with one of several workers.
+    model._maybe_symbolic_build = lambda **_: None
+
+    # 3. Train; keep the best epoch. 4. Measure it once on all other splits.
+    io_device = "/job:localhost" if has_other_hosts(strategy) else None
+    checkpoint = FinetuningCheckpoint(folder.checkpoints, model, optimizer, loss_scale, io_device)
+    with folder.held(), Termination() as termination:
+        measure = _Measurement(task, data, splits, model, options, termination)
+        run = FinetuningRun(
+            options,
+            model,
+            batches,
+            train.real_tokens / len(batches),
+            measure.validation,
+            next(iter(task.metrics)),
+            folder,
+            checkpoint,
+            strategy,
+        )
+        if not run.step:
+            folder.remove_checkpoints()
+        for sentence in run.damaged:
+            print(f"warning: {sentence}; going back to step {run.step}", file=sys.stderr)
+        folder.start(run.step, ("train", "validation") if run.awaits_evaluation else ())
+        _announce(model, data, train, description, options, run.step)
+        try:
+            total = options.epochs * len(batches)
+            with Progress(total, "step", "fine-tuning", run.step) as progress:
+                run.train(progress, termination)
+            model.set_weights(run.best_weights)
+            head, metrics, predictions = measure.all_splits()
+        except TerminatedError:
+            run.save()
+            print(
+                f"stopped by SIGTERM at step {run.step}, which is saved: the same command goes on "
+                "from there",
+                file=sys.stderr,
+            )
+            return None
+        except DivergenceError:
+            folder.remove_checkpoints()
+            raise
+
+        # 5. Write.
+        state = run.state
+        guessing = head.guessing_loss(data.splits[TRAIN], data.labels, options.label_smoothing)
+        result = FinetuningResult(
+            best_epoch=state.best_epoch,
+            metrics=metrics,
+            epochs=tuple(state.history),
+            confusion=measure.confusion(predictions),
+            collapsed=measure.collapse(predictions)
+            or no_better_than_guessing(
+                state.last_loss.value, None if weights is not None else guessing
+            ),
+            seconds=state.seconds,
+            real_tokens_per_second=state.tokens / (state.seconds - state.evaluation_seconds),
+        )
+        if is_chief(strategy):
+            description = dataclasses.replace(description, head=head)
+            _write(model_dir, task, data, description, predictions)
+            model.save_to_preset(os.fspath(model_dir), tokenizer)
+            result.save(model_dir)
+            folder.remove_checkpoints()
     return result
 
 
@@ -153,11 +206,16 @@ class _Measurement:
         splits: Mapping[str, EncodedRows],
         model: keras.Model,
         options: FinetuningOptions,
+        termination: Termination,
     ):
         self._task = task
         self._data = data
         self._splits = splits
-        self._run = InferenceRunner(model)
+        # A process that is told to end does not finish an evaluation first, unless it is one of
+        # several, which do so together.
+        strategy = model.distribute_strategy
+        together = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        self._run = InferenceRunner(model, None if together else termination.check)
         self._batch_size = options.batch_size
         self._references = {
             name: task.head.references(split, data.labels) for name, split in data.splits.items()
@@ -249,12 +307,24 @@ def _description(
     return TaskDescription(task.name, task.head, data.labels, dict(data.text_columns), length)
 
 
-def _run_folder(
-    model_dir: str | os.PathLike,
+def _settings(
     init_from: str | os.PathLike,
     description: TaskDescription,
     data: TaskData,
     options: FinetuningOptions,
+) -> dict[str, Any]:
+    """Returns what defines the run."""
+    fixed = dataclasses.asdict(options)
+    return {
+        "init_from": os.fspath(init_from),
+        "task": description.as_dict(),
+        "options": {name: value for name, value in fixed.items() if name not in FREE_OPTIONS},
+        "examples": {name: _fingerprint(description, data, name) for name in data.splits},
+    }
+
+
+def _run_folder(
+    model_dir: str | os.PathLike, settings: Mapping[str, Any], writes: bool
 ) -> RunFolder:
     path = Path(model_dir)
     if (path / CONFIG_FILE).exists() and not (path / TASK_FILE).exists():
@@ -262,13 +332,7 @@ def _run_folder(
             f"{path} holds a model that no fine-tuning run wrote: choose another --model_dir, "
             "or remove it"
         )
-    settings = {
-        "init_from": os.fspath(init_from),
-        "task": description.as_dict(),
-        "options": dataclasses.asdict(options),
-        "examples": {name: _fingerprint(description, data, name) for name in data.splits},
-    }
-    return RunFolder(path, settings)
+    return RunFolder(path, settings, writes)
 
 
 def _fingerprint(description: TaskDescription, data: TaskData, name: str) -> str:
@@ -335,6 +399,7 @@ def _announce(
     train: EncodedRows,
     description: TaskDescription,
     options: FinetuningOptions,
+    step: int,
 ) -> None:
     labels = f", {len(data.labels)} labels" if data.labels else ""
     full = np.mean(train.row_lengths == description.max_seq_length)
@@ -344,7 +409,8 @@ def _announce(
         f"fine-tuning {trained:,} parameters ({start}) on {len(data.splits[TRAIN]):,} examples"
         f"{labels}, {options.epochs} epochs, batch {options.batch_size}, "
         f"{model.encoder.policy.name}; {full:.1%} of the rows fill all "
-        f"{description.max_seq_length} positions",
+        f"{description.max_seq_length} positions"
+        f"{f'; resumed at step {step}' if step else ''}",
         flush=True,
     )
 

@@ -52,7 +52,7 @@ class FinetuningHead(abc.ABC):
 
     @abc.abstractmethod
     def loss(self, label_smoothing: float = 0.0) -> Any:
-        """Returns the loss, or the losses by output, for `model.compile`.
+        """Returns the loss, or the losses by output; what is asked of them: see `FinetuningStep`.
 
         Raises:
             ValueError: the head knows no label smoothing.

@@ -11,6 +11,9 @@ DEFAULTS: Mapping[str, Any] = {
     "learning_rate": 3e-5,
     "max_seq_length": 128,
 }
+# What a run that was stopped may change when it goes on: neither the model nor the data nor the
+# schedule depend on it.
+FREE_OPTIONS = ("accumulation_steps", "remat", "strategy", "checkpoint_steps")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +40,14 @@ class FinetuningOptions:
         patience: stop after so many epochs without a better validation metric; None goes on.
         from_scratch: take configuration and vocabulary of the given model, not its weights.
         mixed_precision: "auto", "float32", "bfloat16" or "float16".
-        strategy: "auto", "cpu", "mirrored" or "tpu".
+        accumulation_steps: micro-batches into which each replica cuts its batch, to save memory.
+        remat: compute encoder blocks again on the way back, to save memory.
+        strategy: "auto", "cpu", "mirrored", "multi_worker" or "tpu".
+        checkpoint_steps: steps between the checkpoints that a run which is stopped goes on from;
+            0 for as many as take five minutes.
         seed: of fresh weights, order and dropout.
+        ignore_config_keys: unknown keys of the given model's config to pass over, see
+            `BertConfig.from_dict`.
 
     Raises:
         ValueError: a value is out of its range.
@@ -58,14 +67,25 @@ class FinetuningOptions:
     patience: int | None = None
     from_scratch: bool = False
     mixed_precision: str = "auto"
+    accumulation_steps: int = 1
+    remat: bool = False
     strategy: str = "auto"
+    checkpoint_steps: int = 0
     seed: int = 0
+    ignore_config_keys: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "patience"):
+        for name in ("epochs", "batch_size", "patience", "accumulation_steps"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}: it must be at least 1")
+        if self.checkpoint_steps < 0:
+            raise ValueError(f"checkpoint_steps is {self.checkpoint_steps}: it must be 0 or more")
+        if self.batch_size is not None and self.accumulation_steps > self.batch_size:
+            raise ValueError(
+                f"accumulation_steps is {self.accumulation_steps} and batch_size is "
+                f"{self.batch_size}: each micro-batch needs an example, so cut it into fewer"
+            )
         if self.learning_rate is not None and not self.learning_rate > 0:
             raise ValueError(f"learning_rate is {self.learning_rate}: it must be above 0")
         for name in ("warmup_share", "label_smoothing"):

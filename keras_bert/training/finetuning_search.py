@@ -17,10 +17,12 @@ import numpy as np
 
 from keras_bert.files import atomic_file
 from keras_bert.models.preset import CONFIG_FILE
+from keras_bert.training.cluster import is_chief
 from keras_bert.training.finetuning import finetune
-from keras_bert.training.finetuning_callbacks import DivergenceError
 from keras_bert.training.finetuning_options import FinetuningOptions
 from keras_bert.training.finetuning_result import FinetuningResult
+from keras_bert.training.finetuning_run import DivergenceError
+from keras_bert.training.strategy import create_strategy
 from keras_bert.training.task import TEST, VALIDATION, Task, TaskData
 from keras_bert.training.task_metrics import LOWER_IS_BETTER
 
@@ -147,10 +149,11 @@ def search(
     options: FinetuningOptions,
     seeds: int = 1,
     grid: Mapping[str, Sequence[float]] | None = None,
-) -> SearchResult:
+) -> SearchResult | None:
     """Fine-tunes once for every point of the grid and every seed.
 
-    Runs that were finished before are taken as they are. A run that collapsed counts in no mean.
+    Runs that were finished before are taken as they are, and one that was stopped goes on. A run
+    that collapsed counts in no mean.
 
     Args:
         task: what is learned.
@@ -163,6 +166,9 @@ def search(
         seeds: how many runs for each point.
         grid: values by the name of the option; None for the options as they are.
 
+    Returns:
+        All runs; None when SIGTERM ended one of them early: see `finetune`.
+
     Raises:
         ValueError: nothing can be chosen by (a grid without validation data), a value of the grid
             is out of its range, `model_dir` holds something else, or every run failed.
@@ -173,20 +179,25 @@ def search(
         raise ValueError("a grid chooses by validation data, but there is none: add a dev file")
     if seeds == 1 and not grid:
         result = finetune(task, data, init_from, model_dir, options)
+        if result is None:
+            return None
         run = Run({}, options.seed, result, result.collapsed)
         return SearchResult((run,), run)
     points = list(_points(grid or {}))
     for point in points:  # a value out of range shows before the first run, not after hours
         dataclasses.replace(options, **point)
     _check_replaceable(Path(model_dir))
-    runs = [
-        _run(task, data, init_from, Path(model_dir), options, point, options.seed + index)
-        for point in points
-        for index in range(seeds)
-    ]
+    strategy = create_strategy(options.strategy)
+    runs = []
+    for point, seed in itertools.product(points, range(options.seed, options.seed + seeds)):
+        run = _run(task, data, init_from, Path(model_dir), options, point, seed)
+        if run is None:
+            return None
+        runs.append(run)
     result = SearchResult(tuple(runs), runs[0])
     result = dataclasses.replace(result, best=_best(task, result))
-    _keep(Path(model_dir), task, result)
+    if is_chief(strategy):
+        _keep(Path(model_dir), task, result)
     return result
 
 
@@ -211,7 +222,7 @@ def _run(
     options: FinetuningOptions,
     point: Mapping[str, float],
     seed: int,
-) -> Run:
+) -> Run | None:
     run = Run(point, seed, None, None)
     folder = model_dir / RUNS_FOLDER / run.name
     options = dataclasses.replace(options, **point, seed=seed)
@@ -221,6 +232,8 @@ def _run(
         result = finetune(task, data, init_from, folder, options, keep_finished=True)
     except DivergenceError as error:
         return dataclasses.replace(run, collapsed=str(error))
+    if result is None:
+        return None
     return dataclasses.replace(run, result=result, collapsed=result.collapsed)
 
 

@@ -1,5 +1,6 @@
 """The outputs of a model for encoded rows, in their order, and the loss along the way."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -28,9 +29,11 @@ class InferenceRunner:
 
     Args:
         model: takes what `EncodedRows` gives.
+        before_batch: called before each batch; what it raises ends the call.
     """
 
-    def __init__(self, model: keras.Model):
+    def __init__(self, model: keras.Model, before_batch: Callable[[], None] | None = None):
+        self._before_batch = before_batch or (lambda: None)
         self._strategy = model.distribute_strategy or tf.distribute.get_strategy()
         self._model = model
         signature = None
@@ -71,6 +74,7 @@ class InferenceRunner:
         loss_sum, done = 0.0, 0
         with Progress(len(batches), "batch", description) as progress:
             for inputs, targets in batches:
+                self._before_batch()
                 answer = self._first_replica(self._forward(inputs))
                 size = _size(answer)
                 if loss is not None and targets is not None:

@@ -4,14 +4,13 @@ import os
 import re
 from typing import Any
 
-import keras
-
 from keras_bert.config import BertConfig
-from keras_bert.training.base_optimizer import NOT_DECAYED
+from keras_bert.training.base_optimizer import NOT_DECAYED, BaseOptimizer
 from keras_bert.training.finetuning_head import FinetuningHead
 from keras_bert.training.finetuning_options import FinetuningOptions
 from keras_bert.training.optimizer import create_optimizer
 from keras_bert.training.precision import dtype_policy
+from keras_bert.training.rematerialization import rematerialize
 
 _EMBEDDINGS = r"^(word_embeddings|embeddings)/"
 
@@ -31,7 +30,7 @@ def create_model(
         init_from: the model folder to start from.
         config: that of the folder.
         options: `from_scratch`, `reinitialized_layers`, `freeze_encoder`, `mixed_precision`,
-            `layer_decay`, `seed` are used.
+            `layer_decay`, `remat`, `seed`, `ignore_config_keys` are used.
 
     Raises:
         ValueError: more layers are to start fresh than there are, or an encoder that is only a
@@ -49,7 +48,9 @@ def create_model(
     if options.from_scratch:
         model = head.model_class(config, **arguments)
     else:
-        model = head.model_class.from_preset(os.fspath(init_from), **arguments)
+        model = head.model_class.from_preset(
+            os.fspath(init_from), options.ignore_config_keys, **arguments
+        )
     if not model.encoder.trainable_weights and (
         options.reinitialized_layers or options.layer_decay != 1
     ):
@@ -65,6 +66,8 @@ def create_model(
             layer.trainable = layer.trainable and not head.per_position
         elif options.freeze_encoder:
             layer.trainable = False
+    if options.remat:
+        rematerialize(model.encoder)
     return model
 
 
@@ -77,7 +80,7 @@ def _reinitialize(model: Any, layers: int) -> None:
             weight.assign(fresh[weight.path].value)
 
 
-def finetuning_optimizer(model: Any, options: FinetuningOptions, steps: int) -> Any:
+def finetuning_optimizer(model: Any, options: FinetuningOptions, steps: int) -> BaseOptimizer:
     """Returns the optimizer of a fine-tuning run.
 
     Args:
@@ -92,16 +95,13 @@ def finetuning_optimizer(model: Any, options: FinetuningOptions, steps: int) -> 
     ]
     if options.layer_decay != 1:
         arguments["rate_scales"] = layer_rates(model.config.num_hidden_layers, options.layer_decay)
-    optimizer = create_optimizer(
+    return create_optimizer(
         options.learning_rate,
         train_steps=steps,
         warmup_steps=int(options.warmup_share * steps),
         bias_correction=options.bias_correction,
         **arguments,
     )
-    if model.encoder.policy.name == "mixed_float16":
-        return keras.optimizers.LossScaleOptimizer(optimizer)
-    return optimizer
 
 
 def layer_rates(num_hidden_layers: int, decay: float) -> dict[str, float]:

@@ -1,9 +1,12 @@
 """Which number format a model computes in."""
 
+import os
 from pathlib import Path
 
 import tensorflow as tf
 
+# Parts of the values of ONEDNN_MAX_CPU_ISA that let oneDNN multiply bfloat16 in hardware.
+_WITH_BFLOAT16 = ("DEFAULT", "ALL", "BF16", "FP16", "AMX", "AVX10")
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 
 
@@ -71,6 +74,11 @@ def _bfloat16_is_fast() -> bool:
 
 
 def _processor_multiplies_bfloat16() -> bool:
+    # TensorFlow asks the processor and not oneDNN, whose limit may forbid what the processor can:
+    # a bfloat16 product under AVX2 aborts the process.
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
+    if not any(part in limit for part in _WITH_BFLOAT16):
+        return False
     try:
         flags = Path("/proc/cpuinfo").read_text()
     except OSError:  # not Linux

@@ -6,6 +6,7 @@ import platform
 import shlex
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +50,7 @@ from keras_bert.training.strategy import compiles_step, has_other_hosts
 # Options that a resumed run may change: they do not touch the model, the data or the schedule.
 _FREE_OPTIONS = (
     "model_dir data_dir eval_data_dir steps_per_loop checkpoint_steps eval_steps keep_checkpoints "
-    "accumulation_steps max_skipped_steps peak_tflops remat"
+    "accumulation_steps max_skipped_steps peak_tflops remat ignore_config_keys"
 ).split()
 
 
@@ -83,7 +84,7 @@ def pretrain(
     check_workers(strategy, step, _of_all_workers(inputs, options))
     run = _create_run(inputs, trained, options, strategy)
     with inputs.folder.held(), damage_named(inputs.data, inputs.eval_data):
-        inputs.folder.start(step, run.evaluates_first)
+        inputs.folder.start(step, ("eval",) if run.evaluates_first else ())
         inputs.folder.note_start(_start(step))
         run.announce(trained.model, inputs.data, resumed)
         return run.train()
@@ -229,6 +230,8 @@ def _settings(
         for name, value in dataclasses.asdict(options).items()
         if name not in _FREE_OPTIONS
     }
+    if not options.time_budget:
+        fixed["warmup_steps"] = options.scheduled_warmup_steps
     return {
         "config": config.to_dict(),
         "options": fixed,
@@ -238,20 +241,24 @@ def _settings(
     }
 
 
-def load_config(model: str, vocab_size: int) -> BertConfig:
+def load_config(
+    model: str, vocab_size: int, ignore_config_keys: Collection[str] = ()
+) -> BertConfig:
     """Returns the config that a `--model` flag names.
 
     Args:
         model: a named size, which takes the vocabulary's size, or a config file as it is, also
             that of a model on the Hub: "hf://org/name/config.json".
         vocab_size: entries of the vocabulary.
+        ignore_config_keys: unknown keys of the file to pass over, see `BertConfig.from_dict`.
 
     Raises:
         ValueError: the name is unknown or the file is not a config.
         FileNotFoundError: the file does not exist.
     """
     if model.startswith(hub.SCHEME):
-        return BertConfig.from_file(hub.local_folder(model.removesuffix("/config.json")), "hf")
+        folder = hub.local_folder(model.removesuffix("/config.json"))
+        return BertConfig.from_file(folder, "hf", ignore_config_keys)
     if model.endswith(".json") or os.sep in model or Path(model).exists():
-        return BertConfig.from_file(local_copy(model))
+        return BertConfig.from_file(local_copy(model), ignore_config_keys=ignore_config_keys)
     return BertConfig.from_name(model, vocab_size=vocab_size)

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from keras_bert.config import BertConfig
 from keras_bert.data.pretraining_data import PretrainingData
+from keras_bert.text.masking_strategy import masking_options
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.pretraining_options import OBJECTIVES, PretrainingOptions
 
@@ -45,6 +46,7 @@ def check_options(
         ValueError: an option is out of its range or does not go with another or with the records.
     """
     _check_objective(options, data)
+    _check_masking(options, data)
     for name in _POSITIVE:
         if not getattr(options, name) > 0:  # nor is NaN
             raise ValueError(f"{name} is {getattr(options, name)}: it must be above 0")
@@ -60,10 +62,10 @@ def check_options(
         )
     if options.time_budget is not None and not options.time_budget > 0:
         raise ValueError(f"time_budget is {options.time_budget}: it must be above 0 seconds")
-    if options.time_budget and not 0 <= options.warmup_steps < options.train_steps:
+    if options.time_budget and not 0 <= options.warmup_rate < 1:
         raise ValueError(
             f"warmup_steps is {options.warmup_steps} and train_steps is {options.train_steps}: "
-            "their ratio is the share of the time_budget for the warmup, and must be below 1"
+            "their ratio is that of the warmup to the time_budget, and must be from 0 to below 1"
         )
     if options.time_budget and options.schedule != "linear":
         raise ValueError(
@@ -108,6 +110,21 @@ def _check_objective(options: PretrainingOptions, data: PretrainingData) -> None
             f"the records in {data.folder} come with their masks, which objective left_to_right "
             "has no use for: give unmasked records"
         )
+
+
+def _check_masking(options: PretrainingOptions, data: PretrainingData) -> None:
+    """Refuses options that would be without effect."""
+    for name, value in masking_options(options).items():
+        if options.objective == "left_to_right":
+            raise ValueError(
+                f"{name} is {value!r}, but objective left_to_right masks nothing: leave it out"
+            )
+        if data.max_predictions_per_seq is not None:
+            raise ValueError(
+                f"{name} is {value!r}, but the records in {data.folder} come with their masks: "
+                "leave it out, or make records without --static_masking, whose masks are drawn "
+                "when they are read"
+            )
 
 
 def _check_length(config: BertConfig, data: PretrainingData) -> None:

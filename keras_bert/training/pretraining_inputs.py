@@ -1,7 +1,6 @@
 """What a pretraining run reads: masked batches for every replica, and held-out ones."""
 
 import contextlib
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator
 
@@ -12,6 +11,7 @@ from keras_bert.data.pretraining_data import PretrainingData
 from keras_bert.data.pretraining_pipeline import evaluation_batches, training_batches
 from keras_bert.data.records import count_records
 from keras_bert.text.masking import MaskedLanguageModelMasking
+from keras_bert.text.masking_strategy import predictions_per_sequence
 from keras_bert.text.next_token import NextTokenTargets
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.evaluation import evaluate, most_frequent_piece_accuracy
@@ -58,16 +58,18 @@ def create_masking(
     """Returns what makes targets of the records' sequences.
 
     Raises:
-        ValueError: a share or a number of predictions is out of its range.
+        ValueError: a rate or a number of predictions is out of its range.
     """
     if options.objective == "left_to_right":
         return NextTokenTargets(tokenizer.vocabulary, data.max_seq_length)
-    predictions = options.max_predictions_per_seq or math.ceil(0.15 * data.max_seq_length)
     return MaskedLanguageModelMasking(
         tokenizer.vocabulary,
-        predictions,
-        mask_share=options.mask_share,
-        random_share=options.random_share,
+        predictions_per_sequence(
+            options.max_predictions_per_seq, options.masked_lm_prob, data.max_seq_length
+        ),
+        masked_lm_prob=options.masked_lm_prob,
+        mask_token_rate=options.mask_token_rate,
+        random_token_rate=options.random_token_rate,
         strategy=options.masking,
     )
 

@@ -38,7 +38,7 @@ def create_model(
     if restored or options.init_from is None or is_run(options.init_from):
         model = BertPretrainer(config, **arguments)
     else:
-        source = preset.read_checkpoint(local_copy(options.init_from))
+        source = preset.read_checkpoint(local_copy(options.init_from), options.ignore_config_keys)
         check_config(options.init_from, source.config.to_dict(), config)
         # Under its own dropout, the one thing in which the two may differ.
         source = dataclasses.replace(source, config=config)
@@ -51,12 +51,13 @@ def create_model(
 def create_optimizer_and_schedule(options: PretrainingOptions) -> tuple[BaseOptimizer, Any]:
     """Returns the optimizer and the learning rate that it follows."""
     if options.time_budget:
-        share = options.warmup_steps / options.train_steps
-        schedule: Any = TimeBudgetDecay(options.learning_rate, share)
+        schedule: Any = TimeBudgetDecay(options.learning_rate, options.warmup_rate)
     else:
-        end = options.schedule_steps or options.train_steps
         schedule = create_schedule(
-            options.schedule, options.learning_rate, end, options.warmup_steps
+            options.schedule,
+            options.learning_rate,
+            options.scheduled_steps,
+            options.scheduled_warmup_steps,
         )
     arguments: dict[str, Any] = {"weight_decay_rate": options.weight_decay_rate}
     if options.optimizer == "adamw":

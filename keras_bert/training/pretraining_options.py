@@ -9,6 +9,8 @@ from keras_bert.training.schedules import ScheduleName
 
 Objective = Literal["masked", "left_to_right"]
 OBJECTIVES = ("masked", "left_to_right")
+# The paper's 10,000 of 1,000,000 steps (section A.2).
+_WARMUP_RATE = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,14 +26,17 @@ class PretrainingOptions:
             with other data goes on from this one; None for `train_steps`.
         batch_size: sequences per step over all replicas.
         learning_rate: the peak.
-        warmup_steps: steps until the peak; with a time budget its share of `train_steps` is the
-            share of the time.
+        warmup_steps: steps until the peak; None for one in a hundred of the schedule's steps, at
+            least one, as are the paper's 10,000 of 1,000,000. With a time budget its ratio to
+            `train_steps` is that of the warmup to the time; None for one in a hundred.
         objective: "masked", or "left_to_right": the next piece is predicted by a model that sees
             what stands before it, the baseline of the paper.
         masking: "token", "whole_word" or "ngram".
-        mask_share: share of the chosen pieces that becomes [MASK].
-        random_share: share of the chosen pieces that becomes a random one; the rest stays.
-        max_predictions_per_seq: most masked positions of a sequence; None gives room for 15 %.
+        masked_lm_prob: rate of the pieces that are chosen to be predicted.
+        mask_token_rate: rate of the chosen pieces that become [MASK].
+        random_token_rate: rate of the chosen pieces that become a random one; the rest stays.
+        max_predictions_per_seq: most masked positions of a sequence; None gives room for
+            `masked_lm_prob` of the longest sequence.
         accumulation_steps: micro-batches per step and replica.
         steps_per_loop: steps per host call; 0 lets the code find what takes about two seconds.
         checkpoint_steps: steps between checkpoints.
@@ -58,6 +63,8 @@ class PretrainingOptions:
             updates are up to six times too large, which a run of a few thousand steps may not
             recover from. LAMB always corrects them.
         seed: of masks, order, dropout and initial weights.
+        ignore_config_keys: unknown keys of the config of `init_from` to pass over, see
+            `BertConfig.from_dict`.
     """
 
     data_dir: str
@@ -67,11 +74,12 @@ class PretrainingOptions:
     schedule_steps: int | None = None
     batch_size: int = 256
     learning_rate: float = 1e-4
-    warmup_steps: int = 10_000
+    warmup_steps: int | None = None
     objective: Objective = "masked"
     masking: MaskingStrategy = "token"
-    mask_share: float = 0.8
-    random_share: float = 0.1
+    masked_lm_prob: float = 0.15
+    mask_token_rate: float = 0.8
+    random_token_rate: float = 0.1
     max_predictions_per_seq: int | None = None
     accumulation_steps: int = 1
     steps_per_loop: int = 0
@@ -90,3 +98,23 @@ class PretrainingOptions:
     weight_decay_rate: float = 0.01
     bias_correction: bool = False
     seed: int = 0
+    ignore_config_keys: tuple[str, ...] = ()
+
+    @property
+    def scheduled_steps(self) -> int:
+        """The step at which the learning rate reaches its end, without a time budget."""
+        return self.schedule_steps or self.train_steps
+
+    @property
+    def scheduled_warmup_steps(self) -> int:
+        """Steps until the peak, without a time budget."""
+        if self.warmup_steps is not None:
+            return self.warmup_steps
+        return max(1, round(_WARMUP_RATE * self.scheduled_steps))
+
+    @property
+    def warmup_rate(self) -> float:
+        """Rate of the time until the peak to all the time, with a time budget."""
+        if self.warmup_steps is not None:
+            return self.warmup_steps / self.train_steps
+        return _WARMUP_RATE

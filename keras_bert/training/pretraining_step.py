@@ -14,6 +14,7 @@ from keras_bert.features import (
     NEXT_SENTENCE_LABELS,
 )
 from keras_bert.training.base_optimizer import BaseOptimizer
+from keras_bert.training.dropout_seeds import DropoutSeeds
 from keras_bert.training.losses import WeightedSums, classification_sums
 from keras_bert.training.precision import DynamicLossScale
 
@@ -108,7 +109,6 @@ class PretrainingStep:
     ):
         self._model = model
         self._optimizer = optimizer
-        self._seed = seed
         self._next_sentence = next_sentence
         self._accumulation_steps = accumulation_steps
         self._loss_scale = loss_scale
@@ -116,11 +116,7 @@ class PretrainingStep:
         if compiled:
             self._differentiate = tf.function(self._plain_gradients, jit_compile=True)
         self._variables = model.trainable_variables
-        self._dropout_seeds = [
-            variable
-            for variable in model.non_trainable_variables
-            if variable.path.endswith("seed_generator_state")
-        ]
+        self._dropout_seeds = DropoutSeeds(model, seed)
 
     def __call__(self, batch: Batch) -> StepResult:
         """Runs in a replica on its part of the global batch."""
@@ -162,9 +158,9 @@ class PretrainingStep:
     def _gradients(
         self, batch: Batch, counts: tuple[tf.Tensor, tf.Tensor], step: tf.Tensor, part: Any
     ) -> tuple[list[tf.Tensor], StepSums]:
-        return self._differentiate(
-            dict(batch), counts, self._seeds_of(step, part), tf.convert_to_tensor(self._scale())
-        )
+        seeds = self._dropout_seeds.at(step, part)
+        scale = tf.convert_to_tensor(self._scale())
+        return self._differentiate(dict(batch), counts, seeds, scale)
 
     def _plain_gradients(
         self,
@@ -173,7 +169,7 @@ class PretrainingStep:
         seeds: tf.Tensor,
         scale: tf.Tensor,
     ) -> tuple[list[tf.Tensor], StepSums]:
-        with self._dropout_scope(seeds), tf.GradientTape() as tape:
+        with self._dropout_seeds.scope(seeds), tf.GradientTape() as tape:
             outputs = self._model({name: batch[name] for name in self._model.input}, training=True)
             sums = batch_sums(outputs, batch)
             loss = self._loss(sums, counts) * scale
@@ -201,25 +197,6 @@ class PretrainingStep:
     def _split(self, value: tf.Tensor) -> tf.Tensor:
         size = value.shape[0] // self._accumulation_steps
         return tf.reshape(value, (self._accumulation_steps, size, *value.shape[1:]))
-
-    def _seeds_of(self, step: tf.Tensor, part: Any) -> tf.Tensor:
-        # The seed states that Keras keeps in variables are replaced by values computed from the
-        # step: a resumed run draws the masks of the run that was never stopped, and replicas,
-        # which would share the mirrored variable, draw different ones.
-        context = tf.distribute.get_replica_context()
-        replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
-        key = tf.constant([self._seed % 2**31, 0x6B65], tf.int32)
-        for number in (tf.cast(step, tf.int32), replica, tf.cast(part, tf.int32)):
-            key = tf.random.experimental.stateless_fold_in(key, number)
-        return tf.random.stateless_uniform(
-            (len(self._dropout_seeds), 2), key, 0, 2**31 - 1, dtype=tf.int32
-        )
-
-    def _dropout_scope(self, seeds: tf.Tensor) -> keras.StatelessScope:
-        values = [tf.cast(seeds[i], v.dtype) for i, v in enumerate(self._dropout_seeds)]
-        return keras.StatelessScope(
-            state_mapping=list(zip(self._dropout_seeds, values, strict=True))
-        )
 
 
 def make_training_loop(step: PretrainingStep, strategy: tf.distribute.Strategy) -> Callable:

@@ -4,7 +4,8 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,11 @@ class RunFolder:
         """Where the preset lies that was best on held-out records."""
         return self.path / "best_preset"
 
+    def remove_checkpoints(self) -> None:
+        """Removes all checkpoints: the run is finished, or begins anew."""
+        if self._writes:
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
+
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Keeps the folder for this process; the system gives it back when the process dies.
@@ -88,20 +94,22 @@ class RunFolder:
         finally:
             os.close(descriptor)
 
-    def start(self, step: int, evaluates_again: bool = False) -> None:
+    def start(self, step: int, redone: Collection[str] = ()) -> None:
         """Writes the settings; forgets metrics of what will be redone.
 
         Args:
             step: where the run stands; steps after it will be redone.
-            evaluates_again: whether the evaluation at this step will be, too.
+            redone: splits whose metrics at this very step will be redone, too.
         """
         if not self._writes:
             return
         with atomic_file(self.path / _RUN_FILE) as path:
             path.write_text(json.dumps(self._settings, indent=2) + "\n", encoding="utf-8")
-        kept = [line for line in self.read_metrics() if line["step"] <= step]
-        if evaluates_again:
-            kept = [line for line in kept if (line["split"], line["step"]) != ("eval", step)]
+        kept = [
+            line
+            for line in self.read_metrics()
+            if line["step"] < step or (line["step"] == step and line["split"] not in redone)
+        ]
         with atomic_file(self.path / _METRICS_FILE) as path:
             path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 

@@ -44,6 +44,8 @@ def compiles_step() -> bool:
     return bool(tf.config.list_logical_devices("GPU"))
 
 
+# Here and below once a process. A TPU that is initialized again forgets what it holds.
+@functools.cache
 def _tpu(tpu: str | None) -> tf.distribute.Strategy:
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu or "local")
@@ -55,14 +57,16 @@ def _tpu(tpu: str | None) -> tf.distribute.Strategy:
     return tf.distribute.TPUStrategy(resolver)
 
 
-# Once a process: TensorFlow starts counting its collective keys anew for each MirroredStrategy, so
-# a second one on the same devices meets the collectives of the first.
+# TensorFlow starts counting its collective keys anew for each MirroredStrategy, so a second one on
+# the same devices meets the collectives of the first.
 @functools.cache
 def _mirrored(_: str | None) -> tf.distribute.Strategy:
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
     return tf.distribute.MirroredStrategy([device.name for device in devices])
 
 
+# TensorFlow makes the cluster when it starts, before it computes anything.
+@functools.cache
 def _multi_worker(_: str | None) -> tf.distribute.Strategy:
     # Without it TensorFlow would take this machine for the whole cluster.
     value = os.environ.get("TF_CONFIG")

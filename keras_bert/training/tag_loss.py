@@ -20,12 +20,11 @@ class TagCrossentropy(SmoothedCrossentropy):
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         """Returns the mean, a float32 scalar."""
-        y_true = ops.convert_to_tensor(y_true, "int32")
-        weights = ops.cast(y_true >= 0, "float32")
+        weights = self.counted(y_true)
         if sample_weight is not None:
             sample_weight = ops.reshape(ops.cast(sample_weight, "float32"), [-1, 1])
             weights = weights * sample_weight
-        losses = self.call(ops.maximum(y_true, 0), y_pred)
+        losses = self.call(y_true, y_pred)
         total = ops.sum(weights)
         context = tf.distribute.get_replica_context()
         if context is not None and context.num_replicas_in_sync > 1:
@@ -33,3 +32,11 @@ class TagCrossentropy(SmoothedCrossentropy):
             total = context.all_reduce(tf.distribute.ReduceOp.SUM, total)
         # No labeled piece, no loss.
         return ops.sum(losses * weights) / ops.maximum(total, 1e-12)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Returns the loss of each piece, [B, S]; that of one without a tag means nothing."""
+        return super().call(ops.maximum(ops.cast(y_true, "int32"), 0), y_pred)
+
+    def counted(self, y_true: Any) -> Any:
+        """Returns float32 [B, S]: 1 where a piece carries a tag, else 0."""
+        return ops.cast(ops.convert_to_tensor(y_true, "int32") >= 0, "float32")

@@ -6,6 +6,10 @@ from types import FrameType
 from typing import Any, Self
 
 
+class TerminatedError(Exception):
+    """A job was asked to end."""
+
+
 class Termination:
     """While it is open, SIGTERM sets `requested` instead of ending the process.
 
@@ -25,6 +29,11 @@ class Termination:
     def __exit__(self, *exception: object) -> None:
         if self._previous is not None:
             signal.signal(signal.SIGTERM, self._previous)
+
+    def check(self) -> None:
+        """Raises TerminatedError when the job was asked to end."""
+        if self.requested:
+            raise TerminatedError
 
     def _take_note(self, number: int, frame: FrameType | None) -> None:
         self.requested = True

@@ -22,6 +22,11 @@ PREDICTED_LABELS = "predicted_labels"
 PREDICTED_VALUE = "predicted_value"
 
 LabelType = Literal["class", "multi_label", "regression"]
+_PROBLEM_TYPES = {
+    "class": "single_label_classification",
+    "multi_label": "multi_label_classification",
+    "regression": "regression",
+}
 
 _TEXTS_PER_CALL = 512
 # Predictions of a regression that spread over less than this share of the labels' range are one.
@@ -72,8 +77,12 @@ class TextHead(FinetuningHead):
     label_type: LabelType = "class"
 
     def model_arguments(self, labels: tuple[str, ...]) -> dict[str, Any]:
-        """Returns the number of logits and the names of the classes."""
-        return {"num_classes": len(labels) or 1, "labels": list(labels) or None}
+        """Returns the number of logits, the names of the classes and what the logits mean."""
+        return {
+            "num_classes": len(labels) or 1,
+            "labels": list(labels) or None,
+            "problem_type": _PROBLEM_TYPES[self.label_type],
+        }
 
     def encode(
         self,

@@ -4,6 +4,7 @@ Needs `jax` and `libtpu`; no TensorFlow. The public API of JAX compiles JAX func
 uses what that is made of: the versions are pinned in constraints-tpu-plan.txt.
 """
 
+import math
 import re
 from typing import Any, NamedTuple
 
@@ -18,6 +19,9 @@ from jax.experimental import topologies
 _HOST_TRANSFER = re.compile(r"\s(infeed|outfeed|send|recv)\(|is_host_transfer=true")
 # A size that is known only when the program runs is written "<=" and its bound.
 _DYNAMIC_SHAPE = re.compile(r"\w+\[[^\]]*<=\d+[^\]]*\]")
+# "%sum = (f32[768]{0:T(1024)}, bf16[8,128]{1,0}) all-reduce(%a, %b), ..."
+_ALL_REDUCE = re.compile(r"= (?P<result>.*?) all-reduce(-start)?\(")
+_ARRAY = re.compile(r"\b(pred|[a-z]+(\d+))\[([\d,]*)\]")
 
 
 class TpuProgram(NamedTuple):
@@ -29,7 +33,7 @@ class TpuProgram(NamedTuple):
         memory: bytes of HBM in use at the peak: variables, batch, and what comes and goes.
         variables: the part of `memory` that stays from step to step.
         flops: operations of one run.
-        bytes_accessed: bytes that one run reads and writes.
+        summed: bytes that all replicas add up over the links between the chips, in one run.
     """
 
     topology: str
@@ -37,7 +41,7 @@ class TpuProgram(NamedTuple):
     memory: int
     variables: int
     flops: float
-    bytes_accessed: float
+    summed: int
 
 
 class OutOfMemoryError(ValueError):
@@ -45,7 +49,7 @@ class OutOfMemoryError(ValueError):
 
 
 def compile_for_tpu(hlo: bytes, num_variables: int, topology: str) -> TpuProgram:
-    """Compiles a program for one device of a topology and checks the result.
+    """Compiles a program for the devices of a topology, each a replica, and checks the result.
 
     Args:
         hlo: the serialized program.
@@ -58,20 +62,22 @@ def compile_for_tpu(hlo: bytes, num_variables: int, topology: str) -> TpuProgram
             is not fixed.
     """
     devices = _devices(topology)
+    replicas = np.arange(len(devices))[:, None]  # [replicas, partitions of each]
     options = compiler.get_compile_options(
-        num_replicas=1, num_partitions=1, device_assignment=np.array([[0]])
+        num_replicas=len(devices), num_partitions=1, device_assignment=replicas
     )
     module = _module(hlo, num_variables)
     try:
         executable = devices[0].client.compile(
-            module, xla_client.DeviceList((devices[0],)), options
+            module, xla_client.DeviceList(tuple(devices)), options
         )
     except _jax.XlaRuntimeError as error:
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         raise OutOfMemoryError(str(error).splitlines()[0]) from None
-    check_program(executable.hlo_modules()[0].to_string())
-    return _measured(executable, topology, len(devices))
+    text = executable.hlo_modules()[0].to_string()
+    check_program(text)
+    return _measured(executable, topology, len(devices), bytes_summed(text))
 
 
 def check_program(text: str) -> None:
@@ -127,7 +133,22 @@ def _module(hlo: bytes, num_variables: int) -> bytes:
         return mlir.module_to_bytecode(module)
 
 
-def _measured(executable: Any, topology: str, num_replicas: int) -> TpuProgram:
+def bytes_summed(text: str) -> int:
+    """Returns the bytes of the results of all all-reduce instructions of a program in HLO.
+
+    An all-reduce that starts and ends in two instructions counts once, where it starts.
+    """
+    total = 0
+    for line in text.splitlines():
+        found = _ALL_REDUCE.search(line)
+        if found:
+            for kind, bits, sides in _ARRAY.findall(found["result"]):
+                numbers = math.prod(int(side) for side in sides.split(",") if side)
+                total += numbers * (1 if kind == "pred" else int(bits) // 8)
+    return total
+
+
+def _measured(executable: Any, topology: str, num_replicas: int, summed: int) -> TpuProgram:
     memory, cost = executable.get_compiled_memory_stats(), executable.cost_analysis()
     whole = memory.argument_size_in_bytes + memory.output_size_in_bytes
     whole += memory.temp_size_in_bytes + memory.generated_code_size_in_bytes
@@ -137,5 +158,5 @@ def _measured(executable: Any, topology: str, num_replicas: int) -> TpuProgram:
         whole - memory.alias_size_in_bytes,
         memory.alias_size_in_bytes,
         cost["flops"],
-        cost["bytes accessed"],
+        summed,
     )

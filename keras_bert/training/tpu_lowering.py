@@ -36,6 +36,7 @@ class StepOptions:
         mixed_precision: "bfloat16" or "float32".
         accumulation_steps: micro-batches into which the batch is cut.
         remat: whether encoder blocks are computed again on the way back.
+        num_chips: replicas of the step, over which gradients and counts are summed.
     """
 
     config: BertConfig
@@ -46,6 +47,24 @@ class StepOptions:
     mixed_precision: str = "bfloat16"
     accumulation_steps: int = 1
     remat: bool = False
+    num_chips: int = 1
+
+
+class _ChipsInSync(tf.distribute.ReplicaContext):
+    """Replica 0 of several chips that are not there: its sums are those of `TPUStrategy`."""
+
+    def __init__(self, num_chips: int):
+        super().__init__(tf.distribute.get_strategy(), 0)
+        self._groups = [list(range(num_chips))]
+
+    def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
+        """Adds up tensors of any shape over all chips; see `tf.distribute.ReplicaContext`."""
+        if reduce_op != tf.distribute.ReduceOp.SUM:
+            raise NotImplementedError(f"{reduce_op} over chips: the step only sums")
+        return tf.nest.map_structure(self._sum, value)
+
+    def _sum(self, value: Any) -> tf.Tensor:
+        return tf.raw_ops.CrossReplicaSum(input=value, group_assignment=self._groups)
 
 
 class LoweredStep(NamedTuple):
@@ -85,7 +104,14 @@ def pure_step(options: StepOptions) -> PureFunction:
     optimizer = create_optimizer(optimizer=options.optimizer)
     optimizer.build(model.trainable_variables)
     step = PretrainingStep(model, optimizer, 0, accumulation_steps=options.accumulation_steps)
-    concrete = tf.function(step).get_concrete_function(_batch_signature(options))
+
+    def on_one_chip(batch: dict[str, tf.Tensor]) -> Any:
+        if options.num_chips == 1:
+            return step(batch)
+        with _ChipsInSync(options.num_chips):
+            return step(batch)
+
+    concrete = tf.function(on_one_chip).get_concrete_function(_batch_signature(options))
     check_operations(concrete.graph.as_graph_def())
     return pure_function(concrete, [v.value for v in [*model.variables, *optimizer.variables]])
 

@@ -133,6 +133,7 @@ def _step_options(options: PlanOptions) -> StepOptions:
         options.mixed_precision,
         options.accumulation_steps,
         options.remat,
+        num_chips(options.topology),
     )
 
 
@@ -148,14 +149,22 @@ def _figures(
         f"HBM in use: {program.memory / GIB:.2f} of {capacity / GIB:.0f} GiB on each chip, "
         f"{program.variables / GIB:.2f} of it variables"
     )
+    # The compiler counts the body of a loop once, and micro-batches are rounds of a loop.
+    parts = step.accumulation_steps
+    counted = "a step" if parts == 1 else "a micro-batch and the update"
     yield (
-        f"operations: {program.flops / 1e12:.3f} TFLOP a step on each chip, "
-        f"{program.flops / least:.3f} times the analytic minimum of {least / 1e12:.3f}"
+        f"operations: {program.flops / 1e12:.3f} TFLOP {counted} on each chip, "
+        f"{program.flops / (least / parts):.3f} times the analytic minimum of "
+        f"{least / parts / 1e12:.3f}"
+    )
+    yield (
+        f"sum over {num_chips(options.topology)} chips: {program.summed / GIB:.3f} GiB a step, "
+        "gradients in float32"
     )
     yield (
         f"time: {result.days:.1f} days for {options.steps:,} steps of "
         f"{result.seconds_per_step * 1000:.3g} ms, if the model uses {options.utilisation:.0%} of "
-        "the chips' peak (an assumption: the sum of gradients over chips is not compiled)"
+        "the chips' peak (an assumption, the sum over chips included)"
     )
     if result.cost is not None:
         yield f"cost: {result.cost:,.0f} at {options.price_per_hour} per chip and hour"

@@ -18,6 +18,7 @@ from keras_bert import (
     BertTokenClassifier,
 )
 from keras_bert.checkpoints import folder as checkpoints
+from tests.tolerances import ORACLE
 
 pytestmark = pytest.mark.oracle
 
@@ -97,7 +98,7 @@ def _restore(folder, **objects):
 
 
 def _assert_close(ours, theirs):
-    np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), atol=1e-5)
+    np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), **ORACLE)
 
 
 @pytest.mark.parametrize("functional", [False, True], ids=["BertEncoderV2", "BertEncoder"])

@@ -8,6 +8,7 @@ from published_packages import fetch, sha256
 
 from keras_bert import BertEncoder, BertMaskedLM, BertTokenizer
 from keras_bert.checkpoints import folder as checkpoints
+from tests.tolerances import ORACLE
 
 pytestmark = pytest.mark.oracle
 
@@ -63,8 +64,8 @@ def test_minilm_equals_transformers_and_goes_back(minilm, tmp_path):
     sequence, pooled = _transformers_outputs(minilm, features)
     ours = BertEncoder.from_preset(minilm)(features)
     real = features["input_mask"][..., None]
-    np.testing.assert_allclose(ours["sequence_output"] * real, sequence * real, atol=1e-5)
-    np.testing.assert_allclose(ours["pooled_output"], pooled, atol=1e-5)
+    np.testing.assert_allclose(ours["sequence_output"] * real, sequence * real, **ORACLE)
+    np.testing.assert_allclose(ours["pooled_output"], pooled, **ORACLE)
 
     written = _written(checkpoints.read(minilm), tmp_path / "hf", "hf")
     sequence_again, pooled_again = _transformers_outputs(written, features)
@@ -122,7 +123,7 @@ def test_antiberty_fills_in_hidden_residues_as_transformers_does(antiberty):
         }
     )
     expected = _transformers_masked_lm_logits(antiberty, masked.astype("int64"))[:, hidden]
-    np.testing.assert_allclose(logits, expected, atol=1e-4)
+    np.testing.assert_allclose(logits, expected, **ORACLE)
     right = (np.argmax(logits, -1) == ids[:, hidden]).sum()
     assert right == (np.argmax(expected, -1) == ids[:, hidden]).sum()
     assert right == 39

@@ -17,6 +17,7 @@ from keras_bert import (
     BertTokenClassifier,
 )
 from keras_bert.checkpoints import folder as checkpoints
+from keras_bert.checkpoints.checkpoint import PROBLEM_TYPES
 from keras_bert.checkpoints.variables import variable_shapes
 from keras_bert.models import preset
 
@@ -115,6 +116,21 @@ def test_labels_travel_through_hugging_face(tmp_path):
     assert values["label2id"] == {"O": 0, "B-PER": 1, "I-PER": 2}
     assert values["architectures"] == ["BertForTokenClassification"]
     assert BertTokenClassifier.from_preset(tmp_path).labels == labels
+
+
+@pytest.mark.parametrize("problem_type", [None, *PROBLEM_TYPES])
+def test_what_the_logits_mean_travels_with_the_model(problem_type, tmp_path):
+    config = _CONFIG.replace(num_hidden_layers=1)
+    model = BertClassifier(config, num_classes=2, problem_type=problem_type)
+    model.save_to_preset(tmp_path)
+    checkpoint = preset.read_checkpoint(tmp_path)  # ours -> theirs -> ours
+    assert checkpoint.head["problem_type"] == problem_type
+    checkpoints.write(checkpoint, tmp_path, "hf")
+    values = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    assert values.get("problem_type") == problem_type
+    assert BertClassifier.from_preset(tmp_path).problem_type == problem_type
+    with pytest.raises(ValueError, match="problem_type is 'guess': choose one of regression"):
+        BertClassifier(config, num_classes=2, problem_type="guess")
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_bert import BertConfig, BertEncoder, BertMaskedLM, BertPretrainer, BertTokenClassifier
+from keras_bert import (
+    BertClassifier,
+    BertConfig,
+    BertEncoder,
+    BertMaskedLM,
+    BertPretrainer,
+    BertTokenClassifier,
+)
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints import tensorflow_file
 from keras_bert.models import preset
+from keras_bert.models.conversion import convert
 
 _CONFIG = BertConfig(
     vocab_size=19,
@@ -153,8 +161,39 @@ def test_untied_output_matrix(edited):
     def untie(tensors):
         tensors["cls.predictions.decoder.weight"] = tensors[_SafetensorsFolder.words] + 1
 
-    with pytest.raises(ValueError, match="decoder.weight differs from word_embeddings/embeddings"):
-        BertMaskedLM.from_preset(edited(_SafetensorsFolder, untie))
+    folder = edited(_SafetensorsFolder, untie)
+    sentence = "decoder.weight differs from word_embeddings/embeddings; this BERT ties the two"
+    for model_class in (BertMaskedLM, BertPretrainer):
+        with pytest.raises(ValueError, match=sentence):
+            model_class.from_preset(folder)
+    (folder / "target").mkdir()
+    with pytest.raises(ValueError, match=sentence):
+        convert(folder, folder / "target", "google")
+    # It matters to that head only.
+    expected = checkpoints.read(folder).variables["word_embeddings/embeddings"]
+    for other in (
+        BertEncoder.from_preset(folder),
+        BertClassifier.from_preset(folder, num_classes=2),
+    ):
+        words = next(v for v in other.weights if v.path == "word_embeddings/embeddings")
+        np.testing.assert_array_equal(words, expected)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_untied_by_the_config(stored, edited):
+    def store(tensors):
+        tensors["cls.predictions.decoder.weight"] = tensors[_SafetensorsFolder.words]
+
+    folder = edited(_SafetensorsFolder, store if stored else lambda tensors: None)
+    path = folder / "config.json"
+    values = json.loads(path.read_text(encoding="utf-8")) | {"tie_word_embeddings": False}
+    path.write_text(json.dumps(values), encoding="utf-8")
+    if stored:  # its output matrix is the word embedding all the same
+        assert BertMaskedLM.from_preset(folder).config.vocab_size == 19
+        return
+    with pytest.raises(ValueError, match="tie_word_embeddings is false, and there is no cls.pred"):
+        BertMaskedLM.from_preset(folder)
+    assert BertEncoder.from_preset(folder).config.vocab_size == 19
 
 
 def test_tied_copies_and_constants_are_dropped_with_a_reason(edited):
@@ -162,15 +201,17 @@ def test_tied_copies_and_constants_are_dropped_with_a_reason(edited):
         tensors["cls.predictions.decoder.weight"] = tensors[_SafetensorsFolder.words]
         tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"]
         tensors["bert.embeddings.position_ids"] = np.arange(11)[None]
+        tensors["fit_dense.weight"] = np.zeros((13, 8), "float32")
 
     report = checkpoints.read(edited(_SafetensorsFolder, add)).report
     assert report.dropped == {
         "bert.embeddings.position_ids": "constant numbers, not weights",
         "cls.predictions.decoder.bias": "a copy of masked_lm_bias/bias",
         "cls.predictions.decoder.weight": "a copy of word_embeddings/embeddings",
+        "fit_dense.weight": "a layer that only TinyBERT's distillation used",
     }
     # 5 embeddings, 16 of the one layer, 2 of the pooler, 5 of the head.
-    assert (report.tensors_mapped, report.tensors_read, report.new) == (28, 31, ())
+    assert (report.tensors_mapped, report.tensors_read, report.new) == (28, 32, ())
 
 
 def test_google_training_state_is_dropped_with_a_reason(edited):

@@ -1,35 +1,28 @@
 """Every head of transformers into ours and back, and PyTorch's two `.bin` layouts."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from keras_bert import (
     BertClassifier,
     BertEncoder,
     BertMaskedLM,
-    BertMultipleChoice,
-    BertPretrainer,
-    BertSpanLabeler,
-    BertTokenClassifier,
 )
 from keras_bert.checkpoints import folder as checkpoints
+from keras_bert.checkpoints import hugging_face
+from keras_bert.checkpoints.name_table import SAME
 from keras_bert.models import preset
+from keras_bert.models.conversion import convert
+from tests.checkpoints.transformers_models import HEADS, our_outputs, their_outputs
+from tests.tolerances import ORACLE
 
 pytestmark = pytest.mark.oracle
 
-_HEADS = {
-    "BertModel": BertEncoder,
-    "BertForPreTraining": BertPretrainer,
-    "BertForMaskedLM": BertMaskedLM,
-    "BertForSequenceClassification": BertClassifier,
-    "BertForTokenClassification": BertTokenClassifier,
-    "BertForMultipleChoice": BertMultipleChoice,
-    "BertForQuestionAnswering": BertSpanLabeler,
-}
 _WITH_LABELS = ("BertForSequenceClassification", "BertForTokenClassification")
-_POSITIONS = np.array([[0, 3, 6], [2, 1, 2]])
 
 
 def _their_model(name):
@@ -56,69 +49,19 @@ def _their_model(name):
     return model
 
 
-def _features(name):
-    shape = (2, 4, 7) if name == "BertForMultipleChoice" else (2, 7)
-    random = np.random.default_rng(0)
-    return {
-        "input_ids": random.integers(0, 31, shape),
-        "input_mask": np.ones(shape, int),
-        "segment_ids": random.integers(0, 2, shape),
-    }
-
-
-def _their_outputs(model, name):
-    import torch
-
-    features = {key: torch.tensor(value) for key, value in _features(name).items()}
-    with torch.no_grad():
-        out = model(
-            input_ids=features["input_ids"],
-            attention_mask=features["input_mask"],
-            token_type_ids=features["segment_ids"],
-        )
-    rows = np.arange(2)[:, None]
-    if name == "BertModel":
-        return {
-            "sequence_output": out.last_hidden_state.numpy(),
-            "pooled_output": out.pooler_output.numpy(),
-        }
-    if name == "BertForPreTraining":
-        return {
-            "mlm_logits": out.prediction_logits.numpy()[rows, _POSITIONS],
-            "nsp_logits": out.seq_relationship_logits.numpy(),
-        }
-    if name == "BertForMaskedLM":
-        return {"logits": out.logits.numpy()[rows, _POSITIONS]}
-    if name == "BertForQuestionAnswering":
-        return {
-            "start_logits": out.start_logits.numpy(),
-            "end_logits": out.end_logits.numpy(),
-        }
-    return {"logits": out.logits.numpy()}
-
-
-def _our_outputs(model, name):
-    features = _features(name)
-    if name in ("BertForPreTraining", "BertForMaskedLM"):
-        features["masked_lm_positions"] = _POSITIONS
-    outputs = model(features)
-    outputs = outputs if isinstance(outputs, dict) else {"logits": outputs}
-    return {key: np.asarray(value) for key, value in outputs.items()}
-
-
 @pytest.mark.filterwarnings("error")  # nothing random may be made up on the way
-@pytest.mark.parametrize("name", _HEADS)
+@pytest.mark.parametrize("name", HEADS)
 def test_there_and_back(name, tmp_path):
     import transformers
 
     theirs = _their_model(name)
     theirs.save_pretrained(tmp_path / "theirs")
-    ours = _HEADS[name].from_preset(tmp_path / "theirs")
-    expected = _their_outputs(theirs, name)
-    outputs = _our_outputs(ours, name)
+    ours = HEADS[name].from_preset(tmp_path / "theirs")
+    expected = their_outputs(theirs, name)
+    outputs = our_outputs(ours, name)
     assert outputs.keys() == expected.keys()
     for key in expected:
-        np.testing.assert_allclose(outputs[key], expected[key], atol=1e-5)
+        np.testing.assert_allclose(outputs[key], expected[key], **ORACLE)
 
     checkpoint = checkpoints.read(tmp_path / "theirs")
     (tmp_path / "back").mkdir()
@@ -127,7 +70,7 @@ def test_there_and_back(name, tmp_path):
         tmp_path / "back", output_loading_info=True
     )
     assert not any(loading.values()), loading
-    for key, value in _their_outputs(again.eval(), name).items():
+    for key, value in their_outputs(again.eval(), name).items():
         np.testing.assert_array_equal(value, expected[key])
     assert again.config.id2label == theirs.config.id2label
 
@@ -135,7 +78,7 @@ def test_there_and_back(name, tmp_path):
 @pytest.mark.parametrize("name", _WITH_LABELS)
 def test_labels(name, tmp_path):
     _their_model(name).save_pretrained(tmp_path)
-    assert _HEADS[name].from_preset(tmp_path).labels == ["no", "maybe", "yes"]
+    assert HEADS[name].from_preset(tmp_path).labels == ["no", "maybe", "yes"]
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -150,8 +93,8 @@ def test_bin_files(zipped, tmp_path):
         _use_new_zipfile_serialization=zipped,
     )
     ours = BertMaskedLM.from_preset(tmp_path)
-    expected = _their_outputs(theirs, "BertForMaskedLM")["logits"]
-    np.testing.assert_allclose(_our_outputs(ours, "BertForMaskedLM")["logits"], expected, atol=1e-5)
+    expected = their_outputs(theirs, "BertForMaskedLM")["logits"]
+    np.testing.assert_allclose(our_outputs(ours, "BertForMaskedLM")["logits"], expected, **ORACLE)
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -188,9 +131,9 @@ def test_shards_of_transformers(tmp_path):
     theirs.save_pretrained(tmp_path, max_shard_size="5KB")
     index = json.loads((tmp_path / "model.safetensors.index.json").read_text(encoding="utf-8"))
     assert len(set(index["weight_map"].values())) > 1
-    ours = _our_outputs(BertEncoder.from_preset(tmp_path), "BertModel")
-    for key, value in _their_outputs(theirs, "BertModel").items():
-        np.testing.assert_allclose(ours[key], value, atol=1e-5)
+    ours = our_outputs(BertEncoder.from_preset(tmp_path), "BertModel")
+    for key, value in their_outputs(theirs, "BertModel").items():
+        np.testing.assert_allclose(ours[key], value, **ORACLE)
 
 
 def test_preset_to_transformers(tmp_path):
@@ -206,7 +149,75 @@ def test_preset_to_transformers(tmp_path):
     assert theirs.config.id2label == {0: "a", 1: "b"}
     name = "BertForSequenceClassification"
     np.testing.assert_allclose(
-        _our_outputs(model, name)["logits"],
-        _their_outputs(theirs.eval(), name)["logits"],
-        atol=1e-5,
+        our_outputs(model, name)["logits"],
+        their_outputs(theirs.eval(), name)["logits"],
+        **ORACLE,
     )
+
+
+def _transposed_squares(tensors):
+    """Turns every square matrix of the attention, whose shape stays as it was."""
+    return {
+        name: np.ascontiguousarray(value.T) if "attention" in name and value.ndim == 2 else value
+        for name, value in tensors.items()
+    }
+
+
+def test_a_square_matrix_that_we_turn_the_wrong_way_ends_the_conversion(tmp_path, monkeypatch):
+    _their_model("BertModel").save_pretrained(tmp_path / "source")
+    (tmp_path / "target").mkdir()
+    # A name table with a mistake that no shape shows: [12, 12] read as it is.
+    wrong = [
+        dataclasses.replace(row, form=SAME) if row.ours.endswith("attention/output/kernel") else row
+        for row in hugging_face._ENCODER
+    ]
+    assert wrong != hugging_face._ENCODER
+    monkeypatch.setattr(hugging_face, "_ENCODER", wrong)
+    with pytest.raises(ValueError, match=r"transformers .* and keras_bert .* differ by"):
+        convert(tmp_path / "source", tmp_path / "target", "keras")
+
+
+def test_a_file_that_holds_square_matrices_transposed_is_another_model(tmp_path):
+    """What README says: every library reads the same from it, so that no report can show it."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    target.mkdir()
+    theirs = _their_model("BertModel")
+    theirs.save_pretrained(source)
+    tensors = _transposed_squares(load_file(source / "model.safetensors"))
+    save_file(tensors, source / "model.safetensors", metadata={"format": "pt"})
+    report = convert(source, target, "google")
+    assert report.compared[0].startswith("transformers") and report.difference < 1e-5
+    found = our_outputs(BertEncoder.from_preset(target), "BertModel")["sequence_output"]
+    assert np.abs(found - their_outputs(theirs, "BertModel")["sequence_output"]).max() > 0.1
+
+
+@pytest.mark.parametrize("kind", ["equal", "differing"])
+def test_untied_output_matrix(kind, tmp_path):
+    """`tie_word_embeddings: false` concerns the masked language model's head alone."""
+    import torch
+    import transformers
+
+    config = _their_model("BertForMaskedLM").config
+    config.tie_word_embeddings = False
+    theirs = transformers.BertForMaskedLM(config).eval()
+    with torch.no_grad():
+        for parameter in theirs.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+        head = theirs.cls.predictions
+        if kind == "equal":
+            head.decoder.weight.copy_(theirs.bert.embeddings.word_embeddings.weight)
+            head.decoder.bias.copy_(head.bias)
+    theirs.save_pretrained(tmp_path)
+    name = "BertForMaskedLM"
+    if kind == "equal":
+        found = our_outputs(BertMaskedLM.from_preset(tmp_path), name)
+        np.testing.assert_allclose(found["logits"], their_outputs(theirs, name)["logits"], **ORACLE)
+        return
+    with pytest.raises(ValueError, match="decoder.weight differs from word_embeddings/embeddings"):
+        BertMaskedLM.from_preset(tmp_path)
+    encoder = BertEncoder.from_preset(tmp_path)
+    outputs = our_outputs(encoder, "BertModel")["sequence_output"]
+    their_encoder = transformers.BertModel(config, add_pooling_layer=True).eval()
+    their_encoder.load_state_dict(theirs.bert.state_dict(), strict=False)
+    expected = their_outputs(their_encoder, "BertModel")["sequence_output"]
+    np.testing.assert_allclose(outputs, expected, **ORACLE)

@@ -1,5 +1,9 @@
 """Records that Apache Beam makes against those of the local processes."""
 
+import os
+import signal
+import threading
+import time
 from collections import Counter
 
 import pytest
@@ -24,13 +28,13 @@ def make(novels, vocab, tmp_path, monkeypatch):
         (tmp_path / f"{number}.txt").write_text(part, encoding="utf-8")
     monkeypatch.setattr(corpus_module, "GROUP_BYTES", 500_000)
 
-    def run(on_beam, **changes):
+    def run(on_beam, arguments=("--direct_running_mode=in_memory",), **changes):
         output = tmp_path / ("beam" if on_beam else "local")
         options = CreationOptions(
             tuple(paths), str(vocab), str(output), 64, dupe_factor=2, num_shards=3, **changes
         )
         if on_beam:
-            create_pretraining_data_with_beam(options, ["--direct_running_mode=in_memory"])
+            create_pretraining_data_with_beam(options, arguments)
         else:
             create_pretraining_data(options)
         return output
@@ -44,14 +48,47 @@ def make(novels, vocab, tmp_path, monkeypatch):
         {},
         {"static_masking": True, "masking": "ngram"},
         {"sentence_task": "none", "pack": True},
+        {"sentence_task": "none", "cross_documents": True, "static_masking": True},
     ],
 )
 def test_beam_makes_the_same_examples_and_the_same_files(make, changes):
     local, on_beam = make(False, **changes), make(True, **changes)
     assert examples(on_beam) == examples(local)
-    assert {path.name for path in on_beam.iterdir()} == {path.name for path in local.iterdir()}
-    for path in local.iterdir():
-        assert (on_beam / path.name).read_bytes() == path.read_bytes()
+    assert contents(on_beam) == contents(local)
+
+
+def test_a_cluster_that_loses_a_worker_makes_the_same_files(make):
+    """Two processes of Dask; one of them is killed while it works."""
+    from dask.distributed import Client, LocalCluster, default_client
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        before = client.run(os.getpid)
+        assert len(set(before.values()) | {os.getpid()}) == 3
+        killer = threading.Thread(target=kill_a_busy_worker, args=(cluster, before))
+        killer.start()
+        runner = "apache_beam.runners.dask.dask_runner.DaskRunner"
+        address = cluster.scheduler_address
+        on_dask = make(
+            True, [f"--runner={runner}", f"--dask_client_address={address}", "--dask_npartitions=2"]
+        )
+        killer.join()
+        default_client().close()  # Beam's, which it leaves open
+        assert len(before.keys() - client.run(os.getpid).keys()) == 1
+    assert contents(on_dask) == contents(make(False))
+
+
+def kill_a_busy_worker(cluster, processes):
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        time.sleep(0.5)
+        workers = list(cluster.scheduler.workers.values())
+        busy = [worker.address for worker in workers if worker.processing]
+        if busy:
+            os.kill(processes[busy[0]], signal.SIGKILL)
+            return
 
 
 def test_finished_records_are_not_touched_and_nothing_comes_of_an_empty_corpus(make, tmp_path):
@@ -65,6 +102,10 @@ def test_finished_records_are_not_touched_and_nothing_comes_of_an_empty_corpus(m
         make(True)
     left = {path.name for path in (tmp_path / "beam").iterdir()}
     assert left == {"mine.json", "vocab.txt", "tokenizer_config.json"}
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def examples(folder):

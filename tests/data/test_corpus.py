@@ -1,38 +1,64 @@
+import bz2
 import gzip
 import json
+import lzma
+import os
+import subprocess
+import sys
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from keras_bert.data import corpus as corpus_module
 from keras_bert.data.corpus import Corpus, read_documents
 from keras_bert.data.documents import MAX_DOCUMENT_CHARACTERS
 
+ROOT = Path(__file__).parents[2]
+COMPRESS = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.compress,
+}
+
 
 def write(path, content):
     content = content.encode() if isinstance(content, str) else content
-    if path.suffix == ".gz":
-        content = gzip.compress(content)
-    path.write_bytes(content)
+    path.write_bytes(COMPRESS.get(path.suffix.lower(), bytes)(content))
+    return str(path)
+
+
+def write_parquet(path, texts, column="text", **changes):
+    table = pa.table({"id": range(len(texts)), column: texts})
+    pq.write_table(table, path, **changes)
     return str(path)
 
 
 TWO_DOCUMENTS = "One. Two.\nThree.\n\n\n  \nFour.\r\n"
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a"])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a", "a.bz2", "a.txt.xz", "a.txt.zst"])
 def test_blank_lines_divide_documents_and_paragraphs_are_split(tmp_path, name):
     path = write(tmp_path / name, TWO_DOCUMENTS)
     assert list(read_documents([path])) == [["One.", "Two.", "Three."], ["Four."]]
 
 
-@pytest.mark.parametrize("name", ["a.TXT.GZ", "a.Gz"])
+@pytest.mark.parametrize("name", ["a.TXT.GZ", "a.Gz", "a.ZST"])
 def test_the_case_of_an_ending_says_nothing(tmp_path, name):
-    path = tmp_path / name
-    path.write_bytes(gzip.compress(TWO_DOCUMENTS.encode()))
+    path = write(tmp_path / name, TWO_DOCUMENTS)
     assert list(read_documents([path])) == [["One.", "Two.", "Three."], ["Four."]]
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.JSONL", "a.ndjson", "a.json.gz"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("a.jsonl", "a.jsonl.gz", "a.JSONL", "a.ndjson", "a.json.gz"),
+        *("a.jsonl.zst", "a.jsonl.bz2", "a.ndjson.xz"),
+    ],
+)
 def test_json_lines_hold_a_document_each(tmp_path, name):
     records = [{"id": 1, "text": "One. Two.\n\nThree."}, {"id": 2, "text": "Four."}]
     path = write(tmp_path / name, "\n".join(map(json.dumps, records)) + "\n\n")
@@ -126,12 +152,159 @@ def test_a_byte_order_mark_is_no_part_of_json(tmp_path):
     assert list(Corpus([path]).paragraphs()) == ["One.", "Two."]
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: b"not gzip"])
-def test_a_damaged_gz_is_named(tmp_path, damage):
-    path = tmp_path / "a.txt.gz"
-    path.write_bytes(damage(gzip.compress(TWO_DOCUMENTS.encode() * 100)))
-    with pytest.raises(ValueError, match=r"a\.txt\.gz is damaged or cut off"):
+# The bytes that are overwritten lie in the middle: each format has a checksum, or cannot go on.
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[:-1],
+        lambda data: data[: len(data) // 2],
+        lambda data: b"",
+        lambda data: b"not compressed",
+        lambda data: data[: len(data) // 2] + bytes(8) + data[len(data) // 2 + 8 :],
+    ],
+)
+@pytest.mark.parametrize("ending", COMPRESS)
+def test_a_damaged_compressed_file_is_named(tmp_path, ending, damage):
+    content = "".join(f"Sentence {n * n}.\n" for n in range(1000)).encode()
+    whole = COMPRESS[ending](content)
+    if ending == ".zst":
+        whole = zstandard.ZstdCompressor(write_checksum=True).compress(content)
+    path = tmp_path / f"a.txt{ending}"
+    path.write_bytes(damage(whole))
+    if ending == ".gz" and not damage(whole):  # to gzip, no member is no content
+        assert list(Corpus([path])) == []
+        return
+    with pytest.raises(ValueError, match=rf"a\.txt{ending} is damaged or cut off \(.*copy or"):
         list(Corpus([path]))
+
+
+def test_parts_of_a_compressed_file_follow_each_other(tmp_path):
+    """As of `cat`, and of compressors that work on several cores."""
+    for ending, compress in COMPRESS.items():
+        path = tmp_path / f"a.txt{ending}"
+        path.write_bytes(compress(b"One. ") + compress(b"") + compress(b"Two.\n\nThree."))
+        assert list(read_documents([path])) == [["One.", "Two."], ["Three."]], ending
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary("int32", "string")])
+@pytest.mark.parametrize("rows", [2, 1000])
+def test_a_row_of_a_parquet_file_is_a_document(tmp_path, kind, rows):
+    texts = [f"One {n}. Two.\n\nThree." for n in range(rows)]
+    path = write_parquet(tmp_path / "a.parquet", pa.array(texts).cast(kind), row_group_size=300)
+    corpus = Corpus([path])
+    expected = [[f"One {n}.", "Two.", "Three."] for n in range(rows)]
+    assert list(read_documents([path])) == expected
+    assert [document.number for document in corpus] == list(range(rows))
+    assert corpus.bytes_read == corpus.total_bytes == os.path.getsize(path)
+    write(tmp_path / "a.jsonl", "\n".join(json.dumps({"text": text}) for text in texts))
+    assert list(corpus.paragraphs()) == list(Corpus([tmp_path / "a.jsonl"]).paragraphs())
+
+
+def test_a_parquet_file_without_its_text_is_refused_before_it_is_read(tmp_path):
+    path = write_parquet(tmp_path / "a.parquet", ["One."], column="body")
+    assert list(read_documents([path], text_field="body")) == [["One."]]
+    with pytest.raises(ValueError, match=r"a.parquet has no column 'text' \(its .*: id, body\)"):
+        Corpus([path])
+    with pytest.raises(ValueError, match=r"column 'id' of .*a.parquet holds int64, not text"):
+        Corpus([path], text_field="id")
+    path = write_parquet(tmp_path / "b.parquet", ["One.", None])
+    with pytest.raises(ValueError, match=r"b.parquet, row 1 has no text in column 'text'"):
+        list(Corpus([path]))
+    raw = pa.array([b"fine", b"bad \xff byte"], pa.binary()).view(pa.string())
+    path = write_parquet(tmp_path / "c.parquet", raw)
+    with pytest.raises(ValueError, match=r"c.parquet, row 1 is not UTF-8 at byte 4 of 'text'"):
+        list(Corpus([path]))
+    assert list(read_documents([path], errors="replace")) == [["fine"], ["bad \ufffd byte"]]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:-3],
+        lambda data: data[: len(data) // 2],
+        lambda data: data[: len(data) // 2] + bytes(40) + data[len(data) // 2 + 40 :],
+    ],
+)
+def test_a_damaged_parquet_file_is_named(tmp_path, damage):
+    path = tmp_path / "a.parquet"
+    write_parquet(path, [f"Sentence {n * n}." for n in range(1000)], write_page_checksum=True)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"a.parquet is damaged or no Parquet file \(\w"):
+        list(Corpus([path]))
+
+
+def test_compressed_files_come_from_remote_storage_too(tmp_path):
+    import tensorflow as tf
+
+    write(tmp_path / "a.txt.zst", TWO_DOCUMENTS)
+    write_parquet(tmp_path / "b.parquet", ["Five."])
+    for name in ("a.txt.zst", "b.parquet"):
+        tf.io.gfile.copy(str(tmp_path / name), f"ram://{name}", overwrite=True)
+    remote = Corpus(["ram://a.txt.zst", "ram://b.parquet"])
+    local = Corpus([tmp_path / "a.txt.zst", tmp_path / "b.parquet"])
+    assert list(remote) == list(local)
+    assert [source.fingerprint() for source in remote.sources] == [
+        source.fingerprint() for source in local.sources
+    ]
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_a_compressed_file(tmp_path):
+    """48 MB of text, in the Parquet file one group of rows, and a file of equal bytes."""
+    line = " ".join(f"word{n * n}" for n in range(100)) + ".\n\n"
+    copies = 48_000_000 // len(line)
+    for ending, compress in COMPRESS.items():
+        for name, count in (("small", 1), ("large", copies)):
+            (tmp_path / f"{name}.txt{ending}").write_bytes(compress(line.encode() * count))
+    write_parquet(tmp_path / "small.parquet", [line])
+    write_parquet(tmp_path / "large.parquet", [f"{n} {line}" for n in range(copies)])
+    (tmp_path / "blank.txt.zst").write_bytes(zstandard.compress(b" " * 100_000_000))
+    program = (
+        "import resource, sys\nfrom keras_bert.data.corpus import Corpus\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "count = lambda name: sum(1 for _ in Corpus([name]))\n"
+        "endings = sys.argv[1:]\n"
+        "for ending in endings: count(f'small{ending}')\n"
+        "before = peak()\n"
+        f"for ending in endings: assert count(f'large{{ending}}') == {copies}, ending\n"
+        "count('blank.txt.zst')\n"
+        "print(peak() - before)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *(f".txt{ending}" for ending in COMPRESS), ".parquet"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 24_000  # KiB
+
+
+def test_a_library_that_is_not_installed_is_asked_for(tmp_path):
+    write(tmp_path / "a.jsonl.zst", "{}")
+    write_parquet(tmp_path / "b.parquet", ["One."])
+    program = (
+        "import sys\n"
+        "sys.modules |= {'zstandard': None, 'pyarrow': None}\n"  # as if they were not installed
+        "from keras_bert.data.corpus import Corpus\n"
+        "for path in sys.argv[1:]:\n"
+        "    try: Corpus([path])\n"
+        "    except ValueError as error: print(error)\n"
+    )
+    paths = [str(tmp_path / "a.jsonl.zst"), str(tmp_path / "b.parquet")]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *paths],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert done.stdout.splitlines() == [
+        f"{path} is read with the package {library}, which is not installed: "
+        "pip install 'keras-bert-tpu[files]'"
+        for path, library in zip(paths, ("zstandard", "pyarrow"), strict=True)
+    ], done.stderr
 
 
 def test_large_documents_come_in_parts_that_share_a_number(tmp_path):

@@ -122,10 +122,18 @@ def test_records_are_made_without_tensorflow(novels, vocab, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["nsp", "sop", "none"])
-def test_the_bytes_are_the_same_for_every_task_and_more_workers(make_records, task):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sentence_task": "nsp"},
+        {"sentence_task": "sop"},
+        {"sentence_task": "none"},
+        {"sentence_task": "none", "cross_documents": True},
+    ],
+)
+def test_the_bytes_are_the_same_for_every_task_and_more_workers(make_records, changes):
     folders = [
-        make_records(num_workers=workers, sentence_task=task, dupe_factor=3, num_shards=7)
+        make_records(num_workers=workers, dupe_factor=3, num_shards=7, **changes)
         for workers in (1, 2, 4)
     ]
     assert contents(folders[0]) == contents(folders[1]) == contents(folders[2])
@@ -252,6 +260,14 @@ def test_a_vocabulary_of_another_name_tells_its_case_itself(tmp_path, vocab):
         ({"seed": -1}, "seed is -1: it must be from 0 to 9223372036854775807"),
         ({"seed": 1 << 63}, "seed is 9223372036854775808: it must be from 0 to"),
         ({"sentence_task": "next"}, "sentence_task is 'next': choose one of nsp, sop, none"),
+        (
+            {"cross_documents": True},
+            "sentence_task is 'nsp', whose .*; leave out --cross_documents",
+        ),
+        (
+            {"cross_documents": True, "sentence_task": "none", "pack": True},
+            "leave out --pack or --cross_documents",
+        ),
     ],
 )
 def test_options_out_of_range_are_refused(changes, sentence):

@@ -1,5 +1,6 @@
 """The ids of the texts here are the places of the pieces, so that examples can be traced back."""
 
+import itertools
 import random
 
 import numpy as np
@@ -11,6 +12,7 @@ from keras_bert.data.pretraining_examples import (
     TokenizedDocuments,
     assemble_examples,
     plan_examples,
+    separate_documents,
 )
 
 CLS, SEP = -1, -2
@@ -235,6 +237,75 @@ def test_full_sentences_fill_the_sequence():
         make_documents([[10] * 9]), task="none", max_seq_length=42, short_seq_prob=0
     )
     assert sorted(len(a) for a, _, _ in examples) == [10, 40, 40]
+
+
+def across_documents(documents, max_seq_length, short_seq_prob=0.0):
+    """The pieces of each example in the order of the text, with SEP between documents."""
+    separated = separate_documents(documents, SEP)
+    plans = plan_examples(
+        separated, max_seq_length, short_seq_prob, "none", random.Random(0), cross_documents=True
+    )
+    made = assemble_examples(separated, plans, CLS, SEP)
+    assert not made.segment_ids.any() and not made.next_sentence_labels.any()
+    rows = [row.tolist() for row in np.split(made.input_ids, made.splits[1:-1])]
+    assert all(row[0] == CLS and row[-1] == SEP and len(row) <= max_seq_length for row in rows)
+    return sorted(row[1:-1] for row in rows)
+
+
+def plain_full_sentences(lengths, numbers, room):
+    """RoBERTa's FULL-SENTENCES sentence by sentence; a sentence longer than an example is cut."""
+    examples, current, before, piece = [], [], None, 0
+    for document, number in zip(lengths, numbers, strict=True):
+        for size in document:
+            sentence = list(range(piece, piece := piece + size))
+            behind = [SEP] if current and before not in (None, number) else []
+            if current and len(current) + len(behind) + size > room:
+                examples.append(current)
+                current, behind = [], []
+            current = current + behind + sentence
+            before = number
+            if len(current) > room:
+                examples += [current[at : at + room] for at in range(0, len(current), room)]
+                current = []
+    return examples + ([current] if current else [])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.lists(st.integers(1, 40), min_size=1, max_size=8), st.booleans()),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_full_sentences_across_documents_equal_those_of_the_plain_algorithm(drawn):
+    lengths = [sizes for sizes, _ in drawn]
+    numbers = np.cumsum([0, *(new for _, new in drawn[1:])]).tolist()  # parts share a number
+    documents = make_documents(lengths, numbers)
+    assert across_documents(documents, 32) == plain_full_sentences(lengths, numbers, 30)
+    # However short the examples are: every piece once, a SEP where a document begins, no more.
+    for row in (rows := across_documents(documents, 32, short_seq_prob=0.5)):
+        for before, piece in itertools.pairwise(row):
+            assert SEP in (before, piece) or piece == before + 1
+            if piece != SEP:
+                begins = document_of(documents, piece) != document_of(documents, piece - 1)
+                assert (before == SEP) == begins
+        assert SEP not in (row[0], row[-1])
+    pieces = [piece for row in rows for piece in row if piece != SEP]
+    assert pieces == documents.ids.tolist()
+
+
+def test_full_sentences_across_documents_by_hand():
+    """Of 12 places two are [CLS] and [SEP]: 4 3 | 2 6 | 5, of which 4 3 | 2 fill all ten."""
+    documents = make_documents([[4, 3], [2, 6], [5]])
+    assert across_documents(documents, 12) == [
+        [0, 1, 2, 3, 4, 5, 6, SEP, 7, 8],
+        [9, 10, 11, 12, 13, 14],  # with the separator and the next sentence it would be 12
+        [15, 16, 17, 18, 19],
+    ]
+    # The parts of a long document have no separator between them.
+    parts = make_documents([[4, 3], [2, 6], [5]], numbers=[0, 0, 1])
+    assert across_documents(parts, 12)[0] == [0, 1, 2, 3, 4, 5, 6, 7, 8]
 
 
 def test_short_targets_cut_no_sentence_of_full_sentences():

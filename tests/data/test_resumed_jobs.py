@@ -138,9 +138,48 @@ def test_another_job_is_refused_and_the_first_can_still_go_on(
     assert contents(killed) == contents(records)
 
 
+def test_shards_are_on_the_disk_before_something_says_how_large_they_are(
+    novels, vocab, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(units, "UNIT_CHARACTERS", 400_000)
+    output = tmp_path / "out"
+    sizes: dict[str, int] = {}  # of the shards, as far as they are on the disk
+    folder_is_flushed, states = False, 0
+    fsync, replace = os.fsync, os.replace
+
+    def recorded_fsync(descriptor):
+        nonlocal folder_is_flushed
+        fsync(descriptor)
+        path, status = Path(os.readlink(f"/proc/self/fd/{descriptor}")), os.fstat(descriptor)
+        if path.suffix == ".tfrecord":
+            sizes[path.name] = status.st_size
+        folder_is_flushed |= path == output
+
+    def checked_replace(source, target):
+        nonlocal folder_is_flushed, states
+        name = Path(target).name
+        if name == "state.json":
+            told = json.loads(Path(source).read_text())["shard_bytes"]
+            states += any(told)
+            assert [sizes.get(f"examples-{n:05}-of-00003.tfrecord", 0) for n in range(3)] == told
+        elif name == "manifest.json" and Path(target).parent == output:
+            assert folder_is_flushed
+            shards = json.loads(Path(source).read_text())["shards"]
+            assert {shard["name"]: shard["bytes"] for shard in shards} == sizes
+        elif Path(target).parent == output:
+            folder_is_flushed = False  # its entries have changed
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", recorded_fsync)
+    monkeypatch.setattr(os, "replace", checked_replace)
+    create_pretraining_data(CreationOptions((str(novels),), str(vocab), str(output), **SETTINGS))
+    assert states > 2 and folder_is_flushed and len(sizes) == 3
+
+
 @pytest.fixture
-def broken(novels, vocab, tmp_path, monkeypatch):
+def broken(novels, vocab, tmp_path, monkeypatch, request):
     """Files of a job that ended at a bad byte: one group is complete, of the next one unit is."""
+    given = getattr(request, "param", {})
     monkeypatch.setattr(units, "UNIT_CHARACTERS", 100_000)
     monkeypatch.setattr(corpus_module, "GROUP_BYTES", 400_000)
     text = novels.read_text(encoding="utf-8")
@@ -152,7 +191,7 @@ def broken(novels, vocab, tmp_path, monkeypatch):
     def start(output, **changes):
         inputs, output = tuple(map(str, paths)), tmp_path / output
         create_pretraining_data(
-            CreationOptions(inputs, str(vocab), str(output), **(SETTINGS | changes))
+            CreationOptions(inputs, str(vocab), str(output), **(SETTINGS | given | changes))
         )
         return contents(output)
 
@@ -164,6 +203,11 @@ def broken(novels, vocab, tmp_path, monkeypatch):
     return start, paths
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [{}, {"sentence_task": "none", "cross_documents": True, "static_masking": True}],
+    indirect=True,
+)
 def test_a_job_goes_on_when_a_bad_byte_is_mended(broken, capsys):
     start, paths = broken
     paths[2].write_bytes(paths[2].read_bytes().replace(b"\xff", b"One more sentence."))
@@ -300,9 +344,12 @@ def test_a_full_disk_ends_with_one_sentence_and_the_job_can_go_on(
     assert contents(tmp_path / "out") == whole
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "number_of_kills",
+    [pytest.param(8, marks=pytest.mark.slow), pytest.param(30, marks=pytest.mark.long)],
+)
 @pytest.mark.timeout(3600)
-def test_thirty_kills_at_random_moments_change_no_byte(novels, vocab, tmp_path):
+def test_kills_at_random_moments_change_no_byte(novels, vocab, tmp_path, number_of_kills):
     """Twelve units; each start is killed within the time that three or four of them take."""
     text = novels.read_text(encoding="utf-8")
     paths = []
@@ -317,12 +364,12 @@ def test_thirty_kills_at_random_moments_change_no_byte(novels, vocab, tmp_path):
     whole = contents(tmp_path / "whole")
     draw = random.Random(0)
     kills, output = 0, tmp_path / "killed"
-    while kills < 30:
+    while kills < number_of_kills:
         shutil.rmtree(output, ignore_errors=True)
         while not (output / "manifest.json").exists() or (output / ".unfinished").exists():
             changes = {"output_dir": str(output), "num_workers": draw.choice([1, 2, 7])}
             process = start(CreationOptions(**(vars(options) | changes)))
-            if kills < 30:
+            if kills < number_of_kills:
                 time.sleep(draw.uniform(0.3, 4))
                 kills += process.poll() is None
                 kill(process)

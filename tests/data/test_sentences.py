@@ -39,6 +39,15 @@ def test_stops_of_other_scripts():
 
 
 @pytest.mark.parametrize(
+    "sentences",
+    [["So it is.", "\U0001e030 is."], ["See no.", "\U00011f51 of it."], ["\U00011f51.", "So."]],
+)
+def test_letters_and_digits_newer_than_unicode_14_say_nothing(sentences):
+    # Python 3.12 knows them, Python 3.11 does not.
+    assert split_sentences(" ".join(sentences)) == sentences
+
+
+@pytest.mark.parametrize(
     "text", ["no stop at all", "One sentence.", "...", "She said ok. and left"]
 )
 def test_one_sentence_stays_as_it_is(text):

@@ -117,7 +117,9 @@ def test_copies_of_a_document_are_masked_differently(make_records):
 def test_any_rate_and_any_split(make_records, vocab):
     mask_id = Vocabulary.from_file(vocab).mask_id
     rows = read(
-        make_records(static_masking=True, masked_lm_prob=0.4, mask_share=0.5, random_share=0.0)
+        make_records(
+            static_masking=True, masked_lm_prob=0.4, mask_token_rate=0.5, random_token_rate=0.0
+        )
     )
     assert rows["masked_lm_positions"].shape[1] == 26  # 0.4 * 64, rounded up
     used = rows["masked_lm_weights"] > 0
@@ -163,7 +165,10 @@ def test_the_bytes_are_those_of_tf_train_example():
         ({"static_masking": True, "masking": "words"}, "masking is 'words': choose one of token"),
         ({"static_masking": True, "masked_lm_prob": 0}, "masked_lm_prob is 0: it must be above 0"),
         ({"static_masking": True, "max_predictions_per_seq": 0}, "max_predictions_per_seq is 0"),
-        ({"static_masking": True, "mask_share": 1.1}, "mask_share 1.1 and random_share 0.1 must"),
+        (
+            {"static_masking": True, "mask_token_rate": 1.1},
+            "mask_token_rate is 1.1: it must be from",
+        ),
         (
             {"static_masking": True, "pack": True, "sentence_task": "none"},
             "which has no pack_ids: leave out --pack or --static_masking",

@@ -3,9 +3,7 @@
 Oracle: the same graph in this process, to the last bit, and the live model.
 """
 
-import json
-import subprocess
-import sys
+import contextlib
 
 import numpy as np
 import pytest
@@ -14,10 +12,12 @@ import tensorflow as tf
 from keras_bert import BertPreprocessor
 from keras_bert.export.options import ExportOptions
 from keras_bert.export.saved_model import export_saved_model
-from keras_bert.training.choice_head import ChoiceExample
+from keras_bert.export.served_folder import open_signatures
 from keras_bert.training.finetuned_model import FinetunedModel
+from tests.export.fresh_process import ask_fresh_process
 from tests.export.tiny_models import MODELS, ask, random_texts
 from tests.markers import some_fast
+from tests.tolerances import REORDERED
 
 TEXTS = [
     "it was a GOOD film",
@@ -26,22 +26,6 @@ TEXTS = [
     "naïve \u4e2d\u6587 🙂 [SEP] " + "very " * 200,
 ]
 
-# Runs outside the repository, isolated from its path.
-FRESH_PROCESS = """
-import json, sys
-import numpy as np, tensorflow as tf, tensorflow_text
-folder, requests, answers = sys.argv[1:]
-model = tf.saved_model.load(folder)
-results = {}
-for index, (signature, inputs) in enumerate(json.load(open(requests))):
-    tensors = {k: tf.constant(v, tf.int32 if signature == "serve_ids" else tf.string)
-               for k, v in inputs.items()}
-    for name, value in model.signatures[signature](**tensors).items():
-        results[f"{index}/{name}"] = value.numpy()
-assert not any(name.split(".")[0] == "keras_bert" for name in sys.modules)
-np.savez(answers, **{k: np.char.decode(v.astype("S")) if v.dtype == object else v
-                     for k, v in results.items()})
-"""
 # Strings that each kind of model takes.
 REQUESTS = {
     "pairs": {"text": TEXTS, "text_pair": TEXTS[::-1]},
@@ -50,19 +34,6 @@ REQUESTS = {
 } | {
     name: {"question": TEXTS, "context": random_texts(3, 1)} for name in ("spans", "spans_or_none")
 }
-
-
-def ask_fresh_process(tmp_path, export, requests, python=sys.executable):
-    (tmp_path / "requests.json").write_text(json.dumps(requests))
-    files = [tmp_path / "requests.json", tmp_path / "answers.npz"]
-    command = [python, "-I", "-c", FRESH_PROCESS, export, *files]
-    done = subprocess.run([*map(str, command)], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return dict(np.load(tmp_path / "answers.npz"))
-
-
-def as_text(values):
-    return np.char.decode(values.astype("S")) if values.dtype == object else values
 
 
 def live_logits(finetuned, inputs):
@@ -81,71 +52,19 @@ def test_classes_of_a_trained_model_are_the_live_models(sentiment_run, tmp_path)
     batch, logits = live_logits(finetuned, TEXTS)
     ids = {name: values.numpy().tolist() for name, values in batch.items()}
     requests = [
-        ("serving_default", {"text": TEXTS}),
-        ("serve_ids", ids),
-        ("serving_default", {"text": []}),
+        (export, "serving_default", {"text": TEXTS}),
+        (export, "serve_ids", ids),
+        (export, "serving_default", {"text": []}),
     ]
-    answers = ask_fresh_process(tmp_path, export, requests)
-    np.testing.assert_array_equal(answers["1/logits"], logits)
+    answers, on_ids, none = ask_fresh_process(tmp_path, requests)
+    np.testing.assert_array_equal(on_ids["logits"], logits)
     scores = finetuned.description.head.postprocess(logits).numpy()
-    np.testing.assert_allclose(answers["0/scores"], scores, atol=1e-6)
-    assert answers["0/label"].tolist() == np.array(["neg", "pos"])[logits.argmax(-1)].tolist()
-    assert answers["0/label"][:2].tolist() == ["pos", "neg"]
-    assert answers["0/labels"].tolist() == [["neg", "pos"]] * 4
-    assert answers["2/scores"].shape == (0, 2)
-    assert answers["2/label"].shape == (0,)
-
-
-@pytest.mark.slow  # loads each export in a process of its own
-@pytest.mark.parametrize("name", MODELS)
-def test_a_fresh_process_answers_as_this_one(name, model_folder, tmp_path):
-    request = REQUESTS.get(name, {"text": TEXTS})
-    export = export_saved_model(model_folder(name), tmp_path / "served")
-    answers = ask_fresh_process(tmp_path, export, [("serving_default", request)])
-    for output, values in ask(model_folder(name), **request).items():
-        np.testing.assert_array_equal(answers[f"0/{output}"], as_text(values))
-
-
-def test_several_labels_are_those_above_one_half(model_folder):
-    texts = random_texts(30, seed=2)
-    live = FinetunedModel.load(model_folder("several")).predict(texts)
-    served = ask(model_folder("several"), text=texts)
-    np.testing.assert_allclose(served["scores"], live, atol=1e-5)
-    names = ("bad", "fine", "good")
-    expected = ["|".join(n for n, s in zip(names, row, strict=True) if s > 0.5) for row in live]
-    assert [label.decode() for label in served["likely_labels"]] == expected
-    assert "label" not in served  # which is one of `labels` where a text has one
-    assert {0, 1, 2} <= {label.count("|") + bool(label) for label in expected}
-
-
-def test_numbers_and_pairs_are_the_live_models(model_folder):
-    texts = random_texts(30, seed=2)
-    number = FinetunedModel.load(model_folder("number")).predict(texts)
-    np.testing.assert_allclose(
-        ask(model_folder("number"), text=texts)["score"], number, rtol=1e-5, atol=1e-5
-    )
-    pairs = FinetunedModel.load(model_folder("pairs")).predict(texts, texts[::-1])
-    served = ask(model_folder("pairs"), text=texts, text_pair=texts[::-1])
-    np.testing.assert_allclose(served["scores"], pairs, atol=1e-5)
-    assert len(set(served["label"])) == 2
-
-
-def test_choices_are_the_live_models(model_folder):
-    contexts = random_texts(20, seed=4)
-    choices = [random_texts(2, seed)[1:] + [f"a {seed}"] for seed in range(len(contexts))]
-    choices = [[choice for choice in row if choice] for row in choices]
-    live = FinetunedModel.load(model_folder("choices")).predict_examples(
-        [ChoiceExample(*pair) for pair in zip(contexts, map(tuple, choices), strict=True)]
-    )
-    padded = [row + [""] * (4 - len(row)) for row in choices]
-    served = ask(model_folder("choices"), context=contexts, choices=padded)
-    for row, scores in enumerate(live):
-        np.testing.assert_allclose(served["scores"][row, : len(scores)], scores, atol=1e-5)
-        assert not served["scores"][row, len(scores) :].any()
-        assert served["choice"][row] == scores.argmax()
-        assert served["choice_text"][row].decode() == choices[row][scores.argmax()]
-    none = ask(model_folder("choices"), context=["a"], choices=[["", ""]])
-    assert (none["choice"][0], none["choice_text"][0]) == (-1, b"")
+    np.testing.assert_allclose(answers["scores"], scores, **REORDERED)
+    assert answers["label"].tolist() == np.array(["neg", "pos"])[logits.argmax(-1)].tolist()
+    assert answers["label"][:2].tolist() == ["pos", "neg"]
+    assert answers["labels"].tolist() == [["neg", "pos"]] * 4
+    assert none["scores"].shape == (0, 2)
+    assert none["label"].shape == (0,)
 
 
 @pytest.mark.parametrize("name", some_fast(MODELS, ("classes", "tags", "spans_or_none")))
@@ -165,7 +84,7 @@ def test_a_batch_of_mixed_lengths_answers_as_its_members(name, model_folder):
             if value.dtype == object:
                 assert cut.tolist() == value.tolist()
             else:
-                np.testing.assert_allclose(cut, value, rtol=1e-5, atol=1e-5)
+                np.testing.assert_allclose(cut, value, **REORDERED)
 
 
 def tf_example(**texts):
@@ -182,41 +101,70 @@ def tf_example(**texts):
 
 
 @pytest.mark.slow
-def test_questions_of_tf_examples_are_answered_alike(model_folder, tmp_path):
-    export = export_saved_model(model_folder("choices"), tmp_path)
-    serve = tf.saved_model.load(str(export)).signatures["serve_examples"]
+def test_choices_of_tf_examples_are_answered_alike(exported, model_folder):
+    serve = tf.saved_model.load(str(exported("choices"))).signatures["serve_examples"]
     example = tf_example(context="the film", choices=["a b", "c"])
     expected = ask(model_folder("choices"), context=["the film"], choices=[["a b", "c"]])
     found = serve(examples=tf.constant([example]))
     np.testing.assert_array_equal(found["scores"].numpy(), expected["scores"])
 
 
-def test_guards_refuse_what_is_too_much(model_folder, tmp_path):
+@contextlib.contextmanager
+def refused(sentence):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=sentence):
+        yield
+
+
+def ids_of(*shape):
+    names = ("input_ids", "input_mask", "segment_ids")
+    return {name: tf.ones(shape, tf.int32) for name in names}
+
+
+def test_guards_refuse_what_is_too_much(model_folder):
     options = ExportOptions(max_batch=2, max_text_bytes=8)
-    export = export_saved_model(model_folder("spans"), tmp_path, options=options)
-    model = tf.saved_model.load(str(export))
-    serve = model.signatures["serving_default"]
+    signatures = open_signatures(model_folder("spans"), options).functions()
+    serve, serve_ids = signatures["serving_default"], signatures["serve_ids"]
 
     def answer(questions, contexts):
         return serve(question=tf.constant(questions), context=tf.constant(contexts))
 
     assert answer(["a"] * 2, ["12345678"] * 2)["answer"].shape == (2,)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="holds more than 2 examples"):
+    with refused("holds more than 2 examples"):
         answer(["a"] * 3, ["b"] * 3)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="a context is longer than 8 bytes"):
+    with refused("a context is longer than 8 bytes"):
         answer(["a"] * 2, ["b", "\u4e2d\u4e2d\u4e2d"])
-    ids = {name: tf.ones([3, 5], tf.int32) for name in ("input_ids", "input_mask", "segment_ids")}
-    with pytest.raises(tf.errors.InvalidArgumentError, match="holds more than 2 examples"):
-        model.signatures["serve_ids"](**ids)
-    ids = {name: tf.ones([2, 25], tf.int32) for name in ids}
-    with pytest.raises(tf.errors.InvalidArgumentError, match="has more than 24 positions: cut"):
-        model.signatures["serve_ids"](**ids)
-    ids = {name: values[:, :24] for name, values in ids.items()}
-    assert model.signatures["serve_ids"](**ids)["start_logits"].shape == (2, 24)
+    with refused("holds more than 2 examples"):
+        serve_ids(**ids_of(3, 5))
+    with refused("has more than 24 positions: cut"):
+        serve_ids(**ids_of(2, 25))
+    assert serve_ids(**ids_of(2, 24))["start_logits"].shape == (2, 24)
     for contexts, sentence in ((["b"] * 3, "more than 2 examples"), (["b" * 9], "than 8 bytes")):
         examples = tf.constant([tf_example(question="a", context=text) for text in contexts])
-        with pytest.raises(tf.errors.InvalidArgumentError, match=sentence):
-            model.signatures["serve_examples"](examples=examples)
+        with refused(sentence):
+            signatures["serve_examples"](examples=examples)
+
+
+def test_guards_refuse_too_many_choices(model_folder):
+    family = open_signatures(model_folder("choices"), ExportOptions(max_choices=3))
+    signatures = family.functions()
+    serve, serve_ids = signatures["serving_default"], signatures["serve_ids"]
+
+    def answer(*choices):
+        return serve(context=tf.constant(["the"]), choices=tf.constant([choices]))
+
+    # As without the guard, empty choices behind the last one counted.
+    expected = ask(model_folder("choices"), context=["the"], choices=[["a", "b", ""]])
+    np.testing.assert_array_equal(answer("a", "b", "")["scores"], expected["scores"])
+    with refused("more than 3 choices: send fewer of each example"):
+        answer("a", "b", "", "")
+    assert serve_ids(**ids_of(2, 3, 5))["logits"].shape == (2, 3)
+    with refused("more than 3 choices"):
+        serve_ids(**ids_of(2, 4, 5))
+    with refused("more than 3 choices"):
+        example = tf_example(context="the", choices=["a"] * 4)
+        signatures["serve_examples"](examples=tf.constant([example]))
+    with pytest.raises(ValueError, match="max_choices is 0: it must be at least 1"):
+        ExportOptions(max_choices=0)
 
 
 def test_versions_count_up_and_are_never_overwritten(model_folder, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -12,6 +13,8 @@ from keras_bert.export.options import ExportOptions
 from keras_bert.export.saved_model import export_saved_model
 from keras_bert.export.served_folder import open_signatures
 from keras_bert.export.serving_kit import WARMUP_FILE, warmup_requests
+from tests.export.tiny_models import MODELS
+from tests.markers import some_fast
 
 # What a stock server links: TensorFlow's own operations and, of tensorflow_text, those of the
 # libraries that its file tensorflow_text/BUILD lists under ops_lib.
@@ -34,14 +37,40 @@ def tensorflow_operations():
     return {name for name in dir(tf.raw_ops) if name[:1].isupper()}
 
 
-@pytest.mark.parametrize("name", ["pairs", "several", "spans", "tags", "choices", "masked_lm"])
-def test_graphs_use_only_what_a_stock_server_links(name, model_folder, tmp_path):
-    export = export_saved_model(model_folder(name), tmp_path / "served")
-    own, text = tensorflow_operations(), graph_operations(export)
+PYTHON_OPERATIONS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
+# A line for each operation: its name and the kinds of models whose graphs use it.
+LIST = Path(__file__).with_name("served_operations.txt")
+
+
+def listed_operations(name):
+    lines = map(str.split, LIST.read_text().splitlines())
+    return {operation for operation, *kinds in lines if kinds == ["all"] or name in kinds}
+
+
+@pytest.mark.parametrize("name", some_fast(MODELS, ("pairs",)))
+def test_graphs_use_only_what_a_stock_server_links(name, exported):
+    own, used = tensorflow_operations(), graph_operations(exported(name))
+    assert used == listed_operations(name)
+    assert not used & PYTHON_OPERATIONS
     assert "FastWordpieceTokenizeWithOffsets" not in own
-    assert text - own - OPS_LIB == set()
-    assert text - own <= TEXT_OPERATIONS
-    assert text & TEXT_OPERATIONS  # the tokenizer is inside
+    assert used - own <= OPS_LIB & TEXT_OPERATIONS
+    assert used & TEXT_OPERATIONS  # the tokenizer is inside
+
+
+def test_python_is_found_inside_loops(tmp_path):
+    class Module(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([], tf.float32)])
+        def serve(self, value):
+            def body(value):
+                value = tf.py_function(lambda v: v + 1, [value], tf.float32)
+                value = tf.numpy_function(lambda v: v, [value], tf.float32, stateful=False)
+                value = tf.numpy_function(lambda v: v, [value], tf.float32)
+                return (tf.ensure_shape(value, []),)
+
+            return tf.while_loop(lambda value: value < 3, body, [value])[0]
+
+    tf.saved_model.save(Module(), str(tmp_path))
+    assert graph_operations(tmp_path) >= PYTHON_OPERATIONS
 
 
 @pytest.fixture(scope="module")
@@ -92,17 +121,17 @@ def test_warm_up_is_read_by_the_servers_own_protocol(model_folder):
 
 def test_samples_pass_the_guard(model_folder, tmp_path):
     # A server that is refused its own warm-up requests does not start.
-    options = ExportOptions(max_batch=1, max_text_bytes=5)
+    options = ExportOptions(max_batch=1, max_text_bytes=5, max_choices=1)
     served = export_saved_model(model_folder("choices"), tmp_path / "1.5", options=options)
     serve = tf.saved_model.load(str(served)).signatures["serving_default"]
     (record,) = tf.data.TFRecordDataset(str(served / WARMUP_FILE))
     request = dict(_fields(dict(_fields(record.numpy()))[6]))[1]
     entries = [dict(_fields(value)) for number, value in _fields(request) if number == 2]
     warmup = {e[1].decode(): tf.constant(tf.make_ndarray(_tensor(e[2]))) for e in entries}
-    assert serve(**warmup)["scores"].shape == (1, 2)
+    assert serve(**warmup)["scores"].shape == (1, 1)
     readme = (served.parent / "README.md").read_text()
     (example,) = json.loads(re.search(r":predict -d '(.*)'", readme).group(1))["instances"]
-    assert serve(**{k: tf.constant([v]) for k, v in example.items()})["scores"].shape == (1, 2)
+    assert serve(**{k: tf.constant([v]) for k, v in example.items()})["scores"].shape == (1, 1)
     # A name that YAML takes for a number unless it is quoted; JSON's strings are YAML's too.
     compose = (served.parent / "docker-compose.yml").read_text()
     assert json.loads(re.search(r"services:\n  (.*):\n", compose).group(1)) == "1.5"

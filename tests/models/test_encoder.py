@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertPretrainer
+from tests.tolerances import BFLOAT16, FORMULA, REORDERED
 
 _CONFIG = BertConfig(
     vocab_size=19,
@@ -47,7 +48,7 @@ def test_attention_probabilities_sum_to_one_over_real_positions():
     encoder = BertEncoder(_CONFIG, output_attention_probs=True)
     for probs in encoder(_features(real=4))["attention_probs"]:
         probs = keras.ops.convert_to_numpy(probs)
-        np.testing.assert_allclose(probs[..., :4].sum(-1), 1, atol=1e-6)
+        np.testing.assert_allclose(probs[..., :4].sum(-1), 1, **FORMULA)
         np.testing.assert_array_equal(probs[..., 4:], 0)
 
 
@@ -59,9 +60,9 @@ def test_padding_does_not_change_real_positions():
         features[key][:, :4] = value
     padded = encoder(features)
     np.testing.assert_allclose(
-        padded["sequence_output"][:, :4], short["sequence_output"], atol=1e-6
+        padded["sequence_output"][:, :4], short["sequence_output"], **REORDERED
     )
-    np.testing.assert_allclose(padded["pooled_output"], short["pooled_output"], atol=1e-6)
+    np.testing.assert_allclose(padded["pooled_output"], short["pooled_output"], **REORDERED)
 
 
 def test_too_long_a_sequence_is_refused():
@@ -69,7 +70,9 @@ def test_too_long_a_sequence_is_refused():
         BertEncoder(_CONFIG)(_features(length=11))
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "float32"])
+@pytest.mark.parametrize(
+    "policy", [pytest.param("mixed_bfloat16", marks=pytest.mark.half_precision), "float32"]
+)
 def test_logits_are_float32_under_every_policy(policy):
     features = _features()
     logits = BertClassifier(_CONFIG, num_classes=3, dtype=policy)(features)
@@ -80,6 +83,7 @@ def test_logits_are_float32_under_every_policy(policy):
         assert keras.backend.standardize_dtype(tensor.dtype) == "float32"
 
 
+@pytest.mark.half_precision
 def test_bfloat16_stays_near_float32():
     exact = BertEncoder(_CONFIG)
     rough = BertEncoder(_CONFIG, dtype="mixed_bfloat16")
@@ -87,7 +91,7 @@ def test_bfloat16_stays_near_float32():
     np.testing.assert_allclose(
         np.asarray(rough(_features())["sequence_output"]).astype("float32"),
         exact(_features())["sequence_output"],
-        atol=0.1,
+        **BFLOAT16,
     )
 
 

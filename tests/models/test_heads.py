@@ -12,6 +12,7 @@ from keras_bert import (
     BertSpanLabeler,
     BertTokenClassifier,
 )
+from tests.tolerances import REORDERED
 
 _CONFIG = BertConfig(
     vocab_size=19,
@@ -55,16 +56,14 @@ def _with_random_biases(model):
 def test_classifier():
     model = _with_random_biases(BertClassifier(_CONFIG, num_classes=3))
     pooled = _encoded(model, _features())["pooled_output"]
-    np.testing.assert_allclose(
-        model(_features()), _dense(model, "classifier", pooled), rtol=1e-5, atol=1e-5
-    )
+    np.testing.assert_allclose(model(_features()), _dense(model, "classifier", pooled), **REORDERED)
 
 
 def test_token_classifier():
     model = _with_random_biases(BertTokenClassifier(_CONFIG, num_classes=3))
     sequence = _encoded(model, _features())["sequence_output"]
     np.testing.assert_allclose(
-        model(_features()), _dense(model, "classifier", sequence), rtol=1e-5, atol=1e-5
+        model(_features()), _dense(model, "classifier", sequence), **REORDERED
     )
 
 
@@ -72,8 +71,8 @@ def test_span_labeler():
     model = _with_random_biases(BertSpanLabeler(_CONFIG))
     logits = _dense(model, "span", _encoded(model, _features())["sequence_output"])
     outputs = model(_features())
-    np.testing.assert_allclose(outputs["start_logits"], logits[..., 0], rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(outputs["end_logits"], logits[..., 1], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(outputs["start_logits"], logits[..., 0], **REORDERED)
+    np.testing.assert_allclose(outputs["end_logits"], logits[..., 1], **REORDERED)
 
 
 def test_multiple_choice_scores_each_choice_alone():
@@ -84,7 +83,7 @@ def test_multiple_choice_scores_each_choice_alone():
     for choice in range(3):
         one = {key: value[:, choice] for key, value in features.items()}
         scores = _dense(model, "classifier", _encoded(model, one)["pooled_output"])
-        np.testing.assert_allclose(logits[:, choice], scores[:, 0], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(logits[:, choice], scores[:, 0], **REORDERED)
 
 
 def _masked_lm_by_hand(model, sequence, positions):
@@ -106,7 +105,7 @@ def test_masked_lm_scores_predicted_positions_with_the_word_embeddings():
     positions = np.array([[5, 0, 3], [1, 1, 2]], "int32")
     expected = _masked_lm_by_hand(model, _encoded(model, _features())["sequence_output"], positions)
     logits = model({**_features(), "masked_lm_positions": positions})
-    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(logits, expected, **REORDERED)
 
 
 def test_pretrainer_has_both_objectives():
@@ -115,9 +114,9 @@ def test_pretrainer_has_both_objectives():
     encoded = _encoded(model, _features())
     outputs = model({**_features(), "masked_lm_positions": positions})
     expected = _masked_lm_by_hand(model, encoded["sequence_output"], positions)
-    np.testing.assert_allclose(outputs["mlm_logits"], expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(outputs["mlm_logits"], expected, **REORDERED)
     next_sentence = _dense(model, "next_sentence", encoded["pooled_output"])
-    np.testing.assert_allclose(outputs["nsp_logits"], next_sentence, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(outputs["nsp_logits"], next_sentence, **REORDERED)
 
 
 def test_no_extra_vocabulary_matrix():

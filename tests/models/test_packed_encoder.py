@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from keras_bert import BertConfig, BertEncoder, BertMaskedLM, BertPretrainer
+from tests.tolerances import REORDERED
 
 _CONFIG = BertConfig(
     vocab_size=40,
@@ -69,13 +70,13 @@ def test_a_document_packed_has_the_activations_that_it_has_alone():
             alone = ordinary(_alone(ids))
             for state, expected in zip(found["hidden_states"], alone["hidden_states"], strict=True):
                 np.testing.assert_allclose(
-                    _array(state)[row, place], _array(expected)[0], rtol=0, atol=1e-5
+                    _array(state)[row, place], _array(expected)[0], **REORDERED
                 )
             for probs, expected in zip(
                 found["attention_probs"], alone["attention_probs"], strict=True
             ):
                 probs = _array(probs)[row, :, place]
-                np.testing.assert_allclose(probs[..., place], _array(expected)[0], atol=1e-5)
+                np.testing.assert_allclose(probs[..., place], _array(expected)[0], **REORDERED)
                 assert (np.delete(probs, np.r_[place], axis=-1) == 0).all()
             start += len(ids)
 
@@ -116,7 +117,7 @@ def test_predictions_of_packed_documents_are_those_of_each_alone(cls, logits):
         alone = {**_alone(rows[row][document]), "masked_lm_positions": np.array([[position]])}
         expected = ordinary(alone)
         expected = _array(expected[logits] if logits else expected)[0, 0]
-        np.testing.assert_allclose(found[row, slot], expected, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(found[row, slot], expected, **REORDERED)
 
 
 def test_the_ordinary_model_has_three_inputs_and_the_packed_one_five(tmp_path):

@@ -16,6 +16,7 @@ from keras_bert import (
     BertSpanLabeler,
     BertTokenClassifier,
 )
+from keras_bert.models import preset
 
 _CONFIG = BertConfig(
     vocab_size=19,
@@ -179,3 +180,17 @@ def test_missing_head_argument(tmp_path):
 def test_labels_must_be_as_many_as_classes():
     with pytest.raises(ValueError, match="num_classes is 3 but 2 labels are named"):
         BertClassifier(_CONFIG, num_classes=3, labels=["a", "b"])
+
+
+def test_weights_tell_whose_a_config_is_where_it_does_not(tmp_path):
+    values = {"hidden_size": 24, "num_attention_heads": 2, "hidden_act": "gelu", "num_beams": 1}
+    (tmp_path / "config.json").write_text(json.dumps(values), encoding="utf-8")
+    with pytest.raises(ValueError, match="unknown config key 'num_beams': the valid keys are"):
+        preset.read_config(tmp_path)
+    (tmp_path / "model.ckpt.index").touch()  # what Google calls gelu is the tanh form
+    assert preset.read_config(tmp_path).hidden_act == "gelu_tanh"
+    (tmp_path / "pytorch_model.bin").touch()
+    assert preset.read_config(tmp_path).hidden_act == "gelu"
+    values["colour"] = "red"
+    (tmp_path / "config.json").write_text(json.dumps(values), encoding="utf-8")
+    assert preset.read_config(tmp_path, ["colour"]).hidden_size == 24

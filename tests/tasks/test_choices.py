@@ -14,6 +14,7 @@ from keras_bert.training.choice_head import ChoiceCrossentropy, ChoiceExample, C
 from keras_bert.training.finetuning import finetune
 from keras_bert.training.finetuning_options import FinetuningOptions
 from tests.tasks.tfds_on_disk import write_data_set
+from tests.tolerances import FORMULA, approx
 
 SWAG = (
     ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
@@ -74,10 +75,10 @@ def test_the_loss_leaves_missing_choices_out():
     # Two choices of three, scores 0 and log 3: probabilities 1/4 and 3/4.
     scores = np.array([[0.0, np.log(3.0), 99.0]], np.float32)
     targets = np.array([[1, 0, -1]])
-    assert float(ChoiceCrossentropy()(targets, scores)) == pytest.approx(np.log(4.0), rel=1e-5)
+    assert float(ChoiceCrossentropy()(targets, scores)) == approx(np.log(4.0), FORMULA)
     # Smoothed by 0.2: 0.9 of the first and 0.1 of the second.
     expected = -0.9 * np.log(0.25) - 0.1 * np.log(0.75)
-    assert float(ChoiceCrossentropy(0.2)(targets, scores)) == pytest.approx(expected, rel=1e-5)
+    assert float(ChoiceCrossentropy(0.2)(targets, scores)) == approx(expected, FORMULA)
 
 
 def test_guessing_has_a_loss_where_all_have_as_many_choices():

@@ -7,6 +7,7 @@ import pytest
 
 from keras_bert import BertClassifier, BertPreprocessor, BertTokenizer
 from keras_bert.tasks.prediction import predict_file
+from tests.tolerances import REORDERED
 
 TEXTS = ["it was a good film", "the book was very very awful and it was a sad book", "", "bad"]
 
@@ -35,7 +36,7 @@ def test_classes_get_their_label_and_a_score_for_each(sentiment_run, tmp_path):
     scores = [[float(row["score_neg"]), float(row["score_pos"])] for row in rows]
     odds = np.exp(logits_one_by_one(folder, [[text] for text in TEXTS]))
     expected = odds / odds.sum(axis=-1, keepdims=True)
-    np.testing.assert_allclose(scores, expected, atol=2e-6)
+    np.testing.assert_allclose(scores, expected, **REORDERED)
 
 
 def test_regression_of_pairs_gets_a_value(pair_regression_run, tmp_path):
@@ -50,7 +51,9 @@ def test_regression_of_pairs_gets_a_value(pair_regression_run, tmp_path):
     assert [row["note"] for row in rows] == ["", "[1]"]
     pairs = [(["it was good"], ["a sad, sad book"]), (["the film"], ["nice"])]
     expected = logits_one_by_one(pair_regression_run, pairs)[:, 0]
-    np.testing.assert_allclose([float(row["predicted_value"]) for row in rows], expected, atol=1e-5)
+    np.testing.assert_allclose(
+        [float(row["predicted_value"]) for row in rows], expected, **REORDERED
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,13 @@
 """BERT's tokenization in plain Python, one character at a time: the oracle of the text tests.
 
 Written from the published algorithm (tokenization.py of google-research/bert), independently of
-the library: it asks `unicodedata` and `str.lower` themselves, so it must run under Python 3.11,
-whose Unicode version (14) is the one the library fixes. It also tells where pieces come from.
+the library: it asks Python's own `unicodedata` and `str.lower`, of which `unicode_14` hides what
+Pythons after 3.11 have added to the version of Unicode that the library fixes.
 """
 
-import unicodedata
 from collections.abc import Container, Iterable
 
-assert unicodedata.unidata_version == "14.0.0", "the oracle needs Python 3.11 (Unicode 14)"
+import unicode_14
 
 _MAX_CHARACTERS = 200
 _CJK_BLOCKS = (
@@ -47,10 +46,10 @@ def normalized_words(
     words = []
     for word in cleaned.split():
         if lowercase:
-            word = word.lower()
+            word = unicode_14.lower(word)
         if strip:
-            decomposed = unicodedata.normalize("NFD", word)
-            word = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
+            decomposed = unicode_14.decomposed(word)
+            word = "".join(c for c in decomposed if unicode_14.category(c) != "Mn")
         words.extend(_split_at_punctuation(word))
     return " ".join(words).split()
 
@@ -58,9 +57,9 @@ def normalized_words(
 def _clean(character: str) -> str:
     if character in "\0\ufffd":
         return ""
-    if character in " \t\n\r" or unicodedata.category(character) == "Zs":
+    if character in " \t\n\r" or unicode_14.category(character) == "Zs":
         return " "
-    return "" if unicodedata.category(character) in ("Cc", "Cf") else character
+    return "" if unicode_14.category(character) in ("Cc", "Cf") else character
 
 
 def _is_cjk(character: str) -> bool:
@@ -78,7 +77,7 @@ def _split_at_punctuation(word: str) -> Iterable[str]:
 
 def _is_punctuation(character: str) -> bool:
     symbols = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
-    return character in symbols or unicodedata.category(character).startswith("P")
+    return character in symbols or unicode_14.category(character).startswith("P")
 
 
 def _longest_matches(word: str, known: Container[str]) -> list[str]:

@@ -57,8 +57,8 @@ def test_any_shapes_and_shares(strategy, seed, batch, length, predictions, prob,
         draw_batch(seed, batch, length, 0.2),
         max_predictions_per_seq=predictions,
         masked_lm_prob=prob,
-        mask_share=shares[0],
-        random_share=shares[1],
+        mask_token_rate=shares[0],
+        random_token_rate=shares[1],
         strategy=strategy,
     )
 

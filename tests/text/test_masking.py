@@ -117,9 +117,11 @@ def test_of_the_chosen_80_percent_are_masked_10_random_10_kept(strategy):
     assert abs(statistic - 99) < 5 * np.sqrt(2 * 99)
 
 
-def test_other_shares_can_be_asked_for():
+def test_other_rates_can_be_asked_for():
     ids, mask, lengths = make_batch(rows=1024)
-    masking = MaskedLanguageModelMasking(VOCABULARY, 40, 0.5, mask_share=0, random_share=0)
+    masking = MaskedLanguageModelMasking(
+        VOCABULARY, 40, 0.5, mask_token_rate=0, random_token_rate=0
+    )
     out = apply(masking, ids, mask, seeds_for(len(ids)))
     np.testing.assert_array_equal(out["input_ids"], ids)
     candidates = ((ids >= 5) & (mask > 0)).sum(axis=1)
@@ -351,7 +353,9 @@ def test_most_of_a_long_text_is_hidden_in_runs_of_the_lengths_of_the_paper():
     [
         ({"max_predictions_per_seq": 0}, "max_predictions_per_seq is 0: it must be at least 1"),
         ({"masked_lm_prob": 0}, "masked_lm_prob is 0: "),
-        ({"mask_share": 0.9, "random_share": 0.2}, "mask_share 0.9 and random_share 0.2 must"),
+        ({"mask_token_rate": 0.9, "random_token_rate": 0.2}, "random_token_rate 0.2 are together"),
+        ({"mask_token_rate": -0.1}, "mask_token_rate is -0.1: it must be from 0 to 1"),
+        ({"random_token_rate": float("nan")}, "random_token_rate is nan: it must be from 0 to 1"),
         ({"strategy": "word"}, "masking is 'word': choose one of token, whole_word, ngram"),
     ],
 )

@@ -6,6 +6,7 @@ import sys
 
 import original_tokenization_oracle as oracle
 import pytest
+import unicode_14
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -67,6 +68,10 @@ def check_characters(index, characters):
             text for text, ids in zip(batch, got, strict=True) if ids != oracle_ids(index, text)
         ]
         assert not wrong, ascii(wrong[0])
+
+
+def test_the_oracle_knows_unicode_14_on_every_python():
+    assert unicode_14.fingerprint() == unicode_14.FINGERPRINT
 
 
 # Planes 0 and 1, compatibility ideographs, tags and variation selectors: where the rules are.

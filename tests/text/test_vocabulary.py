@@ -105,13 +105,16 @@ def test_added_tokens_take_unused_slots_first():
 
 def test_size_against_the_config():
     vocabulary = Vocabulary([*SPECIAL, "a"])
-    vocabulary.check_size(6)
-    with pytest.raises(
-        ValueError,
-        match="vocab.txt has 6 entries but config.vocab_size is 30522: "
-        "pass the vocabulary the checkpoint was trained with",
-    ):
-        vocabulary.check_size(30522)
+    for rows in (6, 8, 16, 64, 128, 1024):  # padded to a multiple of 8 or more
+        vocabulary.check_size(rows)
+    for rows in (5, 7, 24, 2048, 30522):
+        with pytest.raises(
+            ValueError,
+            match=f"vocab.txt has 6 entries but config.vocab_size is {rows}: "
+            "pass the vocabulary the checkpoint was trained with",
+        ):
+            vocabulary.check_size(rows)
+    Vocabulary([*SPECIAL, *"abcdefgh"]).check_size(16)
 
 
 def test_needs_no_tensorflow():

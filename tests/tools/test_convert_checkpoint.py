@@ -12,6 +12,7 @@ import pytest
 from keras_bert import BertConfig, BertMaskedLM, BertTokenizer
 
 REPOSITORY = Path(__file__).parents[2]
+ROWS = 64  # of the embeddings: 8 pieces and padding to a multiple of 64
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Zürich", "##s", "is"]
 
 
@@ -26,7 +27,7 @@ def convert(**arguments):
 def source(tmp_path_factory):
     folder = tmp_path_factory.mktemp("source")
     config = BertConfig(
-        vocab_size=len(PIECES),
+        vocab_size=ROWS,
         hidden_size=8,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -47,11 +48,15 @@ def test_to_google_and_back(source, tmp_path):
     # and value are three there.
     assert "tensors read:    36\n" in done.stdout
     assert "arrays equal:    36 of 36\n" in done.stdout
-    assert "tokenizer:       8 pieces, cased\n" in done.stdout
+    padded = "tokenizer:       8 pieces, cased; the embeddings have 56 rows of padding\n"
+    assert padded in done.stdout
     values = json.loads((tmp_path / "google" / "bert_config.json").read_text(encoding="utf-8"))
-    assert values["hidden_act"] == "gelu"
+    assert (values["hidden_act"], values["vocab_size"]) == ("gelu", ROWS)
 
-    done = convert(**{"from": tmp_path / "google", "to": tmp_path / "back"})
+    values["colour"] = "red"
+    (tmp_path / "google" / "bert_config.json").write_text(json.dumps(values), encoding="utf-8")
+    arguments = {"from": tmp_path / "google", "to": tmp_path / "back"}
+    done = convert(**arguments, ignore_config_keys="shape,colour")
     assert done.returncode == 0, done.stderr
     assert "tensors read:    44\ntensors mapped:  44 -> 36 variables\n" in done.stdout
     model, again = (BertMaskedLM.from_preset(folder) for folder in (source, tmp_path / "back"))
@@ -62,6 +67,7 @@ def test_to_google_and_back(source, tmp_path):
     assert settings == BertTokenizer.from_preset(source).settings
 
 
+@pytest.mark.slow
 def test_refusals_leave_everything_as_it_was(source, tmp_path):
     target = tmp_path / "target"
     target.mkdir()
@@ -78,8 +84,36 @@ def test_refusals_leave_everything_as_it_was(source, tmp_path):
     for path in source.iterdir():
         (broken / path.name).write_bytes(path.read_bytes())
     with (broken / "vocab.txt").open("a", encoding="utf-8") as file:
-        file.write("more\n")
+        file.writelines(f"more{index}\n" for index in range(ROWS))
     done = convert(**{"from": broken, "to": tmp_path / "result", "format": "hf"})
     assert done.returncode == 1
-    assert "error: vocab.txt has 9 entries but config.vocab_size is 8" in done.stderr
+    assert "error: vocab.txt has 72 entries but config.vocab_size is 64" in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "target"]
+
+
+@pytest.mark.slow
+def test_padded_embeddings_go_through_every_format(source, tmp_path):
+    folder = source
+    for format in ("hf", "garden", "google", "keras"):
+        done = convert(**{"from": folder, "to": tmp_path / format, "format": format})
+        assert done.returncode == 0, done.stderr
+        assert "56 rows of padding" in done.stdout
+        folder = tmp_path / format
+    model, again = (BertMaskedLM.from_preset(folder) for folder in (source, folder))
+    for ours, theirs in zip(again.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert len(BertTokenizer.from_preset(folder).vocabulary) == len(PIECES)
+
+
+@pytest.mark.slow
+def test_an_unknown_key_is_named_with_the_flag_that_passes_it_over(source, tmp_path):
+    done = convert(**{"from": source, "to": tmp_path / "hf", "format": "hf"})
+    assert done.returncode == 0, done.stderr
+    path = tmp_path / "hf" / "config.json"
+    values = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(values | {"colour": "red"}), encoding="utf-8")
+    done = convert(**{"from": tmp_path / "hf", "to": tmp_path / "back"})
+    assert done.returncode == 1
+    assert "unknown config key 'colour'" in done.stderr
+    assert "ignore_config_keys=colour" in done.stderr
+    assert not (tmp_path / "back").exists()

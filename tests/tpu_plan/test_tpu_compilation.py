@@ -10,9 +10,17 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.training import tpu_planning
 from keras_bert.training.devices import package_versions
-from keras_bert.training.tpu_compilation import OutOfMemoryError, check_program, compile_for_tpu
+from keras_bert.training.tpu_compilation import (
+    OutOfMemoryError,
+    bytes_summed,
+    check_program,
+    compile_for_tpu,
+)
 from keras_bert.training.tpu_lowering import StepOptions, check_operations, lower_step
+from keras_bert.training.tpu_planning import PlanOptions, compile_step, plan
 
 pytestmark = [pytest.mark.tpu_plan, pytest.mark.timeout(1800)]
 
@@ -64,6 +72,51 @@ def test_rematerialization_costs_a_forward_pass_of_the_blocks_and_saves_memory(c
     remat = compile_for_tpu(again.hlo, again.num_variables, "v5e:2x2")
     assert remat.flops - plain.flops == pytest.approx(2 * BLOCK / 3, rel=0.1)
     assert remat.memory < plain.memory
+
+
+def test_a_plan_with_lamb_micro_batches_and_the_sum_over_chips(monkeypatch):
+    options = PlanOptions(
+        **{"model": "bert_tiny", "max_seq_length": 64, "max_predictions_per_seq": 10},
+        **{"batch_size": 64, "topology": "v5e:2x2", "optimizer": "lamb", "steps": 1000},
+        **{"mixed_precision": "bfloat16", "accumulation_steps": 2, "remat": False},
+        **{"largest_batch": False, "price_per_hour": 2.0, "utilisation": 0.4},
+    )
+    compiled = []
+
+    def compile_and_keep(*arguments):  # the plan's own program, to look at more of its figures
+        compiled.append(compile_step(*arguments))
+        return compiled[-1]
+
+    monkeypatch.setattr(tpu_planning, "compile_step", compile_and_keep)
+    lines = list(plan(options))
+    text = "\n".join(lines)
+    assert "64 sequences a step, 16 on each of 4 chips of v5e:2x2" in text
+    # By hand. Two blocks of 128: 4 x 128 x 129 + 128 x 513 + 512 x 129 + 4 x 128 = 198,272 each;
+    # 30,522 + 512 + 2 rows of 128 and a norm; pooler and transform of words 128 x 129 each and a
+    # norm; 30,522 biases; 2 x 129 for the pair. Each gradient is summed once a step, not once a
+    # micro-batch, and so is the number of predictions, of examples, and the loss.
+    weights = 2 * 198_272 + 31_036 * 128 + 256 + 2 * 128 * 129 + 256 + 30_522 + 258
+    assert weights == BertPretrainer(BertConfig.from_name("bert_tiny")).count_params()
+    (program,) = compiled
+    assert 4 * weights <= program.summed <= 4 * weights + 64
+    assert f"sum over 4 chips: {program.summed / 2**30:.3f} GiB" in text
+    # A weight and its two moments stay, and the micro-batches' sum comes and goes.
+    assert program.variables == pytest.approx(3 * 4 * weights, rel=0.05)
+    # One micro-batch of 8, by hand as above: blocks of 4 x 128 x 128 + 2 x 128 x 512 weights.
+    tokens, predictions = 8 * 64, 8 * 10
+    block = (6 * 196_608 + 12 * 128 * 64) * tokens
+    words = 6 * (128 * 128 + 128 * 30_522) * predictions
+    # Beside matrices this small the update, softmax, gelu and norms are a seventh.
+    assert 1.0 < program.flops / (2 * block + words) < 1.2
+    assert f"{program.flops / 1e12:.3f} TFLOP a micro-batch and the update on each chip" in text
+    assert any(line.startswith("time: ") for line in lines)
+    assert any(line.startswith("cost: ") for line in lines)
+
+
+def test_bytes_that_chips_add_up_are_counted_where_the_sum_starts():
+    assert bytes_summed("%a = f32[8]{0} add(%b, %c)") == 0
+    both = "%s = (f32[8,2]{1,0:T(8,128)}, bf16[4]{0}, pred[]) all-reduce-start(%x), channel_id=1"
+    assert bytes_summed(f"{both}\n%d = f32[8,2]{{1,0}} all-reduce-done(%s)") == 64 + 8 + 1
 
 
 def test_memory_that_no_chip_has_is_reported():

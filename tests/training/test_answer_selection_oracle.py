@@ -13,6 +13,7 @@ from published_packages import fetch
 from keras_bert.training.answer_selection import SelectionSettings, select_answer
 from keras_bert.training.question_windows import Pieces, Window, best_windows, window_bounds
 from keras_bert.training.questions import Question
+from tests.tolerances import FORMULA, approx
 
 # Plain lower-case words, for which the oracle's way back to the text is exact.
 WORDS = [f"w{letter}" for letter in "abcdefghijkl"]
@@ -155,6 +156,6 @@ def test_the_same_answers_are_selected(oracle, has_unanswerable, tmp_path):
             probabilities = [candidate.probability for candidate in ours]
             assert probabilities == pytest.approx([entry["probability"] for entry in told])
         if has_unanswerable:
-            assert found.null_score == pytest.approx(odds, abs=1e-6)
+            assert found.null_score == approx(odds, FORMULA)
     assert compared > 1000
     assert not has_unanswerable or 100 < silent < compared - 100

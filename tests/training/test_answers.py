@@ -14,6 +14,7 @@ from keras_bert.training import answer_metrics
 from keras_bert.training.answer_selection import SelectionSettings, select_answer
 from keras_bert.training.question_windows import Pieces, Window
 from keras_bert.training.questions import Answer, AnsweredQuestion, Candidate, Question
+from tests.tolerances import FORMULA, approx
 
 CONTEXT = "red green blue"
 PIECES = Pieces(np.array([1, 2, 3]), np.array([0, 4, 10]), np.array([3, 9, 14]))
@@ -50,7 +51,7 @@ def test_probabilities_are_a_softmax_over_the_candidates():
     # "red" 4, "green" 2, "blue" 0, no answer 0.
     odds = [math.exp(score) for score in (4, 2, 0, 0)]
     for candidate, odd in zip(found.n_best, odds, strict=True):
-        assert candidate.probability == pytest.approx(odd / sum(odds), rel=1e-6)
+        assert candidate.probability == approx(odd / sum(odds), FORMULA)
 
 
 def test_no_answer_is_taken_above_the_threshold():

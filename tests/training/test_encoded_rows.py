@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert import BertTokenizer
 from keras_bert.training.text_head import LabeledTexts, TextHead
@@ -22,8 +23,11 @@ def encoded(encode):
     return encode(LabeledTexts(TEXTS, None, NUMBERS))
 
 
-def epoch(batches):
-    return [(inputs["input_mask"].numpy(), labels.numpy()) for inputs, labels in batches]
+def epoch(batches, number=0):
+    return [
+        (inputs["input_mask"].numpy(), labels.numpy())
+        for inputs, labels, _ in batches.epoch(number)
+    ]
 
 
 def test_every_text_comes_once_an_epoch_with_its_own_label(encoded):
@@ -38,7 +42,7 @@ def test_every_text_comes_once_an_epoch_with_its_own_label(encoded):
 def test_epochs_differ_and_follow_from_the_seed(encoded):
     def orders(seed):
         batches = encoded.training_batches(8, seed)
-        return [np.concatenate([n for _, n in epoch(batches)]).tolist() for _ in range(2)]
+        return [np.concatenate([n for _, n in epoch(batches, i)]).tolist() for i in range(2)]
 
     first, second = orders(3)
     assert first != second
@@ -67,7 +71,7 @@ def test_inference_comes_back_in_the_order_of_the_texts(encoded):
 
 def test_pairs_have_two_segments(encode):
     encoded = encode(LabeledTexts(["good film"], ["bad"], np.zeros(1, np.int32)))
-    ((inputs, _),) = encoded.training_batches(4, seed=0)
+    ((inputs, _, _),) = encoded.training_batches(4, seed=0).epoch(0)
     # [CLS] good film [SEP] bad [SEP], padded to 8
     assert inputs["segment_ids"].numpy().tolist() == [[0, 0, 0, 0, 1, 1, 0, 0]]
     assert inputs["input_mask"].numpy().tolist() == [[1, 1, 1, 1, 1, 1, 0, 0]]
@@ -75,12 +79,26 @@ def test_pairs_have_two_segments(encode):
 
 def test_a_last_batch_is_filled_with_examples_that_do_not_count(encoded):
     weights = np.linspace(1, 2, 200, dtype=np.float32)
-    read = list(encoded.training_batches(48, seed=3, weights=weights, full_batches=True))
+    batches = encoded.training_batches(48, seed=3, weights=weights, full_batches=True)
+    read = list(batches.epoch(0))
     assert [len(labels) for _, labels, _ in read] == [48] * 5
     numbers = np.concatenate([labels for _, labels, _ in read])
     counted = np.concatenate([weight for _, _, weight in read])
     assert sorted(numbers[counted > 0]) == list(range(200))
     np.testing.assert_array_equal(counted[counted > 0], weights[numbers[counted > 0]])
+
+
+def test_an_epoch_can_be_entered_at_any_batch_on_any_number_of_replicas(encoded):
+    batches = encoded.training_batches(24, seed=3, parts=2)
+    whole = list(batches.epoch(2))
+    parts = [
+        list(batches.epoch(2, 5, tf.distribute.InputContext(2, pipeline, 2)))
+        for pipeline in range(2)
+    ]
+    assert len(whole) == 9
+    for one, two in zip(whole[5:], zip(*parts, strict=True), strict=True):
+        for value, left, right in zip(*map(tf.nest.flatten, (one, *two)), strict=True):
+            np.testing.assert_array_equal(np.concatenate([left, right]), value)
 
 
 def test_fixed_lengths_are_the_only_lengths(encode):

@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_bert import create_optimizer
 from keras_bert.training.lamb import Lamb
 from keras_bert.training.strategy import create_strategy
+from tests.tolerances import FORMULA
 
 PATHS = ["dense/kernel", "dense/bias", "layer_norm/gamma", "layer_norm/beta"]
 EXCLUDED = {"dense/bias", "layer_norm/gamma", "layer_norm/beta"}
@@ -58,7 +59,7 @@ def _apply(optimizer, variables, gradients):
 
 def _assert_equal(values, expected):
     for path, value, right in zip(PATHS, values, expected, strict=True):
-        np.testing.assert_allclose(value, right, atol=1e-6, err_msg=path)
+        np.testing.assert_allclose(value, right, **FORMULA, err_msg=path)
 
 
 @pytest.mark.parametrize("clip", [1.0, None])
@@ -121,7 +122,7 @@ def test_gradients_of_replicas_are_summed_before_clipping():
     expected = _oracle(start, sums, [0.01] * 10)
     for path, variable, right in zip(PATHS, variables, expected, strict=True):
         for copy in strategy.experimental_local_results(variable.value):
-            np.testing.assert_allclose(copy.numpy(), right, atol=1e-6, err_msg=path)
+            np.testing.assert_allclose(copy.numpy(), right, **FORMULA, err_msg=path)
 
 
 def test_sparse_gradients_decay_the_moments_of_untouched_rows():

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_bert import create_optimizer
 from keras_bert.training.optimizer import BertAdamW
+from tests.tolerances import FORMULA
 
 PATHS = ["dense/kernel", "dense/bias", "layer_norm/gamma", "layer_norm/beta"]
 
@@ -56,7 +57,7 @@ def test_ten_steps_equal_the_original(corrected):
         optimizer.apply([tf.constant(g) for g in gradient], variables)
     expected = _oracle(start, gradients, [0.01] * 10, decay=0.01, clip=1.0, corrected=corrected)
     for variable, value in zip(variables, expected, strict=True):
-        np.testing.assert_allclose(variable.numpy(), value, atol=1e-6)
+        np.testing.assert_allclose(variable.numpy(), value, **FORMULA)
 
 
 def test_the_schedule_is_the_originals():
@@ -68,7 +69,7 @@ def test_the_schedule_is_the_originals():
     for _ in range(10):
         rates.append(float(optimizer.learning_rate))
         optimizer.apply([tf.constant(g) for g in _random(1)], variables)
-    np.testing.assert_allclose(rates, expected, atol=1e-6)
+    np.testing.assert_allclose(rates, expected, **FORMULA)
 
 
 def test_updates_follow_the_schedule():
@@ -79,7 +80,7 @@ def test_updates_follow_the_schedule():
         optimizer.apply([tf.constant(g) for g in gradient], variables)
     expected = _oracle(start, gradients, [0.0, 0.05, 0.06, 0.04, 0.02], decay=0.01, clip=1.0)
     for variable, value in zip(variables, expected, strict=True):
-        np.testing.assert_allclose(variable.numpy(), value, atol=1e-6)
+        np.testing.assert_allclose(variable.numpy(), value, **FORMULA)
 
 
 def test_sparse_gradients_decay_the_moments_of_untouched_rows():
@@ -95,7 +96,7 @@ def test_sparse_gradients_decay_the_moments_of_untouched_rows():
     for _ in range(3):
         optimizer.apply([sparse, *map(tf.constant, dense[1:])], variables)
     expected = _oracle(start, [dense] * 3, [0.01] * 3, decay=0.01, clip=None)
-    np.testing.assert_allclose(variables[0].numpy(), expected[0], atol=1e-6)
+    np.testing.assert_allclose(variables[0].numpy(), expected[0], **FORMULA)
 
 
 def test_a_pattern_that_matches_nothing_is_refused():

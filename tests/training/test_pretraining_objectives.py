@@ -1,14 +1,22 @@
 """What a run learns: everything by heart, from left to right, with all masks [MASK]."""
 
+import json
+import math
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert import BertPretrainer, BertTokenizer
+from keras_bert.data.pretraining_data import PretrainingData
+from keras_bert.data.pretraining_pipeline import evaluation_batches, training_batches
+from keras_bert.features import EXAMPLE_WEIGHTS
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.training.pretraining_inputs import create_masking
 from tests.training.pretraining_runs import (
     WORDS,
     metrics_of,
+    run_options,
     run_pretraining,
     tiny_config,
 )
@@ -98,22 +106,94 @@ def test_left_to_right_needs_unmasked_records(tmp_path):
         )
 
 
-def test_what_masks_become_is_an_option(corpus, tmp_path):
+def test_how_often_and_what_masks_become_are_options_that_a_run_keeps(corpus, tmp_path):
     def loss(name, **changes):
         # A rate of nearly zero: the first steps measure the fresh model on the data.
         run_pretraining(corpus, tmp_path / name, learning_rate=1e-9, train_steps=2, **changes)
         return metrics_of(tmp_path / name, "train")[-1]["masked_lm_loss"]
 
     paper = loss("paper")
-    assert loss("same", mask_share=0.8, random_share=0.1) == paper
-    assert loss("all", mask_share=1.0, random_share=0.0) != paper
+    assert loss("same", mask_token_rate=0.8, random_token_rate=0.1) == paper
+    rates = {"masked_lm_prob": 0.4, "mask_token_rate": 1.0, "random_token_rate": 0.0}
+    assert loss("all", **rates) != paper
+    told = json.loads((tmp_path / "all" / "run.json").read_text())["options"]
+    assert {name: told[name] for name in rates} == rates
+    for name, value, now in [("masked_lm_prob", 0.4, 0.15), ("mask_token_rate", 1.0, 0.8)]:
+        with pytest.raises(ValueError, match=f"options.{name}={value}, now it is {now}"):
+            loss("all", **(rates | {name: now}))
+
+
+@pytest.mark.parametrize(
+    ("chosen_rate", "mask_rate", "random_rate"), [(0.3, 0.5, 0.25), (0.15, 1.0, 0.0)]
+)
+def test_batches_are_masked_at_the_rates_of_the_run(corpus, chosen_rate, mask_rate, random_rate):
+    options = run_options(
+        corpus / "records",
+        "",
+        masked_lm_prob=chosen_rate,
+        mask_token_rate=mask_rate,
+        random_token_rate=random_rate,
+    )
+    data = PretrainingData(corpus / "records")
+    tokenizer = BertTokenizer.from_preset(corpus)
+    masking = create_masking(options, tokenizer, data)
+    room = math.ceil(chosen_rate * 24)
+    assert masking.max_predictions_per_seq == room
+    evaluated = evaluation_batches(data, masking, 64, seed=1)
+    for batches in (training_batches(data, masking, 64, seed=1).take(60), evaluated.take(5)):
+        counts = np.zeros(4)  # chosen, [MASK], changed, kept
+        for batch in batches.as_numpy_iterator():
+            used = batch["masked_lm_weights"] > 0
+            lengths = batch["input_mask"].sum(axis=1)
+            if EXAMPLE_WEIGHTS in batch:  # copies of the last row fill up the last batch
+                used[batch[EXAMPLE_WEIGHTS] == 0] = False
+                lengths = lengths[batch[EXAMPLE_WEIGHTS] > 0]
+            wanted = np.clip(np.round(lengths * chosen_rate), 1, room)
+            np.testing.assert_array_equal(used.sum(axis=1)[: len(wanted)], wanted)
+            original = batch["masked_lm_ids"][used]
+            ids, positions = batch["input_ids"], batch["masked_lm_positions"]
+            shown = np.take_along_axis(ids, positions, axis=1)[used]
+            masked = shown == tokenizer.vocabulary.mask_id
+            changed = ~masked & (shown != original)
+            counts += [len(shown), masked.sum(), changed.sum(), (shown == original).sum()]
+        chosen, *found = counts
+        assert chosen > 500
+        # A random piece is the original in one case of as many as there are pieces.
+        same = random_rate / len(WORDS)
+        rates = [mask_rate, random_rate - same, 1 - mask_rate - random_rate + same]
+        for rate, number in zip(rates, found, strict=True):
+            assert abs(number - chosen * rate) <= 5 * math.sqrt(chosen * rate * (1 - rate))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"masking": "ngram"},
+        {"masked_lm_prob": 0.2},
+        {"mask_token_rate": 0.7},
+        {"random_token_rate": 0.0},
+        {"max_predictions_per_seq": 3},
+    ],
+)
+def test_rates_without_effect_are_refused(corpus, tmp_path, changes):
+    records = _write_masked_records(tmp_path / "records")
+    name, value = next(iter(changes.items()))
+    with pytest.raises(ValueError, match=f"{name} is {value!r}, but the records in .* with their"):
+        run_pretraining(tmp_path, tmp_path / "run", data_dir=records, batch_size=4, **changes)
+    with pytest.raises(ValueError, match=f"{name} is {value!r}, but objective left_to_right"):
+        run_pretraining(corpus, tmp_path / "run", objective="left_to_right", **changes)
 
 
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
         ({"objective": "right_to_left"}, "objective is 'right_to_left': choose one of masked"),
-        ({"mask_share": 0.9, "random_share": 0.2}, "mask_share"),
+        (
+            {"mask_token_rate": 0.9, "random_token_rate": 0.2},
+            "mask_token_rate 0.9 and random_token_rate 0.2 are together above 1",
+        ),
+        ({"masked_lm_prob": 1.5}, "masked_lm_prob is 1.5: it must be above 0 and at most 1"),
+        ({"max_predictions_per_seq": 0}, "max_predictions_per_seq is 0: it must be at least 1"),
     ],
 )
 def test_bad_objectives_are_refused(corpus, tmp_path, changes, sentence):

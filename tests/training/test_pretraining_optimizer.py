@@ -11,6 +11,7 @@ from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from keras_bert.training.pretraining import PretrainingOptions, pretrain
 from keras_bert.training.strategy import create_strategy
+from tests.tolerances import FORMULA
 
 WORDS = "the cat sat on mat".split()
 CONFIG = BertConfig(
@@ -83,7 +84,7 @@ def test_the_rates_are_those_of_the_schedule(folder, tmp_path):
     )
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     rates = [line["learning_rate"] for line in lines if line["split"] == "train"]
-    np.testing.assert_allclose(rates, [0.0, 0.005, 0.01, 0.01], atol=1e-8)
+    np.testing.assert_allclose(np.array(rates) / 0.01, [0.0, 0.5, 1.0, 1.0], **FORMULA)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,23 @@
 """Where a run starts from: its own checkpoint, another run, a model; what it refuses of them."""
 
+import dataclasses
+import json
 import shutil
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert import BertPretrainer, BertTokenizer
+from keras_bert.checkpoints import hugging_face
+from keras_bert.config import read_json
 from keras_bert.data.pretraining_data import PretrainingData
+from keras_bert.models import preset
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.training.pretraining import load_config
 from keras_bert.training.pretraining_inputs import create_masking, evaluation_part
+from keras_bert.training.pretraining_model import create_model
+from keras_bert.training.pretraining_options import PretrainingOptions
 from keras_bert.training.run_folder import RunFolder
 from tests.training.pretraining_runs import (
     WORDS,
@@ -54,6 +63,24 @@ def test_records_of_another_vocabulary_of_the_same_size_are_refused(
             init_from=str(first / source),
         )
     assert not (tmp_path / "next").exists()
+
+
+def test_a_model_of_another_program_with_an_unknown_key(tmp_path):
+    config, told = tiny_config(), {"ignore_config_keys": ("colour",)}
+    source = BertPretrainer(config)
+    hugging_face.write(preset.as_checkpoint(source), tmp_path)
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(read_json(file) | {"colour": "red"}), encoding="utf-8")
+    options = PretrainingOptions("", "", init_from=str(tmp_path), mixed_precision="float32")
+    with pytest.raises(ValueError, match="unknown config key 'colour'"):
+        load_config(str(file), 0)
+    with pytest.raises(ValueError, match="unknown config key 'colour'"):
+        create_model(config, options, packed=False, restored=False)
+    assert load_config(str(file), 0, **told) == config
+    options = dataclasses.replace(options, **told)
+    model = create_model(config, options, packed=False, restored=False)
+    for ours, theirs in zip(model.weights, source.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.slow

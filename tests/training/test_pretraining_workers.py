@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 
+from tests.tolerances import REORDERED, REORDERED_UPDATES, approx
 from tests.training.pretraining_runs import (
     command,
     free_ports,
@@ -67,8 +68,8 @@ def _assert_same_run(one_replica, folder, metrics):
     expected, expected_metrics = one_replica
     weights = weights_of(folder)
     for path, value in weights_of(expected).items():
-        np.testing.assert_allclose(weights[path], value, rtol=0, atol=1e-5, err_msg=path)
-    assert metrics == pytest.approx(expected_metrics, abs=1e-5)
+        np.testing.assert_allclose(weights[path], value, **REORDERED_UPDATES, err_msg=path)
+    assert metrics == approx(expected_metrics, REORDERED)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,8 @@ def test_workers_with_different_options_are_refused(corpus, tmp_path):
 @pytest.mark.slow
 def test_two_workers_stop_together_and_go_on(corpus, tmp_path):
     folder = tmp_path / "run"
-    arguments = _arguments(corpus, folder, train_steps=400, checkpoint_steps=100_000)
+    changes = {"train_steps": 400, "checkpoint_steps": 100_000}
+    arguments = _arguments(corpus, folder, **changes)
     processes = _start_workers([arguments] * 2)
     while not (folder / "metrics.jsonl").exists() or not metrics_of(folder, "train"):
         assert processes[0].poll() is None, processes[0].communicate()[0]
@@ -139,11 +141,9 @@ def test_two_workers_stop_together_and_go_on(corpus, tmp_path):
     assert all(f"stopped by SIGTERM at step {done}" in output for output in outputs)
     outputs = _finish(_start_workers([arguments] * 2))
     assert f"resumed at step {done}" in outputs[0]
+    # Both workers add the same two numbers, so nothing may differ: not by a step, not by a bit.
     whole = tmp_path / "whole"
-    config = without_dropout()
-    run_pretraining(
-        corpus, whole, config=config, train_steps=400, warmup_steps=2, checkpoint_steps=100_000
-    )
+    _finish(_start_workers([_arguments(corpus, whole, **changes)] * 2))
     weights = weights_of(folder)
     for path, value in weights_of(whole).items():
-        np.testing.assert_allclose(weights[path], value, rtol=0, atol=1e-3, err_msg=path)
+        np.testing.assert_array_equal(weights[path], value, err_msg=path)

@@ -23,6 +23,7 @@ from keras_bert.training.strategy import create_strategy
 from keras_bert.training.tag_head import TagHead, TagPrediction
 from keras_bert.training.tag_loss import TagCrossentropy
 from keras_bert.training.tagged_sentences import TaggedSentence
+from tests.tolerances import FORMULA, REORDERED
 
 LABELS = ("O", "B-X", "I-X")
 # A character that the tokenizer removes: a word of it alone has no pieces.
@@ -85,7 +86,7 @@ def test_no_word_of_a_long_sentence_is_lost(tokenizer):
     assert second.tags == ("I-X",)
     assert first.scores[3] == 0
     expected = np.exp(10) / (np.exp(10) + 2)
-    np.testing.assert_allclose(np.delete(first.scores, 3), expected, rtol=1e-6)
+    np.testing.assert_allclose(np.delete(first.scores, 3), expected, **FORMULA)
 
 
 def test_document_context_fills_the_row_and_teaches_nothing(tokenizer):
@@ -128,21 +129,21 @@ OWN = np.array([np.log(1 + np.exp(-1) + np.exp(-2)), np.log(3), np.log(1 + 2 * n
 
 def test_the_loss_is_the_mean_over_labeled_pieces():
     loss = TagCrossentropy()
-    np.testing.assert_allclose(loss(TAGS, LOGITS), OWN.mean(), rtol=1e-6)
+    np.testing.assert_allclose(loss(TAGS, LOGITS), OWN.mean(), **FORMULA)
     weights = np.array([1.0, 3.0], np.float32)
     np.testing.assert_allclose(
-        loss(TAGS, LOGITS, sample_weight=weights), (OWN[0] + 3 * OWN[1] + 3 * OWN[2]) / 7, rtol=1e-6
+        loss(TAGS, LOGITS, sample_weight=weights), (OWN[0] + 3 * OWN[1] + 3 * OWN[2]) / 7, **FORMULA
     )
     # A row of weight zero is as if it were not there.
     only_first = loss(TAGS, LOGITS, sample_weight=np.array([1.0, 0.0]))
-    np.testing.assert_allclose(only_first, OWN[0], rtol=1e-6)
+    np.testing.assert_allclose(only_first, OWN[0], **FORMULA)
     assert float(loss(np.full([2, 2], -1), LOGITS)) == 0.0
 
 
 def test_label_smoothing():
     # Of (2, 1, 0) the mean over all classes is one more than that of the first.
     smooth = TagCrossentropy(label_smoothing=0.3)(TAGS[:1], LOGITS[:1])
-    np.testing.assert_allclose(smooth, 0.7 * OWN[0] + 0.3 * (OWN[0] + 1), rtol=1e-6)
+    np.testing.assert_allclose(smooth, 0.7 * OWN[0] + 0.3 * (OWN[0] + 1), **FORMULA)
 
 
 def test_two_replicas_learn_as_one(pretrained_folder):
@@ -168,7 +169,7 @@ def test_two_replicas_learn_as_one(pretrained_folder):
     one = after_one_step(tf.distribute.get_strategy())
     two = after_one_step(create_strategy("mirrored"))
     for left, right in zip(one, two, strict=True):
-        np.testing.assert_allclose(left, right, atol=2e-6)
+        np.testing.assert_allclose(left, right, **REORDERED)
 
 
 def write_names(path, count, seed):

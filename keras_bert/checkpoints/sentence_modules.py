@@ -1,0 +1,310 @@
+"""What follows the encoder in a folder of sentence-transformers: pooling, projections, norm.
+
+`modules.json` lists the modules in order; each has a folder of its own with its settings. The names
+of keys are those that sentence-transformers writes, from its first releases to 6.
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert.checkpoints import torch_state
+from keras_bert.config import read_json
+
+MODULES_FILE = "modules.json"
+POOLING_MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+
+_PACKAGE = "sentence_transformers."
+_CONFIG_FILE = "config.json"
+_TRANSFORMER_FILE = "sentence_bert_config.json"
+_TOKENIZER_FILE = "tokenizer_config.json"
+_MODEL_FILE = "config_sentence_transformers.json"
+# What the module with the encoder is called, in folders of 2019 too.
+_TRANSFORMERS = ("Transformer", "BERT")
+# Keys of before 2025 -> mode, in the order in which sentence-transformers joins several.
+_MODE_KEYS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+_ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
+_EMBEDDING = "sentence_embedding"
+_TASK = "feature-extraction"
+# Arguments for encoder and tokenizer, and those of them that leave float32 arithmetic as it is.
+_ARGUMENT_KEYS = (
+    *("model_args", "model_kwargs", "config_args", "config_kwargs"),
+    *("tokenizer_args", "processor_kwargs", "processing_kwargs"),
+)
+_KNOWN_ARGUMENTS = {
+    *("torch_dtype", "dtype", "attn_implementation", "add_pooling_layer"),
+    *("model_max_length", "trust_remote_code"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Dense:
+    """A linear layer on a sentence's vector.
+
+    Attributes:
+        kernel: float32 [inputs, outputs].
+        bias: float32 [outputs], None without.
+        activation: name of the class in `torch.nn`, such as "Tanh".
+    """
+
+    kernel: np.ndarray
+    bias: np.ndarray | None
+    activation: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Normalize:
+    """Division by the Euclidean length."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SentenceModules:
+    """How a sentence becomes a vector.
+
+    Attributes:
+        pooling: how tokens become one vector: some of `POOLING_MODES`, whose vectors are joined, or
+            "pooler" alone, the encoder's pooled output.
+        steps: what happens to the vector after that, in order.
+        max_seq_length: the most positions of a row; None takes those of the encoder.
+        lowercase: whether texts are lower-cased first, whatever the tokenizer does.
+        prompt: stands before every text.
+    """
+
+    pooling: tuple[str, ...]
+    steps: tuple[Dense | Normalize, ...] = ()
+    max_seq_length: int | None = None
+    lowercase: bool = False
+    prompt: str = ""
+
+    def width(self, hidden_size: int) -> int:
+        """Returns the width of the vectors of an encoder of this width.
+
+        Raises:
+            ValueError: a linear layer takes another width than comes to it.
+        """
+        width = hidden_size * len(self.pooling)
+        for step in self.steps:
+            if isinstance(step, Dense):
+                if step.kernel.shape[0] != width:
+                    raise ValueError(
+                        f"pooling {'+'.join(self.pooling)} gives vectors of width {width}, but the "
+                        f"Dense module of the folder takes {step.kernel.shape[0]}: use the pooling "
+                        "that the model was trained with"
+                    )
+                width = step.kernel.shape[1]
+        return width
+
+
+def is_sentence_folder(folder: str | os.PathLike) -> bool:
+    """Whether a folder is one of sentence-transformers that makes one vector of a sentence.
+
+    Its classifiers of pairs and its sparse encoders have a `modules.json` without Pooling.
+
+    Raises:
+        ValueError: `modules.json` is damaged.
+    """
+    file = Path(folder) / MODULES_FILE
+    return file.is_file() and any(kind.endswith(".Pooling") for kind, _ in _entries(file))
+
+
+def encoder_folder(folder: str | os.PathLike) -> Path:
+    """Returns where the encoder of a folder lies: in it, or in a folder such as 0_Transformer.
+
+    Raises:
+        ValueError: `modules.json` is damaged or does not begin with a Transformer.
+    """
+    folder = Path(folder)
+    return folder / _modules(folder)[0][1] if is_sentence_folder(folder) else folder
+
+
+def read(folder: str | os.PathLike) -> SentenceModules:
+    """Reads all modules of a folder behind the encoder, and how texts are prepared.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file is damaged, or a module or a setting cannot be reproduced; the sentence
+            names it.
+    """
+    folder = Path(folder)
+    (_, encoder_path), *rest = _modules(folder)
+    if not rest or rest[0][0] != "Pooling":
+        found = rest[0][0] if rest else "nothing"
+        raise ValueError(
+            f"{folder / MODULES_FILE} has {found} behind the Transformer: expected Pooling"
+        )
+    steps: list[Dense | Normalize] = []
+    for name, path in rest[1:]:
+        if name == "Dense":
+            steps.append(_dense(folder / path))
+        elif name == "Normalize":
+            _check_inputs(folder / path / _CONFIG_FILE)
+            steps.append(Normalize())
+        elif name != "Dropout":  # which does nothing outside training
+            raise ValueError(
+                f"{folder / MODULES_FILE} lists the module {name}, which cannot be reproduced: "
+                "expected Transformer, Pooling, and then Dense, Normalize or Dropout"
+            )
+    prompt = _default_prompt(folder / _MODEL_FILE)
+    return SentenceModules(
+        _pooling(folder / rest[0][1] / _CONFIG_FILE, prompt),
+        tuple(steps),
+        *_text_settings(folder / encoder_path),
+        prompt,
+    )
+
+
+def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
+    """Copies everything behind the encoder from one folder of sentence-transformers to another.
+
+    Args:
+        source: has the encoder in it, not in a folder of its own.
+        target: holds the encoder, in any format.
+
+    Raises:
+        ValueError: a file is damaged, or something in it cannot be reproduced.
+    """
+    source, target = Path(source), Path(target)
+    modules = read(source)
+    for _, path in _modules(source)[1:]:
+        if Path(path).parts and (source / path).is_dir():  # some modules have no settings
+            shutil.copytree(source / path, target / path)
+    for name in (MODULES_FILE, _MODEL_FILE):
+        if (source / name).is_file():
+            shutil.copyfile(source / name, target / name)
+    # Said here, wherever the source said it.
+    settings = {"max_seq_length": modules.max_seq_length, "do_lower_case": modules.lowercase}
+    content = json.dumps(settings, indent=2) + "\n"
+    (target / _TRANSFORMER_FILE).write_text(content, encoding="utf-8")
+
+
+def _entries(file: Path) -> list[tuple[str, str]]:
+    """Returns class and folder of each module, as the file has them."""
+    try:
+        entries = json.loads(file.read_text(encoding="utf-8"))
+        found = [(entry["type"], entry["path"]) for entry in entries]
+        if not all(isinstance(value, str) for pair in found for value in pair):
+            raise TypeError("type and path must be strings")
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{file} is no list of modules with type and path ({error!r})") from None
+    return found
+
+
+def _modules(folder: Path) -> list[tuple[str, str]]:
+    """Returns name and folder of each module."""
+    file = folder / MODULES_FILE
+    found = []
+    for kind, path in _entries(file):
+        # Names of files in a download must not lead out of it.
+        if Path(path).is_absolute() or ".." in Path(path).parts:
+            raise ValueError(f"{file} has the path {path!r}: expected a folder inside {folder}")
+        name = kind.rpartition(".")[2]
+        if not kind.startswith(_PACKAGE):
+            raise ValueError(
+                f"{file} lists {kind}, code that is not part of sentence-transformers: it cannot "
+                "be reproduced"
+            )
+        found.append((name, path))
+    if not found or found[0][0] not in _TRANSFORMERS:
+        raise ValueError(f"{file} does not begin with a Transformer: it is no encoder of sentences")
+    return found
+
+
+def _pooling(file: Path, prompt: str) -> tuple[str, ...]:
+    values = read_json(file)
+    named = values.get("pooling_mode")
+    if named is None:
+        found = [mode for key, mode in _MODE_KEYS.items() if values.get(key)]
+        named = found or ["mean"]  # what sentence-transformers takes where nothing is said
+    modes = [named] if isinstance(named, str) else named
+    if not isinstance(modes, list) or not modes or any(m not in POOLING_MODES for m in modes):
+        raise ValueError(
+            f"{file}: pooling_mode is {named!r}: expected one or several of "
+            f"{', '.join(POOLING_MODES)}"
+        )
+    if prompt and values.get("include_prompt") is False:
+        raise ValueError(
+            f"{file}: include_prompt is false and the folder has a default prompt: leaving out the "
+            "tokens of a prompt cannot be reproduced"
+        )
+    return tuple(modes)
+
+
+def _dense(folder: Path) -> Dense:
+    file = folder / _CONFIG_FILE
+    values = _check_inputs(file)
+    if values.get("use_residual"):
+        raise ValueError(f"{file}: use_residual is true, which cannot be reproduced")
+    # "torch.nn.modules.activation.Tanh"; sentence-transformers takes Tanh where nothing is said.
+    function = values.get("activation_function") or "torch.nn.modules.activation.Tanh"
+    activation = function.rpartition(".")[2]
+    if not function.startswith("torch.nn.") or activation not in _ACTIVATIONS:
+        raise ValueError(
+            f"{file}: activation_function is {function}: expected one of torch.nn's "
+            f"{', '.join(_ACTIVATIONS)}"
+        )
+    tensors = torch_state.read(folder)
+    inputs, outputs = values.get("in_features"), values.get("out_features")
+    expected = {"linear.weight": (outputs, inputs)}
+    if values.get("bias", True):
+        expected["linear.bias"] = (outputs,)
+    if dict(tensors.shapes) != expected:
+        raise ValueError(f"{tensors.source} holds {dict(tensors.shapes)}: expected {expected}")
+    arrays = {name: tensors.read(name).astype(np.float32) for name in expected}
+    return Dense(arrays["linear.weight"].T.copy(), arrays.get("linear.bias"), activation)
+
+
+def _check_inputs(file: Path) -> dict[str, Any]:
+    """Returns the settings of a module that works on the vector of the sentence."""
+    values = read_json(file) if file.is_file() else {}
+    for key in ("module_input_name", "module_output_name"):
+        if values.get(key) not in (None, _EMBEDDING):
+            raise ValueError(
+                f"{file}: {key} is {values[key]!r}, which cannot be reproduced: expected "
+                f"{_EMBEDDING!r}"
+            )
+    return values
+
+
+def _text_settings(folder: Path) -> tuple[int | None, bool]:
+    """Returns the length of rows and whether texts are lower-cased."""
+    file = folder / _TRANSFORMER_FILE
+    values = read_json(file) if file.is_file() else {}
+    arguments = {
+        name: value for key in _ARGUMENT_KEYS for name, value in (values.get(key) or {}).items()
+    }
+    unknown = sorted(arguments.keys() - _KNOWN_ARGUMENTS)
+    if values.get("transformer_task", _TASK) != _TASK:
+        unknown.append("transformer_task")
+    if unknown:
+        raise ValueError(f"{file} sets {', '.join(unknown)}, which cannot be reproduced")
+    length = arguments.get("model_max_length", values.get("max_seq_length"))
+    if length is None and (folder / _TOKENIZER_FILE).is_file():
+        # Where releases from 5 on keep it; "no limit" is a number such as 1e30.
+        file = folder / _TOKENIZER_FILE
+        length = read_json(file).get("model_max_length")
+    if length is not None and (not isinstance(length, int | float) or length < 1):
+        raise ValueError(f"{file}: the length of rows is {length!r}: expected a number above 0")
+    return (None if length is None else int(length)), bool(values.get("do_lower_case"))
+
+
+def _default_prompt(file: Path) -> str:
+    values = read_json(file) if file.is_file() else {}
+    name = values.get("default_prompt_name")
+    if name is None:
+        return ""
+    prompts = values.get("prompts") or {}
+    if not isinstance(prompts.get(name, ""), str) or name not in prompts:
+        raise ValueError(f"{file}: default_prompt_name is {name!r}, but prompts does not hold it")
+    return prompts[name]

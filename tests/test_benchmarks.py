@@ -1,0 +1,124 @@
+"""The benchmarks: each has a command, documents give commands that exist, make knows them."""
+
+import ast
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "benchmarks"
+TREES = {path.stem: ast.parse(path.read_text("utf-8")) for path in FOLDER.glob("*.py")}
+# Those that are run; the others are their parts.
+NAMES = {
+    name
+    for name, tree in TREES.items()
+    if any(ast.unparse(node) == "app.run(main)" for node in ast.walk(tree))
+}
+DOCUMENTS = [ROOT / "README.md", FOLDER / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COMMAND = re.compile(r"make benchmark NAME=(\w+)(?:[\s\\]+ARGS='([^']*)')?")
+
+
+def _flags(name):
+    return {
+        node.args[0].value
+        for node in ast.walk(TREES[name])
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("flags.DEFINE_")
+    }
+
+
+def _defines(module, name):
+    """Whether a module of the package has a name at its top level, read without running it."""
+    path = ROOT.joinpath(*module.split("."))
+    if path.is_dir():
+        return (path / f"{name}.py").is_file() or f'"{name}"' in (path / "__init__.py").read_text()
+    found = set()
+    for node in ast.parse(path.with_suffix(".py").read_text("utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            found.update(part.id for part in ast.walk(node) if isinstance(part, ast.Name))
+        elif isinstance(node, ast.ImportFrom):
+            found.update(alias.asname or alias.name for alias in node.names)
+    return name in found
+
+
+def test_every_benchmark_tells_its_command_and_is_in_the_readme():
+    readme = (FOLDER / "README.md").read_text("utf-8")
+    assert {name for name, _ in COMMAND.findall(readme)} == NAMES
+    for name in NAMES:
+        assert name in {found for found, _ in COMMAND.findall(ast.get_docstring(TREES[name]))}
+
+
+def test_commands_of_documents_give_flags_that_exist():
+    texts = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in DOCUMENTS}
+    texts |= {name: ast.get_docstring(TREES[name]) for name in NAMES}
+    for where, text in texts.items():
+        assert "python benchmarks/" not in text, f"{where}: make benchmark is the one way in"
+        for name, arguments in COMMAND.findall(text):
+            given = {part.split("=")[0].removeprefix("--") for part in shlex.split(arguments)}
+            assert given <= _flags(name), f"{where}: {name} has no {given - _flags(name)}"
+
+
+def test_what_benchmarks_import_from_the_package_exists():
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "keras_bert":
+                for alias in node.names:
+                    assert _defines(node.module, alias.name), f"{name}: {ast.unparse(node)}"
+
+
+@pytest.mark.parametrize("arguments", [["NAME=spped"], []])
+def test_make_lists_the_benchmarks_where_the_name_is_none_of_them(arguments):
+    done = subprocess.run(
+        ["make", "benchmark", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={key: value for key, value in os.environ.items() if not key.startswith("MAKE")},
+    )
+    assert done.returncode != 0
+    (line,) = done.stdout.splitlines()
+    found = re.fullmatch(r"error: NAME is '(.*)': expected one of (.*)", line)
+    assert found[1] == "".join(arguments).removeprefix("NAME=")
+    assert set(found[2].split()) == NAMES
+
+
+def test_memory_is_judged_by_the_second_half():
+    # The second half rises by 2 MB in each second; the first fell.
+    samples = [(0, 900.0), (1, 500.0), (2, 700.0), (3, 102.0), (4, 104.0), (5, 106.0)]
+    script = f"import serving_load; print(serving_load.growth({samples}))"
+    paths = os.pathsep.join([str(FOLDER), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": paths},
+        check=True,
+    )
+    assert float(done.stdout) == pytest.approx(120)
+
+
+@pytest.mark.oracle  # needs tensorflow-serving-api
+@pytest.mark.timeout(1800)
+def test_a_load_whose_server_dies_fails():
+    load = subprocess.Popen(
+        [sys.executable, FOLDER / "serving_load.py", "--clients=4", "--seconds=60"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    for line in load.stdout:
+        if "listening" in line:
+            break
+    children = Path(f"/proc/{load.pid}/task/{load.pid}/children").read_text().split()
+    for child in children:
+        os.kill(int(child), signal.SIGKILL)
+    printed, _ = load.communicate()
+    assert load.returncode == 1, printed
+    assert "error: 1 times: the server ended with status -9" in printed

@@ -1,0 +1,275 @@
+"""Fine-tuning runs that are cut into micro-batches, replicas and pieces of time."""
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+
+from keras_bert import BertConfig, BertEncoder, BertTokenizer
+from keras_bert.tasks.choice_files import choice_task
+from keras_bert.tasks.conll import conll_task
+from keras_bert.tasks.delimited import csv_task
+from keras_bert.tasks.squad import squad_task
+from keras_bert.training.choice_head import ChoiceExample
+from keras_bert.training.finetuned_model import FinetunedModel
+from keras_bert.training.finetuning import finetune
+from keras_bert.training.finetuning_options import FinetuningOptions
+from keras_bert.training.finetuning_run import FinetuningRun
+from keras_bert.training.finetuning_search import search
+from keras_bert.training.questions import Answer, Question
+from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.tagged_sentences import TaggedSentence
+from keras_bert.training.task import TaskData
+from keras_bert.training.text_head import LabeledTexts
+from tests.conftest import WORDS, sentiment_rows
+from tests.tolerances import REORDERED
+
+# 27 examples in batches of 8: four steps an epoch, the last one not full.
+STEPS = 4
+
+
+class KilledError(Exception):
+    """Takes the place of kill -9 in this process."""
+
+
+def texts(count=27, seed=0):
+    values, labels = zip(*sentiment_rows(count, seed), strict=True)
+    return LabeledTexts(values, None, np.array([label == "pos" for label in labels], np.int32))
+
+
+def text_data():
+    splits = {"train": texts(), "validation": texts(9, 1), "test": texts(9, 2)}
+    return TaskData(splits, ("neg", "pos"), {"text": "text"})
+
+
+def run(start, folder, task=None, data=None, **changes):
+    fields = {
+        "epochs": 3,
+        "batch_size": 8,
+        "learning_rate": 3e-3,
+        "mixed_precision": "float32",
+        "strategy": "cpu",
+    }
+    options = FinetuningOptions(**fields | changes)
+    return finetune(task or csv_task(), data or text_data(), start, folder, options)
+
+
+def run_until(monkeypatch, step, *arguments, **changes):
+    """Runs, and dies when that many steps are done."""
+    after_step = FinetuningRun.after_step
+
+    def dies(self, logs):
+        after_step(self, logs)
+        if self.step == step:
+            raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FinetuningRun, "after_step", dies)
+        with pytest.raises(KilledError):
+            run(*arguments, **changes)
+
+
+def weights_of(folder):
+    return {weight.path: weight.numpy() for weight in FinetunedModel.load(folder).model.weights}
+
+
+def assert_same(left, right, **tolerance):
+    """Compares the weights of two runs: those of a resumed run are equal to the last bit."""
+    left, right = weights_of(left), weights_of(right)
+    assert left.keys() == right.keys()
+    for path, value in left.items():
+        if tolerance and path == "span/bias":
+            continue  # added to all positions alike: its gradient is rounding, which Adam enlarges
+        if tolerance:
+            np.testing.assert_allclose(right[path], value, **tolerance, err_msg=path)
+        else:
+            np.testing.assert_array_equal(right[path], value, err_msg=path)
+
+
+def measured(result):
+    return result.best_epoch, result.metrics, result.epochs, result.collapsed
+
+
+@pytest.fixture(scope="module")
+def whole(pretrained_folder, tmp_path_factory):
+    """A run that nothing disturbed, with dropout: its folder and its result."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    return folder, run(pretrained_folder, folder)
+
+
+@pytest.fixture(scope="module")
+def without_dropout(pretrained_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "without_dropout"
+    config = BertConfig.from_file(pretrained_folder)
+    config = config.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    encoder = BertEncoder.from_preset(pretrained_folder)
+    still = BertEncoder(config)
+    still.set_weights(encoder.get_weights())
+    still.save_to_preset(folder, BertTokenizer.from_preset(pretrained_folder))
+    return folder
+
+
+def test_a_run_that_dies_again_and_again_ends_as_if_it_had_not(
+    whole, pretrained_folder, tmp_path, monkeypatch, capsys
+):
+    folder = tmp_path / "run"
+    arguments = pretrained_folder, folder
+    # In the first epoch; before the evaluation at its end; after it; in the last epoch.
+    run_until(monkeypatch, 1, *arguments, checkpoint_steps=1)
+    run_until(monkeypatch, STEPS, *arguments, checkpoint_steps=1)
+    run_until(monkeypatch, 7, *arguments, checkpoint_steps=2)
+    # The latest checkpoint is damaged: it goes back to the one before.
+    data = folder / "checkpoints" / "step-6.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[: data.stat().st_size // 2])
+    capsys.readouterr()
+    run_until(monkeypatch, 10, *arguments, checkpoint_steps=5)
+    shown = capsys.readouterr()
+    assert "step-6 cannot be restored" in shown.err
+    assert "going back to step 4" in shown.err
+    result = run(*arguments)
+    assert "resumed at step 10" in capsys.readouterr().out
+    assert measured(result) == measured(whole[1])
+    assert_same(whole[0], folder)
+    lines = [
+        (folder / "metrics.jsonl").read_text(),
+        (whole[0] / "metrics.jsonl").read_text(),
+    ]
+    assert lines[0] == lines[1]
+    assert not (folder / "checkpoints").exists()  # nobody needs them any more
+
+
+def test_another_run_does_not_go_on_with_the_checkpoints_of_a_stopped_one(
+    pretrained_folder, tmp_path, monkeypatch
+):
+    run_until(monkeypatch, 1, pretrained_folder, tmp_path, checkpoint_steps=1)
+    with pytest.raises(ValueError, match="holds a run with options.learning_rate=0.003, now it is"):
+        run(pretrained_folder, tmp_path, learning_rate=1e-3)
+    other = dataclasses.replace(text_data(), splits={"train": texts(27, 5)})
+    with pytest.raises(ValueError, match="holds a run with examples.test='9, sha256"):
+        run(pretrained_folder, tmp_path, data=other)
+    with RunFolder(tmp_path, RunFolder.open(tmp_path).settings).held():
+        with pytest.raises(ValueError, match="another process is writing to"):
+            run(pretrained_folder, tmp_path)
+    assert {path.name for path in (tmp_path / "checkpoints").glob("*.index")} == {"step-1.index"}
+
+
+def test_micro_batches_and_replicas_make_one_batch(without_dropout, tmp_path):
+    # Batches of 8, and one of 3, in three parts and in four.
+    weights = {"class_weights": (1.0, 3.0)}
+    changes = {
+        "one": {},
+        "micro": {"accumulation_steps": 3},
+        "both": {"strategy": "mirrored", "accumulation_steps": 2},
+    }
+    results = {
+        name: run(without_dropout, tmp_path / name, **weights, **more)
+        for name, more in changes.items()
+    }
+    for name in ("micro", "both"):
+        assert_same(tmp_path / "one", tmp_path / name, **REORDERED)
+        for one, other in zip(results["one"].epochs, results[name].epochs, strict=True):
+            assert other["train_loss"] == pytest.approx(one["train_loss"], rel=1e-5)
+
+
+def test_blocks_that_are_computed_again_change_nothing(whole, pretrained_folder, tmp_path):
+    # With dropout: a second pass under another mask would give other gradients.
+    run(pretrained_folder, tmp_path, remat=True)
+    assert_same(whole[0], tmp_path, **REORDERED)
+
+
+@pytest.mark.slow
+def test_a_search_goes_on_inside_the_run_that_was_stopped(pretrained_folder, tmp_path, monkeypatch):
+    task, data = csv_task(), text_data()
+    options = FinetuningOptions(
+        epochs=1, batch_size=8, mixed_precision="float32", strategy="cpu", checkpoint_steps=1
+    )
+    after_step = FinetuningRun.after_step
+
+    def search_in(folder, dies_in=None):
+        made = []
+
+        def counts(self, logs):
+            after_step(self, logs)
+            made.append(self.step)
+            if len(made) == dies_in:
+                raise KilledError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(FinetuningRun, "after_step", counts)
+            result = search(task, data, pretrained_folder, folder, options, seeds=2)
+        return result, made
+
+    with pytest.raises(KilledError):
+        search_in(tmp_path / "run", dies_in=STEPS + 2)
+    result, made = search_in(tmp_path / "run")
+    assert made == [3, 4]  # of the second run; the first was finished
+    assert [one.result.best_epoch for one in result.runs] == [1, 1]
+    assert not list(tmp_path.rglob("checkpoints"))
+
+
+# === The other kinds of heads ===
+
+
+def tagged(count, seed):
+    draw = random.Random(seed)
+    for _ in range(count):
+        words = tuple(draw.choices(WORDS, k=draw.randint(1, 9)))
+        yield TaggedSentence(words, tuple("B-X" if w in WORDS[:4] else "O" for w in words))
+
+
+def choices(count, seed):
+    draw = random.Random(seed)
+    for _ in range(count):
+        size = draw.randint(2, 4)
+        options = tuple(" ".join(draw.choices(WORDS, k=3)) for _ in range(size))
+        yield ChoiceExample("it was", options, draw.randrange(size))
+
+
+def questions(count, seed):
+    draw = random.Random(seed)
+    for index in range(count):
+        words = draw.choices(WORDS, k=draw.randint(3, 12))
+        place = draw.randrange(len(words))
+        start = len(" ".join([*words[:place], ""]))
+        answer = (Answer(words[place], start),)
+        yield Question(str(index), "very fine", " ".join(words), answer)
+
+
+def numbers(count, seed):
+    labels = np.random.default_rng(seed).normal(size=count).astype(np.float32)
+    return dataclasses.replace(texts(count, seed), labels=labels)
+
+
+def many_labels(count, seed):
+    labels = np.random.default_rng(seed).integers(0, 2, [count, 2]).astype(np.float32)
+    return dataclasses.replace(texts(count, seed), labels=labels)
+
+
+KINDS = {
+    "number": (lambda: csv_task(label_type="regression"), numbers, ()),
+    "labels": (lambda: csv_task(label_type="multi_label"), many_labels, ("x", "y")),
+    "tags": (conll_task, tagged, ("O", "B-X", "I-X")),
+    "bilstm": (lambda: conll_task(features_from="last", lstm_width=8), tagged, ("O", "B-X", "I-X")),
+    "choice": (choice_task, choices, ()),
+    "span": (lambda: squad_task(doc_stride=4, max_query_length=8), questions, ()),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_kinds_of_heads_can_be_cut_into_pieces(kind, without_dropout, tmp_path, monkeypatch):
+    make_task, make_split, labels = KINDS[kind]
+    splits = {
+        name: make_split(count, seed)
+        for seed, (name, count) in enumerate({"train": 27, "validation": 9}.items())
+    }
+    splits = {n: s if isinstance(s, LabeledTexts) else list(s) for n, s in splits.items()}
+    data = TaskData(splits, labels, {"text": "text"})
+    arguments = {"task": make_task(), "data": data, "max_seq_length": 24, "epochs": 2}
+    run(without_dropout, tmp_path / "whole", **arguments)
+    pieces = arguments | {"accumulation_steps": 3, "remat": True, "checkpoint_steps": 3}
+    folder = tmp_path / "pieces"
+    run_until(monkeypatch, 4, without_dropout, folder, **pieces)
+    run(without_dropout, folder, **pieces)
+    assert_same(tmp_path / "whole", folder, **REORDERED)
