@@ -15,10 +15,10 @@ from pathlib import Path
 import large_texts
 from absl import app, flags
 
-from keras_bert.data.corpus import Corpus
-from keras_bert.data.creation import create_pretraining_data
-from keras_bert.data.creation_options import CreationOptions
-from keras_bert.data.manifest import Manifest
+from keras_bert.data.corpus.reading import Corpus
+from keras_bert.data.creation.create import create_pretraining_data
+from keras_bert.data.creation.options import CreationOptions
+from keras_bert.data.records.manifest import Manifest
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary_training import train_vocabulary
 

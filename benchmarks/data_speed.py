@@ -42,7 +42,7 @@ def main(_: Sequence[str]) -> None:
 
 def _prepare(folder: Path) -> tuple[Path, Path]:
     """Writes the novels of the sample data as sentences, and learns a vocabulary from them."""
-    from keras_bert.data.corpus import read_documents
+    from keras_bert.data.corpus.reading import read_documents
     from keras_bert.text.tokenizer import BertTokenizer
     from keras_bert.text.vocabulary_training import train_vocabulary
 
@@ -104,8 +104,8 @@ def _print_costs(costs: dict[str, list[Cost]], size: int) -> None:
 
 
 def _statistics(output: Path, vocab: Path) -> str:
-    from keras_bert.data.inspection import measure
-    from keras_bert.data.pretraining_data import PretrainingData
+    from keras_bert.data.records.inspection import measure
+    from keras_bert.data.records.record_set import PretrainingData
     from keras_bert.text.vocabulary import Vocabulary
 
     data = PretrainingData(str(output / "*.tfrecord"))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import packages
 
-from keras_bert.files import atomic_file
+from keras_bert.storage.files import atomic_file
 
 # Folders that hold the English text, by package; the dictionary has a format of its own.
 _HTML = {

@@ -22,13 +22,13 @@ _BATCH = 16
 def main(_: list[str]) -> None:
     """Prints seconds of an epoch and test accuracy of both, and the ratio."""
     from keras_bert import BertClassifier, BertTokenizer
-    from keras_bert.tasks.delimited import csv_task
-    from keras_bert.training.finetuning_options import FinetuningOptions
-    from keras_bert.training.inference import InferenceRunner
-    from keras_bert.training.model_preparation import finetuning_optimizer
+    from keras_bert.finetuning.inference import InferenceRunner
+    from keras_bert.finetuning.metrics import accuracy
+    from keras_bert.finetuning.model_preparation import finetuning_optimizer
+    from keras_bert.finetuning.options import FinetuningOptions
+    from keras_bert.tasks.classification.delimited import csv_task
+    from keras_bert.tasks.classification.head import LabeledTexts
     from keras_bert.training.precision import dtype_policy
-    from keras_bert.training.task_metrics import accuracy
-    from keras_bert.training.text_head import LabeledTexts
 
     task = csv_task()
     with tempfile.TemporaryDirectory() as folder:

@@ -20,11 +20,11 @@ import packages
 import verse_questions
 from absl import app, flags
 
-from keras_bert.tasks.squad import squad2_task, squad_task
-from keras_bert.training.answer_metrics import answer_exact_match, answer_f1, best_score
-from keras_bert.training.finetuning import finetune
-from keras_bert.training.finetuning_options import FinetuningOptions
-from keras_bert.training.questions import Question
+from keras_bert.finetuning.finetune import finetune
+from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.tasks.question_answering.metrics import answer_exact_match, answer_f1, best_score
+from keras_bert.tasks.question_answering.questions import Question
+from keras_bert.tasks.question_answering.squad import squad2_task, squad_task
 
 _WORD = re.compile(r"\S+")
 

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import app, flags
 
-from keras_bert.export.client import GrpcClient
+from keras_bert.serving.client import GrpcClient
 
 _MODEL_DIR = flags.DEFINE_string("model_dir", None, "Model folder; unset: bert_tiny, untrained.")
 # The largest difference of an answer to the Keras model in float32, by the dtype that is served.
@@ -123,8 +123,8 @@ def untrained(folder: Path) -> Path:
 
 def export(folder: Path, target: Path) -> Path:
     """Exports the model; returns the folder of its version."""
-    from keras_bert.export.options import ExportOptions
-    from keras_bert.export.saved_model import export_saved_model
+    from keras_bert.serving.saved_model import export_saved_model
+    from keras_bert.signatures.options import ExportOptions
 
     return export_saved_model(folder, target, options=ExportOptions(dtype=_DTYPE.value))
 
@@ -183,7 +183,7 @@ def growth(samples: Sequence[tuple[float, float]]) -> float:
 def live_answers(folder: Path, texts: Sequence[str]) -> np.ndarray:
     """Returns what the Keras model answers, float32 [N, C] or [N, H]."""
     from keras_bert import BertEncoder, BertPreprocessor, BertTokenizer
-    from keras_bert.training.finetuned_model import FinetunedModel
+    from keras_bert.tasks.finetuned_model import FinetunedModel
 
     if is_classifier(folder):
         return np.asarray(FinetunedModel.load(folder).predict(texts))
@@ -196,7 +196,7 @@ def live_answers(folder: Path, texts: Sequence[str]) -> np.ndarray:
 
 def is_classifier(folder: Path) -> bool:
     """Returns whether a fine-tuning run wrote the folder."""
-    from keras_bert.training.task import TASK_FILE
+    from keras_bert.finetuning.task import TASK_FILE
 
     return (folder / TASK_FILE).is_file()
 

@@ -23,9 +23,9 @@ import tensorflow as tf
 from absl import app, flags
 
 from keras_bert import BertPreprocessor, BertTokenizer
-from keras_bert.export.options import DTYPES, ExportOptions
-from keras_bert.export.saved_model import export_saved_model
-from keras_bert.export.small_models import LITERT_DTYPES, export_litert, export_onnx
+from keras_bert.serving.formats.litert_onnx import LITERT_DTYPES, export_litert, export_onnx
+from keras_bert.serving.saved_model import export_saved_model
+from keras_bert.signatures.options import DTYPES, ExportOptions
 
 flags.DEFINE_integer("texts", 64, "How many reviews.", lower_bound=2)
 flags.DEFINE_integer("runs", 3, "Runs of each side.", lower_bound=1)

@@ -18,8 +18,8 @@ import debian_text
 import food_reviews
 
 from keras_bert.config import BertConfig
-from keras_bert.files import atomic_file, atomic_folder
-from keras_bert.training.finetuning_result import FinetuningResult
+from keras_bert.finetuning.result import FinetuningResult
+from keras_bert.storage.files import atomic_file, atomic_folder
 
 VOCAB_SIZE = 8000
 BATCH_SIZE = 32
@@ -220,9 +220,9 @@ def _measure(records: Path, run: Path) -> dict[str, float]:
     import tensorflow as tf
 
     from keras_bert import BertPretrainer, BertTokenizer
-    from keras_bert.data.pretraining_data import PretrainingData
-    from keras_bert.training.pretraining_inputs import create_evaluation, create_masking
-    from keras_bert.training.pretraining_options import PretrainingOptions
+    from keras_bert.data.records.record_set import PretrainingData
+    from keras_bert.pretraining.inputs import create_evaluation, create_masking
+    from keras_bert.pretraining.options import PretrainingOptions
 
     data = PretrainingData(str(records))
     options = PretrainingOptions("", "", batch_size=BATCH_SIZE, **_ALL_MASK)

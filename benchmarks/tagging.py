@@ -18,13 +18,13 @@ import numpy as np
 import packages
 from absl import app, flags
 
-from keras_bert.tasks.column_files import WordColumns, read_columns
-from keras_bert.tasks.conll import conll_task
-from keras_bert.tasks.entity_metrics import count_entities, tag_accuracy
-from keras_bert.training.finetuning import finetune
-from keras_bert.training.finetuning_options import FinetuningOptions
-from keras_bert.training.tag_head import TagPrediction
-from keras_bert.training.tagged_sentences import TaggedSentence
+from keras_bert.finetuning.finetune import finetune
+from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.tasks.tagging.column_files import WordColumns, read_columns
+from keras_bert.tasks.tagging.conll import conll_task
+from keras_bert.tasks.tagging.head import TagPrediction
+from keras_bert.tasks.tagging.metrics import count_entities, tag_accuracy
+from keras_bert.tasks.tagging.sentences import TaggedSentence
 
 _COLUMNS = {"parts of speech": WordColumns(0, 1), "proper names": WordColumns(0, 2)}
 

@@ -29,11 +29,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.pipeline import Pipeline
 
-from keras_bert.tasks.delimited import csv_task
-from keras_bert.training.finetuning_options import FinetuningOptions
-from keras_bert.training.finetuning_search import SearchResult, search
-from keras_bert.training.task import TEST, TRAIN, VALIDATION, TaskData
-from keras_bert.training.text_head import LabeledTexts
+from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.finetuning.search import SearchResult, search
+from keras_bert.finetuning.task import TEST, TRAIN, VALIDATION, TaskData
+from keras_bert.tasks.classification.delimited import csv_task
+from keras_bert.tasks.classification.head import LabeledTexts
 
 _WRITE: Mapping[str, Callable[[Path], Path]] = {
     "reviews": lambda folder: food_reviews.write(folder, validation=400),
@@ -125,6 +125,8 @@ def main(_: list[str]) -> None:
     options = FinetuningOptions(epochs=_EPOCHS.value, batch_size=16)
     run = functools.partial(search, task, init_from=packages.minilm(), options=options)
     trials = run(data=data, model_dir=model_dir / "model", grid=grid)
+    if trials is None:  # SIGTERM; the same command goes on
+        return
     for trial in trials.runs:
         if trial.result is not None:
             print(f"{trial.name}: dev {trial.result.validation['accuracy']:.4f}")

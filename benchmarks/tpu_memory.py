@@ -64,8 +64,8 @@ def _cases() -> Iterator[Case]:
 
 
 def _measured(case: Case) -> dict[str, Any]:
-    from keras_bert.training.tpu_compilation import OutOfMemoryError, compile_for_tpu
-    from keras_bert.training.tpu_planning import least_flops, lower_in_a_process
+    from keras_bert.tpu.compilation import OutOfMemoryError, compile_for_tpu
+    from keras_bert.tpu.planning import least_flops, lower_in_a_process
 
     step = _step(case)
     lowered = lower_in_a_process(step)
@@ -77,9 +77,9 @@ def _measured(case: Case) -> dict[str, Any]:
 
 
 def _step(case: Case) -> Any:
-    import keras_bert.training.tpu_environment  # noqa: F401  # isort: skip
-    from keras_bert.training.pretraining import load_config
-    from keras_bert.training.tpu_lowering import StepOptions
+    import keras_bert.tpu.environment  # noqa: F401  # isort: skip
+    from keras_bert.pretraining.pretrain import load_config
+    from keras_bert.tpu.lowering import StepOptions
 
     return StepOptions(
         load_config(case.model, 30522),

@@ -20,14 +20,13 @@ _PUBLIC = {
     "BertTokenizer": "text.tokenizer",
     "BertPreprocessor": "text.preprocessor",
     "create_optimizer": "training.optimizer",
-    "SentenceEncoder": "export.sentence_encoder",
+    "SentenceEncoder": "serving.sentence_encoder",
 }
 
 __all__ = ["__version__", *_PUBLIC]
 
 if TYPE_CHECKING:
     from keras_bert.config import BertConfig as BertConfig
-    from keras_bert.export.sentence_encoder import SentenceEncoder as SentenceEncoder
     from keras_bert.models.classifier import BertClassifier as BertClassifier
     from keras_bert.models.encoder import BertEncoder as BertEncoder
     from keras_bert.models.masked_lm import BertMaskedLM as BertMaskedLM
@@ -36,6 +35,9 @@ if TYPE_CHECKING:
     from keras_bert.models.span_labeler import BertSpanLabeler as BertSpanLabeler
     from keras_bert.models.token_classifier import BertTokenClassifier as BertTokenClassifier
     from keras_bert.models.vocabulary_growth import grow_vocabulary as grow_vocabulary
+    from keras_bert.serving.sentence_encoder import (
+        SentenceEncoder as SentenceEncoder,
+    )
     from keras_bert.text.preprocessor import BertPreprocessor as BertPreprocessor
     from keras_bert.text.tokenizer import BertTokenizer as BertTokenizer
     from keras_bert.training.optimizer import create_optimizer as create_optimizer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from absl import app, logging
 
-from keras_bert.files import disk_error
+from keras_bert.storage.files import disk_error
 
 _EXPECTED_ERRORS = (ValueError, OSError)
 # What TensorFlow raises for files that vanished, may not be read, or are damaged.

@@ -92,9 +92,9 @@ def sentiment_folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def sentiment_run(pretrained_folder, sentiment_folder, tmp_path_factory):
     """A finished run on the sentiment data: its folder and its result."""
-    from keras_bert.tasks.delimited import csv_task
-    from keras_bert.training.finetuning import finetune
-    from keras_bert.training.finetuning_options import FinetuningOptions
+    from keras_bert.finetuning.finetune import finetune
+    from keras_bert.finetuning.options import FinetuningOptions
+    from keras_bert.tasks.classification.delimited import csv_task
 
     folder = tmp_path_factory.mktemp("runs") / "sentiment"
     task = csv_task()
@@ -108,9 +108,9 @@ def sentiment_run(pretrained_folder, sentiment_folder, tmp_path_factory):
 @pytest.fixture(scope="session")
 def pair_regression_run(pretrained_folder, tmp_path_factory):
     """A finished run of one epoch on pairs of texts with numbers for labels: its folder."""
-    from keras_bert.tasks.delimited import csv_task
-    from keras_bert.training.finetuning import finetune
-    from keras_bert.training.finetuning_options import FinetuningOptions
+    from keras_bert.finetuning.finetune import finetune
+    from keras_bert.finetuning.options import FinetuningOptions
+    from keras_bert.tasks.classification.delimited import csv_task
 
     data_folder = tmp_path_factory.mktemp("pairs")
     rows = [

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from keras_bert.files import atomic_file, atomic_folder
+from keras_bert.storage.files import atomic_file, atomic_folder
 
 
 def record_flushes(monkeypatch):

@@ -17,23 +17,27 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "keras_bert"
 
 # As in docs/design.md: a part imports only from parts that stand before it (or from itself).
-ROOT_MODULES = (
-    *("version", "features", "config", "config_keys", "files", "progress", "command_line"),
+PARTS = (
+    *("version", "features", "config_keys", "config", "progress"),
+    "storage",
+    "command_line",
     "__main__",
-)
-FOLDERS = (
     "checkpoints",
     "layers",
     "models",
     "text",
     "data",
     "training",
+    "pretraining",
+    "finetuning",
+    "signatures",
     "tasks",
-    "export",
+    "serving",
+    "tpu",
     "visualize",
 )
-RANK = dict.fromkeys(ROOT_MODULES, 0) | {name: i for i, name in enumerate(FOLDERS, start=1)}
-WITHOUT_TENSORFLOW = (*ROOT_MODULES, "checkpoints", "layers", "models")
+RANK = {name: index for index, name in enumerate(PARTS)}
+WITHOUT_TENSORFLOW = PARTS[: PARTS.index("text")]
 
 
 def _source_files():
@@ -141,7 +145,7 @@ def test_no_folder_imports_against_the_order():
         ("from . import encoder", False),
         ("from ..layers import embeddings", False),
         ("import tensorflow.data", False),
-        ("import keras_bert.training.losses", True),
+        ("import keras_bert.pretraining.losses", True),
         ("from keras_bert import data", True),
         ("from ..text import masking", True),
         ("from .. import tasks", True),

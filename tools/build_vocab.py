@@ -38,7 +38,7 @@ _SAMPLE_PARAGRAPHS = 5000
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags, learns, writes, and tells what the vocabulary covers."""
-    from keras_bert.data.corpus import Corpus
+    from keras_bert.data.corpus.reading import Corpus
     from keras_bert.progress import Progress
     from keras_bert.text.vocabulary_training import train_vocabulary
 

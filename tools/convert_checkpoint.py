@@ -20,9 +20,10 @@ from pathlib import Path
 from absl import flags
 
 from keras_bert import command_line
-from keras_bert.checkpoints import hub, sentence_modules
-from keras_bert.files import atomic_folder
+from keras_bert.checkpoints import sentence_modules
 from keras_bert.models import conversion, model_card
+from keras_bert.storage import hub
+from keras_bert.storage.files import atomic_folder
 from keras_bert.text import tokenizer_config
 
 _FROM = flags.DEFINE_string("from", None, "Model folder, or hf://org/name.", required=True)

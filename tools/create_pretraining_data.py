@@ -26,8 +26,8 @@ from absl import flags
 from keras_bert import command_line
 
 if TYPE_CHECKING:
-    from keras_bert.data.creation_options import CreationOptions
-    from keras_bert.data.manifest import Manifest
+    from keras_bert.data.creation.options import CreationOptions
+    from keras_bert.data.records.manifest import Manifest
 
 flags.DEFINE_list("input", None, "Files, globs (.txt, .jsonl, .parquet, compressed), tfds:name.")
 flags.DEFINE_string("vocab", None, "vocab.txt; a tokenizer_config.json beside it is honoured.")
@@ -55,7 +55,7 @@ flags.mark_flags_as_required(["input", "vocab", "output_dir"])
 
 def main(_: Sequence[str], beam_arguments: Sequence[str] = ()) -> None:
     """Reads the flags, makes the records and tells what was made."""
-    from keras_bert.data.creation_options import CreationOptions
+    from keras_bert.data.creation.options import CreationOptions
 
     values = flags.FLAGS.flag_values_dict() | {"inputs": tuple(flags.FLAGS.input)}
     names = [field.name for field in dataclasses.fields(CreationOptions)]
@@ -83,7 +83,7 @@ def _create(options: CreationOptions, runner: str, beam_arguments: Sequence[str]
                 "Beam's: put its own options behind --"
             )
         try:
-            from keras_bert.data.beam import create_pretraining_data_with_beam
+            from keras_bert.data.creation.beam import create_pretraining_data_with_beam
         except ImportError as error:
             raise ValueError(
                 f"--runner=beam needs Apache Beam ({error}): pip install 'keras-bert-tpu[beam]'"
@@ -91,7 +91,7 @@ def _create(options: CreationOptions, runner: str, beam_arguments: Sequence[str]
         return create_pretraining_data_with_beam(options, beam_arguments)
     if beam_arguments:
         raise ValueError(f"{beam_arguments[0]} stands behind --, where --runner=beam has options")
-    from keras_bert.data.creation import create_pretraining_data
+    from keras_bert.data.creation.create import create_pretraining_data
 
     return create_pretraining_data(options)
 

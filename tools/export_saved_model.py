@@ -84,10 +84,10 @@ def main(_: list[str]) -> None:
 
 
 def _export(values: flags.FlagValues) -> Path:
-    from keras_bert.export.hub_form import export_hub_form
-    from keras_bert.export.options import ExportOptions
-    from keras_bert.export.saved_model import export_saved_model
-    from keras_bert.export.small_models import export_litert, export_onnx
+    from keras_bert.serving.formats.litert_onnx import export_litert, export_onnx
+    from keras_bert.serving.formats.tf_hub import export_hub_form
+    from keras_bert.serving.saved_model import export_saved_model
+    from keras_bert.signatures.options import ExportOptions
 
     folders = values.model_dir, values.export_dir
     if values.format == "tfhub":

@@ -4,7 +4,8 @@
         --output=features.npz --layers=concat_last_4 --level=word
 
 --input has a text a line (.txt) or a JSON object with "text" a line (.jsonl), also with .gz behind.
---output is .npz or .tfrecord; keras_bert.training.feature_files.read_features reads both.
+--output is .npz or .tfrecord; `keras_bert.tasks.feature_extraction.feature_files.read_features`
+reads both.
 """
 
 from absl import flags
@@ -33,9 +34,9 @@ flags.mark_flags_as_required(["init_from", "input", "output"])
 def main(_: list[str]) -> None:
     """Reads the flags, writes the features and tells what was long or empty."""
     from keras_bert.progress import Progress
-    from keras_bert.training.feature_extraction import FeatureExtractor
-    from keras_bert.training.feature_files import write_features, writer_for
-    from keras_bert.training.text_lines import TextLines
+    from keras_bert.storage.text_lines import TextLines
+    from keras_bert.tasks.feature_extraction.extraction import FeatureExtractor
+    from keras_bert.tasks.feature_extraction.feature_files import write_features, writer_for
 
     values = flags.FLAGS
     writer_for(values.output)  # before the work

@@ -20,7 +20,7 @@ flags.mark_flags_as_required(["init_from", "text"])
 def main(_: list[str]) -> None:
     """Reads the flags and prints the guesses."""
     from keras_bert.models.masked_lm import BertMaskedLM
-    from keras_bert.tasks.masked_words import guess_masked_words
+    from keras_bert.tasks.fill_mask.guesses import guess_masked_words
     from keras_bert.text.tokenizer import BertTokenizer
 
     options = flags.FLAGS

@@ -30,7 +30,7 @@ flags.DEFINE_float("utilisation", 0.4, "Share of the chips' peak that the model 
 
 def main(_: list[str]) -> None:
     """Reads the flags, compiles and prints the plan."""
-    from keras_bert.training.tpu_planning import PlanOptions, plan
+    from keras_bert.tpu.planning import PlanOptions, plan
 
     values = flags.FLAGS.flag_values_dict()
     options = PlanOptions(**{name: values[name] for name in PlanOptions._fields})

@@ -39,14 +39,14 @@ def main(_: list[str]) -> None:
 
 
 def _predict_here(values: flags.FlagValues) -> int:
-    from keras_bert.tasks.prediction import predict_file
+    from keras_bert.tasks.predict import predict_file
 
     return predict_file(values.model_dir, values.input, values.output, values.batch_size)
 
 
 def _predict_there(values: flags.FlagValues) -> int:
-    from keras_bert.export.client import connect
-    from keras_bert.export.remote_prediction import predict_remotely
+    from keras_bert.serving.client import connect
+    from keras_bert.serving.remote_prediction import predict_remotely
 
     client = connect(values.server, values.served_model)
     return predict_remotely(client, values.input, values.output, values.batch_size)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from absl import flags
 
 from keras_bert import command_line
-from keras_bert.files import atomic_file
+from keras_bert.storage.files import atomic_file
 
 flags.DEFINE_string("output_dir", None, "Folder to write.")
 flags.DEFINE_integer("seed", 1, "Seed of the split and of the negative pairs.")

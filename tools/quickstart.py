@@ -147,7 +147,7 @@ def _make_anew(folder: Path) -> None:
 
 
 def _print_summary(folder: Path, seconds: float) -> None:
-    from keras_bert.training.finetuning_result import FinetuningResult
+    from keras_bert.finetuning.result import FinetuningResult
     from keras_bert.visualize.curves import plot_learning_curves
 
     lines = (folder / "pretraining" / "metrics.jsonl").read_text().splitlines()

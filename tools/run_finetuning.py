@@ -88,22 +88,22 @@ flags.mark_flags_as_required(["data", "init_from", "model_dir"])
 
 def main(_: list[str]) -> None:
     """Reads the flags, fine-tunes and prints a table of the metrics."""
+    from keras_bert.finetuning import search
+    from keras_bert.finetuning.options import FinetuningOptions
     from keras_bert.tasks.registry import create_task
-    from keras_bert.training import finetuning_search
     from keras_bert.training.cluster import is_chief
-    from keras_bert.training.finetuning_options import FinetuningOptions
     from keras_bert.training.strategy import create_strategy
     from keras_bert.visualize.finetuning_report import results_table, write_report
 
     values = flags.FLAGS.flag_values_dict()
     names = [field.name for field in dataclasses.fields(FinetuningOptions)]
     options = FinetuningOptions(**{name: values[name] for name in names} | _lists(values))
-    grid = finetuning_search.parse_grid(values["grid"]) if values["grid"] else None
+    grid = search.parse_grid(values["grid"]) if values["grid"] else None
     # Workers meet before TensorFlow computes anything, the reading of data included.
     strategy = create_strategy(options.strategy)
     task = create_task(values["task"], **_task_arguments(values))
     data = task.read(values["data"])
-    result = finetuning_search.search(
+    result = search.search(
         task,
         data,
         values["init_from"],

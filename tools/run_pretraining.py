@@ -68,10 +68,10 @@ flags.mark_flags_as_required(["data_dir", "model_dir"])
 
 def main(_: list[str]) -> None:
     """Reads the flags and pretrains."""
+    from keras_bert.pretraining.pretrain import PretrainingOptions, load_config, pretrain
+    from keras_bert.storage.remote_folders import local_copy, run_location
     from keras_bert.text.vocabulary import Vocabulary
     from keras_bert.training.cluster import is_chief
-    from keras_bert.training.pretraining import PretrainingOptions, load_config, pretrain
-    from keras_bert.training.remote_folders import local_copy, run_location
     from keras_bert.training.strategy import create_strategy
     from keras_bert.visualize.pretraining_report import write_pretraining_report
 

@@ -18,7 +18,7 @@ from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.config import BertConfig, Dialect
 
 Format = Literal["google", "hf", "garden"]
-# SavedModels are read here; `keras_bert.export.hub_form` writes them.
+# SavedModels are read here; `keras_bert.serving.formats.tf_hub` writes them.
 SourceFormat = Literal["google", "hf", "garden", "tfhub"]
 
 _FORMATS: dict[Format, ModuleType] = {

@@ -6,7 +6,7 @@ Model Garden's official/nlp/tools/export_tfhub_lib.py writes them: `variables/` 
 and epsilon are read from the graph. Model Garden's "gelu" is the tanh form and its epsilon
 1e-12. Dropout rates, which the graph of inference lacks, are taken as those of the paper, 0.1.
 
-Our own exporter in this form (`keras_bert.export.hub_form`) adds its config as an asset.
+Our own exporter in this form (`keras_bert.serving.formats.tf_hub`) adds its config as an asset.
 """
 
 import os

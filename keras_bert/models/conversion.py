@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 
 from keras_bert.checkpoints import folder as checkpoints
-from keras_bert.checkpoints import hub
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.models import parity, preset
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.storage import hub
 
 # Of the largest activation: rounding is millionths of it, a matrix turned the wrong way tenths.
 _ALLOWED_DIFFERENCE = 1e-3

@@ -17,11 +17,12 @@ import keras
 import numpy as np
 
 from keras_bert.checkpoints import folder as checkpoints
-from keras_bert.checkpoints import hub, tf_hub
+from keras_bert.checkpoints import tf_hub
 from keras_bert.checkpoints.checkpoint import Checkpoint, MappingReport
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.config import BertConfig, find_config_file, read_json
-from keras_bert.files import atomic_file, check_room
+from keras_bert.storage import hub
+from keras_bert.storage.files import atomic_file, check_room
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"

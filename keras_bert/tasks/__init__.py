@@ -1,0 +1,1 @@
+"""Tasks: a folder for each kind, with its readers, head, metrics and signatures."""

@@ -5,18 +5,18 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_bert.tasks.glue import GLUE, glue_task
-from keras_bert.training.task import Task
+from keras_bert.finetuning.task import Task
+from keras_bert.tasks.classification.glue import GLUE, glue_task
 
 # Name -> module and function; imported when asked for.
 _TASKS = {
-    "csv": ("delimited", "csv_task"),
-    "conll": ("conll", "conll_task"),
-    "conll2003": ("conll", "conll2003_task"),
-    "choice": ("choice_files", "choice_task"),
-    "swag": ("choice_files", "swag_task"),
-    "squad": ("squad", "squad_task"),
-    "squad2": ("squad", "squad2_task"),
+    "csv": ("classification.delimited", "csv_task"),
+    "conll": ("tagging.conll", "conll_task"),
+    "conll2003": ("tagging.conll", "conll2003_task"),
+    "choice": ("multiple_choice.choice_files", "choice_task"),
+    "swag": ("multiple_choice.choice_files", "swag_task"),
+    "squad": ("question_answering.squad", "squad_task"),
+    "squad2": ("question_answering.squad", "squad2_task"),
 }
 TASKS = tuple(sorted((*_TASKS, *GLUE)))
 

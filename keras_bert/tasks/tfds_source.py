@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from keras_bert.training.task import TEST, TRAIN, VALIDATION
+from keras_bert.finetuning.task import TEST, TRAIN, VALIDATION
 
 TFDS_PREFIX = "tfds:"
 # Names of splits there, by ours.

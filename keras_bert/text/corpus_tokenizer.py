@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from keras_bert.text.normalized_characters import CharacterForms
 from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import (
     CONTINUATION_PREFIX,
@@ -17,6 +16,7 @@ from keras_bert.text.vocabulary import (
     SPECIAL_TOKENS,
     Vocabulary,
 )
+from keras_bert.text.wordpiece.normalized_characters import CharacterForms
 
 # What bounds the memory: 20 to 30 MB. Longer runs (a sentence without spaces) rarely come again.
 _MAX_REMEMBERED = 50_000

@@ -7,17 +7,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert.text import tokenizer_config, unicode_table
-from keras_bert.text.normalization import Normalizer
-from keras_bert.text.plain_text import PlainText
+from keras_bert.text import tokenizer_config
 from keras_bert.text.vocabulary import (
     CONTINUATION_PREFIX,
     FILE_NAME,
     SPECIAL_TOKENS,
     Vocabulary,
 )
-from keras_bert.text.wordpiece import WordPiece, matchable_tokens
-from keras_bert.text.words import Words, find_words
+from keras_bert.text.wordpiece.longest_match import WordPiece, matchable_tokens, unicode_table
+from keras_bert.text.wordpiece.normalization import Normalizer
+from keras_bert.text.wordpiece.plain_text import PlainText
+from keras_bert.text.wordpiece.words import Words, find_words
 
 
 class BertTokenizer(tf.Module):

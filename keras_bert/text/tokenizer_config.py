@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_bert import files
-from keras_bert.checkpoints import hub, tf_hub
+from keras_bert.checkpoints import tf_hub
+from keras_bert.storage import files, hub
 from keras_bert.text import tokenizer_json
 from keras_bert.text import vocabulary as vocabulary_module
 from keras_bert.text.vocabulary import Vocabulary

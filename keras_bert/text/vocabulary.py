@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert import files
+from keras_bert.storage import files
 
 PAD = "[PAD]"
 UNKNOWN = "[UNK]"

@@ -1,1 +1,1 @@
-"""Strategies, optimizers, schedules, losses, metrics, and the pretraining and fine-tuning runs."""
+"""What both training loops share: optimizers, schedules, strategies, precision, run folders."""

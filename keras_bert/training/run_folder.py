@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.config import read_json
-from keras_bert.files import atomic_file
+from keras_bert.storage.files import atomic_file
 
 _RUN_FILE = "run.json"
 _METRICS_FILE = "metrics.jsonl"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_bert.files import atomic_file
+from keras_bert.storage.files import atomic_file
 from keras_bert.visualize.figure import new_figure
 
 # More classes than this and the numbers in the cells can no longer be read.

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from keras_bert.files import atomic_file
+from keras_bert.storage.files import atomic_file
 
 _PANELS = (
     ("masked_lm_loss", "masked LM loss (nats)"),

@@ -2,8 +2,8 @@
 
 import os
 
-from keras_bert.files import atomic_file
-from keras_bert.training.finetuning_search import SearchResult
+from keras_bert.finetuning.search import SearchResult
+from keras_bert.storage.files import atomic_file
 from keras_bert.visualize.figure import new_figure
 
 # More lines than this cannot be told apart.

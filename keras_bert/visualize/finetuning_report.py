@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from keras_bert.files import atomic_file
-from keras_bert.training.collapse import REMEDY
+from keras_bert.finetuning.collapse import REMEDY
+from keras_bert.finetuning.search import SearchResult
+from keras_bert.finetuning.task import TRAIN, VALIDATION, Task, TaskData, TaskDescription
+from keras_bert.storage.files import atomic_file
 from keras_bert.training.devices import package_versions
-from keras_bert.training.finetuning_search import SearchResult
-from keras_bert.training.task import TRAIN, VALIDATION, Task, TaskData, TaskDescription
 from keras_bert.visualize.confusion import plot_confusion_matrix
 from keras_bert.visualize.finetuning_curves import plot_finetuning_curves
 

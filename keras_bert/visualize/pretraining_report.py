@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from keras_bert.files import atomic_file
+from keras_bert.storage.files import atomic_file
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.visualize.curves import plot_learning_curves
 

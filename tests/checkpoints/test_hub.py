@@ -9,8 +9,8 @@ import pytest
 
 from keras_bert import BertConfig, BertEncoder
 from keras_bert.checkpoints import folder as checkpoints
-from keras_bert.checkpoints import hub
 from keras_bert.models import preset
+from keras_bert.storage import hub
 
 REPOSITORY = Path(__file__).parents[2]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).parents[2]
 # Neither TensorFlow nor a model is needed to upload and download files.
 PUSH = """
 import sys
-from keras_bert.checkpoints import hub
+from keras_bert.storage import hub
 folder, name, private = sys.argv[1:]
 try:
     hub.check_can_push(name)

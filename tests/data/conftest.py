@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from keras_bert.data.creation import create_pretraining_data
-from keras_bert.data.creation_options import CreationOptions
+from keras_bert.data.creation.create import create_pretraining_data
+from keras_bert.data.creation.options import CreationOptions
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary_training import train_vocabulary
 

@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 import tensorflow as tf
 
-from keras_bert.data import corpus as corpus_module
-from keras_bert.data.creation import create_pretraining_data
-from keras_bert.data.creation_options import CreationOptions
+from keras_bert.data.corpus import reading as corpus_module
+from keras_bert.data.creation.create import create_pretraining_data
+from keras_bert.data.creation.options import CreationOptions
 
 pytestmark = pytest.mark.beam
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.beam
 @pytest.fixture
 def make(novels, vocab, tmp_path, monkeypatch):
     """Makes records of three files in two groups, on Beam or here."""
-    from keras_bert.data.beam import create_pretraining_data_with_beam
+    from keras_bert.data.creation.beam import create_pretraining_data_with_beam
 
     text = novels.read_text(encoding="utf-8")
     paths = [str(tmp_path / f"{number}.txt") for number in range(3)]

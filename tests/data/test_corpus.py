@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from keras_bert.data import corpus as corpus_module
-from keras_bert.data.corpus import Corpus, read_documents
-from keras_bert.data.documents import MAX_DOCUMENT_CHARACTERS
+from keras_bert.data.corpus import reading as corpus_module
+from keras_bert.data.corpus.documents import MAX_DOCUMENT_CHARACTERS
+from keras_bert.data.corpus.reading import Corpus, read_documents
 
 ROOT = Path(__file__).parents[2]
 COMPRESS = {
@@ -261,7 +261,7 @@ def test_memory_does_not_grow_with_a_compressed_file(tmp_path):
     write_parquet(tmp_path / "large.parquet", [f"{n} {line}" for n in range(copies)])
     (tmp_path / "blank.txt.zst").write_bytes(zstandard.compress(b" " * 100_000_000))
     program = (
-        "import resource, sys\nfrom keras_bert.data.corpus import Corpus\n"
+        "import resource, sys\nfrom keras_bert.data.corpus.reading import Corpus\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "count = lambda name: sum(1 for _ in Corpus([name]))\n"
         "endings = sys.argv[1:]\n"
@@ -288,7 +288,7 @@ def test_a_library_that_is_not_installed_is_asked_for(tmp_path):
     program = (
         "import sys\n"
         "sys.modules |= {'zstandard': None, 'pyarrow': None}\n"  # as if they were not installed
-        "from keras_bert.data.corpus import Corpus\n"
+        "from keras_bert.data.corpus.reading import Corpus\n"
         "for path in sys.argv[1:]:\n"
         "    try: Corpus([path])\n"
         "    except ValueError as error: print(error)\n"

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.data.corpus import Corpus
-from keras_bert.data.creation import create_pretraining_data
-from keras_bert.data.creation_options import CreationOptions
-from keras_bert.data.documents import document_sentences
-from keras_bert.data.manifest import Manifest
-from keras_bert.data.units import UNIT_CHARACTERS, divide
+from keras_bert.data.corpus.documents import document_sentences
+from keras_bert.data.corpus.reading import Corpus
+from keras_bert.data.creation.create import create_pretraining_data
+from keras_bert.data.creation.options import CreationOptions
+from keras_bert.data.creation.units import UNIT_CHARACTERS, divide
+from keras_bert.data.records.manifest import Manifest
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
@@ -110,8 +110,8 @@ def test_the_bytes_do_not_depend_on_the_number_of_workers(records, make_records)
 def test_records_are_made_without_tensorflow(novels, vocab, tmp_path):
     program = (
         "import sys\n"
-        "from keras_bert.data.creation import create_pretraining_data\n"
-        "from keras_bert.data.creation_options import CreationOptions\n"
+        "from keras_bert.data.creation.create import create_pretraining_data\n"
+        "from keras_bert.data.creation.options import CreationOptions\n"
         f"options = dict(inputs=({str(novels)!r},), vocab={str(vocab)!r}, dupe_factor=1)\n"
         f"options |= dict(static_masking=True, masking='ngram', output_dir={str(tmp_path)!r})\n"
         "create_pretraining_data(CreationOptions(**options))\n"

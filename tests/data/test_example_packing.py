@@ -8,16 +8,16 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_bert.data.creation_options import CreationOptions
-from keras_bert.data.example_packing import choose_packs
-from keras_bert.data.manifest import Manifest
-from keras_bert.data.pretraining_data import PretrainingData
-from keras_bert.data.pretraining_examples import PlannedExample
-from keras_bert.data.pretraining_pipeline import (
+from keras_bert.data.creation.options import CreationOptions
+from keras_bert.data.records.examples import PlannedExample
+from keras_bert.data.records.manifest import Manifest
+from keras_bert.data.records.packing import choose_packs
+from keras_bert.data.records.pipeline import (
     evaluation_batches,
     stored_batches,
     training_batches,
 )
+from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.text.masking import MaskedLanguageModelMasking
 from keras_bert.text.vocabulary import Vocabulary
 

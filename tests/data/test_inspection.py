@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.data.inspection import decoded_examples, describe, measure
-from keras_bert.data.manifest import Manifest
-from keras_bert.data.pretraining_data import PretrainingData
-from keras_bert.data.record_writing import write_records
+from keras_bert.data.records.inspection import decoded_examples, describe, measure
+from keras_bert.data.records.manifest import Manifest
+from keras_bert.data.records.record_set import PretrainingData
+from keras_bert.data.records.writing import write_records
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.data.test_records import masked_example
 

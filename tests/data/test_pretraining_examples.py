@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keras_bert.data.pretraining_examples import (
+from keras_bert.data.records.examples import (
     TokenizedDocuments,
     assemble_examples,
     plan_examples,

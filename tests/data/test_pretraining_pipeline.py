@@ -7,17 +7,17 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.data import pretraining_pipeline
-from keras_bert.data.pretraining_data import PretrainingData
-from keras_bert.data.pretraining_pipeline import (
+from keras_bert.data.records import pipeline
+from keras_bert.data.records.pipeline import (
     evaluation_batches,
     stored_batches,
     training_batches,
 )
-from keras_bert.data.record_writing import write_records
+from keras_bert.data.records.record_set import PretrainingData
+from keras_bert.data.records.writing import write_records
+from keras_bert.pretraining.checks import check_data
 from keras_bert.text.masking import MaskedLanguageModelMasking
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from keras_bert.training.pretraining_checks import check_data
 from tests.data.test_records import masked_example
 
 BATCH = 50
@@ -162,7 +162,7 @@ def test_fifteen_percent_of_the_stream_are_hidden(stream):
 def test_many_more_records_than_a_block_are_shuffled_and_resumed(
     tmp_path, records, vocab, monkeypatch
 ):
-    monkeypatch.setattr(pretraining_pipeline, "_RECORDS_PER_BLOCK", 1 << 14)  # to cross its end
+    monkeypatch.setattr(pipeline, "_RECORDS_PER_BLOCK", 1 << 14)  # to cross its end
     # 20,000 copies of one record, told apart by their masks.
     folder = tmp_path / "many"
     shutil.copytree(records, folder)

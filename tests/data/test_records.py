@@ -7,16 +7,16 @@ import tensorflow as tf
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from keras_bert.data import record_writing
-from keras_bert.data.example_encoding import encode_examples
-from keras_bert.data.pretraining_examples import Examples
-from keras_bert.data.record_writing import frame_records, write_records
-from keras_bert.data.records import (
+from keras_bert.data.records import writing
+from keras_bert.data.records.encoding import encode_examples
+from keras_bert.data.records.examples import Examples
+from keras_bert.data.records.parsing import (
     count_records,
     parse_examples,
     parse_masked_examples,
     read_first_example,
 )
+from keras_bert.data.records.writing import frame_records, write_records
 
 
 def make_examples(rows):
@@ -165,8 +165,8 @@ def test_a_file_is_what_tensorflow_writes(records):
 
 def test_many_records_and_long_ones(tmp_path, monkeypatch):
     # More than are worked on at once, and one that is larger than what they may take together.
-    monkeypatch.setattr(record_writing, "_RECORDS_AT_ONCE", 100)
-    monkeypatch.setattr(record_writing, "_BYTES_AT_ONCE", 2000)
+    monkeypatch.setattr(writing, "_RECORDS_AT_ONCE", 100)
+    monkeypatch.setattr(writing, "_BYTES_AT_ONCE", 2000)
     draw = np.random.default_rng(0)
     records = [draw.bytes(int(size)) for size in draw.integers(0, 40, 450)]
     records[250] = draw.bytes(2500)

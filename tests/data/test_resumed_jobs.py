@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from keras_bert.data import corpus as corpus_module
-from keras_bert.data import units
-from keras_bert.data.creation import create_pretraining_data
-from keras_bert.data.creation_options import CreationOptions
-from keras_bert.data.manifest import Manifest
+from keras_bert.data.corpus import reading as corpus_module
+from keras_bert.data.creation import units
+from keras_bert.data.creation.create import create_pretraining_data
+from keras_bert.data.creation.options import CreationOptions
+from keras_bert.data.records.manifest import Manifest
 
 ROOT = Path(__file__).parents[2]
 # Of the fixture `records`.

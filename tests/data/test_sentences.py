@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert.data.sentences import MAX_SENTENCE_CHARACTERS, split_sentences
+from keras_bert.data.corpus.sentences import MAX_SENTENCE_CHARACTERS, split_sentences
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.data.creation_options import CreationOptions
-from keras_bert.data.example_encoding import encode_masked_examples
-from keras_bert.data.pretraining_data import PretrainingData
-from keras_bert.data.pretraining_pipeline import stored_batches, training_batches
+from keras_bert.data.creation.options import CreationOptions
+from keras_bert.data.records.encoding import encode_masked_examples
+from keras_bert.data.records.pipeline import stored_batches, training_batches
+from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.text.masking import MaskedLanguageModelMasking
 from keras_bert.text.vocabulary import Vocabulary
 

@@ -10,10 +10,10 @@ import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from keras_bert.data.corpus import Corpus
-from keras_bert.data.creation import create_pretraining_data
-from keras_bert.data.creation_options import CreationOptions
-from keras_bert.data.documents import document_sentences
+from keras_bert.data.corpus.documents import document_sentences
+from keras_bert.data.corpus.reading import Corpus
+from keras_bert.data.creation.create import create_pretraining_data
+from keras_bert.data.creation.options import CreationOptions
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from keras_bert.data.corpus import Corpus
-from keras_bert.data.documents import Document
+from keras_bert.data.corpus.documents import Document
+from keras_bert.data.corpus.reading import Corpus
 
 TEXTS = [
     ["One. Two.\n\nThree.", "Four."],

@@ -1,10 +1,10 @@
 import pytest
 
-from keras_bert.data.creation import unit_settings
-from keras_bert.data.creation_options import CreationOptions
-from keras_bert.data.documents import Document
-from keras_bert.data.unit_pool import process_units
-from keras_bert.data.units import MaskingSettings, Unit
+from keras_bert.data.corpus.documents import Document
+from keras_bert.data.creation.create import unit_settings
+from keras_bert.data.creation.options import CreationOptions
+from keras_bert.data.creation.unit_pool import process_units
+from keras_bert.data.creation.units import MaskingSettings, Unit
 
 
 @pytest.mark.parametrize("workers", [1, 2])

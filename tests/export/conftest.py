@@ -2,8 +2,8 @@
 
 import pytest
 
-from keras_bert.export.options import ExportOptions
-from keras_bert.export.saved_model import export_saved_model
+from keras_bert.serving.saved_model import export_saved_model
+from keras_bert.signatures.options import ExportOptions
 from tests.export.tiny_models import write_model
 
 

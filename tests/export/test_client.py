@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from keras_bert.export.client import RestClient, ServerError, connect
+from keras_bert.serving.client import RestClient, ServerError, connect
 from tests.export.rest_server import rest_server
 from tests.export.tiny_models import ask, random_texts
 
@@ -110,7 +110,7 @@ def test_other_servers_are_told(reply, error, sentence):
 
 
 def test_rest_needs_no_tensorflow():
-    code = "import sys, keras_bert.export.client; assert 'tensorflow' not in sys.modules"
+    code = "import sys, keras_bert.serving.client; assert 'tensorflow' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -11,13 +11,13 @@ import tensorflow as tf
 
 from keras_bert import BertTokenizer
 from keras_bert.checkpoints import hugging_face
-from keras_bert.export.options import ExportOptions
-from keras_bert.export.saved_model import export_saved_model
-from keras_bert.export.served_folder import open_signatures
+from keras_bert.finetuning.task import TASK_FILE, TaskDescription
 from keras_bert.models import preset
 from keras_bert.models.conversion import convert
-from keras_bert.training.span_head import SpanHead
-from keras_bert.training.task import TASK_FILE, TaskDescription
+from keras_bert.serving.saved_model import export_saved_model
+from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.options import ExportOptions
+from keras_bert.tasks.question_answering.head import SpanHead
 from tests.export.tiny_models import ask, random_texts, write_model
 from tests.tolerances import REORDERED
 

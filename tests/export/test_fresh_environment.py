@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from keras_bert import BertPreprocessor, BertTokenizer
-from keras_bert.export.saved_model import export_saved_model
+from keras_bert.finetuning.task import TaskDescription
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.training.finetuned_model import FinetunedModel
-from keras_bert.training.questions import Question
-from keras_bert.training.span_head import SpanHead
-from keras_bert.training.task import TaskDescription
+from keras_bert.serving.saved_model import export_saved_model
+from keras_bert.tasks.finetuned_model import FinetunedModel
+from keras_bert.tasks.question_answering.head import SpanHead
+from keras_bert.tasks.question_answering.questions import Question
 from tests import published_packages
 from tests.export.fresh_process import as_text, ask_fresh_process
 from tests.export.tiny_models import MODELS, ask

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.export.options import ExportOptions
-from keras_bert.export.served_folder import open_signatures
+from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.options import ExportOptions
 from tests.export.fresh_process import as_text, ask_fresh_process
 from tests.export.live_models import (
     live_answers,

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_bert.export.client import ServerError, connect
-from keras_bert.tasks.prediction import predict_file
+from keras_bert.serving.client import ServerError, connect
+from keras_bert.tasks.predict import predict_file
 from tests.conftest import write_csv
 from tests.export import model_server
 from tests.export.live_models import request_of

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from keras_bert.export.new_folder import new_folder
-from keras_bert.export.saved_model import export_saved_model
+from keras_bert.serving.saved_model import export_saved_model
+from keras_bert.storage.new_folder import new_folder
 
 
 @contextlib.contextmanager

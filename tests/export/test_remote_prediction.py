@@ -4,9 +4,9 @@ import csv
 
 import pytest
 
-from keras_bert.export.client import RestClient
-from keras_bert.export.remote_prediction import predict_remotely
-from keras_bert.tasks.prediction import predict_file
+from keras_bert.serving.client import RestClient
+from keras_bert.serving.remote_prediction import predict_remotely
+from keras_bert.tasks.predict import predict_file
 from tests.conftest import write_csv
 from tests.export.rest_server import rest_server
 from tests.export.tiny_models import ask, random_texts

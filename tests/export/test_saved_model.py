@@ -10,10 +10,10 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertPreprocessor
-from keras_bert.export.options import ExportOptions
-from keras_bert.export.saved_model import export_saved_model
-from keras_bert.export.served_folder import open_signatures
-from keras_bert.training.finetuned_model import FinetunedModel
+from keras_bert.serving.saved_model import export_saved_model
+from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.options import ExportOptions
+from keras_bert.tasks.finetuned_model import FinetunedModel
 from tests.export.fresh_process import ask_fresh_process
 from tests.export.tiny_models import MODELS, ask, random_texts
 from tests.markers import some_fast

@@ -13,11 +13,11 @@ from safetensors.numpy import save_file
 from keras_bert import BertTokenizer, SentenceEncoder
 from keras_bert.checkpoints import hugging_face, sentence_modules
 from keras_bert.checkpoints.sentence_modules import Dense, Normalize, SentenceModules
-from keras_bert.export.options import ExportOptions
-from keras_bert.export.saved_model import export_saved_model
-from keras_bert.export.sentence_vectors import SentenceVectors
-from keras_bert.export.served_folder import open_signatures
 from keras_bert.models import preset
+from keras_bert.serving.saved_model import export_saved_model
+from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.options import ExportOptions
+from keras_bert.tasks.feature_extraction.sentence_vectors import SentenceVectors
 from tests.export.tiny_models import random_texts
 from tests.tolerances import REORDERED
 

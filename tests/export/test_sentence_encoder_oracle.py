@@ -13,8 +13,8 @@ from published_packages import fetch
 
 from keras_bert import BertTokenizer, SentenceEncoder
 from keras_bert.checkpoints import hugging_face
-from keras_bert.export.saved_model import export_saved_model
 from keras_bert.models import preset
+from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.export.tiny_models import PIECES, random_texts
 from tests.tolerances import ORACLE

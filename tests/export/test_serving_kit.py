@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers its operations)
 
-from keras_bert.export.graph_operations import TEXT_OPERATIONS, graph_operations
-from keras_bert.export.options import ExportOptions
-from keras_bert.export.saved_model import export_saved_model
-from keras_bert.export.served_folder import open_signatures
-from keras_bert.export.serving_kit import WARMUP_FILE, warmup_requests
+from keras_bert.serving.graph_operations import TEXT_OPERATIONS, graph_operations
+from keras_bert.serving.kit import WARMUP_FILE, warmup_requests
+from keras_bert.serving.saved_model import export_saved_model
+from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.options import ExportOptions
 from tests.export.tiny_models import MODELS
 from tests.markers import some_fast
 

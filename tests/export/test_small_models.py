@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.export.onnx_graph import finish_onnx
-from keras_bert.export.options import ExportOptions
-from keras_bert.export.served_folder import open_signatures
-from keras_bert.export.small_models import export_litert, export_onnx
+from keras_bert.serving.formats.litert_onnx import export_litert, export_onnx
+from keras_bert.serving.formats.onnx_graph import finish_onnx
+from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.options import ExportOptions
 from tests.export.tiny_models import TAGS, ask, random_texts
 from tests.markers import some_slow
 from tests.tolerances import CONVERTED, INT8_LOGITS
@@ -90,7 +90,7 @@ def test_a_missing_package_is_told(model_folder, tmp_path):
     # As in an environment without it: Python finds None where it would find the package.
     code = (
         "import sys; sys.modules['tf2onnx'] = None\n"
-        "from keras_bert.export.small_models import export_onnx\n"
+        "from keras_bert.serving.formats.litert_onnx import export_onnx\n"
         "try:\n    export_onnx(*sys.argv[1:])\nexcept ValueError as error:\n    print(error)"
     )
     command = [sys.executable, "-c", code, model_folder("encoder"), tmp_path / "onnx"]

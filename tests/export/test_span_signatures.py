@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.training.finetuned_model import FinetunedModel
-from keras_bert.training.questions import Question
+from keras_bert.tasks.finetuned_model import FinetunedModel
+from keras_bert.tasks.question_answering.questions import Question
 from tests.export.tiny_models import ask, random_texts
 from tests.tolerances import REORDERED
 

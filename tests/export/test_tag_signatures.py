@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.export.code_points import code_points
-from keras_bert.export.text_words import join_words
-from keras_bert.training.entities import are_entity_tags, entities
-from keras_bert.training.finetuned_model import FinetunedModel
-from keras_bert.training.tagged_sentences import TaggedSentence
+from keras_bert.signatures.code_points import code_points
+from keras_bert.tasks.finetuned_model import FinetunedModel
+from keras_bert.tasks.tagging.entities import are_entity_tags, entities
+from keras_bert.tasks.tagging.sentences import TaggedSentence
+from keras_bert.tasks.tagging.text_words import join_words
 from tests.export.tiny_models import ask, random_texts
 from tests.tolerances import REORDERED
 

@@ -6,13 +6,13 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertTokenizer
-from keras_bert.export.hub_form import export_hub_form
-from keras_bert.export.options import ExportOptions
-from keras_bert.export.saved_model import export_saved_model
-from keras_bert.export.served_folder import open_signatures
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.tasks.masked_words import guess_masked_words
+from keras_bert.serving.formats.tf_hub import export_hub_form
+from keras_bert.serving.saved_model import export_saved_model
+from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.options import ExportOptions
+from keras_bert.tasks.fill_mask.guesses import guess_masked_words
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.export.tiny_models import PIECES, ask, tiny_config
 from tests.tolerances import INT8_PROBABILITIES, REORDERED

@@ -7,8 +7,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert import BertConfig, BertTokenizer
-from keras_bert.export.options import ExportOptions
-from keras_bert.export.served_folder import open_signatures
+from keras_bert.finetuning.task import TaskDescription
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.models.classifier import BertClassifier
 from keras_bert.models.encoder import BertEncoder
@@ -17,12 +16,13 @@ from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.span_labeler import BertSpanLabeler
 from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.options import ExportOptions
+from keras_bert.tasks.classification.head import TextHead
+from keras_bert.tasks.multiple_choice.head import ChoiceHead
+from keras_bert.tasks.question_answering.head import SpanHead
+from keras_bert.tasks.tagging.head import TagHead
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from keras_bert.training.choice_head import ChoiceHead
-from keras_bert.training.span_head import SpanHead
-from keras_bert.training.tag_head import TagHead
-from keras_bert.training.task import TaskDescription
-from keras_bert.training.text_head import TextHead
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 PIECES = [*LETTERS, *(f"##{letter}" for letter in LETTERS), *".,!?-'()[]$", "the", "film", "\u4e2d"]

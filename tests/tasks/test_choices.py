@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from keras_bert.tasks.choice_files import choice_task, read_choices, swag_task
-from keras_bert.tasks.prediction import predict_file
-from keras_bert.training.choice_head import ChoiceCrossentropy, ChoiceExample, ChoiceHead
-from keras_bert.training.finetuning import finetune
-from keras_bert.training.finetuning_options import FinetuningOptions
+from keras_bert.finetuning.finetune import finetune
+from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.tasks.multiple_choice.choice_files import choice_task, read_choices, swag_task
+from keras_bert.tasks.multiple_choice.head import ChoiceCrossentropy, ChoiceExample, ChoiceHead
+from keras_bert.tasks.predict import predict_file
 from tests.tasks.tfds_on_disk import write_data_set
 from tests.tolerances import FORMULA, approx
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from keras_bert.tasks.column_files import (
+from keras_bert.tasks.tagging.column_files import (
     WordColumns,
     read_columns,
     read_sentences,
     split_words,
     write_columns,
 )
-from keras_bert.tasks.conll import conll2003_task, conll_task
-from keras_bert.training.tagged_sentences import TaggedSentence
+from keras_bert.tasks.tagging.conll import conll2003_task, conll_task
+from keras_bert.tasks.tagging.sentences import TaggedSentence
 
 # In the form of the files of CoNLL-2003: word, part of speech, chunk, entity in IOB1.
 CONLL = """-DOCSTART- -X- -X- O

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from published_packages import fetch
 
-from keras_bert.tasks.delimited import csv_task
+from keras_bert.tasks.classification.delimited import csv_task
 from keras_bert.tasks.registry import create_task
 
 

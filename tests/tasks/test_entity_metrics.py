@@ -6,14 +6,14 @@ import warnings
 import numpy as np
 import pytest
 
-from keras_bert.tasks.entity_metrics import (
+from keras_bert.tasks.tagging.entities import Entity, as_bio, detect_scheme, entities
+from keras_bert.tasks.tagging.head import TagPrediction
+from keras_bert.tasks.tagging.metrics import (
     entity_f1,
     entity_precision,
     entity_recall,
     tag_accuracy,
 )
-from keras_bert.training.entities import Entity, as_bio, detect_scheme, entities
-from keras_bert.training.tag_head import TagPrediction
 
 
 def predicted(sentences):

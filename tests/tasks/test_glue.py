@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from keras_bert.tasks.glue import GLUE, glue_task
-from keras_bert.tasks.prediction import predict_file
+from keras_bert.finetuning.finetune import finetune
+from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.tasks.classification.glue import GLUE, glue_task
+from keras_bert.tasks.predict import predict_file
 from keras_bert.tasks.registry import TASKS, create_task
-from keras_bert.training.finetuning import finetune
-from keras_bert.training.finetuning_options import FinetuningOptions
 
 MNLI = (
     "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\t"

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from keras_bert.tasks.delimited import csv_task
-from keras_bert.tasks.glue import glue_task
+from keras_bert.tasks.classification.delimited import csv_task
+from keras_bert.tasks.classification.glue import glue_task
 from tests.tasks.tfds_on_disk import write_data_set
 
 TEXT = tfds.features.Text()

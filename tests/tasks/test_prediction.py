@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert import BertClassifier, BertPreprocessor, BertTokenizer
-from keras_bert.tasks.prediction import predict_file
+from keras_bert.tasks.predict import predict_file
 from tests.tolerances import REORDERED
 
 TEXTS = ["it was a good film", "the book was very very awful and it was a sad book", "", "bad"]

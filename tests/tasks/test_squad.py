@@ -7,13 +7,13 @@ import random
 import pytest
 from published_packages import fetch
 
-from keras_bert.tasks.prediction import predict_file
-from keras_bert.tasks.squad import squad2_task, squad_task
-from keras_bert.tasks.squad_files import read_squad, write_squad
-from keras_bert.training.finetuned_model import FinetunedModel
-from keras_bert.training.finetuning import finetune
-from keras_bert.training.finetuning_options import FinetuningOptions
-from keras_bert.training.questions import Answer, Question
+from keras_bert.finetuning.finetune import finetune
+from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.tasks.finetuned_model import FinetunedModel
+from keras_bert.tasks.predict import predict_file
+from keras_bert.tasks.question_answering.questions import Answer, Question
+from keras_bert.tasks.question_answering.squad import squad2_task, squad_task
+from keras_bert.tasks.question_answering.squad_files import read_squad, write_squad
 
 CONTEXT = "Zoë 😀 lives in 東京, they say."
 

@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
-from keras_bert.tasks.squad import squad2_task, squad_task
-from keras_bert.training.questions import Answer, Question
+from keras_bert.tasks.question_answering.questions import Answer, Question
+from keras_bert.tasks.question_answering.squad import squad2_task, squad_task
 from tests.tasks.tfds_on_disk import write_data_set
 
 CONTEXT = "Zoë 😀 lives in 東京, they say."

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_bert.tasks.tables import read_table
+from keras_bert.storage.tables import read_table
 
 
 def table(tmp_path, name, content):

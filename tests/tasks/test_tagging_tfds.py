@@ -3,8 +3,8 @@
 import pytest
 import tensorflow_datasets as tfds
 
-from keras_bert.tasks.conll import conll_task
-from keras_bert.training.tagged_sentences import TaggedSentence
+from keras_bert.tasks.tagging.conll import conll_task
+from keras_bert.tasks.tagging.sentences import TaggedSentence
 from tests.tasks.tfds_on_disk import write_data_set
 
 SENTENCES = [

@@ -101,7 +101,7 @@ def test_inspect_records_shows_counts_and_text(road):
 
 
 def test_inspect_records_shows_stored_masks(tmp_path):
-    from keras_bert.data.record_writing import write_records
+    from keras_bert.data.records.writing import write_records
     from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
     from tests.data.test_records import masked_example
 

@@ -4,7 +4,7 @@ import importlib.util
 
 collect_ignore = []
 if importlib.util.find_spec("libtpu"):
-    import keras_bert.training.tpu_environment  # noqa: F401
+    import keras_bert.tpu.environment  # noqa: F401
 else:
     collect_ignore.append("test_tpu_compilation.py")
 

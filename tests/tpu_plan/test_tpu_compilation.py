@@ -11,16 +11,16 @@ import tensorflow as tf
 
 from keras_bert.config import BertConfig
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.training import tpu_planning
-from keras_bert.training.devices import package_versions
-from keras_bert.training.tpu_compilation import (
+from keras_bert.tpu import planning
+from keras_bert.tpu.compilation import (
     OutOfMemoryError,
     bytes_summed,
     check_program,
     compile_for_tpu,
 )
-from keras_bert.training.tpu_lowering import StepOptions, check_operations, lower_step
-from keras_bert.training.tpu_planning import PlanOptions, compile_step, plan
+from keras_bert.tpu.lowering import StepOptions, check_operations, lower_step
+from keras_bert.tpu.planning import PlanOptions, compile_step, plan
+from keras_bert.training.devices import package_versions
 
 pytestmark = [pytest.mark.tpu_plan, pytest.mark.timeout(1800)]
 
@@ -87,7 +87,7 @@ def test_a_plan_with_lamb_micro_batches_and_the_sum_over_chips(monkeypatch):
         compiled.append(compile_step(*arguments))
         return compiled[-1]
 
-    monkeypatch.setattr(tpu_planning, "compile_step", compile_and_keep)
+    monkeypatch.setattr(planning, "compile_step", compile_and_keep)
     lines = list(plan(options))
     text = "\n".join(lines)
     assert "64 sequences a step, 16 on each of 4 chips of v5e:2x2" in text

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_bert.data.creation import CreationOptions, create_pretraining_data
+from keras_bert.data.creation.create import CreationOptions, create_pretraining_data
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.training.pretraining_runs import WORDS

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from keras_bert import BertConfig, BertPretrainer
+from keras_bert.pretraining.options import PretrainingOptions
+from keras_bert.pretraining.pretrain import pretrain
 from keras_bert.text.vocabulary import SPECIAL_TOKENS
-from keras_bert.training.pretraining import pretrain
-from keras_bert.training.pretraining_options import PretrainingOptions
 from keras_bert.training.strategy import create_strategy
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ def host(port, records):
 
 
 def driver(port, records, folder):
-    from keras_bert.training.pretraining import pretrain
+    from keras_bert.pretraining.pretrain import pretrain
     from tests.training.pretraining_runs import run_options, tiny_config
 
     _put(Path(records), "ram://records")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from published_packages import fetch
 
-from keras_bert.training.answer_selection import SelectionSettings, select_answer
-from keras_bert.training.question_windows import Pieces, Window, best_windows, window_bounds
-from keras_bert.training.questions import Question
+from keras_bert.tasks.question_answering.answer_selection import SelectionSettings, select_answer
+from keras_bert.tasks.question_answering.questions import Question
+from keras_bert.tasks.question_answering.windows import Pieces, Window, best_windows, window_bounds
 from tests.tolerances import FORMULA, approx
 
 # Plain lower-case words, for which the oracle's way back to the text is exact.

@@ -10,10 +10,15 @@ import numpy as np
 import pytest
 from published_packages import fetch
 
-from keras_bert.training import answer_metrics
-from keras_bert.training.answer_selection import SelectionSettings, select_answer
-from keras_bert.training.question_windows import Pieces, Window
-from keras_bert.training.questions import Answer, AnsweredQuestion, Candidate, Question
+from keras_bert.tasks.question_answering import metrics
+from keras_bert.tasks.question_answering.answer_selection import SelectionSettings, select_answer
+from keras_bert.tasks.question_answering.questions import (
+    Answer,
+    AnsweredQuestion,
+    Candidate,
+    Question,
+)
+from keras_bert.tasks.question_answering.windows import Pieces, Window
 from tests.tolerances import FORMULA, approx
 
 CONTEXT = "red green blue"
@@ -100,18 +105,18 @@ def asked(*answers):
 
 
 def test_scores_by_hand():
-    assert answer_metrics.normalize_answer(" The  Cat, (an Act)! ") == "cat act"
-    assert answer_metrics.answer_exact_match("the cat.", "Cat") == 1.0
+    assert metrics.normalize_answer(" The  Cat, (an Act)! ") == "cat act"
+    assert metrics.answer_exact_match("the cat.", "Cat") == 1.0
     # Two of three words right, two of two found: 2 * 2 / (3 + 2).
-    assert answer_metrics.answer_f1("big black cat", "the black cat") == pytest.approx(0.8)
-    assert answer_metrics.answer_f1("", "the") == 1.0  # nothing but an article is no word
-    assert answer_metrics.answer_f1("cat", "") == 0.0
+    assert metrics.answer_f1("big black cat", "the black cat") == pytest.approx(0.8)
+    assert metrics.answer_f1("", "the") == 1.0  # nothing but an article is no word
+    assert metrics.answer_f1("cat", "") == 0.0
     predictions = [answered("black cat"), answered("")]
     questions = [asked("cat", "black cat"), asked()]
-    assert answer_metrics.exact_match(predictions, questions) == 1.0
-    assert answer_metrics.f1([answered("cat"), answered("dog")], questions) == 0.5
-    assert answer_metrics.has_answer_f1(predictions, questions) == 1.0
-    assert answer_metrics.no_answer_accuracy([answered("x"), answered("x")], questions) == 0.0
+    assert metrics.exact_match(predictions, questions) == 1.0
+    assert metrics.f1([answered("cat"), answered("dog")], questions) == 0.5
+    assert metrics.has_answer_f1(predictions, questions) == 1.0
+    assert metrics.no_answer_accuracy([answered("x"), answered("x")], questions) == 0.0
 
 
 def test_the_threshold_by_hand():
@@ -123,16 +128,16 @@ def test_the_threshold_by_hand():
         answered("y", 2.0),
     ]
     # Answering up to -4: 1 + 2 silent = 3. Up to -1: 2. Up to 0.5: 3. The first best counts.
-    assert answer_metrics.best_null_threshold(predictions, questions) == -4.0
+    assert metrics.best_null_threshold(predictions, questions) == -4.0
     questions[1] = asked("x")
-    assert answer_metrics.best_null_threshold(predictions, questions) == 0.5
-    assert answer_metrics.best_null_threshold([answered("x", 3.0)], [asked()]) == 0.0
+    assert metrics.best_null_threshold(predictions, questions) == 0.5
+    assert metrics.best_null_threshold([answered("x", 3.0)], [asked()]) == 0.0
 
 
 def test_a_threshold_below_all_scores_where_silence_is_best():
     # The null scores are differences of logits: 0 would let both be answered.
     predictions = [answered("x", -3.0), answered("y", -2.0)]
-    assert answer_metrics.best_null_threshold(predictions, [asked(), asked("cat")]) < -3.0
+    assert metrics.best_null_threshold(predictions, [asked(), asked("cat")]) < -3.0
 
 
 WORDS = "the a an cat dog, black. big! (red) it's 12 naïve 日本 - cat cat".split()
@@ -167,19 +172,19 @@ def test_thousands_of_cases_equal_the_official_scorer_of_squad_1():
         ]
         texts = {index: p.answer.text for index, p in enumerate(predictions)}
         expected = oracle.evaluate([{"paragraphs": [{"qas": entries}]}], texts)
-        exact = answer_metrics.squad1_exact_match(predictions, questions)
+        exact = metrics.squad1_exact_match(predictions, questions)
         assert 100 * exact == pytest.approx(expected["exact_match"])
-        f1 = answer_metrics.squad1_f1(predictions, questions)
+        f1 = metrics.squad1_f1(predictions, questions)
         assert 100 * f1 == pytest.approx(expected["f1"])
 
 
 def test_version_1_counts_right_answers_without_words():
     questions = [asked("The", "cat")]
-    assert answer_metrics.squad1_exact_match([answered("a")], questions) == 1.0
-    assert answer_metrics.squad1_f1([answered("a")], questions) == 0.0
-    assert answer_metrics.squad1_f1([answered("a cat")], questions) == 1.0
+    assert metrics.squad1_exact_match([answered("a")], questions) == 1.0
+    assert metrics.squad1_f1([answered("a")], questions) == 0.0
+    assert metrics.squad1_f1([answered("a cat")], questions) == 1.0
     # Version 2.0 leaves "The" out where there is another answer.
-    assert answer_metrics.exact_match([answered("a")], questions) == 0.0
+    assert metrics.exact_match([answered("a")], questions) == 0.0
 
 
 @pytest.mark.oracle
@@ -204,17 +209,16 @@ def test_thousands_of_cases_equal_the_official_scorer_of_squad_2():
         texts = {str(i): p.answer.text for i, p in enumerate(predictions)}
         exact, f1 = oracle.get_raw_scores(examples, texts)
         expected = oracle.make_eval_dict(exact, f1)
-        ours = answer_metrics.exact_match(predictions, questions)
+        ours = metrics.exact_match(predictions, questions)
         assert 100 * ours == pytest.approx(expected["exact"])
-        assert 100 * answer_metrics.f1(predictions, questions) == pytest.approx(expected["f1"])
+        assert 100 * metrics.f1(predictions, questions) == pytest.approx(expected["f1"])
 
         right = {
-            str(i): answer_metrics.right_answers(question) != [""]
-            for i, question in enumerate(questions)
+            str(i): metrics.right_answers(question) != [""] for i, question in enumerate(questions)
         }
         null_scores = {str(i): p.null_score for i, p in enumerate(predictions)}
         best, threshold = oracle.find_best_thresh(texts, f1, null_scores, right)
-        found = answer_metrics.best_null_threshold(predictions, questions)
+        found = metrics.best_null_threshold(predictions, questions)
         if best == 100.0 * sum(not flag for flag in right.values()) / len(right):
             assert found < min(null_scores.values())  # no answer at all is best
         else:
@@ -225,8 +229,8 @@ def test_thousands_of_cases_equal_the_official_scorer_of_squad_2():
         }
         has = oracle.make_eval_dict(exact, f1, parts[True])["f1"]
         no = oracle.make_eval_dict(exact, f1, parts[False])["f1"]
-        assert 100 * answer_metrics.has_answer_f1(predictions, questions) == pytest.approx(has)
-        assert 100 * answer_metrics.no_answer_accuracy(predictions, questions) == pytest.approx(no)
+        assert 100 * metrics.has_answer_f1(predictions, questions) == pytest.approx(has)
+        assert 100 * metrics.no_answer_accuracy(predictions, questions) == pytest.approx(no)
 
 
 def test_f1_of_many_random_answers_equals_a_slow_count():
@@ -248,5 +252,5 @@ def test_f1_of_many_random_answers_equals_a_slow_count():
 
     for _ in range(3000):
         one, two = (draw.choices(["cat", "dog", "red", "blue"], k=draw.randint(0, 5)) for _ in "ab")
-        found = answer_metrics.answer_f1(" ".join(one), " ".join(two))
+        found = metrics.answer_f1(" ".join(one), " ".join(two))
         assert found == pytest.approx(slow(one, two))

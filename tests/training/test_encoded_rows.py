@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertTokenizer
-from keras_bert.training.text_head import LabeledTexts, TextHead
+from keras_bert.tasks.classification.head import LabeledTexts, TextHead
 
 # Text number i has i % 19 words and is told apart by nothing else, so its label carries its number.
 TEXTS = [" ".join(["good"] * (i % 19)) for i in range(200)]

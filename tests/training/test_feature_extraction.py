@@ -12,10 +12,10 @@ import pytest
 
 from keras_bert import BertConfig, BertEncoder, BertTokenizer
 from keras_bert.models.layer_features import STRATEGIES
+from keras_bert.storage.text_lines import TextLines
+from keras_bert.tasks.feature_extraction.extraction import FeatureExtractor
+from keras_bert.tasks.feature_extraction.feature_files import read_features, write_features
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from keras_bert.training.feature_extraction import FeatureExtractor
-from keras_bert.training.feature_files import read_features, write_features
-from keras_bert.training.text_lines import TextLines
 from tests.markers import some_fast
 from tests.tolerances import ORACLE, REORDERED
 

@@ -9,13 +9,13 @@ import pytest
 
 from keras_bert import BertClassifier, BertConfig, BertEncoder, BertTokenizer
 from keras_bert.checkpoints import hugging_face
+from keras_bert.finetuning.finetune import finetune
+from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.finetuning.task import TaskData
 from keras_bert.models import preset
-from keras_bert.tasks.delimited import csv_task
-from keras_bert.training.finetuned_model import FinetunedModel
-from keras_bert.training.finetuning import finetune
-from keras_bert.training.finetuning_options import FinetuningOptions
-from keras_bert.training.task import TaskData
-from keras_bert.training.text_head import LabeledTexts
+from keras_bert.tasks.classification.delimited import csv_task
+from keras_bert.tasks.classification.head import LabeledTexts
+from keras_bert.tasks.finetuned_model import FinetunedModel
 from tests.tolerances import REORDERED, UNMOVED, approx
 
 SHORT = {"epochs": 1, "batch_size": 8, "mixed_precision": "float32"}

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from keras_bert import BertClassifier, BertEncoder
-from keras_bert.tasks.delimited import csv_task
-from keras_bert.training.finetuning import finetune
-from keras_bert.training.finetuning_options import FinetuningOptions
-from keras_bert.training.finetuning_result import FinetuningResult
-from keras_bert.training.finetuning_search import Run, SearchResult, parse_grid, search
-from keras_bert.training.model_preparation import layer_rates
-from keras_bert.training.task import TaskData
-from keras_bert.training.text_head import LabeledTexts, TextHead
+from keras_bert.finetuning.finetune import finetune
+from keras_bert.finetuning.model_preparation import layer_rates
+from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.finetuning.result import FinetuningResult
+from keras_bert.finetuning.search import Run, SearchResult, parse_grid, search
+from keras_bert.finetuning.task import TaskData
+from keras_bert.tasks.classification.delimited import csv_task
+from keras_bert.tasks.classification.head import LabeledTexts, TextHead
 from tests.tolerances import FORMULA, approx
 
 SHORT = {"epochs": 1, "batch_size": 8, "mixed_precision": "float32", "learning_rate": 1e-3}

@@ -7,21 +7,21 @@ import numpy as np
 import pytest
 
 from keras_bert import BertConfig, BertEncoder, BertTokenizer
-from keras_bert.tasks.choice_files import choice_task
-from keras_bert.tasks.conll import conll_task
-from keras_bert.tasks.delimited import csv_task
-from keras_bert.tasks.squad import squad_task
-from keras_bert.training.choice_head import ChoiceExample
-from keras_bert.training.finetuned_model import FinetunedModel
-from keras_bert.training.finetuning import finetune
-from keras_bert.training.finetuning_options import FinetuningOptions
-from keras_bert.training.finetuning_run import FinetuningRun
-from keras_bert.training.finetuning_search import search
-from keras_bert.training.questions import Answer, Question
+from keras_bert.finetuning.finetune import finetune
+from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.finetuning.run import FinetuningRun
+from keras_bert.finetuning.search import search
+from keras_bert.finetuning.task import TaskData
+from keras_bert.tasks.classification.delimited import csv_task
+from keras_bert.tasks.classification.head import LabeledTexts
+from keras_bert.tasks.finetuned_model import FinetunedModel
+from keras_bert.tasks.multiple_choice.choice_files import choice_task
+from keras_bert.tasks.multiple_choice.head import ChoiceExample
+from keras_bert.tasks.question_answering.questions import Answer, Question
+from keras_bert.tasks.question_answering.squad import squad_task
+from keras_bert.tasks.tagging.conll import conll_task
+from keras_bert.tasks.tagging.sentences import TaggedSentence
 from keras_bert.training.run_folder import RunFolder
-from keras_bert.training.tagged_sentences import TaggedSentence
-from keras_bert.training.task import TaskData
-from keras_bert.training.text_head import LabeledTexts
 from tests.conftest import WORDS, sentiment_rows
 from tests.tolerances import REORDERED
 

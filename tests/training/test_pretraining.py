@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from keras_bert import BertClassifier
+from keras_bert.pretraining.model import create_optimizer_and_schedule
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.checkpointing import TrainingCheckpoint
-from keras_bert.training.pretraining_model import create_optimizer_and_schedule
 from keras_bert.training.strategy import create_strategy
 from tests.tolerances import FORMULA, REORDERED, REORDERED_UPDATES, approx
 from tests.training.pretraining_runs import (

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.training import pretraining_inputs
+from keras_bert.pretraining import inputs as pretraining_inputs
 from tests.tolerances import EXACT, REORDERED_UPDATES
 from tests.training.pretraining_runs import (
     ROOT,

@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertPretrainer, BertTokenizer
-from keras_bert.data.pretraining_data import PretrainingData
-from keras_bert.data.pretraining_pipeline import evaluation_batches, training_batches
+from keras_bert.data.records.pipeline import evaluation_batches, training_batches
+from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.features import EXAMPLE_WEIGHTS
+from keras_bert.pretraining.inputs import create_masking
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from keras_bert.training.pretraining_inputs import create_masking
 from tests.training.pretraining_runs import (
     WORDS,
     metrics_of,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from keras_bert import BertConfig, BertPretrainer
-from keras_bert.data.creation import CreationOptions, create_pretraining_data
+from keras_bert.data.creation.create import CreationOptions, create_pretraining_data
+from keras_bert.pretraining.pretrain import PretrainingOptions, pretrain
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from keras_bert.training.pretraining import PretrainingOptions, pretrain
 from keras_bert.training.strategy import create_strategy
 from tests.tolerances import FORMULA
 

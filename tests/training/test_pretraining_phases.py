@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from keras_bert import BertPretrainer, BertTokenizer
-from keras_bert.data.creation import create_pretraining_data
-from keras_bert.data.creation_options import CreationOptions
-from keras_bert.data.pretraining_data import PretrainingData
-from keras_bert.data.pretraining_pipeline import training_batches
+from keras_bert.data.creation.create import create_pretraining_data
+from keras_bert.data.creation.options import CreationOptions
+from keras_bert.data.records.pipeline import training_batches
+from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.models.vocabulary_growth import grow_vocabulary
+from keras_bert.pretraining.inputs import create_masking
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from keras_bert.training.pretraining_inputs import create_masking
 from tests.tolerances import EXACT, REORDERED_UPDATES, UNMOVED
 from tests.training.pretraining_runs import (
     WORDS,

@@ -11,13 +11,13 @@ import tensorflow as tf
 from keras_bert import BertPretrainer, BertTokenizer
 from keras_bert.checkpoints import hugging_face
 from keras_bert.config import read_json
-from keras_bert.data.pretraining_data import PretrainingData
+from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.models import preset
+from keras_bert.pretraining.inputs import create_masking, evaluation_part
+from keras_bert.pretraining.model import create_model
+from keras_bert.pretraining.options import PretrainingOptions
+from keras_bert.pretraining.pretrain import load_config
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from keras_bert.training.pretraining import load_config
-from keras_bert.training.pretraining_inputs import create_masking, evaluation_part
-from keras_bert.training.pretraining_model import create_model
-from keras_bert.training.pretraining_options import PretrainingOptions
 from keras_bert.training.run_folder import RunFolder
 from tests.training.pretraining_runs import (
     WORDS,

@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertConfig, BertPretrainer, create_optimizer
-from keras_bert.training.losses import classification_sums
-from keras_bert.training.metrics import pretraining_metrics
+from keras_bert.pretraining.losses import classification_sums
+from keras_bert.pretraining.metrics import pretraining_metrics
+from keras_bert.pretraining.step import PretrainingStep, make_training_loop
 from keras_bert.training.precision import DynamicLossScale, dtype_policy
-from keras_bert.training.pretraining_step import PretrainingStep, make_training_loop
 from keras_bert.training.strategy import create_strategy
 from tests.tolerances import (
     EXACT,

@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertConfig, BertPretrainer, create_optimizer
-from keras_bert.training.pretraining_step import PretrainingStep
-from keras_bert.training.pure_function import pure_function
+from keras_bert.pretraining.step import PretrainingStep
+from keras_bert.tpu.pure_function import pure_function
 from tests.tolerances import REORDERED_MOMENTS
 
 BATCH, LENGTH, PREDICTIONS, WORDS = 4, 8, 2, 20

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert import BertTokenizer
-from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from keras_bert.training.question_windows import (
+from keras_bert.tasks.question_answering.questions import Answer, Question
+from keras_bert.tasks.question_answering.windows import (
     Pieces,
     WindowSettings,
     answer_pieces,
@@ -15,7 +15,7 @@ from keras_bert.training.question_windows import (
     encode_questions,
     window_bounds,
 )
-from keras_bert.training.questions import Answer, Question
+from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 TOKENIZER = BertTokenizer(

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertConfig, BertPretrainer, create_optimizer
-from keras_bert.training.pretraining_step import PretrainingStep
+from keras_bert.pretraining.step import PretrainingStep
 from keras_bert.training.rematerialization import rematerialize
 from tests.tolerances import HALF_PRECISION_TRAINING, REORDERED
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.training.remote_folders import is_remote, local_copy, run_location
+from keras_bert.storage.remote_folders import is_remote, local_copy, run_location
 from tests.tolerances import UNMOVED
 from tests.training.pretraining_runs import run_pretraining, tiny_config, weights_of
 

@@ -10,19 +10,19 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertTokenizer
+from keras_bert.finetuning.finetune import finetune
+from keras_bert.finetuning.options import FinetuningOptions
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.token_classifier import BertTokenClassifier
-from keras_bert.tasks.conll import conll_task
-from keras_bert.tasks.entity_metrics import entity_f1
+from keras_bert.tasks.finetuned_model import FinetunedModel
+from keras_bert.tasks.tagging.conll import conll_task
+from keras_bert.tasks.tagging.head import TagHead, TagPrediction
+from keras_bert.tasks.tagging.loss import TagCrossentropy
+from keras_bert.tasks.tagging.metrics import entity_f1
+from keras_bert.tasks.tagging.sentences import TaggedSentence
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from keras_bert.training.finetuned_model import FinetunedModel
-from keras_bert.training.finetuning import finetune
-from keras_bert.training.finetuning_options import FinetuningOptions
 from keras_bert.training.strategy import create_strategy
-from keras_bert.training.tag_head import TagHead, TagPrediction
-from keras_bert.training.tag_loss import TagCrossentropy
-from keras_bert.training.tagged_sentences import TaggedSentence
 from tests.tolerances import FORMULA, REORDERED
 
 LABELS = ("O", "B-X", "I-X")

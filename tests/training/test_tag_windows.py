@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keras_bert.training.tag_windows import Window, windows
+from keras_bert.tasks.tagging.windows import Window, windows
 
 LENGTHS = st.lists(st.integers(0, 9), min_size=1, max_size=60)
 

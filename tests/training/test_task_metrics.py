@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
-from keras_bert.training import task_metrics
+from keras_bert.finetuning import metrics
 
 
 def random_classes(draw, classes):
@@ -15,7 +15,7 @@ def random_classes(draw, classes):
 
 def test_accuracy_counts_the_likeliest_class():
     scores = np.array([[1.0, 2.0, 0.0], [3.0, 0.0, 0.0], [0.0, 0.0, 9.0], [5.0, 6.0, 7.0]])
-    assert task_metrics.accuracy(scores, np.array([1, 0, 1, 2])) == 0.75
+    assert metrics.accuracy(scores, np.array([1, 0, 1, 2])) == 0.75
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -23,12 +23,10 @@ def test_scores_of_classes_equal_those_of_scikit_learn(seed):
     draw = np.random.default_rng(seed)
     scores, labels = random_classes(draw, 2)
     predicted = scores.argmax(axis=-1)
-    assert task_metrics.f1(scores, labels) == pytest.approx(
-        sklearn_metrics.f1_score(labels, predicted)
-    )
+    assert metrics.f1(scores, labels) == pytest.approx(sklearn_metrics.f1_score(labels, predicted))
     for classes in (2, 4):
         scores, labels = random_classes(draw, classes)
-        assert task_metrics.matthews_correlation(scores, labels) == pytest.approx(
+        assert metrics.matthews_correlation(scores, labels) == pytest.approx(
             sklearn_metrics.matthews_corrcoef(labels, scores.argmax(axis=-1))
         )
 
@@ -38,7 +36,7 @@ def test_scores_of_several_labels_equal_those_of_scikit_learn(seed):
     draw = np.random.default_rng(seed)
     scores = draw.random([30, 5]) * [1, 1, 1, 1, 0.4]  # the last label is never given
     labels = (draw.random([30, 5]) > 0.6).astype(np.float32)
-    for ours, average in ((task_metrics.micro_f1, "micro"), (task_metrics.macro_f1, "macro")):
+    for ours, average in ((metrics.micro_f1, "micro"), (metrics.macro_f1, "macro")):
         expected = sklearn_metrics.f1_score(labels, scores > 0.5, average=average, zero_division=0)
         assert ours(scores, labels) == pytest.approx(expected)
 
@@ -49,22 +47,22 @@ def test_correlations_equal_those_of_scipy(seed):
     predictions = draw.normal(size=50).astype(np.float32)
     # Of few values, so that many ranks are shared.
     labels = np.round(0.5 * predictions + draw.normal(size=50), 0).astype(np.float32)
-    assert task_metrics.pearson(predictions, labels) == pytest.approx(
+    assert metrics.pearson(predictions, labels) == pytest.approx(
         stats.pearsonr(predictions.astype(np.float64), labels).statistic
     )
-    assert task_metrics.spearman(predictions, labels) == pytest.approx(
+    assert metrics.spearman(predictions, labels) == pytest.approx(
         stats.spearmanr(predictions, labels).statistic
     )
 
 
 def test_what_does_not_vary_correlates_with_nothing():
     ones, numbers = np.ones(3, np.float32), np.array([1.0, 2.0, 3.0])
-    assert task_metrics.pearson(ones, numbers) == task_metrics.spearman(numbers, ones) == 0.0
+    assert metrics.pearson(ones, numbers) == metrics.spearman(numbers, ones) == 0.0
     same = np.array([[0.9, 0.1]] * 4)
-    assert task_metrics.matthews_correlation(same, np.array([0, 1, 0, 1])) == 0.0
-    assert task_metrics.f1(same, np.array([0, 0, 0, 0])) == 0.0
+    assert metrics.matthews_correlation(same, np.array([0, 1, 0, 1])) == 0.0
+    assert metrics.f1(same, np.array([0, 0, 0, 0])) == 0.0
 
 
 def test_mean_squared_error_by_hand():
     # (1 - 3)^2 = 4 and (2 - 1)^2 = 1
-    assert task_metrics.mean_squared_error(np.array([1.0, 2.0]), np.array([3.0, 1.0])) == 2.5
+    assert metrics.mean_squared_error(np.array([1.0, 2.0]), np.array([3.0, 1.0])) == 2.5

@@ -3,8 +3,8 @@ import dataclasses
 import pytest
 
 from keras_bert import BertConfig, BertPretrainer
+from keras_bert.tpu.plan import chip_of, estimate, largest_batch, num_chips
 from keras_bert.training.flops import pretraining_flops
-from keras_bert.training.tpu_plan import chip_of, estimate, largest_batch, num_chips
 
 
 def test_operations_follow_from_the_weights():

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from keras_bert.tasks.delimited import csv_task
-from keras_bert.training.finetuning_result import FinetuningResult
-from keras_bert.training.finetuning_search import Run, SearchResult
-from keras_bert.training.task import TASK_FILE, TaskData
+from keras_bert.finetuning.result import FinetuningResult
+from keras_bert.finetuning.search import Run, SearchResult
+from keras_bert.finetuning.task import TASK_FILE, TaskData
+from keras_bert.tasks.classification.delimited import csv_task
 from keras_bert.visualize.finetuning_report import results_table, write_report
 
 PNG = b"\x89PNG"

@@ -1,0 +1,1 @@
+"""Reading a corpus: files of any kind as a stream of documents."""

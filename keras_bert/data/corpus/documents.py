@@ -1,0 +1,75 @@
+"""Documents of a corpus, cut into parts where one is larger than memory allows."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from keras_bert.data.corpus.sentences import split_sentences
+
+# A longer document comes in parts of about this size, which bounds the memory that it takes.
+MAX_DOCUMENT_CHARACTERS = 1_000_000
+_MAX_PARAGRAPH_CHARACTERS = 100_000
+
+
+class Document(NamedTuple):
+    """A document, or a part of a very large one.
+
+    Attributes:
+        number: place of the document in the corpus; the parts of one document share it.
+        paragraphs: its lines that are not blank; each holds one or more sentences.
+    """
+
+    number: int
+    paragraphs: list[str]
+
+
+def document_sentences(document: Document) -> list[str]:
+    """Returns the sentences of a document."""
+    return [text for paragraph in document.paragraphs for text in split_sentences(paragraph)]
+
+
+def documents_of_lines(lines: Iterable[str], numbers: Iterator[int]) -> Iterator[Document]:
+    """Groups lines into documents; a blank line ends one.
+
+    Args:
+        lines: the lines.
+        numbers: gives each document its number.
+    """
+    number = next(numbers)
+    paragraphs: list[str] = []
+    size = 0
+    for line in lines:
+        line = line.strip()
+        if line:
+            paragraphs.append(line)
+            size += len(line)
+        if paragraphs and (not line or size >= MAX_DOCUMENT_CHARACTERS):
+            yield Document(number, paragraphs)
+            paragraphs, size = [], 0
+        if not line:
+            number = next(numbers)
+    if paragraphs:
+        yield Document(number, paragraphs)
+
+
+def documents_of_text(text: str, numbers: Iterator[int]) -> Iterator[Document]:
+    """Returns the one document that a text is, in parts if it is very long.
+
+    Args:
+        text: the text; a line is a paragraph, and blank lines end no document.
+        numbers: gives the document its number.
+    """
+    lines = (part for line in text.split("\n") if line.strip() for part in _parts(line))
+    return documents_of_lines(lines, numbers)
+
+
+def _parts(line: str) -> Iterator[str]:
+    """Cuts a very long paragraph, at white space where there is any."""
+    start = 0
+    while len(line) - start > _MAX_PARAGRAPH_CHARACTERS:
+        end = start + _MAX_PARAGRAPH_CHARACTERS
+        space = line.rfind(" ", start + 1, end)
+        end = end if space < 0 else space
+        yield line[start:end]
+        start = end
+    if line[start:].strip():
+        yield line[start:]

@@ -1,0 +1,140 @@
+"""Parquet files, in which many data sets are handed out: a row is a document."""
+
+import codecs
+import contextlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from keras_bert.data.corpus.compression import check_library
+from keras_bert.data.corpus.documents import Document, documents_of_text
+from keras_bert.data.corpus.input_files import file_size, fingerprint, open_file
+
+ENDING = ".parquet"
+# Rows in memory at once; a document of a large corpus has some kilobytes.
+_ROWS_PER_BATCH = 64
+# Pages are read one by one. Without a buffer, the text of a whole row group is read at once.
+_BUFFER_BYTES = 1 << 20
+
+
+class ParquetFile(NamedTuple):
+    """A file of a corpus.
+
+    Attributes:
+        name: its path.
+        size: its bytes.
+        text_field: the column that holds the text.
+        errors: "strict", or "replace" to read bytes that are not UTF-8 as U+FFFD.
+        text_bytes: bytes of the column before compression.
+        rows: number of rows.
+    """
+
+    name: str
+    size: int
+    text_field: str
+    errors: str
+    text_bytes: int
+    rows: int
+
+    @classmethod
+    def at(cls, path: str, text_field: str, errors: str) -> "ParquetFile":
+        """Reads what a file says about itself.
+
+        Raises:
+            ValueError: pyarrow is not installed, the file is damaged, or it has no such column of
+                text.
+        """
+        check_library(path)
+        with _opened(path) as file:
+            _check_column(path, file.schema_arrow, text_field)
+            rows = file.metadata.num_rows
+            text_bytes = sum(
+                chunk.total_uncompressed_size
+                for chunk in _chunks(file.metadata)
+                if chunk.path_in_schema == text_field
+            )
+        return cls(path, file_size(path), text_field, errors, text_bytes, rows)
+
+    def fingerprint(self) -> str:
+        """Returns a hash of its size, beginning and end, which tells a changed file at once."""
+        return fingerprint(self.name, self.size)
+
+    def documents(self, numbers: Iterator[int]) -> Iterator[tuple[Document, int]]:
+        """Yields the documents, each with about the bytes of the file that were read for it.
+
+        Args:
+            numbers: gives each document its number.
+
+        Raises:
+            ValueError: the file is damaged, or a row has no text or one that is not UTF-8.
+        """
+        with _opened(self.name) as file:
+            for row, content in enumerate(self._contents(file)):
+                text = self._decode(content, row)
+                for document in documents_of_text(text, numbers):
+                    yield document, self.size * (row + 1) // self.rows
+
+    def _contents(self, file: Any) -> Iterator[bytes | None]:
+        import pyarrow as pa
+
+        for batch in file.iter_batches(_ROWS_PER_BATCH, columns=[self.text_field]):
+            # As bytes: pyarrow does not look whether a string is UTF-8.
+            yield from batch.column(0).cast(pa.large_binary()).to_pylist()
+
+    def _decode(self, content: bytes | None, row: int) -> str:
+        if content is None:
+            raise ValueError(
+                f"{self.name}, row {row} has no text in column {self.text_field!r}: remove such "
+                "rows, or name another column with --text_field"
+            )
+        try:
+            return codecs.decode(content, "utf-8", self.errors)
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{self.name}, row {row} is not UTF-8 at byte {error.start} of "
+                f"{self.text_field!r}: pass --errors=replace to read such bytes as U+FFFD"
+            ) from None
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[Any]:
+    """Opens a file.
+
+    Raises:
+        ValueError: it is damaged, found now or while it is read.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with open_file(path) as raw:
+        try:
+            yield parquet.ParquetFile(
+                raw, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
+            )
+        except (pa.ArrowException, OSError) as error:
+            if getattr(error, "errno", None) is not None:
+                raise  # of the disk, not of the content
+            reason = str(error).strip().splitlines()[0]
+            raise ValueError(f"{path} is damaged or no Parquet file ({reason})") from None
+
+
+def _chunks(metadata: Any) -> Iterator[Any]:
+    """Yields what a file says of each of its columns in each group of rows."""
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        yield from map(group.column, range(group.num_columns))
+
+
+def _check_column(path: str, schema: Any, text_field: str) -> None:
+    import pyarrow as pa
+
+    if schema.names.count(text_field) != 1:
+        raise ValueError(
+            f"{path} has no column {text_field!r} (its columns: {', '.join(schema.names)}): name "
+            "the one with the text with --text_field"
+        )
+    kind = schema.field(text_field).type
+    text = kind.value_type if pa.types.is_dictionary(kind) else kind
+    if not (pa.types.is_string(text) or pa.types.is_large_string(text)):
+        raise ValueError(
+            f"column {text_field!r} of {path} holds {kind}, not text: name the one with the text "
+            "with --text_field"
+        )

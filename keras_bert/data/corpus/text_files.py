@@ -1,0 +1,151 @@
+"""Text and JSON lines, plain or compressed, as a stream of documents."""
+
+import codecs
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO, NamedTuple
+
+from keras_bert.data.corpus.compression import check_library, ending_of, open_content, read_block
+from keras_bert.data.corpus.documents import Document, documents_of_lines, documents_of_text
+from keras_bert.data.corpus.input_files import file_size, fingerprint, open_file
+
+_BLOCK_BYTES = 1 << 20
+# A longer line of a text file is cut: it is no paragraph. JSON cannot be cut.
+_LONGEST_LINE_BYTES = 1 << 20
+# Large sets are often lines under the name of .json.
+_JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
+_BYTE_ORDER_MARK = "\ufeff"  # which Windows puts in front of a file
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class TextFile(NamedTuple):
+    """A file of a corpus.
+
+    Attributes:
+        name: its path.
+        size: its bytes.
+        text_field: the field of a JSON object that holds the text.
+        errors: "strict", or "replace" to read bytes that are not UTF-8 as U+FFFD.
+    """
+
+    name: str
+    size: int
+    text_field: str
+    errors: str
+
+    @classmethod
+    def at(cls, path: str, text_field: str, errors: str) -> "TextFile":
+        """Looks up the size of a file.
+
+        Raises:
+            ValueError: the library that decompresses it is not installed.
+        """
+        check_library(path)
+        return cls(path, file_size(path), text_field, errors)
+
+    @property
+    def text_bytes(self) -> int:
+        """About how many bytes of text it holds; prose compresses to about a third."""
+        return 3 * self.size if ending_of(self.name) else self.size
+
+    def fingerprint(self) -> str:
+        """Returns a hash of its size, beginning and end, which tells a changed file at once."""
+        return fingerprint(self.name, self.size)
+
+    def documents(self, numbers: Iterator[int]) -> Iterator[tuple[Document, int]]:
+        """Yields the documents, each with the bytes of the file that were read for it.
+
+        Args:
+            numbers: gives each document its number.
+
+        Raises:
+            ValueError: the file is not UTF-8, not JSON lines, or damaged; names the place.
+        """
+        with open_file(self.name) as file:
+            lines = self._lines(file)
+            documents = self._of_json(lines, numbers) if self._is_jsonl else None
+            for document in documents or documents_of_lines(lines, numbers):
+                yield document, file.tell()
+
+    @property
+    def _is_jsonl(self) -> bool:
+        return self.name.lower().removesuffix(ending_of(self.name)).endswith(_JSON_ENDINGS)
+
+    def _of_json(self, lines: Iterable[str], numbers: Iterator[int]) -> Iterator[Document]:
+        for line_number, line in enumerate(lines, start=1):
+            if line.strip():
+                text = _json_text(line, f"{self.name}, line {line_number}", self.text_field)
+                yield from documents_of_text(text, numbers)
+
+    def _lines(self, file: BinaryIO) -> Iterator[str]:
+        """Yields the lines of a file; a very long one of a text file comes in several pieces."""
+        content = open_content(self.name, file)
+        blocks: list[bytes] = []  # of a line that has not ended yet
+        position = 0
+        while True:
+            block = read_block(self.name, content, _BLOCK_BYTES)
+            if self._is_jsonl and not position and not blocks:
+                self._check_is_no_array(block)
+            waiting, end = sum(map(len, blocks)), block.rfind(b"\n") + 1
+            if block and not end and (self._is_jsonl or waiting + len(block) < _LONGEST_LINE_BYTES):
+                blocks.append(block)
+                continue
+            rest = b"".join([*blocks, block])
+            end = waiting + end if end else _cut(rest) if block else len(rest)
+            yield from self._decoded_lines(rest[:end], position)
+            if not block:
+                return
+            blocks, position = [rest[end:]], position + end
+
+    def _decoded_lines(self, content: bytes, position: int) -> list[str]:
+        lines = self._decode(content, position).split("\n")
+        if not lines[-1]:
+            lines.pop()  # what follows the last line's end is not a line
+        return lines
+
+    def _check_is_no_array(self, beginning: bytes) -> None:
+        """Raises ValueError for a file that would have to be in memory as a whole."""
+        if beginning.lstrip().startswith(b"["):
+            raise ValueError(
+                f"{self.name} is one array: write each document as a line of its own, such as "
+                '{"text": "..."}'
+            )
+
+    def _decode(self, content: bytes, position: int) -> str:
+        try:
+            return codecs.decode(content, "utf-8", self.errors)
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{self.name} is not UTF-8 at byte {position + error.start}"
+                f"{' of its content' if ending_of(self.name) else ''}: convert the file, or "
+                "pass --errors=replace to read such bytes as U+FFFD"
+            ) from None
+
+
+def _cut(content: bytes) -> int:
+    """Returns where to cut a line without end: at white space, else between two characters."""
+    end = content.rfind(b" ") + 1
+    if end:
+        return end
+    end = len(content) - 1
+    while end > 0 and content[end] & 0xC0 == 0x80:  # a byte inside a character
+        end -= 1
+    return end
+
+
+def _json_text(line: str, place: str, text_field: str) -> str:
+    try:
+        record = json.loads(line.removeprefix(_BYTE_ORDER_MARK))
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{place} is not JSON ({error.msg}): each line must be an object"
+        ) from None
+    if not isinstance(record, dict):
+        raise ValueError(f"{place} holds a {type(record).__name__}: each line must be an object")
+    if not isinstance(record.get(text_field), str):
+        raise ValueError(
+            f"{place} has no text in field {text_field!r} (its fields: {', '.join(record)}): "
+            "name the right one with --text_field"
+        )
+    return _LONE_SURROGATE.sub("\ufffd", record[text_field])

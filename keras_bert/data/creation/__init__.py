@@ -1,0 +1,1 @@
+"""The job that makes records of a corpus: on all cores, resumed when killed, or on Apache Beam."""

@@ -1,0 +1,1 @@
+"""Pretraining examples: made of sentences, packed, written to TFRecords and read again."""

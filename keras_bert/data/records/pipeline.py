@@ -1,0 +1,194 @@
+"""Records to batches: an endless stream whose every batch is a function of seed and position.
+
+In each epoch the shards come in a random order and are read several at a time, one record of each
+in turn; the records are then shuffled in large blocks. Everything up to the batch is strings, which
+cost little to skip; a batch is parsed and masked as a whole.
+"""
+
+import tensorflow as tf
+
+from keras_bert.data.records.parsing import parse_examples, parse_masked_examples
+from keras_bert.data.records.record_set import PretrainingData
+from keras_bert.features import (
+    EXAMPLE_WEIGHTS,
+    INPUT_IDS,
+    INPUT_MASK,
+    MASKED_LM_WEIGHTS,
+)
+from keras_bert.text.masking import MaskedLanguageModelMasking
+from keras_bert.text.random_bits import random_permutation, seeds_of
+
+# Records of a block. Records lie in the order of the corpus, so a small block would follow its
+# topics; this many of 512 pieces take about 150 MB.
+_RECORDS_PER_BLOCK = 1 << 17
+_SHARDS_AT_ONCE = 16
+# What the bits of an epoch's order and of its masks are told apart by.
+_ORDER_OF_SHARDS, _ORDER_OF_RECORDS, _MASKS = range(3)
+
+
+def training_batches(
+    data: PretrainingData,
+    masking: MaskedLanguageModelMasking,
+    batch_size: int,
+    seed: int,
+    first_batch: int = 0,
+    input_pipeline_id: int = 0,
+    num_input_pipelines: int = 1,
+    replicas_per_pipeline: int = 1,
+) -> tf.data.Dataset:
+    """Returns an endless dataset of the batches that one input pipeline feeds to its replicas.
+
+    The order of an epoch follows from seed and epoch, the masks of a record from seed, epoch and
+    its place. A global batch is the next run of this stream, dealt out to the replicas one after
+    the other: the same examples whatever their number. A dataset that starts at `first_batch`
+    equals the whole one without the batches before.
+
+    Args:
+        data: the records.
+        masking: hides pieces; not used for records that come masked.
+        batch_size: examples per replica.
+        seed: of order and masks.
+        first_batch: number of global batches to skip, without parsing them.
+        input_pipeline_id: which of the input pipelines this is.
+        num_input_pipelines: how many there are; each reads all records and keeps its share.
+        replicas_per_pipeline: replicas that one pipeline feeds.
+
+    Returns:
+        Dicts of the pretraining features (see `keras_bert.features`) with static shapes.
+    """
+    replicas = num_input_pipelines * replicas_per_pipeline
+    first_epoch, first_place = divmod(first_batch * replicas * batch_size, data.num_examples)
+    first_block, first_in_block = divmod(first_place, _RECORDS_PER_BLOCK)
+
+    def blocks_of(epoch: tf.Tensor) -> tf.data.Dataset:
+        skipped = tf.where(tf.equal(epoch, first_epoch), tf.constant(first_block, tf.int64), 0)
+        records = _read_in_turn(data.paths, seed, epoch)
+        blocks = records.batch(_RECORDS_PER_BLOCK).skip(skipped).enumerate(skipped)
+        return blocks.map(lambda number, block: shuffle(epoch, number, block))
+
+    def shuffle(
+        epoch: tf.Tensor, number: tf.Tensor, block: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        block_seed = _seed_of(seed, _ORDER_OF_RECORDS, epoch, number)
+        order = random_permutation(block_seed, tf.size(block, tf.int64))
+        places = number * _RECORDS_PER_BLOCK + tf.range(tf.size(block, tf.int64))
+        counters = _mask_counters(seed, epoch, places)
+        shuffled = tf.gather(block, order)
+        if replicas > replicas_per_pipeline:
+            batches = (epoch * data.num_examples + places) // batch_size
+            mine = tf.equal(batches % replicas // replicas_per_pipeline, input_pipeline_id)
+            shuffled, counters = shuffled[mine], counters[mine]
+        return shuffled, counters
+
+    def without_skipped(serialized: tf.Tensor, counters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        kept = tf.reduce_any(counters[:, 1:] > [first_epoch, first_place - 1], axis=1)
+        return serialized[kept], counters[kept]
+
+    epochs = tf.data.Dataset.range(first_epoch, tf.int64.max)
+    blocks = epochs.flat_map(blocks_of)
+    if first_in_block:
+        blocks = blocks.map(without_skipped)
+    batches = blocks.rebatch(batch_size, drop_remainder=True)
+    return batches.map(
+        lambda serialized, counters: _parse_and_mask(data, masking, serialized, counters),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    ).prefetch(tf.data.AUTOTUNE)
+
+
+def evaluation_batches(
+    data: PretrainingData, masking: MaskedLanguageModelMasking, batch_size: int, seed: int
+) -> tf.data.Dataset:
+    """Returns one pass over the records in a fixed order with fixed masks.
+
+    The last batch is filled up with copies of its last row that have no weight, so that all
+    batches have one static shape.
+
+    Args:
+        data: the records.
+        masking: hides pieces; not used for records that come masked.
+        batch_size: examples per batch.
+        seed: of the masks.
+
+    Returns:
+        Dicts of the pretraining features, and `example_weights` float32 [B]: 1, and 0 for the
+        rows that fill up.
+    """
+
+    def prepare(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        rows = tf.size(serialized, tf.int64)
+        places = number * batch_size + tf.range(rows)
+        counters = _mask_counters(seed, tf.constant(0, tf.int64), places)
+        batch = _parse_and_mask(data, masking, serialized, counters)
+        batch[EXAMPLE_WEIGHTS] = tf.ones([rows])
+        return _filled_up(batch, batch_size, rows)
+
+    batches = tf.data.TFRecordDataset(data.paths).batch(batch_size).enumerate()
+    return batches.map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
+        tf.data.AUTOTUNE
+    )
+
+
+def stored_batches(data: PretrainingData, batch_size: int, pad_id: int = 0) -> tf.data.Dataset:
+    """Returns one pass over the records as they are stored, masked or not.
+
+    Args:
+        data: the records.
+        batch_size: examples per batch; the last has what is left.
+        pad_id: id of [PAD].
+    """
+    batches = tf.data.TFRecordDataset(data.paths).batch(batch_size)
+    return batches.map(lambda serialized: _parse(data, serialized, pad_id))
+
+
+def _seed_of(seed: int, purpose: int, *counters: tf.Tensor) -> tf.Tensor:
+    row = tf.stack([tf.constant(seed, tf.int64), tf.constant(purpose, tf.int64), *counters])
+    return seeds_of(row[None])[0]
+
+
+def _mask_counters(seed: int, epoch: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+    """Returns what the masks of records follow from: (seed, epoch, place), int64 [B, 3]."""
+    return tf.stack(
+        [tf.fill(tf.shape(places), tf.cast(value, tf.int64)) for value in (seed, epoch)] + [places],
+        axis=1,
+    )
+
+
+def _read_in_turn(paths: list[str], seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
+    order = random_permutation(
+        _seed_of(seed, _ORDER_OF_SHARDS, epoch), tf.constant(len(paths), tf.int64)
+    )
+    return tf.data.Dataset.from_tensor_slices(tf.gather(paths, order)).interleave(
+        tf.data.TFRecordDataset, cycle_length=_SHARDS_AT_ONCE, block_length=1
+    )
+
+
+def _parse(data: PretrainingData, serialized: tf.Tensor, pad_id: int) -> dict[str, tf.Tensor]:
+    if data.max_predictions_per_seq is None:
+        return parse_examples(serialized, data.max_seq_length, pad_id, data.packed)
+    return parse_masked_examples(serialized, data.max_seq_length, data.max_predictions_per_seq)
+
+
+def _parse_and_mask(
+    data: PretrainingData,
+    masking: MaskedLanguageModelMasking,
+    serialized: tf.Tensor,
+    counters: tf.Tensor,
+) -> dict[str, tf.Tensor]:
+    batch = _parse(data, serialized, masking.vocabulary.pad_id)
+    if data.max_predictions_per_seq is None:
+        batch |= masking(batch[INPUT_IDS], batch[INPUT_MASK], counters)
+    rows = serialized.shape[:1]
+    return {name: tf.ensure_shape(value, rows + value.shape[1:]) for name, value in batch.items()}
+
+
+def _filled_up(
+    batch: dict[str, tf.Tensor], batch_size: int, rows: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    # Copies, because a row of padding alone has no piece to attend to.
+    copied = tf.minimum(tf.range(batch_size, dtype=tf.int64), rows - 1)
+    is_real = tf.cast(tf.range(batch_size, dtype=tf.int64) < rows, tf.float32)
+    filled = {name: tf.gather(value, copied) for name, value in batch.items()}
+    filled[MASKED_LM_WEIGHTS] *= is_real[:, None]
+    filled[EXAMPLE_WEIGHTS] = is_real
+    return filled

@@ -1,0 +1,133 @@
+"""A set of record files, checked when it is opened."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from keras_bert.data.corpus.input_files import find_files
+from keras_bert.data.records import manifest as manifest_module
+from keras_bert.data.records.manifest import Manifest, Shard
+from keras_bert.data.records.parsing import count_records, read_first_example
+from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS, SEGMENT_IDS
+from keras_bert.text.vocabulary import Vocabulary
+
+
+class PretrainingData:
+    """Records for pretraining: ours with a manifest, or Google's with fixed masks.
+
+    Args:
+        source: the folder that `create_pretraining_data` made; or files or globs of records of
+            create_pretraining_data.py of google-research/bert.
+
+    Attributes:
+        folder: the folder of the records, where their vocabulary is.
+        manifest: what the folder holds, or None for records without a manifest.
+        paths: the files that hold records.
+        num_examples: number of records.
+        max_seq_length: the longest sequence in pieces.
+        sentence_task: "nsp", "sop" or "none".
+        packed: whether sequences hold several documents, told apart by `pack_ids`.
+        max_predictions_per_seq: of records that come masked; None for those that do not.
+
+    Raises:
+        FileNotFoundError: there are no such records.
+        ValueError: a file is half-written, damaged or of another format; names it.
+    """
+
+    def __init__(self, source: str | os.PathLike | Sequence[str | os.PathLike]):
+        if isinstance(source, str | os.PathLike) and Path(source).is_dir():
+            self._open_folder(Path(source))
+        else:
+            patterns = [source] if isinstance(source, str | os.PathLike) else source
+            self._open_files(_find_records(patterns))
+        if not self.num_examples:
+            raise ValueError(f"the records in {self.folder} hold no example: make them again")
+
+    def check_vocabulary(self, vocabulary: Vocabulary) -> None:
+        """Makes sure that the ids belong to a vocabulary; records without a manifest cannot tell.
+
+        Raises:
+            ValueError: the records were made with another one.
+        """
+        if self.manifest and vocabulary.sha256 != self.manifest.vocabulary_sha256:
+            raise ValueError(
+                f"the records in {self.folder} were made with another vocabulary "
+                f"({self.manifest.vocab_size} entries, sha256 "
+                f"{self.manifest.vocabulary_sha256[:12]}...) than this one ({len(vocabulary)} "
+                f"entries, sha256 {vocabulary.sha256[:12]}...): make them again with the model's"
+            )
+
+    def _open_folder(self, folder: Path) -> None:
+        manifest = Manifest.read(folder)
+        self.folder = folder
+        self.manifest: Manifest | None = manifest
+        self.max_predictions_per_seq = manifest.max_predictions_per_seq
+        self.packed = manifest.packed
+        self.num_examples = manifest.examples
+        self.max_seq_length = manifest.max_seq_length
+        self.sentence_task = manifest.sentence_task
+        self.paths = [str(folder / shard.name) for shard in manifest.shards if shard.examples]
+        for shard in manifest.shards:
+            _check_shard(folder / shard.name, shard)
+        for path in self.paths:
+            lengths = read_first_example(path)
+            if lengths[INPUT_IDS] > self.max_seq_length:
+                raise ValueError(
+                    f"{path} holds a sequence of {lengths[INPUT_IDS]} pieces, but the manifest "
+                    f"says {self.max_seq_length} at most: make the records again"
+                )
+
+    def _open_files(self, paths: list[str]) -> None:
+        lengths = {path: read_first_example(path) for path in paths}
+        shapes = {path: _fixed_shape(path, found) for path, found in lengths.items() if found}
+        for path, shape in shapes.items():
+            if shape != next(iter(shapes.values())):
+                raise ValueError(
+                    f"{path} holds sequences and predictions of lengths {shape}, but "
+                    f"{next(iter(shapes))} of {next(iter(shapes.values()))}: give files of one kind"
+                )
+        self.folder = Path(paths[0]).parent
+        self.manifest = None
+        self.paths = list(shapes)
+        self.num_examples = sum(map(count_records, self.paths))
+        shape = next(iter(shapes.values()), (0, 0))
+        self.max_seq_length, self.max_predictions_per_seq = shape
+        self.sentence_task = "nsp"
+        self.packed = False
+
+
+def _find_records(patterns: Sequence[str | os.PathLike]) -> list[str]:
+    try:
+        return find_files(patterns)
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"there are no records at {', '.join(map(str, patterns))}: give a folder that "
+            "create_pretraining_data.py made"
+        ) from None
+
+
+def _check_shard(path: Path, shard: Shard) -> None:
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} is missing, but {manifest_module.FILE_NAME} lists it: make the records again"
+        )
+    if path.stat().st_size != shard.bytes:
+        raise ValueError(
+            f"{path} has {path.stat().st_size} bytes, but {manifest_module.FILE_NAME} says "
+            f"{shard.bytes}: it is cut off or was changed; make the records again"
+        )
+
+
+def _fixed_shape(path: str, lengths: dict[str, int]) -> tuple[int, int]:
+    """Returns the length of sequences and the number of predictions of masked records."""
+    if MASKED_LM_POSITIONS not in lengths:
+        raise ValueError(
+            f"the records in {path} are not masked and come with a {manifest_module.FILE_NAME}: "
+            f"give their folder, {Path(path).parent}"
+        )
+    if lengths[INPUT_IDS] != lengths[SEGMENT_IDS]:
+        raise ValueError(
+            f"{path}: {INPUT_IDS} has {lengths[INPUT_IDS]} values and {SEGMENT_IDS} "
+            f"{lengths[SEGMENT_IDS]}: the records are damaged"
+        )
+    return lengths[INPUT_IDS], lengths[MASKED_LM_POSITIONS]

@@ -1,0 +1,430 @@
+"""Fine-tuning: a model folder and labeled examples in, a model folder for the task out."""
+
+import dataclasses
+import hashlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.config import BertConfig
+from keras_bert.finetuning.collapse import no_better_than_guessing
+from keras_bert.finetuning.encoded_rows import EncodedRows
+from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.inference import InferenceRunner
+from keras_bert.finetuning.model_preparation import create_model, finetuning_optimizer
+from keras_bert.finetuning.options import FREE_OPTIONS, FinetuningOptions
+from keras_bert.finetuning.prediction_table import write_predictions
+from keras_bert.finetuning.result import FinetuningResult
+from keras_bert.finetuning.run import DivergenceError, FinetuningRun, Metrics
+from keras_bert.finetuning.state import FinetuningCheckpoint
+from keras_bert.finetuning.step import FinetuningStep
+from keras_bert.finetuning.task import (
+    TASK_FILE,
+    TEST,
+    TRAIN,
+    VALIDATION,
+    Task,
+    TaskData,
+    TaskDescription,
+)
+from keras_bert.models.preset import CONFIG_FILE, read_config
+from keras_bert.progress import Progress
+from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.training.checkpointing import latest_step
+from keras_bert.training.cluster import check_workers, is_chief
+from keras_bert.training.precision import DynamicLossScale
+from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.strategy import create_strategy, has_other_hosts
+from keras_bert.training.termination import TerminatedError, Termination
+
+SUBMISSION_FOLDER = "submission"
+
+_SHORTEST_FIXED_LENGTH = 32
+
+
+def finetune(
+    task: Task,
+    data: TaskData,
+    init_from: str | os.PathLike,
+    model_dir: str | os.PathLike,
+    options: FinetuningOptions = FinetuningOptions(),  # noqa: B008 (frozen)
+    keep_finished: bool = False,
+) -> FinetuningResult | None:
+    """Fine-tunes a model on a task and writes it to `model_dir`.
+
+    The folder becomes a preset with `task.json`, `metrics.json`, `metrics.jsonl`, TensorBoard
+    events and `predictions_<split>.csv` for each split but the training data. The weights are those
+    of the epoch with the best first metric on the validation data (the lower loss among equals), or
+    of the last epoch where there is no such data. While it runs, `checkpoints/` keeps what the same
+    call needs to go on with a run that was stopped, and end as if it never had been.
+
+    Args:
+        task: what is learned.
+        data: what `task.read` returned.
+        init_from: the model folder to start from.
+        model_dir: the folder to write. A run that was stopped there goes on; one that was finished
+            may be done again; any other is refused.
+        options: how.
+        keep_finished: where this very run was finished before, return what it measured.
+
+    Returns:
+        What it measured; None when SIGTERM ended the run early. It is saved then, and the same call
+        goes on with it.
+
+    Raises:
+        FileNotFoundError: `init_from` is not a model folder.
+        ValueError: model, data and options do not fit, `model_dir` holds something else or is
+            written to by another process, workers were told different things, or the loss is no
+            longer finite.
+    """
+    # 1. Check what can be checked before anything is computed.
+    strategy = create_strategy(options.strategy)
+    tokenizer = BertTokenizer.from_preset(init_from)
+    config = read_config(init_from, options.ignore_config_keys)
+    tokenizer.vocabulary.check_size(config.vocab_size)
+    description = _description(task, data, config, options)
+    settings = _settings(init_from, description, data, options)
+    options = options.resolved(task.defaults)
+    loss = task.head.loss(options.label_smoothing)
+    weights = _example_weights(task.head, data, options)
+    folder = _run_folder(model_dir, settings, is_chief(strategy))
+    finished = FinetuningResult.finished(model_dir) if keep_finished else None
+    step = latest_step(str(folder.checkpoints))
+    told = {**settings, "init_from": "", "options": dataclasses.asdict(options)}
+    check_workers(strategy, -1 if finished else step, told)
+    if finished is not None:
+        return finished
+
+    # 2. Model and data.
+    keras.utils.set_random_seed(options.seed)
+    splits = _encode(task.head, tokenizer, data, description.max_seq_length, strategy)
+    train = splits[TRAIN]
+    batches = train.training_batches(
+        options.batch_size,
+        options.seed,
+        weights,
+        parts=strategy.num_replicas_in_sync * options.accumulation_steps,
+        full_batches=_is_tpu(strategy),
+    )
+    with strategy.scope():
+        model = create_model(task.head, data.labels, init_from, config, options)
+        optimizer = finetuning_optimizer(model, options, options.epochs * len(batches))
+        optimizer.build(model.trainable_variables)
+        loss_scale = DynamicLossScale() if "float16" in model.encoder.policy.name else None
+        # Not compiled by XLA: every length of a batch would be compiled anew.
+        model.compile(optimizer, jit_compile=False, auto_scale_loss=False)
+    model.train_step = FinetuningStep(
+        model,
+        optimizer,
+        loss,
+        task.head.loss_weights(),
+        options.seed,
+        options.accumulation_steps,
+        loss_scale,
+    )
+    # All is built. To build it again, Keras 3 reads a batch and averages it over replicas, which it
+    # cannot do with one of several workers.
+    model._maybe_symbolic_build = lambda **_: None
+
+    # 3. Train; keep the best epoch. 4. Measure it once on all other splits.
+    io_device = "/job:localhost" if has_other_hosts(strategy) else None
+    checkpoint = FinetuningCheckpoint(folder.checkpoints, model, optimizer, loss_scale, io_device)
+    with folder.held(), Termination() as termination:
+        measure = _Measurement(task, data, splits, model, options, termination)
+        run = FinetuningRun(
+            options,
+            model,
+            batches,
+            train.real_tokens / len(batches),
+            measure.validation,
+            next(iter(task.metrics)),
+            folder,
+            checkpoint,
+            strategy,
+        )
+        if not run.step:
+            folder.remove_checkpoints()
+        for sentence in run.damaged:
+            print(f"warning: {sentence}; going back to step {run.step}", file=sys.stderr)
+        folder.start(run.step, ("train", "validation") if run.awaits_evaluation else ())
+        _announce(model, data, train, description, options, run.step)
+        try:
+            total = options.epochs * len(batches)
+            with Progress(total, "step", "fine-tuning", run.step) as progress:
+                run.train(progress, termination)
+            model.set_weights(run.best_weights)
+            head, metrics, predictions = measure.all_splits()
+        except TerminatedError:
+            run.save()
+            print(
+                f"stopped by SIGTERM at step {run.step}, which is saved: the same command goes on "
+                "from there",
+                file=sys.stderr,
+            )
+            return None
+        except DivergenceError:
+            folder.remove_checkpoints()
+            raise
+
+        # 5. Write.
+        state = run.state
+        guessing = head.guessing_loss(data.splits[TRAIN], data.labels, options.label_smoothing)
+        result = FinetuningResult(
+            best_epoch=state.best_epoch,
+            metrics=metrics,
+            epochs=tuple(state.history),
+            confusion=measure.confusion(predictions),
+            collapsed=measure.collapse(predictions)
+            or no_better_than_guessing(
+                state.last_loss.value, None if weights is not None else guessing
+            ),
+            seconds=state.seconds,
+            real_tokens_per_second=state.tokens / (state.seconds - state.evaluation_seconds),
+        )
+        if is_chief(strategy):
+            description = dataclasses.replace(description, head=head)
+            _write(model_dir, task, data, description, predictions)
+            model.save_to_preset(os.fspath(model_dir), tokenizer)
+            result.save(model_dir)
+            folder.remove_checkpoints()
+    return result
+
+
+class _Measurement:
+    """Predictions and metrics of the splits."""
+
+    def __init__(
+        self,
+        task: Task,
+        data: TaskData,
+        splits: Mapping[str, EncodedRows],
+        model: keras.Model,
+        options: FinetuningOptions,
+        termination: Termination,
+    ):
+        self._task = task
+        self._data = data
+        self._splits = splits
+        # A process that is told to end does not finish an evaluation first, unless it is one of
+        # several, which do so together.
+        strategy = model.distribute_strategy
+        together = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+        self._run = InferenceRunner(model, None if together else termination.check)
+        self._batch_size = options.batch_size
+        self._references = {
+            name: task.head.references(split, data.labels) for name, split in data.splits.items()
+        }
+
+    def validation(self) -> Metrics:
+        """Measures the validation data; no split, no metrics."""
+        if VALIDATION not in self._splits:
+            return {}
+        return self._measured(VALIDATION, self._task.head)[1]
+
+    def all_splits(self) -> tuple[FinetuningHead, dict[str, Metrics], dict[str, Sequence[Any]]]:
+        """Returns the tuned head, and metrics and predictions of all splits but "train"."""
+        head = self._task.head
+        outputs = {name: self._infer(name, head) for name in self._splits if name != TRAIN}
+        if self._references.get(VALIDATION) is not None:
+            found = self._predictions(VALIDATION, outputs[VALIDATION].outputs, head)
+            head = head.tuned(found, self._references[VALIDATION])
+        metrics, predictions = {}, {}
+        for name, (values, loss) in outputs.items():
+            predictions[name] = self._predictions(name, values, head)
+            if self._references[name] is not None:
+                metrics[name] = self._metrics(name, predictions[name], loss)
+        return head, metrics, predictions
+
+    def collapse(self, predictions: Mapping[str, Sequence[Any]]) -> str | None:
+        """Returns what is wrong with the predictions of the first labeled split."""
+        for name in (VALIDATION, TEST):
+            if name in predictions and self._references[name] is not None:
+                return self._task.head.collapse(
+                    predictions[name], self._references[name], self._data.labels
+                )
+        return None
+
+    def confusion(self, predictions: Mapping[str, Sequence[Any]]) -> dict[str, list[list[int]]]:
+        """Returns the confusion matrix of each labeled split, where there is such a thing."""
+        found = {}
+        for name, values in predictions.items():
+            if self._references[name] is not None:
+                matrix = self._task.head.confusion(
+                    values, self._references[name], self._data.labels
+                )
+                if matrix is not None:
+                    found[name] = matrix.tolist()
+        return found
+
+    def _measured(self, name: str, head: FinetuningHead) -> tuple[Sequence[Any], Metrics]:
+        outputs, loss = self._infer(name, head)
+        predictions = self._predictions(name, outputs, head)
+        return predictions, self._metrics(name, predictions, loss)
+
+    def _infer(self, name: str, head: FinetuningHead) -> Any:
+        labeled = self._references[name] is not None
+        return self._run(
+            self._splits[name],
+            self._batch_size,
+            head.per_position,
+            head.loss() if labeled else None,
+            f"evaluating {name}",
+        )
+
+    def _predictions(self, name: str, outputs: Any, head: FinetuningHead) -> Sequence[Any]:
+        split = self._data.splits[name]
+        return head.predictions(outputs, self._splits[name], split, self._data.labels)
+
+    def _metrics(self, name: str, predictions: Sequence[Any], loss: float | None) -> Metrics:
+        references = self._references[name]
+        values = {key: f(predictions, references) for key, f in self._task.metrics.items()}
+        return values if loss is None else values | {"loss": loss}
+
+
+def _description(
+    task: Task, data: TaskData, config: BertConfig, options: FinetuningOptions
+) -> TaskDescription:
+    positions = config.max_position_embeddings
+    length = options.max_seq_length
+    if length is None:
+        length = min(options.resolved(task.defaults).max_seq_length, positions)
+    if length > positions:
+        raise ValueError(
+            f"max_seq_length is {length} but the model has {positions} positions "
+            f"(max_position_embeddings): use at most {positions}"
+        )
+    if task.head.needs_segments(data) and config.type_vocab_size < 2:
+        raise ValueError(
+            f"the data has pairs of texts but the model's type_vocab_size is "
+            f"{config.type_vocab_size}: it needs 2 segments; choose another model"
+        )
+    return TaskDescription(task.name, task.head, data.labels, dict(data.text_columns), length)
+
+
+def _settings(
+    init_from: str | os.PathLike,
+    description: TaskDescription,
+    data: TaskData,
+    options: FinetuningOptions,
+) -> dict[str, Any]:
+    """Returns what defines the run."""
+    fixed = dataclasses.asdict(options)
+    return {
+        "init_from": os.fspath(init_from),
+        "task": description.as_dict(),
+        "options": {name: value for name, value in fixed.items() if name not in FREE_OPTIONS},
+        "examples": {name: _fingerprint(description, data, name) for name in data.splits},
+    }
+
+
+def _run_folder(
+    model_dir: str | os.PathLike, settings: Mapping[str, Any], writes: bool
+) -> RunFolder:
+    path = Path(model_dir)
+    if (path / CONFIG_FILE).exists() and not (path / TASK_FILE).exists():
+        raise ValueError(
+            f"{path} holds a model that no fine-tuning run wrote: choose another --model_dir, "
+            "or remove it"
+        )
+    return RunFolder(path, settings, writes)
+
+
+def _fingerprint(description: TaskDescription, data: TaskData, name: str) -> str:
+    """Returns what changes with any text or label of a split: a run on other data is another."""
+    split = data.splits[name]
+    digest = hashlib.sha256()
+    for example in split:
+        digest.update(repr(example).encode("utf-8", "surrogatepass"))
+    references = description.head.references(split, data.labels)
+    if isinstance(references, np.ndarray):  # labels of texts, which their examples do not hold
+        digest.update(references.tobytes())
+    return f"{len(split)}, sha256 {digest.hexdigest()[:16]}"
+
+
+def _encode(
+    head: FinetuningHead,
+    tokenizer: BertTokenizer,
+    data: TaskData,
+    max_seq_length: int,
+    strategy: tf.distribute.Strategy,
+) -> dict[str, EncodedRows]:
+    splits = {
+        name: head.encode(tokenizer, split, data.labels, max_seq_length, f"tokenizing {name}")
+        for name, split in data.splits.items()
+    }
+    if _is_tpu(strategy):
+        # Every length is compiled once: powers of two up to the maximum.
+        lengths = [_SHORTEST_FIXED_LENGTH]
+        while lengths[-1] < max_seq_length:
+            lengths.append(2 * lengths[-1])
+        for encoded in splits.values():
+            encoded.fixed_lengths([min(length, max_seq_length) for length in lengths])
+    return splits
+
+
+def _is_tpu(strategy: tf.distribute.Strategy) -> bool:
+    return isinstance(strategy, tf.distribute.TPUStrategy)
+
+
+def _example_weights(
+    head: FinetuningHead, data: TaskData, options: FinetuningOptions
+) -> np.ndarray | None:
+    """Returns the weight of each training example, of mean 1."""
+    if options.class_weights is None:
+        return None
+    classes = head.class_indices(data.splits[TRAIN])
+    if options.class_weights == "balanced":
+        counts = np.bincount(classes, minlength=len(data.labels))
+        by_class = 1.0 / np.maximum(counts, 1)
+    else:
+        by_class = np.asarray(options.class_weights, np.float64)
+        if len(by_class) != len(data.labels):
+            raise ValueError(
+                f"class_weights has {len(by_class)} numbers but there are {len(data.labels)} "
+                f"labels ({', '.join(data.labels)}): give one for each"
+            )
+    weights = by_class[classes]
+    return (weights / weights.mean()).astype(np.float32)
+
+
+def _announce(
+    model: keras.Model,
+    data: TaskData,
+    train: EncodedRows,
+    description: TaskDescription,
+    options: FinetuningOptions,
+    step: int,
+) -> None:
+    labels = f", {len(data.labels)} labels" if data.labels else ""
+    full = np.mean(train.row_lengths == description.max_seq_length)
+    start = "fresh weights" if options.from_scratch else "pretrained weights"
+    trained = sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
+    print(
+        f"fine-tuning {trained:,} parameters ({start}) on {len(data.splits[TRAIN]):,} examples"
+        f"{labels}, {options.epochs} epochs, batch {options.batch_size}, "
+        f"{model.encoder.policy.name}; {full:.1%} of the rows fill all "
+        f"{description.max_seq_length} positions"
+        f"{f'; resumed at step {step}' if step else ''}",
+        flush=True,
+    )
+
+
+def _write(
+    model_dir: str | os.PathLike,
+    task: Task,
+    data: TaskData,
+    description: TaskDescription,
+    predictions: Mapping[str, Sequence[Any]],
+) -> None:
+    description.save(model_dir)
+    for name, values in predictions.items():
+        path = Path(model_dir) / f"predictions_{name}.csv"
+        write_predictions(path, description.head, data.splits[name], values, data.labels)
+    if task.write_submission is not None:
+        task.write_submission(Path(model_dir) / SUBMISSION_FOLDER, data, predictions)

@@ -1,0 +1,128 @@
+"""The outputs of a model for encoded rows, in their order, and the loss along the way."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.finetuning.encoded_rows import EncodedRows
+from keras_bert.progress import Progress
+
+
+class Inference(NamedTuple):
+    """What a model says of E rows.
+
+    Attributes:
+        outputs: NumPy arrays whose first axis is that of the rows, or a list of arrays, one for
+            each row, where outputs have an axis of positions; a dict of these for several outputs.
+        loss: the mean over batches weighted by their sizes; None without targets.
+    """
+
+    outputs: Any
+    loss: float | None
+
+
+class InferenceRunner:
+    """Runs a model over encoded rows; keeps its compiled forward pass from call to call.
+
+    Args:
+        model: takes what `EncodedRows` gives.
+        before_batch: called before each batch; what it raises ends the call.
+    """
+
+    def __init__(self, model: keras.Model, before_batch: Callable[[], None] | None = None):
+        self._before_batch = before_batch or (lambda: None)
+        self._strategy = model.distribute_strategy or tf.distribute.get_strategy()
+        self._model = model
+        signature = None
+        if not isinstance(self._strategy, tf.distribute.TPUStrategy):
+            # One trace for all sizes; a TPU compiles each by itself.
+            signature = [
+                {
+                    tensor.name: tf.TensorSpec([None] * len(tensor.shape), tensor.dtype)
+                    for tensor in model.inputs
+                }
+            ]
+        self._forward = tf.function(self._forward_on_replicas, input_signature=signature)
+
+    def __call__(
+        self,
+        encoded: EncodedRows,
+        batch_size: int,
+        per_position: bool = False,
+        loss: Any = None,
+        description: str = "predicting",
+    ) -> Inference:
+        """Runs the model over all rows, sorted by length so that little is padded.
+
+        Args:
+            encoded: the E rows, at least one.
+            batch_size: rows per call.
+            per_position: whether outputs have an axis of positions; they are cut to the row's
+                length.
+            loss: a loss, or a dict of losses by output; None where none is asked for.
+            description: what the progress line says.
+        """
+        batches, places = encoded.inference_batches(batch_size)
+        # The second axis of an output: positions, or choices.
+        sizes = encoded.row_lengths if encoded.choices is None else encoded.choices
+        sizes = sizes[np.argsort(places)]
+        cut = per_position or encoded.choices is not None
+        outputs: list[Any] = []
+        loss_sum, done = 0.0, 0
+        with Progress(len(batches), "batch", description) as progress:
+            for inputs, targets in batches:
+                self._before_batch()
+                answer = self._first_replica(self._forward(inputs))
+                size = _size(answer)
+                if loss is not None and targets is not None:
+                    loss_sum += _loss(loss, targets, answer) * size
+                answer = {key: value.numpy() for key, value in _as_dict(answer).items()}
+                outputs.append(_cut(answer, sizes[done : done + size]) if cut else answer)
+                done += size
+                progress.update()
+        return Inference(_in_order(outputs, places), None if loss is None else loss_sum / done)
+
+    # Each replica answers the whole batch: a TPU cannot be left out of the call, and what is small
+    # enough to be fine-tuned is quick to evaluate.
+    def _forward_on_replicas(self, inputs: dict[str, tf.Tensor]) -> Any:
+        return self._strategy.run(
+            lambda features: self._model(features, training=False), args=(inputs,)
+        )
+
+    def _first_replica(self, answer: Any) -> Any:
+        return tf.nest.map_structure(
+            lambda value: self._strategy.experimental_local_results(value)[0], answer
+        )
+
+
+def _as_dict(answer: Any) -> dict[str, Any]:
+    return answer if isinstance(answer, dict) else {"": answer}
+
+
+def _size(answer: Any) -> int:
+    return len(next(iter(_as_dict(answer).values())))
+
+
+def _loss(loss: Any, targets: Any, answer: Any) -> float:
+    if not isinstance(answer, dict):
+        return float(loss(targets, answer))
+    return float(np.mean([float(loss[name](targets[name], answer[name])) for name in answer]))
+
+
+def _cut(answer: dict[str, np.ndarray], lengths: np.ndarray) -> dict[str, list[np.ndarray]]:
+    return {
+        name: [row[:length] for row, length in zip(values, lengths, strict=True)]
+        for name, values in answer.items()
+    }
+
+
+def _in_order(outputs: list[dict[str, Any]], places: np.ndarray) -> Any:
+    joined: dict[str, Any] = {}
+    for name in outputs[0]:
+        rows = [row for batch in outputs for row in batch[name]]
+        rows = [rows[place] for place in places]
+        joined[name] = rows if isinstance(outputs[0][name], list) else np.stack(rows)
+    return joined[""] if "" in joined else joined

@@ -1,0 +1,121 @@
+"""The model that fine-tuning starts from: opened, partly fresh, partly frozen; its optimizer."""
+
+import os
+import re
+from typing import Any
+
+from keras_bert.config import BertConfig
+from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.training.base_optimizer import NOT_DECAYED, BaseOptimizer
+from keras_bert.training.optimizer import create_optimizer
+from keras_bert.training.precision import dtype_policy
+from keras_bert.training.rematerialization import rematerialize
+
+_EMBEDDINGS = r"^(word_embeddings|embeddings)/"
+
+
+def create_model(
+    head: FinetuningHead,
+    labels: tuple[str, ...],
+    init_from: str | os.PathLike,
+    config: BertConfig,
+    options: FinetuningOptions,
+) -> Any:
+    """Returns the model to fine-tune.
+
+    Args:
+        head: its kind of head.
+        labels: names of the classes.
+        init_from: the model folder to start from.
+        config: that of the folder.
+        options: `from_scratch`, `reinitialized_layers`, `freeze_encoder`, `mixed_precision`,
+            `layer_decay`, `remat`, `seed`, `ignore_config_keys` are used.
+
+    Raises:
+        ValueError: more layers are to start fresh than there are, or an encoder that is only a
+            source of features is to be changed.
+    """
+    if options.reinitialized_layers > config.num_hidden_layers:
+        raise ValueError(
+            f"reinitialized_layers is {options.reinitialized_layers} but the model has "
+            f"{config.num_hidden_layers} layers: name at most as many"
+        )
+    arguments = head.model_arguments(labels) | {
+        "seed": options.seed,
+        "dtype": dtype_policy(options.mixed_precision),
+    }
+    if options.from_scratch:
+        model = head.model_class(config, **arguments)
+    else:
+        model = head.model_class.from_preset(
+            os.fspath(init_from), options.ignore_config_keys, **arguments
+        )
+    if not model.encoder.trainable_weights and (
+        options.reinitialized_layers or options.layer_decay != 1
+    ):
+        raise ValueError(
+            "a model on frozen features does not train the encoder: leave out layer_decay and "
+            "reinitialized_layers"
+        )
+    if options.reinitialized_layers:
+        _reinitialize(model, options.reinitialized_layers)
+    for layer in model.encoder.layers:
+        if layer.name == "pooler":
+            # What labels positions does not read it; Keras would warn of missing gradients.
+            layer.trainable = layer.trainable and not head.per_position
+        elif options.freeze_encoder:
+            layer.trainable = False
+    if options.remat:
+        rematerialize(model.encoder)
+    return model
+
+
+def _reinitialize(model: Any, layers: int) -> None:
+    count = model.config.num_hidden_layers
+    names = "|".join(f"layer_{index}" for index in range(count - layers, count))
+    fresh = {weight.path: weight for weight in type(model.encoder)(model.config).weights}
+    for weight in model.encoder.weights:
+        if re.match(rf"({names}|pooler)/", weight.path):
+            weight.assign(fresh[weight.path].value)
+
+
+def finetuning_optimizer(model: Any, options: FinetuningOptions, steps: int) -> BaseOptimizer:
+    """Returns the optimizer of a fine-tuning run.
+
+    Args:
+        model: the model; a frozen one has no layer norms to leave out of the decay.
+        options: rate, warmup, correction and `layer_decay`.
+        steps: of the whole run.
+    """
+    arguments: dict[str, Any] = {}
+    learning = [weight.path for weight in model.trainable_weights]
+    arguments["not_decayed"] = [
+        pattern for pattern in NOT_DECAYED if any(re.search(pattern, path) for path in learning)
+    ]
+    if options.layer_decay != 1:
+        arguments["rate_scales"] = layer_rates(model.config.num_hidden_layers, options.layer_decay)
+    return create_optimizer(
+        options.learning_rate,
+        train_steps=steps,
+        warmup_steps=int(options.warmup_share * steps),
+        bias_correction=options.bias_correction,
+        **arguments,
+    )
+
+
+def layer_rates(num_hidden_layers: int, decay: float) -> dict[str, float]:
+    """Returns the scale of the learning rate by patterns of variable paths.
+
+    Pooler and head learn at the full rate, encoder block k of n at decay^(n - k) counted from 0,
+    the embeddings at decay^(n + 1).
+
+    Args:
+        num_hidden_layers: n.
+        decay: what each layer down multiplies the rate with.
+    """
+    rates = {
+        rf"^layer_{index}/": decay ** (num_hidden_layers - index)
+        for index in range(num_hidden_layers)
+    }
+    return rates | {_EMBEDDINGS: decay ** (num_hidden_layers + 1)}

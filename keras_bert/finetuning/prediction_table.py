@@ -1,0 +1,52 @@
+"""Predictions of a split as a CSV file: what was asked and what was answered."""
+
+import csv
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.storage.files import atomic_file
+
+
+def write_predictions(
+    path: str | os.PathLike,
+    head: FinetuningHead,
+    examples: Any,
+    predictions: Sequence[Any],
+    labels: tuple[str, ...],
+    table: tuple[list[str], list[list[str]]] | None = None,
+) -> int:
+    """Writes a CSV of the examples and the predictions; returns the number of its rows.
+
+    Args:
+        path: the file.
+        head: the kind of head; names the columns.
+        examples: the split.
+        predictions: one for each example.
+        labels: names of the classes.
+        table: names of the columns before the predictions and their values for each example; None
+            takes the head's own.
+
+    Raises:
+        ValueError: a column has the name of one that the predictions add.
+    """
+    columns, values = head.example_table(examples) if table is None else table
+    added = head.answer_columns(labels)
+    for name in added:
+        if name in columns:
+            raise ValueError(
+                f"the input has a column {name!r}, which the predictions add: rename it"
+            )
+    rows = 0
+    with (
+        atomic_file(path) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="") as file,
+    ):
+        writer = csv.writer(file)
+        writer.writerow([*columns, *added])
+        for before, example, prediction in zip(values, examples, predictions, strict=True):
+            for answer in head.answer_rows(prediction, example, labels):
+                writer.writerow([*before, *answer])
+                rows += 1
+    return rows

@@ -1,0 +1,288 @@
+"""Several runs of one task: seeds for a mean that can be trusted, a grid for the best options.
+
+Every run has its folder under `<model_dir>/runs`; the best one is copied to `<model_dir>`.
+"""
+
+import dataclasses
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import keras
+import numpy as np
+
+from keras_bert.finetuning.finetune import finetune
+from keras_bert.finetuning.metrics import LOWER_IS_BETTER
+from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.finetuning.result import FinetuningResult
+from keras_bert.finetuning.run import DivergenceError
+from keras_bert.finetuning.task import TEST, VALIDATION, Task, TaskData
+from keras_bert.models.preset import CONFIG_FILE
+from keras_bert.storage.files import atomic_file
+from keras_bert.training.cluster import is_chief
+from keras_bert.training.strategy import create_strategy
+
+RUNS_FOLDER = "runs"
+RESULTS_FILE = "results.json"
+
+# What the paper searched (section A.3): 18 runs.
+PAPER_GRID: Mapping[str, tuple[float, ...]] = {
+    "batch_size": (16, 32),
+    "learning_rate": (5e-5, 3e-5, 2e-5),
+    "epochs": (2, 3, 4),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run of a search.
+
+    Attributes:
+        point: the values of the grid, by option.
+        seed: its seed.
+        result: what it measured; None where its loss was lost on the way.
+        collapsed: what is wrong with it; None for a healthy run.
+    """
+
+    point: Mapping[str, float]
+    seed: int
+    result: FinetuningResult | None
+    collapsed: str | None
+
+    @property
+    def name(self) -> str:
+        """Its folder below `runs`."""
+        values = {**self.point, "seed": self.seed}
+        return ",".join(f"{key}={value:g}" for key, value in values.items())
+
+
+class Summary(NamedTuple):
+    """A metric over the healthy runs of one point of the grid.
+
+    Attributes:
+        mean: over runs.
+        standard_deviation: of the runs (n - 1); 0 for one run.
+        median: over runs.
+        best: the highest, or the lowest where lower is better.
+    """
+
+    mean: float
+    standard_deviation: float
+    median: float
+    best: float
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchResult:
+    """All runs, and which of them lies in `model_dir`.
+
+    Attributes:
+        runs: in the order they were made.
+        best: the run that was kept: of the point with the best mean, the best.
+    """
+
+    runs: tuple[Run, ...]
+    best: Run
+
+    def points(self) -> list[Mapping[str, float]]:
+        """Returns the points of the grid, in order."""
+        found: list[Mapping[str, float]] = []
+        for run in self.runs:
+            if run.point not in found:
+                found.append(run.point)
+        return found
+
+    def summary(self, point: Mapping[str, float], split: str, metric: str) -> Summary | None:
+        """Returns a metric over the healthy runs of a point; None where there are none."""
+        healthy = [run for run in self.runs if run.point == point and run.collapsed is None]
+        values = [run.result.metrics[split][metric] for run in healthy]
+        if not values:
+            return None
+        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+        best = min(values) if metric in LOWER_IS_BETTER else max(values)
+        return Summary(float(np.mean(values)), deviation, float(np.median(values)), best)
+
+
+def parse_grid(text: str) -> dict[str, tuple[float, ...]]:
+    """Reads a grid: "paper", or "learning_rate=2e-5,5e-5;epochs=2,3".
+
+    Raises:
+        ValueError: it is neither, names something else than the options of `PAPER_GRID`, or an
+            option or a value twice.
+    """
+    if text == "paper":
+        return dict(PAPER_GRID)
+    grid: dict[str, tuple[float, ...]] = {}
+    for part in text.split(";"):
+        name, _, values = part.partition("=")
+        name = name.strip()
+        if name in grid:
+            raise ValueError(f"the grid names {name} twice: give all its values at once")
+        if name not in PAPER_GRID:
+            raise ValueError(
+                f"the grid names {name!r}: it may hold {', '.join(PAPER_GRID)}, for example "
+                "learning_rate=2e-5,5e-5;epochs=2,3, or be 'paper'"
+            )
+        grid[name] = tuple(_number(name, value) for value in values.split(","))
+        if len(set(grid[name])) < len(grid[name]):
+            raise ValueError(f"the grid gives {name} a value twice ({values}): a run counts once")
+    return grid
+
+
+def _number(name: str, text: str) -> float:
+    kind = float if name == "learning_rate" else int
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"the grid gives {name} the value {text!r}: give numbers") from None
+
+
+def search(
+    task: Task,
+    data: TaskData,
+    init_from: str | os.PathLike,
+    model_dir: str | os.PathLike,
+    options: FinetuningOptions,
+    seeds: int = 1,
+    grid: Mapping[str, Sequence[float]] | None = None,
+) -> SearchResult | None:
+    """Fine-tunes once for every point of the grid and every seed.
+
+    Runs that were finished before are taken as they are, and one that was stopped goes on. A run
+    that collapsed counts in no mean.
+
+    Args:
+        task: what is learned.
+        data: what `task.read` returned.
+        init_from: the model folder to start from.
+        model_dir: receives the best run, `results.json` and the folder `runs`; a single run is
+            made in it.
+        options: those of all runs; the grid and the seeds, counted up from `options.seed`, replace
+            theirs.
+        seeds: how many runs for each point.
+        grid: values by the name of the option; None for the options as they are.
+
+    Returns:
+        All runs; None when SIGTERM ended one of them early: see `finetune`.
+
+    Raises:
+        ValueError: nothing can be chosen by (a grid without validation data), a value of the grid
+            is out of its range, `model_dir` holds something else, or every run failed.
+    """
+    if seeds < 1:
+        raise ValueError(f"seeds is {seeds}: it must be at least 1")
+    if grid and VALIDATION not in data.splits:
+        raise ValueError("a grid chooses by validation data, but there is none: add a dev file")
+    if seeds == 1 and not grid:
+        result = finetune(task, data, init_from, model_dir, options)
+        if result is None:
+            return None
+        run = Run({}, options.seed, result, result.collapsed)
+        return SearchResult((run,), run)
+    points = list(_points(grid or {}))
+    for point in points:  # a value out of range shows before the first run, not after hours
+        dataclasses.replace(options, **point)
+    _check_replaceable(Path(model_dir))
+    strategy = create_strategy(options.strategy)
+    runs = []
+    for point, seed in itertools.product(points, range(options.seed, options.seed + seeds)):
+        run = _run(task, data, init_from, Path(model_dir), options, point, seed)
+        if run is None:
+            return None
+        runs.append(run)
+    result = SearchResult(tuple(runs), runs[0])
+    result = dataclasses.replace(result, best=_best(task, result))
+    if is_chief(strategy):
+        _keep(Path(model_dir), task, result)
+    return result
+
+
+def _check_replaceable(model_dir: Path) -> None:
+    if (model_dir / CONFIG_FILE).exists() and not (model_dir / RESULTS_FILE).exists():
+        raise ValueError(
+            f"{model_dir} holds a model that no search wrote: choose another --model_dir, or "
+            "remove it"
+        )
+
+
+def _points(grid: Mapping[str, Sequence[float]]) -> Iterable[dict[str, float]]:
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def _run(
+    task: Task,
+    data: TaskData,
+    init_from: str | os.PathLike,
+    model_dir: Path,
+    options: FinetuningOptions,
+    point: Mapping[str, float],
+    seed: int,
+) -> Run | None:
+    run = Run(point, seed, None, None)
+    folder = model_dir / RUNS_FOLDER / run.name
+    options = dataclasses.replace(options, **point, seed=seed)
+    print(f"run {run.name}", flush=True)
+    keras.backend.clear_session()
+    try:
+        result = finetune(task, data, init_from, folder, options, keep_finished=True)
+    except DivergenceError as error:
+        return dataclasses.replace(run, collapsed=str(error))
+    if result is None:
+        return None
+    return dataclasses.replace(run, result=result, collapsed=result.collapsed)
+
+
+def _best(task: Task, result: SearchResult) -> Run:
+    metric = next(iter(task.metrics))
+    measured = [run for run in result.runs if run.result is not None]
+    if not measured:
+        raise ValueError(f"all {len(result.runs)} runs lost their loss: lower --learning_rate")
+    split = VALIDATION if VALIDATION in measured[0].result.metrics else None
+    if split is None:
+        return next((run for run in measured if run.collapsed is None), measured[0])
+
+    def mean(point: Mapping[str, float]) -> float:
+        summary = result.summary(point, split, metric)
+        return -np.inf if summary is None else summary.mean
+
+    best_point = max(result.points(), key=mean)
+    return max(
+        measured,
+        key=lambda run: (
+            run.collapsed is None,
+            run.point == best_point,
+            run.result.metrics[split][metric],
+        ),
+    )
+
+
+def _keep(model_dir: Path, task: Task, result: SearchResult) -> None:
+    content: dict[str, Any] = {
+        "best": result.best.name,
+        "runs": [
+            {
+                "name": run.name,
+                "collapsed": run.collapsed,
+                "metrics": run.result.metrics if run.result else None,
+            }
+            for run in result.runs
+        ],
+        "summary": [
+            {"point": point, "split": split, "metric": metric, **summary._asdict()}
+            for point in result.points()
+            for split in (VALIDATION, TEST)
+            for metric in task.metrics
+            if split in result.best.result.metrics
+            and (summary := result.summary(point, split, metric)) is not None
+        ],
+    }
+    with atomic_file(model_dir / RESULTS_FILE) as path:
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    # Last: results.json tells the next search that the folder, even half copied, is its own.
+    source = model_dir / RUNS_FOLDER / result.best.name
+    shutil.copytree(source, model_dir, dirs_exist_ok=True)

@@ -1,0 +1,123 @@
+"""What fine-tuning needs to know of a task and of its data."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from keras_bert.config import read_json
+from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.heads import head_from_settings, head_settings
+from keras_bert.storage.files import atomic_file
+
+TASK_FILE = "task.json"
+
+# A metric takes the predictions and the references of a whole split, as its head gives them,
+# because correlations and F1 are not means over examples. Higher is better for the first metric
+# of a task.
+Metric = Callable[[Sequence[Any], Sequence[Any]], float]
+
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskData:
+    """All data of a task.
+
+    Attributes:
+        splits: what is learned from under "train"; what the best epoch is chosen by under
+            "validation", if any; all others, such as "test", are measured once at the end, or
+            predicted where they have no labels. Each is what the task's head encodes.
+        labels: names of the classes in the order of their indices; empty where there are none.
+        text_columns: which column of a table holds "text" and, for pairs, "text_pair"; the columns
+            that another head reads under names of its own.
+    """
+
+    splits: Mapping[str, Any]
+    labels: tuple[str, ...] = ()
+    text_columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A task as a value.
+
+    Attributes:
+        name: what `--task` calls it.
+        head: the kind of head; decides model, loss and predictions.
+        read: reads what `--data` names: a folder, or `tfds:name/config`.
+        metrics: name to function; the first one chooses the best epoch.
+        defaults: the values of `FinetuningOptions` that suit this task.
+        write_submission: writes the files that the benchmark's leaderboard takes into a folder from
+            the predictions of each split; None where there is no such benchmark.
+    """
+
+    name: str
+    head: FinetuningHead
+    read: Callable[[str | os.PathLike], TaskData]
+    metrics: Mapping[str, Metric]
+    defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    write_submission: Callable[[Path, TaskData, Mapping[str, Sequence[Any]]], list[Path]] | None = (
+        None
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskDescription:
+    """What prediction and export need to know of a fine-tuned model: its `task.json`.
+
+    Attributes:
+        task: name of the task.
+        head: kind and settings of the head.
+        labels: names of the classes in the order of the logits; empty where there are none.
+        text_columns: see `TaskData`.
+        max_seq_length: the most positions a row took in training.
+    """
+
+    task: str
+    head: FinetuningHead
+    labels: tuple[str, ...]
+    text_columns: Mapping[str, str]
+    max_seq_length: int
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether the model reads two texts at a time."""
+        return "text_pair" in self.text_columns
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns what `task.json` holds."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return fields | {"head": head_settings(self.head), "labels": list(self.labels)}
+
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes `task.json` into a model folder."""
+        content = json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
+        with atomic_file(Path(folder) / TASK_FILE) as path:
+            path.write_text(content + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike) -> Self:
+        """Reads `task.json` of a model folder.
+
+        Raises:
+            FileNotFoundError: the folder is not that of a complete fine-tuning run.
+            ValueError: the file is damaged.
+        """
+        path = Path(folder) / TASK_FILE
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{path} does not exist: give the --model_dir of a finished run of "
+                "run_finetuning.py"
+            )
+        content = read_json(path)
+        fields = {field.name for field in dataclasses.fields(cls)}
+        if content.keys() != fields:
+            raise ValueError(
+                f"{path} has the fields {', '.join(sorted(content))}; expected are "
+                f"{', '.join(sorted(fields))}: fine-tune the model anew"
+            )
+        head = head_from_settings(content["head"], path)
+        return cls(**content | {"labels": tuple(content["labels"]), "head": head})

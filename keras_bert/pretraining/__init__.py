@@ -1,0 +1,1 @@
+"""Pretraining: options, the step, the loop around it, and what it measures."""

@@ -1,0 +1,91 @@
+"""Watches the loss of a run: steps that were skipped, jumps, and when to give up."""
+
+import math
+from collections.abc import Sequence
+
+from keras_bert.pretraining.run_state import RunState
+
+# A jump is a loss this many standard deviations above the running mean, and a tenth above it: a
+# loss that has nearly reached zero varies by many deviations and nobody need look.
+_DEVIATIONS = 6.0
+_LEAST_RISE = 1.1
+# Mean and deviation are those of about the last fifty steps, and are trusted after as many.
+_DECAY = 0.98
+_STEPS_TO_TRUST = 50
+
+
+class LossWatch:
+    """Takes note of the loss of every step.
+
+    Args:
+        state: where counts and means are kept.
+        max_skipped_steps: how many steps in a row may be skipped.
+    """
+
+    def __init__(self, state: RunState, max_skipped_steps: int):
+        self._state = state
+        self._max_skipped_steps = max_skipped_steps
+
+    def look(
+        self, first_step: int, losses: Sequence[float], updated: Sequence[bool], rate: float
+    ) -> list[str]:
+        """Looks at the steps of one call of the loop.
+
+        Args:
+            first_step: number of the first of them, counted from 1.
+            losses: the loss of each.
+            updated: whether each made an update.
+            rate: the learning rate at the first of them.
+
+        Returns:
+            What a person should know, a line for each.
+
+        Raises:
+            ValueError: too many steps in a row were skipped.
+        """
+        lines = []
+        for step, (loss, good) in enumerate(zip(losses, updated, strict=True), first_step):
+            lines += self._look_at_good(step, float(loss)) if good else self._skip(step, loss, rate)
+        return lines
+
+    def _skip(self, step: int, loss: float, rate: float) -> list[str]:
+        state = self._state
+        state["skipped_steps"] += 1
+        state["skipped_in_a_row"] += 1
+        in_a_row = int(state["skipped_in_a_row"])
+        last = state["last_good_loss"]
+        last_good = "there was no good step" if math.isnan(last) else f"last good loss {last:.4g}"
+        if in_a_row > self._max_skipped_steps:
+            raise ValueError(
+                f"{in_a_row} steps in a row had a loss or a gradient that is not finite, up to "
+                f"step {step} (learning rate {rate:g}, {last_good}): lower --learning_rate, or "
+                "look for damaged records; the model is as it was before them, and so are the "
+                "run's checkpoints"
+            )
+        return [
+            f"step {step} skipped, loss {loss:.4g}: the loss or a gradient is not finite "
+            f"({in_a_row} in a row, learning rate {rate:g}, {last_good})"
+        ]
+
+    def _look_at_good(self, step: int, loss: float) -> list[str]:
+        state = self._state
+        state["skipped_in_a_row"] = 0
+        state["last_good_loss"] = loss
+        mean, deviation = state["mean_loss"], math.sqrt(state["loss_variance"])
+        trusted = state["losses_seen"] >= _STEPS_TO_TRUST
+        self._add_to_mean(loss)
+        if not trusted or loss < max(mean + _DEVIATIONS * deviation, _LEAST_RISE * mean):
+            return []
+        return [f"step {step}: the loss jumped to {loss:.4g} (it was {mean:.4g} ± {deviation:.2g})"]
+
+    def _add_to_mean(self, loss: float) -> None:
+        state = self._state
+        seen = state["losses_seen"]
+        if not seen:
+            state["mean_loss"] = loss
+        # The plain mean at first, the decaying one later.
+        share = max(1.0 - _DECAY, 1.0 / (seen + 1.0))
+        difference = loss - state["mean_loss"]
+        state["mean_loss"] += share * difference
+        state["loss_variance"] = (1.0 - share) * (state["loss_variance"] + share * difference**2)
+        state["losses_seen"] = seen + 1.0

@@ -1,0 +1,1 @@
+"""Other forms of an exported model: TF-Hub, LiteRT and ONNX."""

@@ -1,0 +1,137 @@
+"""Files of a model alone, token ids in and logits out: LiteRT for phones, ONNX for other engines.
+
+Tokenizing is left to the program that uses the file; `vocab.txt` and `tokenizer_config.json` lie
+beside it, and `labels.json` with the name of each class where the model has classes.
+"""
+
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from keras_bert.serving.formats.onnx_graph import finish_onnx
+from keras_bert.serving.served_folder import Head, open_signatures
+from keras_bert.signatures.base import SERVE_IDS, SignatureFamily
+from keras_bert.signatures.options import ExportOptions, ServingDtype
+from keras_bert.storage.new_folder import check_nothing_there, new_folder
+
+LITERT_FILE = "model.tflite"
+ONNX_FILE = "model.onnx"
+LABELS_FILE = "labels.json"
+# What `serve_ids` calls the output of a model that has one.
+LOGITS = "logits"
+LITERT_DTYPES: tuple[ServingDtype, ...] = ("float32", "int8")
+
+
+def export_litert(
+    model_dir: str | os.PathLike,
+    export_dir: str | os.PathLike,
+    dtype: ServingDtype = "float32",
+    head: Head = "auto",
+) -> Path:
+    """Writes `<export_dir>/model.tflite` with the signature `serve_ids`.
+
+    Args:
+        model_dir: the folder of a fine-tuning run, or of any model.
+        export_dir: the folder to write.
+        dtype: "int8" keeps matrices as 8-bit integers, a quarter of the file; activations are
+            quantized row by row while it runs, so no calibration data are needed.
+        head: see `open_signatures`.
+
+    Raises:
+        FileNotFoundError: there is no model.
+        FileExistsError: there is something at `export_dir`.
+        ValueError: the dtype is another one, or LiteRT lacks an operation of the model.
+    """
+    if dtype not in LITERT_DTYPES:
+        raise ValueError(f"dtype is {dtype!r}: LiteRT files are {' or '.join(LITERT_DTYPES)}")
+    return _export(
+        model_dir,
+        export_dir,
+        head,
+        lambda family, folder: (folder / LITERT_FILE).write_bytes(_litert(family, dtype)),
+    )
+
+
+def export_onnx(
+    model_dir: str | os.PathLike, export_dir: str | os.PathLike, head: Head = "auto"
+) -> Path:
+    """Writes `<export_dir>/model.onnx` in float32; needs the extra `onnx` (tf2onnx).
+
+    Args:
+        model_dir: the folder of a fine-tuning run, or of any model.
+        export_dir: the folder to write.
+        head: see `open_signatures`.
+
+    Raises:
+        FileNotFoundError: there is no model.
+        FileExistsError: there is something at `export_dir`.
+        ValueError: tf2onnx is not installed or fails, or ONNX lacks an operation of the model.
+    """
+    return _export(model_dir, export_dir, head, _write_onnx)
+
+
+def _export(
+    model_dir: str | os.PathLike,
+    export_dir: str | os.PathLike,
+    head: Head,
+    write: Callable[[SignatureFamily, Path], Any],
+) -> Path:
+    check_nothing_there(export_dir)
+    family = open_signatures(model_dir, ExportOptions(), head)
+    with new_folder(export_dir) as folder:
+        write(family, folder)
+        family.tokenizer.save(folder)
+        if family.labels:
+            (folder / LABELS_FILE).write_text(json.dumps(family.labels) + "\n", encoding="utf-8")
+    return Path(export_dir)
+
+
+def _litert(family: SignatureFamily, dtype: ServingDtype) -> bytes:
+    module = tf.Module()
+    module.weights = [variable.value for variable in family.model.weights]
+    function = tf.function(family.ids, autograph=False)
+    signature = function.get_concrete_function(**family.id_inputs())
+    with tempfile.TemporaryDirectory() as scratch:
+        tf.saved_model.save(module, scratch, signatures={SERVE_IDS: signature})
+        converter = tf.lite.TFLiteConverter.from_saved_model(scratch, signature_keys=[SERVE_IDS])
+        if dtype == "int8":
+            converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        try:
+            return converter.convert()
+        except Exception as error:  # its own class is not public
+            raise ValueError(
+                f"LiteRT cannot hold this {type(family.model).__name__} ({_first_line(error)}): "
+                "serve it as a SavedModel"
+            ) from error
+
+
+def _write_onnx(family: SignatureFamily, folder: Path) -> None:
+    path = folder / ONNX_FILE
+    # It lists operations as unsupported that `finish_onnx` writes in another form.
+    logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)
+    try:
+        family.model.export(
+            path, format="onnx", input_signature=[family.id_inputs()], verbose=False
+        )
+    except ImportError as error:
+        raise ValueError(
+            f"ONNX needs the package tf2onnx ({_first_line(error)}): pip install "
+            "'keras-bert-tpu[onnx]'"
+        ) from None
+    except Exception as error:  # whatever tf2onnx stumbles over
+        raise ValueError(
+            f"tf2onnx cannot convert this {type(family.model).__name__} ({_first_line(error)}): "
+            "serve it as a SavedModel"
+        ) from error
+    outputs = family.model.output
+    finish_onnx(path, sorted(outputs) if isinstance(outputs, dict) else [LOGITS])
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0]

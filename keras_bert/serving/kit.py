@@ -1,0 +1,139 @@
+"""What TF Serving wants beside a SavedModel: warm-up requests, configuration, how to start it."""
+
+import json
+import re
+from pathlib import Path
+
+from keras_bert.serving.graph_operations import TEXT_OPERATIONS, graph_operations
+from keras_bert.serving.prediction_log import predict_request, write_warmup
+from keras_bert.signatures.base import SERVING_DEFAULT, SignatureFamily
+from keras_bert.storage.files import atomic_file
+
+WARMUP_FILE = Path("assets.extra") / "tf_serving_warmup_requests"
+MODELS_FILE = "models.config"
+IMAGE = "tensorflow/serving:2.19.1"
+# Requests of several sizes, because memory is first taken for each of them.
+_WARMUP_BATCHES = (1, 8, 32)
+
+_BATCHING = """\
+# Requests that wait are joined to one batch; inside it texts are grouped by length, so that long
+# ones do not slow down short ones much. Requests of more examples than max_batch_size are refused.
+max_batch_size {{ value: {most} }}
+batch_timeout_micros {{ value: 2000 }}
+max_enqueued_batches {{ value: 100 }}
+num_batch_threads {{ value: 2 }}
+"""
+# Examples that are joined to one batch where no limit is asked for.
+_JOINED = 32
+
+_MODELS = """\
+model_config_list {{
+  config {{
+    name: "{name}"
+    base_path: "/models/{name}"
+    model_platform: "tensorflow"
+  }}
+}}
+"""
+
+_COMPOSE = """\
+services:
+  "{name}":
+    image: {image}
+    ports:
+      - "8500:8500"  # gRPC
+      - "8501:8501"  # REST
+    volumes:
+      - .:/models/{name}:ro
+    command:
+      - --model_config_file=/models/{name}/models.config
+      - --enable_batching=true
+      - --batching_parameters_file=/models/{name}/batching_parameters.txt
+"""
+
+_README = """\
+# {name}
+
+A SavedModel for each version. Start TF Serving in this folder:
+
+```bash
+docker run --rm -p 8500:8500 -p 8501:8501 -v "$PWD:/models/{name}:ro" {image} \\
+  --model_config_file=/models/{name}/models.config \\
+  --enable_batching=true --batching_parameters_file=/models/{name}/batching_parameters.txt
+```
+
+or `docker compose up`. Ask it:
+
+```bash
+curl -s http://localhost:8501/v1/models/{name}:predict -d '{body}'
+```
+
+`curl -s http://localhost:8501/v1/models/{name}/metadata` lists all signatures. With
+`--enable_batching` a request holds at most {most} examples, and requests whose inputs differ in a
+second axis cannot be joined: give all requests to a model of several choices the same number of
+choices (empty strings at the end are none) and all to `serve_ids` the same length, or start without
+it.
+
+Operations of tensorflow_text that the graph uses, all of them in TF Serving's own binary:
+{operations}.
+"""
+
+
+def warmup_requests(family: SignatureFamily, model: str) -> list[bytes]:
+    """Returns serialized requests of several sizes for the default signature."""
+    sample = family.example()
+    most = family.options.max_batch
+    return [
+        predict_request(model, SERVING_DEFAULT, {key: [v] * size for key, v in sample.items()})
+        for size in _WARMUP_BATCHES
+        if most is None or size <= most
+    ]
+
+
+def add_warmup(version_folder: Path, family: SignatureFamily, model: str) -> None:
+    """Writes the requests that TF Serving replays before it takes others."""
+    write_warmup(version_folder / WARMUP_FILE, warmup_requests(family, model))
+
+
+def write_kit(export_dir: Path, family: SignatureFamily, version_folder: Path) -> None:
+    """Writes configuration and instructions beside the versions; see the README that it writes.
+
+    Args:
+        export_dir: holds the versions; its name is that of the model.
+        family: the signatures.
+        version_folder: the version just written.
+    """
+    name = model_name(export_dir)
+    used = graph_operations(version_folder) & TEXT_OPERATIONS
+    # Joined requests must pass the guard in the graph, which counts their examples together.
+    most = family.options.max_batch or _JOINED
+    contents = {
+        "batching_parameters.txt": _BATCHING.format(most=most),
+        MODELS_FILE: _MODELS.format(name=name),
+        "docker-compose.yml": _COMPOSE.format(name=name, image=IMAGE),
+        "README.md": _README.format(
+            name=name,
+            image=IMAGE,
+            most=most,
+            body=json.dumps({"instances": [family.example()]}),
+            operations=", ".join(sorted(used)),
+        ),
+    }
+    for file, content in contents.items():
+        with atomic_file(export_dir / file) as path:
+            path.write_text(content, encoding="utf-8")
+
+
+def model_name(export_dir: Path) -> str:
+    """Returns the name under which an export folder is served.
+
+    Raises:
+        ValueError: it is none that a URL, a configuration file and Docker all take.
+    """
+    name = export_dir.resolve().name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+        raise ValueError(
+            f"{export_dir} names the served model {name!r}: give an --export_dir that ends in "
+            "ASCII letters, digits, '_', '.' and '-' alone"
+        )
+    return name

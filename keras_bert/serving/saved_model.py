@@ -1,0 +1,123 @@
+"""SavedModels that take strings: tokenizer, model and answer in one graph."""
+
+import os
+import sys
+from pathlib import Path
+
+import tensorflow as tf
+
+from keras_bert.serving.kit import MODELS_FILE, add_warmup, model_name, write_kit
+from keras_bert.serving.served_folder import Head, open_signatures
+from keras_bert.signatures.base import SERVING_DEFAULT, SignatureFamily
+from keras_bert.signatures.options import ExportOptions
+from keras_bert.storage.files import write_errors
+from keras_bert.storage.new_folder import rename_new, unfinished_folder
+
+
+class ServingModule(tf.Module):
+    """What is saved: the signatures of a model, and its weights.
+
+    Args:
+        family: the signatures.
+    """
+
+    def __init__(self, family: SignatureFamily):
+        super().__init__(name="keras_bert")
+        # Plain variables, not the Keras model: what loads the export needs TensorFlow alone.
+        self.weights = [variable.value for variable in family.model.weights]
+        self.tokenizer = family.tokenizer
+        self.tracked = family.tracked
+        self.serving_signatures = family.functions()
+
+
+def export_saved_model(
+    model_dir: str | os.PathLike,
+    export_dir: str | os.PathLike,
+    version: int | None = None,
+    options: ExportOptions | None = None,
+    head: Head = "auto",
+) -> Path:
+    """Writes `<export_dir>/<version>/saved_model.pb` from a model folder, and TF Serving's kit.
+
+    Args:
+        model_dir: the folder of a fine-tuning run, or of any model.
+        export_dir: holds one folder for each version, as TF Serving wants it.
+        version: its number; None takes the next free one.
+        options: settings; None takes the defaults.
+        head: see `open_signatures`.
+
+    Returns:
+        The folder of the version.
+
+    Raises:
+        FileNotFoundError: there is no model.
+        FileExistsError: `export_dir` holds something else than exports, or another export wrote
+            the version meanwhile.
+        ValueError: the version exists or is below 1, the name of `export_dir` is none for a served
+            model, or the folder lacks the head.
+        OSError: the disk refused a write; the sentence names `export_dir`.
+    """
+    name = model_name(Path(export_dir))
+    check_holds_exports(Path(export_dir))
+    checked_version(Path(export_dir), version)  # before the minutes that an export may take
+    family = open_signatures(model_dir, options or ExportOptions(), head)
+    module = ServingModule(family)
+    with write_errors(export_dir), unfinished_folder(Path(export_dir)) as written:
+        tf.saved_model.save(module, str(written), signatures=module.serving_signatures)
+        add_warmup(written, family, name)
+        folder = _as_version(written, Path(export_dir), version)
+    write_kit(Path(export_dir), family, folder)
+    takes = ", ".join(family.string_inputs())
+    print(f"{SERVING_DEFAULT} takes {takes}: {family.reason}", file=sys.stderr)
+    return folder
+
+
+def _as_version(written: Path, export_dir: Path, version: int | None) -> Path:
+    """Gives what was written the name of a version that no other export took meanwhile."""
+    while True:
+        folder = export_dir / str(version or checked_version(export_dir, None))
+        if rename_new(written, folder):
+            return folder
+        if version is not None:
+            raise FileExistsError(
+                f"{export_dir}: version {version} was written by another export meanwhile: give "
+                "another --version or leave it out for the next one"
+            )
+
+
+def check_holds_exports(export_dir: Path) -> None:
+    """Checks that a folder may be exported to: new, empty, or one of earlier exports.
+
+    Raises:
+        FileExistsError: it holds something else, whose README.md would be replaced.
+    """
+    if export_dir.is_dir():
+        # Hidden files are none that could be replaced; a killed export leaves a hidden folder.
+        names = [path.name for path in export_dir.iterdir() if not path.name.startswith(".")]
+        holds_exports = MODELS_FILE in names or all(map(str.isdecimal, names))
+    else:
+        holds_exports = not export_dir.exists()
+    if not holds_exports:
+        raise FileExistsError(
+            f"{export_dir} holds something else than exports: give a new folder as --export_dir"
+        )
+
+
+def checked_version(export_dir: Path, version: int | None) -> int:
+    """Returns the number of the version to write; None becomes the next free one.
+
+    Raises:
+        ValueError: the version exists or is below 1.
+    """
+    names = [path.name for path in export_dir.glob("*")] if export_dir.is_dir() else []
+    taken = [int(name) for name in names if name.isdecimal()]
+    if version is None:
+        return max(taken, default=0) + 1
+    if version < 1:
+        raise ValueError(f"version is {version}: it must be at least 1")
+    if version in taken:
+        raise ValueError(
+            f"{export_dir} holds version {version}: give another --version or leave it out for the "
+            "next one"
+        )
+    return version

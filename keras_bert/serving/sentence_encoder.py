@@ -1,0 +1,83 @@
+"""Texts as vectors in Python, by the graph that an export serves."""
+
+import os
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.options import ExportOptions, PoolingChoice
+from keras_bert.tasks.feature_extraction.signatures import SENTENCE_EMBEDDING, EncoderSignatures
+
+
+class SentenceEncoder:
+    """Turns texts into vectors, as `SentenceTransformer.encode` does with the same folder.
+
+    Args:
+        signatures: of an encoder whose pooling is known.
+
+    Attributes:
+        width: numbers of a vector, D.
+
+    Raises:
+        ValueError: it is not known how sentences become vectors.
+
+    Example:
+        encoder = SentenceEncoder.from_preset("all-MiniLM-L6-v2")
+        first, second = encoder.encode(["A man eats.", "Someone has lunch."])
+    """
+
+    def __init__(self, signatures: EncoderSignatures):
+        if signatures.tracked is None:
+            raise ValueError(
+                "the folder has no modules.json that says how to make one vector of a sentence: "
+                'give pooling, for example pooling="mean"'
+            )
+        self.width: int = signatures.tracked.width
+        self._answer = tf.function(
+            lambda texts: signatures.answer(texts)[SENTENCE_EMBEDDING],
+            input_signature=[tf.TensorSpec([None], tf.string)],
+            autograph=False,
+        )
+
+    @classmethod
+    def from_preset(
+        cls,
+        folder: str | os.PathLike,
+        pooling: PoolingChoice | None = None,
+        normalize: bool | None = None,
+        max_seq_length: int | None = None,
+    ) -> Self:
+        """Opens a folder of sentence-transformers, or any model folder with a pooling of its own.
+
+        Args:
+            folder: the folder, or `hf://org/name`.
+            pooling: "cls", "mean", "max" or "pooler"; None takes what the folder says.
+            normalize: whether vectors have length 1; None takes what the folder says.
+            max_seq_length: the most positions of a row; None takes what the folder says.
+
+        Raises:
+            FileNotFoundError: it is no model folder.
+            ValueError: nothing says how sentences become vectors, or a module of the folder cannot
+                be reproduced.
+        """
+        options = ExportOptions(max_seq_length=max_seq_length, pooling=pooling, normalize=normalize)
+        return cls(open_signatures(folder, options, head="encoder"))
+
+    def encode(self, texts: Sequence[str], batch_size: int = 64) -> np.ndarray:
+        """Returns the vector of each text, float32 [N, D].
+
+        Args:
+            texts: N texts.
+            batch_size: texts of a call of the model.
+        """
+        texts = list(texts)
+        # Texts of like length side by side: a batch then takes as long as its texts.
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        vectors = np.zeros([len(texts), self.width], np.float32)
+        for start in range(0, len(order), batch_size):
+            places = order[start : start + batch_size]
+            vectors[places] = self._answer(tf.constant([texts[place] for place in places])).numpy()
+        return vectors

@@ -1,0 +1,165 @@
+"""What the signatures of every kind of model share."""
+
+import abc
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from keras_bert.features import ENCODER_FEATURES, INPUT_IDS
+from keras_bert.signatures.options import ExportOptions
+from keras_bert.signatures.unpadded_encoder import PackedEncoder
+from keras_bert.signatures.vocabulary_rows import check_rows
+from keras_bert.text.preprocessor import BertPreprocessor
+from keras_bert.text.tokenizer import BertTokenizer
+
+SERVING_DEFAULT = "serving_default"
+SERVE_IDS = "serve_ids"
+SERVE_EXAMPLES = "serve_examples"
+EXAMPLES = "examples"
+
+Tensors = dict[str, tf.Tensor]
+
+
+class SignatureFamily(abc.ABC):
+    """The signatures of one kind of model.
+
+    Args:
+        model: the Keras model.
+        tokenizer: its tokenizer.
+        max_seq_length: the most positions of a row.
+        options: settings of the export.
+
+    Attributes:
+        sample: values of an example, ASCII; `example` gives those that are asked for.
+        labels: names of the classes, where there are classes.
+        tracked: what its graphs hold besides model and tokenizer.
+        reason: why it takes and answers what it does, for the user of an export.
+
+    Raises:
+        ValueError: the vocabulary has more pieces than the embedding has rows.
+    """
+
+    sample: ClassVar[Mapping[str, Any]]
+    labels: tuple[str, ...] = ()
+    tracked: tf.Module | None = None
+    reason: str = "as the head asks"
+
+    def __init__(
+        self, model: Any, tokenizer: BertTokenizer, max_seq_length: int, options: ExportOptions
+    ):
+        check_rows(tokenizer.vocabulary, model.config)
+        self.model = model
+        self.tokenizer = tokenizer
+        self.max_seq_length = max_seq_length
+        self.options = options
+        self.encoder = PackedEncoder(getattr(model, "encoder", model))
+        self.preprocess = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
+
+    @abc.abstractmethod
+    def string_inputs(self) -> dict[str, tf.TensorSpec]:
+        """Returns what `answer` takes: strings [N], or [N, any]."""
+
+    @abc.abstractmethod
+    def answer(self, **texts: tf.Tensor) -> Tensors:
+        """Returns the outputs of `serving_default`, each with a first axis of N."""
+
+    def more_answers(self) -> dict[str, Callable[..., Tensors]]:
+        """Returns further signatures on the same strings by their names."""
+        return {}
+
+    def example(self) -> dict[str, Any]:
+        """Returns values of one example by the names of `string_inputs`, within the limits."""
+        most = self.options.max_text_bytes  # of ASCII samples a byte is a character
+        return {name: _cut(self.sample[name], most) for name in self.string_inputs()}
+
+    def id_inputs(self) -> dict[str, tf.TensorSpec]:
+        """Returns what `ids` takes: int32 [N, S] each."""
+        return {
+            feature.name: tf.TensorSpec([None, None], feature.dtype, name=feature.name)
+            for feature in ENCODER_FEATURES
+        }
+
+    def ids(self, **inputs: tf.Tensor) -> Tensors:
+        """Returns the outputs of `serve_ids`: what the Keras model says."""
+        return {"logits": self.model(inputs, training=False)}
+
+    def functions(self) -> dict[str, Any]:
+        """Returns all signatures as concrete functions."""
+        strings, ids = self.string_inputs(), self.id_inputs()
+        examples = tf.TensorSpec([None], tf.string, name=EXAMPLES)
+        traced = {
+            name: _traced(self._guarded(answer), strings)
+            for name, answer in {SERVING_DEFAULT: self.answer, **self.more_answers()}.items()
+        }
+        traced[SERVE_EXAMPLES] = _traced(self._answer_examples, {EXAMPLES: examples})
+        traced[SERVE_IDS] = _traced(self._guarded(self.ids), ids)
+        return traced
+
+    def _answer_examples(self, examples: tf.Tensor) -> Tensors:
+        features = {
+            name: tf.io.FixedLenFeature([], tf.string)
+            if spec.shape.rank == 1
+            else tf.io.FixedLenSequenceFeature([], tf.string, allow_missing=True)
+            for name, spec in self.string_inputs().items()
+        }
+        return self._guarded(self.answer)(**tf.io.parse_example(examples, features))
+
+    def _guarded(self, answer: Callable[..., Tensors]) -> Callable[..., Tensors]:
+        def checked(**inputs: tf.Tensor) -> Tensors:
+            with tf.control_dependencies(self._checks(inputs)):
+                return answer(**{name: tf.identity(values) for name, values in inputs.items()})
+
+        return checked
+
+    def _checks(self, inputs: Tensors) -> list[tf.Operation]:
+        batch, size = self.options.max_batch, self.options.max_text_bytes
+        checks = []
+        if batch is not None:
+            checks.append(
+                tf.debugging.assert_less_equal(
+                    tf.shape(next(iter(inputs.values())))[0],
+                    batch,
+                    f"the request holds more than {batch} examples: send fewer at a time",
+                )
+            )
+        for name, values in inputs.items():
+            if values.dtype == tf.string and size is not None:
+                checks.append(_check_bytes(name, values, size))
+            if values.dtype != tf.string:
+                checks.append(_check_positions(name, values, self.max_seq_length))
+        return checks
+
+
+def _check_bytes(name: str, texts: tf.Tensor, most: int) -> tf.Operation:
+    return tf.debugging.assert_less_equal(
+        tf.reduce_max(tf.strings.length(tf.concat([tf.reshape(texts, [-1]), [""]], 0))),
+        most,
+        f"a {name} is longer than {most} bytes: send shorter ones",
+    )
+
+
+def _check_positions(name: str, ids: tf.Tensor, most: int) -> tf.Operation:
+    return tf.debugging.assert_less_equal(
+        tf.shape(ids)[-1], most, f"{name} has more than {most} positions: cut the rows"
+    )
+
+
+def _cut(value: Any, most: int | None) -> Any:
+    """Cuts a text, or each of a list of texts."""
+    return value[:most] if isinstance(value, str) else [text[:most] for text in value]
+
+
+def string_vector(name: str) -> tf.TensorSpec:
+    """Returns the specification of strings [N]."""
+    return tf.TensorSpec([None], tf.string, name=name)
+
+
+def with_a_column(inputs: Mapping[str, tf.Tensor]) -> Tensors:
+    """Gives rows of no texts one position: the longest of none is 0 positions long."""
+    missing = tf.maximum(0, 1 - tf.shape(inputs[INPUT_IDS])[1])
+    return {name: tf.pad(rows, [[0, 0], [0, missing]]) for name, rows in inputs.items()}
+
+
+def _traced(function: Callable[..., Tensors], inputs: Mapping[str, tf.TensorSpec]) -> Any:
+    return tf.function(function, autograph=False).get_concrete_function(**inputs)

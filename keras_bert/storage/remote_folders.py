@@ -1,0 +1,113 @@
+"""Folders in a bucket, such as gs://bucket/runs/base: copied to and from the local disk.
+
+Checkpoints and nothing else are written to their place directly, by TensorFlow. Everything else is
+small or read from end to end, and the rest of the package knows local files only.
+"""
+
+import functools
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+def is_remote(path: str | os.PathLike) -> bool:
+    """Returns whether a path is on a file system that only TensorFlow opens, as gs:// is."""
+    scheme, separator, _ = os.fspath(path).partition("://")
+    return bool(separator) and scheme not in ("hf", "file")
+
+
+@functools.cache
+def local_copy(path: str) -> str:
+    """Returns a local copy of a remote file or folder, and any other path as it is.
+
+    The copy is made once a process.
+
+    Raises:
+        FileNotFoundError: the path is remote and nothing is there.
+    """
+    if not is_remote(path):
+        return path
+    path = path.rstrip("/")
+    target = _new_folder() / os.path.basename(path)
+    if _gfile().isdir(path):
+        _copy_folder(path, target)
+    elif _gfile().exists(path):
+        _gfile().copy(path, str(target))
+    else:
+        raise FileNotFoundError(f"{path} does not exist: give a file or folder that does")
+    return str(target)
+
+
+class RunLocation:
+    """Where a run's files are written, and where they belong.
+
+    Args:
+        model_dir: the run folder, local or remote.
+
+    Attributes:
+        local: the folder to write to; of a remote run a temporary one that starts with what the
+            run has left so far.
+        checkpoints: where checkpoints go, without a detour.
+    """
+
+    # What a run reads again when it goes on.
+    _READ_AGAIN = ("run.json", "metrics.jsonl", "starts.jsonl")
+
+    def __init__(self, model_dir: str):
+        self._remote = model_dir.rstrip("/") if is_remote(model_dir) else None
+        self.local = Path(model_dir)
+        if self._remote:
+            self.local = _new_folder()
+            for name in self._READ_AGAIN:
+                if _gfile().exists(f"{self._remote}/{name}"):
+                    _gfile().copy(f"{self._remote}/{name}", str(self.local / name))
+        self.checkpoints = f"{self._remote or model_dir}/checkpoints"
+        self._uploaded: dict[Path, tuple[int, int]] = {}
+
+    def upload(self) -> None:
+        """Copies what has changed to where it belongs; does nothing for a local run."""
+        if not self._remote:
+            return
+        for path in sorted(self.local.rglob("*")):
+            state = path.stat().st_mtime_ns, path.stat().st_size
+            if path.is_file() and self._uploaded.get(path) != state:
+                target = f"{self._remote}/{path.relative_to(self.local).as_posix()}"
+                _gfile().makedirs(os.path.dirname(target))
+                # Under another name first, so that a reader meets whole files only.
+                _gfile().copy(str(path), f"{target}.partial", overwrite=True)
+                _gfile().rename(f"{target}.partial", target, overwrite=True)
+                self._uploaded[path] = state
+
+
+@functools.cache
+def run_location(model_dir: str) -> RunLocation:
+    """Returns the location of a run, the same one for all callers in a process."""
+    return RunLocation(model_dir)
+
+
+@functools.cache
+def _scratch() -> tempfile.TemporaryDirectory:
+    # Removed when the process ends: records are large and a run may be started many times.
+    return tempfile.TemporaryDirectory(prefix="keras_bert.")
+
+
+def _gfile() -> Any:
+    # Here, because local work does without TensorFlow.
+    import tensorflow as tf
+
+    return tf.io.gfile
+
+
+def _new_folder() -> Path:
+    return Path(tempfile.mkdtemp(dir=_scratch().name))
+
+
+def _copy_folder(source: str, target: Path) -> None:
+    target.mkdir()
+    for name in _gfile().listdir(source):
+        name = name.rstrip("/")
+        if _gfile().isdir(f"{source}/{name}"):
+            _copy_folder(f"{source}/{name}", target / name)
+        else:
+            _gfile().copy(f"{source}/{name}", str(target / name))

@@ -1,0 +1,222 @@
+"""The generic `csv` task: columns of text and label in CSV, TSV or JSONL files."""
+
+import dataclasses
+import functools
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert.finetuning import metrics
+from keras_bert.finetuning.task import TRAIN, VALIDATION, Metric, Task, TaskData
+from keras_bert.storage.tables import EXTENSIONS, Row, Table, json_list, read_table
+from keras_bert.tasks.classification.head import LABEL_SEPARATOR, LabeledTexts, LabelType, TextHead
+from keras_bert.tasks.classification.tfds_texts import read_tfds_texts
+from keras_bert.tasks.splits import find_splits
+from keras_bert.tasks.tfds_source import is_tfds
+from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
+
+_METRICS: Mapping[LabelType, Mapping[str, Metric]] = {
+    "class": {"accuracy": metrics.accuracy},
+    "multi_label": {
+        "micro_f1": metrics.micro_f1,
+        "macro_f1": metrics.macro_f1,
+    },
+    "regression": {
+        "pearson": metrics.pearson,
+        "spearman": metrics.spearman,
+        "mean_squared_error": metrics.mean_squared_error,
+    },
+}
+
+
+def csv_task(
+    text_column: str = TEXT,
+    text_pair_column: str | None = None,
+    label_column: str = "label",
+    label_type: LabelType = "class",
+    labels: Sequence[str] | None = None,
+) -> Task:
+    """Returns the task of learning the label column from the text columns.
+
+    Args:
+        text_column: column of the (first) text.
+        text_pair_column: column of the second text; None takes "text_pair" where the training data
+            has it.
+        label_column: column of the label.
+        label_type: "class"; "multi_label" for any number of classes in one field, separated by
+            "|" or in a JSON list; "regression" for labels that are numbers.
+        labels: names of the classes in the order wanted; None takes those of the training data,
+            sorted.
+
+    Raises:
+        ValueError: labels are named twice, are fewer than two or given for a regression.
+    """
+    if labels is not None:
+        _check_labels(labels, label_type)
+    columns = _Columns(text_column, text_pair_column, label_column)
+    read = functools.partial(_read, columns=columns, label_type=label_type, labels=labels)
+    return Task("csv", TextHead(label_type), read, _METRICS[label_type])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Columns:
+    """Names of the columns."""
+
+    text: str
+    text_pair: str | None
+    label: str
+
+
+def _check_labels(labels: Sequence[str], label_type: LabelType) -> None:
+    if label_type == "regression":
+        raise ValueError(f"a regression has no labels, but {list(labels)} are given: leave them")
+    if len(labels) < 2 or len(set(labels)) < len(labels):
+        raise ValueError(f"the labels are {list(labels)}: give at least two different ones")
+
+
+def _read(
+    folder: str | os.PathLike,
+    columns: _Columns,
+    label_type: LabelType,
+    labels: Sequence[str] | None,
+) -> TaskData:
+    if is_tfds(folder):
+        if labels is not None or label_type == "multi_label":
+            raise ValueError(
+                f"{folder} names its classes itself: leave out --labels, --multi_label"
+            )
+        names = {TEXT: columns.text} | ({TEXT_PAIR: columns.text_pair} if columns.text_pair else {})
+        return read_tfds_texts(os.fspath(folder), names, columns.label, label_type)
+    tables = {
+        split: read_table(path) for split, path in find_splits(Path(folder), EXTENSIONS).items()
+    }
+    train = tables[TRAIN]
+    text_columns = {TEXT: columns.text}
+    if columns.text_pair is not None or TEXT_PAIR in train.columns:
+        text_columns[TEXT_PAIR] = columns.text_pair or TEXT_PAIR
+    if label_type != "regression" and labels is None:
+        labels = _labels_of(train, columns.label, label_type)
+    reader = _LabelReader(columns.label, label_type, tuple(labels or ()))
+    splits = {
+        split: LabeledTexts(*read_texts(table, text_columns), _labels(table, split, reader))
+        for split, table in tables.items()
+    }
+    return TaskData(splits, reader.labels, text_columns)
+
+
+def _labels_of(train: Table, column: str, label_type: LabelType) -> list[str]:
+    fields = _label_column(train, column, label_type)
+    if label_type == "multi_label":
+        fields = [label for field in fields for label in _several(field)]
+    labels = sorted(set(fields))
+    if len(labels) < 2:
+        raise ValueError(
+            f"{train.path}: every label is {labels[0] if labels else ''!r}: classes are learned "
+            "from at least two; numbers with --regression"
+        )
+    return labels
+
+
+def _labels(table: Table, split: str, reader: "_LabelReader") -> np.ndarray | None:
+    # What is to be predicted may come without labels.
+    if split not in (TRAIN, VALIDATION) and reader.column not in table.columns:
+        return None
+    return reader(table)
+
+
+@dataclasses.dataclass(frozen=True)
+class _LabelReader:
+    """Turns the label column of a table into what the head learns from."""
+
+    column: str
+    label_type: LabelType
+    labels: tuple[str, ...]
+
+    def __call__(self, table: Table) -> np.ndarray:
+        fields = _label_column(table, self.column, self.label_type)
+        if self.label_type == "regression":
+            return _numbers(table, fields)
+        index = {label: i for i, label in enumerate(self.labels)}
+        several = self.label_type == "multi_label"
+        found = [
+            [_class_of(label, index, table, row) for label in (_several(f) if several else [f])]
+            for row, f in zip(table.rows, fields, strict=True)
+        ]
+        if not several:
+            return np.array([classes[0] for classes in found], np.int32)
+        hot = np.zeros([len(found), len(index)], np.float32)
+        for row, classes in enumerate(found):
+            hot[row, classes] = 1.0
+        return hot
+
+
+def _several(field: str) -> list[str]:
+    found = json_list(field)  # how JSON lines may hold them
+    if found is None:
+        found = field.split(LABEL_SEPARATOR)
+    return [label for label in map(str.strip, found) if label]
+
+
+def _class_of(label: str, classes: Mapping[str, int], table: Table, row: Row) -> int:
+    if label not in classes:
+        raise ValueError(
+            f"{table.path}, line {row.line}: the label {label!r} is not one of "
+            f"{', '.join(map(repr, classes))}: mend it, or name all with --labels"
+        )
+    return classes[label]
+
+
+def read_texts(
+    table: Table,
+    text_columns: Mapping[str, str],
+    remedy: str = "name the right one with --{field}_column",
+) -> tuple[list[str], list[str] | None]:
+    """Returns the texts and second texts (or None) of a table.
+
+    Args:
+        table: the table.
+        text_columns: which column holds "text" and, for pairs, "text_pair".
+        remedy: what to do where "{field}" is missing; ends the error's sentence.
+
+    Raises:
+        ValueError: a column is missing.
+    """
+    columns = [
+        table.column(name, remedy.format(field=field)) for field, name in text_columns.items()
+    ]
+    return columns[0], columns[1] if len(columns) == 2 else None
+
+
+def _label_column(table: Table, name: str, label_type: LabelType) -> list[str]:
+    values = table.column(name, "name the right one with --label_column")
+    if label_type == "multi_label":
+        return values  # an empty field means none of the labels
+    for row, value in zip(table.rows, values, strict=True):
+        if not value.strip():
+            raise ValueError(
+                f"{table.path}, line {row.line}: the label is empty: label or remove the row"
+            )
+    return values
+
+
+def _numbers(table: Table, values: Sequence[str]) -> np.ndarray:
+    numbers = []
+    for row, value in zip(table.rows, values, strict=True):
+        number = _number(value)
+        if not math.isfinite(number):
+            raise ValueError(
+                f"{table.path}, line {row.line}: the label {value!r} is not a number: "
+                "a regression learns numbers; leave out --regression for classes"
+            )
+        numbers.append(number)
+    return np.array(numbers, np.float32)
+
+
+def _number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        return math.nan

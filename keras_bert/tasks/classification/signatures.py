@@ -1,0 +1,62 @@
+"""Signatures of classifiers and regressors.
+
+Shapes: N texts or pairs, C labels.
+"""
+
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from keras_bert.finetuning.task import TaskDescription
+from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector
+from keras_bert.tasks.classification.head import LABEL_SEPARATOR
+from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
+
+
+class TextSignatures(SignatureFamily):
+    """`text` and for pairs `text_pair`, string [N] -> labels or numbers.
+
+    Classes: `label`, string [N], the likeliest; `scores`, float32 [N, C], all probabilities;
+    `labels`, string [N, C], whose they are (repeated in each row, because row-wise clients such as
+    TF Serving's REST interface want one first axis). Several labels: the same with `likely_labels`,
+    string [N], in place of `label`: those with a probability above one half, joined by "|".
+    Regression: `score`, float32 [N].
+
+    Args:
+        description: the task.
+        *arguments: see `SignatureFamily`.
+    """
+
+    sample: ClassVar = {TEXT: "One text.", TEXT_PAIR: "Another text."}
+
+    def __init__(self, description: TaskDescription, *arguments: Any):
+        super().__init__(*arguments)
+        self._head = description.head
+        self.labels = description.labels
+        self._names = [TEXT, TEXT_PAIR] if description.takes_pairs else [TEXT]
+        self._classifier = self.model.get_layer("classifier")
+
+    def string_inputs(self) -> dict[str, tf.TensorSpec]:
+        """Returns one text or two."""
+        return {name: string_vector(name) for name in self._names}
+
+    def answer(self, **texts: tf.Tensor) -> Tensors:
+        """Returns labels and scores, or numbers."""
+        if TEXT_PAIR in texts:
+            tf.debugging.assert_equal(
+                tf.shape(texts[TEXT]), tf.shape(texts[TEXT_PAIR]), "every text needs its text_pair"
+            )
+        values = self._head.postprocess(
+            self._classifier(self.encoder.pooled_output(self.preprocess(texts)))
+        )
+        if self._head.label_type == "regression":
+            return {"score": values}
+        labels = tf.tile(tf.constant(self.labels)[None], [tf.shape(values)[0], 1])
+        return {**self._said(values, labels), "scores": values, "labels": labels}
+
+    def _said(self, scores: tf.Tensor, labels: tf.Tensor) -> Tensors:
+        if self._head.label_type == "class":
+            return {"label": tf.gather(tf.constant(self.labels), tf.argmax(scores, axis=-1))}
+        likely = tf.ragged.boolean_mask(labels, scores > 0.5)
+        joined = tf.strings.reduce_join(likely, axis=-1, separator=LABEL_SEPARATOR)
+        return {"likely_labels": joined}

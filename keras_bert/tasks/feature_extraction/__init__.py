@@ -1,0 +1,1 @@
+"""Texts as vectors, of pieces, words or sentences, without fine-tuning."""

@@ -1,0 +1,103 @@
+"""How a model folder and the options of an export together say what a sentence's vector is."""
+
+import dataclasses
+from pathlib import Path
+
+from keras_bert.checkpoints import sentence_modules
+from keras_bert.checkpoints.sentence_modules import Dense, Normalize, SentenceModules
+from keras_bert.signatures.options import ExportOptions
+from keras_bert.text.tokenizer import BertTokenizer
+
+_UNKNOWN = (
+    "the folder does not tell how to make one vector of a sentence; for an output "
+    "sentence_embedding export it with --pooling"
+)
+
+
+def sentence_settings(folder: Path, options: ExportOptions) -> tuple[SentenceModules | None, str]:
+    """Returns how sentences become vectors, None where nobody says, and a sentence of who says it.
+
+    Args:
+        folder: a model folder; one of sentence-transformers says it in its files.
+        options: `pooling` and `normalize` go before what the files say.
+
+    Raises:
+        ValueError: a file is damaged, something in it cannot be reproduced, or the options ask for
+            a norm of nothing.
+    """
+    stored = None
+    if sentence_modules.is_sentence_folder(folder):
+        stored = sentence_modules.read(folder)
+    if stored is None and options.pooling is None:
+        if options.normalize is not None:
+            raise ValueError(
+                f"--normalize needs --pooling: {folder} has no {sentence_modules.MODULES_FILE} "
+                "that says how to make one vector of a sentence"
+            )
+        return None, _UNKNOWN
+    wanted = stored or SentenceModules(pooling=())
+    if options.pooling is not None:
+        wanted = dataclasses.replace(wanted, pooling=(options.pooling,))
+    if options.normalize is not None:
+        wanted = dataclasses.replace(wanted, steps=_steps(wanted, options.normalize))
+    told = f"sentence_embedding is {_shown(wanted)}"
+    if stored is None:
+        return wanted, f"{told}, as you state"
+    if _shown(stored) == _shown(wanted):
+        return wanted, f"{told}, as {sentence_modules.MODULES_FILE} says"
+    return wanted, (
+        f"{told}, as you state; {sentence_modules.MODULES_FILE} says {_shown(stored)}, which was "
+        "passed over"
+    )
+
+
+def sentence_tokenizer(folder: Path, modules: SentenceModules | None) -> BertTokenizer:
+    """Returns the tokenizer of an encoder's folder; sentence-transformers has its own ways.
+
+    Args:
+        folder: a model folder.
+        modules: what is known of its sentences.
+    """
+    inner = sentence_modules.encoder_folder(folder)
+    if not sentence_modules.is_sentence_folder(folder):
+        return BertTokenizer.from_preset(inner)
+    # There "[MASK]" in a text is that token.
+    tokenizer = BertTokenizer.from_preset(inner, keep_special_tokens=True)
+    settings = tokenizer.settings
+    if modules is not None and modules.lowercase and not settings["lowercase"]:
+        # Texts are lower-cased before a cased tokenizer, whose accents stay.
+        accents = settings["strip_accents"] or False
+        settings |= {"lowercase": True, "strip_accents": accents}
+        return BertTokenizer(tokenizer.vocabulary, **settings)
+    return tokenizer
+
+
+def check_no_pooling(options: ExportOptions) -> None:
+    """Checks that nothing is said of sentence vectors, for models that have none.
+
+    Raises:
+        ValueError: it is.
+    """
+    if options.pooling is not None or options.normalize is not None:
+        raise ValueError(
+            "--pooling and --normalize are for the vectors of an encoder: add --head=encoder, or "
+            "leave them out"
+        )
+
+
+def _steps(modules: SentenceModules, normalize: bool) -> tuple[Dense | Normalize, ...]:
+    steps = modules.steps
+    if not normalize:
+        return tuple(step for step in steps if not isinstance(step, Normalize))
+    ends_so = bool(steps) and isinstance(steps[-1], Normalize)
+    return steps if ends_so else (*steps, Normalize())
+
+
+def _shown(modules: SentenceModules) -> str:
+    parts = [f"{'+'.join(modules.pooling)} pooling"]
+    for step in modules.steps:
+        dense = isinstance(step, Dense)
+        parts.append(f"Dense {step.activation}" if dense else "Normalize")
+    if modules.prompt:
+        parts.append(f"of {modules.prompt!r} and the text")
+    return ", ".join(parts)

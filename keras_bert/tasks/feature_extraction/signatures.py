@@ -1,0 +1,95 @@
+"""Signatures of an encoder: texts as vectors.
+
+Shapes: N texts, S positions of the longest of them, H width.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from keras_bert.checkpoints.sentence_modules import SentenceModules
+from keras_bert.features import INPUT_IDS, INPUT_MASK
+from keras_bert.signatures.base import (
+    SignatureFamily,
+    Tensors,
+    string_vector,
+    with_a_column,
+)
+from keras_bert.signatures.options import ExportOptions
+from keras_bert.tasks.feature_extraction.sentence_vectors import SentenceVectors
+from keras_bert.text.preprocessor import TEXT
+from keras_bert.text.tokenizer import BertTokenizer
+
+SERVE_TOKENS = "serve_tokens"
+SENTENCE_EMBEDDING = "sentence_embedding"
+
+
+class EncoderSignatures(SignatureFamily):
+    """`text`, string [N] -> `pooled_output` and `mean_pooled`, float32 [N, H].
+
+    `mean_pooled` is the mean of the last layer over the tokens of the text, [CLS] and [SEP]
+    included. Where it is known how sentences become vectors, `sentence_embedding`, float32 [N, D],
+    is that vector. `serve_tokens` returns besides `tokens`, string [N, S], and `token_vectors`,
+    float32 [N, S, H]; behind the end of a text they are empty and zero.
+    """
+
+    sample: ClassVar = {TEXT: "One text."}
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: BertTokenizer,
+        max_seq_length: int,
+        options: ExportOptions,
+        sentences: SentenceModules | None = None,
+    ):
+        super().__init__(model, tokenizer, max_seq_length, options)
+        self._prompt = "" if sentences is None else sentences.prompt
+        self.tracked = None
+        if sentences is not None:
+            self.tracked = SentenceVectors(sentences, model.config.hidden_size)
+
+    def string_inputs(self) -> dict[str, tf.TensorSpec]:
+        """Returns the one text."""
+        return {TEXT: string_vector(TEXT)}
+
+    def answer(self, text: tf.Tensor) -> Tensors:
+        """Returns the vectors of texts."""
+        return self._vectors(self.encoder.sequence_output(self._inputs(text)))
+
+    def more_answers(self) -> dict[str, Callable[..., Tensors]]:
+        """Returns the signature with a vector for each token."""
+        return {SERVE_TOKENS: self._answer_tokens}
+
+    def ids(self, **inputs: tf.Tensor) -> Tensors:
+        """Returns both outputs of the encoder."""
+        outputs = self.model(with_a_column(inputs), training=False)
+        return {
+            name: tf.cast(outputs[name], tf.float32)
+            for name in ("pooled_output", "sequence_output")
+        }
+
+    def _answer_tokens(self, text: tf.Tensor) -> Tensors:
+        inputs = self._inputs(text)
+        states = self.encoder.sequence_output(inputs)
+        names = tf.gather(tf.constant(self.tokenizer.vocabulary.tokens), inputs[INPUT_IDS])
+        vectors = tf.cast(states, tf.float32).to_tensor()
+        return self._vectors(states) | {
+            "tokens": tf.where(tf.cast(inputs[INPUT_MASK], tf.bool), names, ""),
+            "token_vectors": vectors,
+        }
+
+    def _inputs(self, text: tf.Tensor) -> Tensors:
+        return self.preprocess(tf.strings.join([self._prompt, text]) if self._prompt else text)
+
+    def _vectors(self, states: tf.RaggedTensor) -> Tensors:
+        pooled_output = tf.cast(self.encoder.pooled_from(states), tf.float32)
+        states = tf.cast(states, tf.float32)
+        vectors = {
+            "pooled_output": pooled_output,
+            "mean_pooled": tf.reduce_mean(states, axis=1),
+        }
+        if self.tracked is not None:
+            vectors[SENTENCE_EMBEDDING] = self.tracked(states, pooled_output)
+        return vectors

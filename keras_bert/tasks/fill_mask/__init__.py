@@ -1,0 +1,1 @@
+"""Guesses for [MASK] in a text."""

@@ -1,0 +1,78 @@
+"""A fine-tuned model with its tokenizer: examples in, predictions out."""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from keras_bert.finetuning.inference import InferenceRunner
+from keras_bert.finetuning.task import TaskDescription
+from keras_bert.models.task_model import TaskModel
+from keras_bert.tasks.classification.head import LabeledTexts
+from keras_bert.text.preprocessor import BertPreprocessor
+from keras_bert.text.tokenizer import BertTokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetunedModel:
+    """What a fine-tuning run leaves behind.
+
+    Attributes:
+        model: the Keras model.
+        tokenizer: the tokenizer it was trained with.
+        description: its task.
+    """
+
+    model: TaskModel
+    tokenizer: BertTokenizer
+    description: TaskDescription
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike) -> Self:
+        """Opens the `--model_dir` of a fine-tuning run, in float32.
+
+        Raises:
+            FileNotFoundError: the folder is not that of a complete run.
+            ValueError: a file in it is damaged.
+        """
+        description = TaskDescription.load(folder)
+        model = description.head.model_class.from_preset(os.fspath(folder), dtype="float32")
+        return cls(model, BertTokenizer.from_preset(folder), description)
+
+    def preprocessor(self) -> BertPreprocessor:
+        """Returns what turns strings into the model's inputs, padded to the longest."""
+        return BertPreprocessor(self.tokenizer, self.description.max_seq_length, pad_to="longest")
+
+    def predict(
+        self, texts: Sequence[str], text_pairs: Sequence[str] | None = None, batch_size: int = 32
+    ) -> np.ndarray:
+        """Returns probabilities float32 [N, C], or the numbers of a regression float32 [N].
+
+        For models of a text or a pair of texts; those of other heads take `predict_examples`.
+
+        Args:
+            texts: N texts.
+            text_pairs: N second texts, where the model was trained on pairs.
+            batch_size: texts per call of the model.
+        """
+        return self.predict_examples(LabeledTexts(texts, text_pairs), batch_size)
+
+    def predict_examples(self, examples: Any, batch_size: int = 32) -> Sequence[Any]:
+        """Returns one prediction for each example, as the head defines it.
+
+        Args:
+            examples: what the head encodes; labels are not looked at.
+            batch_size: rows per call of the model.
+        """
+        description = self.description
+        head, labels = description.head, description.labels
+        if not len(examples):
+            return head.no_predictions(labels)
+        encoded = head.encode(
+            self.tokenizer, examples, labels, description.max_seq_length, "tokenizing"
+        )
+        run = InferenceRunner(self.model)
+        outputs = run(encoded, batch_size, head.per_position).outputs
+        return head.predictions(outputs, encoded, examples, labels)

@@ -1,0 +1,1 @@
+"""Which of several continuations fits."""

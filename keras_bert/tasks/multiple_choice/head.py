@@ -1,0 +1,203 @@
+"""Which of several continuations fits a text (paper section 4.4).
+
+Shapes: E examples, K choices of the example of a batch that has the most.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
+from keras_bert.finetuning.collapse import guessing_loss, one_answer
+from keras_bert.finetuning.encoded_rows import EncodedRows
+from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.progress import Progress
+from keras_bert.text.preprocessor import BertPreprocessor
+from keras_bert.text.tokenizer import BertTokenizer
+
+PREDICTED_CHOICE = "predicted_choice"
+PREDICTED_TEXT = "predicted_text"
+SCORES = "scores"
+
+_ROWS_PER_CALL = 512
+
+
+@dataclasses.dataclass(frozen=True)
+class ChoiceExample:
+    """A text and what may follow it.
+
+    Attributes:
+        context: the text.
+        choices: at least two continuations.
+        label: index of the right one; None where it is not known.
+    """
+
+    context: str
+    choices: tuple[str, ...]
+    label: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ChoiceHead(FinetuningHead):
+    """Multiple choice; every example may have its own number of choices.
+
+    Predictions are probabilities, float32 [choices] for each example.
+    """
+
+    kind: ClassVar[str] = "choice"
+    model_class: ClassVar[type] = BertMultipleChoice
+
+    def model_arguments(self, labels: tuple[str, ...]) -> dict[str, Any]:
+        """Returns nothing: one score serves any number of choices."""
+        return {}
+
+    def encode(
+        self,
+        tokenizer: BertTokenizer,
+        examples: Sequence[ChoiceExample],
+        labels: tuple[str, ...],
+        max_seq_length: int,
+        description: str,
+    ) -> EncodedRows:
+        """Packs every choice with its context as a pair of texts."""
+        counts = np.array([len(example.choices) for example in examples], np.int64)
+        pairs = [(example.context, choice) for example in examples for choice in example.choices]
+        ids, segments = _pack(tokenizer, pairs, max_seq_length, description)
+        return EncodedRows(
+            tf.RaggedTensor.from_row_lengths(ids, counts),
+            tf.RaggedTensor.from_row_lengths(segments, counts),
+            tokenizer.vocabulary.pad_id,
+            max_seq_length,
+            _targets(examples, counts),
+        )
+
+    def loss(self, label_smoothing: float = 0.0) -> keras.losses.Loss:
+        """Returns cross-entropy over the choices that an example has."""
+        return ChoiceCrossentropy(label_smoothing)
+
+    def predictions(
+        self,
+        outputs: Sequence[np.ndarray],
+        encoded: EncodedRows,
+        examples: Sequence[ChoiceExample],
+        labels: tuple[str, ...],
+    ) -> list[np.ndarray]:
+        """Returns the softmax of the scores of each example."""
+        return [tf.nn.softmax(scores).numpy() for scores in outputs]
+
+    def references(
+        self, examples: Sequence[ChoiceExample], labels: tuple[str, ...]
+    ) -> list[int] | None:
+        """Returns the indices of the right choices."""
+        known = [example.label for example in examples if example.label is not None]
+        return known if len(known) == len(examples) else None
+
+    def collapse(
+        self, predictions: Sequence[np.ndarray], references: Sequence[int], labels: tuple[str, ...]
+    ) -> str | None:
+        """Names the one place that all answers take."""
+        return one_answer([f"choice {scores.argmax()}" for scores in predictions], references)
+
+    def guessing_loss(
+        self,
+        examples: Sequence[ChoiceExample],
+        labels: tuple[str, ...],
+        label_smoothing: float = 0.0,
+    ) -> float | None:
+        """Returns the logarithm of the number of choices, for places tell nothing.
+
+        None where examples differ in it: then the loss of guessing is not that of the few steps
+        that it would be compared with.
+        """
+        counts = {len(example.choices) for example in examples}
+        return guessing_loss(np.ones(counts.pop())) if len(counts) == 1 else None
+
+    def answer_columns(self, labels: tuple[str, ...]) -> list[str]:
+        """Returns the place of the predicted choice, its text and all probabilities."""
+        return [PREDICTED_CHOICE, PREDICTED_TEXT, SCORES]
+
+    def answer_rows(
+        self, prediction: np.ndarray, example: ChoiceExample, labels: tuple[str, ...]
+    ) -> list[list[str]]:
+        """Returns one row; the probabilities stand in one field, separated by spaces."""
+        best = int(prediction.argmax())
+        scores = " ".join(f"{score:.6g}" for score in prediction)
+        return [[str(best), example.choices[best], scores]]
+
+    def example_table(self, examples: Sequence[ChoiceExample]) -> tuple[list[str], list[list[str]]]:
+        """Returns context and choices."""
+        most = max(len(example.choices) for example in examples)
+        names = ["context", *(f"choice{index}" for index in range(most))]
+        return names, [
+            [example.context, *example.choices, *[""] * (most - len(example.choices))]
+            for example in examples
+        ]
+
+    def needs_segments(self, data: Any) -> bool:
+        """Always: context and choice are two segments."""
+        return True
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class ChoiceCrossentropy(keras.losses.Loss):
+    """Cross-entropy of scores [B, K] and targets [B, K]: 1, 0, or below 0 for a missing choice.
+
+    Args:
+        label_smoothing: the share of the target that is spread evenly over an example's choices.
+    """
+
+    def __init__(
+        self, label_smoothing: float = 0.0, name: str = "choice_crossentropy", **kwargs: Any
+    ):
+        super().__init__(name=name, **kwargs)
+        self.label_smoothing = label_smoothing
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Returns the loss of each example, [B]."""
+        targets = ops.cast(y_true, "float32")
+        there = ops.cast(targets >= 0, "float32")
+        scores = ops.where(targets >= 0, ops.cast(y_pred, "float32"), -1e9)
+        log_probabilities = ops.log_softmax(scores) * there
+        even = there / ops.sum(there, axis=-1, keepdims=True)
+        smoothed = (1 - self.label_smoothing) * targets * there + self.label_smoothing * even
+        return -ops.sum(smoothed * log_probabilities, axis=-1)
+
+    def get_config(self) -> dict[str, Any]:
+        """Keeps the smoothing."""
+        return super().get_config() | {"label_smoothing": self.label_smoothing}
+
+
+def _pack(
+    tokenizer: BertTokenizer,
+    pairs: Sequence[tuple[str, str]],
+    max_seq_length: int,
+    description: str,
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Returns ids and segments of all pairs, int32 [pairs, pieces]."""
+    preprocessor = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
+    ids, segments = [], []
+    with Progress(len(pairs), "choice", description) as progress:
+        for start in range(0, len(pairs), _ROWS_PER_CALL):
+            first, second = zip(*pairs[start : start + _ROWS_PER_CALL], strict=True)
+            batch = preprocessor((list(first), list(second)))
+            lengths = tf.reduce_sum(batch[INPUT_MASK], axis=-1)
+            ids.append(tf.RaggedTensor.from_tensor(batch[INPUT_IDS], lengths))
+            segments.append(tf.RaggedTensor.from_tensor(batch[SEGMENT_IDS], lengths))
+            progress.update(len(first))
+    return tf.concat(ids, axis=0), tf.concat(segments, axis=0)
+
+
+def _targets(examples: Sequence[ChoiceExample], counts: np.ndarray) -> tf.RaggedTensor | None:
+    """Returns one at the right choice and zero at the others, int32 [E, choices]."""
+    if any(example.label is None for example in examples):
+        return None
+    hot = np.concatenate([np.arange(count) for count in counts])
+    right = np.repeat([example.label for example in examples], counts)
+    values = (hot == right).astype(np.int32)
+    return tf.RaggedTensor.from_row_lengths(values, counts)

@@ -1,0 +1,150 @@
+"""Question files: SQuAD JSON of version 1.1 or 2.0, or tables of questions and contexts."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from keras_bert.config import read_json
+from keras_bert.storage.tables import EXTENSIONS, Table, read_table
+from keras_bert.tasks.question_answering.questions import Answer, Question
+
+QUESTION, CONTEXT, ID = "question", "context", "id"
+SQUAD_EXTENSIONS = (".json",)
+# How much of a context an error shows around a wrong offset.
+_SHOWN = 40
+
+
+def read_squad(path: Path, answers_optional: bool = False) -> list[Question]:
+    """Reads a file in the format of SQuAD.
+
+    Args:
+        path: the file; UTF-8 with or without a byte order mark.
+        answers_optional: whether questions may come without the field "answers"; theirs are None.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is damaged: a field is missing, an answer does not stand where it is
+            said to, an unanswerable question has an answer or an answerable one has none, an id
+            comes twice, or there is no question at all. The sentence names the question.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist: give a file in the format of SQuAD")
+    questions: dict[str, Question] = {}
+    for question in _questions(path, read_json(path), answers_optional):
+        if question.id in questions:
+            raise ValueError(f"{path}: two questions have the id {question.id!r}: rename one")
+        questions[question.id] = question
+    if not questions:
+        raise ValueError(f"{path} has no questions: give a file with at least one")
+    return list(questions.values())
+
+
+def _questions(path: Path, content: Any, answers_optional: bool) -> Iterator[Question]:
+    for number, article in enumerate(_list(content, "data", f"{path}"), start=1):
+        place = f"{path}, article {number}"
+        for position, paragraph in enumerate(_list(article, "paragraphs", place), start=1):
+            here = f"{place}, paragraph {position}"
+            context = _string(paragraph, "context", here)
+            for entry in _list(paragraph, "qas", here):
+                yield _question(entry, context, path, here, answers_optional)
+
+
+def _question(entry: Any, context: str, path: Path, place: str, answers_optional: bool) -> Question:
+    name = str(_field(entry, "id", place))
+    place = f"{path}, question {name!r}"
+    text = _string(entry, "question", place)
+    if "answers" not in entry and answers_optional:
+        return Question(name, text, context)
+    answers = tuple(_answer(answer, context, place) for answer in _list(entry, "answers", place))
+    impossible = entry.get("is_impossible", False)
+    if impossible and answers:
+        raise ValueError(
+            f"{place} is_impossible but has the answer {answers[0].text!r}: remove one of both "
+            "(what only seems an answer belongs into plausible_answers)"
+        )
+    if not impossible and not answers and not answers_optional:
+        raise ValueError(
+            f"{place} has no answers and is not marked is_impossible: add an answer or the mark"
+        )
+    return Question(name, text, context, answers)
+
+
+def _answer(entry: Any, context: str, place: str) -> Answer:
+    text = _string(entry, "text", place)
+    start = _field(entry, "answer_start", place)
+    if not isinstance(start, int) or isinstance(start, bool):
+        raise ValueError(f"{place}: answer_start is {start!r}, expected a number of characters")
+    found = context[max(start, 0) : max(start, 0) + len(text)]
+    if start < 0 or found != text or not text:
+        elsewhere = context.find(text) if text else -1
+        hint = f"; it stands at {elsewhere}" if elsewhere >= 0 else ""
+        raise ValueError(
+            f"{place}: the answer {text[:_SHOWN]!r} is not at character {start} of its context, "
+            f"where {found[:_SHOWN]!r} stands{hint}: mend answer_start (characters, not bytes)"
+        )
+    return Answer(text, start)
+
+
+def _field(entry: Any, name: str, place: str) -> Any:
+    if not isinstance(entry, dict) or name not in entry:
+        found = ", ".join(entry) if isinstance(entry, dict) else type(entry).__name__
+        raise ValueError(f"{place}: there is no {name!r} (found: {found or 'nothing'}): add it")
+    return entry[name]
+
+
+def _list(entry: Any, name: str, place: str) -> list[Any]:
+    value = _field(entry, name, place)
+    if not isinstance(value, list):
+        raise ValueError(f"{place}: {name!r} is a {type(value).__name__}, expected a list")
+    return value
+
+
+def _string(entry: Any, name: str, place: str) -> str:
+    value = _field(entry, name, place)
+    if not isinstance(value, str):
+        raise ValueError(f"{place}: {name!r} is a {type(value).__name__}, expected a string")
+    return value
+
+
+def read_questions(path: Path) -> tuple[list[Question], Table | None]:
+    """Reads questions to be answered; answers in the file are not looked at.
+
+    Args:
+        path: SQuAD JSON, or CSV, TSV or JSONL with columns "question", "context" and perhaps "id".
+
+    Returns:
+        The questions, and the table they come from, if any.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is of another format, or damaged.
+    """
+    path = Path(path)
+    if path.suffix in SQUAD_EXTENSIONS:
+        return read_squad(path, answers_optional=True), None
+    if path.suffix not in EXTENSIONS:
+        formats = ", ".join((*SQUAD_EXTENSIONS, *EXTENSIONS))
+        raise ValueError(f"{path} is not one of {formats}: rename it to what its content is")
+    table = read_table(path)
+    remedy = "questions are read from the columns question and context"
+    asked, contexts = (table.column(name, remedy) for name in (QUESTION, CONTEXT))
+    names = table.column(ID, remedy) if ID in table.columns else [str(r.line) for r in table.rows]
+    rows = zip(names, asked, contexts, strict=True)
+    return [Question(*row) for row in rows], table
+
+
+def write_squad(path: Path, questions: list[Question]) -> None:
+    """Writes questions in the format of SQuAD 2.0, one paragraph for each run of a context."""
+    paragraphs: list[dict[str, Any]] = []
+    for question in questions:
+        if not paragraphs or paragraphs[-1]["context"] != question.context:
+            paragraphs.append({"context": question.context, "qas": []})
+        answers = [{"text": a.text, "answer_start": a.start} for a in question.answers or ()]
+        entry = {"id": question.id, "question": question.question}
+        if question.answers is not None:
+            entry |= {"answers": answers, "is_impossible": not answers}
+        paragraphs[-1]["qas"].append(entry)
+    content = {"version": "v2.0", "data": [{"title": "", "paragraphs": paragraphs}]}
+    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")

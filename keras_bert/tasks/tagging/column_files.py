@@ -1,0 +1,238 @@
+"""Files with a word and its labels a line: CoNLL-2003 and all that look like it."""
+
+import itertools
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_bert.storage.files import atomic_file
+from keras_bert.tasks.tagging.sentences import TaggedSentence
+from keras_bert.text.wordpiece.unicode_table import is_punctuation
+
+EXTENSIONS = (".txt", ".conll", ".tsv", ".iob", ".bio")
+_DOCUMENT_START = "-DOCSTART-"
+_BLANKS = re.compile(r"[ \t]+")
+
+
+class WordColumns(NamedTuple):
+    """Where the columns stand, counted from 0, or from -1 at the end.
+
+    Attributes:
+        word: the word.
+        label: its label; None for files without labels.
+    """
+
+    word: int = 0
+    label: int | None = -1
+
+
+class _Line(NamedTuple):
+    """The columns of a line that is not blank."""
+
+    number: int
+    fields: list[str]
+
+
+def read_columns(
+    path: str | os.PathLike,
+    columns: WordColumns = WordColumns(),  # noqa: B008 (a tuple)
+    labels_optional: bool = False,
+) -> list[TaggedSentence]:
+    """Reads a file of columns; tags are as the file has them.
+
+    A blank line ends a sentence; a line that begins with -DOCSTART- begins a document, and a file
+    without any is one. Columns are separated by tabs if the first line of a word has one, by blanks
+    otherwise; a no-break space is part of its word. UTF-8, with or without a byte order mark.
+
+    Args:
+        path: the file.
+        columns: where word and label stand.
+        labels_optional: whether a file of one column holds words without labels.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is empty, not UTF-8, or a line has not the columns that the first one
+            has; the sentence names the line.
+    """
+    path = Path(path)
+    text = _decoded(path)
+    separator = _separator(text)
+    shape: _Line | None = None
+    sentences = []
+    document = 0
+    for block in _blocks(text, separator):
+        if block[0].fields[0].startswith(_DOCUMENT_START):
+            document += 1
+            block = block[1:]  # a sentence may follow without a blank line
+        if not block:
+            continue
+        if shape is None:
+            shape = block[0]
+            if labels_optional and len(shape.fields) == 1:
+                columns = WordColumns(0, None)
+            _check_columns(path, shape, columns)
+        sentences.append(_sentence(path, block, document, shape, columns))
+    if not sentences:
+        raise ValueError(f"{path} has no words: give a file with at least one sentence")
+    return sentences
+
+
+def _sentence(
+    path: Path, block: Sequence[_Line], document: int, shape: _Line, columns: WordColumns
+) -> TaggedSentence:
+    for line in block:
+        if len(line.fields) != len(shape.fields):
+            raise ValueError(
+                f"{path}, line {line.number} has {len(line.fields)} columns but line "
+                f"{shape.number} has {len(shape.fields)}: give every word the same columns, and "
+                "only blank lines between sentences"
+            )
+        if not all(line.fields[index].strip(" \t") for index in columns if index is not None):
+            raise ValueError(
+                f"{path}, line {line.number}: the word or its label is empty: mend or remove the "
+                "line"
+            )
+    label = columns.label
+    tags = None if label is None else tuple(line.fields[label] for line in block)
+    words = tuple(line.fields[columns.word] for line in block)
+    return TaggedSentence(words, tags, document, block[0].number)
+
+
+def _check_columns(path: Path, line: _Line, columns: WordColumns) -> None:
+    count = len(line.fields)
+    for flag, index in zip(("word_index", "label_index"), columns, strict=True):
+        if index is not None and not -count <= index < count:
+            raise ValueError(
+                f"{path}, line {line.number} has {count} columns, so there is none of index "
+                f"{index}: name the right one with --{flag}, counted from 0"
+            )
+    if columns.label is not None and columns.word % count == columns.label % count:
+        raise ValueError(
+            f"{path}, line {line.number} has {count} columns, and word and label would be the same "
+            "one: put the label beside the word, or name columns with --word_index and "
+            "--label_index"
+        )
+
+
+def _decoded(path: Path) -> str:
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} does not exist: give a file of words and labels")
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path}, line {line} is not UTF-8: convert the file to UTF-8") from None
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    # Not splitlines: a word may be or hold another line end, such as U+2028.
+    for number, line in enumerate(text.split("\n"), start=1):
+        yield number, line.removesuffix("\r")
+
+
+def _separator(text: str) -> str | None:
+    for _, line in _lines(text):
+        if line.strip() and not line.startswith(_DOCUMENT_START):
+            return "\t" if "\t" in line else None
+    return None
+
+
+def _blocks(text: str, separator: str | None) -> Iterator[list[_Line]]:
+    """Yields the lines between blank ones; -DOCSTART- always begins a block."""
+    block: list[_Line] = []
+    for number, line in _lines(text):
+        blank = not line.strip()
+        if block and (blank or line.startswith(_DOCUMENT_START)):
+            yield block
+            block = []
+        if not blank:
+            block.append(_Line(number, _fields(line, separator)))
+    if block:
+        yield block
+
+
+def _fields(line: str, separator: str | None) -> list[str]:
+    if separator is not None:
+        return line.split(separator)
+    # Not split(): numbers such as ten thousand hold a no-break space in many languages.
+    return _BLANKS.split(line.strip(" \t"))
+
+
+def read_sentences(
+    path: str | os.PathLike,
+    columns: WordColumns = WordColumns(),  # noqa: B008 (a tuple)
+) -> list[TaggedSentence]:
+    """Reads what is to be tagged: a file of columns, or a sentence a line; labels are left out.
+
+    A `.txt` holds columns if it has a blank line or -DOCSTART- and all its words have equally many
+    columns. Otherwise each of its lines is a sentence, split at white space and before and after
+    the punctuation around words; blank lines are passed over. Other endings always mean columns.
+
+    Args:
+        path: the file.
+        columns: where the word stands.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is empty, not UTF-8 or its columns are uneven.
+    """
+    path = Path(path)
+    text = _decoded(path)
+    if path.suffix != ".txt" or _holds_columns(text):
+        return read_columns(path, columns._replace(label=None))
+    lines = ((number, tuple(split_words(line))) for number, line in _lines(text))
+    sentences = [TaggedSentence(words, None, 0, number) for number, words in lines if words]
+    if not sentences:
+        raise ValueError(f"{path} has no words: give a file with at least one sentence")
+    return sentences
+
+
+def _holds_columns(text: str) -> bool:
+    blocks = list(_blocks(text, _separator(text)))
+    words = [
+        line for line in itertools.chain(*blocks) if not line.fields[0].startswith(_DOCUMENT_START)
+    ]
+    return (len(blocks) > 1 or len(words) < sum(map(len, blocks))) and len(
+        {len(line.fields) for line in words}
+    ) == 1
+
+
+def split_words(line: str) -> Iterator[str]:
+    """Yields the words of a line: split at white space, punctuation around them by itself.
+
+    Example:
+        >>> list(split_words('He said: "U.S. troops".'))
+        ['He', 'said', ':', '"', 'U.S', '.', 'troops', '"', '.']
+    """
+    for chunk in line.split():
+        start, end = 0, len(chunk)
+        while start < end and is_punctuation(chunk[start]):
+            start += 1
+        while end > start and is_punctuation(chunk[end - 1]):
+            end -= 1
+        yield from chunk[:start]
+        if start < end:
+            yield chunk[start:end]
+        yield from chunk[end:]
+
+
+def write_columns(
+    path: str | os.PathLike,
+    sentences: Sequence[TaggedSentence],
+    predicted: Sequence[Sequence[str]],
+) -> None:
+    """Writes word, tag (where known) and predicted tag, as the script conlleval reads them.
+
+    Args:
+        path: the file.
+        sentences: with their tags.
+        predicted: a tag for each word of each sentence.
+    """
+    with atomic_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        for sentence, tags in zip(sentences, predicted, strict=True):
+            known = [sentence.words] if sentence.tags is None else [sentence.words, sentence.tags]
+            file.writelines(" ".join(row) + "\n" for row in zip(*known, tags, strict=True))
+            file.write("\n")

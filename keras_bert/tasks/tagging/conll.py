@@ -1,0 +1,221 @@
+"""Tasks of tagging words: `conll2003` (named entities) and `conll` (any column files)."""
+
+import collections
+import dataclasses
+import functools
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_bert.finetuning.task import TRAIN, VALIDATION, Task, TaskData
+from keras_bert.tasks.splits import find_splits
+from keras_bert.tasks.tagging.column_files import EXTENSIONS, WordColumns, read_columns
+from keras_bert.tasks.tagging.entities import (
+    OUTSIDE,
+    SCHEMES,
+    Scheme,
+    as_bio,
+    belongs_to,
+    detect_scheme,
+)
+from keras_bert.tasks.tagging.head import TagHead
+from keras_bert.tasks.tagging.metrics import ENTITY_METRICS, PLAIN_METRICS
+from keras_bert.tasks.tagging.sentences import TaggedSentence
+from keras_bert.tasks.tagging.tfds_sentences import read_tfds_sentences
+from keras_bert.tasks.tfds_source import is_tfds
+
+# The column of the words in `TaskData.text_columns`.
+WORD = "word"
+
+
+class _Split(NamedTuple):
+    """Sentences and what errors call their places, such as "ner/train.txt, line"."""
+
+    place: str
+    sentences: Sequence[TaggedSentence]
+
+
+def conll2003_task(
+    document_context: bool = False, features_from: str | None = None, lstm_width: int = 768
+) -> Task:
+    """Returns the task of named entities in the files of CoNLL-2003, or in `tfds:conll2003`.
+
+    Args:
+        document_context: let each sentence see its document, as in the paper.
+        features_from: see `TagHead`.
+        lstm_width: see `TagHead`.
+    """
+    head = TagHead(document_context, features_from, lstm_width)
+    return dataclasses.replace(_task(head), name="conll2003")
+
+
+def conll_task(
+    word_index: int = 0,
+    label_index: int = -1,
+    scheme: Scheme | None = None,
+    labels: Sequence[str] | None = None,
+    label_feature: str = "ner",
+    document_context: bool = False,
+    features_from: str | None = None,
+    lstm_width: int = 768,
+) -> Task:
+    """Returns the task of learning a column of labels from a column of words.
+
+    Args:
+        word_index: the column of the word, from 0 or from -1 at the end.
+        label_index: that of the label.
+        scheme: how labels tell entities, "BIO", "IOB1" or "BIOES"; "plain" for labels of single
+            words, such as parts of speech. None finds out how entities are told.
+        labels: the types of entities, or all plain labels; None takes those of the training data.
+        label_feature: of a TFDS data set, the feature with the labels.
+        document_context: let each sentence see its document.
+        features_from: see `TagHead`.
+        lstm_width: see `TagHead`.
+
+    Raises:
+        ValueError: there is no such scheme.
+    """
+    if scheme not in (None, *SCHEMES):
+        raise ValueError(f"the scheme is {scheme!r}: choose one of {', '.join(SCHEMES)}")
+    head = TagHead(document_context, features_from, lstm_width)
+    return _task(head, WordColumns(word_index, label_index), scheme, labels, label_feature)
+
+
+def _task(
+    head: TagHead,
+    columns: WordColumns = WordColumns(),  # noqa: B008 (a tuple)
+    scheme: Scheme | None = None,
+    labels: Sequence[str] | None = None,
+    label_feature: str = "ner",
+) -> Task:
+    read = functools.partial(
+        _read,
+        columns=columns,
+        scheme=scheme,
+        labels=labels,
+        label_feature=label_feature,
+        document_context=head.document_context,
+    )
+    metrics = PLAIN_METRICS if scheme == "plain" else ENTITY_METRICS
+    # Paper section A.3: the best of 16 or 32 and 2 to 4 epochs. A BiLSTM starts from nothing.
+    defaults = {"epochs": 3, "batch_size": 32, "learning_rate": 5e-5, "max_seq_length": 128}
+    if head.features_from is not None:
+        defaults |= {"epochs": 10, "learning_rate": 1e-3}
+    return Task("conll", head, read, metrics, defaults)
+
+
+def _read(
+    source: str | os.PathLike,
+    columns: WordColumns,
+    scheme: Scheme | None,
+    labels: Sequence[str] | None,
+    label_feature: str,
+    document_context: bool,
+) -> TaskData:
+    if is_tfds(source):
+        if document_context:
+            raise ValueError(
+                f"{source} does not tell where documents begin: leave out --document_context, or "
+                "give column files with -DOCSTART- lines"
+            )
+        splits = {
+            split: _Split(f"{source}, split {split}, sentence", sentences)
+            for split, sentences in read_tfds_sentences(str(source), label_feature).items()
+        }
+    else:
+        splits = {
+            split: _Split(f"{path}, line", _read_file(path, split, columns))
+            for split, path in find_splits(Path(source), EXTENSIONS).items()
+        }
+    scheme = _scheme_of(splits[TRAIN], scheme)
+    splits = {name: _in_bio(split, scheme) for name, split in splits.items()}
+    known = _label_names(splits[TRAIN], scheme, labels)
+    for split in splits.values():
+        _check_labels(split, known, labels is not None)
+    return TaskData(
+        {name: split.sentences for name, split in splits.items()}, known, {WORD: str(columns.word)}
+    )
+
+
+def _read_file(path: Path, split: str, columns: WordColumns) -> list[TaggedSentence]:
+    # What is to be predicted may come without labels.
+    return read_columns(path, columns, labels_optional=split not in (TRAIN, VALIDATION))
+
+
+def _scheme_of(train: _Split, scheme: Scheme | None) -> Scheme:
+    tags = [sentence.tags or () for sentence in train.sentences]
+    if scheme is None:
+        scheme = detect_scheme(tags)
+        if scheme == "plain":
+            place, label = next(
+                (place, tag) for place, tag in _labeled(train) if not belongs_to(tag, "BIOES")
+            )
+            raise ValueError(
+                f"{place}: the label {label!r} is neither O nor begins with B-, I-, E- or S-: "
+                "choose the column of the entities with --label_index, or give --scheme=plain for "
+                "labels of single words, such as parts of speech"
+            )
+    words = sum(map(len, tags))
+    print(
+        f"{len(tags):,} sentences of {words:,} words to learn from; labels are "
+        + ("plain" if scheme == "plain" else f"entities in {scheme}"),
+        flush=True,
+    )
+    return scheme
+
+
+def _in_bio(split: _Split, scheme: Scheme) -> _Split:
+    for place, tag in _labeled(split):
+        if not belongs_to(tag, scheme):
+            raise ValueError(
+                f"{place}: the label {tag!r} is none of the scheme {scheme}: mend it, or name "
+                f"another with --scheme ({', '.join(SCHEMES)})"
+            )
+    if scheme == "plain":
+        return split
+    sentences = [
+        sentence if sentence.tags is None else sentence._replace(tags=as_bio(sentence.tags))
+        for sentence in split.sentences
+    ]
+    return split._replace(sentences=sentences)
+
+
+def _label_names(train: _Split, scheme: Scheme, labels: Sequence[str] | None) -> tuple[str, ...]:
+    """Returns the labels; the first is the best guess for a word of which nothing is known."""
+    counts = collections.Counter(tag for _, tag in _labeled(train))
+    if scheme == "plain":
+        names = list(labels or counts)
+        if len(set(names)) < max(2, len(names)):
+            raise ValueError(
+                f"the labels are {names}: tagging needs at least two different ones; choose their "
+                "column with --label_index"
+            )
+        return tuple(sorted(names, key=lambda name: (-counts[name], name)))
+    types = labels or sorted({tag[2:] for tag in counts if tag != OUTSIDE})
+    if not types:
+        raise ValueError(
+            f"{train.place} {train.sentences[0].line} and all others have the label {OUTSIDE}: "
+            "choose the column of the entities with --label_index"
+        )
+    return (OUTSIDE, *itertools.chain.from_iterable((f"B-{t}", f"I-{t}") for t in types))
+
+
+def _check_labels(split: _Split, known: Sequence[str], named: bool) -> None:
+    names = frozenset(known)
+    for place, tag in _labeled(split):
+        if tag not in names:
+            told = "among --labels" if named else "in the training data"
+            raise ValueError(
+                f"{place}: the label {tag!r} is not {told} ({', '.join(known)}): mend it, or name "
+                "all with --labels"
+            )
+
+
+def _labeled(split: _Split) -> Iterator[tuple[str, str]]:
+    """Yields the place and the tag of each labeled word."""
+    by_line = split.place.endswith("line")
+    for sentence in split.sentences:
+        for word, tag in enumerate(sentence.tags or ()):
+            yield f"{split.place} {sentence.line + (word if by_line else 0)}", tag

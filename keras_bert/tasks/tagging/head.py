@@ -1,0 +1,191 @@
+"""A tag for each word of a sentence: named entities, parts of speech (paper section 5.3)."""
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.finetuning.collapse import guessing_loss, one_answer
+from keras_bert.finetuning.encoded_rows import EncodedRows
+from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
+from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.tasks.classification.head import confusion_matrix
+from keras_bert.tasks.tagging.entities import Entity, are_entity_tags, entities
+from keras_bert.tasks.tagging.loss import TagCrossentropy
+from keras_bert.tasks.tagging.rows import encode_sentences
+from keras_bert.tasks.tagging.sentences import TaggedSentence
+from keras_bert.text.tokenizer import BertTokenizer
+
+PREDICTED_LABEL = "predicted_label"
+
+
+class TagPrediction(NamedTuple):
+    """What is predicted for a sentence.
+
+    Attributes:
+        tags: one for each word.
+        scores: float32 [words], the probability of each tag; 0 for words of removed characters
+            alone, which the model does not see.
+    """
+
+    tags: tuple[str, ...]
+    scores: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class TagHead(FinetuningHead):
+    """Tagging of words: the first piece of each word carries its tag.
+
+    Splits are sequences of `TaggedSentence`, predictions `TagPrediction`s. The first label is that
+    of words without a piece.
+
+    Attributes:
+        document_context: fill each row with what stands before and after in the document.
+        features_from: None to fine-tune the encoder; one of
+            `keras_bert.models.layer_features.STRATEGIES` for a BiLSTM on frozen features.
+        lstm_width: units of the BiLSTM in each direction.
+    """
+
+    kind: ClassVar[str] = "tag"
+    per_position: ClassVar[bool] = True
+
+    document_context: bool = False
+    features_from: str | None = None
+    lstm_width: int = 768
+
+    @property
+    def model_class(self) -> type:  # type: ignore[override]
+        """The Keras model: a linear layer on the encoder, or a BiLSTM."""
+        return BertTokenClassifier if self.features_from is None else BertBiLSTMTagger
+
+    def model_arguments(self, labels: tuple[str, ...]) -> dict[str, Any]:
+        """Returns the number of tags, their names and what the BiLSTM wants."""
+        arguments = {"num_classes": len(labels), "labels": list(labels)}
+        if self.features_from is None:
+            return arguments
+        return arguments | {"features_from": self.features_from, "lstm_width": self.lstm_width}
+
+    def encode(
+        self,
+        tokenizer: BertTokenizer,
+        examples: Sequence[TaggedSentence],
+        labels: tuple[str, ...],
+        max_seq_length: int,
+        description: str,
+    ) -> EncodedRows:
+        """Tokenizes word by word; a sentence that is too long takes several rows."""
+        return encode_sentences(
+            tokenizer, examples, labels, max_seq_length, self.document_context, description
+        )
+
+    def loss(self, label_smoothing: float = 0.0) -> keras.losses.Loss:
+        """Returns the cross-entropy of the words' first pieces."""
+        return TagCrossentropy(label_smoothing)
+
+    def predictions(
+        self,
+        outputs: Sequence[np.ndarray],
+        encoded: Any,
+        examples: Sequence[TaggedSentence],
+        labels: tuple[str, ...],
+    ) -> list[TagPrediction]:
+        """Turns logits into a tag for every word; sequences that break BIO stay as they are."""
+        words = sum(len(sentence.words) for sentence in examples)
+        classes, scores = np.zeros(words, np.int64), np.zeros(words, np.float32)
+        logits = np.concatenate(list(outputs))[encoded.positions]  # [words with pieces, C]
+        classes[encoded.words] = logits.argmax(axis=-1)
+        scores[encoded.words] = tf.nn.softmax(logits).numpy().max(axis=-1)
+        found, start = [], 0
+        for sentence in examples:
+            end = start + len(sentence.words)
+            tags = tuple(labels[index] for index in classes[start:end])
+            found.append(TagPrediction(tags, scores[start:end]))
+            start = end
+        return found
+
+    def references(
+        self, examples: Sequence[TaggedSentence], labels: tuple[str, ...]
+    ) -> list[tuple[str, ...]] | None:
+        """Returns the tags of each sentence."""
+        tags = [sentence.tags for sentence in examples if sentence.tags is not None]
+        return tags if len(tags) == len(examples) else None
+
+    def collapse(
+        self,
+        predictions: Sequence[TagPrediction],
+        references: Sequence[Sequence[str]],
+        labels: tuple[str, ...],
+    ) -> str | None:
+        """Names the one tag that is predicted for all words."""
+        return one_answer(
+            [tag for prediction in predictions for tag in prediction.tags],
+            [tag for tags in references for tag in tags],
+        )
+
+    def confusion(
+        self,
+        predictions: Sequence[TagPrediction],
+        references: Sequence[Sequence[str]],
+        labels: tuple[str, ...],
+    ) -> np.ndarray:
+        """Counts words by their tag and the predicted one."""
+        index = {label: i for i, label in enumerate(labels)}
+        told = [index[tag] for tags in references for tag in tags]
+        found = [index[tag] for prediction in predictions for tag in prediction.tags]
+        return confusion_matrix(np.array(told), np.array(found), len(labels))
+
+    def guessing_loss(
+        self,
+        examples: Sequence[TaggedSentence],
+        labels: tuple[str, ...],
+        label_smoothing: float = 0.0,
+    ) -> float:
+        """Returns the entropy of the tags."""
+        counts = collections.Counter(tag for sentence in examples for tag in sentence.tags or ())
+        return guessing_loss(np.array([counts[label] for label in labels]), label_smoothing)
+
+    def answer_columns(self, labels: tuple[str, ...]) -> list[str]:
+        """Returns the columns of an entity, or of a word where labels are plain ones."""
+        if are_entity_tags(labels):
+            return ["entity", PREDICTED_LABEL, "first_word", "last_word", "score"]
+        return ["word_number", "word", PREDICTED_LABEL, "score"]
+
+    def answer_rows(
+        self, prediction: TagPrediction, example: TaggedSentence, labels: tuple[str, ...]
+    ) -> list[list[str]]:
+        """Returns a row for each entity, or for each word; words are numbered from 1.
+
+        The score of an entity is that of its least certain word.
+        """
+        if are_entity_tags(labels):
+            return [
+                _entity_row(entity, prediction, example) for entity in entities(prediction.tags)
+            ]
+        rows = zip(example.words, prediction.tags, prediction.scores, strict=True)
+        return [
+            [str(number), word, tag, f"{score:.6g}"]
+            for number, (word, tag, score) in enumerate(rows, start=1)
+        ]
+
+    def example_table(
+        self, examples: Sequence[TaggedSentence]
+    ) -> tuple[list[str], list[list[str]]]:
+        """Returns the numbers of the sentences, from 1."""
+        return ["sentence"], [[str(number)] for number in range(1, len(examples) + 1)]
+
+
+def _entity_row(entity: Entity, prediction: TagPrediction, example: TaggedSentence) -> list[str]:
+    words = slice(entity.first, entity.last + 1)
+    score = prediction.scores[words].min()
+    return [
+        " ".join(example.words[words]),
+        entity.type,
+        str(entity.first + 1),
+        str(entity.last + 1),
+        f"{score:.6g}",
+    ]

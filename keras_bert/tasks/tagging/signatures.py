@@ -1,0 +1,190 @@
+"""Signatures of taggers: running text in, entities or tagged words out.
+
+The graph does what `tasks.tagging.windows` and `entities` do with Python lists, and tests hold both
+against each other. Shapes: N texts, D words of all texts, W windows of all texts, E
+entries (entities or words) of the text that has most.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
+from keras_bert.finetuning.task import TaskDescription
+from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.signatures.base import (
+    SignatureFamily,
+    Tensors,
+    string_vector,
+    with_a_column,
+)
+from keras_bert.signatures.code_points import code_points
+from keras_bert.signatures.windows import column, has_most_context, spread
+from keras_bert.tasks.tagging.entities import OUTSIDE, are_entity_tags, entities
+from keras_bert.tasks.tagging.text_words import TextWords, join_words
+from keras_bert.text.preprocessor import TEXT
+
+# [CLS] and [SEP].
+_SPECIAL_TOKENS = 2
+
+
+class _Tagged(NamedTuple):
+    """The class int64 and the score float32 of each word, [D] each."""
+
+    classes: tf.Tensor
+    scores: tf.Tensor
+
+
+class TagSignatures(SignatureFamily):
+    """`text` of any length, string [N] -> entities, or words where tags are plain ones.
+
+    `entities` (or `words`), string [N, E], as they stand in the text; `labels`, string [N, E];
+    `starts` and `ends`, int32 [N, E], their characters (code points); `scores`, float32 [N, E], the
+    probability of the label, for entities that of the least certain word. Texts with fewer of them
+    have empty strings, -1 and 0 at the end.
+
+    Args:
+        description: the task.
+        *arguments: see `SignatureFamily`.
+    """
+
+    sample: ClassVar = {TEXT: "One text."}
+
+    def __init__(self, description: TaskDescription, *arguments: Any):
+        super().__init__(*arguments)
+        self.labels = description.labels
+        self._are_entities = are_entity_tags(description.labels)
+
+    def string_inputs(self) -> dict[str, tf.TensorSpec]:
+        """Returns the one text."""
+        return {TEXT: string_vector(TEXT)}
+
+    def answer(self, text: tf.Tensor) -> Tensors:
+        """Returns entities or words."""
+        ids, starts, ends = self.tokenizer.tokenize_with_offsets(text)
+        characters = code_points(text)
+        words = join_words(starts, ends, characters)
+        tagged = self._tag(words, ids.values, tf.size(text, tf.int64))
+        if self._are_entities:
+            name, (first, last, label, score) = "entities", self._entities(words, tagged)
+        else:
+            first = last = tf.range(tf.size(words.rows, tf.int64))
+            label = tf.gather(tf.constant(self.labels), tagged.classes)
+            name, score = "words", tagged.scores
+        rows = tf.gather(words.rows, first)
+        start, end = tf.gather(words.starts, first), tf.gather(words.ends, last)
+
+        def by_text(values: tf.Tensor, padding: Any) -> tf.Tensor:
+            ragged = tf.RaggedTensor.from_value_rowids(
+                values, rows, tf.size(text, tf.int64), validate=False
+            )
+            return ragged.to_tensor(padding)
+
+        return {
+            name: by_text(characters.slices(rows, start, end), ""),
+            "labels": by_text(label, ""),
+            "starts": by_text(start, -1),
+            "ends": by_text(end, -1),
+            "scores": by_text(score, 0.0),
+        }
+
+    def _tag(self, words: TextWords, pieces: tf.Tensor, texts: tf.Tensor) -> _Tagged:
+        room = self.max_seq_length - _SPECIAL_TOKENS
+        lengths = tf.minimum(words.pieces, room)
+        _, kept = spread(words.first_piece, lengths)
+        edges = tf.concat([[tf.constant(0, tf.int64)], tf.cumsum(lengths)], axis=0)  # [D + 1]
+        first, last = _windows(words.rows, edges, room, texts)
+        part = tf.ragged.range(tf.gather(edges, first), tf.gather(edges, last))
+        ids = tf.gather(tf.gather(pieces, kept), part.with_row_splits_dtype(tf.int64))
+        logits = self._logits(ids)
+        window, word = spread(first, last - first)
+        begin, end = tf.gather(edges, word), tf.gather(edges, word + 1)
+        left = begin - tf.gather(edges, tf.gather(first, window))
+        right = tf.gather(edges, tf.gather(last, window)) - end
+        counts = has_most_context(
+            tf.minimum(left, right), window, word, tf.size(words.rows, tf.int64)
+        )
+        # Windows go forward: those that count are in the order of the words.
+        place = tf.gather(logits.row_starts(), window) + 1 + left
+        own = tf.gather(logits.values, tf.boolean_mask(place, counts))  # [D, C]
+        return _Tagged(tf.argmax(own, axis=-1), tf.reduce_max(tf.nn.softmax(own), axis=-1))
+
+    def _logits(self, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Returns logits [W, tokens, C] of windows of pieces [W, pieces]."""
+        vocabulary = self.tokenizer.vocabulary
+        rows = pieces.row_lengths()
+        ids = tf.concat(
+            [column(vocabulary.cls_id, rows), pieces, column(vocabulary.sep_id, rows)], axis=1
+        )
+        inputs = with_a_column(
+            {
+                INPUT_IDS: ids.to_tensor(vocabulary.pad_id),
+                INPUT_MASK: tf.ones_like(ids).to_tensor(),
+                SEGMENT_IDS: tf.zeros_like(ids).to_tensor(),
+            }
+        )
+        if isinstance(self.model, BertTokenClassifier):
+            states = self.encoder.sequence_output(inputs)
+            return states.with_values(self.model.get_layer("classifier")(states.values))
+        padded = self.model(inputs, training=False)
+        return tf.RaggedTensor.from_tensor(padded, ids.row_lengths())
+
+    def _entities(self, words: TextWords, tagged: _Tagged) -> tuple[tf.Tensor, ...]:
+        """Returns first and last word, label and score of each entity."""
+        kinds = [(*entities([label]), None)[0] for label in self.labels]
+        types = [kind.type if kind else OUTSIDE for kind in kinds]
+        known = sorted(set(types))
+        letters = np.array([label[:1] for label in self.labels])
+
+        def of(values: Any) -> tf.Tensor:
+            return tf.gather(tf.constant(values), tagged.classes)
+
+        type_ = of([known.index(name) for name in types])
+        inside, goes_on = of(letters != OUTSIDE), of(np.isin(letters, ["I", "E"]))
+        open_ = of(np.isin(letters, ["B", "I"]))
+        same = tf.equal(type_[1:], type_[:-1]) & tf.equal(words.rows[1:], words.rows[:-1])
+        joined = tf.concat([[False], goes_on[1:] & open_[:-1] & same], axis=0)[: tf.size(type_)]
+        begins = inside & ~joined
+        place = tf.where(inside)[:, 0]
+        entity = tf.gather(tf.cumsum(tf.cast(begins, tf.int64)) - 1, place)
+        count = tf.reduce_sum(tf.cast(begins, tf.int64))
+        first = tf.math.unsorted_segment_min(place, entity, count)
+        last = tf.math.unsorted_segment_max(place, entity, count)
+        score = tf.math.unsorted_segment_min(tf.gather(tagged.scores, place), entity, count)
+        return first, last, tf.gather(tf.constant(known), tf.gather(type_, first)), score
+
+
+def _windows(
+    rows: tf.Tensor, edges: tf.Tensor, room: int, texts: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns first word and word behind the last of each window, int64 [W] each.
+
+    Args:
+        rows: int64 [D], the text of each word.
+        edges: int64 [D + 1], pieces before each word.
+        room: pieces of a window.
+        texts: N.
+    """
+    row_ends = tf.gather(tf.searchsorted(rows, tf.range(texts), "right", tf.int64), rows)  # [D]
+    starts = tf.range(tf.size(rows, tf.int64))
+    # Of the window that would begin at each word: its end, and where the next one begins.
+    reach = tf.searchsorted(edges, edges[:-1] + room, "right", tf.int64) - 1
+    ends = tf.minimum(reach, row_ends)
+    half = tf.searchsorted(2 * edges, edges[:-1] + tf.gather(edges, ends), out_type=tf.int64)
+    following = tf.clip_by_value(half, starts + 1, ends)
+    is_start = tf.concat([[True], tf.not_equal(rows[1:], rows[:-1])], axis=0)[: tf.size(rows)]
+    found = tf.where(is_start)[:, 0]
+
+    def more(at: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
+        return tf.size(at) > 0
+
+    def step(at: tf.Tensor, all_starts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        unfinished = tf.gather(ends, at) < tf.gather(row_ends, at)
+        at = tf.gather(following, tf.boolean_mask(at, unfinished))
+        return at, tf.concat([all_starts, at], axis=0)
+
+    any_length = tf.TensorShape([None])
+    _, first = tf.while_loop(more, step, [found, found], shape_invariants=[any_length, any_length])
+    first = tf.sort(first)
+    return first, tf.gather(ends, first)

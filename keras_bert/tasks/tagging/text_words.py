@@ -1,0 +1,94 @@
+"""Words of running text for a tagger, joined from pieces by their offsets.
+
+A word is what stands between white space; punctuation at its ends and the English possessive ('s)
+are words of their own, as in the files that taggers learn from, and so is every CJK ideograph.
+Shapes: N texts, P pieces of all texts, D words of all texts.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from keras_bert.signatures.code_points import CodePoints
+
+# Punctuation as the tokenizer means it: Unicode's, and the symbols of ASCII.
+_PUNCTUATION = r"[\p{P}$+<=>^`|~]"
+_IDEOGRAPH = r"\p{Han}"
+_APOSTROPHE = r"['’]"
+_POSSESSIVE = r"[sS]"
+
+
+class TextWords(NamedTuple):
+    """The words of a batch, those of a text together.
+
+    Attributes:
+        rows: int64 [D], the text of each.
+        starts: int32 [D], first character.
+        ends: int32 [D], behind the last character.
+        first_piece: int64 [D], counted over all texts.
+        pieces: int64 [D], how many.
+    """
+
+    rows: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    first_piece: tf.Tensor
+    pieces: tf.Tensor
+
+
+def join_words(starts: tf.RaggedTensor, ends: tf.RaggedTensor, characters: CodePoints) -> TextWords:
+    """Joins pieces to words.
+
+    Args:
+        starts: int32 [N, pieces], first character of each piece.
+        ends: int32 [N, pieces], behind its last character.
+        characters: of the texts.
+    """
+    rows = starts.value_rowids()
+    first = tf.gather(characters.row_starts, rows) + tf.cast(starts.values, tf.int64)
+    letters = tf.strings.unicode_encode(tf.gather(characters.values, first)[:, None], "UTF-8")
+    ideograph = tf.strings.regex_full_match(letters, _IDEOGRAPH)
+    apart = tf.not_equal(rows[1:], rows[:-1]) | (starts.values[1:] > ends.values[:-1])
+    begins_chunk = _first(apart) | ideograph | _before(ideograph)
+    begins = begins_chunk | _begins_inside(letters, begins_chunk)
+    place = tf.where(begins)[:, 0]
+    following = tf.concat([place[1:], tf.size(begins, tf.int64)[None]], axis=0)[: tf.size(place)]
+    return TextWords(
+        tf.gather(rows, place),
+        tf.gather(starts.values, place),
+        tf.gather(ends.values, following - 1),
+        place,
+        following - place,
+    )
+
+
+def _begins_inside(letters: tf.Tensor, begins_chunk: tf.Tensor) -> tf.Tensor:
+    """Tells where words begin within what stands between white space, bool [P]."""
+    punctuation = tf.strings.regex_full_match(letters, _PUNCTUATION)
+    chunk = tf.cumsum(tf.cast(begins_chunk, tf.int32)) - 1
+    others = tf.cumsum(tf.cast(~punctuation, tf.int32))  # up to and with each piece
+    chunks = tf.reduce_max(tf.concat([chunk, [-1]], axis=0)) + 1
+    last = tf.gather(tf.math.unsorted_segment_max(others, chunk, chunks), chunk)
+    without_own = others - tf.cast(~punctuation, tf.int32)
+    before = tf.gather(tf.math.unsorted_segment_min(without_own, chunk, chunks), chunk)
+    at_end = tf.equal(without_own, last)
+    edge = punctuation & (tf.equal(others, before) | at_end)
+    closes = tf.concat([at_end[1:] | begins_chunk[1:], [True]], axis=0)[: tf.size(letters)]
+    possessive = tf.strings.regex_full_match(letters, _POSSESSIVE) & closes & ~begins_chunk
+    apostrophe = tf.strings.regex_full_match(letters, _APOSTROPHE) & ~begins_chunk
+    return edge | _before(edge) | (apostrophe & _after(possessive))
+
+
+def _before(values: tf.Tensor) -> tf.Tensor:
+    """Returns for each piece what holds for the one before it."""
+    return tf.concat([[False], values], axis=0)[: tf.size(values)]
+
+
+def _after(values: tf.Tensor) -> tf.Tensor:
+    """Returns for each piece what holds for the one after it."""
+    return tf.concat([values, [False]], axis=0)[1:]
+
+
+def _first(apart: tf.Tensor) -> tf.Tensor:
+    """Puts the first piece before what holds from the second on; [P - 1], or [0], to [P]."""
+    return tf.concat([[True], apart], axis=0)

@@ -1,0 +1,1 @@
+"""What is behind the tokenizer: from strings to words, and from words to pieces."""

@@ -1,0 +1,110 @@
+"""Words to word pieces: greedy longest match first."""
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from keras_bert.text.vocabulary import (
+    CONTINUATION_PREFIX,
+    MAX_CHARACTERS_PER_WORD,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+    Vocabulary,
+)
+from keras_bert.text.wordpiece import unicode_table
+from keras_bert.text.wordpiece.words import Words
+
+# MAX_CHARACTERS_PER_WORD for tf.text, which counts bytes: no word of 200 characters is longer.
+_MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
+_UNKNOWN_WORD = "x" * (_MAX_BYTES_PER_WORD + 1)
+# tf.text keeps the length of a piece in one byte.
+_MAX_BYTES_PER_PIECE = 255
+# The length in `_lengths` of a piece that always is a word: [UNK] and the other special tokens.
+_WHOLE_WORD = 0
+
+
+class WordPiece(tf.Module):
+    """Turns words into the ids of word pieces.
+
+    Args:
+        vocabulary: the pieces.
+        tokens: the same, as `matchable_tokens` gives them.
+        keep_special_tokens: whether words may be the private characters of special tokens.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, tokens: list[str], keep_special_tokens: bool):
+        super().__init__(name="wordpiece")
+        self._keep_special_tokens = keep_special_tokens
+        with tf.init_scope():
+            self._tokenizer = tf_text.FastWordpieceTokenizer(
+                tokens,
+                max_bytes_per_word=_MAX_BYTES_PER_WORD,
+                unknown_token=UNKNOWN,
+                no_pretokenization=True,
+                token_out_type=tf.int32,
+            )
+            self._lengths = tf.constant(_lengths(vocabulary))
+            self._special_ids = tf.constant(vocabulary.special_ids, tf.int32)
+
+    def __call__(self, words: Words) -> tf.RaggedTensor:
+        """Returns the ids of the pieces of each word, int32 [W, pieces]."""
+        characters = tf.RaggedTensor.from_row_splits(words.characters, words.splits, validate=False)
+        texts = tf.strings.unicode_encode(characters, "UTF-8")
+        pieces = self._tokenizer.tokenize(_without_long_words(texts, words.splits))
+        return self._with_special_ids(words, pieces)
+
+    def lengths(self, words: Words, pieces: tf.RaggedTensor) -> tf.Tensor:
+        """Returns how many characters each piece stands for, int64 [pieces of all words]."""
+        lengths = tf.gather(self._lengths, pieces.values)
+        word_lengths = tf.gather(words.splits[1:] - words.splits[:-1], pieces.value_rowids())
+        return tf.where(tf.equal(lengths, _WHOLE_WORD), word_lengths, lengths)
+
+    def _with_special_ids(self, words: Words, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Gives special tokens their ids: each is a word of one private character, so one piece."""
+        if not self._keep_special_tokens:
+            return pieces
+        first = tf.gather(words.characters, words.splits[:-1])
+        special = tf.where(first >= unicode_table.FIRST_SPECIAL)
+        ids = tf.gather(
+            self._special_ids, tf.gather_nd(first, special) - unicode_table.FIRST_SPECIAL
+        )
+        targets = tf.gather(pieces.row_splits, special)
+        return pieces.with_values(tf.tensor_scatter_nd_update(pieces.values, targets, ids))
+
+
+def _without_long_words(texts: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
+    too_long = splits[1:] - splits[:-1] > MAX_CHARACTERS_PER_WORD
+    return tf.cond(
+        tf.reduce_any(too_long),
+        lambda: tf.where(too_long, _UNKNOWN_WORD, texts),
+        lambda: texts,
+    )
+
+
+def matchable_tokens(vocabulary: Vocabulary) -> list[str]:
+    """Replaces the pieces that no word can hold, because tf.text gives some a meaning ("##").
+
+    Raises:
+        ValueError: a piece is longer than 255 bytes.
+    """
+    return [
+        token if token == UNKNOWN or _is_matchable(token) else f"[{index}]"
+        for index, token in enumerate(vocabulary.tokens)
+    ]
+
+
+def _is_matchable(token: str) -> bool:
+    body = token.removeprefix(CONTINUATION_PREFIX)
+    if len(body.encode()) > _MAX_BYTES_PER_PIECE:
+        raise ValueError(
+            f"the vocabulary's piece {token[:20]!r}... takes {len(body.encode())} bytes, but a "
+            f"piece can have {_MAX_BYTES_PER_PIECE} at most: shorten it"
+        )
+    return len(body) == 1 or (len(body) > 1 and all(map(unicode_table.is_letter, body)))
+
+
+def _lengths(vocabulary: Vocabulary) -> np.ndarray:
+    lengths = [len(token.removeprefix(CONTINUATION_PREFIX)) for token in vocabulary.tokens]
+    for token in SPECIAL_TOKENS:
+        lengths[vocabulary.id_of(token)] = _WHOLE_WORD
+    return np.array(lengths, np.int64)

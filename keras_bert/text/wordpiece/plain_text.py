@@ -1,0 +1,89 @@
+"""The fast path: texts that need nothing but ASCII lower-casing before they are cut into pieces.
+
+tf.text can split such texts into words itself, in the same pass that finds the pieces, several
+times faster than `normalization`. Which texts these are is decided text by text, in the graph, by
+one regular expression: ASCII without control characters, and non-ASCII characters that are words of
+their own (typographic quotes and dashes, CJK punctuation and ideographs).
+
+Non-ASCII *letters* take the other path, so that every word of several characters is ASCII and the
+limit of 200 characters a word is one of 200 bytes, which is what tf.text counts.
+"""
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from keras_bert.text.vocabulary import MAX_CHARACTERS_PER_WORD, UNKNOWN
+from keras_bert.text.wordpiece import unicode_table as table
+
+_ASCII = ("\t", "\n", "\r", *map(chr, range(0x20, 0x7F)))
+# Blocks whose characters have kept their category since long before Unicode 14, so that every
+# build of tf.text (which asks the Unicode library it was linked with) sees them as we do.
+_NON_ASCII_RANGES = (
+    (0x00A1, 0x00BF),  # Latin-1 punctuation
+    (0x2010, 0x2027),  # general punctuation: dashes, quotes, ellipsis
+    (0x2030, 0x205E),
+    (0x3001, 0x301F),  # CJK punctuation
+    (0x4E00, 0x9FA5),  # CJK ideographs
+    (0xFF01, 0xFF65),  # full-width punctuation
+)
+
+
+class PlainText(tf.Module):
+    """Tokenizes texts that need no normalization.
+
+    Args:
+        tokens: the vocabulary, as `wordpiece.matchable_tokens` gives it.
+        lowercase: lower-case the text.
+        tables: the normalization that the texts must not need.
+        excluded: ASCII characters that plain texts may not hold.
+    """
+
+    def __init__(
+        self,
+        tokens: list[str],
+        lowercase: bool,
+        tables: table.NormalizationTables,
+        excluded: str,
+    ):
+        super().__init__(name="plain_text")
+        self._lowercase = lowercase
+        self._pattern = _pattern(tables, excluded)
+        with tf.init_scope():
+            self._tokenizer = tf_text.FastWordpieceTokenizer(
+                tokens,
+                max_bytes_per_word=MAX_CHARACTERS_PER_WORD,
+                unknown_token=UNKNOWN,
+                token_out_type=tf.int32,
+            )
+
+    def matches(self, texts: tf.Tensor) -> tf.Tensor:
+        """Tells which texts are plain: string [N] -> bool [N]."""
+        return tf.strings.regex_full_match(texts, self._pattern)
+
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of the pieces of plain texts: string [N] -> int32 [N, pieces]."""
+        return self._tokenizer.tokenize(tf.strings.lower(texts) if self._lowercase else texts)
+
+
+def _pattern(tables: table.NormalizationTables, excluded: str) -> str:
+    alone = [
+        chr(code_point)
+        for first, last in _NON_ASCII_RANGES
+        for code_point in range(first, last + 1)
+        if _stands_alone_unchanged(tables, code_point)
+    ]
+    characters = sorted(map(ord, {*_ASCII, *alone} - set(excluded)))
+    return "[" + "".join(_ranges(characters)) + "]*"
+
+
+def _stands_alone_unchanged(tables: table.NormalizationTables, code_point: int) -> bool:
+    unchanged = code_point | table.COUNT_ONE | table.IS_ALONE
+    return code_point + tables.offsets[code_point] == unchanged
+
+
+def _ranges(code_points: list[int]) -> list[str]:
+    """Writes sorted code points as the ranges of a regular expression."""
+    present = set(code_points)
+    starts = [c for c in code_points if c - 1 not in present]
+    ends = [c for c in code_points if c + 1 not in present]
+    return [f"\\x{{{a:x}}}-\\x{{{b:x}}}" for a, b in zip(starts, ends, strict=True)]

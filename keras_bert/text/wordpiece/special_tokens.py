@@ -1,0 +1,46 @@
+"""Special tokens that are spelled out in a text, such as the [MASK] of a fill-in question."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.text.wordpiece import unicode_table
+
+_REMOVED_CHARACTER = 0xFFFD  # dropped by the clean-up, whatever the settings
+
+
+def mark_special_tokens(
+    code_points: tf.Tensor, special_tokens: Sequence[str]
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Replaces each special token by one private character, followed by removed ones.
+
+    Args:
+        code_points: int32 [C].
+        special_tokens: their spellings. Each starts with "[" and holds no other "[", so that
+            two of them never overlap.
+
+    Returns:
+        The code points with `unicode_table.FIRST_SPECIAL` + the token's place in the list where a
+        token begins, int32 [C]; and for each how many more belong to its token, int64 [C].
+    """
+    lengths = tf.zeros_like(code_points, tf.int64)
+    brackets = tf.where(tf.equal(code_points, ord("[")))[:, 0]
+    for number, token in enumerate(special_tokens):
+        places = _places_of(token, code_points, brackets)
+        marker = np.full(len(token), _REMOVED_CHARACTER, np.int32)
+        marker[0] = unicode_table.FIRST_SPECIAL + number
+        code_points = tf.tensor_scatter_nd_update(
+            code_points, places[..., None], tf.broadcast_to(marker, tf.shape(places))
+        )
+        rest = tf.fill(tf.shape(places)[:1], tf.constant(len(token) - 1, tf.int64))
+        lengths = tf.tensor_scatter_nd_update(lengths, places[:, :1], rest)
+    return code_points, lengths
+
+
+def _places_of(token: str, code_points: tf.Tensor, brackets: tf.Tensor) -> tf.Tensor:
+    """Returns the positions of all characters of each occurrence, int64 [found, characters]."""
+    spelled = np.array([ord(character) for character in token], np.int32)
+    windows = brackets[:, None] + np.arange(len(token))
+    found = tf.gather(tf.pad(code_points, [[0, len(token)]]), windows)
+    return tf.boolean_mask(windows, tf.reduce_all(tf.equal(found, spelled), axis=1))

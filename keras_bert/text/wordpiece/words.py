@@ -1,0 +1,41 @@
+"""Normalized characters to words."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from keras_bert.text.wordpiece import unicode_table as table
+from keras_bert.text.wordpiece.normalization import NormalizedText
+
+
+class Words(NamedTuple):
+    """The words of a batch of N texts: W words with K characters in all.
+
+    Attributes:
+        characters: int32 [K], code points, without the white space between words.
+        places: int64 [K], their places among the normalized characters.
+        splits: int64 [W + 1], where the characters of each word begin and end.
+        row_splits: int64 [N + 1], where the words of each text begin and end.
+    """
+
+    characters: tf.Tensor
+    places: tf.Tensor
+    splits: tf.Tensor
+    row_splits: tf.Tensor
+
+
+def find_words(text: NormalizedText) -> Words:
+    """Splits normalized text at white space and around characters that are words of their own."""
+    packed = text.packed
+    visible = tf.equal(packed & table.IS_SPACE, 0)
+    apart = tf.not_equal(packed & (table.IS_SPACE | table.IS_ALONE), 0)
+    after_break = tf.concat([[True], apart[:-1]], axis=0)
+    starts = visible & (apart | after_break)
+    places = tf.where(visible)[:, 0]
+    characters = tf.gather(packed, places) & table.CODE_POINT_BITS
+    word_starts = tf.where(tf.gather(starts, places))
+    splits = tf.concat([word_starts[:, 0], tf.size(places, tf.int64)[None]], axis=0)
+    # The number of words that begin before a text begins is the number of its first word.
+    word_places = tf.gather_nd(places, word_starts)
+    row_splits = tf.searchsorted(word_places, text.row_splits, out_type=tf.int64)
+    return Words(characters, places, splits, row_splits)

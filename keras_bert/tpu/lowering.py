@@ -1,0 +1,162 @@
+"""The training step as a program for a TPU, made without a TPU.
+
+Needs `tensorflow-tpu` in place of `tensorflow`: it brings the TPU versions of all operations.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tensorflow.python.framework import kernels
+
+from keras_bert.config import BertConfig
+from keras_bert.features import PRETRAINING_FEATURES
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.pretraining.step import PretrainingStep
+from keras_bert.tpu.pure_function import PureFunction, pure_function
+from keras_bert.training.optimizer import OptimizerName, create_optimizer
+from keras_bert.training.precision import dtype_policy
+from keras_bert.training.rematerialization import rematerialize
+
+_TPU = "XLA_TPU_JIT"  # what TensorFlow calls a TPU when it compiles for one
+# Arguments and results; they are part of every function and computed by nothing.
+_NOT_COMPUTED = {"Placeholder", "NoOp", "_Arg", "_Retval"}
+
+
+@dataclasses.dataclass(frozen=True)
+class StepOptions:
+    """One replica's training step, in numbers.
+
+    Attributes:
+        config: the model's numbers.
+        batch_size: sequences of one replica.
+        max_seq_length: pieces of a sequence.
+        max_predictions_per_seq: masked positions of a sequence.
+        optimizer: "adamw" or "lamb".
+        mixed_precision: "bfloat16" or "float32".
+        accumulation_steps: micro-batches into which the batch is cut.
+        remat: whether encoder blocks are computed again on the way back.
+        num_chips: replicas of the step, over which gradients and counts are summed.
+    """
+
+    config: BertConfig
+    batch_size: int
+    max_seq_length: int
+    max_predictions_per_seq: int
+    optimizer: OptimizerName = "adamw"
+    mixed_precision: str = "bfloat16"
+    accumulation_steps: int = 1
+    remat: bool = False
+    num_chips: int = 1
+
+
+class _ChipsInSync(tf.distribute.ReplicaContext):
+    """Replica 0 of several chips that are not there: its sums are those of `TPUStrategy`."""
+
+    def __init__(self, num_chips: int):
+        super().__init__(tf.distribute.get_strategy(), 0)
+        self._groups = [list(range(num_chips))]
+
+    def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
+        """Adds up tensors of any shape over all chips; see `tf.distribute.ReplicaContext`."""
+        if reduce_op != tf.distribute.ReduceOp.SUM:
+            raise NotImplementedError(f"{reduce_op} over chips: the step only sums")
+        return tf.nest.map_structure(self._sum, value)
+
+    def _sum(self, value: Any) -> tf.Tensor:
+        return tf.raw_ops.CrossReplicaSum(input=value, group_assignment=self._groups)
+
+
+class LoweredStep(NamedTuple):
+    """A training step that was lowered for TPU.
+
+    Attributes:
+        hlo: the serialized program. Its first `num_variables` parameters and results are the old
+            and new values of the same variables.
+        num_variables: see `hlo`.
+    """
+
+    hlo: bytes
+    num_variables: int
+
+
+def lower_step(options: StepOptions) -> LoweredStep:
+    """Lowers the step that `tools/run_pretraining.py` runs on each replica.
+
+    Raises:
+        ValueError: an operation of the step has no TPU version.
+    """
+    pure = pure_step(options)
+    compiled = tf.function(pure.function, jit_compile=True)
+    make_hlo = compiled.experimental_get_compiler_ir(*pure.signature)
+    return LoweredStep(make_hlo("hlo_serialized", platform_name="TPU"), len(pure.variables))
+
+
+def pure_step(options: StepOptions) -> PureFunction:
+    """Returns the step as a function of its variables' values and a batch.
+
+    Raises:
+        ValueError: an operation of the step has no TPU version.
+    """
+    model = BertPretrainer(options.config, seed=0, dtype=dtype_policy(options.mixed_precision))
+    if options.remat:
+        rematerialize(model.encoder)
+    optimizer = create_optimizer(optimizer=options.optimizer)
+    optimizer.build(model.trainable_variables)
+    step = PretrainingStep(model, optimizer, 0, accumulation_steps=options.accumulation_steps)
+
+    def on_one_chip(batch: dict[str, tf.Tensor]) -> Any:
+        if options.num_chips == 1:
+            return step(batch)
+        with _ChipsInSync(options.num_chips):
+            return step(batch)
+
+    concrete = tf.function(on_one_chip).get_concrete_function(_batch_signature(options))
+    check_operations(concrete.graph.as_graph_def())
+    return pure_function(concrete, [v.value for v in [*model.variables, *optimizer.variables]])
+
+
+def check_operations(graph: Any) -> None:
+    """Refuses a graph in which something cannot run on a TPU.
+
+    Args:
+        graph: a `GraphDef`.
+
+    Raises:
+        ValueError: an operation has no TPU version: it works on strings, or on the host.
+    """
+    _register_tpu_kernels()
+    for node in _nodes(graph):
+        if node.op not in _NOT_COMPUTED and not _has_tpu_kernel(node.op):
+            raise ValueError(
+                f"the step holds {node.op} ({node.name}), which has no TPU version: "
+                "do that before the batch is made, in tf.data"
+            )
+
+
+def _batch_signature(options: StepOptions) -> dict[str, tf.TensorSpec]:
+    sizes = {
+        "B": options.batch_size,
+        "S": options.max_seq_length,
+        "P": options.max_predictions_per_seq,
+    }
+    return {
+        feature.name: tf.TensorSpec([sizes[axis] for axis in feature.axes], feature.dtype)
+        for feature in PRETRAINING_FEATURES
+    }
+
+
+def _nodes(graph: Any) -> list[Any]:
+    functions = [node for function in graph.library.function for node in function.node_def]
+    return [*graph.node, *functions]
+
+
+def _has_tpu_kernel(operation: str) -> bool:
+    registered = kernels.get_registered_kernels_for_op(operation).kernel
+    return any(kernel.device_type == _TPU for kernel in registered)
+
+
+def _register_tpu_kernels() -> None:
+    # TensorFlow lists its TPU kernels from the first time that it compiles something for a TPU.
+    nothing = tf.function(lambda x: x, jit_compile=True)
+    nothing.experimental_get_compiler_ir(tf.TensorSpec(()))("hlo", platform_name="TPU")
