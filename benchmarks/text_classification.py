@@ -132,13 +132,18 @@ def main(_: list[str]) -> None:
             print(f"{trial.name}: dev {trial.result.validation['accuracy']:.4f}")
     # A grid of one point: its trial is the first seed and not done again.
     chosen = {name: (value,) for name, value in trials.best.point.items()}
-    report(run(data=data, model_dir=model_dir / "model", grid=chosen, seeds=_SEEDS.value))
+    result = run(data=data, model_dir=model_dir / "model", grid=chosen, seeds=_SEEDS.value)
+    if result is None:
+        return
+    report(result)
 
     for share in map(float, _SHARES.value):
         fewer = part(data, share)
         train, dev = fewer.splits[TRAIN], fewer.splits[VALIDATION]
         accuracy = theirs.fit(train.texts, train.labels).score(dev.texts, dev.labels)
         result = run(data=fewer, model_dir=model_dir / f"share_{share:g}", grid=chosen)
+        if result is None:
+            return
         ours = result.best.result.validation["accuracy"]
         print(
             f"{len(train):,} training texts: dev {accuracy:.4f} TF-IDF, {ours:.4f} fine-tuned",
