@@ -53,15 +53,10 @@ class ChoiceHead(FinetuningHead):
     kind: ClassVar[str] = "choice"
     model_class: ClassVar[type] = BertMultipleChoice
 
-    def model_arguments(self, labels: tuple[str, ...]) -> dict[str, Any]:
-        """Returns nothing: one score serves any number of choices."""
-        return {}
-
     def encode(
         self,
         tokenizer: BertTokenizer,
         examples: Sequence[ChoiceExample],
-        labels: tuple[str, ...],
         max_seq_length: int,
         description: str,
     ) -> EncodedRows:
@@ -86,28 +81,22 @@ class ChoiceHead(FinetuningHead):
         outputs: Sequence[np.ndarray],
         encoded: EncodedRows,
         examples: Sequence[ChoiceExample],
-        labels: tuple[str, ...],
     ) -> list[np.ndarray]:
         """Returns the softmax of the scores of each example."""
         return [tf.nn.softmax(scores).numpy() for scores in outputs]
 
-    def references(
-        self, examples: Sequence[ChoiceExample], labels: tuple[str, ...]
-    ) -> list[int] | None:
+    def references(self, examples: Sequence[ChoiceExample]) -> list[int] | None:
         """Returns the indices of the right choices."""
         known = [example.label for example in examples if example.label is not None]
         return known if len(known) == len(examples) else None
 
-    def collapse(
-        self, predictions: Sequence[np.ndarray], references: Sequence[int], labels: tuple[str, ...]
-    ) -> str | None:
+    def collapse(self, predictions: Sequence[np.ndarray], references: Sequence[int]) -> str | None:
         """Names the one place that all answers take."""
         return one_answer([f"choice {scores.argmax()}" for scores in predictions], references)
 
     def guessing_loss(
         self,
         examples: Sequence[ChoiceExample],
-        labels: tuple[str, ...],
         label_smoothing: float = 0.0,
     ) -> float | None:
         """Returns the logarithm of the number of choices, for places tell nothing.
@@ -118,13 +107,11 @@ class ChoiceHead(FinetuningHead):
         counts = {len(example.choices) for example in examples}
         return guessing_loss(np.ones(counts.pop())) if len(counts) == 1 else None
 
-    def answer_columns(self, labels: tuple[str, ...]) -> list[str]:
+    def answer_columns(self) -> list[str]:
         """Returns the place of the predicted choice, its text and all probabilities."""
         return [PREDICTED_CHOICE, PREDICTED_TEXT, SCORES]
 
-    def answer_rows(
-        self, prediction: np.ndarray, example: ChoiceExample, labels: tuple[str, ...]
-    ) -> list[list[str]]:
+    def answer_rows(self, prediction: np.ndarray, example: ChoiceExample) -> list[list[str]]:
         """Returns one row; the probabilities stand in one field, separated by spaces."""
         best = int(prediction.argmax())
         scores = " ".join(f"{score:.6g}" for score in prediction)
@@ -139,7 +126,7 @@ class ChoiceHead(FinetuningHead):
             for example in examples
         ]
 
-    def needs_segments(self, data: Any) -> bool:
+    def needs_segments(self, examples: Any) -> bool:
         """Always: context and choice are two segments."""
         return True
 

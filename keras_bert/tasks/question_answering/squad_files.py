@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.config import read_json
-from keras_bert.storage.tables import EXTENSIONS, Table, read_table
+from keras_bert.finetuning.task import PredictionInput, TaskDescription
+from keras_bert.storage.tables import EXTENSIONS, read_table
 from keras_bert.tasks.question_answering.questions import Answer, Question
 
 QUESTION, CONTEXT, ID = "question", "context", "id"
@@ -108,14 +109,12 @@ def _string(entry: Any, name: str, place: str) -> str:
     return value
 
 
-def read_questions(path: Path) -> tuple[list[Question], Table | None]:
+def read_questions_to_predict(path: Path, description: TaskDescription) -> PredictionInput:
     """Reads questions to be answered; answers in the file are not looked at.
 
     Args:
         path: SQuAD JSON, or CSV, TSV or JSONL with columns "question", "context" and perhaps "id".
-
-    Returns:
-        The questions, and the table they come from, if any.
+        description: the model's task; nothing of the file depends on it.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -123,7 +122,7 @@ def read_questions(path: Path) -> tuple[list[Question], Table | None]:
     """
     path = Path(path)
     if path.suffix in SQUAD_EXTENSIONS:
-        return read_squad(path, answers_optional=True), None
+        return PredictionInput(read_squad(path, answers_optional=True))
     if path.suffix not in EXTENSIONS:
         formats = ", ".join((*SQUAD_EXTENSIONS, *EXTENSIONS))
         raise ValueError(f"{path} is not one of {formats}: rename it to what its content is")
@@ -132,7 +131,7 @@ def read_questions(path: Path) -> tuple[list[Question], Table | None]:
     asked, contexts = (table.column(name, remedy) for name in (QUESTION, CONTEXT))
     names = table.column(ID, remedy) if ID in table.columns else [str(r.line) for r in table.rows]
     rows = zip(names, asked, contexts, strict=True)
-    return [Question(*row) for row in rows], table
+    return PredictionInput.of_table([Question(*row) for row in rows], table)
 
 
 def write_squad(path: Path, questions: list[Question]) -> None:

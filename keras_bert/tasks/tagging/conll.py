@@ -9,9 +9,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_bert.finetuning.task import TRAIN, VALIDATION, Task, TaskData
+from keras_bert.finetuning.task import (
+    TRAIN,
+    VALIDATION,
+    PredictionInput,
+    Task,
+    TaskData,
+    TaskDescription,
+)
 from keras_bert.tasks.splits import find_splits
-from keras_bert.tasks.tagging.column_files import EXTENSIONS, WordColumns, read_columns
+from keras_bert.tasks.tagging.column_files import (
+    EXTENSIONS,
+    WordColumns,
+    read_columns,
+    read_sentences,
+)
 from keras_bert.tasks.tagging.entities import (
     OUTSIDE,
     SCHEMES,
@@ -219,3 +231,14 @@ def _labeled(split: _Split) -> Iterator[tuple[str, str]]:
     for sentence in split.sentences:
         for word, tag in enumerate(sentence.tags or ()):
             yield f"{split.place} {sentence.line + (word if by_line else 0)}", tag
+
+
+def read_sentences_to_predict(path: Path, description: TaskDescription) -> PredictionInput:
+    """Reads a column file of which the words are looked at.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it lacks the column that the model was trained on.
+    """
+    columns = WordColumns(int(description.text_columns[WORD]), None)
+    return PredictionInput(read_sentences(path, columns))
