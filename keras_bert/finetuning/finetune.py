@@ -297,7 +297,8 @@ def _description(
             f"{config.type_vocab_size}: it needs 2 segments; choose another model"
         )
     head = task.head.with_labels(data.labels)
-    return TaskDescription(task.name, head, dict(data.text_columns), length)
+    columns = dict(data.text_columns or head.default_columns(data.splits[TRAIN]))
+    return TaskDescription(task.name, head, columns, length)
 
 
 def _settings(

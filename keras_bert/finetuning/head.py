@@ -71,7 +71,7 @@ class EvaluatedHead(abc.ABC):
     """What evaluation needs: predictions, what they are compared with, and what went wrong."""
 
     @abc.abstractmethod
-    def predictions(self, outputs: Any, encoded: EncodedRows, examples: Any) -> Sequence[Any]:
+    def predictions(self, outputs: Any, encoded: Any, examples: Any) -> Sequence[Any]:
         """Turns the model's outputs into one prediction for each example.
 
         Args:
@@ -144,6 +144,10 @@ class FinetuningHead(TrainableHead, EvaluatedHead, AnswerTable):
     def with_labels(self, labels: Sequence[str]) -> Self:
         """Returns the head for data with these classes."""
         return dataclasses.replace(self, labels=tuple(labels))
+
+    def default_columns(self, examples: Any) -> dict[str, str]:
+        """Returns `TaskData.text_columns` of a split, where the task's reader names none."""
+        return {}
 
     def settings(self) -> dict[str, Any]:
         """Returns kind and fields for `task.json`, which holds the labels beside them."""

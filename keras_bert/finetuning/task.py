@@ -31,7 +31,7 @@ class TaskData:
             predicted where they have no labels. Each is what the task's head encodes.
         labels: names of the classes in the order of their indices; empty where there are none.
         text_columns: which column of a table holds "text" and, for pairs, "text_pair"; the columns
-            that another head reads under names of its own.
+            that another head reads under names of its own. Empty for the head's default.
     """
 
     splits: Mapping[str, Any]

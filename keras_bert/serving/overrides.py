@@ -20,9 +20,10 @@ def with_stated(
         ValueError: the options contradict it, or are of another head.
     """
     check_statable(description, options)
-    if not _is_stated(description, options):
+    kind = kind_of(description)
+    if kind.override is None or kind.stated(options) is None:
         return description
-    return kind_of(description).override(description, options, config)
+    return kind.override(description, options, config)
 
 
 def check_statable(description: TaskDescription | None, options: ExportOptions) -> None:
@@ -36,20 +37,14 @@ def check_statable(description: TaskDescription | None, options: ExportOptions) 
         ValueError: they do.
     """
     for name, kind in KINDS.items():
-        option = kind.export_option
-        if option is None or getattr(options, option) is None:
-            continue
-        if description is None or description.head.kind != name:
-            raise ValueError(f"--{option} is for {kind.models}: leave it out")
+        of_this_kind = description is not None and description.head.kind == name
+        if kind.stated(options) is not None and not of_this_kind:
+            raise ValueError(f"--{kind.export_option} is for {kind.models}: leave it out")
 
 
 def reason(description: TaskDescription, options: ExportOptions) -> str:
     """Returns why a model is served the way it is, and what to state if that is wrong."""
-    if _is_stated(description, options):
-        return "as you state"
-    return "as in training" if description.task else kind_of(description).untold
-
-
-def _is_stated(description: TaskDescription, options: ExportOptions) -> bool:
     kind = kind_of(description)
-    return kind.override is not None and getattr(options, kind.export_option) is not None
+    if kind.override is not None and kind.stated(options) is not None:
+        return "as you state"
+    return "as in training" if description.task else kind.untold

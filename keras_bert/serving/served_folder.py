@@ -58,9 +58,9 @@ def open_signatures(
         model = _quantized(model_class.from_preset(os.fspath(folder), dtype=dtype), options)
         return _described(model, BertTokenizer.from_preset(folder), description, options)
     checkpoint = preset.read_checkpoint(folder, options.ignore_config_keys)
-    if head == "auto" and (description := describe_foreign(checkpoint)) is not None:
-        model = _model(description.head.model_class, checkpoint, options)
-        return _described(model, BertTokenizer.from_preset(folder), description, options)
+    if head == "auto" and (foreign := describe_foreign(checkpoint)) is not None:
+        model = _model(foreign.head.model_class, checkpoint, options)
+        return _described(model, BertTokenizer.from_preset(folder), foreign, options)
     if checkpoint.architecture in _MASKED_LANGUAGE_MODELS:
         return _masked_lm_signatures(checkpoint, folder, options)
     if head == "masked_lm":

@@ -7,6 +7,7 @@ import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.config import BertConfig, read_json
@@ -51,9 +52,13 @@ class TaskKind:
     head: type[FinetuningHead]
     signatures: Callable[..., SignatureFamily]
     read: PredictionReader
-    export_option: str | None = None
+    export_option: str = ""
     override: Override | None = None
     untold: str = "as the head asks"
+
+    def stated(self, options: ExportOptions) -> Any:
+        """Returns the value of `export_option`; None where nothing is stated."""
+        return getattr(options, self.export_option) if self.export_option else None
 
     @property
     def architecture(self) -> str:

@@ -50,7 +50,7 @@ OWN_TASK = """
             lines = path.read_text(encoding="utf-8").splitlines()
             labels = np.array([SIGNS.index(line[0]) for line in lines], np.int32)
             splits[path.stem] = LabeledTexts([line[2:] for line in lines], labels=labels)
-        return TaskData(splits, ("bad", "good"), {"text": "text"})
+        return TaskData(splits, ("bad", "good"))
 
 
     def signs(label_type="class"):

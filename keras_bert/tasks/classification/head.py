@@ -8,10 +8,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.finetuning.collapse import guessing_loss, one_answer
-from keras_bert.finetuning.encoded_rows import EncodedRows
+from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.head import FinetuningHead, foreign_labels
+from keras_bert.finetuning.metrics import confusion_matrix
 from keras_bert.models.classifier import BertClassifier
 from keras_bert.progress import Progress
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR, BertPreprocessor
@@ -29,7 +29,6 @@ _PROBLEM_TYPES = {
     "regression": "regression",
 }
 
-_TEXTS_PER_CALL = 512
 # Predictions of a regression that spread over less than this share of the labels' range are one.
 _CONSTANT_SHARE = 1e-3
 # Labels of one text, in one field.
@@ -102,22 +101,13 @@ class TextHead(FinetuningHead):
     ) -> EncodedRows:
         """Tokenizes and packs; texts that are too long are cut as in pretraining."""
         preprocessor = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
-        ids, segments = [], []
         with Progress(len(examples), "text", description) as progress:
-            for start in range(0, len(examples), _TEXTS_PER_CALL):
-                batch = preprocessor(_part(examples, slice(start, start + _TEXTS_PER_CALL)))
-                lengths = tf.reduce_sum(batch[INPUT_MASK], axis=-1)
-                ids.append(tf.RaggedTensor.from_tensor(batch[INPUT_IDS], lengths))
-                segments.append(tf.RaggedTensor.from_tensor(batch[SEGMENT_IDS], lengths))
-                progress.update(len(lengths))
+            ids, segments = pack_texts(
+                preprocessor, examples.texts, examples.text_pairs, progress.update
+            )
         targets = None if examples.labels is None else tf.constant(examples.labels)
-        return EncodedRows(
-            tf.concat(ids, axis=0),
-            tf.concat(segments, axis=0),
-            tokenizer.vocabulary.pad_id,
-            max_seq_length,
-            targets,
-        )
+        pad_id = tokenizer.vocabulary.pad_id
+        return EncodedRows(ids, segments, pad_id, max_seq_length, targets)
 
     def loss(self, label_smoothing: float = 0.0) -> keras.losses.Loss:
         """Returns cross-entropy or the mean squared error of the raw score.
@@ -209,19 +199,15 @@ class TextHead(FinetuningHead):
 
     def example_table(self, examples: LabeledTexts) -> tuple[list[str], list[list[str]]]:
         """Returns the texts."""
-        names = [TEXT] if examples.text_pairs is None else [TEXT, TEXT_PAIR]
-        return names, [list(texts) for texts in examples]
+        return _text_names(examples), [list(texts) for texts in examples]
+
+    def default_columns(self, examples: LabeledTexts) -> dict[str, str]:
+        """Returns columns named as the texts are."""
+        return {name: name for name in _text_names(examples)}
 
 
-def confusion_matrix(references: np.ndarray, predictions: np.ndarray, classes: int) -> np.ndarray:
-    """Counts pairs of class indices: int64 [classes, classes], references in rows."""
-    pairs = np.asarray(references, np.int64) * classes + np.asarray(predictions, np.int64)
-    return np.bincount(pairs, minlength=classes * classes).reshape(classes, classes)
-
-
-def _part(examples: LabeledTexts, rows: slice) -> list[str] | tuple[list[str], list[str]]:
-    texts = list(examples.texts[rows])
-    return texts if examples.text_pairs is None else (texts, list(examples.text_pairs[rows]))
+def _text_names(examples: LabeledTexts) -> list[str]:
+    return [TEXT] if examples.text_pairs is None else [TEXT, TEXT_PAIR]
 
 
 def _as_text(number: np.float32) -> str:

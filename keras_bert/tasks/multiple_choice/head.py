@@ -12,9 +12,8 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.finetuning.collapse import guessing_loss, one_answer
-from keras_bert.finetuning.encoded_rows import EncodedRows
+from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.progress import Progress
@@ -24,8 +23,6 @@ from keras_bert.text.tokenizer import BertTokenizer
 PREDICTED_CHOICE = "predicted_choice"
 PREDICTED_TEXT = "predicted_text"
 SCORES = "scores"
-
-_ROWS_PER_CALL = 512
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +59,11 @@ class ChoiceHead(FinetuningHead):
     ) -> EncodedRows:
         """Packs every choice with its context as a pair of texts."""
         counts = np.array([len(example.choices) for example in examples], np.int64)
-        pairs = [(example.context, choice) for example in examples for choice in example.choices]
-        ids, segments = _pack(tokenizer, pairs, max_seq_length, description)
+        contexts = [example.context for example in examples for _ in example.choices]
+        choices = [choice for example in examples for choice in example.choices]
+        preprocessor = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
+        with Progress(len(choices), "choice", description) as progress:
+            ids, segments = pack_texts(preprocessor, contexts, choices, progress.update)
         return EncodedRows(
             tf.RaggedTensor.from_row_lengths(ids, counts),
             tf.RaggedTensor.from_row_lengths(segments, counts),
@@ -158,26 +158,6 @@ class ChoiceCrossentropy(keras.losses.Loss):
     def get_config(self) -> dict[str, Any]:
         """Keeps the smoothing."""
         return super().get_config() | {"label_smoothing": self.label_smoothing}
-
-
-def _pack(
-    tokenizer: BertTokenizer,
-    pairs: Sequence[tuple[str, str]],
-    max_seq_length: int,
-    description: str,
-) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns ids and segments of all pairs, int32 [pairs, pieces]."""
-    preprocessor = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
-    ids, segments = [], []
-    with Progress(len(pairs), "choice", description) as progress:
-        for start in range(0, len(pairs), _ROWS_PER_CALL):
-            first, second = zip(*pairs[start : start + _ROWS_PER_CALL], strict=True)
-            batch = preprocessor((list(first), list(second)))
-            lengths = tf.reduce_sum(batch[INPUT_MASK], axis=-1)
-            ids.append(tf.RaggedTensor.from_tensor(batch[INPUT_IDS], lengths))
-            segments.append(tf.RaggedTensor.from_tensor(batch[SEGMENT_IDS], lengths))
-            progress.update(len(first))
-    return tf.concat(ids, axis=0), tf.concat(segments, axis=0)
 
 
 def _targets(examples: Sequence[ChoiceExample], counts: np.ndarray) -> tf.RaggedTensor | None:

@@ -1,4 +1,4 @@
-"""Question files: SQuAD JSON of version 1.1 or 2.0, or tables of questions and contexts."""
+"""Questions: SQuAD JSON (1.1 or 2.0), TensorFlow Datasets, tables of questions and contexts."""
 
 import json
 from collections.abc import Iterator
@@ -9,9 +9,11 @@ from keras_bert.config import read_json
 from keras_bert.finetuning.task import PredictionInput, TaskDescription
 from keras_bert.storage.tables import EXTENSIONS, read_table
 from keras_bert.tasks.question_answering.questions import Answer, Question
+from keras_bert.tasks.tfds_source import check_features, open_data_set, read_splits
 
 QUESTION, CONTEXT, ID = "question", "context", "id"
 SQUAD_EXTENSIONS = (".json",)
+_TFDS_FEATURES = ("id", "question", "context", "answers")
 # How much of a context an error shows around a wrong offset.
 _SHOWN = 40
 
@@ -132,6 +134,34 @@ def read_questions_to_predict(path: Path, description: TaskDescription) -> Predi
     names = table.column(ID, remedy) if ID in table.columns else [str(r.line) for r in table.rows]
     rows = zip(names, asked, contexts, strict=True)
     return PredictionInput.of_table([Question(*row) for row in rows], table)
+
+
+def read_tfds_questions(source: str) -> dict[str, list[Question]]:
+    """Reads the splits of a data set that has the features of SQuAD.
+
+    Args:
+        source: "tfds:name" or "tfds:name/config". It is downloaded where it is not yet there.
+
+    Raises:
+        ValueError: there is no such data set, or it has not these features.
+    """
+    builder = open_data_set(source)
+    check_features(source, builder, _TFDS_FEATURES, "it is no data set of questions and contexts")
+    return {
+        split: [_entry_question(entry) for entry in entries]
+        for split, entries in read_splits(source, builder).items()
+    }
+
+
+def _entry_question(entry: dict[str, Any]) -> Question:
+    answers = entry["answers"]
+    pairs = zip(answers["text"], answers["answer_start"], strict=True)
+    return Question(
+        entry["id"].decode(),
+        entry["question"].decode(),
+        entry["context"].decode(),
+        tuple(Answer(text.decode(), int(start)) for text, start in pairs),
+    )
 
 
 def write_squad(path: Path, questions: list[Question]) -> None:

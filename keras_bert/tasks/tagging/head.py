@@ -13,12 +13,12 @@ from keras import ops
 from keras_bert.finetuning.collapse import guessing_loss, one_answer
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.metrics import confusion_matrix
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.models.token_classifier import BertTokenClassifier
-from keras_bert.tasks.classification.head import confusion_matrix
 from keras_bert.tasks.tagging.entities import Entity, are_entity_tags, entities
 from keras_bert.tasks.tagging.rows import encode_sentences
-from keras_bert.tasks.tagging.sentences import TaggedSentence
+from keras_bert.tasks.tagging.sentences import WORD, TaggedSentence
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.losses import SmoothedCrossentropy
 
@@ -173,6 +173,10 @@ class TagHead(FinetuningHead):
     ) -> tuple[list[str], list[list[str]]]:
         """Returns the numbers of the sentences, from 1."""
         return ["sentence"], [[str(number)] for number in range(1, len(examples) + 1)]
+
+    def default_columns(self, examples: Any) -> dict[str, str]:
+        """Returns the first column of a file, for the words."""
+        return {WORD: "0"}
 
 
 @keras.saving.register_keras_serializable("keras_bert")
