@@ -37,15 +37,15 @@ def main(_: list[str]) -> None:
     count = _EXAMPLES.value
     train = LabeledTexts(train.texts[:count], None, train.labels[:count])
     tokenizer = BertTokenizer.from_preset(packages.minilm())
-    head = task.head
-    test_rows = head.encode(tokenizer, test, data.labels, _LENGTH, "tokenizing")
+    head = task.head.with_labels(data.labels)
+    test_rows = head.encode(tokenizer, test, _LENGTH, "tokenizing")
     seconds = {}
     for name, lengths in (("padded to 512", [_LENGTH]), ("sorted", None)):
         keras.utils.set_random_seed(0)
         model = BertClassifier.from_preset(
             str(packages.minilm()), num_classes=2, seed=0, dtype=dtype_policy("auto")
         )
-        rows = head.encode(tokenizer, train, data.labels, _LENGTH, "tokenizing")
+        rows = head.encode(tokenizer, train, _LENGTH, "tokenizing")
         if lengths:
             rows.fixed_lengths(lengths)
         batches = rows.training_batches(_BATCH, seed=0)
@@ -57,7 +57,7 @@ def main(_: list[str]) -> None:
         model.fit(batches.epoch(0), verbose=0)
         seconds[name] = time.perf_counter() - started
         outputs = InferenceRunner(model)(test_rows, _BATCH).outputs
-        predictions = head.predictions(outputs, test_rows, test, data.labels)
+        predictions = head.predictions(outputs, test_rows, test)
         print(
             f"{name:16}{seconds[name]:8.1f} s an epoch, test accuracy "
             f"{accuracy(predictions, test.labels):.4f}",

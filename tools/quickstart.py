@@ -100,7 +100,7 @@ def _pretrain(folder: Path) -> None:
         eval_steps=1000,
     )
     texts = [f"--text={text}" for text in _MASKED]
-    _run("guess_masked_words", *texts, init_from=folder / "pretraining" / "preset")
+    _run("fill_mask", *texts, init_from=folder / "pretraining" / "preset")
 
 
 def _finetune(folder: Path) -> None:

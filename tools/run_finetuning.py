@@ -5,12 +5,15 @@
 
 --data is a folder with train, validation (or dev) and test files in the task's own format, or
 tfds:name/config. The folder it writes holds the model, its metrics, predictions and pictures.
+--task=my_module:my_task takes a task of your own: a function in my_module.py of the working
+directory that returns a Task (docs/fine-tuning.md).
 
 The same command goes on from the last checkpoint of a run that was stopped; SIGTERM saves first and
 ends with exit status 143, so that whoever started the run knows that it is not done.
 """
 
 import dataclasses
+import os
 import signal
 import sys
 
@@ -39,7 +42,11 @@ _BOOL_FLAGS = {
     "document_context": "Fill the window with neighbouring sentences (conll).",
 }
 
-flags.DEFINE_string("task", "csv", "What is learned; an unknown name lists all.")
+flags.DEFINE_string(
+    "task",
+    "csv",
+    "What is learned; an unknown name lists all. module:function: a task of your own.",
+)
 flags.DEFINE_string("data", None, "Folder of train, validation and test files, or tfds:name.")
 flags.DEFINE_string("init_from", None, "Model folder to start from.")
 flags.DEFINE_string("model_dir", None, "Folder to write: a model folder with metrics.json.")
@@ -101,6 +108,8 @@ def main(_: list[str]) -> None:
     grid = search.parse_grid(values["grid"]) if values["grid"] else None
     # Workers meet before TensorFlow computes anything, the reading of data included.
     strategy = create_strategy(options.strategy)
+    if ":" in values["task"]:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does
     task = create_task(values["task"], **_task_arguments(values))
     data = task.read(values["data"])
     result = search.search(

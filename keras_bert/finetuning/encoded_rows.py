@@ -11,12 +11,15 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
+from keras_bert.text.preprocessor import BertPreprocessor
 
 # Rows are sorted by length within windows of so many batches: long enough that neighbours are of
 # like length, short enough that the order of an epoch stays random.
 _BATCHES_PER_WINDOW = 50
 # Few distinct lengths mean few traces and matrix sizes that kernels like.
 _LENGTH_MULTIPLE = 8
+# Texts of a call of the tokenizer: few calls, and little in memory at a time.
+_TEXTS_PER_CALL = 512
 # Targets of padded positions and padded choices: no class, no loss.
 NO_TARGET = -1
 
@@ -235,6 +238,35 @@ class TrainingBatches:
             weights[index, : len(batch)] = self._weights[batch]
             sizes[index] = slots if self._full else len(batch)
         return rows, weights, sizes
+
+
+def pack_texts(
+    preprocessor: BertPreprocessor,
+    texts: Sequence[str],
+    text_pairs: Sequence[str] | None,
+    done: Callable[[int], None],
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Tokenizes and packs texts or pairs of texts.
+
+    Args:
+        preprocessor: pads to the longest row of a call.
+        texts: N (first) texts, at least one.
+        text_pairs: N second texts, or None.
+        done: is told of each part how many texts it had.
+
+    Returns:
+        Ids and segments of whole rows, int32 [N, pieces] each.
+    """
+    ids, segments = [], []
+    for start in range(0, len(texts), _TEXTS_PER_CALL):
+        part = slice(start, start + _TEXTS_PER_CALL)
+        first = list(texts[part])
+        batch = preprocessor(first if text_pairs is None else (first, list(text_pairs[part])))
+        lengths = tf.reduce_sum(batch[INPUT_MASK], axis=-1)
+        ids.append(tf.RaggedTensor.from_tensor(batch[INPUT_IDS], lengths))
+        segments.append(tf.RaggedTensor.from_tensor(batch[SEGMENT_IDS], lengths))
+        done(len(first))
+    return tf.concat(ids, axis=0), tf.concat(segments, axis=0)
 
 
 def _cut(values: np.ndarray, size: int) -> list[np.ndarray]:

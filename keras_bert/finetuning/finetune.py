@@ -15,7 +15,7 @@ import tensorflow as tf
 from keras_bert.config import BertConfig
 from keras_bert.finetuning.collapse import no_better_than_guessing
 from keras_bert.finetuning.encoded_rows import EncodedRows
-from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.head import EvaluatedHead, FinetuningHead, TrainableHead
 from keras_bert.finetuning.inference import InferenceRunner
 from keras_bert.finetuning.model_preparation import create_model, finetuning_optimizer
 from keras_bert.finetuning.options import FREE_OPTIONS, FinetuningOptions
@@ -91,8 +91,9 @@ def finetune(
     description = _description(task, data, config, options)
     settings = _settings(init_from, description, data, options)
     options = options.resolved(task.defaults)
-    loss = task.head.loss(options.label_smoothing)
-    weights = _example_weights(task.head, data, options)
+    head = description.head
+    loss = head.loss(options.label_smoothing)
+    weights = _example_weights(head, data, options)
     folder = _run_folder(model_dir, settings, is_chief(strategy))
     finished = FinetuningResult.finished(model_dir) if keep_finished else None
     step = latest_step(str(folder.checkpoints))
@@ -103,7 +104,7 @@ def finetune(
 
     # 2. Model and data.
     keras.utils.set_random_seed(options.seed)
-    splits = _encode(task.head, tokenizer, data, description.max_seq_length, strategy)
+    splits = _encode(head, tokenizer, data, description.max_seq_length, strategy)
     train = splits[TRAIN]
     batches = train.training_batches(
         options.batch_size,
@@ -113,7 +114,7 @@ def finetune(
         full_batches=_is_tpu(strategy),
     )
     with strategy.scope():
-        model = create_model(task.head, data.labels, init_from, config, options)
+        model = create_model(head, init_from, config, options)
         optimizer = finetuning_optimizer(model, options, options.epochs * len(batches))
         optimizer.build(model.trainable_variables)
         loss_scale = DynamicLossScale() if "float16" in model.encoder.policy.name else None
@@ -123,7 +124,6 @@ def finetune(
         model,
         optimizer,
         loss,
-        task.head.loss_weights(),
         options.seed,
         options.accumulation_steps,
         loss_scale,
@@ -136,7 +136,7 @@ def finetune(
     io_device = "/job:localhost" if has_other_hosts(strategy) else None
     checkpoint = FinetuningCheckpoint(folder.checkpoints, model, optimizer, loss_scale, io_device)
     with folder.held(), Termination() as termination:
-        measure = _Measurement(task, data, splits, model, options, termination)
+        measure = _Measurement(task, head, data, splits, model, options, termination)
         run = FinetuningRun(
             options,
             model,
@@ -174,7 +174,7 @@ def finetune(
 
         # 5. Write.
         state = run.state
-        guessing = head.guessing_loss(data.splits[TRAIN], data.labels, options.label_smoothing)
+        guessing = head.guessing_loss(data.splits[TRAIN], options.label_smoothing)
         result = FinetuningResult(
             best_epoch=state.best_epoch,
             metrics=metrics,
@@ -202,14 +202,16 @@ class _Measurement:
     def __init__(
         self,
         task: Task,
+        head: FinetuningHead,
         data: TaskData,
         splits: Mapping[str, EncodedRows],
         model: keras.Model,
         options: FinetuningOptions,
         termination: Termination,
     ):
-        self._task = task
-        self._data = data
+        self._metrics = task.metrics
+        self._head = head
+        self._examples = data.splits
         self._splits = splits
         # A process that is told to end does not finish an evaluation first, unless it is one of
         # several, which do so together.
@@ -217,20 +219,20 @@ class _Measurement:
         together = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
         self._run = InferenceRunner(model, None if together else termination.check)
         self._batch_size = options.batch_size
-        self._references = {
-            name: task.head.references(split, data.labels) for name, split in data.splits.items()
-        }
+        self._references = {name: head.references(split) for name, split in data.splits.items()}
 
     def validation(self) -> Metrics:
         """Measures the validation data; no split, no metrics."""
         if VALIDATION not in self._splits:
             return {}
-        return self._measured(VALIDATION, self._task.head)[1]
+        outputs, loss = self._infer(VALIDATION)
+        predictions = self._predictions(VALIDATION, outputs, self._head)
+        return self._measures(VALIDATION, predictions, loss)
 
     def all_splits(self) -> tuple[FinetuningHead, dict[str, Metrics], dict[str, Sequence[Any]]]:
         """Returns the tuned head, and metrics and predictions of all splits but "train"."""
-        head = self._task.head
-        outputs = {name: self._infer(name, head) for name in self._splits if name != TRAIN}
+        head = self._head
+        outputs = {name: self._infer(name) for name in self._splits if name != TRAIN}
         if self._references.get(VALIDATION) is not None:
             found = self._predictions(VALIDATION, outputs[VALIDATION].outputs, head)
             head = head.tuned(found, self._references[VALIDATION])
@@ -238,16 +240,14 @@ class _Measurement:
         for name, (values, loss) in outputs.items():
             predictions[name] = self._predictions(name, values, head)
             if self._references[name] is not None:
-                metrics[name] = self._metrics(name, predictions[name], loss)
+                metrics[name] = self._measures(name, predictions[name], loss)
         return head, metrics, predictions
 
     def collapse(self, predictions: Mapping[str, Sequence[Any]]) -> str | None:
         """Returns what is wrong with the predictions of the first labeled split."""
         for name in (VALIDATION, TEST):
             if name in predictions and self._references[name] is not None:
-                return self._task.head.collapse(
-                    predictions[name], self._references[name], self._data.labels
-                )
+                return self._head.collapse(predictions[name], self._references[name])
         return None
 
     def confusion(self, predictions: Mapping[str, Sequence[Any]]) -> dict[str, list[list[int]]]:
@@ -255,35 +255,27 @@ class _Measurement:
         found = {}
         for name, values in predictions.items():
             if self._references[name] is not None:
-                matrix = self._task.head.confusion(
-                    values, self._references[name], self._data.labels
-                )
+                matrix = self._head.confusion(values, self._references[name])
                 if matrix is not None:
                     found[name] = matrix.tolist()
         return found
 
-    def _measured(self, name: str, head: FinetuningHead) -> tuple[Sequence[Any], Metrics]:
-        outputs, loss = self._infer(name, head)
-        predictions = self._predictions(name, outputs, head)
-        return predictions, self._metrics(name, predictions, loss)
-
-    def _infer(self, name: str, head: FinetuningHead) -> Any:
+    def _infer(self, name: str) -> Any:
         labeled = self._references[name] is not None
         return self._run(
             self._splits[name],
             self._batch_size,
-            head.per_position,
-            head.loss() if labeled else None,
+            self._head.per_position,
+            self._head.loss() if labeled else None,
             f"evaluating {name}",
         )
 
-    def _predictions(self, name: str, outputs: Any, head: FinetuningHead) -> Sequence[Any]:
-        split = self._data.splits[name]
-        return head.predictions(outputs, self._splits[name], split, self._data.labels)
+    def _predictions(self, name: str, outputs: Any, head: EvaluatedHead) -> Sequence[Any]:
+        return head.predictions(outputs, self._splits[name], self._examples[name])
 
-    def _metrics(self, name: str, predictions: Sequence[Any], loss: float | None) -> Metrics:
+    def _measures(self, name: str, predictions: Sequence[Any], loss: float | None) -> Metrics:
         references = self._references[name]
-        values = {key: f(predictions, references) for key, f in self._task.metrics.items()}
+        values = {key: f(predictions, references) for key, f in self._metrics.items()}
         return values if loss is None else values | {"loss": loss}
 
 
@@ -299,12 +291,14 @@ def _description(
             f"max_seq_length is {length} but the model has {positions} positions "
             f"(max_position_embeddings): use at most {positions}"
         )
-    if task.head.needs_segments(data) and config.type_vocab_size < 2:
+    if task.head.needs_segments(data.splits[TRAIN]) and config.type_vocab_size < 2:
         raise ValueError(
             f"the data has pairs of texts but the model's type_vocab_size is "
             f"{config.type_vocab_size}: it needs 2 segments; choose another model"
         )
-    return TaskDescription(task.name, task.head, data.labels, dict(data.text_columns), length)
+    head = task.head.with_labels(data.labels)
+    columns = dict(data.text_columns or head.default_columns(data.splits[TRAIN]))
+    return TaskDescription(task.name, head, columns, length)
 
 
 def _settings(
@@ -341,21 +335,21 @@ def _fingerprint(description: TaskDescription, data: TaskData, name: str) -> str
     digest = hashlib.sha256()
     for example in split:
         digest.update(repr(example).encode("utf-8", "surrogatepass"))
-    references = description.head.references(split, data.labels)
+    references = description.head.references(split)
     if isinstance(references, np.ndarray):  # labels of texts, which their examples do not hold
         digest.update(references.tobytes())
     return f"{len(split)}, sha256 {digest.hexdigest()[:16]}"
 
 
 def _encode(
-    head: FinetuningHead,
+    head: TrainableHead,
     tokenizer: BertTokenizer,
     data: TaskData,
     max_seq_length: int,
     strategy: tf.distribute.Strategy,
 ) -> dict[str, EncodedRows]:
     splits = {
-        name: head.encode(tokenizer, split, data.labels, max_seq_length, f"tokenizing {name}")
+        name: head.encode(tokenizer, split, max_seq_length, f"tokenizing {name}")
         for name, split in data.splits.items()
     }
     if _is_tpu(strategy):
@@ -379,6 +373,11 @@ def _example_weights(
     if options.class_weights is None:
         return None
     classes = head.class_indices(data.splits[TRAIN])
+    if classes is None:
+        raise ValueError(
+            f"examples of a {head.kind} head have no single class to weigh: leave out "
+            "--class_weights"
+        )
     if options.class_weights == "balanced":
         counts = np.bincount(classes, minlength=len(data.labels))
         by_class = 1.0 / np.maximum(counts, 1)
@@ -425,6 +424,6 @@ def _write(
     description.save(model_dir)
     for name, values in predictions.items():
         path = Path(model_dir) / f"predictions_{name}.csv"
-        write_predictions(path, description.head, data.splits[name], values, data.labels)
+        write_predictions(path, description.head, data.splits[name], values)
     if task.write_submission is not None:
         task.write_submission(Path(model_dir) / SUBMISSION_FOLDER, data, predictions)

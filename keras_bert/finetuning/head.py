@@ -1,4 +1,9 @@
-"""What fine-tuning, prediction and export ask of each kind of head."""
+"""What training, evaluation and tables of answers ask of a head: one small protocol for each.
+
+A head is the part of a task that its model's architecture decides. One class per kind of task plays
+all three parts (`FinetuningHead`); whoever needs one part asks for that part only. Serving asks for
+the signatures beside it, see `keras_bert.tasks.kinds`.
+"""
 
 import abc
 import dataclasses
@@ -11,41 +16,32 @@ from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.text.tokenizer import BertTokenizer
 
 
-@dataclasses.dataclass(frozen=True)
-class FinetuningHead(abc.ABC):
-    """One kind of head; its fields are the settings that a finished model keeps in `task.json`.
+class TrainableHead(abc.ABC):
+    """What training needs: the model, its rows, and what it learns by.
 
     A split is whatever sequence of examples the task's reader returns and `encode` takes.
 
     Attributes:
-        kind: its name in `task.json`.
         model_class: the Keras model.
         per_position: whether the model's outputs have an axis of positions.
     """
 
-    kind: ClassVar[str]
     model_class: ClassVar[type]
     per_position: ClassVar[bool] = False
 
-    @abc.abstractmethod
-    def model_arguments(self, labels: tuple[str, ...]) -> dict[str, Any]:
+    def model_arguments(self) -> dict[str, Any]:
         """Returns the arguments of `model_class` beyond config, seed and dtype."""
+        return {}
 
     @abc.abstractmethod
     def encode(
-        self,
-        tokenizer: BertTokenizer,
-        examples: Any,
-        labels: tuple[str, ...],
-        max_seq_length: int,
-        description: str,
+        self, tokenizer: BertTokenizer, examples: Any, max_seq_length: int, description: str
     ) -> EncodedRows:
         """Turns a split into rows of the model's input, with targets where it is labeled.
 
         Args:
             tokenizer: that of the model.
             examples: the split.
-            labels: names of the classes in the order of their indices.
             max_seq_length: the most positions of a row.
             description: what the progress line says.
         """
@@ -58,14 +54,24 @@ class FinetuningHead(abc.ABC):
             ValueError: the head knows no label smoothing.
         """
 
-    def loss_weights(self) -> Mapping[str, float] | None:
-        """Returns what each loss counts where there are several; None adds them up."""
+    @abc.abstractmethod
+    def needs_segments(self, examples: Any) -> bool:
+        """Whether the model must tell two segments apart to learn from a split."""
+
+    def guessing_loss(self, examples: Any, label_smoothing: float = 0.0) -> float | None:
+        """Returns the loss of the best constant guess on a split, where it has a formula."""
         return None
 
+    def class_indices(self, examples: Any) -> Any:
+        """Returns the class of each example, int32 [E]; None where it has no single one."""
+        return None
+
+
+class EvaluatedHead(abc.ABC):
+    """What evaluation needs: predictions, what they are compared with, and what went wrong."""
+
     @abc.abstractmethod
-    def predictions(
-        self, outputs: Any, encoded: EncodedRows, examples: Any, labels: tuple[str, ...]
-    ) -> Sequence[Any]:
+    def predictions(self, outputs: Any, encoded: Any, examples: Any) -> Sequence[Any]:
         """Turns the model's outputs into one prediction for each example.
 
         Args:
@@ -74,71 +80,83 @@ class FinetuningHead(abc.ABC):
                 these where the model has several outputs.
             encoded: what `encode` returned.
             examples: the split.
-            labels: names of the classes.
         """
 
     @abc.abstractmethod
-    def references(self, examples: Any, labels: tuple[str, ...]) -> Sequence[Any] | None:
+    def references(self, examples: Any) -> Sequence[Any] | None:
         """Returns what metrics compare the predictions with; None for a split without labels."""
-
-    @abc.abstractmethod
-    def answer_columns(self, labels: tuple[str, ...]) -> list[str]:
-        """Returns the names of the columns that a prediction adds to a table."""
-
-    @abc.abstractmethod
-    def answer_rows(
-        self, prediction: Any, example: Any, labels: tuple[str, ...]
-    ) -> list[list[str]]:
-        """Returns the rows, most often one, that a prediction adds to a table."""
-
-    @abc.abstractmethod
-    def example_table(self, examples: Any) -> tuple[list[str], list[list[str]]]:
-        """Returns names and values of the columns that show a split: texts and labels."""
 
     def tuned(self, predictions: Sequence[Any], references: Sequence[Any]) -> Self:
         """Returns the head with what is chosen on validation data, such as a threshold."""
         return self
 
-    def settings(self) -> Mapping[str, Any]:
-        """Returns the fields, for `task.json`."""
-        return dataclasses.asdict(self)
-
-    def collapse(
-        self, predictions: Sequence[Any], references: Sequence[Any], labels: tuple[str, ...]
-    ) -> str | None:
+    def collapse(self, predictions: Sequence[Any], references: Sequence[Any]) -> str | None:
         """Returns what is wrong when a model gives one answer for everything, else None."""
         return None
 
-    def confusion(
-        self, predictions: Sequence[Any], references: Sequence[Any], labels: tuple[str, ...]
-    ) -> np.ndarray | None:
+    def confusion(self, predictions: Sequence[Any], references: Sequence[Any]) -> np.ndarray | None:
         """Returns how often each class (rows) was predicted as each (columns), int64 [C, C].
 
         None where examples have no single class.
         """
         return None
 
-    def guessing_loss(
-        self, examples: Any, labels: tuple[str, ...], label_smoothing: float = 0.0
-    ) -> float | None:
-        """Returns the loss of the best constant guess on a split, where it has a formula."""
-        return None
 
-    def class_indices(self, examples: Any) -> Any:
-        """Returns int32 [E], the class of each example, for class weights.
+class AnswerTable(abc.ABC):
+    """What a table of predictions needs: columns of the examples and of the answers."""
 
-        Raises:
-            ValueError: the examples of this head have no single class.
+    @abc.abstractmethod
+    def example_table(self, examples: Any) -> tuple[list[str], list[list[str]]]:
+        """Returns names and values of the columns that show a split: texts and labels."""
+
+    @abc.abstractmethod
+    def answer_columns(self) -> list[str]:
+        """Returns the names of the columns that a prediction adds to a table."""
+
+    @abc.abstractmethod
+    def answer_rows(self, prediction: Any, example: Any) -> list[list[str]]:
+        """Returns the rows, most often one, that a prediction adds to a table."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetuningHead(TrainableHead, EvaluatedHead, AnswerTable):
+    """One kind of head; its fields are what a finished model keeps of it in `task.json`.
+
+    Attributes:
+        kind: its name in `task.json`.
+        labels: names of the classes in the order of their indices; empty where there are none, and
+            in a task whose data has not been read yet.
+    """
+
+    kind: ClassVar[str]
+
+    labels: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
+
+    @classmethod
+    def of_foreign(cls, arguments: Mapping[str, Any]) -> Self:
+        """Returns the head of a fine-tuned model of another library.
+
+        Args:
+            arguments: what its folder tells: `Checkpoint.head`.
         """
-        raise ValueError(
-            f"examples of a {self.kind} head have no single class to weigh: leave out "
-            "--class_weights"
-        )
+        return cls(labels=foreign_labels(arguments))
 
-    def needs_segments(self, data: Any) -> bool:
-        """Whether the model must tell two segments apart to learn from `TaskData`."""
-        return False
+    def with_labels(self, labels: Sequence[str]) -> Self:
+        """Returns the head for data with these classes."""
+        return dataclasses.replace(self, labels=tuple(labels))
 
-    def no_predictions(self, labels: tuple[str, ...]) -> Sequence[Any]:
-        """Returns what `predictions` would return for no examples."""
-        return []
+    def default_columns(self, examples: Any) -> dict[str, str]:
+        """Returns `TaskData.text_columns` of a split, where the task's reader names none."""
+        return {}
+
+    def settings(self) -> dict[str, Any]:
+        """Returns kind and fields for `task.json`, which holds the labels beside them."""
+        fields = dataclasses.asdict(self)
+        del fields["labels"]
+        return {"kind": self.kind, **fields}
+
+
+def foreign_labels(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns the names of the classes of a model of another library, numbered without names."""
+    classes = arguments.get("num_classes") or 0
+    return tuple(arguments.get("labels") or (f"LABEL_{index}" for index in range(classes)))

@@ -44,6 +44,12 @@ def macro_f1(probabilities: np.ndarray, labels: np.ndarray) -> float:
     return float(np.mean([_f1(*columns) for columns in zip(predicted.T, true.T, strict=True)]))
 
 
+def confusion_matrix(references: np.ndarray, predictions: np.ndarray, classes: int) -> np.ndarray:
+    """Counts pairs of class indices: int64 [classes, classes], references in rows."""
+    pairs = np.asarray(references, np.int64) * classes + np.asarray(predictions, np.int64)
+    return np.bincount(pairs, minlength=classes * classes).reshape(classes, classes)
+
+
 def _f1(predicted: np.ndarray, true: np.ndarray) -> float:
     total = int(np.sum(predicted)) + int(np.sum(true))
     return 2.0 * int(np.sum(predicted & true)) / total if total else 0.0

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from keras_bert.config import BertConfig
-from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.head import TrainableHead
 from keras_bert.finetuning.options import FinetuningOptions
 from keras_bert.training.base_optimizer import NOT_DECAYED, BaseOptimizer
 from keras_bert.training.optimizer import create_optimizer
@@ -16,8 +16,7 @@ _EMBEDDINGS = r"^(word_embeddings|embeddings)/"
 
 
 def create_model(
-    head: FinetuningHead,
-    labels: tuple[str, ...],
+    head: TrainableHead,
     init_from: str | os.PathLike,
     config: BertConfig,
     options: FinetuningOptions,
@@ -26,7 +25,6 @@ def create_model(
 
     Args:
         head: its kind of head.
-        labels: names of the classes.
         init_from: the model folder to start from.
         config: that of the folder.
         options: `from_scratch`, `reinitialized_layers`, `freeze_encoder`, `mixed_precision`,
@@ -41,7 +39,7 @@ def create_model(
             f"reinitialized_layers is {options.reinitialized_layers} but the model has "
             f"{config.num_hidden_layers} layers: name at most as many"
         )
-    arguments = head.model_arguments(labels) | {
+    arguments = head.model_arguments() | {
         "seed": options.seed,
         "dtype": dtype_policy(options.mixed_precision),
     }

@@ -5,16 +5,15 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.head import AnswerTable
 from keras_bert.storage.files import atomic_file
 
 
 def write_predictions(
     path: str | os.PathLike,
-    head: FinetuningHead,
+    head: AnswerTable,
     examples: Any,
     predictions: Sequence[Any],
-    labels: tuple[str, ...],
     table: tuple[list[str], list[list[str]]] | None = None,
 ) -> int:
     """Writes a CSV of the examples and the predictions; returns the number of its rows.
@@ -24,7 +23,6 @@ def write_predictions(
         head: the kind of head; names the columns.
         examples: the split.
         predictions: one for each example.
-        labels: names of the classes.
         table: names of the columns before the predictions and their values for each example; None
             takes the head's own.
 
@@ -32,7 +30,7 @@ def write_predictions(
         ValueError: a column has the name of one that the predictions add.
     """
     columns, values = head.example_table(examples) if table is None else table
-    added = head.answer_columns(labels)
+    added = head.answer_columns()
     for name in added:
         if name in columns:
             raise ValueError(
@@ -46,7 +44,7 @@ def write_predictions(
         writer = csv.writer(file)
         writer.writerow([*columns, *added])
         for before, example, prediction in zip(values, examples, predictions, strict=True):
-            for answer in head.answer_rows(prediction, example, labels):
+            for answer in head.answer_rows(prediction, example):
                 writer.writerow([*before, *answer])
                 rows += 1
     return rows

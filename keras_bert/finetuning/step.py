@@ -25,7 +25,8 @@ class FinetuningStep:
     Each loss is the sum over the examples of the *global* batch, each times its weight, divided by
     their number; that of tags is divided by the number of labeled pieces. So a batch gives the same
     update however it is spread over replicas and micro-batches, and however many examples fill it
-    up. Dropout masks follow from the seed and the step.
+    up. A model with several outputs learns by the mean of their losses, as run_squad.py does with
+    starts and ends. Dropout masks follow from the seed and the step.
 
     Args:
         model: the model; its trainable variables are those that the optimizer was built with.
@@ -33,7 +34,6 @@ class FinetuningStep:
         loss: the loss, or the losses by output. `call` returns a number for each example, [B]. A
             loss with a method `counted(y_true)`, which returns zeros and ones [B, S], has one for
             each position.
-        loss_weights: what each loss counts where there are several; None adds them up.
         seed: of the dropout masks.
         accumulation_steps: micro-batches into which a replica cuts its batch to save memory.
         loss_scale: keeps float16 gradients from vanishing; None where numbers have the range of
@@ -45,7 +45,6 @@ class FinetuningStep:
         model: keras.Model,
         optimizer: BaseOptimizer,
         loss: keras.losses.Loss | Mapping[str, keras.losses.Loss],
-        loss_weights: Mapping[str, float] | None,
         seed: int,
         accumulation_steps: int = 1,
         loss_scale: DynamicLossScale | None = None,
@@ -53,7 +52,6 @@ class FinetuningStep:
         self._model = model
         self._optimizer = optimizer
         self._losses = loss if isinstance(loss, Mapping) else {"": loss}
-        self._loss_weights = loss_weights or {}
         self._dropout_seeds = DropoutSeeds(model, seed)
         self._accumulation_steps = accumulation_steps
         self._loss_scale = loss_scale
@@ -118,9 +116,8 @@ class FinetuningStep:
             losses = loss.call(targets, _part(outputs, name))  # [B], or [B, S]
             weighted = tf.reduce_sum(losses * _counted(loss, targets, batch.weights))
             # No labeled piece, no loss.
-            mean = weighted / tf.maximum(counts[name], 1.0)
-            total += self._loss_weights.get(name, 1.0) * mean
-        return total
+            total += weighted / tf.maximum(counts[name], 1.0)
+        return total / len(self._losses)
 
     def _accumulated_gradients(
         self, batch: Batch, counts: Mapping[str, tf.Tensor], step: tf.Tensor

@@ -5,12 +5,11 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
-from keras_bert.config import read_json
 from keras_bert.finetuning.head import FinetuningHead
-from keras_bert.finetuning.heads import head_from_settings, head_settings
 from keras_bert.storage.files import atomic_file
+from keras_bert.storage.tables import Table
 
 TASK_FILE = "task.json"
 
@@ -32,12 +31,79 @@ class TaskData:
             predicted where they have no labels. Each is what the task's head encodes.
         labels: names of the classes in the order of their indices; empty where there are none.
         text_columns: which column of a table holds "text" and, for pairs, "text_pair"; the columns
-            that another head reads under names of its own.
+            that another head reads under names of its own. Empty for the head's default.
     """
 
     splits: Mapping[str, Any]
     labels: tuple[str, ...] = ()
     text_columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskDescription:
+    """What prediction and export need to know of a fine-tuned model: its `task.json`.
+
+    `keras_bert.tasks.kinds.load_description` reads it.
+
+    Attributes:
+        task: name of the task.
+        head: the head with its settings and labels.
+        text_columns: see `TaskData`.
+        max_seq_length: the most positions a row took in training.
+    """
+
+    task: str
+    head: FinetuningHead
+    text_columns: Mapping[str, str]
+    max_seq_length: int
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the classes in the order of the logits; empty where there are none."""
+        return self.head.labels
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether the model reads two texts at a time."""
+        return "text_pair" in self.text_columns
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns what `task.json` holds."""
+        return {
+            "task": self.task,
+            "head": self.head.settings(),
+            "labels": list(self.labels),
+            "text_columns": self.text_columns,
+            "max_seq_length": self.max_seq_length,
+        }
+
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes `task.json` into a model folder."""
+        content = json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
+        with atomic_file(Path(folder) / TASK_FILE) as path:
+            path.write_text(content + "\n", encoding="utf-8")
+
+
+class PredictionInput(NamedTuple):
+    """What a file gives a model to answer.
+
+    Attributes:
+        examples: what the head of the model encodes.
+        table: names of the file's columns and their values for each example; None where the head
+            shows the examples itself.
+    """
+
+    examples: Any
+    table: tuple[list[str], list[list[str]]] | None = None
+
+    @classmethod
+    def of_table(cls, examples: Any, table: Table) -> Self:
+        """Returns examples that are the rows of a table."""
+        rows = [[row.values.get(name, "") for name in table.columns] for row in table.rows]
+        return cls(examples, (list(table.columns), rows))
+
+
+PredictionReader = Callable[[Path, TaskDescription], PredictionInput]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +118,9 @@ class Task:
         defaults: the values of `FinetuningOptions` that suit this task.
         write_submission: writes the files that the benchmark's leaderboard takes into a folder from
             the predictions of each split; None where there is no such benchmark.
+        read_for_prediction: reads a file to be predicted; None where it is one that all tasks of
+            this kind read. Looked at in the package's own tasks only, which a model folder can
+            name.
     """
 
     name: str
@@ -62,62 +131,4 @@ class Task:
     write_submission: Callable[[Path, TaskData, Mapping[str, Sequence[Any]]], list[Path]] | None = (
         None
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class TaskDescription:
-    """What prediction and export need to know of a fine-tuned model: its `task.json`.
-
-    Attributes:
-        task: name of the task.
-        head: kind and settings of the head.
-        labels: names of the classes in the order of the logits; empty where there are none.
-        text_columns: see `TaskData`.
-        max_seq_length: the most positions a row took in training.
-    """
-
-    task: str
-    head: FinetuningHead
-    labels: tuple[str, ...]
-    text_columns: Mapping[str, str]
-    max_seq_length: int
-
-    @property
-    def takes_pairs(self) -> bool:
-        """Whether the model reads two texts at a time."""
-        return "text_pair" in self.text_columns
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns what `task.json` holds."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return fields | {"head": head_settings(self.head), "labels": list(self.labels)}
-
-    def save(self, folder: str | os.PathLike) -> None:
-        """Writes `task.json` into a model folder."""
-        content = json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
-        with atomic_file(Path(folder) / TASK_FILE) as path:
-            path.write_text(content + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, folder: str | os.PathLike) -> Self:
-        """Reads `task.json` of a model folder.
-
-        Raises:
-            FileNotFoundError: the folder is not that of a complete fine-tuning run.
-            ValueError: the file is damaged.
-        """
-        path = Path(folder) / TASK_FILE
-        if not path.is_file():
-            raise FileNotFoundError(
-                f"{path} does not exist: give the --model_dir of a finished run of "
-                "run_finetuning.py"
-            )
-        content = read_json(path)
-        fields = {field.name for field in dataclasses.fields(cls)}
-        if content.keys() != fields:
-            raise ValueError(
-                f"{path} has the fields {', '.join(sorted(content))}; expected are "
-                f"{', '.join(sorted(fields))}: fine-tune the model anew"
-            )
-        head = head_from_settings(content["head"], path)
-        return cls(**content | {"labels": tuple(content["labels"]), "head": head})
+    read_for_prediction: PredictionReader | None = None

@@ -9,7 +9,6 @@ import keras
 from keras_bert.checkpoints import sentence_modules
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.variables import POOLER
-from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.finetuning.task import TASK_FILE, TaskDescription
 from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder
@@ -18,8 +17,6 @@ from keras_bert.serving.overrides import check_statable, reason, with_stated
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.storage import hub
-from keras_bert.tasks.classification.head import TextHead
-from keras_bert.tasks.classification.signatures import TextSignatures
 from keras_bert.tasks.feature_extraction.pooling import (
     check_no_pooling,
     sentence_settings,
@@ -27,27 +24,10 @@ from keras_bert.tasks.feature_extraction.pooling import (
 )
 from keras_bert.tasks.feature_extraction.signatures import EncoderSignatures
 from keras_bert.tasks.fill_mask.signatures import MaskedLMSignatures
-from keras_bert.tasks.multiple_choice.head import ChoiceHead
-from keras_bert.tasks.multiple_choice.signatures import ChoiceSignatures
-from keras_bert.tasks.question_answering.head import SpanHead
-from keras_bert.tasks.question_answering.signatures import SpanSignatures
-from keras_bert.tasks.tagging.head import TagHead
-from keras_bert.tasks.tagging.signatures import TagSignatures
-from keras_bert.text.preprocessor import TEXT
+from keras_bert.tasks.kinds import describe_foreign, kind_of, load_description
 from keras_bert.text.tokenizer import BertTokenizer
 
 Head = Literal["auto", "encoder", "masked_lm"]
-HEADS: tuple[Head, ...] = ("auto", "encoder", "masked_lm")
-
-# The longest row where nothing was said in training: windows of questions and tags are made of it.
-_DESCRIBED_BY_ARCHITECTURE = {
-    "BertClassifier": TextHead(),
-    "BertTokenClassifier": TagHead(),
-    "BertSpanLabeler": SpanHead(),
-    "BertMultipleChoice": ChoiceHead(),
-}
-# What transformers writes into the config of a model that may give a text several labels.
-_SEVERAL_LABELS = "multi_label_classification"
 _MASKED_LANGUAGE_MODELS = ("BertMaskedLM", "BertPretrainer")
 
 
@@ -73,15 +53,14 @@ def open_signatures(
     if head == "encoder" or sentences:
         return _encoder_signatures(folder, options)
     if head == "auto" and (folder / TASK_FILE).is_file():
-        description = TaskDescription.load(folder)
+        description = load_description(folder)
         model_class, dtype = description.head.model_class, _built_dtype(options)
         model = _quantized(model_class.from_preset(os.fspath(folder), dtype=dtype), options)
         return _described(model, BertTokenizer.from_preset(folder), description, options)
     checkpoint = preset.read_checkpoint(folder, options.ignore_config_keys)
-    if head == "auto" and checkpoint.architecture in _DESCRIBED_BY_ARCHITECTURE:
-        description = _description(checkpoint)
-        model = _model(description.head.model_class, checkpoint, options)
-        return _described(model, BertTokenizer.from_preset(folder), description, options)
+    if head == "auto" and (foreign := describe_foreign(checkpoint)) is not None:
+        model = _model(foreign.head.model_class, checkpoint, options)
+        return _described(model, BertTokenizer.from_preset(folder), foreign, options)
     if checkpoint.architecture in _MASKED_LANGUAGE_MODELS:
         return _masked_lm_signatures(checkpoint, folder, options)
     if head == "masked_lm":
@@ -144,19 +123,6 @@ def _quantized(model: keras.Model, options: ExportOptions) -> keras.Model:
     return model
 
 
-def _description(checkpoint: Checkpoint) -> TaskDescription:
-    """Returns what a run's task.json would say of a fine-tuned model of another library."""
-    head: FinetuningHead = _DESCRIBED_BY_ARCHITECTURE[checkpoint.architecture]
-    classes = checkpoint.head.get("num_classes") or 0
-    labels = checkpoint.head.get("labels") or [f"LABEL_{index}" for index in range(classes)]
-    if isinstance(head, TextHead):
-        several = checkpoint.head.get("problem_type") == _SEVERAL_LABELS
-        head = TextHead("multi_label" if several else "class" if classes > 1 else "regression")
-        labels = labels if classes > 1 or several else []
-    length = checkpoint.config.max_position_embeddings
-    return TaskDescription("", head, tuple(labels), {TEXT: TEXT}, length)
-
-
 def _described(
     model: Any, tokenizer: BertTokenizer, description: TaskDescription, options: ExportOptions
 ) -> SignatureFamily:
@@ -164,16 +130,9 @@ def _described(
     length = _length(options, description.max_seq_length, "the model")
     why = reason(description, options)
     description = with_stated(description, options, model.config)
-    family = _family(description, (model, tokenizer, length, options))
+    family = kind_of(description).signatures(description, model, tokenizer, length, options)
     family.reason = why
     return family
-
-
-def _family(description: TaskDescription, arguments: tuple[Any, ...]) -> SignatureFamily:
-    if isinstance(description.head, ChoiceHead):
-        return ChoiceSignatures(*arguments)
-    families = {TextHead: TextSignatures, TagHead: TagSignatures, SpanHead: SpanSignatures}
-    return families[type(description.head)](description, *arguments)
 
 
 def _length(options: ExportOptions, most: int, folder: str | os.PathLike) -> int:

@@ -11,7 +11,7 @@ from keras_bert.finetuning.inference import InferenceRunner
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.models.task_model import TaskModel
 from keras_bert.tasks.classification.head import LabeledTexts
-from keras_bert.text.preprocessor import BertPreprocessor
+from keras_bert.tasks.kinds import load_description
 from keras_bert.text.tokenizer import BertTokenizer
 
 
@@ -37,13 +37,9 @@ class FinetunedModel:
             FileNotFoundError: the folder is not that of a complete run.
             ValueError: a file in it is damaged.
         """
-        description = TaskDescription.load(folder)
+        description = load_description(folder)
         model = description.head.model_class.from_preset(os.fspath(folder), dtype="float32")
         return cls(model, BertTokenizer.from_preset(folder), description)
-
-    def preprocessor(self) -> BertPreprocessor:
-        """Returns what turns strings into the model's inputs, padded to the longest."""
-        return BertPreprocessor(self.tokenizer, self.description.max_seq_length, pad_to="longest")
 
     def predict(
         self, texts: Sequence[str], text_pairs: Sequence[str] | None = None, batch_size: int = 32
@@ -57,6 +53,9 @@ class FinetunedModel:
             text_pairs: N second texts, where the model was trained on pairs.
             batch_size: texts per call of the model.
         """
+        if not len(texts):
+            width = len(self.description.labels) or 1
+            return self.description.head.postprocess(np.zeros([0, width], np.float32)).numpy()
         return self.predict_examples(LabeledTexts(texts, text_pairs), batch_size)
 
     def predict_examples(self, examples: Any, batch_size: int = 32) -> Sequence[Any]:
@@ -66,13 +65,10 @@ class FinetunedModel:
             examples: what the head encodes; labels are not looked at.
             batch_size: rows per call of the model.
         """
-        description = self.description
-        head, labels = description.head, description.labels
         if not len(examples):
-            return head.no_predictions(labels)
-        encoded = head.encode(
-            self.tokenizer, examples, labels, description.max_seq_length, "tokenizing"
-        )
+            return []
+        head, length = self.description.head, self.description.max_seq_length
+        encoded = head.encode(self.tokenizer, examples, length, "tokenizing")
         run = InferenceRunner(self.model)
         outputs = run(encoded, batch_size, head.per_position).outputs
-        return head.predictions(outputs, encoded, examples, labels)
+        return head.predictions(outputs, encoded, examples)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from keras_bert.finetuning.collapse import REMEDY
 from keras_bert.finetuning.search import SearchResult
-from keras_bert.finetuning.task import TRAIN, VALIDATION, Task, TaskData, TaskDescription
+from keras_bert.finetuning.task import TRAIN, VALIDATION, Task, TaskData
 from keras_bert.storage.files import atomic_file
+from keras_bert.tasks.kinds import load_description
 from keras_bert.training.devices import package_versions
 from keras_bert.visualize.confusion import plot_confusion_matrix
 from keras_bert.visualize.finetuning_curves import plot_finetuning_curves
@@ -95,7 +96,7 @@ def _draw(folder: Path, task: Task, result: SearchResult) -> dict[str, str]:
     """Returns the titles of the pictures by their files."""
     plot_finetuning_curves(result, next(iter(task.metrics)), folder / CURVES_FILE)
     pictures = {CURVES_FILE: "Learning curves"}
-    labels = TaskDescription.load(folder).labels
+    labels = load_description(folder).labels
     for split, matrix in result.best.result.confusion.items():
         name = f"confusion_{split}.png"
         plot_confusion_matrix(matrix, labels, folder / name, f"{task.name}: {split}")
@@ -111,7 +112,7 @@ def _card(
     data: TaskData,
     pictures: dict[str, str],
 ) -> Iterable[str]:
-    description = TaskDescription.load(folder)
+    description = load_description(folder)
     yield f"# BERT fine-tuned on {task.name}\n"
     sizes = ", ".join(f"{len(split):,} {name}" for name, split in data.splits.items())
     yield f"- Data: `{data_name}` ({sizes} examples)"

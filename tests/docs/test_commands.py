@@ -7,6 +7,7 @@ differs from what stands there is in the two tables below and nowhere else.
 import contextlib
 import itertools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -130,9 +131,17 @@ def test_what_documents_show_runs(road, server, models, tmp_path):
             if _SERVER in snippet.text and not address:
                 served = rest_server(tmp_path / "runs" / "reviews", "reviews")
                 address = stack.enter_context(served)
+            if file := _file_name(snippet):
+                (tmp_path / file).write_text(snippet.text)
             arguments = _arguments(snippet, tmp_path, address)
             status, output = command_process.run(server, tmp_path, arguments)
             assert status == 0, f"{snippet}\nrun as: {arguments}\n{output[-3000:]}"
+
+
+def _file_name(snippet: Snippet) -> str | None:
+    """Returns the file that a block of Python is, where its first line is a comment with a name."""
+    found = re.match(r"# (\w+\.py)\n", snippet.text) if snippet.language == "python" else None
+    return found and found[1]
 
 
 def _to_run(document: str) -> list[Snippet]:

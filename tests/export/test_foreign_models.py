@@ -64,7 +64,7 @@ def test_questions_have_no_answer_above_the_stated_threshold(foreign_folder, tmp
     run = write_model(tmp_path / "run", "spans_or_none", max_position_embeddings=128)
     threshold = -1.6  # of half of these questions the null score is above it
     head = SpanHead(has_unanswerable=True, null_threshold=threshold)
-    TaskDescription("squad2", head, (), {}, 128).save(run)
+    TaskDescription("squad2", head, {}, 128).save(run)
     texts = random_texts(30, seed=1)
     request = {"question": texts[::-1], "context": texts}
     expected = ask(run, **request)

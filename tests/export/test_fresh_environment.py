@@ -81,7 +81,7 @@ def real_folder(tmp_path_factory):
 def write_real_model(weights, folder, name):
     model_class, head, labels = MODELS[name]
     keras.utils.set_random_seed(SEEDS.get(name, 0))
-    arguments = {} if head is None else head.model_arguments(labels)
+    arguments = {} if head is None else head.with_labels(labels).model_arguments()
     model = model_class.from_preset(os.fspath(weights), **arguments)
     for variable in model.weights:  # heads large enough for answers that differ
         if "classifier" in variable.path or "span" in variable.path:
@@ -91,7 +91,7 @@ def write_real_model(weights, folder, name):
         if isinstance(head, SpanHead):
             head = SpanHead(has_unanswerable=head.has_unanswerable)
         columns = COLUMNS.get(name, {"text": "text"})
-        TaskDescription(name, head, labels, columns, 128).save(folder)
+        TaskDescription(name, head.with_labels(labels), columns, 128).save(folder)
 
 
 @pytest.mark.timeout(1800)

@@ -12,7 +12,7 @@ from keras_bert.serving.formats.tf_hub import export_hub_form
 from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
-from keras_bert.tasks.fill_mask.guesses import guess_masked_words
+from keras_bert.tasks.fill_mask.guesses import fill_mask
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.export.tiny_models import PIECES, ask, tiny_config
 from tests.tolerances import INT8_PROBABILITIES, REORDERED
@@ -58,7 +58,7 @@ def test_rows_without_a_piece_are_no_guess(dtype, tmp_path):
     close = REORDERED if dtype == "float32" else INT8_PROBABILITIES
     np.testing.assert_allclose(found["probabilities"][0, 0], expected, **close)
     reading = BertTokenizer.from_preset(tmp_path / "model", keep_special_tokens=True)
-    (guesses,) = guess_masked_words(live, reading, "the [MASK] film", SIZE)
+    (guesses,) = fill_mask(live, reading, "the [MASK] film", SIZE)
     np.testing.assert_allclose([guess.probability for guess in guesses], expected, **REORDERED)
     # On token ids too, whatever the file that holds them.
     assert family.ids(**inputs)["logits"].numpy()[0, 0].argmax() < SIZE

@@ -71,11 +71,11 @@ def write_model(folder, name, **config):
     model_class, head, labels = MODELS[name]
     tokenizer = BertTokenizer(Vocabulary([*SPECIAL_TOKENS, *PIECES]))
     keras.utils.set_random_seed(sum(map(ord, name)))
-    arguments = {} if head is None else head.model_arguments(labels)
+    arguments = {} if head is None else head.with_labels(labels).model_arguments()
     model_class(tiny_config(**config), **arguments).save_to_preset(folder, tokenizer)
     if head is not None:
         columns = _TEXT_COLUMNS.get(name, {"text": "text"})
-        TaskDescription(name, head, labels, columns, MAX_SEQ_LENGTH).save(folder)
+        TaskDescription(name, head.with_labels(labels), columns, MAX_SEQ_LENGTH).save(folder)
     return folder
 
 

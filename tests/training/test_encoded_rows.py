@@ -15,7 +15,7 @@ NUMBERS = np.arange(200, dtype=np.int32)
 @pytest.fixture(scope="module")
 def encode(pretrained_folder):
     tokenizer = BertTokenizer.from_preset(pretrained_folder)
-    return lambda examples: TextHead().encode(tokenizer, examples, (), 20, "tokenizing")
+    return lambda examples: TextHead().encode(tokenizer, examples, 20, "tokenizing")
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,7 @@ from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.tasks.finetuned_model import FinetunedModel
 from keras_bert.tasks.tagging.conll import conll_task
-from keras_bert.tasks.tagging.head import TagHead, TagPrediction
-from keras_bert.tasks.tagging.loss import TagCrossentropy
+from keras_bert.tasks.tagging.head import TagCrossentropy, TagHead, TagPrediction
 from keras_bert.tasks.tagging.metrics import entity_f1
 from keras_bert.tasks.tagging.sentences import TaggedSentence
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -36,7 +35,8 @@ def tokenizer():
 
 
 def encoded(tokenizer, sentences, max_seq_length=16, **settings):
-    return TagHead(**settings).encode(tokenizer, sentences, LABELS, max_seq_length, "tokenizing")
+    head = TagHead(**settings, labels=LABELS)
+    return head.encode(tokenizer, sentences, max_seq_length, "tokenizing")
 
 
 def only_batch(rows):
@@ -81,7 +81,7 @@ def test_no_word_of_a_long_sentence_is_lost(tokenizer):
             logits[position, max(0, row_targets[position])] = 5.0
         assert row_ids[length - 1] == tokenizer.vocabulary.sep_id
         outputs.append(logits)
-    first, second = TagHead().predictions(outputs, rows, sentences, LABELS)
+    first, second = TagHead(labels=LABELS).predictions(outputs, rows, sentences)
     assert first.tags == tags
     assert second.tags == ("I-X",)
     assert first.scores[3] == 0
@@ -118,7 +118,7 @@ def test_document_context_fills_the_row_and_teaches_nothing(tokenizer):
 def test_sentences_without_tags_have_no_targets(tokenizer):
     sentences = [TaggedSentence(("d",)), TaggedSentence(("e",))]
     assert only_batch(encoded(tokenizer, sentences))[1] is None
-    assert TagHead().references(sentences, LABELS) is None
+    assert TagHead(labels=LABELS).references(sentences) is None
 
 
 LOGITS = np.array([[[2.0, 1, 0], [0, 0, 0]], [[1, 1, 1], [0, 3, 0]]], np.float32)
@@ -243,12 +243,12 @@ def test_answer_rows_by_hand():
     sentence = TaggedSentence(("Rita", "Lee", "saw", "Oslo"))
     scores = np.array([0.75, 0.5, 1.0, 0.25], np.float32)
     prediction = TagPrediction(("B-X", "I-X", "O", "I-X"), scores)
-    assert TagHead().answer_rows(prediction, sentence, LABELS) == [
+    assert TagHead(labels=LABELS).answer_rows(prediction, sentence) == [
         ["Rita Lee", "X", "1", "2", "0.5"],
         ["Oslo", "X", "4", "4", "0.25"],
     ]
     prediction = TagPrediction(("N", "N", "V", "N"), scores)
-    assert TagHead().answer_rows(prediction, sentence, ("N", "V"))[1:3] == [
+    assert TagHead(labels=("N", "V")).answer_rows(prediction, sentence)[1:3] == [
         ["2", "Lee", "N", "0.5"],
         ["3", "saw", "V", "1"],
     ]
@@ -257,21 +257,25 @@ def test_answer_rows_by_hand():
 def test_one_tag_for_all_words_is_a_collapse():
     told = [("O", "B-X"), ("O",)]
     same = [TagPrediction(("O", "O"), np.ones(2)), TagPrediction(("O",), np.ones(1))]
-    assert TagHead().collapse(same, told, LABELS) == "all 3 predictions are 'O'"
+    assert TagHead(labels=LABELS).collapse(same, told) == "all 3 predictions are 'O'"
     same[0] = same[0]._replace(tags=("O", "B-X"))
-    assert TagHead().collapse(same, told, LABELS) is None
+    assert TagHead(labels=LABELS).collapse(same, told) is None
 
 
 def test_confusion_counts_words():
     told = [("O", "B-X"), ("I-X", "O")]
     found = [TagPrediction(("O", "O"), np.ones(2)), TagPrediction(("I-X", "B-X"), np.ones(2))]
-    assert TagHead().confusion(found, told, LABELS).tolist() == [[1, 1, 0], [1, 0, 0], [0, 0, 1]]
+    assert TagHead(labels=LABELS).confusion(found, told).tolist() == [
+        [1, 1, 0],
+        [1, 0, 0],
+        [0, 0, 1],
+    ]
 
 
 def test_the_loss_of_guessing_is_the_entropy_of_the_tags():
     sentences = [TaggedSentence(("d", "e"), ("O", "O")), TaggedSentence(("f", "g"), ("B-X", "I-X"))]
     expected = 0.5 * np.log(2) + 2 * 0.25 * np.log(4)
-    assert TagHead().guessing_loss(sentences, LABELS) == pytest.approx(expected)
+    assert TagHead(labels=LABELS).guessing_loss(sentences) == pytest.approx(expected)
 
 
 @pytest.mark.slow
@@ -283,7 +287,9 @@ def test_a_bilstm_learns_on_features_that_stay(names_folder, pretrained_folder, 
     assert result.test["f1"] > 0.9
     loaded = FinetunedModel.load(tmp_path)
     assert isinstance(loaded.model, BertBiLSTMTagger)
-    assert loaded.description.head == TagHead(features_from="last", lstm_width=16)
+    assert loaded.description.head == TagHead(
+        features_from="last", lstm_width=16, labels=data.labels
+    )
     before = {w.path: w.numpy() for w in BertEncoder.from_preset(pretrained_folder).weights}
     for weight in loaded.model.encoder.weights:
         np.testing.assert_array_equal(weight.numpy(), before[weight.path], weight.path)

@@ -4,13 +4,21 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from keras_bert.finetuning import metrics
-from keras_bert.finetuning.task import TRAIN, VALIDATION, Metric, Task, TaskData
+from keras_bert.finetuning.task import (
+    TRAIN,
+    VALIDATION,
+    Metric,
+    PredictionInput,
+    Task,
+    TaskData,
+    TaskDescription,
+)
 from keras_bert.storage.tables import EXTENSIONS, Row, Table, json_list, read_table
 from keras_bert.tasks.classification.head import LABEL_SEPARATOR, LabeledTexts, LabelType, TextHead
 from keras_bert.tasks.classification.tfds_texts import read_tfds_texts
@@ -188,6 +196,26 @@ def read_texts(
         table.column(name, remedy.format(field=field)) for field, name in text_columns.items()
     ]
     return columns[0], columns[1] if len(columns) == 2 else None
+
+
+def read_texts_to_predict(
+    path: Path, description: TaskDescription, read: Callable[[Path], Table] = read_table
+) -> PredictionInput:
+    """Reads a table with the columns of text that a model was trained on.
+
+    Args:
+        path: the table; labels are not needed.
+        description: the model's task.
+        read: opens the table.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it lacks a column.
+    """
+    table = read(path)
+    remedy = "the model was trained on a column of this name; rename yours"
+    texts = LabeledTexts(*read_texts(table, description.text_columns, remedy))
+    return PredictionInput.of_table(texts, table)
 
 
 def _label_column(table: Table, name: str, label_type: LabelType) -> list[str]:

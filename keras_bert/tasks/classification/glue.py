@@ -15,8 +15,9 @@ import numpy as np
 from keras_bert.finetuning import metrics
 from keras_bert.finetuning.task import TEST, TRAIN, VALIDATION, Metric, Task, TaskData
 from keras_bert.storage.files import atomic_file
-from keras_bert.storage.tables import Table, read_unquoted
+from keras_bert.storage.tables import Table, read_table, read_unquoted
 from keras_bert.tasks.classification import mrpc_files
+from keras_bert.tasks.classification.delimited import read_texts_to_predict
 from keras_bert.tasks.classification.head import LabeledTexts, TextHead
 from keras_bert.tasks.classification.tfds_texts import read_tfds_texts
 from keras_bert.tasks.tfds_source import is_tfds
@@ -186,6 +187,7 @@ def glue_task(name: str) -> Task:
         functools.partial(_read, name=name),
         facts.metrics,
         write_submission=functools.partial(_write_submission, facts),
+        read_for_prediction=functools.partial(read_texts_to_predict, read=_read_unlabeled),
     )
 
 
@@ -242,6 +244,11 @@ def _table(facts: GlueTask, split: str, path: Path) -> Table:
     columns = facts.columns if split in facts.without_names else None
     # The leaderboard counts the lines of a test.
     return read_unquoted(path, columns, facts.skip_broken and split not in _SECRET)
+
+
+def _read_unlabeled(path: Path) -> Table:
+    # The benchmark's own files have quotes in their texts and never around them.
+    return read_unquoted(path) if path.suffix == ".tsv" else read_table(path)
 
 
 def _labeled_texts(facts: GlueTask, table: Table, labeled: bool) -> LabeledTexts:

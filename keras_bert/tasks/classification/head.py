@@ -1,21 +1,22 @@
 """One answer for a text or a pair of texts: a class, several classes at once, or a number."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.finetuning.collapse import guessing_loss, one_answer
-from keras_bert.finetuning.encoded_rows import EncodedRows
-from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
+from keras_bert.finetuning.head import FinetuningHead, foreign_labels
+from keras_bert.finetuning.metrics import confusion_matrix
 from keras_bert.models.classifier import BertClassifier
 from keras_bert.progress import Progress
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR, BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.training.losses import SmoothedCrossentropy
 
 PREDICTED_LABEL = "predicted_label"
 PREDICTED_LABELS = "predicted_labels"
@@ -28,7 +29,6 @@ _PROBLEM_TYPES = {
     "regression": "regression",
 }
 
-_TEXTS_PER_CALL = 512
 # Predictions of a regression that spread over less than this share of the labels' range are one.
 _CONSTANT_SHARE = 1e-3
 # Labels of one text, in one field.
@@ -76,11 +76,19 @@ class TextHead(FinetuningHead):
 
     label_type: LabelType = "class"
 
-    def model_arguments(self, labels: tuple[str, ...]) -> dict[str, Any]:
+    @classmethod
+    def of_foreign(cls, arguments: Mapping[str, Any]) -> Self:
+        """Returns a head for several labels, two classes or more, or a number."""
+        labels = foreign_labels(arguments)
+        if arguments.get("problem_type") == _PROBLEM_TYPES["multi_label"]:
+            return cls("multi_label", labels=labels)
+        return cls("class", labels=labels) if len(labels) > 1 else cls("regression")
+
+    def model_arguments(self) -> dict[str, Any]:
         """Returns the number of logits, the names of the classes and what the logits mean."""
         return {
-            "num_classes": len(labels) or 1,
-            "labels": list(labels) or None,
+            "num_classes": len(self.labels) or 1,
+            "labels": list(self.labels) or None,
             "problem_type": _PROBLEM_TYPES[self.label_type],
         }
 
@@ -88,28 +96,18 @@ class TextHead(FinetuningHead):
         self,
         tokenizer: BertTokenizer,
         examples: LabeledTexts,
-        labels: tuple[str, ...],
         max_seq_length: int,
         description: str,
     ) -> EncodedRows:
         """Tokenizes and packs; texts that are too long are cut as in pretraining."""
         preprocessor = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
-        ids, segments = [], []
         with Progress(len(examples), "text", description) as progress:
-            for start in range(0, len(examples), _TEXTS_PER_CALL):
-                batch = preprocessor(_part(examples, slice(start, start + _TEXTS_PER_CALL)))
-                lengths = tf.reduce_sum(batch[INPUT_MASK], axis=-1)
-                ids.append(tf.RaggedTensor.from_tensor(batch[INPUT_IDS], lengths))
-                segments.append(tf.RaggedTensor.from_tensor(batch[SEGMENT_IDS], lengths))
-                progress.update(len(lengths))
+            ids, segments = pack_texts(
+                preprocessor, examples.texts, examples.text_pairs, progress.update
+            )
         targets = None if examples.labels is None else tf.constant(examples.labels)
-        return EncodedRows(
-            tf.concat(ids, axis=0),
-            tf.concat(segments, axis=0),
-            tokenizer.vocabulary.pad_id,
-            max_seq_length,
-            targets,
-        )
+        pad_id = tokenizer.vocabulary.pad_id
+        return EncodedRows(ids, segments, pad_id, max_seq_length, targets)
 
     def loss(self, label_smoothing: float = 0.0) -> keras.losses.Loss:
         """Returns cross-entropy or the mean squared error of the raw score.
@@ -129,15 +127,9 @@ class TextHead(FinetuningHead):
             )
         return SmoothedCrossentropy(label_smoothing)
 
-    def predictions(
-        self, outputs: np.ndarray, encoded: EncodedRows, examples: Any, labels: tuple[str, ...]
-    ) -> np.ndarray:
+    def predictions(self, outputs: np.ndarray, encoded: EncodedRows, examples: Any) -> np.ndarray:
         """Turns logits [N, C] into probabilities [N, C], or a regression's into numbers [N]."""
         return self.postprocess(outputs).numpy()
-
-    def no_predictions(self, labels: tuple[str, ...]) -> np.ndarray:
-        """Returns an array without rows."""
-        return self.postprocess(np.zeros([0, len(labels) or 1], np.float32)).numpy()
 
     def postprocess(self, logits: Any) -> tf.Tensor:
         """The same in a graph."""
@@ -145,118 +137,77 @@ class TextHead(FinetuningHead):
             return tf.convert_to_tensor(logits)[:, 0]
         return tf.sigmoid(logits) if self.label_type == "multi_label" else tf.nn.softmax(logits)
 
-    def references(self, examples: LabeledTexts, labels: tuple[str, ...]) -> np.ndarray | None:
+    def references(self, examples: LabeledTexts) -> np.ndarray | None:
         """Returns the labels."""
         return examples.labels
 
-    def collapse(
-        self, predictions: np.ndarray, references: np.ndarray, labels: tuple[str, ...]
-    ) -> str | None:
+    def collapse(self, predictions: np.ndarray, references: np.ndarray) -> str | None:
         """Names the one class, set of classes or number that is predicted for everything."""
         if self.label_type == "regression":
             constant = np.ptp(predictions) <= _CONSTANT_SHARE * np.ptp(references)
             return f"all predictions are about {predictions[0]:.4g}" if constant else None
         if self.label_type == "class":
             return one_answer(
-                [labels[index] for index in predictions.argmax(axis=-1)], references.tolist()
+                [self.labels[index] for index in predictions.argmax(axis=-1)], references.tolist()
             )
         return one_answer([*map(tuple, predictions > 0.5)], [*map(tuple, references > 0.5)])
 
-    def confusion(
-        self, predictions: np.ndarray, references: np.ndarray, labels: tuple[str, ...]
-    ) -> np.ndarray | None:
+    def confusion(self, predictions: np.ndarray, references: np.ndarray) -> np.ndarray | None:
         """Counts the classes of a classification."""
         if self.label_type != "class":
             return None
-        return confusion_matrix(references, predictions.argmax(axis=-1), len(labels))
+        return confusion_matrix(references, predictions.argmax(axis=-1), len(self.labels))
 
-    def guessing_loss(
-        self, examples: LabeledTexts, labels: tuple[str, ...], label_smoothing: float = 0.0
-    ) -> float:
+    def guessing_loss(self, examples: LabeledTexts, label_smoothing: float = 0.0) -> float:
         """Returns the entropy of the labels, or the variance of the numbers."""
         known = examples.labels
         if self.label_type == "regression":
             return float(np.var(known))
         if self.label_type == "class":
-            return guessing_loss(np.bincount(known, minlength=len(labels)), label_smoothing)
+            return guessing_loss(np.bincount(known, minlength=len(self.labels)), label_smoothing)
         shares = known.mean(axis=0)
         # A smoothed target of one of two classes, for each label by itself.
         return float(np.mean([guessing_loss([p, 1 - p], label_smoothing) for p in shares]))
 
-    def class_indices(self, examples: LabeledTexts) -> np.ndarray:
+    def class_indices(self, examples: LabeledTexts) -> np.ndarray | None:
         """Returns the labels of a classification."""
-        if self.label_type != "class":
-            return super().class_indices(examples)
-        return examples.labels
+        return examples.labels if self.label_type == "class" else None
 
-    def needs_segments(self, data: Any) -> bool:
+    def needs_segments(self, examples: LabeledTexts) -> bool:
         """Whether the examples are pairs."""
-        return data.splits["train"].text_pairs is not None
+        return examples.text_pairs is not None
 
-    def answer_columns(self, labels: tuple[str, ...]) -> list[str]:
+    def answer_columns(self) -> list[str]:
         """Returns `predicted_label` (or `predicted_labels`) and scores, or `predicted_value`."""
         if self.label_type == "regression":
             return [PREDICTED_VALUE]
         first = PREDICTED_LABELS if self.label_type == "multi_label" else PREDICTED_LABEL
-        return [first, *(f"score_{label}" for label in labels)]
+        return [first, *(f"score_{label}" for label in self.labels)]
 
-    def answer_rows(
-        self, prediction: np.ndarray, example: Any, labels: tuple[str, ...]
-    ) -> list[list[str]]:
+    def answer_rows(self, prediction: np.ndarray, example: Any) -> list[list[str]]:
         """Returns one row."""
         if self.label_type == "regression":
             return [[_as_text(prediction)]]
-        return [[self._label(prediction, labels), *map(_as_text, prediction)]]
+        return [[self._label(prediction), *map(_as_text, prediction)]]
 
-    def _label(self, prediction: np.ndarray, labels: tuple[str, ...]) -> str:
+    def _label(self, prediction: np.ndarray) -> str:
         if self.label_type == "class":
-            return labels[prediction.argmax()]
+            return self.labels[prediction.argmax()]
         return LABEL_SEPARATOR.join(
-            label for label, score in zip(labels, prediction, strict=True) if score > 0.5
+            label for label, score in zip(self.labels, prediction, strict=True) if score > 0.5
         )
 
     def example_table(self, examples: LabeledTexts) -> tuple[list[str], list[list[str]]]:
         """Returns the texts."""
-        names = [TEXT] if examples.text_pairs is None else [TEXT, TEXT_PAIR]
-        return names, [list(texts) for texts in examples]
+        return _text_names(examples), [list(texts) for texts in examples]
+
+    def default_columns(self, examples: LabeledTexts) -> dict[str, str]:
+        """Returns columns named as the texts are."""
+        return {name: name for name in _text_names(examples)}
 
 
-def confusion_matrix(references: np.ndarray, predictions: np.ndarray, classes: int) -> np.ndarray:
-    """Counts pairs of class indices: int64 [classes, classes], references in rows."""
-    pairs = np.asarray(references, np.int64) * classes + np.asarray(predictions, np.int64)
-    return np.bincount(pairs, minlength=classes * classes).reshape(classes, classes)
-
-
-@keras.saving.register_keras_serializable("keras_bert")
-class SmoothedCrossentropy(keras.losses.Loss):
-    """Cross-entropy of logits [B, C] and class indices [B], with label smoothing, in float32.
-
-    Args:
-        label_smoothing: the share of the target that is spread evenly over all classes
-            (Szegedy et al. 2016, arXiv:1512.00567, section 7).
-    """
-
-    def __init__(self, label_smoothing: float = 0.0, name: str = "crossentropy", **kwargs: Any):
-        super().__init__(name=name, **kwargs)
-        self.label_smoothing = label_smoothing
-
-    def call(self, y_true: Any, y_pred: Any) -> Any:
-        """Returns the loss of each example, [B]."""
-        logits = keras.ops.cast(y_pred, "float32")
-        log_probabilities = keras.ops.log_softmax(logits)
-        target = keras.ops.expand_dims(keras.ops.cast(y_true, "int32"), -1)
-        told = -keras.ops.take_along_axis(log_probabilities, target, axis=-1)[..., 0]
-        even = -keras.ops.mean(log_probabilities, axis=-1)
-        return (1 - self.label_smoothing) * told + self.label_smoothing * even
-
-    def get_config(self) -> dict[str, Any]:
-        """Keeps the smoothing."""
-        return super().get_config() | {"label_smoothing": self.label_smoothing}
-
-
-def _part(examples: LabeledTexts, rows: slice) -> list[str] | tuple[list[str], list[str]]:
-    texts = list(examples.texts[rows])
-    return texts if examples.text_pairs is None else (texts, list(examples.text_pairs[rows]))
+def _text_names(examples: LabeledTexts) -> list[str]:
+    return [TEXT] if examples.text_pairs is None else [TEXT, TEXT_PAIR]
 
 
 def _as_text(number: np.float32) -> str:

@@ -3,12 +3,15 @@
 Shapes: N texts or pairs, C labels.
 """
 
+import dataclasses
 from typing import Any, ClassVar
 
 import tensorflow as tf
 
+from keras_bert.config import BertConfig
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector
+from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.classification.head import LABEL_SEPARATOR
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
 
@@ -60,3 +63,20 @@ class TextSignatures(SignatureFamily):
         likely = tf.ragged.boolean_mask(labels, scores > 0.5)
         joined = tf.strings.reduce_join(likely, axis=-1, separator=LABEL_SEPARATOR)
         return {"likely_labels": joined}
+
+
+def with_text_pair(
+    description: TaskDescription, options: ExportOptions, config: BertConfig
+) -> TaskDescription:
+    """Returns a description that takes pairs, or one text, as the options state.
+
+    Raises:
+        ValueError: the model was trained on the other, or knows one segment only.
+    """
+    if description.task and options.text_pair != description.takes_pairs:
+        trained_on = "pairs" if description.takes_pairs else "text alone"
+        raise ValueError(f"the model was trained on {trained_on}: leave out --text_pair")
+    if options.text_pair and config.type_vocab_size < 2:
+        raise ValueError("the model knows one segment only: leave out --text_pair")
+    names = (TEXT, TEXT_PAIR) if options.text_pair else (TEXT,)
+    return dataclasses.replace(description, text_columns={name: name for name in names})

@@ -19,7 +19,7 @@ class Guess(NamedTuple):
     probability: float
 
 
-def guess_masked_words(
+def fill_mask(
     model: BertMaskedLM, tokenizer: BertTokenizer, text: str, top: int = 5
 ) -> list[list[Guess]]:
     """Returns the likeliest pieces for every [MASK] of a text.

@@ -3,13 +3,20 @@
 import functools
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from keras_bert.finetuning.task import TRAIN, VALIDATION, Task, TaskData
+from keras_bert.finetuning.task import (
+    TRAIN,
+    VALIDATION,
+    PredictionInput,
+    Task,
+    TaskData,
+    TaskDescription,
+)
 from keras_bert.storage.files import atomic_file
 from keras_bert.storage.tables import EXTENSIONS, Row, Table, json_list, read_table
 from keras_bert.tasks.multiple_choice.head import ChoiceExample, ChoiceHead
@@ -46,7 +53,15 @@ def swag_task() -> Task:
     The context is the first sentence; each choice is the beginning of the second with an ending.
     """
     metrics = {"accuracy": accuracy}
-    return Task("swag", ChoiceHead(), _read_swag, metrics, _DEFAULTS, _write_submission)
+    return Task(
+        "swag",
+        ChoiceHead(),
+        _read_swag,
+        metrics,
+        _DEFAULTS,
+        _write_submission,
+        functools.partial(read_choices_to_predict, read=read_swag),
+    )
 
 
 def _read_tables(folder: str | os.PathLike) -> TaskData:
@@ -78,6 +93,21 @@ def read_choices(path: Path, label_needed: bool = False) -> list[ChoiceExample]:
         _example(table, row, context, _choices(table, row), label)
         for row, context, label in zip(table.rows, contexts, labels, strict=True)
     ]
+
+
+def read_choices_to_predict(
+    path: Path,
+    description: TaskDescription,
+    read: Callable[[Path], list[ChoiceExample]] = read_choices,
+) -> PredictionInput:
+    """Reads contexts and choices; labels are not needed.
+
+    Args:
+        path: the table.
+        description: the model's task; nothing of the file depends on it.
+        read: reads the examples.
+    """
+    return PredictionInput.of_table(read(path), read_table(path))
 
 
 def _choices(table: Table, row: Row) -> tuple[str, ...]:

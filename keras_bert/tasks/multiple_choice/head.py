@@ -12,9 +12,8 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.finetuning.collapse import guessing_loss, one_answer
-from keras_bert.finetuning.encoded_rows import EncodedRows
+from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.progress import Progress
@@ -24,8 +23,6 @@ from keras_bert.text.tokenizer import BertTokenizer
 PREDICTED_CHOICE = "predicted_choice"
 PREDICTED_TEXT = "predicted_text"
 SCORES = "scores"
-
-_ROWS_PER_CALL = 512
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,22 +50,20 @@ class ChoiceHead(FinetuningHead):
     kind: ClassVar[str] = "choice"
     model_class: ClassVar[type] = BertMultipleChoice
 
-    def model_arguments(self, labels: tuple[str, ...]) -> dict[str, Any]:
-        """Returns nothing: one score serves any number of choices."""
-        return {}
-
     def encode(
         self,
         tokenizer: BertTokenizer,
         examples: Sequence[ChoiceExample],
-        labels: tuple[str, ...],
         max_seq_length: int,
         description: str,
     ) -> EncodedRows:
         """Packs every choice with its context as a pair of texts."""
         counts = np.array([len(example.choices) for example in examples], np.int64)
-        pairs = [(example.context, choice) for example in examples for choice in example.choices]
-        ids, segments = _pack(tokenizer, pairs, max_seq_length, description)
+        contexts = [example.context for example in examples for _ in example.choices]
+        choices = [choice for example in examples for choice in example.choices]
+        preprocessor = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
+        with Progress(len(choices), "choice", description) as progress:
+            ids, segments = pack_texts(preprocessor, contexts, choices, progress.update)
         return EncodedRows(
             tf.RaggedTensor.from_row_lengths(ids, counts),
             tf.RaggedTensor.from_row_lengths(segments, counts),
@@ -86,28 +81,22 @@ class ChoiceHead(FinetuningHead):
         outputs: Sequence[np.ndarray],
         encoded: EncodedRows,
         examples: Sequence[ChoiceExample],
-        labels: tuple[str, ...],
     ) -> list[np.ndarray]:
         """Returns the softmax of the scores of each example."""
         return [tf.nn.softmax(scores).numpy() for scores in outputs]
 
-    def references(
-        self, examples: Sequence[ChoiceExample], labels: tuple[str, ...]
-    ) -> list[int] | None:
+    def references(self, examples: Sequence[ChoiceExample]) -> list[int] | None:
         """Returns the indices of the right choices."""
         known = [example.label for example in examples if example.label is not None]
         return known if len(known) == len(examples) else None
 
-    def collapse(
-        self, predictions: Sequence[np.ndarray], references: Sequence[int], labels: tuple[str, ...]
-    ) -> str | None:
+    def collapse(self, predictions: Sequence[np.ndarray], references: Sequence[int]) -> str | None:
         """Names the one place that all answers take."""
         return one_answer([f"choice {scores.argmax()}" for scores in predictions], references)
 
     def guessing_loss(
         self,
         examples: Sequence[ChoiceExample],
-        labels: tuple[str, ...],
         label_smoothing: float = 0.0,
     ) -> float | None:
         """Returns the logarithm of the number of choices, for places tell nothing.
@@ -118,13 +107,11 @@ class ChoiceHead(FinetuningHead):
         counts = {len(example.choices) for example in examples}
         return guessing_loss(np.ones(counts.pop())) if len(counts) == 1 else None
 
-    def answer_columns(self, labels: tuple[str, ...]) -> list[str]:
+    def answer_columns(self) -> list[str]:
         """Returns the place of the predicted choice, its text and all probabilities."""
         return [PREDICTED_CHOICE, PREDICTED_TEXT, SCORES]
 
-    def answer_rows(
-        self, prediction: np.ndarray, example: ChoiceExample, labels: tuple[str, ...]
-    ) -> list[list[str]]:
+    def answer_rows(self, prediction: np.ndarray, example: ChoiceExample) -> list[list[str]]:
         """Returns one row; the probabilities stand in one field, separated by spaces."""
         best = int(prediction.argmax())
         scores = " ".join(f"{score:.6g}" for score in prediction)
@@ -139,7 +126,7 @@ class ChoiceHead(FinetuningHead):
             for example in examples
         ]
 
-    def needs_segments(self, data: Any) -> bool:
+    def needs_segments(self, examples: Any) -> bool:
         """Always: context and choice are two segments."""
         return True
 
@@ -171,26 +158,6 @@ class ChoiceCrossentropy(keras.losses.Loss):
     def get_config(self) -> dict[str, Any]:
         """Keeps the smoothing."""
         return super().get_config() | {"label_smoothing": self.label_smoothing}
-
-
-def _pack(
-    tokenizer: BertTokenizer,
-    pairs: Sequence[tuple[str, str]],
-    max_seq_length: int,
-    description: str,
-) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns ids and segments of all pairs, int32 [pairs, pieces]."""
-    preprocessor = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
-    ids, segments = [], []
-    with Progress(len(pairs), "choice", description) as progress:
-        for start in range(0, len(pairs), _ROWS_PER_CALL):
-            first, second = zip(*pairs[start : start + _ROWS_PER_CALL], strict=True)
-            batch = preprocessor((list(first), list(second)))
-            lengths = tf.reduce_sum(batch[INPUT_MASK], axis=-1)
-            ids.append(tf.RaggedTensor.from_tensor(batch[INPUT_IDS], lengths))
-            segments.append(tf.RaggedTensor.from_tensor(batch[SEGMENT_IDS], lengths))
-            progress.update(len(first))
-    return tf.concat(ids, axis=0), tf.concat(segments, axis=0)
 
 
 def _targets(examples: Sequence[ChoiceExample], counts: np.ndarray) -> tf.RaggedTensor | None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from keras_bert.features import ENCODER_FEATURES, INPUT_IDS
+from keras_bert.finetuning.task import TaskDescription
 from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector
 from keras_bert.signatures.code_points import valid_text
 
@@ -21,11 +22,15 @@ class ChoiceSignatures(SignatureFamily):
     Empty strings at the end of a row of choices are none, so that examples may differ in number.
     `choice`, int32 [N], its place from 0, -1 where there is no choice; `choice_text`, string [N];
     `scores`, float32 [N, K], all probabilities.
+
+    Args:
+        description: the task.
+        *arguments: see `SignatureFamily`.
     """
 
     sample: ClassVar = {CONTEXT: "She opened the door.", CHOICES: ["And went in.", "And sang."]}
 
-    def __init__(self, *arguments: Any):
+    def __init__(self, description: TaskDescription, *arguments: Any):
         super().__init__(*arguments)
         self._classifier = self.model.get_layer("classifier")
 

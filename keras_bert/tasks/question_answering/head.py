@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 from keras_bert.finetuning.collapse import one_answer
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.models.span_labeler import BertSpanLabeler
-from keras_bert.tasks.classification.head import SmoothedCrossentropy
 from keras_bert.tasks.question_answering.answer_selection import SelectionSettings, select_answer
 from keras_bert.tasks.question_answering.metrics import best_null_threshold
 from keras_bert.tasks.question_answering.questions import AnsweredQuestion, Question
@@ -20,6 +19,7 @@ from keras_bert.tasks.question_answering.windows import (
     encode_questions,
 )
 from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.training.losses import SmoothedCrossentropy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,15 +52,10 @@ class SpanHead(FinetuningHead):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
 
-    def model_arguments(self, labels: tuple[str, ...]) -> dict[str, Any]:
-        """Returns nothing: the head has a start and an end, always."""
-        return {}
-
     def encode(
         self,
         tokenizer: BertTokenizer,
         examples: Sequence[Question],
-        labels: tuple[str, ...],
         max_seq_length: int,
         description: str,
     ) -> EncodedQuestions:
@@ -72,16 +67,11 @@ class SpanHead(FinetuningHead):
         """Returns the cross-entropy over positions, for starts and for ends."""
         return {name: SmoothedCrossentropy(label_smoothing) for name in (START_LOGITS, END_LOGITS)}
 
-    def loss_weights(self) -> Mapping[str, float]:
-        """Returns halves: the loss is the mean of both (run_squad.py)."""
-        return {START_LOGITS: 0.5, END_LOGITS: 0.5}
-
     def predictions(
         self,
         outputs: Mapping[str, Sequence[Any]],
         encoded: EncodedQuestions,
         examples: Sequence[Question],
-        labels: tuple[str, ...],
     ) -> list[AnsweredQuestion]:
         """Selects the answer of each question."""
         settings = SelectionSettings(
@@ -95,9 +85,7 @@ class SpanHead(FinetuningHead):
             answers.append(select_answer(examples[index], context, windows, starts, ends, settings))
         return answers
 
-    def references(
-        self, examples: Sequence[Question], labels: tuple[str, ...]
-    ) -> Sequence[Question] | None:
+    def references(self, examples: Sequence[Question]) -> Sequence[Question] | None:
         """Returns the questions themselves, where all answers are known."""
         return None if any(question.answers is None for question in examples) else examples
 
@@ -114,20 +102,17 @@ class SpanHead(FinetuningHead):
         self,
         predictions: Sequence[AnsweredQuestion],
         references: Sequence[Question],
-        labels: tuple[str, ...],
     ) -> str | None:
         """Names the one answer that all questions get."""
         right = [tuple(answer.text for answer in question.answers) for question in references]
         return one_answer([answered.answer.text for answered in predictions], right)
 
-    def answer_columns(self, labels: tuple[str, ...]) -> list[str]:
+    def answer_columns(self) -> list[str]:
         """Returns the answer, its probability and its place; with SQuAD 2.0 the null score."""
         columns = ["answer", "score", "start", "end"]
         return [*columns, "null_score"] if self.has_unanswerable else columns
 
-    def answer_rows(
-        self, prediction: AnsweredQuestion, example: Question, labels: tuple[str, ...]
-    ) -> list[list[str]]:
+    def answer_rows(self, prediction: AnsweredQuestion, example: Question) -> list[list[str]]:
         """Returns one row."""
         text, start, end, _, probability = prediction.answer
         row = [text, f"{probability:.6g}", str(start), str(end)]
@@ -138,6 +123,6 @@ class SpanHead(FinetuningHead):
         rows = [[question.id, question.question, question.context] for question in examples]
         return ["id", "question", "context"], rows
 
-    def needs_segments(self, data: Any) -> bool:
+    def needs_segments(self, examples: Any) -> bool:
         """Always: question and context are two segments."""
         return True

@@ -5,10 +5,12 @@ against each other. Shapes: N questions, W windows of all contexts, P pieces of 
 candidates of all questions.
 """
 
+import dataclasses
 from typing import Any, ClassVar, NamedTuple
 
 import tensorflow as tf
 
+from keras_bert.config import BertConfig
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.signatures.base import (
@@ -18,6 +20,7 @@ from keras_bert.signatures.base import (
     with_a_column,
 )
 from keras_bert.signatures.code_points import CodePoints, code_points
+from keras_bert.signatures.options import ExportOptions
 from keras_bert.signatures.windows import column, has_most_context, spread
 from keras_bert.tasks.question_answering.head import SpanHead
 from keras_bert.tasks.question_answering.windows import WindowSettings
@@ -289,3 +292,13 @@ def _text_keys(spans: _Candidates, characters: CodePoints) -> tf.Tensor:
     ends = row_starts + tf.cast(spans.ends, tf.int64)
     text = (tf.gather(sums, ends) - tf.gather(sums, starts)) * tf.gather(inverse, starts)
     return ((text * _BASE) + (ends - starts)) * _BASE + spans.rows
+
+
+def with_null_threshold(
+    description: TaskDescription, options: ExportOptions, config: BertConfig
+) -> TaskDescription:
+    """Returns a description with the null score above which a question has no answer."""
+    head = dataclasses.replace(
+        description.head, has_unanswerable=True, null_threshold=options.null_threshold
+    )
+    return dataclasses.replace(description, head=head)

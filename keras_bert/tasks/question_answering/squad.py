@@ -12,8 +12,11 @@ from keras_bert.storage.files import atomic_file
 from keras_bert.tasks.question_answering import metrics
 from keras_bert.tasks.question_answering.head import SpanHead
 from keras_bert.tasks.question_answering.questions import AnsweredQuestion, Question
-from keras_bert.tasks.question_answering.squad_files import SQUAD_EXTENSIONS, read_squad
-from keras_bert.tasks.question_answering.squad_tfds import read_tfds_questions
+from keras_bert.tasks.question_answering.squad_files import (
+    SQUAD_EXTENSIONS,
+    read_squad,
+    read_tfds_questions,
+)
 from keras_bert.tasks.splits import find_splits
 from keras_bert.tasks.tfds_source import is_tfds
 

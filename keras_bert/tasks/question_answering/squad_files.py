@@ -1,4 +1,4 @@
-"""Question files: SQuAD JSON of version 1.1 or 2.0, or tables of questions and contexts."""
+"""Questions: SQuAD JSON (1.1 or 2.0), TensorFlow Datasets, tables of questions and contexts."""
 
 import json
 from collections.abc import Iterator
@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.config import read_json
-from keras_bert.storage.tables import EXTENSIONS, Table, read_table
+from keras_bert.finetuning.task import PredictionInput, TaskDescription
+from keras_bert.storage.tables import EXTENSIONS, read_table
 from keras_bert.tasks.question_answering.questions import Answer, Question
+from keras_bert.tasks.tfds_source import check_features, open_data_set, read_splits
 
 QUESTION, CONTEXT, ID = "question", "context", "id"
 SQUAD_EXTENSIONS = (".json",)
+_TFDS_FEATURES = ("id", "question", "context", "answers")
 # How much of a context an error shows around a wrong offset.
 _SHOWN = 40
 
@@ -108,14 +111,12 @@ def _string(entry: Any, name: str, place: str) -> str:
     return value
 
 
-def read_questions(path: Path) -> tuple[list[Question], Table | None]:
+def read_questions_to_predict(path: Path, description: TaskDescription) -> PredictionInput:
     """Reads questions to be answered; answers in the file are not looked at.
 
     Args:
         path: SQuAD JSON, or CSV, TSV or JSONL with columns "question", "context" and perhaps "id".
-
-    Returns:
-        The questions, and the table they come from, if any.
+        description: the model's task; nothing of the file depends on it.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -123,7 +124,7 @@ def read_questions(path: Path) -> tuple[list[Question], Table | None]:
     """
     path = Path(path)
     if path.suffix in SQUAD_EXTENSIONS:
-        return read_squad(path, answers_optional=True), None
+        return PredictionInput(read_squad(path, answers_optional=True))
     if path.suffix not in EXTENSIONS:
         formats = ", ".join((*SQUAD_EXTENSIONS, *EXTENSIONS))
         raise ValueError(f"{path} is not one of {formats}: rename it to what its content is")
@@ -132,7 +133,35 @@ def read_questions(path: Path) -> tuple[list[Question], Table | None]:
     asked, contexts = (table.column(name, remedy) for name in (QUESTION, CONTEXT))
     names = table.column(ID, remedy) if ID in table.columns else [str(r.line) for r in table.rows]
     rows = zip(names, asked, contexts, strict=True)
-    return [Question(*row) for row in rows], table
+    return PredictionInput.of_table([Question(*row) for row in rows], table)
+
+
+def read_tfds_questions(source: str) -> dict[str, list[Question]]:
+    """Reads the splits of a data set that has the features of SQuAD.
+
+    Args:
+        source: "tfds:name" or "tfds:name/config". It is downloaded where it is not yet there.
+
+    Raises:
+        ValueError: there is no such data set, or it has not these features.
+    """
+    builder = open_data_set(source)
+    check_features(source, builder, _TFDS_FEATURES, "it is no data set of questions and contexts")
+    return {
+        split: [_entry_question(entry) for entry in entries]
+        for split, entries in read_splits(source, builder).items()
+    }
+
+
+def _entry_question(entry: dict[str, Any]) -> Question:
+    answers = entry["answers"]
+    pairs = zip(answers["text"], answers["answer_start"], strict=True)
+    return Question(
+        entry["id"].decode(),
+        entry["question"].decode(),
+        entry["context"].decode(),
+        tuple(Answer(text.decode(), int(start)) for text, start in pairs),
+    )
 
 
 def write_squad(path: Path, questions: list[Question]) -> None:

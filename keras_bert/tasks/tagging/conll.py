@@ -7,11 +7,23 @@ import itertools
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from keras_bert.finetuning.task import TRAIN, VALIDATION, Task, TaskData
+from keras_bert.finetuning.task import (
+    TRAIN,
+    VALIDATION,
+    PredictionInput,
+    Task,
+    TaskData,
+    TaskDescription,
+)
 from keras_bert.tasks.splits import find_splits
-from keras_bert.tasks.tagging.column_files import EXTENSIONS, WordColumns, read_columns
+from keras_bert.tasks.tagging.column_files import (
+    EXTENSIONS,
+    WordColumns,
+    read_columns,
+    read_sentences,
+)
 from keras_bert.tasks.tagging.entities import (
     OUTSIDE,
     SCHEMES,
@@ -22,12 +34,11 @@ from keras_bert.tasks.tagging.entities import (
 )
 from keras_bert.tasks.tagging.head import TagHead
 from keras_bert.tasks.tagging.metrics import ENTITY_METRICS, PLAIN_METRICS
-from keras_bert.tasks.tagging.sentences import TaggedSentence
-from keras_bert.tasks.tagging.tfds_sentences import read_tfds_sentences
-from keras_bert.tasks.tfds_source import is_tfds
+from keras_bert.tasks.tagging.sentences import WORD, TaggedSentence
+from keras_bert.tasks.tfds_source import check_features, is_tfds, open_data_set, read_splits
 
-# The column of the words in `TaskData.text_columns`.
-WORD = "word"
+# The feature of the words in data sets of TensorFlow Datasets.
+_TFDS_WORDS = "tokens"
 
 
 class _Split(NamedTuple):
@@ -122,7 +133,7 @@ def _read(
             )
         splits = {
             split: _Split(f"{source}, split {split}, sentence", sentences)
-            for split, sentences in read_tfds_sentences(str(source), label_feature).items()
+            for split, sentences in _read_tfds_sentences(str(source), label_feature).items()
         }
     else:
         splits = {
@@ -219,3 +230,57 @@ def _labeled(split: _Split) -> Iterator[tuple[str, str]]:
     for sentence in split.sentences:
         for word, tag in enumerate(sentence.tags or ()):
             yield f"{split.place} {sentence.line + (word if by_line else 0)}", tag
+
+
+def _read_tfds_sentences(source: str, label_feature: str) -> dict[str, list[TaggedSentence]]:
+    """Reads the splits of a data set that has words under "tokens" and a label for each.
+
+    Args:
+        source: "tfds:name" or "tfds:name/config". It is downloaded where it is not yet there.
+        label_feature: the feature of the labels, such as "ner" or "pos".
+
+    Raises:
+        ValueError: there is no such data set, or it has not these features.
+    """
+    builder = open_data_set(source)
+    check_features(
+        source,
+        builder,
+        (_TFDS_WORDS, label_feature),
+        "name the labels with --label_feature; the words must be under 'tokens'",
+    )
+    features = builder.info.features
+    names = getattr(getattr(features[label_feature], "feature", None), "names", None)
+    if names is None:
+        raise ValueError(
+            f"{source}: the feature {label_feature!r} is no list of classes: name the labels with "
+            "--label_feature"
+        )
+    return {
+        split: [
+            _entry_sentence(number, example[_TFDS_WORDS], example[label_feature], names)
+            for number, example in enumerate(entries, start=1)
+            if len(example[_TFDS_WORDS])
+        ]
+        for split, entries in read_splits(source, builder).items()
+    }
+
+
+def _entry_sentence(number: int, words: Any, labels: Any, names: list[str]) -> TaggedSentence:
+    return TaggedSentence(
+        tuple(word.decode("utf-8") for word in words),
+        tuple(names[label] for label in labels),
+        document=number,
+        line=number,
+    )
+
+
+def read_sentences_to_predict(path: Path, description: TaskDescription) -> PredictionInput:
+    """Reads a column file of which the words are looked at.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it lacks the column that the model was trained on.
+    """
+    columns = WordColumns(int(description.text_columns[WORD]), None)
+    return PredictionInput(read_sentences(path, columns))

@@ -8,18 +8,19 @@ from typing import Any, ClassVar, NamedTuple
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from keras_bert.finetuning.collapse import guessing_loss, one_answer
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.metrics import confusion_matrix
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.models.token_classifier import BertTokenClassifier
-from keras_bert.tasks.classification.head import confusion_matrix
 from keras_bert.tasks.tagging.entities import Entity, are_entity_tags, entities
-from keras_bert.tasks.tagging.loss import TagCrossentropy
 from keras_bert.tasks.tagging.rows import encode_sentences
-from keras_bert.tasks.tagging.sentences import TaggedSentence
+from keras_bert.tasks.tagging.sentences import WORD, TaggedSentence
 from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.training.losses import SmoothedCrossentropy
 
 PREDICTED_LABEL = "predicted_label"
 
@@ -63,24 +64,27 @@ class TagHead(FinetuningHead):
         """The Keras model: a linear layer on the encoder, or a BiLSTM."""
         return BertTokenClassifier if self.features_from is None else BertBiLSTMTagger
 
-    def model_arguments(self, labels: tuple[str, ...]) -> dict[str, Any]:
+    def model_arguments(self) -> dict[str, Any]:
         """Returns the number of tags, their names and what the BiLSTM wants."""
-        arguments = {"num_classes": len(labels), "labels": list(labels)}
+        arguments = {"num_classes": len(self.labels), "labels": list(self.labels)}
         if self.features_from is None:
             return arguments
         return arguments | {"features_from": self.features_from, "lstm_width": self.lstm_width}
+
+    def needs_segments(self, examples: Any) -> bool:
+        """Never: a row is one text."""
+        return False
 
     def encode(
         self,
         tokenizer: BertTokenizer,
         examples: Sequence[TaggedSentence],
-        labels: tuple[str, ...],
         max_seq_length: int,
         description: str,
     ) -> EncodedRows:
         """Tokenizes word by word; a sentence that is too long takes several rows."""
         return encode_sentences(
-            tokenizer, examples, labels, max_seq_length, self.document_context, description
+            tokenizer, examples, self.labels, max_seq_length, self.document_context, description
         )
 
     def loss(self, label_smoothing: float = 0.0) -> keras.losses.Loss:
@@ -92,7 +96,6 @@ class TagHead(FinetuningHead):
         outputs: Sequence[np.ndarray],
         encoded: Any,
         examples: Sequence[TaggedSentence],
-        labels: tuple[str, ...],
     ) -> list[TagPrediction]:
         """Turns logits into a tag for every word; sequences that break BIO stay as they are."""
         words = sum(len(sentence.words) for sentence in examples)
@@ -103,14 +106,12 @@ class TagHead(FinetuningHead):
         found, start = [], 0
         for sentence in examples:
             end = start + len(sentence.words)
-            tags = tuple(labels[index] for index in classes[start:end])
+            tags = tuple(self.labels[index] for index in classes[start:end])
             found.append(TagPrediction(tags, scores[start:end]))
             start = end
         return found
 
-    def references(
-        self, examples: Sequence[TaggedSentence], labels: tuple[str, ...]
-    ) -> list[tuple[str, ...]] | None:
+    def references(self, examples: Sequence[TaggedSentence]) -> list[tuple[str, ...]] | None:
         """Returns the tags of each sentence."""
         tags = [sentence.tags for sentence in examples if sentence.tags is not None]
         return tags if len(tags) == len(examples) else None
@@ -119,7 +120,6 @@ class TagHead(FinetuningHead):
         self,
         predictions: Sequence[TagPrediction],
         references: Sequence[Sequence[str]],
-        labels: tuple[str, ...],
     ) -> str | None:
         """Names the one tag that is predicted for all words."""
         return one_answer(
@@ -131,38 +131,34 @@ class TagHead(FinetuningHead):
         self,
         predictions: Sequence[TagPrediction],
         references: Sequence[Sequence[str]],
-        labels: tuple[str, ...],
     ) -> np.ndarray:
         """Counts words by their tag and the predicted one."""
-        index = {label: i for i, label in enumerate(labels)}
+        index = {label: i for i, label in enumerate(self.labels)}
         told = [index[tag] for tags in references for tag in tags]
         found = [index[tag] for prediction in predictions for tag in prediction.tags]
-        return confusion_matrix(np.array(told), np.array(found), len(labels))
+        return confusion_matrix(np.array(told), np.array(found), len(self.labels))
 
     def guessing_loss(
         self,
         examples: Sequence[TaggedSentence],
-        labels: tuple[str, ...],
         label_smoothing: float = 0.0,
     ) -> float:
         """Returns the entropy of the tags."""
         counts = collections.Counter(tag for sentence in examples for tag in sentence.tags or ())
-        return guessing_loss(np.array([counts[label] for label in labels]), label_smoothing)
+        return guessing_loss(np.array([counts[label] for label in self.labels]), label_smoothing)
 
-    def answer_columns(self, labels: tuple[str, ...]) -> list[str]:
+    def answer_columns(self) -> list[str]:
         """Returns the columns of an entity, or of a word where labels are plain ones."""
-        if are_entity_tags(labels):
+        if are_entity_tags(self.labels):
             return ["entity", PREDICTED_LABEL, "first_word", "last_word", "score"]
         return ["word_number", "word", PREDICTED_LABEL, "score"]
 
-    def answer_rows(
-        self, prediction: TagPrediction, example: TaggedSentence, labels: tuple[str, ...]
-    ) -> list[list[str]]:
+    def answer_rows(self, prediction: TagPrediction, example: TaggedSentence) -> list[list[str]]:
         """Returns a row for each entity, or for each word; words are numbered from 1.
 
         The score of an entity is that of its least certain word.
         """
-        if are_entity_tags(labels):
+        if are_entity_tags(self.labels):
             return [
                 _entity_row(entity, prediction, example) for entity in entities(prediction.tags)
             ]
@@ -177,6 +173,43 @@ class TagHead(FinetuningHead):
     ) -> tuple[list[str], list[list[str]]]:
         """Returns the numbers of the sentences, from 1."""
         return ["sentence"], [[str(number)] for number in range(1, len(examples) + 1)]
+
+    def default_columns(self, examples: Any) -> dict[str, str]:
+        """Returns the first column of a file, for the words."""
+        return {WORD: "0"}
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class TagCrossentropy(SmoothedCrossentropy):
+    """Cross-entropy of logits [B, S, C] and tags [B, S], below 0 where a piece carries none.
+
+    It is the mean over the labeled pieces of the global batch, so that neither the number of
+    replicas nor how full their rows are changes what a piece counts. Weights [B] make it a weighted
+    mean over the pieces of each row.
+    """
+
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        """Returns the mean, a float32 scalar."""
+        weights = self.counted(y_true)
+        if sample_weight is not None:
+            sample_weight = ops.reshape(ops.cast(sample_weight, "float32"), [-1, 1])
+            weights = weights * sample_weight
+        losses = self.call(y_true, y_pred)
+        total = ops.sum(weights)
+        context = tf.distribute.get_replica_context()
+        if context is not None and context.num_replicas_in_sync > 1:
+            # Gradients are summed over replicas, so each divides by what all of them have.
+            total = context.all_reduce(tf.distribute.ReduceOp.SUM, total)
+        # No labeled piece, no loss.
+        return ops.sum(losses * weights) / ops.maximum(total, 1e-12)
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Returns the loss of each piece, [B, S]; that of one without a tag means nothing."""
+        return super().call(ops.maximum(ops.cast(y_true, "int32"), 0), y_pred)
+
+    def counted(self, y_true: Any) -> Any:
+        """Returns float32 [B, S]: 1 where a piece carries a tag, else 0."""
+        return ops.cast(ops.convert_to_tensor(y_true, "int32") >= 0, "float32")
 
 
 def _entity_row(entity: Entity, prediction: TagPrediction, example: TaggedSentence) -> list[str]:

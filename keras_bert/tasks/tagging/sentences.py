@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+# The column of the words in `TaskData.text_columns`.
+WORD = "word"
+
 
 class TaggedSentence(NamedTuple):
     """A sentence.

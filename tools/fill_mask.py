@@ -1,6 +1,6 @@
 """Shows what a pretrained model guesses for masked words.
 
-    python tools/guess_masked_words.py --init_from=runs/mini/preset \
+    python tools/fill_mask.py --init_from=runs/mini/preset \
         --text='She was not [MASK] to be pleased .' --text='He took his [MASK] and left the room .'
 
 Every [MASK] in a text gets the likeliest pieces with their probabilities.
@@ -20,7 +20,7 @@ flags.mark_flags_as_required(["init_from", "text"])
 def main(_: list[str]) -> None:
     """Reads the flags and prints the guesses."""
     from keras_bert.models.masked_lm import BertMaskedLM
-    from keras_bert.tasks.fill_mask.guesses import guess_masked_words
+    from keras_bert.tasks.fill_mask.guesses import fill_mask
     from keras_bert.text.tokenizer import BertTokenizer
 
     options = flags.FLAGS
@@ -28,7 +28,7 @@ def main(_: list[str]) -> None:
     tokenizer = BertTokenizer.from_preset(options.init_from, keep_special_tokens=True)
     for text in options.text:
         print(text)
-        for guesses in guess_masked_words(model, tokenizer, text, options.top):
+        for guesses in fill_mask(model, tokenizer, text, options.top):
             print("    " + "  ".join(f"{g.piece} {100 * g.probability:.1f} %" for g in guesses))
 
 

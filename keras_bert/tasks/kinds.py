@@ -1,0 +1,159 @@
+"""The kinds of tasks: one row for each, with all that the package asks of a kind by its name.
+
+A new kind is a folder beside the others (head, readers, signatures) and a row here.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.config import BertConfig, read_json
+from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.task import TASK_FILE, PredictionReader, TaskDescription
+from keras_bert.signatures.base import SignatureFamily
+from keras_bert.signatures.options import ExportOptions
+from keras_bert.tasks.classification.delimited import read_texts_to_predict
+from keras_bert.tasks.classification.head import TextHead
+from keras_bert.tasks.classification.signatures import TextSignatures, with_text_pair
+from keras_bert.tasks.multiple_choice.choice_files import read_choices_to_predict
+from keras_bert.tasks.multiple_choice.head import ChoiceHead
+from keras_bert.tasks.multiple_choice.signatures import ChoiceSignatures
+from keras_bert.tasks.question_answering.head import SpanHead
+from keras_bert.tasks.question_answering.signatures import SpanSignatures, with_null_threshold
+from keras_bert.tasks.question_answering.squad_files import read_questions_to_predict
+from keras_bert.tasks.tagging.conll import read_sentences_to_predict
+from keras_bert.tasks.tagging.head import TagHead
+from keras_bert.tasks.tagging.signatures import TagSignatures
+from keras_bert.text.preprocessor import TEXT
+
+Override = Callable[[TaskDescription, ExportOptions, BertConfig], TaskDescription]
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskKind:
+    """A kind of task.
+
+    Attributes:
+        models: what messages call the models of this kind.
+        head: its head; that with default settings names the model class that is served where
+            nothing but the architecture is known.
+        signatures: takes a `TaskDescription`, then the arguments of every `SignatureFamily`.
+        read: reads a file to be predicted.
+        export_option: the setting of an export that is for this kind alone, if any.
+        override: puts what that setting states into the description; None where there is nothing
+            to put there. Raises a `ValueError` where it contradicts the description.
+        untold: what the folder of another library does not tell, and what to state then.
+    """
+
+    models: str
+    head: type[FinetuningHead]
+    signatures: Callable[..., SignatureFamily]
+    read: PredictionReader
+    export_option: str = ""
+    override: Override | None = None
+    untold: str = "as the head asks"
+
+    def stated(self, options: ExportOptions) -> Any:
+        """Returns the value of `export_option`; None where nothing is stated."""
+        return getattr(options, self.export_option) if self.export_option else None
+
+    @property
+    def architecture(self) -> str:
+        """The name of the model class, as config files have it."""
+        return self.head().model_class.__name__
+
+
+# By the name that `task.json` has for the head.
+KINDS: dict[str, TaskKind] = {
+    TextHead.kind: TaskKind(
+        models="classifiers and regressions",
+        head=TextHead,
+        signatures=TextSignatures,
+        read=read_texts_to_predict,
+        export_option="text_pair",
+        override=with_text_pair,
+        untold="the folder does not tell whether the model was trained on pairs; if it was, export "
+        "it with --text_pair",
+    ),
+    SpanHead.kind: TaskKind(
+        models="models that answer questions",
+        head=SpanHead,
+        signatures=SpanSignatures,
+        read=read_questions_to_predict,
+        export_option="null_threshold",
+        override=with_null_threshold,
+        untold="the folder stores no threshold above which a question has no answer, so every "
+        "question gets one; if the model was trained with such questions (SQuAD 2.0), export it "
+        "with --null_threshold=0",
+    ),
+    TagHead.kind: TaskKind(
+        models="taggers",
+        head=TagHead,
+        signatures=TagSignatures,
+        read=read_sentences_to_predict,
+    ),
+    ChoiceHead.kind: TaskKind(
+        models="multiple choice",
+        head=ChoiceHead,
+        signatures=ChoiceSignatures,
+        read=read_choices_to_predict,
+        export_option="max_choices",
+    ),
+}
+
+
+def kind_of(description: TaskDescription) -> TaskKind:
+    """Returns the kind of a task."""
+    return KINDS[description.head.kind]
+
+
+def load_description(folder: str | os.PathLike) -> TaskDescription:
+    """Reads `task.json` of a model folder.
+
+    Raises:
+        FileNotFoundError: the folder is not that of a complete fine-tuning run.
+        ValueError: the file is damaged, or names a kind of head that there is not.
+    """
+    path = Path(folder) / TASK_FILE
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{path} does not exist: give the --model_dir of a finished run of run_finetuning.py"
+        )
+    content = read_json(path)
+    fields = {"task", "head", "labels", "text_columns", "max_seq_length"}
+    if content.keys() != fields:
+        raise ValueError(
+            f"{path} has the fields {', '.join(sorted(content))}; expected are "
+            f"{', '.join(sorted(fields))}: fine-tune the model anew"
+        )
+    settings, labels = dict(content.pop("head")), tuple(content.pop("labels"))
+    name = settings.pop("kind", None)
+    if name not in KINDS:
+        raise ValueError(
+            f"{path} names the kind of head {name!r}; expected one of {', '.join(KINDS)}: "
+            "fine-tune the model anew"
+        )
+    try:
+        return TaskDescription(head=KINDS[name].head(**settings, labels=labels), **content)
+    except TypeError as error:
+        raise ValueError(f"{path}, {name} head: {error}: fine-tune the model anew") from None
+
+
+def describe_foreign(checkpoint: Checkpoint) -> TaskDescription | None:
+    """Returns what `task.json` would say of a fine-tuned model of another library.
+
+    Args:
+        checkpoint: the model.
+
+    Returns:
+        A description without the name of a task; None where no kind has a model of this
+        architecture.
+    """
+    for kind in KINDS.values():
+        if kind.architecture == checkpoint.architecture:
+            length = checkpoint.config.max_position_embeddings
+            return TaskDescription("", kind.head.of_foreign(checkpoint.head), {TEXT: TEXT}, length)
+    return None
