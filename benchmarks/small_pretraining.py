@@ -221,15 +221,17 @@ def _measure(records: Path, run: Path) -> dict[str, float]:
 
     from keras_bert import BertPretrainer, BertTokenizer
     from keras_bert.data.records.record_set import PretrainingData
-    from keras_bert.pretraining.inputs import create_evaluation, create_masking
+    from keras_bert.pretraining.evaluation import create_evaluation
+    from keras_bert.pretraining.objectives.registry import create_objective
     from keras_bert.pretraining.options import PretrainingOptions
 
     data = PretrainingData(str(records))
     options = PretrainingOptions("", "", batch_size=BATCH_SIZE, **_ALL_MASK)
-    masking = create_masking(options, BertTokenizer.from_preset(run / "preset"), data)
+    objective = create_objective(options, data)
+    targets = objective.targets(options, BertTokenizer.from_preset(run / "preset"), data)
     model = BertPretrainer.from_preset(run / "preset")
     strategy = tf.distribute.get_strategy()
-    return create_evaluation(model, data, masking, options, strategy, next_sentence=True)()
+    return create_evaluation(model, objective, data, targets, options, strategy)()
 
 
 def _run(tool: str, *arguments: str, **named: object) -> None:

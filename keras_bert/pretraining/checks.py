@@ -1,12 +1,16 @@
 """What a pretraining run refuses before anything is built."""
 
+from typing import Any
+
 import tensorflow as tf
 
-from keras_bert.config import BertConfig
+from keras_bert.config import BertConfig, read_json
 from keras_bert.data.records.record_set import PretrainingData
-from keras_bert.pretraining.options import OBJECTIVES, PretrainingOptions
-from keras_bert.text.masking_strategy import masking_options
+from keras_bert.pretraining.options import PretrainingOptions
+from keras_bert.storage import hub
+from keras_bert.storage.remote_folders import local_copy
 from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.vocabulary import Vocabulary
 
 _POSITIVE = "train_steps batch_size accumulation_steps checkpoint_steps learning_rate".split()
 _NOT_NEGATIVE = "steps_per_loop eval_steps max_skipped_steps weight_decay_rate".split()
@@ -37,16 +41,12 @@ def check_data(
     return tokenizer
 
 
-def check_options(
-    options: PretrainingOptions, data: PretrainingData, strategy: tf.distribute.Strategy
-) -> None:
-    """Checks what does not concern the model.
+def check_options(options: PretrainingOptions, strategy: tf.distribute.Strategy) -> None:
+    """Checks what concerns neither model nor records.
 
     Raises:
-        ValueError: an option is out of its range or does not go with another or with the records.
+        ValueError: an option is out of its range or does not go with another.
     """
-    _check_objective(options, data)
-    _check_masking(options, data)
     for name in _POSITIVE:
         if not getattr(options, name) > 0:  # nor is NaN
             raise ValueError(f"{name} is {getattr(options, name)}: it must be above 0")
@@ -100,30 +100,66 @@ def check_steps(options: PretrainingOptions, step: int, goes_on: bool) -> None:
         )
 
 
-def _check_objective(options: PretrainingOptions, data: PretrainingData) -> None:
-    if options.objective not in OBJECTIVES:
+def is_run(init_from: str | None) -> bool:
+    """Returns whether a place to start from is a run, which this one would go on with."""
+    if init_from is None or init_from.startswith(hub.SCHEME):
+        return False
+    return tf.io.gfile.exists(f"{init_from}/run.json")
+
+
+def check_source(config: BertConfig, options: PretrainingOptions, vocabulary: Vocabulary) -> None:
+    """Makes sure, before anything is built, that a run can start from `init_from`.
+
+    Args:
+        config: the model's numbers.
+        options: what the run is told.
+        vocabulary: that of the records.
+
+    Raises:
+        FileNotFoundError: there is nothing.
+        ValueError: it has another vocabulary; or it is a run with another configuration,
+            optimizer or loss scale.
+    """
+    source = options.init_from
+    if source is None:
+        return
+    if not is_run(source):
+        _check_vocabulary(source, _sha256_of_model(source), vocabulary)
+        return
+    settings = read_json(local_copy(f"{source}/run.json"))
+    _check_vocabulary(source, settings["vocabulary_sha256"], vocabulary)
+    check_config(source, settings["config"], config)
+    optimizer = settings["options"]["optimizer"]
+    precision = settings["options"]["mixed_precision"]
+    if (precision == "float16") != (options.mixed_precision == "float16"):
         raise ValueError(
-            f"objective is {options.objective!r}: choose one of {', '.join(OBJECTIVES)}"
+            f"the run in {source} computed in {precision}, but mixed_precision is "
+            f"{options.mixed_precision!r}: float16 has a loss scale, and neither goes on from the "
+            "other; take only the weights, with "
+            f"--init_from={source}/preset"
         )
-    if options.objective == "left_to_right" and data.max_predictions_per_seq is not None:
+    if optimizer != options.optimizer:
         raise ValueError(
-            f"the records in {data.folder} come with their masks, which objective left_to_right "
-            "has no use for: give unmasked records"
+            f"the run in {source} holds the moments of {optimizer}, but optimizer is "
+            f"{options.optimizer!r}: take {optimizer} too, or only its weights, with "
+            f"--init_from={source}/preset"
         )
 
 
-def _check_masking(options: PretrainingOptions, data: PretrainingData) -> None:
-    """Refuses options that would be without effect."""
-    for name, value in masking_options(options).items():
-        if options.objective == "left_to_right":
+def check_config(source: str, found: dict[str, Any], config: BertConfig) -> None:
+    """Makes sure that a model is of a configuration, but for its dropout.
+
+    Raises:
+        ValueError: it is not; the sentence names a difference.
+    """
+    wanted = config.to_dict()
+    for name in sorted(wanted.keys() | found.keys()):
+        if "dropout" not in name and wanted.get(name) != found.get(name):
+            folder = f"{source}/preset" if is_run(source) else source
             raise ValueError(
-                f"{name} is {value!r}, but objective left_to_right masks nothing: leave it out"
-            )
-        if data.max_predictions_per_seq is not None:
-            raise ValueError(
-                f"{name} is {value!r}, but the records in {data.folder} come with their masks: "
-                "leave it out, or make records without --static_masking, whose masks are drawn "
-                "when they are read"
+                f"{source} holds a model of another configuration than --model ({name} "
+                f"{found.get(name)!r}, not {wanted.get(name)!r}): give its own, "
+                f"--model={folder}/config.json"
             )
 
 
@@ -133,4 +169,23 @@ def _check_length(config: BertConfig, data: PretrainingData) -> None:
             f"the records in {data.folder} are up to {data.max_seq_length} pieces long but the "
             f"model has {config.max_position_embeddings} positions (max_position_embeddings): "
             "make shorter records or raise it"
+        )
+
+
+def _sha256_of_model(folder: str) -> str | None:
+    local = hub.local_folder(local_copy(folder))
+    if not local.is_dir():
+        raise FileNotFoundError(f"{folder} is not a folder: give the folder of a model or a run")
+    try:
+        return BertTokenizer.from_preset(local).vocabulary.sha256
+    except FileNotFoundError:  # weights alone: nobody can tell
+        return None
+
+
+def _check_vocabulary(source: str, sha256: str | None, vocabulary: Vocabulary) -> None:
+    if sha256 not in (None, vocabulary.sha256):
+        raise ValueError(
+            f"{source} was trained with another vocabulary (sha256 {sha256[:12]}...) than the "
+            f"records were made with (sha256 {vocabulary.sha256[:12]}...): its embeddings would "
+            "belong to other pieces; make the records again with its vocab.txt"
         )

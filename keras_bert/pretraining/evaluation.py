@@ -1,41 +1,69 @@
-"""Evaluation of a pretrainer on held-out records."""
+"""Evaluation of the trained model on held-out records."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
-import numpy as np
+import keras
 import tensorflow as tf
 
-from keras_bert.features import MASKED_LM_IDS, MASKED_LM_WEIGHTS
-from keras_bert.pretraining.metrics import pretraining_metrics
-from keras_bert.pretraining.step import Batch, StepSums
+from keras_bert.data.records.pipeline import evaluation_batches
+from keras_bert.data.records.record_set import PretrainingData
+from keras_bert.pretraining.objectives.objective import Objective, Targets
+from keras_bert.pretraining.options import PretrainingOptions
+from keras_bert.pretraining.step import StepSums, make_evaluation_step
 
 
-def evaluate(
-    evaluation_step: Callable, batches: Iterable[Batch], next_sentence: bool = True
-) -> dict[str, float]:
-    """Returns the metrics of one pass over held-out batches.
+def create_evaluation(
+    model: keras.Model,
+    objective: Objective,
+    eval_data: PretrainingData,
+    targets: Targets,
+    options: PretrainingOptions,
+    strategy: tf.distribute.Strategy,
+) -> Callable[[], dict[str, float]]:
+    """Returns a function that measures the model in one pass over the held-out records.
 
     Args:
-        evaluation_step: from `make_evaluation_step`.
-        batches: the held-out batches, each once.
-        next_sentence: whether next sentence prediction is measured.
+        model: what the objective's `create_model` returned.
+        objective: what is measured.
+        eval_data: the held-out records.
+        targets: from the objective.
+        options: `batch_size`, `accumulation_steps` and `seed` are used.
+        strategy: where it runs.
     """
-    sums = StepSums.zeros()
-    for batch in batches:
-        sums = sums + evaluation_step(batch)
-    return pretraining_metrics(sums, next_sentence)
+    dataset = evaluation_batches(eval_data, targets, options.batch_size, options.seed)
+    baselines = objective.baselines(dataset, model.config.vocab_size)
+    step = make_evaluation_step(model, objective, strategy)
+    parts = strategy.distribute_datasets_from_function(
+        lambda context: evaluation_part(eval_data, targets, options, context)
+    )
+
+    def evaluate() -> dict[str, float]:
+        sums = StepSums.zeros(objective.scales)
+        for batch in parts:
+            sums = sums + step(batch)
+        return objective.metrics(sums.by_name) | baselines
+
+    return evaluate
 
 
-def most_frequent_piece_accuracy(batches: Iterable[Batch], vocab_size: int) -> float:
-    """Returns the masked LM accuracy of always guessing the piece that is hidden most often.
+def evaluation_part(
+    eval_data: PretrainingData,
+    targets: Targets,
+    options: PretrainingOptions,
+    context: tf.distribute.InputContext,
+) -> tf.data.Dataset:
+    """Returns one input pipeline's rows of the held-out records, in batches for its replicas.
 
-    The least that a model must beat. The piece is chosen with the answers known, so that no
-    constant guess can do better.
+    A batch is as large as a micro-batch of training: what fits there fits here.
     """
-    counts = np.zeros(vocab_size)
-    for batch in batches:
-        ids, weights = (
-            tf.reshape(batch[name], [-1]) for name in (MASKED_LM_IDS, MASKED_LM_WEIGHTS)
-        )
-        counts += np.bincount(ids.numpy(), weights.numpy(), minlength=vocab_size)
-    return float(counts.max() / max(counts.sum(), 1.0))
+    # Made here and not once for all pipelines: each may belong to another machine.
+    size = options.batch_size // options.accumulation_steps
+    dataset = evaluation_batches(eval_data, targets, size, options.seed)
+    rows = size // context.num_input_pipelines
+    first = rows * context.input_pipeline_id
+
+    def part(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return {name: value[first : first + rows] for name, value in batch.items()}
+
+    replica_batch = context.get_per_replica_batch_size(size)
+    return dataset.map(part).rebatch(replica_batch, drop_remainder=True)

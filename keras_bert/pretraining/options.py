@@ -1,14 +1,11 @@
 """What a pretraining run is told."""
 
 import dataclasses
-from typing import Literal
 
 from keras_bert.text.masking_strategy import MaskingStrategy
 from keras_bert.training.optimizer import OptimizerName
 from keras_bert.training.schedules import ScheduleName
 
-Objective = Literal["masked", "left_to_right"]
-OBJECTIVES = ("masked", "left_to_right")
 # The paper's 10,000 of 1,000,000 steps (section A.2).
 _WARMUP_RATE = 0.01
 
@@ -75,7 +72,7 @@ class PretrainingOptions:
     batch_size: int = 256
     learning_rate: float = 1e-4
     warmup_steps: int | None = None
-    objective: Objective = "masked"
+    objective: str = "masked"
     masking: MaskingStrategy = "token"
     masked_lm_prob: float = 0.15
     mask_token_rate: float = 0.8

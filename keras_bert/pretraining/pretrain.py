@@ -8,43 +8,42 @@ import sys
 import time
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
 from keras_bert.data.records.record_set import PretrainingData
-from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.pretraining.checks import check_data, check_options, check_steps
-from keras_bert.pretraining.inputs import (
-    Masking,
-    create_evaluation,
-    create_masking,
-    damage_named,
-    distributed_batches,
-    open_records,
+from keras_bert.models import preset
+from keras_bert.pretraining.checks import (
+    check_config,
+    check_data,
+    check_options,
+    check_source,
+    check_steps,
+    is_run,
 )
-from keras_bert.pretraining.model import (
-    create_model,
-    create_optimizer_and_schedule,
-    restore,
-)
+from keras_bert.pretraining.evaluation import create_evaluation
+from keras_bert.pretraining.inputs import damage_named, distributed_batches, open_records
+from keras_bert.pretraining.monitor import RunState
+from keras_bert.pretraining.objectives.objective import Objective
+from keras_bert.pretraining.objectives.registry import create_objective
 from keras_bert.pretraining.options import PretrainingOptions
-from keras_bert.pretraining.run import PretrainingRun, RunParts
-from keras_bert.pretraining.run_state import RunState
-from keras_bert.pretraining.source import check_source
+from keras_bert.pretraining.run import PretrainingRun
 from keras_bert.pretraining.step import PretrainingStep, make_training_loop
 from keras_bert.storage import hub
-from keras_bert.storage.remote_folders import RunLocation, local_copy, run_location
+from keras_bert.storage.remote_folders import local_copy, run_location
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.base_optimizer import BaseOptimizer
 from keras_bert.training.checkpointing import TrainingCheckpoint, has_checkpoint
 from keras_bert.training.cluster import check_workers, is_chief
 from keras_bert.training.devices import describe_devices, package_versions, peak_tflops
-from keras_bert.training.flops import pretraining_flops
-from keras_bert.training.precision import DynamicLossScale
+from keras_bert.training.optimizer import optimizer_class
+from keras_bert.training.precision import DynamicLossScale, dtype_policy
+from keras_bert.training.rematerialization import rematerialize
 from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.schedules import TimeBudgetDecay, create_schedule
 from keras_bert.training.strategy import compiles_step, has_other_hosts
 
 # Options that a resumed run may change: they do not touch the model, the data or the schedule.
@@ -55,9 +54,12 @@ _FREE_OPTIONS = (
 
 
 def pretrain(
-    config: BertConfig, options: PretrainingOptions, strategy: tf.distribute.Strategy
+    config: BertConfig,
+    options: PretrainingOptions,
+    strategy: tf.distribute.Strategy,
+    objective: Objective | None = None,
 ) -> dict[str, float] | None:
-    """Pretrains a `BertPretrainer`; returns the metrics of the last evaluation.
+    """Pretrains a model; returns the metrics of the last evaluation.
 
     The order of initialisation is: the run's own checkpoint > `init_from` (another run's checkpoint
     with its moments and step, or a model's weights) > fresh weights.
@@ -66,6 +68,7 @@ def pretrain(
         config: the model's numbers.
         options: everything else.
         strategy: where it runs.
+        objective: what is learned; by default the one that `options.objective` names.
 
     Returns:
         The metrics, empty without held-out records; None when SIGTERM ended the run early. It is
@@ -76,138 +79,179 @@ def pretrain(
         ValueError: options, records, vocabulary and config do not fit each other, or too many steps
             in a row were not finite.
     """
-    inputs = _check(config, options, strategy)
-    trained = _build(inputs, options, strategy)
-    resumed = restore(trained.checkpoint, trained.state, options)
-    step = trained.checkpoint.step
-    check_steps(options, step, inputs.goes_on)
-    check_workers(strategy, step, _of_all_workers(inputs, options))
-    run = _create_run(inputs, trained, options, strategy)
-    with inputs.folder.held(), damage_named(inputs.data, inputs.eval_data):
-        inputs.folder.start(step, ("eval",) if run.evaluates_first else ())
-        inputs.folder.note_start(_start(step))
-        run.announce(trained.model, inputs.data, resumed)
-        return run.train()
-
-
-class _Inputs(NamedTuple):
-    """What a run is made of, checked against each other before anything is built."""
-
-    config: BertConfig
-    data: PretrainingData
-    eval_data: PretrainingData | None
-    tokenizer: BertTokenizer
-    masking: Masking
-    settings: dict[str, Any]
-    location: RunLocation
-    folder: RunFolder
-    goes_on: bool  # from a checkpoint of its own
-
-
-class _Trained(NamedTuple):
-    """What a checkpoint holds, and what it is trained with."""
-
-    model: BertPretrainer
-    optimizer: BaseOptimizer
-    schedule: Any
-    loss_scale: DynamicLossScale | None
-    state: RunState
-    checkpoint: TrainingCheckpoint
-
-
-def _check(
-    config: BertConfig, options: PretrainingOptions, strategy: tf.distribute.Strategy
-) -> _Inputs:
+    # 1. Check what can be checked before anything is built.
     data = open_records(options.data_dir, strategy)
     eval_data = open_records(options.eval_data_dir, strategy) if options.eval_data_dir else None
     tokenizer = check_data(config, data, eval_data)
-    check_options(options, data, strategy)
-    config = config.replace(left_to_right=options.objective == "left_to_right")
-    masking = create_masking(options, tokenizer, data)
-    settings = _settings(config, options, tokenizer, data)
+    objective = objective or create_objective(options, data)
+    objective.check(options, data)
+    check_options(options, strategy)
+    config = objective.model_config(config)
+    targets = objective.targets(options, tokenizer, data)
+    settings = _settings(config, options, objective, tokenizer, data)
     location = run_location(options.model_dir)
     folder = RunFolder(location.local, settings, is_chief(strategy))
-    goes_on = has_checkpoint(location.checkpoints)
+    goes_on = has_checkpoint(location.checkpoints)  # its own; it comes before `init_from`
     if not goes_on:
         check_source(config, options, tokenizer.vocabulary)
-    return _Inputs(config, data, eval_data, tokenizer, masking, settings, location, folder, goes_on)
 
-
-def _build(
-    inputs: _Inputs, options: PretrainingOptions, strategy: tf.distribute.Strategy
-) -> _Trained:
+    # 2. Model and optimizer.
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
-        model = create_model(inputs.config, options, inputs.data.packed, inputs.goes_on)
+        model = create_model(objective, config, options, data.packed, goes_on)
         optimizer, schedule = create_optimizer_and_schedule(options)
         optimizer.build(model.trainable_variables)
         loss_scale = DynamicLossScale() if "float16" in model.encoder.policy.name else None
+
+    # 3. Go back to the run's last checkpoint, or on from that of the run `init_from`.
     state = RunState()
     kept = state.variables | (loss_scale.variables if loss_scale else {})
     io_device = "/job:localhost" if has_other_hosts(strategy) else None
     checkpoint = TrainingCheckpoint(
-        inputs.location.checkpoints, model, optimizer, kept, options.keep_checkpoints, io_device
+        location.checkpoints, model, optimizer, kept, options.keep_checkpoints, io_device
     )
-    return _Trained(model, optimizer, schedule, loss_scale, state, checkpoint)
+    resumed, damaged = checkpoint.restore()
+    if not resumed and is_run(options.init_from):
+        resumed, damaged = checkpoint.restore(f"{options.init_from}/checkpoints")
+        if not resumed:
+            raise ValueError(f"the run in {options.init_from} has no checkpoint: let it make one")
+        state.reset()
+    for sentence in damaged:
+        print(f"warning: {sentence}; going back to step {checkpoint.step}", file=sys.stderr)
+    step = checkpoint.step
+    check_steps(options, step, goes_on)
+    check_workers(strategy, step, _of_all_workers(settings, options, eval_data))
 
-
-def _create_run(
-    inputs: _Inputs,
-    trained: _Trained,
-    options: PretrainingOptions,
-    strategy: tf.distribute.Strategy,
-) -> PretrainingRun:
-    """Returns the run, its data from where the checkpoint stands."""
-    data, eval_data, masking = inputs.data, inputs.eval_data, inputs.masking
-    model = trained.model
-    next_sentence = options.next_sentence and data.sentence_task != "none"
-    batches = distributed_batches(data, masking, options, strategy, trained.checkpoint.step)
-    step = PretrainingStep(
-        model,
-        trained.optimizer,
-        options.seed,
-        next_sentence,
-        options.accumulation_steps,
-        trained.loss_scale,
-        compiles_step(),
+    # 4. Batches from that step on, what is done with them, and what is measured.
+    batches = distributed_batches(data, targets, options, strategy, step)
+    loop = make_training_loop(
+        PretrainingStep(
+            model,
+            optimizer,
+            objective,
+            options.seed,
+            options.accumulation_steps,
+            loss_scale,
+            compiles_step(),
+        ),
+        strategy,
     )
-    with damage_named(eval_data):
-        evaluation = create_evaluation(model, eval_data, masking, options, strategy, next_sentence)
-    parts = RunParts(
-        loop=make_training_loop(step, strategy),
+    evaluate = None
+    if eval_data is not None:
+        with damage_named(eval_data):
+            evaluate = create_evaluation(model, objective, eval_data, targets, options, strategy)
+    predictions = data.max_predictions_per_seq or targets.max_predictions_per_seq
+
+    # 5. Train; log, save and evaluate on the way.
+    run = PretrainingRun(
+        options=options,
+        objective=objective,
+        loop=loop,
         batches=iter(batches),
-        evaluation=evaluation,
-        checkpoint=trained.checkpoint,
-        state=trained.state,
-        schedule=trained.schedule,
-        folder=inputs.folder,
-        save_preset=lambda path: model.save_to_preset(path, inputs.tokenizer),
-        upload=inputs.location.upload,
+        evaluate=evaluate,
+        checkpoint=checkpoint,
+        state=state,
+        schedule=schedule,
+        folder=folder,
+        save_preset=lambda path: objective.preset_model(model).save_to_preset(path, tokenizer),
+        upload=location.upload,
+        strategy=strategy,
+        flops_per_step=objective.flops(
+            config, options.batch_size, data.max_seq_length, predictions
+        ),
+        peak_flops=_peak_flops(options, model, strategy),
+        goes_on=goes_on,
     )
-    predictions = data.max_predictions_per_seq or masking.max_predictions_per_seq
-    flops = pretraining_flops(inputs.config, options.batch_size, data.max_seq_length, predictions)
-    peak = _peak_flops(options, model, strategy)
-    return PretrainingRun(options, parts, strategy, next_sentence, flops, peak, inputs.goes_on)
+    with folder.held(), damage_named(data, eval_data):
+        folder.start(step, ("eval",) if run.evaluates_first else ())
+        folder.note_start(_start(step))
+        run.announce(model, data, resumed)
+        return run.train()
 
 
-def _of_all_workers(inputs: _Inputs, options: PretrainingOptions) -> dict[str, Any]:
-    """Returns what must be the same in all workers: everything but paths."""
-    eval_examples = inputs.eval_data and inputs.eval_data.num_examples
-    told = dataclasses.asdict(options) | {"eval_examples": eval_examples}
-    told = {name: value for name, value in told.items() if not name.endswith("_dir")}
-    return inputs.settings | {"options": told}
+def create_model(
+    objective: Objective,
+    config: BertConfig,
+    options: PretrainingOptions,
+    packed: bool,
+    restored: bool,
+) -> keras.Model:
+    """Returns the model to train, fresh or with the weights of the model `init_from`.
+
+    Args:
+        objective: what is learned.
+        config: the model's numbers.
+        options: what the run is told.
+        packed: whether sequences hold several documents.
+        restored: whether the weights will come from a checkpoint anyway.
+
+    Raises:
+        ValueError: `init_from` has another configuration.
+    """
+    precision = dtype_policy(options.mixed_precision)
+    arguments: dict[str, Any] = {"seed": options.seed, "dtype": precision, "packed": packed}
+    source = None
+    if not (restored or options.init_from is None or is_run(options.init_from)):
+        source = preset.read_checkpoint(local_copy(options.init_from), options.ignore_config_keys)
+        check_config(options.init_from, source.config.to_dict(), config)
+        # Under its own dropout, the one thing in which the two may differ.
+        source = dataclasses.replace(source, config=config)
+    model = objective.create_model(config, arguments, source)
+    if options.remat:
+        rematerialize(model.encoder)
+    return model
 
 
-def _start(step: int) -> dict[str, Any]:
-    """Returns what a later reader of the run folder wants to know about this start."""
-    return {
-        "step": step,
-        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "command": shlex.join(sys.argv),
-        "versions": package_versions(),
-        "machine": platform.platform(),
-        "devices": describe_devices(),
+def create_optimizer_and_schedule(options: PretrainingOptions) -> tuple[BaseOptimizer, Any]:
+    """Returns the optimizer and the learning rate that it follows."""
+    if options.time_budget:
+        schedule: Any = TimeBudgetDecay(options.learning_rate, options.warmup_rate)
+    else:
+        schedule = create_schedule(
+            options.schedule,
+            options.learning_rate,
+            options.scheduled_steps,
+            options.scheduled_warmup_steps,
+        )
+    arguments: dict[str, Any] = {"weight_decay_rate": options.weight_decay_rate}
+    if options.optimizer == "adamw":
+        arguments["bias_correction"] = options.bias_correction
+    return optimizer_class(options.optimizer)(schedule, **arguments), schedule
+
+
+def _settings(
+    config: BertConfig,
+    options: PretrainingOptions,
+    objective: Objective,
+    tokenizer: BertTokenizer,
+    data: PretrainingData,
+) -> dict[str, Any]:
+    """Returns what defines the run: a folder whose `run.json` differs is another run's."""
+    fixed = {
+        name: value
+        for name, value in dataclasses.asdict(options).items()
+        if name not in _FREE_OPTIONS
     }
+    fixed["objective"] = objective.name
+    if not options.time_budget:
+        fixed["warmup_steps"] = options.scheduled_warmup_steps
+    return {
+        "config": config.to_dict(),
+        "options": fixed,
+        "vocabulary_sha256": tokenizer.vocabulary.sha256,
+        "num_examples": data.num_examples,
+        "max_seq_length": data.max_seq_length,
+    }
+
+
+def _of_all_workers(
+    settings: dict[str, Any], options: PretrainingOptions, eval_data: PretrainingData | None
+) -> dict[str, Any]:
+    """Returns what must be the same in all workers: everything but paths."""
+    told = dataclasses.asdict(options) | settings["options"]
+    told["eval_examples"] = eval_data and eval_data.num_examples
+    told = {name: value for name, value in told.items() if not name.endswith("_dir")}
+    return settings | {"options": told}
 
 
 def _peak_flops(
@@ -219,25 +263,15 @@ def _peak_flops(
     return tflops and tflops * 1e12
 
 
-def _settings(
-    config: BertConfig,
-    options: PretrainingOptions,
-    tokenizer: BertTokenizer,
-    data: PretrainingData,
-) -> dict[str, Any]:
-    fixed = {
-        name: value
-        for name, value in dataclasses.asdict(options).items()
-        if name not in _FREE_OPTIONS
-    }
-    if not options.time_budget:
-        fixed["warmup_steps"] = options.scheduled_warmup_steps
+def _start(step: int) -> dict[str, Any]:
+    """Returns what a later reader of the run folder wants to know about this start."""
     return {
-        "config": config.to_dict(),
-        "options": fixed,
-        "vocabulary_sha256": tokenizer.vocabulary.sha256,
-        "num_examples": data.num_examples,
-        "max_seq_length": data.max_seq_length,
+        "step": step,
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "command": shlex.join(sys.argv),
+        "versions": package_versions(),
+        "machine": platform.platform(),
+        "devices": describe_devices(),
     }
 
 

@@ -1,17 +1,17 @@
 """The host's side of pretraining: when to call the loop, save, evaluate and stop."""
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from keras_bert.data.records.record_set import PretrainingData
-from keras_bert.pretraining.loss_watch import LossWatch
-from keras_bert.pretraining.metrics import pretraining_metrics
+from keras_bert.pretraining.monitor import LossWatch, RunState
+from keras_bert.pretraining.objectives.objective import Objective
 from keras_bert.pretraining.options import PretrainingOptions
-from keras_bert.pretraining.run_state import RunState
 from keras_bert.pretraining.step import LoopResult
 from keras_bert.progress import Progress
 from keras_bert.training.checkpointing import TrainingCheckpoint
@@ -27,69 +27,52 @@ _SECONDS_PER_LOOP = 2.0
 Metrics = dict[str, float]
 
 
-class RunParts(NamedTuple):
-    """What a run is put together from.
+@dataclasses.dataclass
+class PretrainingRun:
+    """The host's side of training.
 
-    Attributes:
+    Args:
+        options: what the run is told.
+        objective: makes metrics of the loop's sums.
         loop: from `make_training_loop`, a `tf.function`.
         batches: what the loop reads.
-        evaluation: measures the model on held-out records, or None.
+        evaluate: measures the model on held-out records, or None.
         checkpoint: saves and restores.
         state: numbers that checkpoints keep.
         schedule: the learning rate of a step.
         folder: where metrics and models go.
         save_preset: writes the model into a folder.
         upload: brings the files to where they belong, where that is not the local disk.
+        strategy: where it runs; all processes but the chief write nothing.
+        flops_per_step: operations of a step, by arithmetic, or None if unknown.
+        peak_flops: operations per second that the devices could make, or None if unknown.
+        goes_on: whether it goes on from a checkpoint of its own.
     """
 
+    options: PretrainingOptions
+    objective: Objective
     loop: Any
     batches: Iterator
-    evaluation: Callable[[], Metrics] | None
+    evaluate: Callable[[], Metrics] | None
     checkpoint: TrainingCheckpoint
     state: RunState
     schedule: Any
     folder: RunFolder
     save_preset: Callable[[Any], None]
     upload: Callable[[], None]
+    strategy: tf.distribute.Strategy
+    flops_per_step: float | None
+    peak_flops: float | None
+    goes_on: bool
 
-
-class PretrainingRun:
-    """The host's side of training.
-
-    Args:
-        options: what the run is told.
-        parts: what it is put together from.
-        strategy: where it runs; all processes but the chief write nothing.
-        next_sentence: whether the next sentence loss counts.
-        flops_per_step: operations of a step, by arithmetic.
-        peak_flops: operations per second that the devices could make, or None if unknown.
-        goes_on: whether it goes on from a checkpoint of its own.
-    """
-
-    def __init__(
-        self,
-        options: PretrainingOptions,
-        parts: RunParts,
-        strategy: tf.distribute.Strategy,
-        next_sentence: bool,
-        flops_per_step: float,
-        peak_flops: float | None,
-        goes_on: bool,
-    ):
-        self._options = options
-        self._parts = parts
-        self._strategy = strategy
-        self._next_sentence = next_sentence
-        self._flops_per_step = flops_per_step
-        self._peak_flops = peak_flops
-        self._agree = Agreement(strategy)
-        self._watch = LossWatch(parts.state, options.max_skipped_steps)
-        self._step = parts.checkpoint.step
-        self._seconds = parts.state["seconds"]
+    def __post_init__(self) -> None:
+        self._agree = Agreement(self.strategy)
+        self._watch = LossWatch(self.state, self.options.max_skipped_steps)
+        self._step = self.checkpoint.step
+        self._seconds = self.state["seconds"]
         self._seconds_per_step = 0.0
         self._metrics: Metrics = {}
-        self._goes_on = goes_on
-        self._saved_step = self._step if goes_on else None
+        self._saved_step = self._step if self.goes_on else None
 
     @property
     def evaluates_first(self) -> bool:
@@ -98,18 +81,18 @@ class PretrainingRun:
         The evaluation of a step comes after its checkpoint, so nobody knows whether the process
         that wrote the checkpoint lived to see the end of it.
         """
-        return self._goes_on and self._evaluation_is_due()
+        return self.goes_on and self._evaluation_is_due()
 
     def announce(self, model: keras.Model, data: PretrainingData, resumed: bool) -> None:
         """Prints what is about to happen, in one line."""
-        end = f"{self._options.train_steps} steps"
-        if self._options.time_budget:
-            end = f"{self._options.time_budget:.0f} s"
+        end = f"{self.options.train_steps} steps"
+        if self.options.time_budget:
+            end = f"{self.options.time_budget:.0f} s"
         start = f"resumed at step {self._step}" if resumed else "from the start"
         print(
             f"pretraining {model.count_params():,} parameters on {data.num_examples:,} examples of "
-            f"up to {data.max_seq_length} pieces, batch {self._options.batch_size}, {end}, "
-            f"{self._strategy.num_replicas_in_sync} replica(s), {model.encoder.policy.name}, "
+            f"up to {data.max_seq_length} pieces, batch {self.options.batch_size}, {end}, "
+            f"{self.strategy.num_replicas_in_sync} replica(s), {model.encoder.policy.name}, "
             f"{start}",
             flush=True,
         )
@@ -124,9 +107,9 @@ class PretrainingRun:
             ValueError: too many steps in a row were not finite.
         """
         # Traced before the clock runs: half a minute for a large model is no training.
-        self._parts.loop.get_concrete_function(self._parts.batches, tf.constant(1))
+        self.loop.get_concrete_function(self.batches, tf.constant(1))
         with self._progress() as progress, Termination() as termination:
-            if self._goes_on:
+            if self.goes_on:
                 self._after_checkpoint(progress)
             decision = self._decide(termination)
             while not self._finished():
@@ -139,7 +122,11 @@ class PretrainingRun:
                     return None
                 self._train_some(decision.steps, progress)
                 decision = self._decide(termination)
-                self._after_steps(progress)
+                # Saved before it is evaluated: a machine that is taken away leaves half a minute,
+                # and an evaluation may take longer.
+                if self._evaluation_is_due() or self._checkpoint_is_due():
+                    self._save()
+                    self._after_checkpoint(progress)
         return self._metrics
 
     def _decide(self, termination: Termination) -> Decision:
@@ -149,106 +136,100 @@ class PretrainingRun:
         self._seconds = decision.seconds
         return decision
 
-    def _after_steps(self, progress: Progress) -> None:
-        # Saved before it is evaluated: a machine that is taken away leaves half a minute, and an
-        # evaluation may take longer.
-        if self._evaluation_is_due() or self._checkpoint_is_due():
-            self._save()
-            self._after_checkpoint(progress)
-
     def _after_checkpoint(self, progress: Progress) -> None:
         if self._evaluation_is_due():
             self._evaluate(progress)
-        if self._checkpoint_is_due() and is_chief(self._strategy):
-            self._parts.save_preset(self._parts.folder.preset)
-        if is_chief(self._strategy):
-            self._parts.upload()
+        if self._checkpoint_is_due() and is_chief(self.strategy):
+            self.save_preset(self.folder.preset)
+        if is_chief(self.strategy):
+            self.upload()
 
     def _evaluation_is_due(self) -> bool:
-        due = self._finished() or self._is_due(self._options.eval_steps)
-        return self._parts.evaluation is not None and due
+        due = self._finished() or self._is_due(self.options.eval_steps)
+        return self.evaluate is not None and due
 
     def _checkpoint_is_due(self) -> bool:
-        return self._finished() or self._is_due(self._options.checkpoint_steps)
+        return self._finished() or self._is_due(self.options.checkpoint_steps)
 
     def _evaluate(self, progress: Progress) -> None:
-        self._metrics = self._parts.evaluation()
-        self._parts.folder.log("eval", self._step, self._metrics)
-        progress.write(f"step {self._step}: held-out {_as_text(self._metrics)}")
-        if self._metrics["loss"] < self._parts.state["best_loss"]:
-            self._parts.state["best_loss"] = self._metrics["loss"]
-            if is_chief(self._strategy):
-                self._parts.save_preset(self._parts.folder.best_preset)
+        self._metrics = self.evaluate()
+        self.folder.log("eval", self._step, self._metrics)
+        shown = ", ".join(f"{name} {value:.4g}" for name, value in self._metrics.items())
+        progress.write(f"step {self._step}: held-out {shown}")
+        if self._metrics["loss"] < self.state["best_loss"]:
+            self.state["best_loss"] = self._metrics["loss"]
+            if is_chief(self.strategy):
+                self.save_preset(self.folder.best_preset)
 
     def _save(self) -> None:
         if self._saved_step == self._step:
             return  # written over, it could be left half old and half new
         self._saved_step = self._step
-        self._parts.state["seconds"] = self._seconds
-        if is_chief(self._strategy):
+        self.state["seconds"] = self._seconds
+        if is_chief(self.strategy):
             # Metrics first: a run that goes on forgets those after its checkpoint, but cannot find
             # those that are missing before it.
-            self._parts.upload()
-            self._parts.checkpoint.save()
+            self.upload()
+            self.checkpoint.save()
 
     def _train_some(self, count: int, progress: Progress) -> None:
-        schedule = self._parts.schedule
+        schedule = self.schedule
         if isinstance(schedule, TimeBudgetDecay):
-            schedule.progress.assign(min(1.0, self._seconds / self._options.time_budget))
+            schedule.progress.assign(min(1.0, self._seconds / self.options.time_budget))
         rate = float(schedule(self._step))
         started = time.perf_counter()
         result = tf.nest.map_structure(
-            lambda value: value.numpy(), self._parts.loop(self._parts.batches, tf.constant(count))
+            lambda value: value.numpy(), self.loop(self.batches, tf.constant(count))
         )
         seconds = time.perf_counter() - started
         for line in self._watch.look(self._step + 1, result.losses, result.updated, rate):
-            self._parts.folder.note(self._step + 1, line)
+            self.folder.note(self._step + 1, line)
             progress.write(line)
         self._seconds += seconds
         self._step += count
         self._seconds_per_step = seconds / count
         metrics = self._measured(result, count / seconds, seconds) | {"learning_rate": rate}
-        self._parts.folder.log("train", self._step, metrics | {"seconds": self._seconds})
-        shown = self._shown_seconds(seconds) if self._options.time_budget else count
+        self.folder.log("train", self._step, metrics | {"seconds": self._seconds})
+        shown = self._shown_seconds(seconds) if self.options.time_budget else count
         progress.update(shown, step=self._step, **_shown(metrics))
 
     def _measured(self, result: LoopResult, steps_per_second: float, seconds: float) -> Metrics:
         metrics: Metrics = {}
         if result.updated.any():
-            metrics |= pretraining_metrics(result.sums, self._next_sentence)
+            metrics |= self.objective.metrics(result.sums.by_name)
         metrics["tokens_per_second"] = float(result.sums.tokens) / seconds
-        if self._peak_flops:
-            rate = self._flops_per_step * steps_per_second
-            metrics["model_flop_utilization"] = rate / self._peak_flops
-        skipped = self._parts.state["skipped_steps"]
+        if self.flops_per_step and self.peak_flops:
+            rate = self.flops_per_step * steps_per_second
+            metrics["model_flop_utilization"] = rate / self.peak_flops
+        skipped = self.state["skipped_steps"]
         return metrics | ({"skipped_steps": skipped} if skipped else {})
 
     def _shown_seconds(self, seconds: float) -> int:
-        end = min(self._seconds, self._options.time_budget)
+        end = min(self._seconds, self.options.time_budget)
         return max(0, int(end) - int(self._seconds - seconds))
 
     def _progress(self) -> Progress:
-        if self._options.time_budget:
-            total = int(self._options.time_budget)
+        if self.options.time_budget:
+            total = int(self.options.time_budget)
             return Progress(total, "s", "pretraining", int(self._seconds))
-        return Progress(self._options.train_steps, "step", "pretraining", self._step)
+        return Progress(self.options.train_steps, "step", "pretraining", self._step)
 
     def _finished(self) -> bool:
-        if self._options.time_budget:
-            return self._seconds >= self._options.time_budget
-        return self._step >= self._options.train_steps
+        if self.options.time_budget:
+            return self._seconds >= self.options.time_budget
+        return self._step >= self.options.train_steps
 
     def _steps_of_next_call(self) -> int:
         """Returns how many steps fit before the next checkpoint, evaluation or end."""
-        wanted = self._options.steps_per_loop
+        wanted = self.options.steps_per_loop
         if not wanted:
             per_step = self._seconds_per_step
             wanted = max(1, int(_SECONDS_PER_LOOP / per_step)) if per_step else 1
-        stops = [_steps_until(self._step, self._options.checkpoint_steps)]
-        if self._options.eval_steps:
-            stops.append(_steps_until(self._step, self._options.eval_steps))
-        if not self._options.time_budget:
-            stops.append(self._options.train_steps - self._step)
+        stops = [_steps_until(self._step, self.options.checkpoint_steps)]
+        if self.options.eval_steps:
+            stops.append(_steps_until(self._step, self.options.eval_steps))
+        if not self.options.time_budget:
+            stops.append(self.options.train_steps - self._step)
         return min(wanted, *stops)
 
     def _is_due(self, interval: int) -> bool:
@@ -260,15 +241,12 @@ def _steps_until(step: int, interval: int) -> int:
 
 
 def _shown(metrics: Metrics) -> dict[str, str]:
-    formats = {
-        "loss": ".3f",
-        "masked_lm_accuracy": ".3f",
+    """Returns what the progress bar has room for."""
+    formats = {"loss": ".3f"}
+    formats |= {name: ".3f" for name in metrics if name.endswith("_accuracy")}
+    formats |= {
         "tokens_per_second": ",.0f",
         "model_flop_utilization": ".1%",
         "skipped_steps": ".0f",
     }
     return {name: f"{metrics[name]:{form}}" for name, form in formats.items() if name in metrics}
-
-
-def _as_text(metrics: Metrics) -> str:
-    return ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())

@@ -1,38 +1,60 @@
-"""One pretraining step: the same mathematics for any number of replicas and micro-batches."""
+"""One pretraining step: the same mathematics for any number of replicas and micro-batches.
 
-from collections.abc import Callable, Mapping
+    global batch [B, S]
+      -> replicas       [B / replicas, S]                 each has the whole model
+      -> micro-batches  [B / replicas / micro-batches, S] one after the other, to save memory
+
+Each micro-batch gives sums, by the names of the objective's losses, and the gradient of
+
+    loss = sum over names of  scale[name] * sum of losses / count[name]
+
+whose counts are those of the *global* batch and known before the forward pass. So the gradients of
+micro-batches are added, those of replicas are added (by the optimizer, which needs the norm of the
+whole for clipping), and what comes out is the gradient of the global batch, no matter how it was
+cut. The mean of the replicas' means would be another one wherever sequences have different numbers
+of predictions.
+
+    loop(iterator, n)                n steps in one call of the host, one `tf.function`
+      strategy.run(step)             on every replica:
+        counts                         all-reduced
+        for each micro-batch:          dropout masks follow from (seed, step, replica, part)
+          objective.sums               forward pass and losses
+          tape.gradient                of the scaled loss
+        optimizer                      all-reduces, clips, updates, unless something is not finite
+      sums and losses                  reduced over replicas, for metrics and the watch
+"""
+
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from keras_bert.features import (
-    EXAMPLE_WEIGHTS,
-    INPUT_MASK,
-    MASKED_LM_IDS,
-    MASKED_LM_WEIGHTS,
-    NEXT_SENTENCE_LABELS,
-)
-from keras_bert.pretraining.losses import WeightedSums, classification_sums
+from keras_bert.features import INPUT_MASK
+from keras_bert.pretraining.objectives.objective import Batch, Objective, WeightedSums
 from keras_bert.training.base_optimizer import BaseOptimizer
 from keras_bert.training.dropout_seeds import DropoutSeeds
 from keras_bert.training.precision import DynamicLossScale
 
-Batch = Mapping[str, tf.Tensor]
-
 
 class StepSums(NamedTuple):
-    """What a step adds up, over replicas and micro-batches (float32 scalars)."""
+    """What a step adds up, over replicas and micro-batches (float32 scalars).
 
-    masked_lm: WeightedSums
-    next_sentence: WeightedSums
+    Attributes:
+        by_name: the objective's sums.
+        tokens: real pieces.
+    """
+
+    by_name: dict[str, WeightedSums]
     tokens: tf.Tensor
 
     @classmethod
-    def zeros(cls) -> "StepSums":
-        """Returns the empty sum."""
-        nothing = WeightedSums(*(tf.zeros(()) for _ in WeightedSums._fields))
-        return cls(nothing, nothing, tf.zeros(()))
+    def zeros(cls, names: Iterable[str]) -> "StepSums":
+        """Returns the empty sum under some names."""
+        return cls(
+            {name: WeightedSums(*(tf.zeros(()) for _ in WeightedSums._fields)) for name in names},
+            tf.zeros(()),
+        )
 
     def __add__(self, other: "StepSums") -> "StepSums":
         return tf.nest.map_structure(tf.add, self, other)
@@ -66,30 +88,16 @@ class LoopResult(NamedTuple):
     updated: tf.Tensor
 
 
-def batch_sums(outputs: Mapping[str, tf.Tensor], batch: Batch) -> StepSums:
-    """Returns the losses, hits and counts of one batch, not yet divided by anything."""
-    labels = batch[NEXT_SENTENCE_LABELS]
-    example_weights = batch.get(EXAMPLE_WEIGHTS, tf.ones_like(labels, tf.float32))
-    return StepSums(
-        classification_sums(outputs["mlm_logits"], batch[MASKED_LM_IDS], batch[MASKED_LM_WEIGHTS]),
-        classification_sums(outputs["nsp_logits"], labels, example_weights),
-        tf.reduce_sum(tf.cast(batch[INPUT_MASK], tf.float32)),
-    )
-
-
 class PretrainingStep:
     """Computes gradients on each replica, sums them, updates the model.
 
-    The masked LM loss is divided by the number of predictions in the *global* batch and the next
-    sentence loss by its number of examples, so that a batch gives the same update however it is
-    spread over replicas and micro-batches. A batch whose loss or gradient is not finite changes
-    nothing but the step's number.
+    A batch whose loss or gradient is not finite changes nothing but the step's number.
 
     Args:
-        model: a `BertPretrainer`.
+        model: what the objective's `create_model` returned.
         optimizer: sums gradients over replicas itself.
+        objective: the losses.
         seed: of the dropout masks, which depend on it, the step, the replica and the micro-batch.
-        next_sentence: whether the next sentence loss counts.
         accumulation_steps: micro-batches into which a replica cuts its batch to save memory.
         loss_scale: keeps float16 gradients from vanishing; None where numbers have the range of
             float32.
@@ -101,15 +109,15 @@ class PretrainingStep:
         self,
         model: keras.Model,
         optimizer: BaseOptimizer,
+        objective: Objective,
         seed: int,
-        next_sentence: bool = True,
         accumulation_steps: int = 1,
         loss_scale: DynamicLossScale | None = None,
         compiled: bool = False,
     ):
         self._model = model
         self._optimizer = optimizer
-        self._next_sentence = next_sentence
+        self.objective = objective
         self._accumulation_steps = accumulation_steps
         self._loss_scale = loss_scale
         self._differentiate = self._plain_gradients
@@ -126,69 +134,63 @@ class PretrainingStep:
             gradients, sums = self._gradients(batch, counts, step, 0)
         else:
             gradients, sums = self._accumulated_gradients(batch, counts, step)
-        loss = self._loss(sums, counts)
+        loss = self._loss(sums, counts)  # this replica's part of it
         updated = self._optimizer.apply_where_finite(
             gradients, self._variables, loss, self._scale()
         )
         if self._loss_scale:
             self._loss_scale.update(updated)
+        # Of a skipped step metrics know nothing: NaN * 0 is 0 here.
         kept = tf.cast(updated, tf.float32)
         sums = tf.nest.map_structure(lambda value: tf.math.multiply_no_nan(value, kept), sums)
         return StepResult(sums, loss, updated)
 
-    def _loss(self, sums: StepSums, counts: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-        predictions, examples = counts
-        loss = sums.masked_lm.loss / predictions
-        if self._next_sentence:
-            loss += sums.next_sentence.loss / examples
-        return loss
+    def _loss(self, sums: StepSums, counts: dict[str, tf.Tensor]) -> tf.Tensor:
+        return tf.add_n(
+            [
+                scale * sums.by_name[name].loss / counts[name]
+                for name, scale in self.objective.scales.items()
+            ]
+        )
 
     def _scale(self) -> tf.Tensor | float:
         return self._loss_scale.value if self._loss_scale else 1.0
 
-    def _global_counts(self, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-        counts = [
-            tf.reduce_sum(batch[MASKED_LM_WEIGHTS]),
-            tf.cast(tf.size(batch[NEXT_SENTENCE_LABELS]), tf.float32),
-        ]
+    def _global_counts(self, batch: Batch) -> dict[str, tf.Tensor]:
         context = tf.distribute.get_replica_context()
-        predictions, examples = context.all_reduce(tf.distribute.ReduceOp.SUM, counts)
-        return tf.maximum(predictions, 1.0), examples
+        counts = context.all_reduce(tf.distribute.ReduceOp.SUM, self.objective.counts(batch))
+        return {name: tf.maximum(count, 1.0) for name, count in counts.items()}
 
     def _gradients(
-        self, batch: Batch, counts: tuple[tf.Tensor, tf.Tensor], step: tf.Tensor, part: Any
+        self, batch: Batch, counts: dict[str, tf.Tensor], step: tf.Tensor, part: Any
     ) -> tuple[list[tf.Tensor], StepSums]:
-        seeds = self._dropout_seeds.at(step, part)
+        seeds = self._dropout_seeds.at(step, part)  # [dropouts, 2]
         scale = tf.convert_to_tensor(self._scale())
         return self._differentiate(dict(batch), counts, seeds, scale)
 
     def _plain_gradients(
-        self,
-        batch: Batch,
-        counts: tuple[tf.Tensor, tf.Tensor],
-        seeds: tf.Tensor,
-        scale: tf.Tensor,
+        self, batch: Batch, counts: dict[str, tf.Tensor], seeds: tf.Tensor, scale: tf.Tensor
     ) -> tuple[list[tf.Tensor], StepSums]:
         with self._dropout_seeds.scope(seeds), tf.GradientTape() as tape:
-            outputs = self._model({name: batch[name] for name in self._model.input}, training=True)
-            sums = batch_sums(outputs, batch)
+            sums = batch_sums(self.objective, self._model, batch, training=True)
             loss = self._loss(sums, counts) * scale
         variables = [variable.value for variable in self._variables]
+        # Zeros for a head whose loss is left out; dense ones for the embeddings.
         gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
 
     def _accumulated_gradients(
-        self, batch: Batch, counts: tuple[tf.Tensor, tf.Tensor], step: tf.Tensor
+        self, batch: Batch, counts: dict[str, tf.Tensor], step: tf.Tensor
     ) -> tuple[list[tf.Tensor], StepSums]:
-        parts = {name: self._split(value) for name, value in batch.items()}
+        parts = {name: self._split(value) for name, value in batch.items()}  # [parts, b, ...]
 
         def add_part(part: tf.Tensor, total: list[tf.Tensor], sums: StepSums) -> tuple:
-            micro_batch = {name: value[part] for name, value in parts.items()}
+            micro_batch = {name: value[part] for name, value in parts.items()}  # [b, ...]
             gradients, more = self._gradients(micro_batch, counts, step, part)
             return part + 1, [a + b for a, b in zip(total, gradients, strict=True)], sums + more
 
         nothing = [tf.zeros(variable.shape, variable.dtype) for variable in self._variables]
-        start = (tf.constant(0), nothing, StepSums.zeros())
+        start = (tf.constant(0), nothing, StepSums.zeros(self.objective.scales))
         _, gradients, sums = tf.while_loop(
             lambda part, *_: part < self._accumulation_steps, add_part, start, parallel_iterations=1
         )
@@ -199,6 +201,12 @@ class PretrainingStep:
         return tf.reshape(value, (self._accumulation_steps, size, *value.shape[1:]))
 
 
+def batch_sums(objective: Objective, model: keras.Model, batch: Batch, training: bool) -> StepSums:
+    """Returns the losses, hits and counts of some rows, not yet divided by anything."""
+    tokens = tf.reduce_sum(tf.cast(batch[INPUT_MASK], tf.float32))  # [b, S] -> []
+    return StepSums(objective.sums(model, batch, training), tokens)
+
+
 def make_training_loop(step: PretrainingStep, strategy: tf.distribute.Strategy) -> Callable:
     """Returns `loop(iterator, count)`: a `tf.function` that runs `count` steps in one host call.
 
@@ -207,7 +215,7 @@ def make_training_loop(step: PretrainingStep, strategy: tf.distribute.Strategy) 
 
     @tf.function
     def loop(iterator: Any, count: tf.Tensor) -> LoopResult:
-        sums = StepSums.zeros()
+        sums = StepSums.zeros(step.objective.scales)
         losses = tf.TensorArray(tf.float32, count)
         updated = tf.TensorArray(tf.bool, count)
         for i in tf.range(count):
@@ -220,12 +228,13 @@ def make_training_loop(step: PretrainingStep, strategy: tf.distribute.Strategy) 
     return loop
 
 
-def make_evaluation_step(model: keras.Model, strategy: tf.distribute.Strategy) -> Callable:
-    """Returns `evaluate(batch)`: the sums of one global batch without dropout, no update."""
+def make_evaluation_step(
+    model: keras.Model, objective: Objective, strategy: tf.distribute.Strategy
+) -> Callable:
+    """Returns `evaluate(batch)`: the `StepSums` of one global batch, no dropout, no update."""
 
     def replica_sums(batch: Batch) -> StepSums:
-        outputs = model({name: batch[name] for name in model.input}, training=False)
-        return batch_sums(outputs, batch)
+        return batch_sums(objective, model, batch, training=False)
 
     @tf.function
     def evaluate(batch: Any) -> StepSums:

@@ -11,7 +11,7 @@ from tensorflow.python.framework import kernels
 
 from keras_bert.config import BertConfig
 from keras_bert.features import PRETRAINING_FEATURES
-from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.step import PretrainingStep
 from keras_bert.tpu.pure_function import PureFunction, pure_function
 from keras_bert.training.optimizer import OptimizerName, create_optimizer
@@ -98,12 +98,17 @@ def pure_step(options: StepOptions) -> PureFunction:
     Raises:
         ValueError: an operation of the step has no TPU version.
     """
-    model = BertPretrainer(options.config, seed=0, dtype=dtype_policy(options.mixed_precision))
+    objective = MaskedLanguageModel()
+    model = objective.create_model(
+        options.config, {"seed": 0, "dtype": dtype_policy(options.mixed_precision)}
+    )
     if options.remat:
         rematerialize(model.encoder)
     optimizer = create_optimizer(optimizer=options.optimizer)
     optimizer.build(model.trainable_variables)
-    step = PretrainingStep(model, optimizer, 0, accumulation_steps=options.accumulation_steps)
+    step = PretrainingStep(
+        model, optimizer, objective, seed=0, accumulation_steps=options.accumulation_steps
+    )
 
     def on_one_chip(batch: dict[str, tf.Tensor]) -> Any:
         if options.num_chips == 1:

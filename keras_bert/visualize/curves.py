@@ -6,16 +6,12 @@ from typing import Any
 
 from keras_bert.storage.files import atomic_file
 
-_PANELS = (
-    ("masked_lm_loss", "masked LM loss (nats)"),
-    ("masked_lm_accuracy", "masked LM accuracy"),
-    ("next_sentence_accuracy", "next sentence accuracy"),
-    ("learning_rate", "learning rate"),
-)
-
 
 def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathLike) -> None:
-    """Draws loss, accuracies and learning rate over the steps as a PNG.
+    """Draws losses, accuracies and learning rate over the steps as a PNG.
+
+    A column for each loss of the objective, its accuracy below it; the last has the total loss and
+    the learning rate.
 
     Args:
         metrics: lines of a run's `metrics.jsonl`; lines of the split "eval" are drawn as points,
@@ -31,10 +27,15 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathL
         raise ValueError("drawing needs matplotlib: pip install keras-bert-tpu[viz]") from None
     if not metrics:
         raise ValueError("there are no metrics to draw: the run has not made a step")
-    figure = Figure(figsize=(11, 6.5), layout="constrained")
-    for axes, (name, title) in zip(figure.subplots(2, 2).flat, _PANELS, strict=True):
+    named = [name for line in metrics for name in line if name.endswith("_loss")]
+    losses = [*dict.fromkeys(named), "loss"]
+    below = [loss.replace("_loss", "_accuracy") for loss in losses[:-1]] + ["learning_rate"]
+    figure = Figure(figsize=(5.5 * len(losses), 6.5), layout="constrained")
+    axes_of = figure.subplots(2, len(losses), squeeze=False)
+    for axes, name in zip(axes_of.flat, [*losses, *below], strict=True):
         _draw(axes, metrics, name)
-        axes.set(title=title, xlabel="step")
+        title = name.replace("_", " ").replace("masked lm", "masked LM")
+        axes.set(title=f"{title} (nats)" if name in losses else title, xlabel="step")
         axes.grid(alpha=0.3)
     with atomic_file(path) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
@@ -47,7 +48,8 @@ def _draw(axes: Any, metrics: Sequence[dict[str, Any]], name: str) -> None:
         axes.plot(*zip(*train, strict=True), linewidth=1, label="training")
     if held_out:
         axes.plot(*zip(*held_out, strict=True), "o-", color="black", label="held out")
-    baseline = [line["most_frequent_piece_accuracy"] for line in metrics if line["split"] == "eval"]
+    most_frequent = "most_frequent_piece_accuracy"
+    baseline = [line[most_frequent] for line in metrics if _has(line, "eval", most_frequent)]
     if name == "masked_lm_accuracy" and baseline:
         axes.axhline(baseline[-1], linestyle="--", color="gray", label="most frequent piece")
     if train or held_out:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from keras_bert.pretraining.loss_watch import LossWatch
-from keras_bert.pretraining.run_state import RunState
+from keras_bert.pretraining.monitor import LossWatch, RunState
 
 
 def _watch(max_skipped_steps=3):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert import BertClassifier
-from keras_bert.pretraining.model import create_optimizer_and_schedule
+from keras_bert.pretraining.pretrain import create_optimizer_and_schedule
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.checkpointing import TrainingCheckpoint
 from keras_bert.training.strategy import create_strategy

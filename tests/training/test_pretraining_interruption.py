@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.pretraining import inputs as pretraining_inputs
+from keras_bert.pretraining import evaluation
 from tests.tolerances import EXACT, REORDERED_UPDATES
 from tests.training.pretraining_runs import (
     ROOT,
@@ -164,7 +164,7 @@ def test_a_run_that_is_killed_while_it_evaluates_loses_no_step(corpus, tmp_path,
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pretraining_inputs, "evaluate", killed)
+    monkeypatch.setattr(evaluation, "make_evaluation_step", lambda *_: killed)
     with pytest.raises(KeyboardInterrupt):
         run_pretraining(corpus, tmp_path / "run", **run)
     monkeypatch.undo()

@@ -11,7 +11,7 @@ from keras_bert import BertPretrainer, BertTokenizer
 from keras_bert.data.records.pipeline import evaluation_batches, training_batches
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.features import EXAMPLE_WEIGHTS
-from keras_bert.pretraining.inputs import create_masking
+from keras_bert.pretraining.objectives.registry import create_objective
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.training.pretraining_runs import (
     WORDS,
@@ -136,7 +136,7 @@ def test_batches_are_masked_at_the_rates_of_the_run(corpus, chosen_rate, mask_ra
     )
     data = PretrainingData(corpus / "records")
     tokenizer = BertTokenizer.from_preset(corpus)
-    masking = create_masking(options, tokenizer, data)
+    masking = create_objective(options, data).targets(options, tokenizer, data)
     room = math.ceil(chosen_rate * 24)
     assert masking.max_predictions_per_seq == room
     evaluated = evaluation_batches(data, masking, 64, seed=1)

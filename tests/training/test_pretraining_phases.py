@@ -11,7 +11,7 @@ from keras_bert.data.creation.options import CreationOptions
 from keras_bert.data.records.pipeline import training_batches
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.models.vocabulary_growth import grow_vocabulary
-from keras_bert.pretraining.inputs import create_masking
+from keras_bert.pretraining.objectives.registry import create_objective
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.tolerances import EXACT, REORDERED_UPDATES, UNMOVED
 from tests.training.pretraining_runs import (
@@ -164,7 +164,8 @@ def test_a_run_hides_words_whole_where_it_is_told_to(letters, tmp_path, masking)
     tokenizer = BertTokenizer.from_preset(letters)
     options = run_options(letters, tmp_path, masking=masking, train_steps=3)
     data = PretrainingData(letters)
-    batches = training_batches(data, create_masking(options, tokenizer, data), 64, options.seed)
+    targets = create_objective(options, data).targets(options, tokenizer, data)
+    batches = training_batches(data, targets, 64, options.seed)
     batch = next(batches.as_numpy_iterator())
     ids = batch["input_ids"].copy()
     chosen = np.zeros(ids.shape, bool)

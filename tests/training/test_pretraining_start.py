@@ -13,10 +13,10 @@ from keras_bert.checkpoints import hugging_face
 from keras_bert.config import read_json
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.models import preset
-from keras_bert.pretraining.inputs import create_masking, evaluation_part
-from keras_bert.pretraining.model import create_model
+from keras_bert.pretraining.evaluation import evaluation_part
+from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.options import PretrainingOptions
-from keras_bert.pretraining.pretrain import load_config
+from keras_bert.pretraining.pretrain import create_model, load_config
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from keras_bert.training.run_folder import RunFolder
 from tests.training.pretraining_runs import (
@@ -75,10 +75,10 @@ def test_a_model_of_another_program_with_an_unknown_key(tmp_path):
     with pytest.raises(ValueError, match="unknown config key 'colour'"):
         load_config(str(file), 0)
     with pytest.raises(ValueError, match="unknown config key 'colour'"):
-        create_model(config, options, packed=False, restored=False)
+        create_model(MaskedLanguageModel(), config, options, packed=False, restored=False)
     assert load_config(str(file), 0, **told) == config
     options = dataclasses.replace(options, **told)
-    model = create_model(config, options, packed=False, restored=False)
+    model = create_model(MaskedLanguageModel(), config, options, packed=False, restored=False)
     for ours, theirs in zip(model.weights, source.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -159,11 +159,12 @@ def test_a_run_that_another_process_writes_is_refused(corpus, first):
 def test_held_out_batches_are_as_large_as_micro_batches(corpus):
     data = PretrainingData(corpus / "records")
     options = run_options(corpus / "records", "run", batch_size=24, accumulation_steps=3)
-    masking = create_masking(options, BertTokenizer.from_preset(data.folder), data)
+    tokenizer = BertTokenizer.from_preset(data.folder)
+    targets = MaskedLanguageModel().targets(options, tokenizer, data)
     seen = []
     for pipeline in range(2):
         context = tf.distribute.InputContext(2, pipeline, 4)
-        batches = evaluation_part(data, masking, options, context)
+        batches = evaluation_part(data, targets, options, context)
         assert batches.element_spec["input_ids"].shape[0] == 24 / 3 / 4
         seen += [float(tf.reduce_sum(batch["example_weights"])) for batch in batches]
     assert sum(seen) == data.num_examples

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertConfig, BertPretrainer, create_optimizer
-from keras_bert.pretraining.losses import classification_sums
-from keras_bert.pretraining.metrics import pretraining_metrics
+from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
+from keras_bert.pretraining.objectives.objective import classification_sums
 from keras_bert.pretraining.step import PretrainingStep, make_training_loop
 from keras_bert.training.precision import DynamicLossScale, dtype_policy
 from keras_bert.training.strategy import create_strategy
@@ -83,6 +83,7 @@ def _train(
     step = PretrainingStep(
         model,
         optimizer,
+        MaskedLanguageModel(),
         seed,
         accumulation_steps=accumulation_steps,
         loss_scale=loss_scale,
@@ -92,7 +93,7 @@ def _train(
     iterator = iter(strategy.distribute_datasets_from_function(dataset))
     sums, losses, updated = loop(iterator, tf.constant(len(batches)))
     weights = {v.path: v.numpy() for v in model.trainable_variables}
-    metrics = pretraining_metrics(sums) | {
+    metrics = MaskedLanguageModel().metrics(sums.by_name) | {
         f"loss_{i}": float(loss) for i, loss in enumerate(losses) if updated[i]
     }
     return weights, metrics, list(updated.numpy())
@@ -242,15 +243,16 @@ def test_replicas_draw_different_dropout_masks(two_devices):
     def losses():
         with two_devices.scope():
             model = BertPretrainer(config, seed=1)
-        step = PretrainingStep(model, create_optimizer(train_steps=10, warmup_steps=0), seed=0)
+        optimizer = create_optimizer(train_steps=10, warmup_steps=0)
+        step = PretrainingStep(model, optimizer, MaskedLanguageModel(), seed=0)
 
         @tf.function
         def replica_loss():
-            counts = tf.constant(4.0), tf.constant(4.0)
+            counts = {"masked_lm": tf.constant(4.0), "next_sentence": tf.constant(4.0)}
             _, sums = step._gradients(
                 {n: tf.constant(v) for n, v in half.items()}, counts, tf.constant(0), 0
             )
-            return sums.masked_lm.loss
+            return sums.by_name["masked_lm"].loss
 
         return two_devices.experimental_local_results(two_devices.run(replica_loss))
 

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertConfig, BertPretrainer, create_optimizer
+from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.step import PretrainingStep
 from keras_bert.tpu.pure_function import pure_function
 from tests.tolerances import REORDERED_MOMENTS
@@ -46,7 +47,13 @@ def test_a_pure_training_step_does_what_the_step_does(optimizer_name, accumulati
     )
     optimizer.build(model.trainable_variables)
     step = tf.function(
-        PretrainingStep(model, optimizer, seed=7, accumulation_steps=accumulation_steps)
+        PretrainingStep(
+            model,
+            optimizer,
+            MaskedLanguageModel(),
+            seed=7,
+            accumulation_steps=accumulation_steps,
+        )
     )
     batch = {name: tf.constant(value) for name, value in _batch().items()}
     concrete = step.get_concrete_function(batch)

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertConfig, BertPretrainer, create_optimizer
+from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.step import PretrainingStep
 from keras_bert.training.rematerialization import rematerialize
 from tests.tolerances import HALF_PRECISION_TRAINING, REORDERED
@@ -43,7 +44,13 @@ def _train(remat, dtype="float32", accumulation_steps=1, steps=3):
     optimizer = create_optimizer(1e-2, train_steps=10, warmup_steps=0, bias_correction=True)
     optimizer.build(model.trainable_variables)
     step = tf.function(
-        PretrainingStep(model, optimizer, seed=7, accumulation_steps=accumulation_steps)
+        PretrainingStep(
+            model,
+            optimizer,
+            MaskedLanguageModel(),
+            seed=7,
+            accumulation_steps=accumulation_steps,
+        )
     )
     sums = [
         step({name: tf.constant(value) for name, value in _batch(seed).items()})

@@ -1,0 +1,45 @@
+"""Left-to-right language model: the baseline that the paper compares its own objective with."""
+
+import dataclasses
+
+from keras_bert.config import BertConfig
+from keras_bert.data.records.record_set import PretrainingData
+from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
+from keras_bert.pretraining.objectives.objective import Targets
+from keras_bert.pretraining.options import PretrainingOptions
+from keras_bert.text.masking_strategy import masking_options
+from keras_bert.text.next_token import NextTokenTargets
+from keras_bert.text.tokenizer import BertTokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class CausalLanguageModel(MaskedLanguageModel):
+    """The same model, heads and losses; every position sees what is before it and guesses the next.
+
+    Devlin et al. 2018, section 5.1, "LTR". Nothing is hidden, so all S - 1 next pieces are asked
+    for, under the names of the masked language model.
+    """
+
+    name = "left_to_right"
+
+    def check(self, options: PretrainingOptions, data: PretrainingData) -> None:
+        """Refuses masked records and options about masks."""
+        if data.max_predictions_per_seq is not None:
+            raise ValueError(
+                f"the records in {data.folder} come with their masks, which objective {self.name} "
+                "has no use for: give unmasked records"
+            )
+        for name, value in masking_options(options).items():
+            raise ValueError(
+                f"{name} is {value!r}, but objective {self.name} masks nothing: leave it out"
+            )
+
+    def model_config(self, config: BertConfig) -> BertConfig:
+        """Returns the config of an encoder that sees nothing after a position."""
+        return config.replace(left_to_right=True)
+
+    def targets(
+        self, options: PretrainingOptions, tokenizer: BertTokenizer, data: PretrainingData
+    ) -> Targets:
+        """Returns what asks every position for the next piece."""
+        return NextTokenTargets(tokenizer.vocabulary, data.max_seq_length)
