@@ -8,6 +8,7 @@ import keras
 
 from keras_bert.checkpoints import sentence_modules
 from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.finetuning.task import TASK_FILE, TaskDescription
@@ -39,16 +40,12 @@ from keras_bert.text.tokenizer import BertTokenizer
 Head = Literal["auto", "encoder", "masked_lm"]
 HEADS: tuple[Head, ...] = ("auto", "encoder", "masked_lm")
 
-# The longest row where nothing was said in training: windows of questions and tags are made of it.
-_DESCRIBED_BY_ARCHITECTURE = {
-    "BertClassifier": TextHead(),
-    "BertTokenClassifier": TagHead(),
-    "BertSpanLabeler": SpanHead(),
-    "BertMultipleChoice": ChoiceHead(),
+# What a fine-tuned model of another library is taken for, by its architecture.
+_HEADS: dict[str, FinetuningHead] = {
+    head.model_class.__name__: head for head in (TextHead(), TagHead(), SpanHead(), ChoiceHead())
 }
 # What transformers writes into the config of a model that may give a text several labels.
 _SEVERAL_LABELS = "multi_label_classification"
-_MASKED_LANGUAGE_MODELS = ("BertMaskedLM", "BertPretrainer")
 
 
 def open_signatures(
@@ -78,11 +75,11 @@ def open_signatures(
         model = _quantized(model_class.from_preset(os.fspath(folder), dtype=dtype), options)
         return _described(model, BertTokenizer.from_preset(folder), description, options)
     checkpoint = preset.read_checkpoint(folder, options.ignore_config_keys)
-    if head == "auto" and checkpoint.architecture in _DESCRIBED_BY_ARCHITECTURE:
+    if head == "auto" and checkpoint.architecture in _HEADS:
         description = _description(checkpoint)
         model = _model(description.head.model_class, checkpoint, options)
         return _described(model, BertTokenizer.from_preset(folder), description, options)
-    if checkpoint.architecture in _MASKED_LANGUAGE_MODELS:
+    if checkpoint.architecture in WORD_PREDICTORS:
         return _masked_lm_signatures(checkpoint, folder, options)
     if head == "masked_lm":
         raise ValueError(
@@ -146,7 +143,7 @@ def _quantized(model: keras.Model, options: ExportOptions) -> keras.Model:
 
 def _description(checkpoint: Checkpoint) -> TaskDescription:
     """Returns what a run's task.json would say of a fine-tuned model of another library."""
-    head: FinetuningHead = _DESCRIBED_BY_ARCHITECTURE[checkpoint.architecture]
+    head = _HEADS[checkpoint.architecture]
     classes = checkpoint.head.get("num_classes") or 0
     labels = checkpoint.head.get("labels") or [f"LABEL_{index}" for index in range(classes)]
     if isinstance(head, TextHead):
