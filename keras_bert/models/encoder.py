@@ -126,10 +126,8 @@ class BertEncoder(keras.Model):
                 hidden, probs = hidden  # and [B, A, S, S]
                 attention_probs.append(probs)
             hidden_states.append(hidden)
-        # The position that has seen the whole sequence speaks for it.
-        summary = (
-            last_real_position(hidden, mask) if config.left_to_right else hidden[:, 0]
-        )  # [B, H]
+        # [B, H]: from left to right only the last piece has seen the whole sequence.
+        summary = last_real_position(hidden, mask) if config.left_to_right else hidden[:, 0]
         outputs = {"sequence_output": hidden, "pooled_output": pooler(summary)}
         if output_hidden_states:
             outputs["hidden_states"] = hidden_states

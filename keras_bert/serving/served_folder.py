@@ -41,7 +41,7 @@ Head = Literal["auto", "encoder", "masked_lm"]
 HEADS: tuple[Head, ...] = ("auto", "encoder", "masked_lm")
 
 # What a fine-tuned model of another library is taken for, by its architecture.
-_HEADS: dict[str, FinetuningHead] = {
+_TASK_HEADS: dict[str, FinetuningHead] = {
     head.model_class.__name__: head for head in (TextHead(), TagHead(), SpanHead(), ChoiceHead())
 }
 # What transformers writes into the config of a model that may give a text several labels.
@@ -75,7 +75,7 @@ def open_signatures(
         model = _quantized(model_class.from_preset(os.fspath(folder), dtype=dtype), options)
         return _described(model, BertTokenizer.from_preset(folder), description, options)
     checkpoint = preset.read_checkpoint(folder, options.ignore_config_keys)
-    if head == "auto" and checkpoint.architecture in _HEADS:
+    if head == "auto" and checkpoint.architecture in _TASK_HEADS:
         description = _description(checkpoint)
         model = _model(description.head.model_class, checkpoint, options)
         return _described(model, BertTokenizer.from_preset(folder), description, options)
@@ -143,7 +143,7 @@ def _quantized(model: keras.Model, options: ExportOptions) -> keras.Model:
 
 def _description(checkpoint: Checkpoint) -> TaskDescription:
     """Returns what a run's task.json would say of a fine-tuned model of another library."""
-    head = _HEADS[checkpoint.architecture]
+    head = _TASK_HEADS[checkpoint.architecture]
     classes = checkpoint.head.get("num_classes") or 0
     labels = checkpoint.head.get("labels") or [f"LABEL_{index}" for index in range(classes)]
     if isinstance(head, TextHead):

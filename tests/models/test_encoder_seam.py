@@ -315,7 +315,7 @@ def test_the_variant_is_finetuned_and_served(pretrained, sentiment_folder, tmp_p
         inputs["input_ids"][row, : len(ids)] = ids
         inputs["input_mask"][row, : len(ids)] = 1
     expected = keras.ops.softmax(model(inputs, training=False))
-    np.testing.assert_allclose(found["probabilities"], expected, **REORDERED)
+    np.testing.assert_allclose(found["scores"], expected, **REORDERED)
 
 
 def test_a_config_of_another_encoder_is_refused(pretrained, tmp_path):
