@@ -54,8 +54,8 @@ class BertEncoder(keras.Model):
     the encoder is called: files of other formats, optimizers and checkpoints know them so. Where a
     model holds two encoders, all but the one that presets keep are made in a name scope:
 
-        with keras.name_scope("generator"):
-            generator = create_encoder(small)  # generator/layer_0/intermediate/kernel
+        with keras.name_scope("generator"):  # generator/layer_0/intermediate/kernel
+            generator = create_encoder(small, name="generator")
         discriminator = create_encoder(config)  # layer_0/intermediate/kernel
 
     Without it both would have equal paths, which checkpoints and presets refuse.

@@ -177,19 +177,22 @@ def scale_of(model):
 
 def ten_steps(model, optimizer):
     inputs = {name: tf.constant(value) for name, value in features(model).items()}
+    follows = tf.constant([0, 1, 1])
     targets = tf.gather(inputs["input_ids"], inputs["masked_lm_positions"], batch_dims=1)
+
+    def loss(labels, logits):
+        return tf.reduce_mean(
+            keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+        )
 
     @tf.function
     def step():
         with tf.GradientTape() as tape:
-            logits = model(inputs, training=True)["mlm_logits"]
-            loss = tf.reduce_mean(
-                keras.losses.sparse_categorical_crossentropy(targets, logits, from_logits=True)
-            )
+            logits = model(inputs, training=True)
+            total = loss(targets, logits["mlm_logits"]) + loss(follows, logits["nsp_logits"])
         weights = model.trainable_weights
-        gradients = tape.gradient(loss, weights, unconnected_gradients="zero")
-        optimizer.apply(gradients, weights)
-        return loss
+        optimizer.apply(tape.gradient(total, weights), weights)
+        return total
 
     return [float(step()) for _ in range(10)]
 
@@ -336,9 +339,9 @@ def two_encoders(scope):
     first = create_encoder(CONFIG)
     if scope:
         with keras.name_scope("second"):
-            second = create_encoder(CONFIG)
+            second = create_encoder(CONFIG, name="second")
     else:
-        second = create_encoder(CONFIG)
+        second = create_encoder(CONFIG, name="second")
     inputs = first.input
     outputs = [encoder(inputs)["pooled_output"] for encoder in (first, second)]
     model = keras.Model(inputs, outputs)
