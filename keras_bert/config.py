@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from keras_bert import config_keys
 
@@ -68,6 +68,9 @@ class BertConfig:
         classifier_dropout: dropout before a task's output layer; None follows hidden_dropout_prob.
         left_to_right: whether a position sees only what stands before it: the baseline that the
             paper compares with (section 5.1). Other formats cannot say so.
+        model_type: of the class, not a field: which encoder its configs belong to. A variant of the
+            encoder has a subclass with further fields and a name of its own here; files keep the
+            name, see `keras_bert.models.registry.register_encoder`.
 
     Raises:
         ValueError: a value is out of its range; the sentence names the field.
@@ -76,6 +79,8 @@ class BertConfig:
         >>> BertConfig.from_name("bert_base").hidden_size
         768
     """
+
+    model_type: ClassVar[str] = "bert"
 
     vocab_size: int = 30522
     hidden_size: int = 768
@@ -171,7 +176,8 @@ class BertConfig:
 
         Args:
             values: the file's content. Keys that say nothing about the encoder (labels, versions)
-                are passed over; keys that would change its mathematics must hold BERT's value.
+                are passed over; keys that would change its mathematics must hold BERT's value. In
+                a file of ours `model_type` names the class to build.
             dialect: whose file it is; "gelu" means the tanh form in Google's. Files of others may
                 hold many more keys that are known to change nothing.
             ignore_config_keys: unknown keys to pass over. Keys that are known to change the
@@ -180,15 +186,19 @@ class BertConfig:
         Raises:
             ValueError: keys are unknown (near valid ones are named) or have refused values.
         """
-        config_keys.check(values, _DEFAULTS, dialect != "keras_bert", ignore_config_keys)
-        known = {key: values[key] for key in values if key in _DEFAULTS}
+        config_class: type[Self] = cls
+        if dialect == "keras_bert" and values.get("model_type", cls.model_type) != cls.model_type:
+            config_class = _config_class(values["model_type"], cls)
+        defaults = _defaults(config_class)
+        config_keys.check(values, defaults, dialect != "keras_bert", ignore_config_keys)
+        known = {key: values[key] for key in values if key in defaults}
         if dialect == "hf" and known.get("pad_token_id", 0) is None:
             del known["pad_token_id"]  # transformers computes the same with it and without it
         if "hidden_act" in known:
             known["hidden_act"] = _ACTIVATIONS_READ[dialect].get(
                 known["hidden_act"], known["hidden_act"]
             )
-        return cls(**known)
+        return config_class(**known)
 
     def to_dict(self, dialect: Dialect = "keras_bert") -> dict[str, Any]:
         """Returns the fields under the names and with the activation name of a dialect.
@@ -198,6 +208,12 @@ class BertConfig:
         """
         values = dataclasses.asdict(self)
         values["hidden_act"] = _ACTIVATIONS_WRITTEN[dialect].get(self.hidden_act, self.hidden_act)
+        if self.model_type != BertConfig.model_type:
+            if dialect != "keras_bert":
+                raise ValueError(
+                    f"model_type is {self.model_type!r}: only our own format keeps such an encoder"
+                )
+            values["model_type"] = self.model_type
         if dialect != "keras_bert" and values.pop("left_to_right"):
             raise ValueError(
                 "left_to_right is True: only our own format keeps a left-to-right model"
@@ -235,7 +251,8 @@ class BertConfig:
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from None
         if dialect != "keras_bert":
-            _tell_passed_over(path, config_keys.check(values, _DEFAULTS, True, ignore_config_keys))
+            defaults = _defaults(type(config))
+            _tell_passed_over(path, config_keys.check(values, defaults, True, ignore_config_keys))
         return config
 
 
@@ -244,7 +261,8 @@ _MARKS_OF_TRANSFORMERS = frozenset(
     "architectures finetuning_task model_type output_past pruned_heads torchscript"
     " transformers_version".split()
 )
-_DEFAULTS = {field.name: field.default for field in dataclasses.fields(BertConfig)}
+# Class of the config by the `model_type` in a file of ours; `register_encoder` adds to it.
+CONFIG_CLASSES: dict[str, type[BertConfig]] = {BertConfig.model_type: BertConfig}
 _POSITIVE_INTEGERS = (
     "vocab_size",
     "hidden_size",
@@ -267,6 +285,20 @@ _GOOGLE_FIELDS = (
     "type_vocab_size",
     "vocab_size",
 )
+
+
+def _defaults(config_class: type[BertConfig]) -> dict[str, Any]:
+    return {field.name: field.default for field in dataclasses.fields(config_class)}
+
+
+def _config_class(model_type: str, base: type[BertConfig]) -> Any:
+    known = {name: found for name, found in CONFIG_CLASSES.items() if issubclass(found, base)}
+    if model_type not in known:
+        raise ValueError(
+            f"model_type is {model_type!r}: expected one of {', '.join(known)}; an encoder of your "
+            "own must be registered first (keras_bert.models.registry.register_encoder)"
+        )
+    return known[model_type]
 
 
 def find_config_file(path: str | os.PathLike) -> Path:
@@ -313,6 +345,8 @@ def _config_and_dialect(
     if isinstance(values.get("config"), dict):  # our preset: architecture, config, head
         return values["config"], "keras_bert"
     model_type = values.get("model_type", "bert")
+    if model_type in CONFIG_CLASSES and model_type != "bert":
+        return values, "keras_bert"  # a variant of ours; files of others hold no such type
     if model_type != "bert":
         raise ValueError(
             f"model_type is {model_type!r}: only 'bert' is supported; "

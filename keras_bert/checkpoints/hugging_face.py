@@ -16,6 +16,7 @@ import numpy as np
 
 from keras_bert.checkpoints import name_table, torch_state
 from keras_bert.checkpoints.checkpoint import PROBLEM_TYPES, Checkpoint
+from keras_bert.checkpoints.model_classes import ENCODER, MODEL_CLASSES
 from keras_bert.checkpoints.name_table import (
     SAME,
     THIRDS,
@@ -85,15 +86,8 @@ _HEADS = {
     "BertMultipleChoice": _dense("classifier", "classifier"),
     "BertSpanLabeler": _dense("span", "qa_outputs"),
 }
-_CLASS_NAMES = {
-    "BertEncoder": "BertModel",
-    "BertMaskedLM": "BertForMaskedLM",
-    "BertPretrainer": "BertForPreTraining",
-    "BertClassifier": "BertForSequenceClassification",
-    "BertTokenClassifier": "BertForTokenClassification",
-    "BertMultipleChoice": "BertForMultipleChoice",
-    "BertSpanLabeler": "BertForQuestionAnswering",
-}
+# All three call their output layer "classifier": the config says which of them it is.
+_CLASSIFIERS = ("BertClassifier", "BertTokenClassifier", "BertMultipleChoice")
 _COPIES = {
     "cls.predictions.decoder.weight": "word_embeddings/embeddings",
     "cls.predictions.decoder.bias": "masked_lm_bias/bias",
@@ -142,10 +136,10 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
     config = checkpoint.config
     rows = _rows(checkpoint.architecture, config)
     tensors = name_table.to_tensors(checkpoint.variables, rows, config)
-    if checkpoint.architecture == "BertEncoder":  # transformers saves its BertModel without prefix
+    if checkpoint.architecture == ENCODER:  # transformers saves its BertModel without prefix
         tensors = {name.removeprefix(_PREFIX): value for name, value in tensors.items()}
-    torch_state.write(tensors, folder)
     content = json.dumps(_config_values(checkpoint), indent=2, sort_keys=True)
+    torch_state.write(tensors, folder)
     (Path(folder) / CONFIG_FILE).write_text(content + "\n", encoding="utf-8")
 
 
@@ -198,7 +192,7 @@ def _untied(
 
 def _classifier(tensors: Tensors, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     named = values.get("architectures") or []
-    found = [name for name in _HEADS if "Cl" in name or "Ch" in name if _CLASS_NAMES[name] in named]
+    found = [name for name in _CLASSIFIERS if MODEL_CLASSES[name].hugging_face in named]
     if not found:
         raise ValueError(
             f"{tensors.source} holds classifier.weight, but the config's architectures {named} do "
@@ -235,7 +229,7 @@ def _placeholder_labels(num_classes: int) -> list[str]:
 def _config_values(checkpoint: Checkpoint) -> dict[str, Any]:
     values = checkpoint.config.to_dict("hf") | {
         "model_type": "bert",
-        "architectures": [_CLASS_NAMES[checkpoint.architecture]],
+        "architectures": [MODEL_CLASSES[checkpoint.architecture].hugging_face],
     }
     if "num_classes" in checkpoint.head:
         num_classes = checkpoint.head["num_classes"]

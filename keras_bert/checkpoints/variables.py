@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from keras_bert.checkpoints.model_classes import MODEL_CLASSES
 from keras_bert.config import BertConfig
 
 Shapes = dict[str, tuple[int, ...]]
@@ -41,25 +42,13 @@ def _encoder_shapes(config: BertConfig) -> Shapes:
 
 
 def _head_shapes(config: BertConfig, architecture: str, head: Mapping[str, Any]) -> Shapes:
-    width = config.hidden_size
-    if architecture == "BertEncoder":
-        return {}
-    if architecture == "BertMaskedLM":
-        return _masked_lm(config)
-    if architecture == "BertPretrainer":
-        return _masked_lm(config) | _dense("next_sentence", width, 2)
-    if architecture == "BertSpanLabeler":
-        return _dense("span", width, 2)
-    classes = 1 if architecture == "BertMultipleChoice" else head["num_classes"]
-    return _dense("classifier", width, classes)
-
-
-def _masked_lm(config: BertConfig) -> Shapes:
-    width = config.hidden_size
+    variables = MODEL_CLASSES[architecture].head_variables
+    if variables is None:
+        raise ValueError(f"no format but our own has the head of {architecture}")
+    sizes = vars(config) | dict(head)
     return {
-        **_dense("masked_lm_transform/dense", width, width),
-        **_norm("masked_lm_transform/layer_norm", width),
-        "masked_lm_bias/bias": (config.vocab_size,),
+        path: tuple(size if isinstance(size, int) else sizes[size] for size in shape)
+        for path, shape in variables.items()
     }
 
 

@@ -1,4 +1,9 @@
-"""The activation functions that a config can name."""
+"""The activation functions that a config can name.
+
+Two functions are called "gelu" in the field: x times the normal distribution function (with erf),
+and its approximation with tanh, which google-research/bert computes. They differ in the fourth
+digit, so each has a name of its own here; `BertConfig` translates the names in others' files.
+"""
 
 from collections.abc import Callable
 from functools import partial

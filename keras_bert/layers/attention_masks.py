@@ -1,4 +1,18 @@
-"""Which positions may see which others."""
+"""Which positions may see which others.
+
+A mask is 1 where a position may be seen. [B, S] is enough where all queries see the same, as in
+BERT; where each sees something else it is [B, S, S] with a row per query. Three real pieces and one
+of padding, from left to right; and two documents of two pieces each in one sequence:
+
+    left_to_right_mask     within_documents
+    sees  0 1 2 3          sees  0 1 2 3
+      0   1 0 0 0            0   1 1 0 0
+      1   1 1 0 0            1   1 1 0 0
+      2   1 1 1 0            2   0 0 1 1
+      3   1 1 1 0            3   0 0 1 1
+
+Shapes: B sequences, S positions, H width.
+"""
 
 from typing import Any
 
@@ -14,8 +28,10 @@ def left_to_right_mask(input_mask: Any) -> Any:
     Returns:
         [B, S, S], a row per query, of the same dtype.
     """
-    places = ops.cumsum(ops.ones_like(input_mask), axis=1)
-    is_before = ops.expand_dims(places, 2) >= ops.expand_dims(places, 1)  # [B, S, S]
+    positions = ops.cumsum(ops.ones_like(input_mask), axis=1)  # [B, S]: 1, 2, 3 ...
+    # [B, S, 1] against [B, 1, S]: queries down, keys across.
+    is_before = ops.expand_dims(positions, 2) >= ops.expand_dims(positions, 1)  # [B, S, S]
+    # Padding is seen by nobody: [B, S, S] x [B, 1, S].
     return ops.cast(is_before, input_mask.dtype) * ops.expand_dims(input_mask, 1)
 
 
@@ -26,8 +42,10 @@ def last_real_position(hidden: Any, input_mask: Any) -> Any:
         hidden: [B, S, H].
         input_mask: integers [B, S], 1 for real pieces, which come first.
     """
-    last = ops.maximum(ops.sum(input_mask, axis=1) - 1, 0)
-    return ops.squeeze(ops.take_along_axis(hidden, last[:, None, None], axis=1), axis=1)
+    # A sequence of padding alone has no last piece; its first position stands in.
+    last = ops.maximum(ops.sum(input_mask, axis=1) - 1, 0)  # [B]
+    picked = ops.take_along_axis(hidden, last[:, None, None], axis=1)  # [B, 1, H]
+    return ops.squeeze(picked, axis=1)
 
 
 def within_documents(visible: Any, pack_ids: Any) -> Any:
@@ -40,6 +58,7 @@ def within_documents(visible: Any, pack_ids: Any) -> Any:
     Returns:
         int32 [B, S, S].
     """
-    same = ops.equal(ops.expand_dims(pack_ids, 2), ops.expand_dims(pack_ids, 1))
-    visible = visible if len(visible.shape) == 3 else ops.expand_dims(visible, 1)
-    return ops.cast(same, "int32") * ops.cast(visible, "int32")
+    same = ops.equal(ops.expand_dims(pack_ids, 2), ops.expand_dims(pack_ids, 1))  # [B, S, S]
+    if len(visible.shape) == 2:
+        visible = ops.expand_dims(visible, 1)  # [B, 1, S]
+    return ops.cast(same, "int32") * ops.cast(visible, "int32")  # [B, S, S]

@@ -1,4 +1,14 @@
-"""Embeddings: word, position and segment, summed, normalized, dropped out (paper section 3)."""
+"""Embeddings: word, position and segment, summed, normalized, dropped out (paper section 3).
+
+    input_ids ----> word_embeddings [V, H] -------+
+    0, 1, 2 ... --> position_embeddings [P, H] ---+--> norm --> dropout --> hidden [B, S, H]
+    segment_ids --> segment_embeddings [2, H] ----+
+
+The word table is a layer of its own, because the masked language model scores with it once more:
+the logit of a piece is the product of a hidden state with the piece's own embedding (tied weights).
+
+Shapes: B sequences, S positions, H width, V entries of the vocabulary, P positions at most.
+"""
 
 from typing import Any
 
@@ -28,7 +38,7 @@ class WordEmbedding(keras.layers.Layer):
 
     def build(self, input_shape: Any) -> None:
         """Makes the table [V, H]."""
-        self.embeddings = self.add_weight(
+        self.embeddings = self.add_weight(  # [V, H]
             name="embeddings",
             shape=(self.vocab_size, self.hidden_size),
             initializer=truncated_normal(self.initializer_range),
@@ -36,21 +46,22 @@ class WordEmbedding(keras.layers.Layer):
 
     def call(self, inputs: Any, reverse: bool = False) -> Any:
         """Returns vectors [..., H] of ids [...], or logits [..., V] of vectors when `reverse`."""
-        table = ops.convert_to_tensor(self.embeddings)
+        table = ops.convert_to_tensor(self.embeddings)  # [V, H]
         if reverse:
+            # [B, P, H] x [H, V] -> [B, P, V]
             return ops.matmul(ops.cast(inputs, table.dtype), ops.transpose(table))
-        return ops.take(table, inputs, axis=0)
+        return ops.take(table, inputs, axis=0)  # [B, S] -> [B, S, H]
 
     def compute_output_spec(self, inputs: Any, reverse: bool = False) -> keras.KerasTensor:
         """Gives the symbolic shape of either direction."""
         if reverse:
-            shape = (*inputs.shape[:-1], self.vocab_size)
+            shape = (*inputs.shape[:-1], self.vocab_size)  # [..., H] -> [..., V]
         else:
-            shape = (*inputs.shape, self.hidden_size)
+            shape = (*inputs.shape, self.hidden_size)  # [...] -> [..., H]
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns every argument of the constructor."""
         return super().get_config() | {
             "vocab_size": self.vocab_size,
             "hidden_size": self.hidden_size,
@@ -137,14 +148,38 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             ValueError: S is known and longer than `max_position_embeddings`.
         """
         self._check_length(word_embeddings.shape[1])
+        return self.embed(word_embeddings, segment_ids, position_ids, training)
+
+    def embed(
+        self,
+        word_embeddings: Any,
+        segment_ids: Any,
+        position_ids: Any = None,
+        training: bool = False,
+    ) -> Any:
+        """Returns what `call` does, for tokens in any arrangement.
+
+        The unpadded encoder of serving calls it with a list of tokens: [T, H], [T] and [T]. That is
+        outside of `call`, where Keras casts no variables to the dtype of the arithmetic.
+
+        Args:
+            word_embeddings: [..., H].
+            segment_ids: int32 [...].
+            position_ids: int32 [...]; None, for [B, S, H] only, counts from 0.
+            training: whether dropout is on.
+        """
         if position_ids is None:
+            # Every sequence counts from 0: the first S rows serve all of them.
             positions = self.position_embeddings[: ops.shape(word_embeddings)[1]][None]  # [1, S, H]
         else:
             table = ops.convert_to_tensor(self.position_embeddings)
-            positions = ops.take(table, position_ids, axis=0)  # [B, S, H]
+            positions = ops.take(table, position_ids, axis=0)  # [..., H]
         # A one-hot product: the table has two rows, and its gradient stays dense on every device.
-        one_hot = ops.one_hot(segment_ids, self.type_vocab_size, dtype=self.compute_dtype)
-        segments = ops.matmul(one_hot, ops.convert_to_tensor(self.segment_embeddings))  # [B, S, H]
+        one_hot = ops.one_hot(  # [..., 2]
+            segment_ids, self.type_vocab_size, dtype=self.compute_dtype
+        )
+        segment_table = ops.cast(self.segment_embeddings, self.compute_dtype)  # [2, H]
+        segments = ops.matmul(one_hot, segment_table)  # [..., H]
         hidden = word_embeddings + ops.cast(positions, self.compute_dtype) + segments
         return self.dropout(self.layer_norm(hidden), training=training)
 
@@ -164,7 +199,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             )
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns every argument of the constructor."""
         return super().get_config() | {
             "max_position_embeddings": self.max_position_embeddings,
             "type_vocab_size": self.type_vocab_size,

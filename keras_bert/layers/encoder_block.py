@@ -1,4 +1,16 @@
-"""One block of the encoder: self-attention and feed-forward, each with residual and post-norm."""
+"""One block of the encoder: self-attention and feed-forward, each with residual and post-norm.
+
+    hidden --+-- attention, dropout --(+)-- norm --+-- dense, gelu, dense, dropout --(+)-- norm -->
+             |                         |           |                                  |
+             +-------------------------+           +----------------------------------+
+                  the attention half                      the feed-forward half
+
+Nothing here but the attention itself looks from one position to another. So the halves take hidden
+states of any shape [..., H]: [B, S, H] in training, a list of tokens [T, H] in the unpadded encoder
+of serving, which attends in its own way and calls the same halves.
+
+Shapes: B sequences, S positions, H width, I width of the feed-forward layer, A heads.
+"""
 
 from typing import Any
 
@@ -46,18 +58,22 @@ class EncoderBlock(keras.layers.Layer):
         self.layer_norm_eps = layer_norm_eps
         self.seed = seed
         self.activation = activation_function(hidden_act)
-        self.attention = SelfAttention(
-            num_attention_heads,
-            attention_probs_dropout_prob,
-            initializer_range,
-            seed=_derived(seed, 1),
-            dtype=self.dtype_policy,
-            name="attention",
-        )
+        self.attention = self.create_attention()
         self.attention_norm = self._norm("attention_norm")
         self.feed_forward_norm = self._norm("feed_forward_norm")
         self.attention_dropout = self._dropout("attention_dropout", 2)
         self.feed_forward_dropout = self._dropout("feed_forward_dropout", 3)
+
+    def create_attention(self) -> SelfAttention:
+        """Returns the attention layer; a variant of the block may return another."""
+        return SelfAttention(
+            self.num_attention_heads,
+            self.attention_probs_dropout_prob,
+            self.initializer_range,
+            seed=_derived(self.seed, 1),
+            dtype=self.dtype_policy,
+            name="attention",
+        )
 
     def _norm(self, name: str) -> keras.layers.LayerNormalization:
         return keras.layers.LayerNormalization(
@@ -84,9 +100,9 @@ class EncoderBlock(keras.layers.Layer):
         """Makes all sub-layers for hidden states [B, S, H]."""
         self.attention.build(hidden_shape)
         self.attention_norm.build(hidden_shape)
-        self.intermediate = self._dense(self.intermediate_size, "intermediate")
+        self.intermediate = self._dense(self.intermediate_size, "intermediate")  # [H, I]
         self.intermediate.build(hidden_shape)
-        self.output_dense = self._dense(hidden_shape[-1], "output")
+        self.output_dense = self._dense(hidden_shape[-1], "output")  # [I, H]
         self.output_dense.build((*hidden_shape[:-1], self.intermediate_size))
         self.feed_forward_norm.build(hidden_shape)
 
@@ -95,12 +111,21 @@ class EncoderBlock(keras.layers.Layer):
     ) -> Any:
         """Transforms hidden states [B, S, H]; arguments and results as in `SelfAttention`."""
         attended, probs = self.attention(hidden, input_mask, training=training, return_probs=True)
-        attended = self.attention_dropout(attended, training=training)
-        hidden = self.attention_norm(hidden + attended)
-        transformed = self.output_dense(self.activation(self.intermediate(hidden)))
-        transformed = self.feed_forward_dropout(transformed, training=training)
-        hidden = self.feed_forward_norm(hidden + transformed)
+        hidden = self.attention_half(hidden, attended, training)  # [B, S, H]
+        hidden = self.feed_forward_half(hidden, training)  # [B, S, H]
         return (hidden, probs) if return_probs else hidden
+
+    def attention_half(self, hidden: Any, attended: Any, training: bool = False) -> Any:
+        """Returns hidden states [..., H] joined with what their attention found, [..., H]."""
+        attended = self.attention_dropout(attended, training=training)
+        return self.attention_norm(hidden + attended)
+
+    def feed_forward_half(self, hidden: Any, training: bool = False) -> Any:
+        """Returns hidden states [..., H] after the feed-forward layer, each position alone."""
+        inner = self.activation(self.intermediate(hidden))  # [..., I]
+        transformed = self.output_dense(inner)  # [..., H]
+        transformed = self.feed_forward_dropout(transformed, training=training)
+        return self.feed_forward_norm(hidden + transformed)
 
     def compute_output_spec(
         self, hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
@@ -109,7 +134,7 @@ class EncoderBlock(keras.layers.Layer):
         return self.attention.compute_output_spec(hidden, input_mask, training, return_probs)
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns every argument of the constructor."""
         return super().get_config() | {
             "num_attention_heads": self.num_attention_heads,
             "intermediate_size": self.intermediate_size,
@@ -124,4 +149,5 @@ class EncoderBlock(keras.layers.Layer):
 
 def _derived(seed: int | None, stream: int) -> int | None:
     """One seed per dropout: the same seed twice would drop the same units twice."""
+    # Blocks have neighbouring seeds and fewer than 1009 streams each: no two get the same number.
     return None if seed is None else (seed * 1009 + stream) % (2**31)

@@ -1,4 +1,4 @@
-"""The one initializer of BERT."""
+"""The one initializer of BERT, for kernels and tables, those of heads included."""
 
 import keras
 

@@ -1,4 +1,14 @@
-"""The masked language model head, up to the product with the tied word embeddings."""
+"""The masked language model head, before and after the product with the tied word embeddings.
+
+    sequence output --pick--> [B, P, H] --dense, gelu, norm--> [B, P, H]
+    [B, S, H]                                                      |
+    logits <--bias-- [B, P, V] <------- word embeddings^T ---------+
+
+The product with the word embeddings is `WordEmbedding` called with `reverse=True`; this module
+holds the layers on both sides of it.
+
+Shapes: B sequences, S positions, P predicted positions of a sequence, H width, V vocabulary.
+"""
 
 from typing import Any
 
@@ -40,7 +50,7 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
 
     def build(self, sequence_output_shape: Any, positions_shape: Any = None) -> None:
         """Makes the dense layer and the norm for sequence outputs [B, S, H]."""
-        self.dense = keras.layers.Dense(
+        self.dense = keras.layers.Dense(  # [H, H]
             sequence_output_shape[-1],
             kernel_initializer=truncated_normal(self.initializer_range),
             dtype=self.dtype_policy,
@@ -51,8 +61,10 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
 
     def call(self, sequence_output: Any, positions: Any) -> Any:
         """Returns [B, P, H] for sequence output [B, S, H] and positions [B, P]."""
-        picked = ops.take_along_axis(sequence_output, ops.expand_dims(positions, -1), axis=1)
-        return self.layer_norm(self.activation(self.dense(picked)))
+        # [B, P] -> [B, P, 1]: the same position for all H components.
+        index = ops.expand_dims(positions, -1)
+        picked = ops.take_along_axis(sequence_output, index, axis=1)  # [B, P, H]
+        return self.layer_norm(self.activation(self.dense(picked)))  # [B, P, H]
 
     def compute_output_spec(self, sequence_output: Any, positions: Any) -> keras.KerasTensor:
         """Gives the symbolic shape of `call`."""
@@ -60,7 +72,7 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns every argument of the constructor."""
         return super().get_config() | {
             "hidden_act": self.hidden_act,
             "initializer_range": self.initializer_range,
@@ -78,6 +90,7 @@ class OutputBias(keras.layers.Layer):
 
     def call(self, logits: Any) -> Any:
         """Returns logits plus bias, float32."""
+        # Cast first: a softmax over 30 000 logits loses too much in bfloat16.
         return ops.cast(logits, "float32") + ops.cast(self.bias, "float32")
 
     def compute_output_spec(self, logits: Any) -> keras.KerasTensor:

@@ -1,4 +1,16 @@
-"""Multi-head self-attention with one projection for query, key and value."""
+"""Multi-head self-attention with one projection for query, key and value.
+
+Three steps, each a method, because one graph needs all of them and another puts something between:
+
+    hidden --project--> query | key | value --attend--> context --project_output--> output
+    [B, S, H]           [B, S, 3H]                      [B, S, H]                   [B, S, H]
+
+The two projections work on each token alone. Only `attend` looks from one position to another, so
+only `attend` needs sequences in rows: the unpadded encoder of serving projects a plain list of
+tokens [T, H], puts them in rows for `attend`, and takes them out again.
+
+Shapes: B sequences, S positions, H width, A heads, D = H / A width of a head.
+"""
 
 import math
 from typing import Any
@@ -8,8 +20,8 @@ from keras import ops
 
 from keras_bert.layers.initializer import truncated_normal
 
-# Added to the score of a padding position, as in google-research/bert: its probability underflows
-# to zero in float32.
+# Added to the score of a padding position, as in google-research/bert (modeling.py,
+# attention_layer): its probability underflows to zero in float32.
 _MASKED_SCORE = -10000.0
 
 
@@ -48,9 +60,10 @@ class SelfAttention(keras.layers.Layer):
         """Makes both projections for hidden states [B, S, H]."""
         hidden_size = hidden_shape[-1]
         self.head_size = hidden_size // self.num_attention_heads
+        # One matrix product of [H, 3H] is faster than three of [H, H].
         self.query_key_value = self._dense(3 * hidden_size, "query_key_value")
         self.query_key_value.build(hidden_shape)
-        self.output_dense = self._dense(hidden_size, "output")
+        self.output_dense = self._dense(hidden_size, "output")  # [H, H]
         self.output_dense.build(hidden_shape)
 
     def _dense(self, units: int, name: str) -> keras.layers.Dense:
@@ -76,24 +89,46 @@ class SelfAttention(keras.layers.Layer):
         Returns:
             [B, S, H], or that and the probabilities before dropout.
         """
-        query, key, value = self._project(hidden)  # each [B, A, S, D]
-        query = query * ops.cast(1.0 / math.sqrt(self.head_size), query.dtype)
-        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, A, S, S]
-        scores = ops.cast(scores, "float32") + _score_bias(input_mask)
-        probs = ops.softmax(scores)
-        dropped = self.dropout(ops.cast(probs, self.compute_dtype), training=training)
-        context = ops.transpose(ops.matmul(dropped, value), (0, 2, 1, 3))  # [B, S, A, D]
-        output = self.output_dense(ops.reshape(context, ops.shape(hidden)))
+        context, probs = self.attend(self.project(hidden), score_bias(input_mask), training)
+        output = self.project_output(context)  # [B, S, H]
         return (output, probs) if return_probs else output
 
-    def _project(self, hidden: Any) -> list[Any]:
-        batch, length = ops.shape(hidden)[0], ops.shape(hidden)[1]
-        projected = self.query_key_value(hidden)  # [B, S, 3H]
+    def project(self, hidden: Any) -> Any:
+        """Returns query, key and value side by side, [..., 3H], of hidden states [..., H]."""
+        return self.query_key_value(hidden)
+
+    def attend(self, projected: Any, bias: Any, training: bool = False) -> tuple[Any, Any]:
+        """Returns what each position takes from the others, by how well query and key agree.
+
+        Args:
+            projected: what `project` returned, [B, S, 3H].
+            bias: what `score_bias` returned, [B, 1, 1 or S, S].
+            training: whether dropout is on.
+
+        Returns:
+            Context [B, S, H], and the probabilities before dropout [B, A, S, S] in float32.
+        """
+        batch, length = ops.shape(projected)[:2]
         heads = (batch, length, self.num_attention_heads, self.head_size)
-        return [
+        query, key, value = (
+            # [B, S, H] -> [B, S, A, D] -> [B, A, S, D]: a head is a batch of matrices of its own.
             ops.transpose(ops.reshape(part, heads), (0, 2, 1, 3))
             for part in ops.split(projected, 3, axis=-1)
-        ]
+        )
+        # Scaling the query costs S x D products where scaling the scores would cost S x S.
+        query = query * ops.cast(1.0 / math.sqrt(self.head_size), query.dtype)
+        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, A, S, S]
+        # In float32 under every policy: -10000 + score has no digits left in bfloat16.
+        scores = ops.cast(scores, "float32") + bias
+        probs = ops.softmax(scores)  # [B, A, S, S], each row sums to 1
+        dropped = self.dropout(ops.cast(probs, self.compute_dtype), training=training)
+        context = ops.transpose(ops.matmul(dropped, value), (0, 2, 1, 3))  # [B, S, A, D]
+        hidden_size = self.num_attention_heads * self.head_size
+        return ops.reshape(context, (batch, length, hidden_size)), probs  # [B, S, H]
+
+    def project_output(self, context: Any) -> Any:
+        """Returns [..., H], the heads of context [..., H] mixed with each other."""
+        return self.output_dense(context)
 
     def compute_output_spec(
         self, hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
@@ -107,7 +142,7 @@ class SelfAttention(keras.layers.Layer):
         return output, keras.KerasTensor(probs_shape, dtype="float32")
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns every argument of the constructor."""
         return super().get_config() | {
             "num_attention_heads": self.num_attention_heads,
             "dropout_rate": self.dropout_rate,
@@ -116,7 +151,16 @@ class SelfAttention(keras.layers.Layer):
         }
 
 
-def _score_bias(input_mask: Any) -> Any:
+def score_bias(input_mask: Any) -> Any:
+    """Returns what is added to attention scores: 0 where a position may be seen, -10000 elsewhere.
+
+    Args:
+        input_mask: 1 for positions that may be seen: [B, S], or [B, S, S] with a row per query.
+
+    Returns:
+        float32 [B, 1, 1 or S, S], the same for all heads.
+    """
     mask = ops.cast(input_mask, "float32")
+    # [B, S] -> [B, 1, 1, S]: every query sees the same; [B, S, S] -> [B, 1, S, S].
     axis = 1 if len(mask.shape) == 3 else (1, 2)
-    return ops.expand_dims(1.0 - mask, axis) * _MASKED_SCORE  # [B, 1, 1 or S, S]
+    return ops.expand_dims(1.0 - mask, axis) * _MASKED_SCORE

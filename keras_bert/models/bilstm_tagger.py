@@ -1,6 +1,5 @@
 """BertBiLSTMTagger: a BiLSTM on the features of an encoder that does not learn."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,7 +7,13 @@ import keras
 
 from keras_bert.config import BertConfig
 from keras_bert.features import INPUT_MASK
-from keras_bert.models.encoder import BertEncoder, as_config, encoder_inputs
+from keras_bert.models.encoder import (
+    BertEncoder,
+    as_config,
+    as_encoder,
+    create_encoder,
+    encoder_inputs,
+)
 from keras_bert.models.layer_features import check_strategy, combine
 from keras_bert.models.task_model import TaskModel, checked_labels, output_dropout, output_layer
 
@@ -22,7 +27,8 @@ class BertBiLSTMTagger(TaskModel):
     Inputs: those of the encoder. Output: logits [B, S, C], float32.
 
     Args:
-        config: the numbers, a `BertConfig` or its dict.
+        config: the numbers, a `BertConfig` or its dict; or the encoder itself, which is frozen. It
+            must return hidden states and have no dropout.
         num_classes: number of labels, C.
         labels: names of the labels in the order of the logits; kept in presets.
         features_from: one of `keras_bert.models.layer_features.STRATEGIES`; the last four layers
@@ -32,13 +38,13 @@ class BertBiLSTMTagger(TaskModel):
         dtype: a Keras dtype policy; None takes the global one.
 
     Raises:
-        ValueError: the number of labels is not `num_classes`, or the model has not the layers that
-            `features_from` names.
+        ValueError: the number of labels is not `num_classes`, the model has not the layers that
+            `features_from` names, or an encoder that is given has dropout or no hidden states.
     """
 
     def __init__(
         self,
-        config: BertConfig | Mapping[str, Any],
+        config: BertConfig | Mapping[str, Any] | BertEncoder,
         num_classes: int,
         labels: Sequence[str] | None = None,
         features_from: str = "concat_last_4",
@@ -49,18 +55,11 @@ class BertBiLSTMTagger(TaskModel):
         **kwargs: Any,
     ):
         labels = checked_labels(labels, num_classes)
-        config = as_config(config)
-        check_strategy(features_from, config.num_hidden_layers)
+        numbers = config.config if isinstance(config, BertEncoder) else as_config(config)
+        check_strategy(features_from, numbers.num_hidden_layers)
 
         # === Layers ===
-        # Without dropout, so that features are always the same: `fit` makes every layer train.
-        frozen_config = dataclasses.replace(
-            config,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-            classifier_dropout=config.output_dropout_prob,
-        )
-        encoder = BertEncoder(frozen_config, output_hidden_states=True, seed=seed, dtype=dtype)
+        encoder = _features_encoder(config, seed, dtype)
         encoder.trainable = False
         recurrent = [
             keras.layers.Bidirectional(
@@ -85,7 +84,7 @@ class BertBiLSTMTagger(TaskModel):
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
 
         # === Config ===
-        self.config = config
+        self.config = numbers
         self.num_classes = num_classes
         self.labels = labels
         self.features_from = features_from
@@ -99,3 +98,29 @@ class BertBiLSTMTagger(TaskModel):
             "features_from": self.features_from,
             "lstm_width": self.lstm_width,
         }
+
+
+def _features_encoder(
+    config: BertConfig | Mapping[str, Any] | BertEncoder, seed: int | None, dtype: Any
+) -> BertEncoder:
+    """Returns an encoder without dropout, so that features are always the same.
+
+    Frozen layers drop units, too: `fit` runs every layer as in training.
+    """
+    if not isinstance(config, BertEncoder):
+        config = as_config(config)
+        without_dropout = config.replace(
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            classifier_dropout=config.output_dropout_prob,
+        )
+        return create_encoder(without_dropout, output_hidden_states=True, seed=seed, dtype=dtype)
+    encoder = as_encoder(config, seed=seed, dtype=dtype)
+    if not encoder.output_hidden_states:
+        raise ValueError(f"{encoder.name} returns no hidden states: give output_hidden_states=True")
+    if encoder.config.hidden_dropout_prob or encoder.config.attention_probs_dropout_prob:
+        raise ValueError(
+            f"{encoder.name} has dropout, which would change the features from step to step: give "
+            "one whose config has hidden_dropout_prob and attention_probs_dropout_prob 0"
+        )
+    return encoder

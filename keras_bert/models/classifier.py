@@ -7,7 +7,7 @@ import keras
 
 from keras_bert.checkpoints.checkpoint import PROBLEM_TYPES
 from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder, encoder_inputs
+from keras_bert.models.encoder import BertEncoder, as_encoder, encoder_inputs
 from keras_bert.models.task_model import TaskModel, checked_labels, output_dropout, output_layer
 
 
@@ -18,7 +18,8 @@ class BertClassifier(TaskModel):
     Inputs: those of the encoder. Output: logits [B, C], float32; with one class, a regression.
 
     Args:
-        config: the numbers, a `BertConfig` or its dict.
+        config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve
+            several heads.
         num_classes: number of labels, C; 1 for regression.
         labels: names of the labels in the order of the logits; kept in presets.
         problem_type: what the logits mean, in the words of transformers: "regression",
@@ -33,7 +34,7 @@ class BertClassifier(TaskModel):
 
     def __init__(
         self,
-        config: BertConfig | Mapping[str, Any],
+        config: BertConfig | Mapping[str, Any] | BertEncoder,
         num_classes: int,
         labels: Sequence[str] | None = None,
         problem_type: str | None = None,
@@ -47,7 +48,7 @@ class BertClassifier(TaskModel):
             raise ValueError(
                 f"problem_type is {problem_type!r}: choose one of {', '.join(PROBLEM_TYPES)}"
             )
-        encoder = BertEncoder(config, seed=seed, dtype=dtype)
+        encoder = as_encoder(config, seed=seed, dtype=dtype)
         inputs = encoder_inputs()
         pooled_output = output_dropout(encoder)(encoder(inputs)["pooled_output"])
         logits = output_layer(encoder, num_classes, "classifier")(pooled_output)

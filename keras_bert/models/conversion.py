@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints.checkpoint import Checkpoint
-from keras_bert.models import parity, preset
+from keras_bert.models import parity, preset, registry
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.storage import hub
 
@@ -90,7 +90,7 @@ def convert(
     read = preset.read_checkpoint(source, ignore_config_keys)
     read.check_masked_lm()
     if format == "keras":
-        model_class = preset.architecture_class(read.architecture)
+        model_class = registry.model_class(read.architecture)
         preset.save(preset.from_checkpoint(model_class, read, {}), target)
     else:
         checkpoints.write(read, target, format)

@@ -1,4 +1,13 @@
-"""BertEncoder: the Transformer of the paper, pre-trained once and used by every head."""
+"""BertEncoder: the Transformer of the paper, pre-trained once and used by every head.
+
+    input_ids, segment_ids --> embeddings --> layer_0 --> ... --> layer_{L-1} --> sequence_output
+    [B, S]                     [B, S, H]                              |           [B, S, H]
+    input_mask [B, S] ------ what layers may see                      +-- pooler --> pooled_output
+                                                                                     [B, H]
+
+Its parts are made by methods, which a variant of the encoder replaces: see
+`keras_bert.models.registry`.
+"""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Self
@@ -23,10 +32,10 @@ from keras_bert.layers.attention_masks import (
 from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
 from keras_bert.layers.encoder_block import EncoderBlock
 from keras_bert.layers.initializer import truncated_normal
-from keras_bert.models import preset
+from keras_bert.models import preset, registry
 
 
-@keras.saving.register_keras_serializable("keras_bert")
+@registry.register_encoder(BertConfig)
 class BertEncoder(keras.Model):
     """The BERT encoder (Devlin et al. 2018): a dict of three inputs in, a dict of outputs out.
 
@@ -40,6 +49,16 @@ class BertEncoder(keras.Model):
     `pack_ids`, the number of a piece's document from 1 up, and `position_ids`, its position in that
     document. A document gets the outputs that it gets alone; pieces attend to nothing outside it.
     The weights are the same. `pooled_output` is that of the first document.
+
+    Paths of variables begin with the names of its layers ("layer_0/intermediate/kernel"), whatever
+    the encoder is called: files of other formats, optimizers and checkpoints know them so. Where a
+    model holds two encoders, all but the one that presets keep are made in a name scope:
+
+        with keras.name_scope("generator"):  # generator/layer_0/intermediate/kernel
+            generator = create_encoder(small, name="generator")
+        discriminator = create_encoder(config)  # layer_0/intermediate/kernel
+
+    Without it both would have equal paths, which checkpoints and presets refuse.
 
     Args:
         config: the numbers, a `BertConfig` or its dict.
@@ -67,6 +86,7 @@ class BertEncoder(keras.Model):
         **kwargs: Any,
     ):
         config = as_config(config)
+        registry.check_class(type(self), config)
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
 
         # === Layers ===
@@ -77,18 +97,10 @@ class BertEncoder(keras.Model):
             dtype=policy,
             name="word_embeddings",
         )
-        postprocessor = EmbeddingPostprocessor(
-            config.max_position_embeddings,
-            config.type_vocab_size,
-            config.hidden_dropout_prob,
-            config.initializer_range,
-            config.layer_norm_eps,
-            seed=seed,
-            dtype=policy,
-            name="embeddings",
-        )
+        embeddings = self.create_embeddings(config, seed, policy)
         blocks = [
-            _encoder_block(config, index, seed, policy) for index in range(config.num_hidden_layers)
+            self.create_block(config, index, seed, policy)
+            for index in range(config.num_hidden_layers)
         ]
         pooler = keras.layers.Dense(
             config.hidden_size,
@@ -100,20 +112,21 @@ class BertEncoder(keras.Model):
 
         # === Functional model ===
         inputs = encoder_inputs(packed)
-        hidden = postprocessor(  # [B, S, H]
+        hidden = embeddings(  # [B, S, H]
             word_embeddings(inputs[INPUT_IDS]), inputs[SEGMENT_IDS], inputs.get(POSITION_IDS)
         )
         mask = inputs[INPUT_MASK]
-        visible = left_to_right_mask(mask) if config.left_to_right else mask
+        visible = left_to_right_mask(mask) if config.left_to_right else mask  # [B, S] or [B, S, S]
         if packed:
-            visible = within_documents(visible, inputs[PACK_IDS])
+            visible = within_documents(visible, inputs[PACK_IDS])  # [B, S, S]
         hidden_states, attention_probs = [hidden], []
         for block in blocks:
-            hidden = block(hidden, visible, return_probs=output_attention_probs)
+            hidden = block(hidden, visible, return_probs=output_attention_probs)  # [B, S, H]
             if output_attention_probs:
-                hidden, probs = hidden
+                hidden, probs = hidden  # and [B, A, S, S]
                 attention_probs.append(probs)
             hidden_states.append(hidden)
+        # [B, H]: from left to right only the last piece has seen the whole sequence.
         summary = last_real_position(hidden, mask) if config.left_to_right else hidden[:, 0]
         outputs = {"sequence_output": hidden, "pooled_output": pooler(summary)}
         if output_hidden_states:
@@ -131,11 +144,60 @@ class BertEncoder(keras.Model):
         self.policy = policy
         self.word_embeddings = word_embeddings
 
+    @staticmethod
+    def create_embeddings(config: Any, seed: int | None, dtype: Any) -> EmbeddingPostprocessor:
+        """Returns the layer named "embeddings": what happens to word embeddings before the blocks.
+
+        That of a variant is an `EmbeddingPostprocessor` with another `embed`.
+
+        Args:
+            config: that of the encoder.
+            seed: of its dropouts.
+            dtype: a Keras dtype policy.
+        """
+        return EmbeddingPostprocessor(
+            config.max_position_embeddings,
+            config.type_vocab_size,
+            config.hidden_dropout_prob,
+            config.initializer_range,
+            config.layer_norm_eps,
+            seed=seed,
+            dtype=dtype,
+            name="embeddings",
+        )
+
+    @staticmethod
+    def create_block(config: Any, index: int, seed: int | None, dtype: Any) -> EncoderBlock:
+        """Returns the block named "layer_{index}", counted from 0 up; see `create_embeddings`.
+
+        A block of a variant is an `EncoderBlock` with other halves or another attention. Only
+        `SelfAttention.attend` may look from one position to another.
+        """
+        return EncoderBlock(
+            config.num_attention_heads,
+            config.intermediate_size,
+            config.hidden_act,
+            config.hidden_dropout_prob,
+            config.attention_probs_dropout_prob,
+            config.initializer_range,
+            config.layer_norm_eps,
+            seed=None if seed is None else seed + index + 1,
+            dtype=dtype,
+            name=f"layer_{index}",
+        )
+
+    def encoder_blocks(self) -> list[EncoderBlock]:
+        """Returns the blocks in the order in which they are applied."""
+        return [self.get_layer(f"layer_{i}") for i in range(self.config.num_hidden_layers)]
+
     @classmethod
     def from_preset(
         cls, folder: str, ignore_config_keys: Collection[str] = (), **arguments: Any
     ) -> Self:
-        """Opens the encoder of a model folder; see `keras_bert.models.preset.load`."""
+        """Opens the encoder of a model folder; see `keras_bert.models.preset.load`.
+
+        A folder with a variant of `cls` comes back as that variant.
+        """
         return preset.load(cls, folder, arguments, ignore_config_keys)
 
     def save_to_preset(self, folder: str, tokenizer: Any = None) -> None:
@@ -164,6 +226,47 @@ class BertEncoder(keras.Model):
         return cls(**config)
 
 
+def create_encoder(config: BertConfig | Mapping[str, Any], **arguments: Any) -> BertEncoder:
+    """Returns the encoder that a config describes: `BertEncoder` or a registered variant of it.
+
+    Args:
+        config: the numbers, a config or its dict.
+        **arguments: those of `BertEncoder` other than `config`.
+
+    Raises:
+        ValueError: it is no config, or of an encoder that is not registered.
+    """
+    config = as_config(config)
+    return registry.encoder_class(config)(config, **arguments)
+
+
+def as_encoder(
+    config: BertConfig | Mapping[str, Any] | BertEncoder,
+    packed: bool = False,
+    seed: int | None = None,
+    dtype: Any = None,
+) -> BertEncoder:
+    """Returns the encoder for a head: the one that is given, or that of a config.
+
+    Args:
+        config: an encoder, or the numbers of one.
+        packed: as in `BertEncoder`, like `seed` and `dtype`.
+        seed: for a new encoder.
+        dtype: for a new encoder.
+
+    Raises:
+        ValueError: an encoder is given and its arguments besides, which it has already.
+    """
+    if not isinstance(config, BertEncoder):
+        return create_encoder(config, packed=packed, seed=seed, dtype=dtype)
+    if packed or seed is not None or dtype is not None:
+        raise ValueError(
+            f"packed, seed and dtype belong to the encoder {config.name}, which has them: leave "
+            "them out beside it"
+        )
+    return config
+
+
 def as_config(config: BertConfig | Mapping[str, Any]) -> BertConfig:
     """Returns a `BertConfig` as it is and a dict of its fields as one.
 
@@ -187,18 +290,3 @@ def encoder_inputs(packed: bool = False) -> dict[str, keras.KerasTensor]:
         feature.name: keras.Input((None,), dtype=feature.dtype, name=feature.name)
         for feature in features
     }
-
-
-def _encoder_block(config: BertConfig, index: int, seed: int | None, policy: Any) -> EncoderBlock:
-    return EncoderBlock(
-        config.num_attention_heads,
-        config.intermediate_size,
-        config.hidden_act,
-        config.hidden_dropout_prob,
-        config.attention_probs_dropout_prob,
-        config.initializer_range,
-        config.layer_norm_eps,
-        seed=None if seed is None else seed + index + 1,
-        dtype=policy,
-        name=f"layer_{index}",
-    )

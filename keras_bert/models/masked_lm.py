@@ -8,7 +8,7 @@ import keras
 from keras_bert.config import BertConfig
 from keras_bert.features import MASKED_LM_POSITIONS
 from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
-from keras_bert.models.encoder import BertEncoder, encoder_inputs
+from keras_bert.models.encoder import BertEncoder, as_encoder, encoder_inputs
 from keras_bert.models.task_model import TaskModel
 
 
@@ -20,7 +20,8 @@ class BertMaskedLM(TaskModel):
     with the word embeddings themselves (paper section 3.1, task 1).
 
     Args:
-        config: the numbers, a `BertConfig` or its dict.
+        config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve
+            several heads.
         packed: whether sequences hold several documents, see `BertEncoder`.
         seed: of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
@@ -28,15 +29,15 @@ class BertMaskedLM(TaskModel):
 
     def __init__(
         self,
-        config: BertConfig | Mapping[str, Any],
+        config: BertConfig | Mapping[str, Any] | BertEncoder,
         packed: bool = False,
         seed: int | None = None,
         dtype: Any = None,
         name: str = "bert_masked_lm",
         **kwargs: Any,
     ):
-        encoder = BertEncoder(config, packed=packed, seed=seed, dtype=dtype)
-        inputs = masked_lm_inputs(packed)
+        encoder = as_encoder(config, packed=packed, seed=seed, dtype=dtype)
+        inputs = masked_lm_inputs(encoder.packed)
         encoded = encoder({name: inputs[name] for name in encoder.input})
         logits = masked_lm_logits(encoder, encoded["sequence_output"], inputs[MASKED_LM_POSITIONS])
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)

@@ -1,17 +1,9 @@
 """The model card of a converted model: what is known of it, and how to open it."""
 
 from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.checkpoints.model_classes import MODEL_CLASSES
 from keras_bert.models.conversion import TargetFormat
 
-_PIPELINES = {
-    "BertEncoder": "feature-extraction",
-    "BertMaskedLM": "fill-mask",
-    "BertPretrainer": "fill-mask",
-    "BertClassifier": "text-classification",
-    "BertTokenClassifier": "token-classification",
-    "BertSpanLabeler": "question-answering",
-    "BertMultipleChoice": "multiple-choice",
-}
 _FORMATS = {
     "keras": "keras_bert (`config.json`, `model.weights.h5`)",
     "google": "google-research/bert (`bert_config.json`, `bert_model.ckpt.*`)",
@@ -44,8 +36,8 @@ def model_card(
         tokenizer: a description of it.
     """
     header = ["library_name: transformers"] if format == "hf" else []
-    if checkpoint.architecture in _PIPELINES:
-        header.append(f"pipeline_tag: {_PIPELINES[checkpoint.architecture]}")
+    if pipeline := MODEL_CLASSES[checkpoint.architecture].pipeline:
+        header.append(f"pipeline_tag: {pipeline}")
     if base is not None:
         header.append(f"base_model: {base}")
     header += ["tags:", "- bert", "- keras-bert-tpu"]

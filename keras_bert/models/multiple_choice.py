@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.features import ENCODER_FEATURES
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoder import BertEncoder, as_encoder
 from keras_bert.models.task_model import TaskModel, output_dropout, output_layer
 
 
@@ -19,20 +19,21 @@ class BertMultipleChoice(TaskModel):
     Inputs: those of the encoder, [B, choices, S] each. Output: logits [B, choices], float32.
 
     Args:
-        config: the numbers, a `BertConfig` or its dict.
+        config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve
+            several heads.
         seed: of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
     """
 
     def __init__(
         self,
-        config: BertConfig | Mapping[str, Any],
+        config: BertConfig | Mapping[str, Any] | BertEncoder,
         seed: int | None = None,
         dtype: Any = None,
         name: str = "bert_multiple_choice",
         **kwargs: Any,
     ):
-        encoder = BertEncoder(config, seed=seed, dtype=dtype)
+        encoder = as_encoder(config, seed=seed, dtype=dtype)
         inputs = {
             feature.name: keras.Input((None, None), dtype=feature.dtype, name=feature.name)
             for feature in ENCODER_FEATURES

@@ -3,12 +3,11 @@
 Ours holds `config.json`, `vocab.txt`, `tokenizer_config.json` and `model.weights.h5`.
 """
 
-import importlib
 import json
 import math
 import os
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +18,17 @@ import numpy as np
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints import tf_hub
 from keras_bert.checkpoints.checkpoint import Checkpoint, MappingReport
+from keras_bert.checkpoints.model_classes import MODEL_CLASSES, WORD_PREDICTORS
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.config import BertConfig, find_config_file, read_json
+from keras_bert.models import registry
 from keras_bert.storage import hub
 from keras_bert.storage.files import atomic_file, check_room
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"
 
-# Where each architecture that a preset may name lives; classes import this module, so their
-# modules are looked up only when a folder is opened.
-_ARCHITECTURES = {
-    "BertEncoder": "encoder",
-    "BertPretrainer": "pretrainer",
-    "BertMaskedLM": "masked_lm",
-    "BertClassifier": "classifier",
-    "BertMultipleChoice": "multiple_choice",
-    "BertTokenClassifier": "token_classifier",
-    "BertSpanLabeler": "span_labeler",
-    "BertBiLSTMTagger": "bilstm_tagger",
-}
-_MASKED_LANGUAGE_MODELS = ("BertMaskedLM", "BertPretrainer")
-_POOLER_USERS = ("BertEncoder", "BertPretrainer", "BertClassifier", "BertMultipleChoice")
+_WORD_EMBEDDINGS = "word_embeddings/embeddings"
 
 
 def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
@@ -61,7 +49,7 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
     with atomic_file(folder / WEIGHTS_FILE) as path:
         _save_weights(model, path)
     content = {
-        "architecture": type(model).__name__,
+        "architecture": registry.architecture_of(type(model)),
         "config": model.config.to_dict(),
         "head": model.head_config(),
     }
@@ -95,8 +83,8 @@ def load(
     folder = hub.local_folder(folder)
     if is_ours(folder):
         source_class, config, head = _read_config(folder, ignore_config_keys)
-        if cls is source_class:
-            model = _build(cls, config, _head_arguments(head, arguments))
+        if registry.class_for(cls, config) is source_class:
+            model = _build(source_class, config, _head_arguments(head, arguments))
             if _given(model.head_config()) == _given(head):
                 _load_weights(model, folder)
                 return model
@@ -159,12 +147,12 @@ def is_ours(folder: str | os.PathLike) -> bool:
 def as_checkpoint(model: Any) -> Checkpoint:
     """Returns a model of the package as named arrays, to be written in another format."""
     variables = {
-        variable.path: keras.ops.convert_to_numpy(variable.value).astype("float32")
-        for variable in model.weights
+        path: keras.ops.convert_to_numpy(variable.value).astype("float32")
+        for path, variable in _by_path(model, model.weights).items()
     }
     return Checkpoint(
         model.config,
-        type(model).__name__,
+        registry.architecture_of(type(model)),
         model.head_config(),
         variables,
         MappingReport(mapped={path: (path,) for path in variables}),
@@ -184,13 +172,16 @@ def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]
         ValueError: a head argument is missing, or a weight of the encoder; or `cls` predicts words
             and the checkpoint does so with an output matrix of its own.
     """
-    if cls.__name__ in _MASKED_LANGUAGE_MODELS:
+    cls = registry.class_for(cls, checkpoint.config)
+    architecture = registry.architecture_of(cls)
+    if architecture in WORD_PREDICTORS:
         checkpoint.check_masked_lm()
-    if cls.__name__ == checkpoint.architecture:
+    if architecture == checkpoint.architecture:
         arguments = _head_arguments(checkpoint.head, arguments)
     model = _build(cls, checkpoint.config, arguments)
     fresh = _assign(model, checkpoint.variables)
-    if cls.__name__ in _POOLER_USERS and any(path in POOLER for path in fresh):
+    row = MODEL_CLASSES.get(architecture)
+    if row is not None and row.uses_pooler and any(path in POOLER for path in fresh):
         warnings.warn(
             f"the checkpoint has no pooler, which {cls.__name__} uses: it starts with random "
             "weights and must be trained",
@@ -201,17 +192,37 @@ def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]
 
 def _assign(model: Any, values: Mapping[str, np.ndarray]) -> list[str]:
     """Sets the weights by path and returns the paths of those without a value."""
-    encoder_paths = {variable.path for variable in getattr(model, "encoder", model).weights}
+    encoder_paths = _by_path(model, getattr(model, "encoder", model).weights)
     fresh = []
-    for variable in model.weights:
-        value = values.get(variable.path)
+    for path, variable in _by_path(model, model.weights).items():
+        value = values.get(path)
         if value is not None and tuple(value.shape) == tuple(variable.shape):
             variable.assign(value)
-        elif variable.path in encoder_paths and variable.path not in POOLER:
-            raise ValueError(f"the encoder has no variable {variable.path} {variable.shape}")
+        elif path in encoder_paths and path not in POOLER:
+            raise ValueError(f"the encoder has no variable {path} {variable.shape}")
         else:
-            fresh.append(variable.path)
+            fresh.append(path)
     return fresh
+
+
+def _by_path(model: Any, variables: Iterable[Any]) -> dict[str, Any]:
+    """Returns variables by their paths inside the name scope in which the model was made.
+
+    Raises:
+        ValueError: two have the same path, so that one would be lost.
+    """
+    word_embeddings = getattr(model, "encoder", model).word_embeddings.embeddings.path
+    scope = word_embeddings.removesuffix(_WORD_EMBEDDINGS)
+    found: dict[str, Any] = {}
+    for variable in variables:
+        path = variable.path.removeprefix(scope)
+        if path in found:
+            raise ValueError(
+                f"{model.name} has two variables with the path {path}, of which one would be lost:"
+                ' make the second encoder of a model in a scope, `with keras.name_scope("second")`'
+            )
+        found[path] = variable
+    return found
 
 
 def _head_arguments(head: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
@@ -232,26 +243,15 @@ def _read_config(
 ) -> tuple[type, BertConfig, dict[str, Any]]:
     file = folder / CONFIG_FILE
     content = read_json(file)
-    source_class = _architecture(content["architecture"], file)
-    config = BertConfig.from_file(file, ignore_config_keys=ignore_config_keys)
-    return source_class, config, content.get("head", {})
-
-
-def architecture_class(name: str) -> type:
-    """Returns the model class of a name such as "BertMaskedLM".
-
-    Raises:
-        KeyError: there is no such class.
-    """
-    return getattr(importlib.import_module(f"keras_bert.models.{_ARCHITECTURES[name]}"), name)
-
-
-def _architecture(name: str, file: Path) -> type:
-    if name not in _ARCHITECTURES:
+    architecture = content["architecture"]
+    if architecture not in MODEL_CLASSES:
         raise ValueError(
-            f"{file} names the architecture {name!r}: expected one of {', '.join(_ARCHITECTURES)}"
+            f"{file} names the architecture {architecture!r}: expected one of "
+            f"{', '.join(MODEL_CLASSES)}"
         )
-    return architecture_class(name)
+    config = BertConfig.from_file(file, ignore_config_keys=ignore_config_keys)
+    source_class = registry.class_for(registry.model_class(architecture), config)
+    return source_class, config, content.get("head", {})
 
 
 def _build(cls: type, config: BertConfig, arguments: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ import keras
 
 from keras_bert.config import BertConfig
 from keras_bert.features import MASKED_LM_POSITIONS
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoder import BertEncoder, as_encoder
 from keras_bert.models.masked_lm import masked_lm_inputs, masked_lm_logits
 from keras_bert.models.task_model import TaskModel, output_layer
 
@@ -20,7 +20,8 @@ class BertPretrainer(TaskModel):
     [B, P, V] and `nsp_logits` [B, 2], where class 0 is "the second segment follows the first".
 
     Args:
-        config: the numbers, a `BertConfig` or its dict.
+        config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve
+            several heads.
         packed: whether sequences hold several documents, see `BertEncoder`.
         seed: of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
@@ -28,15 +29,15 @@ class BertPretrainer(TaskModel):
 
     def __init__(
         self,
-        config: BertConfig | Mapping[str, Any],
+        config: BertConfig | Mapping[str, Any] | BertEncoder,
         packed: bool = False,
         seed: int | None = None,
         dtype: Any = None,
         name: str = "bert_pretrainer",
         **kwargs: Any,
     ):
-        encoder = BertEncoder(config, packed=packed, seed=seed, dtype=dtype)
-        inputs = masked_lm_inputs(packed)
+        encoder = as_encoder(config, packed=packed, seed=seed, dtype=dtype)
+        inputs = masked_lm_inputs(encoder.packed)
         encoded = encoder({name: inputs[name] for name in encoder.input})
         next_sentence = output_layer(encoder, 2, "next_sentence")
         outputs = {

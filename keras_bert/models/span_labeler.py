@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder, encoder_inputs
+from keras_bert.models.encoder import BertEncoder, as_encoder, encoder_inputs
 from keras_bert.models.task_model import TaskModel, output_layer
 
 
@@ -17,20 +17,21 @@ class BertSpanLabeler(TaskModel):
     Inputs: those of the encoder. Outputs, float32: `start_logits` and `end_logits`, [B, S] each.
 
     Args:
-        config: the numbers, a `BertConfig` or its dict.
+        config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve
+            several heads.
         seed: of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
     """
 
     def __init__(
         self,
-        config: BertConfig | Mapping[str, Any],
+        config: BertConfig | Mapping[str, Any] | BertEncoder,
         seed: int | None = None,
         dtype: Any = None,
         name: str = "bert_span_labeler",
         **kwargs: Any,
     ):
-        encoder = BertEncoder(config, seed=seed, dtype=dtype)
+        encoder = as_encoder(config, seed=seed, dtype=dtype)
         inputs = encoder_inputs()
         # No dropout here: the original has none between the encoder and this head (run_squad.py).
         logits = output_layer(encoder, 2, "span")(encoder(inputs)["sequence_output"])  # [B, S, 2]

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder, encoder_inputs
+from keras_bert.models.encoder import BertEncoder, as_encoder, encoder_inputs
 from keras_bert.models.task_model import TaskModel, checked_labels, output_dropout, output_layer
 
 
@@ -17,7 +17,8 @@ class BertTokenClassifier(TaskModel):
     Inputs: those of the encoder. Output: logits [B, S, C], float32.
 
     Args:
-        config: the numbers, a `BertConfig` or its dict.
+        config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve
+            several heads.
         num_classes: number of labels, C.
         labels: names of the labels in the order of the logits; kept in presets.
         seed: of all dropouts; None draws one.
@@ -29,7 +30,7 @@ class BertTokenClassifier(TaskModel):
 
     def __init__(
         self,
-        config: BertConfig | Mapping[str, Any],
+        config: BertConfig | Mapping[str, Any] | BertEncoder,
         num_classes: int,
         labels: Sequence[str] | None = None,
         seed: int | None = None,
@@ -38,7 +39,7 @@ class BertTokenClassifier(TaskModel):
         **kwargs: Any,
     ):
         labels = checked_labels(labels, num_classes)
-        encoder = BertEncoder(config, seed=seed, dtype=dtype)
+        encoder = as_encoder(config, seed=seed, dtype=dtype)
         inputs = encoder_inputs()
         sequence_output = output_dropout(encoder)(encoder(inputs)["sequence_output"])
         logits = output_layer(encoder, num_classes, "classifier")(sequence_output)

@@ -8,6 +8,7 @@ import keras
 
 from keras_bert.checkpoints import sentence_modules
 from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.finetuning.task import TASK_FILE, TaskDescription
 from keras_bert.models import preset
@@ -28,7 +29,6 @@ from keras_bert.tasks.kinds import describe_foreign, kind_of, load_description
 from keras_bert.text.tokenizer import BertTokenizer
 
 Head = Literal["auto", "encoder", "masked_lm"]
-_MASKED_LANGUAGE_MODELS = ("BertMaskedLM", "BertPretrainer")
 
 
 def open_signatures(
@@ -61,7 +61,7 @@ def open_signatures(
     if head == "auto" and (foreign := describe_foreign(checkpoint)) is not None:
         model = _model(foreign.head.model_class, checkpoint, options)
         return _described(model, BertTokenizer.from_preset(folder), foreign, options)
-    if checkpoint.architecture in _MASKED_LANGUAGE_MODELS:
+    if checkpoint.architecture in WORD_PREDICTORS:
         return _masked_lm_signatures(checkpoint, folder, options)
     if head == "masked_lm":
         raise ValueError(

@@ -3,19 +3,30 @@
 A batch as it comes mixes lengths, and padding all of it to the longest row spends most of the time
 on padding. Here rows are sorted by length and go through the encoder a few at a time, each group
 padded to its own longest row. Padding exists only inside attention: embeddings, dense layers and
-norms work on the list of real tokens.
+norms work on the list of real tokens. Two rows of 3 and 2 tokens, a to e, through one block:
 
-Shapes: N rows, G rows of a group, S positions, T real tokens, H width, A heads, D = H / A.
+    tokens [T=5, H]:  a b c d e                 tokens again:  a b c d e
+         |  project (each token alone)               ^  project_output, both halves of the block
+         v                                           |
+    rows [G=2, S=3, 3H]:  a b c  --- attend --->  rows [G, S, H]:  a b c
+                          d e .                                    d e .
+
+The arithmetic is that of the encoder's own layers, step for step: see `SelfAttention` and
+`EncoderBlock`. This module only moves tokens into rows and back, so a variant of the encoder with
+layers of its own is served as it was trained.
+
+Shapes: N rows, G rows of a group, S positions, T real tokens, H width.
 """
 
-import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.layers.attention_masks import left_to_right_mask
+from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.layers.self_attention import score_bias
 from keras_bert.models.encoder import BertEncoder
 
 # Rows that share one padded length. Few waste little on padding; many keep the matrices large.
@@ -23,8 +34,6 @@ GROUP_SIZE = 4
 # Much in a layer is too small to be split over processors, so several groups run side by side;
 # their memory is the price, which stays the same for any number of rows.
 _GROUPS_AT_A_TIME = 4
-# Any score this far below the others has probability 0 in float32, as in the layer.
-_MASKED_SCORE = -10000.0
 
 
 class _Group(NamedTuple):
@@ -33,9 +42,9 @@ class _Group(NamedTuple):
     Attributes:
         ids: int32 [T].
         segment_ids: int32 [T].
-        positions: int32 [T], places in the rows.
-        cells: int32 [T], places in the padded group, flattened [G * S].
-        token_of_cell: int32 [G, S], the token in each cell; any token where there is none.
+        positions: int32 [T], their positions in the rows.
+        cells: int32 [T], where they stand in the padded group, flattened [G * S].
+        token_of_cell: int32 [G, S], the token in each cell, for padding the one before it.
         score_bias: float32 [G, 1, 1 or S, S], added to attention scores.
         summary: int32 [G], the token that speaks for its row.
     """
@@ -61,9 +70,7 @@ class PackedEncoder:
         self._config = encoder.config
         self._word_embeddings = encoder.word_embeddings
         self._embeddings = encoder.get_layer("embeddings")
-        self._blocks = [
-            encoder.get_layer(f"layer_{index}") for index in range(self._config.num_hidden_layers)
-        ]
+        self._blocks = encoder.encoder_blocks()
         self._pooler = encoder.get_layer("pooler")
         self._group_size = group_size
         self._dtype = tf.as_dtype(encoder.policy.compute_dtype)
@@ -85,21 +92,22 @@ class PackedEncoder:
 
     def pooled_from(self, sequence_output: tf.RaggedTensor) -> tf.Tensor:
         """Returns the pooled output [N, H] of what `sequence_output` returned."""
-        edges = sequence_output.row_splits
-        places = edges[1:] - 1 if self._config.left_to_right else edges[:-1]
-        return self._pooler(tf.gather(sequence_output.values, places))
+        edges = sequence_output.row_splits  # [N + 1]: where rows begin and end in the list
+        summary = edges[1:] - 1 if self._config.left_to_right else edges[:-1]  # [N]
+        return self._pooler(tf.gather(sequence_output.values, summary))
 
     def _in_groups(
         self, inputs: Mapping[str, tf.Tensor], summaries_only: bool
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns states in the order of lengths, that order [N], and the sorted lengths [N]."""
-        lengths = tf.reduce_sum(inputs[INPUT_MASK], axis=-1)
+        lengths = tf.reduce_sum(inputs[INPUT_MASK], axis=-1)  # [N]
         # The longest first: the memory that the first groups need is the most that any need.
         order = tf.argsort(lengths, direction="DESCENDING", stable=True)
+        # [N, S] each, and [N], now in the order of lengths.
         ids, segments = (tf.gather(inputs[name], order) for name in (INPUT_IDS, SEGMENT_IDS))
         lengths = tf.gather(lengths, order)
         rows = tf.size(lengths)
-        groups = -(-rows // self._group_size)
+        groups = -(-rows // self._group_size)  # the last may be smaller
         found = tf.TensorArray(
             self._dtype,
             groups,
@@ -119,19 +127,18 @@ class PackedEncoder:
             [0, found],
             parallel_iterations=_GROUPS_AT_A_TIME,
         )
-        return found.concat(), order, lengths
+        return found.concat(), order, lengths  # [N or all real tokens, H], [N], [N]
 
     def _group(self, ids: tf.Tensor, segments: tf.Tensor, lengths: tf.Tensor) -> _Group:
+        # Lengths 3 and 2: mask 111 110, cells 0 1 2 3 4, token of each cell 0 1 2 3 4 4, ends 3 5.
         size, longest = tf.size(lengths), lengths[0]
         mask = tf.sequence_mask(lengths, longest)  # [G, S]
         cells = tf.cast(tf.where(tf.reshape(mask, [-1]))[:, 0], tf.int32)  # [T]
-        token = tf.cumsum(tf.cast(tf.reshape(mask, [-1]), tf.int32)) - 1
+        token = tf.cumsum(tf.cast(tf.reshape(mask, [-1]), tf.int32)) - 1  # [G * S]
         visible = tf.cast(mask, tf.int32)
         if self._config.left_to_right:
-            visible = left_to_right_mask(visible)[:, None]
-        else:
-            visible = visible[:, None, None]
-        ends = tf.cumsum(lengths)
+            visible = left_to_right_mask(visible)  # [G, S, S]
+        ends = tf.cumsum(lengths)  # [G]
 
         def real(values: tf.Tensor) -> tf.Tensor:
             return tf.gather(tf.reshape(values[:, :longest], [-1]), cells)
@@ -142,7 +149,7 @@ class PackedEncoder:
             positions=cells % longest,
             cells=cells,
             token_of_cell=tf.reshape(token, [size, longest]),
-            score_bias=(1.0 - tf.cast(visible, tf.float32)) * _MASKED_SCORE,
+            score_bias=score_bias(visible),
             summary=ends - 1 if self._config.left_to_right else ends - lengths,
         )
 
@@ -156,33 +163,18 @@ class PackedEncoder:
         return _apply(self._blocks[-1], hidden, group, kept)
 
     def _embed(self, group: _Group) -> tf.Tensor:
-        layer = self._embeddings
-        hidden = self._word_embeddings(group.ids)  # [T, H]
-        for table, ids in (
-            (layer.position_embeddings, group.positions),
-            (layer.segment_embeddings, group.segment_ids),
-        ):
-            hidden += tf.cast(tf.gather(tf.convert_to_tensor(table), ids), self._dtype)
-        return layer.layer_norm(hidden)
+        words = self._word_embeddings(group.ids)  # [T, H]
+        return self._embeddings.embed(words, group.segment_ids, group.positions)  # [T, H]
 
 
-def _apply(block: Any, hidden: tf.Tensor, group: _Group, kept: tf.Tensor) -> tf.Tensor:
-    """Returns the output of an `EncoderBlock` at the kept tokens, [kept, H]."""
-    attended = _attend(block.attention, hidden, group, kept)
-    hidden = block.attention_norm(tf.gather(hidden, kept) + attended)
-    transformed = block.output_dense(block.activation(block.intermediate(hidden)))
-    return block.feed_forward_norm(hidden + transformed)
-
-
-def _attend(layer: Any, hidden: tf.Tensor, group: _Group, kept: tf.Tensor) -> tf.Tensor:
-    rows, length = tf.unstack(tf.shape(group.token_of_cell))
-    heads, head_size = layer.num_attention_heads, layer.head_size
-    projected = tf.gather(layer.query_key_value(hidden), group.token_of_cell)  # [G, S, 3H]
-    split = tf.reshape(projected, [rows, length, 3, heads, head_size])
-    query, key, value = tf.unstack(tf.transpose(split, [2, 0, 3, 1, 4]))  # [G, A, S, D] each
-    query *= tf.cast(1.0 / math.sqrt(head_size), query.dtype)
-    scores = tf.cast(tf.matmul(query, key, transpose_b=True), tf.float32) + group.score_bias
-    probs = tf.cast(tf.nn.softmax(scores), value.dtype)  # [G, A, S, S]
-    context = tf.transpose(tf.matmul(probs, value), [0, 2, 1, 3])  # [G, S, A, D]
-    context = tf.reshape(context, [rows * length, heads * head_size])
-    return layer.output_dense(tf.gather(context, tf.gather(group.cells, kept)))
+def _apply(block: EncoderBlock, hidden: tf.Tensor, group: _Group, kept: tf.Tensor) -> tf.Tensor:
+    """Returns the output of a block at the kept tokens, [kept, H]."""
+    attention = block.attention
+    projected = attention.project(hidden)  # [T, 3H]
+    in_rows = tf.gather(projected, group.token_of_cell)  # [G, S, 3H]
+    context, _ = attention.attend(in_rows, group.score_bias)  # [G, S, H]
+    flat = tf.reshape(context, [-1, context.shape[-1]])  # [G * S, H]
+    context = tf.gather(flat, tf.gather(group.cells, kept))  # [kept, H]
+    attended = attention.project_output(context)  # [kept, H]
+    hidden = block.attention_half(tf.gather(hidden, kept), attended)  # [kept, H]
+    return block.feed_forward_half(hidden)

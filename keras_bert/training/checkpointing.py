@@ -36,7 +36,7 @@ class TrainingCheckpoint:
             variable, which for a TPU slice is another machine than this one.
 
     Raises:
-        ValueError: `keep` is below 1.
+        ValueError: `keep` is below 1, or two variables have the same path.
     """
 
     def __init__(
@@ -131,5 +131,16 @@ def _by_step(folder: str) -> dict[int, str]:
 
 
 def _by_path(variables: list[Any]) -> dict[str, tf.Variable]:
-    stored = {v.path: v.value for v in variables if not v.path.endswith("seed_generator_state")}
-    return {path.replace("/", "."): variable for path, variable in stored.items()}
+    """Returns variables by path, "." for "/", which TensorFlow's object graph keeps to itself."""
+    stored: dict[str, tf.Variable] = {}
+    for variable in variables:
+        if variable.path.endswith("seed_generator_state"):
+            continue
+        name = variable.path.replace("/", ".")
+        if name in stored:
+            raise ValueError(
+                f"two variables have the path {variable.path}, of which one would be lost: make the"
+                ' second encoder of a model in a scope, `with keras.name_scope("second")`'
+            )
+        stored[name] = variable.value
+    return stored
