@@ -139,8 +139,9 @@ def _by_path(variables: list[Any]) -> dict[str, tf.Variable]:
         name = variable.path.replace("/", ".")
         if name in stored:
             raise ValueError(
-                f"two variables have the path {variable.path}, of which one would be lost: make the"
-                ' second encoder of a model in a scope, `with keras.name_scope("second")`'
+                f"two variables have the path {variable.path}, of which one would be lost: give "
+                "their layers names that differ, or make the second encoder of a model in a scope, "
+                '`with keras.name_scope("second")`'
             )
         stored[name] = variable.value
     return stored

@@ -76,7 +76,7 @@ class ScaledEmbeddings(EmbeddingPostprocessor):
 class NormFirstAttention(SelfAttention):
     def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
         super().build(hidden_shape)
-        self.norm = keras.layers.LayerNormalization(dtype=self.dtype_policy, name="norm")
+        self.norm = keras.layers.LayerNormalization(dtype=self.dtype_policy, name="input_norm")
         self.norm.build(hidden_shape)
 
     def project(self, hidden: Any) -> Any:
@@ -224,6 +224,18 @@ def test_a_config_makes_its_encoder_and_files_keep_which(pretrained):
     assert_same_answers(model.encoder, encoder)
 
 
+def test_training_goes_on_from_a_checkpoint(pretrained, tmp_path):
+    model, optimizer, _ = pretrained
+    TrainingCheckpoint(tmp_path, model, optimizer, {"seen": tf.Variable(3)}).save()
+    again = BertPretrainer(CONFIG, seed=1)
+    restored = create_optimizer(1e-2, train_steps=10, warmup_steps=0)
+    restored.build(again.trainable_weights)
+    checkpoint = TrainingCheckpoint(tmp_path, again, restored, {"seen": tf.Variable(0)})
+    assert checkpoint.restore() == (True, [])
+    assert checkpoint.step == 10
+    assert_same_answers(model, again)
+
+
 @pytest.mark.parametrize(("head", "arguments"), HEADS, ids=[head.__name__ for head, _ in HEADS])
 def test_every_head_takes_the_variant(head, arguments, pretrained, tmp_path):
     pretrainer, _, folder = pretrained
@@ -351,6 +363,16 @@ def test_in_a_name_scope_nothing_is_lost(tmp_path):
     own = [weight.path for weight in model.encoder.weights]
     assert own == [weight.path for weight in create_encoder(CONFIG).weights]
     assert [weight.path for weight in second.weights] == [f"second/{path}" for path in own]
+    optimizer = create_optimizer(1e-2, train_steps=10, warmup_steps=0)
+    optimizer.build(model.trainable_weights)
+    TrainingCheckpoint(tmp_path / "run", model, optimizer, {"seen": tf.Variable(3)}).save()
+    again, _ = two_encoders(scope=True)
+    optimizer = create_optimizer(1e-2, train_steps=10, warmup_steps=0)
+    optimizer.build(again.trainable_weights)
+    assert TrainingCheckpoint(
+        tmp_path / "run", again, optimizer, {"seen": tf.Variable(0)}
+    ).restore() == (True, [])
+    assert_same_answers(model, again)
     # A preset knows the second by the usual paths, and opens inside a scope, too.
     second.save_to_preset(tmp_path / "preset")
     assert list(preset.as_checkpoint(second).variables) == own
