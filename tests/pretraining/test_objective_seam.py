@@ -104,6 +104,7 @@ def _checkpoint(folder):
     return {n: reader.get_tensor(n) for n in names if not any(clock in n for clock in clocks)}
 
 
+@pytest.mark.slow
 def test_an_objective_of_ones_own_is_trained_resumed_and_kept(
     corpus,  # noqa: F811
     tmp_path,
