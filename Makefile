@@ -131,7 +131,7 @@ test-tpu-plan: $(TPU_STAMP)  ## compile the training step for TPUs, without a TP
 lint: $(STAMP)  ## check style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
-format: $(STAMP)  ## mend style and format
+format: $(STAMP)  ## fix style and format
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 clean:  ## remove everything that can be made again

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_bert.features import ENCODER_FEATURES, INPUT_IDS
 from keras_bert.signatures.options import ExportOptions
-from keras_bert.signatures.unpadded_encoder import PackedEncoder
+from keras_bert.signatures.unpadded_encoder import UnpaddedEncoder
 from keras_bert.signatures.vocabulary_rows import check_rows
 from keras_bert.text.preprocessor import BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
@@ -53,7 +53,7 @@ class SignatureFamily(abc.ABC):
         self.tokenizer = tokenizer
         self.max_seq_length = max_seq_length
         self.options = options
-        self.encoder = PackedEncoder(getattr(model, "encoder", model))
+        self.encoder = UnpaddedEncoder(getattr(model, "encoder", model))
         self.preprocess = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
 
     @abc.abstractmethod

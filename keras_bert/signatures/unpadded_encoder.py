@@ -58,7 +58,7 @@ class _Group(NamedTuple):
     summary: tf.Tensor
 
 
-class PackedEncoder:
+class UnpaddedEncoder:
     """Runs a `BertEncoder` without padding; it works on the encoder's own layers and weights.
 
     Args:

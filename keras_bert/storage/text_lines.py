@@ -80,5 +80,5 @@ def _text_field(place: str, line: str) -> str:
     except (json.JSONDecodeError, KeyError, TypeError):
         text = None
     if not isinstance(text, str):
-        raise ValueError(f'{place} is no JSON object with a text in its field "text": mend it')
+        raise ValueError(f'{place} is no JSON object with a text in its field "text": fix it')
     return _LONE_SURROGATE.sub("\ufffd", text)

@@ -202,5 +202,5 @@ def _check_patterns(argument: str, patterns: Iterable[str], paths: Sequence[str]
         if not any(re.search(pattern, path) for path in paths):
             raise ValueError(
                 f"the pattern {pattern!r} of {argument} matches none of {len(paths)} variables "
-                f"(the first is {paths[0]!r}): mend or remove it"
+                f"(the first is {paths[0]!r}): fix or remove it"
             )

@@ -172,7 +172,7 @@ def _class_of(label: str, classes: Mapping[str, int], table: Table, row: Row) ->
     if label not in classes:
         raise ValueError(
             f"{table.path}, line {row.line}: the label {label!r} is not one of "
-            f"{', '.join(map(repr, classes))}: mend it, or name all with --labels"
+            f"{', '.join(map(repr, classes))}: fix it, or name all with --labels"
         )
     return classes[label]
 

@@ -152,7 +152,7 @@ def _example(
         return ChoiceExample(context, choices)
     if not label.isdecimal() or int(label) >= len(choices):
         raise ValueError(
-            f"{place}: the label is {label!r} but the choices are 0 to {len(choices) - 1}: mend it"
+            f"{place}: the label is {label!r} but the choices are 0 to {len(choices) - 1}: fix it"
         )
     return ChoiceExample(context, choices, int(label))
 

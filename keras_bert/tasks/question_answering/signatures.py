@@ -30,7 +30,7 @@ CONTEXT = "context"
 
 # [CLS] question [SEP] context [SEP].
 _SPECIAL_TOKENS = 3
-# As in question_windows: what the number of pieces counts beside the context of a piece.
+# As in `windows`: what the number of pieces counts beside the context of a piece.
 _LENGTH_SHARE = 0.01
 _NO_SPAN = -1
 # An odd number and its inverse modulo 2 ** 64: the base of a rolling hash.

@@ -85,7 +85,7 @@ def _answer(entry: Any, context: str, place: str) -> Answer:
         hint = f"; it stands at {elsewhere}" if elsewhere >= 0 else ""
         raise ValueError(
             f"{place}: the answer {text[:_SHOWN]!r} is not at character {start} of its context, "
-            f"where {found[:_SHOWN]!r} stands{hint}: mend answer_start (characters, not bytes)"
+            f"where {found[:_SHOWN]!r} stands{hint}: fix answer_start (characters, not bytes)"
         )
     return Answer(text, start)
 

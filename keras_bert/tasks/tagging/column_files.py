@@ -91,7 +91,7 @@ def _sentence(
             )
         if not all(line.fields[index].strip(" \t") for index in columns if index is not None):
             raise ValueError(
-                f"{path}, line {line.number}: the word or its label is empty: mend or remove the "
+                f"{path}, line {line.number}: the word or its label is empty: fix or remove the "
                 "line"
             )
     label = columns.label

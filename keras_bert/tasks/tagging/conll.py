@@ -181,7 +181,7 @@ def _in_bio(split: _Split, scheme: Scheme) -> _Split:
     for place, tag in _labeled(split):
         if not belongs_to(tag, scheme):
             raise ValueError(
-                f"{place}: the label {tag!r} is none of the scheme {scheme}: mend it, or name "
+                f"{place}: the label {tag!r} is none of the scheme {scheme}: fix it, or name "
                 f"another with --scheme ({', '.join(SCHEMES)})"
             )
     if scheme == "plain":
@@ -219,7 +219,7 @@ def _check_labels(split: _Split, known: Sequence[str], named: bool) -> None:
         if tag not in names:
             told = "among --labels" if named else "in the training data"
             raise ValueError(
-                f"{place}: the label {tag!r} is not {told} ({', '.join(known)}): mend it, or name "
+                f"{place}: the label {tag!r} is not {told} ({', '.join(known)}): fix it, or name "
                 "all with --labels"
             )
 
