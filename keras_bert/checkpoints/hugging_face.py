@@ -132,7 +132,16 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
 
 
 def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
-    """Writes `config.json` and `model.safetensors` into a folder that exists."""
+    """Writes `config.json` and `model.safetensors` into a folder that exists.
+
+    Raises:
+        ValueError: transformers has no such head, or the config file no place for a config value.
+    """
+    if checkpoint.architecture not in _HEADS:
+        raise ValueError(
+            f"transformers has no head like that of {checkpoint.architecture}: "
+            "convert the encoder alone, or choose another format"
+        )
     config = checkpoint.config
     rows = _rows(checkpoint.architecture, config)
     tensors = name_table.to_tensors(checkpoint.variables, rows, config)

@@ -41,7 +41,7 @@ def grow_vocabulary(
     # The order of the weights is that of the layers and does not depend on the vocabulary.
     for source, target in zip(model.weights, grown.weights, strict=True):
         value = keras.ops.convert_to_numpy(source.value)
-        if source.path in (_EMBEDDINGS, _OUTPUT_BIAS):
+        if source.path.endswith((_EMBEDDINGS, _OUTPUT_BIAS)):  # behind a name scope, if any
             value = _with_new_rows(value, pieces_of_new_tokens, vocab_size)
         target.assign(value)
     return grown
