@@ -45,7 +45,8 @@ def register_encoder(config_class: type[BertConfig]) -> Callable[[_Encoder], _En
     The class is registered with Keras, too, so that `.keras` files open.
 
     Args:
-        config_class: `BertConfig` or a subclass with a `model_type` of its own.
+        config_class: `BertConfig` or a subclass with a `model_type` of its own, which is none of
+            those of transformers: a config file that names it is read as one of ours.
 
     Raises:
         ValueError: the model type belongs to another class of configs.

@@ -1,6 +1,7 @@
 """The kinds of tasks: one row for each, with all that the package asks of a kind by its name.
 
-A new kind is a folder beside the others (head, readers, signatures) and a row here.
+A new kind is a folder beside the others (head, readers, signatures) and a row here. The model class
+of its head has a row in `keras_bert.checkpoints.model_classes`, else its model folders do not open.
 """
 
 import dataclasses

@@ -95,11 +95,14 @@ class Objective(abc.ABC):
     traced into the training step, so shapes are static and there are no operations on the host.
 
     What is drawn at random in the forward pass (dropout, ELECTRA's replaced pieces) must come from
-    `keras.random.SeedGenerator`s of the model's layers: the step sets their state from the run's
-    seed, the step, the replica and the micro-batch, so that a resumed run draws the same.
+    `keras.random.SeedGenerator`s of the model's layers: the training step sets their state from the
+    run's seed, the step, the replica and the micro-batch, so that a resumed run draws the same.
+    Nothing sets it in an evaluation: where `training` is False, draw nothing, or by a fixed seed,
+    else what is measured differs from one evaluation to the next.
 
     Attributes:
-        name: the value of `--objective`; `run.json` keeps it, and a run goes on under no other.
+        name: the value of `--objective`; `run.json` keeps it, and a run goes on under no other. It
+            keeps nothing else of an objective: one with other settings needs another name.
     """
 
     name: str
@@ -129,6 +132,8 @@ class Objective(abc.ABC):
         self, options: PretrainingOptions, tokenizer: BertTokenizer, data: PretrainingData
     ) -> Targets:
         """Returns what the input pipeline does with unmasked records.
+
+        Records that come masked are used as they are: `check` refuses them where that is wrong.
 
         Raises:
             ValueError: a rate or a number of predictions is out of its range.
@@ -203,6 +208,7 @@ class Objective(abc.ABC):
     def preset_model(self, model: Any) -> Any:
         """Returns what a preset keeps of the trained model; by default all of it.
 
-        ELECTRA, for example, throws its generator away.
+        ELECTRA, for example, throws its generator away. A preset opens again only if its class has
+        a row in `keras_bert.checkpoints.model_classes`.
         """
         return model
