@@ -16,10 +16,28 @@ _PUBLIC = {
     "BertMultipleChoice": "models.multiple_choice",
     "BertTokenClassifier": "models.token_classifier",
     "BertSpanLabeler": "models.span_labeler",
+    "BertBiLSTMTagger": "models.bilstm_tagger",
+    "create_encoder": "models.encoder",
+    "register_encoder": "models.registry",
     "grow_vocabulary": "models.vocabulary_growth",
+    "Vocabulary": "text.vocabulary",
+    "train_vocabulary": "text.vocabulary_training",
     "BertTokenizer": "text.tokenizer",
     "BertPreprocessor": "text.preprocessor",
+    "CreationOptions": "data.creation.options",
+    "create_pretraining_data": "data.creation.create",
     "create_optimizer": "training.optimizer",
+    "Objective": "pretraining.objectives.objective",
+    "PretrainingOptions": "pretraining.options",
+    "pretrain": "pretraining.pretrain",
+    "Task": "finetuning.task",
+    "FinetuningOptions": "finetuning.options",
+    "finetune": "finetuning.finetune",
+    "create_task": "tasks.registry",
+    "FinetunedModel": "tasks.finetuned_model",
+    "predict_file": "tasks.predict",
+    "ExportOptions": "signatures.options",
+    "export_saved_model": "serving.saved_model",
     "SentenceEncoder": "serving.sentence_encoder",
 }
 
@@ -27,19 +45,35 @@ __all__ = ["__version__", *_PUBLIC]
 
 if TYPE_CHECKING:
     from keras_bert.config import BertConfig as BertConfig
+    from keras_bert.data.creation.create import create_pretraining_data as create_pretraining_data
+    from keras_bert.data.creation.options import CreationOptions as CreationOptions
+    from keras_bert.finetuning.finetune import finetune as finetune
+    from keras_bert.finetuning.options import FinetuningOptions as FinetuningOptions
+    from keras_bert.finetuning.task import Task as Task
+    from keras_bert.models.bilstm_tagger import BertBiLSTMTagger as BertBiLSTMTagger
     from keras_bert.models.classifier import BertClassifier as BertClassifier
     from keras_bert.models.encoder import BertEncoder as BertEncoder
+    from keras_bert.models.encoder import create_encoder as create_encoder
     from keras_bert.models.masked_lm import BertMaskedLM as BertMaskedLM
     from keras_bert.models.multiple_choice import BertMultipleChoice as BertMultipleChoice
     from keras_bert.models.pretrainer import BertPretrainer as BertPretrainer
+    from keras_bert.models.registry import register_encoder as register_encoder
     from keras_bert.models.span_labeler import BertSpanLabeler as BertSpanLabeler
     from keras_bert.models.token_classifier import BertTokenClassifier as BertTokenClassifier
     from keras_bert.models.vocabulary_growth import grow_vocabulary as grow_vocabulary
-    from keras_bert.serving.sentence_encoder import (
-        SentenceEncoder as SentenceEncoder,
-    )
+    from keras_bert.pretraining.objectives.objective import Objective as Objective
+    from keras_bert.pretraining.options import PretrainingOptions as PretrainingOptions
+    from keras_bert.pretraining.pretrain import pretrain as pretrain
+    from keras_bert.serving.saved_model import export_saved_model as export_saved_model
+    from keras_bert.serving.sentence_encoder import SentenceEncoder as SentenceEncoder
+    from keras_bert.signatures.options import ExportOptions as ExportOptions
+    from keras_bert.tasks.finetuned_model import FinetunedModel as FinetunedModel
+    from keras_bert.tasks.predict import predict_file as predict_file
+    from keras_bert.tasks.registry import create_task as create_task
     from keras_bert.text.preprocessor import BertPreprocessor as BertPreprocessor
     from keras_bert.text.tokenizer import BertTokenizer as BertTokenizer
+    from keras_bert.text.vocabulary import Vocabulary as Vocabulary
+    from keras_bert.text.vocabulary_training import train_vocabulary as train_vocabulary
     from keras_bert.training.optimizer import create_optimizer as create_optimizer
 
 

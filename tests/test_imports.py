@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import importlib
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import keras_bert
 from tests.tolerances import ORACLE
 
 ROOT = Path(__file__).parents[1]
@@ -183,6 +185,24 @@ def test_the_core_imports_no_tensorflow_when_loaded():
 )
 def test_the_check_tells_loading_from_calling(source, loads):
     assert _loads_tensorflow(source) == loads
+
+
+def test_every_public_name_leads_to_what_it_names():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    # What a type checker sees, name by name, is what the lazy table opens.
+    seen = {
+        alias.name: node.module
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in ast.walk(block)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert sorted(seen) == sorted(set(keras_bert.__all__) - {"__version__"})
+    for name, module in seen.items():
+        assert getattr(keras_bert, name) is getattr(importlib.import_module(module), name)
+    with pytest.raises(AttributeError, match="no attribute 'BertEncoders'"):
+        keras_bert.BertEncoders  # noqa: B018
 
 
 # None in sys.modules makes every import of that name fail, as if it were not installed.
