@@ -89,7 +89,7 @@ def _choices(table: Table) -> list[list[str]]:
     found = []
     for row in table.rows:
         listed = row.values.get("choices")
-        choices = [row.values.get(name, "") for name in numbered]
+        choices: list[str] | None = [row.values.get(name, "") for name in numbered]
         if listed is not None and (choices := json_list(listed)) is None:
             raise ValueError(
                 f"{table.path}, line {row.line}: choices is {listed[:60]!r}: expected a JSON list "
