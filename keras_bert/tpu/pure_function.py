@@ -194,7 +194,8 @@ def _apply_adam(
     return []
 
 
-_ON_VARIABLES = {
+# Each takes the state, the operation and its inputs.
+_ON_VARIABLES: dict[str, Callable[..., Sequence[tf.Tensor]]] = {
     "ReadVariableOp": _read,
     "AssignVariableOp": _assign,
     "AssignAddVariableOp": _assign_add,
