@@ -64,7 +64,7 @@ $(ORACLES): $(STAMP)
 quickstart: $(STAMP)  ## run the whole road on the sample data: about ten minutes on two cores
 	@$(BIN)/python tools/quickstart.py
 
-test: lint  ## check the style and run the fast tests
+test: lint  ## check style and types and run the fast tests
 	@$(PYTEST) -m "not slow and not oracle and not beam and not long"
 
 test-slow: $(STAMP)  ## run the slow tests
@@ -128,11 +128,11 @@ $(TPU_STAMP): setup.cfg constraints-tpu-plan.txt
 test-tpu-plan: $(TPU_STAMP)  ## compile the training step for TPUs, without a TPU
 	@$(TPU_VENV)/bin/python -m pytest -q -m tpu_plan --confcutdir=tests/tpu_plan tests/tpu_plan
 
-lint: $(STAMP)  ## check style and format
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+lint: $(STAMP)  ## check style, format and types
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python -m mypy
 
 format: $(STAMP)  ## fix style and format
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 clean:  ## remove everything that can be made again
-	rm -rf $(VENV) $(TPU_VENV) $(BEAM_VENV) build *.egg-info .pytest_cache .ruff_cache .hypothesis .cache quickstart_output
+	rm -rf $(VENV) $(TPU_VENV) $(BEAM_VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .cache quickstart_output

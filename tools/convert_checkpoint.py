@@ -16,6 +16,7 @@ With --to=hf://org/name the result is uploaded to the Hugging Face Hub, with a m
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from absl import flags
 
@@ -54,13 +55,18 @@ def main(_: Sequence[str]) -> None:
     if target.exists():
         raise FileExistsError(f"{target} exists: give a new folder to --to, or remove it first")
     with atomic_folder(target) as temporary:
-        report, tokenizer, sentences = _convert(source, temporary, _FORMAT.value or "keras")
+        report, tokenizer, sentences = _convert(source, temporary, _format("keras"))
     print(f"{report}\ntokenizer:       {tokenizer}{sentences}\nwritten to {target}")
+
+
+def _format(unset: conversion.TargetFormat) -> conversion.TargetFormat:
+    # The flag takes nothing else.
+    return cast(conversion.TargetFormat, _FORMAT.value or unset)
 
 
 def _convert_and_push(name: str) -> None:
     hub.check_can_push(name)
-    source, format = hub.local_folder(_FROM.value), _FORMAT.value or "hf"
+    source, format = hub.local_folder(_FROM.value), _format("hf")
     repository = name.removeprefix(hub.SCHEME)
     base = _FROM.value.removeprefix(hub.SCHEME) if hub.is_hub_name(_FROM.value) else None
     with tempfile.TemporaryDirectory() as temporary:

@@ -8,7 +8,9 @@ names and shapes of all signatures and the other formats.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from absl import flags, logging
 
@@ -72,7 +74,7 @@ _FLAGS_OF_FORMAT = {
 }
 
 
-def main(_: list[str]) -> None:
+def main(_: Sequence[str]) -> None:
     """Reads the flags and exports."""
     values = flags.FLAGS
     for name in _SERVING_FLAGS:
@@ -97,7 +99,8 @@ def _export(values: flags.FlagValues) -> Path:
     if values.format == "onnx":
         return export_onnx(*folders, values.head)
     names = {field.name for field in dataclasses.fields(ExportOptions)}
-    options = ExportOptions(**{name: values[name].value for name in names})
+    settings: dict[str, Any] = {name: values[name].value for name in names}
+    options = ExportOptions(**settings)
     return export_saved_model(*folders, values.version, options, values.head)
 
 

@@ -8,6 +8,8 @@
 reads both.
 """
 
+from collections.abc import Sequence
+
 from absl import flags
 
 from keras_bert import command_line
@@ -31,7 +33,7 @@ flags.DEFINE_list("ignore_config_keys", [], "Unknown keys of the model's config 
 flags.mark_flags_as_required(["init_from", "input", "output"])
 
 
-def main(_: list[str]) -> None:
+def main(_: Sequence[str]) -> None:
     """Reads the flags, writes the features and tells what was long or empty."""
     from keras_bert.progress import Progress
     from keras_bert.storage.text_lines import TextLines

@@ -6,6 +6,8 @@
 Every [MASK] in a text gets the likeliest pieces with their probabilities.
 """
 
+from collections.abc import Sequence
+
 from absl import flags
 
 from keras_bert import command_line
@@ -17,7 +19,7 @@ flags.DEFINE_list("ignore_config_keys", [], "Unknown keys of the model's config 
 flags.mark_flags_as_required(["init_from", "text"])
 
 
-def main(_: list[str]) -> None:
+def main(_: Sequence[str]) -> None:
     """Reads the flags and prints the guesses."""
     from keras_bert.models.masked_lm import BertMaskedLM
     from keras_bert.tasks.fill_mask.guesses import fill_mask

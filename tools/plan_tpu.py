@@ -7,6 +7,8 @@ It takes the step that run_pretraining.py runs, lowers it with tensorflow-tpu an
 the TPU's own compiler. `make tpu-plan-env` makes the environment; docs/tpu.md explains the figures.
 """
 
+from collections.abc import Sequence
+
 from absl import flags
 
 from keras_bert import command_line
@@ -28,7 +30,7 @@ flags.DEFINE_float("price_per_hour", None, "Of one chip, in any currency.")
 flags.DEFINE_float("utilisation", 0.4, "Share of the chips' peak that the model is assumed to use.")
 
 
-def main(_: list[str]) -> None:
+def main(_: Sequence[str]) -> None:
     """Reads the flags, compiles and prints the plan."""
     from keras_bert.tpu.planning import PlanOptions, plan
 

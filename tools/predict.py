@@ -12,6 +12,8 @@ runs is asked with --server instead:
 Answers of a server are written as they come, to predictions.csv.partial, which an error leaves.
 """
 
+from collections.abc import Sequence
+
 from absl import flags
 
 from keras_bert import command_line
@@ -27,7 +29,7 @@ flags.DEFINE_integer("batch_size", 32, "Texts per call of the model.", lower_bou
 flags.mark_flags_as_required(["input", "output"])
 
 
-def main(_: list[str]) -> None:
+def main(_: Sequence[str]) -> None:
     """Reads the flags and predicts."""
     values = flags.FLAGS
     if (values.model_dir is None) == (values.server is None):

@@ -11,6 +11,7 @@ translation, is seen before in pretraining or fine-tuning.
 import csv
 import gzip
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ class Verse(NamedTuple):
     world_english: str
 
 
-def main(_: list[str]) -> None:
+def main(_: Sequence[str]) -> None:
     """Reads the flags and writes all files."""
     if not _SAMPLE_DATA.is_dir():
         raise FileNotFoundError(

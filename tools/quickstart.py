@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from absl import flags
@@ -49,7 +50,7 @@ _VERSES = (
 )
 
 
-def main(_: list[str]) -> None:
+def main(_: Sequence[str]) -> None:
     """Reads the flags and walks the road."""
     if not _CONFIG.exists():
         raise FileNotFoundError(
@@ -147,7 +148,6 @@ def _make_anew(folder: Path) -> None:
 
 
 def _print_summary(folder: Path, seconds: float) -> None:
-    from keras_bert.finetuning.result import FinetuningResult
     from keras_bert.visualize.curves import plot_learning_curves
 
     lines = (folder / "pretraining" / "metrics.jsonl").read_text().splitlines()
@@ -158,8 +158,7 @@ def _print_summary(folder: Path, seconds: float) -> None:
     held_out = [line for line in metrics if line["split"] == "eval"][-1]
     rates = sorted(line["tokens_per_second"] for line in train)
     pretrained, scratch = (
-        FinetuningResult.finished(folder / "finetuning" / name).test["accuracy"]
-        for name in ("pretrained", "from_scratch")
+        _test_accuracy(folder / "finetuning" / name) for name in ("pretrained", "from_scratch")
     )
     frequent = held_out["most_frequent_piece_accuracy"]
     rows = [
@@ -185,6 +184,15 @@ def _print_summary(folder: Path, seconds: float) -> None:
         f"fine-tuned model   {folder}/finetuning/pretrained\n"
         f"SavedModel         {folder}/export/1"
     )
+
+
+def _test_accuracy(model_dir: Path) -> float:
+    from keras_bert.finetuning.result import FinetuningResult
+
+    result = FinetuningResult.finished(model_dir)
+    if result is None:
+        raise ValueError(f"{model_dir} holds no finished run: start the quickstart again")
+    return result.test["accuracy"]
 
 
 def _vocab_size() -> int:

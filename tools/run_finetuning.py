@@ -16,6 +16,7 @@ import dataclasses
 import os
 import signal
 import sys
+from collections.abc import Sequence
 
 from absl import flags
 
@@ -93,7 +94,7 @@ flags.DEFINE_list("labels", None, "All classes, comma-separated; unset: those of
 flags.mark_flags_as_required(["data", "init_from", "model_dir"])
 
 
-def main(_: list[str]) -> None:
+def main(_: Sequence[str]) -> None:
     """Reads the flags, fine-tunes and prints a table of the metrics."""
     from keras_bert.finetuning import search
     from keras_bert.finetuning.options import FinetuningOptions

@@ -10,6 +10,7 @@ ends with exit status 143, so that whoever started the run knows that it is not 
 import dataclasses
 import signal
 import sys
+from collections.abc import Sequence
 
 from absl import flags
 
@@ -66,7 +67,7 @@ flags.DEFINE_list("ignore_config_keys", [], "Unknown keys of the model's config 
 flags.mark_flags_as_required(["data_dir", "model_dir"])
 
 
-def main(_: list[str]) -> None:
+def main(_: Sequence[str]) -> None:
     """Reads the flags and pretrains."""
     from keras_bert.pretraining.pretrain import PretrainingOptions, load_config, pretrain
     from keras_bert.storage.remote_folders import local_copy, run_location

@@ -21,12 +21,13 @@ Format = Literal["google", "hf", "garden"]
 # SavedModels are read here; `keras_bert.serving.formats.tf_hub` writes them.
 SourceFormat = Literal["google", "hf", "garden", "tfhub"]
 
-_FORMATS: dict[Format, ModuleType] = {
+# By `Format` and by `SourceFormat`.
+_FORMATS: dict[str, ModuleType] = {
     "google": google,
     "hf": hugging_face,
     "garden": model_garden,
 }
-_READERS: dict[SourceFormat, ModuleType] = {**_FORMATS, "tfhub": tf_hub}
+_READERS: dict[str, ModuleType] = {**_FORMATS, "tfhub": tf_hub}
 
 
 def format_of(folder: str | os.PathLike) -> SourceFormat:

@@ -149,7 +149,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
         rows,
         variable_shapes(config, architecture, head),
         config,
-        Leftovers(_LEFTOVERS.dropped | idle),
+        Leftovers({**_LEFTOVERS.dropped, **idle}),
     )
     return Checkpoint(config, architecture, head, variables, report)
 

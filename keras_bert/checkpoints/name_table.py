@@ -154,7 +154,7 @@ def to_tensors(
 
 
 def _their_shapes(rows: Iterable[Row], shapes: Shapes, config: BertConfig) -> Shapes:
-    theirs = {}
+    theirs: Shapes = {}
     for row in rows:
         # A view of a single zero has the shape but costs no memory.
         parts = row.form.to_theirs(np.broadcast_to(np.float32(0), shapes[row.ours]), config)

@@ -256,7 +256,7 @@ def _dense(folder: Path) -> Dense:
         )
     tensors = torch_state.read(folder)
     inputs, outputs = values.get("in_features"), values.get("out_features")
-    expected = {"linear.weight": (outputs, inputs)}
+    expected: dict[str, tuple[Any, ...]] = {"linear.weight": (outputs, inputs)}
     if values.get("bias", True):
         expected["linear.bias"] = (outputs,)
     if dict(tensors.shapes) != expected:

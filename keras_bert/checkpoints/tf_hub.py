@@ -74,8 +74,11 @@ _MASKED_LM = [
 ]
 _LEFTOVERS = Leftovers({rf"{LOWERCASE}/.*": "a setting of the tokenizer"})
 _OUR_LEFTOVERS = Leftovers(
-    _LEFTOVERS.dropped
-    | {r"variables/.*": "state of a dropout", r"save_counter/.*": "counter of checkpoints"}
+    {
+        **_LEFTOVERS.dropped,
+        r"variables/.*": "state of a dropout",
+        r"save_counter/.*": "counter of checkpoints",
+    }
 )
 
 

@@ -16,7 +16,7 @@ REMEDY = (
 _SHARE_OF_GUESSING = 0.98
 
 
-def guessing_loss(frequencies: np.ndarray, label_smoothing: float = 0.0) -> float:
+def guessing_loss(frequencies: np.ndarray | Sequence[float], label_smoothing: float = 0.0) -> float:
     """Returns the cross-entropy of the best constant guess, in nats.
 
     Args:

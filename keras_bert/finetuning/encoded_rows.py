@@ -5,7 +5,7 @@ B batch, S positions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -23,7 +23,7 @@ _TEXTS_PER_CALL = 512
 # Targets of padded positions and padded choices: no class, no loss.
 NO_TARGET = -1
 
-Targets = tf.Tensor | tf.RaggedTensor | Mapping[str, tf.Tensor | tf.RaggedTensor]
+Targets: TypeAlias = tf.Tensor | tf.RaggedTensor | Mapping[str, tf.Tensor | tf.RaggedTensor]
 
 
 class EncodedRows:

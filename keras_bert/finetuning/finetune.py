@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ import tensorflow as tf
 from keras_bert.config import BertConfig
 from keras_bert.finetuning.collapse import no_better_than_guessing
 from keras_bert.finetuning.encoded_rows import EncodedRows
-from keras_bert.finetuning.head import EvaluatedHead, FinetuningHead, TrainableHead
+from keras_bert.finetuning.head import EvaluatedHead, FinetuningHead, PerExample, TrainableHead
 from keras_bert.finetuning.inference import InferenceRunner
 from keras_bert.finetuning.model_preparation import create_model, finetuning_optimizer
-from keras_bert.finetuning.options import FREE_OPTIONS, FinetuningOptions
+from keras_bert.finetuning.options import FREE_OPTIONS, FinetuningOptions, ResolvedOptions
 from keras_bert.finetuning.prediction_table import write_predictions
 from keras_bert.finetuning.result import FinetuningResult
 from keras_bert.finetuning.run import DivergenceError, FinetuningRun, Metrics
@@ -206,7 +206,7 @@ class _Measurement:
         data: TaskData,
         splits: Mapping[str, EncodedRows],
         model: keras.Model,
-        options: FinetuningOptions,
+        options: ResolvedOptions,
         termination: Termination,
     ):
         self._metrics = task.metrics
@@ -229,28 +229,29 @@ class _Measurement:
         predictions = self._predictions(VALIDATION, outputs, self._head)
         return self._measures(VALIDATION, predictions, loss)
 
-    def all_splits(self) -> tuple[FinetuningHead, dict[str, Metrics], dict[str, Sequence[Any]]]:
+    def all_splits(self) -> tuple[FinetuningHead, dict[str, Metrics], dict[str, PerExample]]:
         """Returns the tuned head, and metrics and predictions of all splits but "train"."""
         head = self._head
         outputs = {name: self._infer(name) for name in self._splits if name != TRAIN}
         if self._references.get(VALIDATION) is not None:
             found = self._predictions(VALIDATION, outputs[VALIDATION].outputs, head)
             head = head.tuned(found, self._references[VALIDATION])
-        metrics, predictions = {}, {}
+        metrics: dict[str, Metrics] = {}
+        predictions: dict[str, PerExample] = {}
         for name, (values, loss) in outputs.items():
             predictions[name] = self._predictions(name, values, head)
             if self._references[name] is not None:
                 metrics[name] = self._measures(name, predictions[name], loss)
         return head, metrics, predictions
 
-    def collapse(self, predictions: Mapping[str, Sequence[Any]]) -> str | None:
+    def collapse(self, predictions: Mapping[str, PerExample]) -> str | None:
         """Returns what is wrong with the predictions of the first labeled split."""
         for name in (VALIDATION, TEST):
             if name in predictions and self._references[name] is not None:
                 return self._head.collapse(predictions[name], self._references[name])
         return None
 
-    def confusion(self, predictions: Mapping[str, Sequence[Any]]) -> dict[str, list[list[int]]]:
+    def confusion(self, predictions: Mapping[str, PerExample]) -> dict[str, list[list[int]]]:
         """Returns the confusion matrix of each labeled split, where there is such a thing."""
         found = {}
         for name, values in predictions.items():
@@ -270,10 +271,10 @@ class _Measurement:
             f"evaluating {name}",
         )
 
-    def _predictions(self, name: str, outputs: Any, head: EvaluatedHead) -> Sequence[Any]:
+    def _predictions(self, name: str, outputs: Any, head: EvaluatedHead) -> PerExample:
         return head.predictions(outputs, self._splits[name], self._examples[name])
 
-    def _measures(self, name: str, predictions: Sequence[Any], loss: float | None) -> Metrics:
+    def _measures(self, name: str, predictions: PerExample, loss: float | None) -> Metrics:
         references = self._references[name]
         values = {key: f(predictions, references) for key, f in self._metrics.items()}
         return values if loss is None else values | {"loss": loss}
@@ -419,7 +420,7 @@ def _write(
     task: Task,
     data: TaskData,
     description: TaskDescription,
-    predictions: Mapping[str, Sequence[Any]],
+    predictions: Mapping[str, PerExample],
 ) -> None:
     description.save(model_dir)
     for name, values in predictions.items():

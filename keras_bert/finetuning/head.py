@@ -15,6 +15,9 @@ import numpy as np
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.text.tokenizer import BertTokenizer
 
+# One entry for each example: a list, or an array whose first axis is that of the examples.
+PerExample = Sequence[Any] | np.ndarray
+
 
 class TrainableHead(abc.ABC):
     """What training needs: the model, its rows, and what it learns by.
@@ -22,11 +25,12 @@ class TrainableHead(abc.ABC):
     A split is whatever sequence of examples the task's reader returns and `encode` takes.
 
     Attributes:
-        model_class: the Keras model.
+        model_class: the Keras model: it is made of a config and `model_arguments`, or opened with
+            its `from_preset`.
         per_position: whether the model's outputs have an axis of positions.
     """
 
-    model_class: ClassVar[type]
+    model_class: ClassVar[type[Any]]
     per_position: ClassVar[bool] = False
 
     def model_arguments(self) -> dict[str, Any]:
@@ -68,10 +72,13 @@ class TrainableHead(abc.ABC):
 
 
 class EvaluatedHead(abc.ABC):
-    """What evaluation needs: predictions, what they are compared with, and what went wrong."""
+    """What evaluation needs: predictions, what they are compared with, and what went wrong.
+
+    Predictions and references are lists or arrays, as the head itself makes them (`PerExample`).
+    """
 
     @abc.abstractmethod
-    def predictions(self, outputs: Any, encoded: Any, examples: Any) -> Sequence[Any]:
+    def predictions(self, outputs: Any, encoded: Any, examples: Any) -> PerExample:
         """Turns the model's outputs into one prediction for each example.
 
         Args:
@@ -83,18 +90,18 @@ class EvaluatedHead(abc.ABC):
         """
 
     @abc.abstractmethod
-    def references(self, examples: Any) -> Sequence[Any] | None:
+    def references(self, examples: Any) -> PerExample | None:
         """Returns what metrics compare the predictions with; None for a split without labels."""
 
-    def tuned(self, predictions: Sequence[Any], references: Sequence[Any]) -> Self:
+    def tuned(self, predictions: Any, references: Any) -> Self:
         """Returns the head with what is chosen on validation data, such as a threshold."""
         return self
 
-    def collapse(self, predictions: Sequence[Any], references: Sequence[Any]) -> str | None:
+    def collapse(self, predictions: Any, references: Any) -> str | None:
         """Returns what is wrong when a model gives one answer for everything, else None."""
         return None
 
-    def confusion(self, predictions: Sequence[Any], references: Sequence[Any]) -> np.ndarray | None:
+    def confusion(self, predictions: Any, references: Any) -> np.ndarray | None:
         """Returns how often each class (rows) was predicted as each (columns), int64 [C, C].
 
         None where examples have no single class.

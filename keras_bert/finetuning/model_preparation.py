@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_bert.config import BertConfig
 from keras_bert.finetuning.head import TrainableHead
-from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.finetuning.options import FinetuningOptions, ResolvedOptions
 from keras_bert.training.base_optimizer import NOT_DECAYED, BaseOptimizer
 from keras_bert.training.optimizer import create_optimizer
 from keras_bert.training.precision import dtype_policy
@@ -78,7 +78,7 @@ def _reinitialize(model: Any, layers: int) -> None:
             weight.assign(fresh[weight.path].value)
 
 
-def finetuning_optimizer(model: Any, options: FinetuningOptions, steps: int) -> BaseOptimizer:
+def finetuning_optimizer(model: Any, options: ResolvedOptions, steps: int) -> BaseOptimizer:
     """Returns the optimizer of a fine-tuning run.
 
     Args:

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 DEFAULTS: Mapping[str, Any] = {
     "epochs": 3,
@@ -111,11 +111,25 @@ class FinetuningOptions:
                 f"class_weights are {self.class_weights}: they must be numbers above 0"
             )
 
-    def resolved(self, task_defaults: Mapping[str, Any]) -> Self:
+    def resolved(self, task_defaults: Mapping[str, Any]) -> "ResolvedOptions":
         """Returns the options with the task's defaults, then the general ones, for each None."""
         missing = {
             name: task_defaults.get(name, value)
             for name, value in DEFAULTS.items()
             if getattr(self, name) is None
         }
-        return dataclasses.replace(self, **missing)
+        given = {
+            field.name: getattr(self, field.name) for field in dataclasses.fields(FinetuningOptions)
+        }
+        return ResolvedOptions(**given | missing)
+
+
+@dataclasses.dataclass(frozen=True)
+class ResolvedOptions(FinetuningOptions):
+    """Options that leave nothing to the task: what `FinetuningOptions.resolved` returns."""
+
+    # Without defaults, those of `FinetuningOptions` being None.
+    epochs: int = dataclasses.field()
+    batch_size: int = dataclasses.field()
+    learning_rate: float = dataclasses.field()
+    max_seq_length: int = dataclasses.field()

@@ -2,10 +2,9 @@
 
 import csv
 import os
-from collections.abc import Sequence
 from typing import Any
 
-from keras_bert.finetuning.head import AnswerTable
+from keras_bert.finetuning.head import AnswerTable, PerExample
 from keras_bert.storage.files import atomic_file
 
 
@@ -13,7 +12,7 @@ def write_predictions(
     path: str | os.PathLike,
     head: AnswerTable,
     examples: Any,
-    predictions: Sequence[Any],
+    predictions: PerExample,
     table: tuple[list[str], list[list[str]]] | None = None,
 ) -> int:
     """Writes a CSV of the examples and the predictions; returns the number of its rows.

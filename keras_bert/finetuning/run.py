@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.finetuning.encoded_rows import TrainingBatches
-from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.finetuning.options import ResolvedOptions
 from keras_bert.finetuning.state import FinetuningCheckpoint
 from keras_bert.progress import Progress
 from keras_bert.training.cluster import Agreement, Decision, is_chief
@@ -56,7 +56,7 @@ class FinetuningRun:
 
     def __init__(
         self,
-        options: FinetuningOptions,
+        options: ResolvedOptions,
         model: keras.Model,
         batches: TrainingBatches,
         tokens_per_step: float,

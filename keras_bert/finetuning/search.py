@@ -59,6 +59,17 @@ class Run:
         values = {**self.point, "seed": self.seed}
         return ",".join(f"{key}={value:g}" for key, value in values.items())
 
+    @property
+    def measured(self) -> FinetuningResult:
+        """What it measured, of a run that kept its loss.
+
+        Raises:
+            ValueError: it did not.
+        """
+        if self.result is None:
+            raise ValueError(f"run {self.name} measured nothing: {self.collapsed}")
+        return self.result
+
 
 class Summary(NamedTuple):
     """A metric over the healthy runs of one point of the grid.
@@ -99,7 +110,7 @@ class SearchResult:
     def summary(self, point: Mapping[str, float], split: str, metric: str) -> Summary | None:
         """Returns a metric over the healthy runs of a point; None where there are none."""
         healthy = [run for run in self.runs if run.point == point and run.collapsed is None]
-        values = [run.result.metrics[split][metric] for run in healthy]
+        values = [run.measured.metrics[split][metric] for run in healthy]
         if not values:
             return None
         deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
@@ -178,17 +189,17 @@ def search(
     if grid and VALIDATION not in data.splits:
         raise ValueError("a grid chooses by validation data, but there is none: add a dev file")
     if seeds == 1 and not grid:
-        result = finetune(task, data, init_from, model_dir, options)
-        if result is None:
+        measured = finetune(task, data, init_from, model_dir, options)
+        if measured is None:
             return None
-        run = Run({}, options.seed, result, result.collapsed)
-        return SearchResult((run,), run)
+        single = Run({}, options.seed, measured, measured.collapsed)
+        return SearchResult((single,), single)
     points = list(_points(grid or {}))
     for point in points:  # a value out of range shows before the first run, not after hours
         dataclasses.replace(options, **point)
     _check_replaceable(Path(model_dir))
     strategy = create_strategy(options.strategy)
-    runs = []
+    runs: list[Run] = []
     for point, seed in itertools.product(points, range(options.seed, options.seed + seeds)):
         run = _run(task, data, init_from, Path(model_dir), options, point, seed)
         if run is None:
@@ -209,7 +220,7 @@ def _check_replaceable(model_dir: Path) -> None:
         )
 
 
-def _points(grid: Mapping[str, Sequence[float]]) -> Iterable[dict[str, float]]:
+def _points(grid: Mapping[str, Sequence[float]]) -> Iterable[dict[str, Any]]:
     for values in itertools.product(*grid.values()):
         yield dict(zip(grid, values, strict=True))
 
@@ -220,7 +231,7 @@ def _run(
     init_from: str | os.PathLike,
     model_dir: Path,
     options: FinetuningOptions,
-    point: Mapping[str, float],
+    point: Mapping[str, Any],
     seed: int,
 ) -> Run | None:
     run = Run(point, seed, None, None)
@@ -239,12 +250,12 @@ def _run(
 
 def _best(task: Task, result: SearchResult) -> Run:
     metric = next(iter(task.metrics))
-    measured = [run for run in result.runs if run.result is not None]
-    if not measured:
+    kept = [run for run in result.runs if run.result is not None]
+    if not kept:
         raise ValueError(f"all {len(result.runs)} runs lost their loss: lower --learning_rate")
-    split = VALIDATION if VALIDATION in measured[0].result.metrics else None
+    split = VALIDATION if VALIDATION in kept[0].measured.metrics else None
     if split is None:
-        return next((run for run in measured if run.collapsed is None), measured[0])
+        return next((run for run in kept if run.collapsed is None), kept[0])
 
     def mean(point: Mapping[str, float]) -> float:
         summary = result.summary(point, split, metric)
@@ -252,11 +263,11 @@ def _best(task: Task, result: SearchResult) -> Run:
 
     best_point = max(result.points(), key=mean)
     return max(
-        measured,
+        kept,
         key=lambda run: (
             run.collapsed is None,
             run.point == best_point,
-            run.result.metrics[split][metric],
+            run.measured.metrics[split][metric],
         ),
     )
 
@@ -277,7 +288,7 @@ def _keep(model_dir: Path, task: Task, result: SearchResult) -> None:
             for point in result.points()
             for split in (VALIDATION, TEST)
             for metric in task.metrics
-            if split in result.best.result.metrics
+            if split in result.best.measured.metrics
             and (summary := result.summary(point, split, metric)) is not None
         ],
     }

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -16,7 +16,7 @@ TASK_FILE = "task.json"
 # A metric takes the predictions and the references of a whole split, as its head gives them,
 # because correlations and F1 are not means over examples. Higher is better for the first metric
 # of a task.
-Metric = Callable[[Sequence[Any], Sequence[Any]], float]
+Metric = Callable[[Any, Any], float]
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 
@@ -128,7 +128,5 @@ class Task:
     read: Callable[[str | os.PathLike], TaskData]
     metrics: Mapping[str, Metric]
     defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    write_submission: Callable[[Path, TaskData, Mapping[str, Sequence[Any]]], list[Path]] | None = (
-        None
-    )
+    write_submission: Callable[[Path, TaskData, Mapping[str, Any]], list[Path]] | None = None
     read_for_prediction: PredictionReader | None = None

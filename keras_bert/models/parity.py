@@ -4,7 +4,7 @@ import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def our_activations(encoder: BertEncoder, features: dict[str, np.ndarray]) -> Ac
 
 def library_activations(
     folder: str | os.PathLike,
-    format: SourceFormat,
+    format: SourceFormat | Literal["keras"],
     config: BertConfig,
     features: dict[str, np.ndarray],
 ) -> Activations | None:
@@ -56,7 +56,8 @@ def library_activations(
 
     Args:
         folder: the checkpoint.
-        format: whose it is. Google's original needs TensorFlow 1 and is never there.
+        format: whose it is. Google's original needs TensorFlow 1 and is never there, and there is
+            none for ours.
         config: its numbers.
         features: the inputs.
 
@@ -92,9 +93,11 @@ def _transformers(folder: str | os.PathLike, features: dict[str, np.ndarray]) ->
     values = read_json(find_config_file(folder))
     fields = {field.name for field in dataclasses.fields(BertConfig)}
     config = transformers.BertConfig(**{key: values[key] for key in values if key in fields})
-    model, loading = transformers.BertModel.from_pretrained(
+    # With what was told of the loading it is a pair, which its own annotation does not say.
+    loaded: Any = transformers.BertModel.from_pretrained(
         folder, config=config, output_loading_info=True, dtype=torch.float32
     )
+    model, loading = loaded
     with torch.no_grad():
         outputs = model.eval()(
             input_ids=torch.tensor(features[INPUT_IDS], dtype=torch.long),

@@ -137,8 +137,8 @@ class PretrainingRun:
         return decision
 
     def _after_checkpoint(self, progress: Progress) -> None:
-        if self._evaluation_is_due():
-            self._evaluate(progress)
+        if self.evaluate is not None and self._evaluation_is_due():
+            self._evaluate(self.evaluate, progress)
         if self._checkpoint_is_due() and is_chief(self.strategy):
             self.save_preset(self.folder.preset)
         if is_chief(self.strategy):
@@ -151,8 +151,8 @@ class PretrainingRun:
     def _checkpoint_is_due(self) -> bool:
         return self._finished() or self._is_due(self.options.checkpoint_steps)
 
-    def _evaluate(self, progress: Progress) -> None:
-        self._metrics = self.evaluate()
+    def _evaluate(self, evaluate: Callable[[], Metrics], progress: Progress) -> None:
+        self._metrics = evaluate()
         self.folder.log("eval", self._step, self._metrics)
         shown = ", ".join(f"{name} {value:.4g}" for name, value in self._metrics.items())
         progress.write(f"step {self._step}: held-out {shown}")
@@ -173,9 +173,9 @@ class PretrainingRun:
             self.checkpoint.save()
 
     def _train_some(self, count: int, progress: Progress) -> None:
-        schedule = self.schedule
-        if isinstance(schedule, TimeBudgetDecay):
-            schedule.progress.assign(min(1.0, self._seconds / self.options.time_budget))
+        schedule, budget = self.schedule, self.options.time_budget
+        if budget is not None and isinstance(schedule, TimeBudgetDecay):
+            schedule.progress.assign(min(1.0, self._seconds / budget))
         rate = float(schedule(self._step))
         started = time.perf_counter()
         result = tf.nest.map_structure(
@@ -190,7 +190,7 @@ class PretrainingRun:
         self._seconds_per_step = seconds / count
         metrics = self._measured(result, count / seconds, seconds) | {"learning_rate": rate}
         self.folder.log("train", self._step, metrics | {"seconds": self._seconds})
-        shown = self._shown_seconds(seconds) if self.options.time_budget else count
+        shown = self._shown_seconds(seconds, budget) if budget else count
         progress.update(shown, step=self._step, **_shown(metrics))
 
     def _measured(self, result: LoopResult, steps_per_second: float, seconds: float) -> Metrics:
@@ -204,8 +204,8 @@ class PretrainingRun:
         skipped = self.state["skipped_steps"]
         return metrics | ({"skipped_steps": skipped} if skipped else {})
 
-    def _shown_seconds(self, seconds: float) -> int:
-        end = min(self._seconds, self.options.time_budget)
+    def _shown_seconds(self, seconds: float, budget: float) -> int:
+        end = min(self._seconds, budget)
         return max(0, int(end) - int(self._seconds - seconds))
 
     def _progress(self) -> Progress:

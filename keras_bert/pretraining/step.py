@@ -56,7 +56,8 @@ class StepSums(NamedTuple):
             tf.zeros(()),
         )
 
-    def __add__(self, other: "StepSums") -> "StepSums":
+    # Sums are added, where other tuples are put one behind the other.
+    def __add__(self, other: "StepSums") -> "StepSums":  # type: ignore[override]
         return tf.nest.map_structure(tf.add, self, other)
 
 

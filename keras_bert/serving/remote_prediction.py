@@ -90,11 +90,14 @@ def _choices(table: Table) -> list[list[str]]:
     for row in table.rows:
         listed = row.values.get("choices")
         choices = [row.values.get(name, "") for name in numbered]
-        if listed is not None and (choices := json_list(listed)) is None:
-            raise ValueError(
-                f"{table.path}, line {row.line}: choices is {listed[:60]!r}: expected a JSON list "
-                "of strings"
-            )
+        if listed is not None:
+            parsed = json_list(listed)
+            if parsed is None:
+                raise ValueError(
+                    f"{table.path}, line {row.line}: choices is {listed[:60]!r}: expected a JSON "
+                    "list of strings"
+                )
+            choices = parsed
         found.append(choices)
     most = max(map(len, found))
     return [[*choices, *[""] * (most - len(choices))] for choices in found]

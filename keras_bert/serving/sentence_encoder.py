@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 import tensorflow as tf
@@ -64,7 +64,8 @@ class SentenceEncoder:
                 be reproduced.
         """
         options = ExportOptions(max_seq_length=max_seq_length, pooling=pooling, normalize=normalize)
-        return cls(open_signatures(folder, options, head="encoder"))
+        # What is opened with this head has signatures of no other family.
+        return cls(cast(EncoderSignatures, open_signatures(folder, options, head="encoder")))
 
     def encode(self, texts: Sequence[str], batch_size: int = 64) -> np.ndarray:
         """Returns the vector of each text, float32 [N, D].

@@ -61,8 +61,11 @@ class SignatureFamily(abc.ABC):
         """Returns what `answer` takes: strings [N], or [N, any]."""
 
     @abc.abstractmethod
-    def answer(self, **texts: tf.Tensor) -> Tensors:
-        """Returns the outputs of `serving_default`, each with a first axis of N."""
+    def answer(self, *texts: Any, **texts_by_name: Any) -> Tensors:
+        """Returns the outputs of `serving_default`, each with a first axis of N.
+
+        Each family takes the names of its own `string_inputs`, in their order.
+        """
 
     def more_answers(self) -> dict[str, Callable[..., Tensors]]:
         """Returns further signatures on the same strings by their names."""

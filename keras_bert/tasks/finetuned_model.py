@@ -3,14 +3,15 @@
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 
+from keras_bert.finetuning.head import PerExample
 from keras_bert.finetuning.inference import InferenceRunner
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.models.task_model import TaskModel
-from keras_bert.tasks.classification.head import LabeledTexts
+from keras_bert.tasks.classification.head import LabeledTexts, TextHead
 from keras_bert.tasks.kinds import load_description
 from keras_bert.text.tokenizer import BertTokenizer
 
@@ -55,10 +56,12 @@ class FinetunedModel:
         """
         if not len(texts):
             width = len(self.description.labels) or 1
-            return self.description.head.postprocess(np.zeros([0, width], np.float32)).numpy()
-        return self.predict_examples(LabeledTexts(texts, text_pairs), batch_size)
+            head = cast(TextHead, self.description.head)  # as the docstring asks
+            return head.postprocess(np.zeros([0, width], np.float32)).numpy()
+        found = self.predict_examples(LabeledTexts(texts, text_pairs), batch_size)
+        return cast(np.ndarray, found)  # what a `TextHead` makes
 
-    def predict_examples(self, examples: Any, batch_size: int = 32) -> Sequence[Any]:
+    def predict_examples(self, examples: Any, batch_size: int = 32) -> PerExample:
         """Returns one prediction for each example, as the head defines it.
 
         Args:

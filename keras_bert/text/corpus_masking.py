@@ -91,7 +91,8 @@ class CorpusMasking:
         hidden = input_ids.copy()
         hidden[rows, places] = self._shown(input_ids[rows, places], places, hashed[rows])
         slots = np.zeros((3, len(input_ids), self._max_predictions), np.int32)
-        for values, filling in zip(slots, (places, input_ids[rows, places], 1), strict=True):
+        fillings: tuple[np.ndarray | int, ...] = (places, input_ids[rows, places], 1)
+        for values, filling in zip(slots, fillings, strict=True):
             values[rows, ranks] = filling
         return {
             INPUT_IDS: hidden,

@@ -56,7 +56,8 @@ class CorpusTokenizer:
             The pieces of all texts one after the other, int32 [pieces], without [CLS] and [SEP];
             and how many each text has, int64 [N].
         """
-        runs, pieces, ends = self._runs, [], [0]
+        pieces: list[int] = []
+        runs, ends = self._runs, [0]
         for text in texts:
             for run in text.split(" "):
                 pieces += runs[run]

@@ -6,6 +6,7 @@ uses what that is made of: the versions are pinned in constraints-tpu-plan.txt.
 
 import math
 import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,7 +117,9 @@ def _module(hlo: bytes, num_variables: int) -> bytes:
     text = _jax.mlir.xla_computation_to_mlir_module(xla_client.XlaComputation(hlo))
     with mlir.make_ir_context():
         module = ir.Module.parse(text)
-        functions = {op.attributes["sym_name"].value: op for op in module.body.operations}
+        # What MLIR's types tell of any operation; a function has a name and arguments besides.
+        operations: Iterable[Any] = module.body.operations
+        functions = {op.attributes["sym_name"].value: op for op in operations}
         main = functions["main"]
         number = ir.IntegerType.get_signless(32)
         # As in a TensorFlow program, a variable's new value takes the place of the old one.

@@ -117,9 +117,8 @@ def largest_batch(memory_of: Callable[[int], int | None], capacity: int, first: 
         step = 8 if best >= 8 else 1
         if too_large - best <= max(step, best // 8):
             return best
-        guess = _next_guess(fitting, capacity)
-        if guess >= too_large:
-            guess = int(best + too_large) // 2
+        proposed = _next_guess(fitting, capacity)
+        guess = int(best + too_large) // 2 if proposed >= too_large else int(proposed)
         guess = max(_rounded(guess), best + step)
 
 

@@ -27,6 +27,7 @@ from keras_bert.tpu.plan import (
     num_chips,
 )
 from keras_bert.training.flops import pretraining_flops
+from keras_bert.training.optimizer import OptimizerName
 
 _VOCAB_SIZE = 30522  # of the vocabulary that a named size was published with
 
@@ -39,7 +40,7 @@ class PlanOptions(NamedTuple):
     max_predictions_per_seq: int | None
     batch_size: int
     topology: str
-    optimizer: str
+    optimizer: OptimizerName
     mixed_precision: str
     accumulation_steps: int
     remat: bool

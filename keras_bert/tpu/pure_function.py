@@ -54,7 +54,7 @@ def pure_function(concrete: Any, variables: Sequence[tf.Variable]) -> PureFuncti
 class _Reference(NamedTuple):
     """Stands for a variable: its place in the state."""
 
-    index: int
+    place: int
 
 
 class _Replay:
@@ -130,7 +130,7 @@ class _Replay:
         return list(results[:count])
 
 
-_CALLS = {
+_CALLS: dict[str, Callable[[_Replay, tf.Operation, list[Any]], list[Any]]] = {
     "PartitionedCall": _Replay._call,
     "StatefulPartitionedCall": _Replay._call,
     "If": _Replay._if,
@@ -152,27 +152,27 @@ def _copy(operation: tf.Operation, inputs: list[tf.Tensor]) -> Sequence[tf.Tenso
 
 
 def _read(state: list[tf.Tensor], _: tf.Operation, variable: _Reference) -> Sequence[tf.Tensor]:
-    return [state[variable.index]]
+    return [state[variable.place]]
 
 
 def _assign(
     state: list[tf.Tensor], _: tf.Operation, variable: _Reference, value: tf.Tensor
 ) -> Sequence[tf.Tensor]:
-    state[variable.index] = value
+    state[variable.place] = value
     return []
 
 
 def _assign_add(
     state: list[tf.Tensor], _: tf.Operation, variable: _Reference, value: tf.Tensor
 ) -> Sequence[tf.Tensor]:
-    state[variable.index] += value
+    state[variable.place] += value
     return []
 
 
 def _assign_sub(
     state: list[tf.Tensor], _: tf.Operation, variable: _Reference, value: tf.Tensor
 ) -> Sequence[tf.Tensor]:
-    state[variable.index] -= value
+    state[variable.place] -= value
     return []
 
 
@@ -186,15 +186,16 @@ def _apply_adam(
 ) -> Sequence[tf.Tensor]:
     # The formula of TensorFlow's own XLA kernel (tf2xla/kernels/training_ops.cc).
     power_1, power_2, rate, beta_1, beta_2, epsilon, gradient = numbers
-    m, v = state[first.index], state[second.index]
-    state[first.index] = m = m + (gradient - m) * (1.0 - beta_1)
-    state[second.index] = v = v + (tf.square(gradient) - v) * (1.0 - beta_2)
+    m, v = state[first.place], state[second.place]
+    state[first.place] = m = m + (gradient - m) * (1.0 - beta_1)
+    state[second.place] = v = v + (tf.square(gradient) - v) * (1.0 - beta_2)
     rate = rate * tf.sqrt(1.0 - power_2) / (1.0 - power_1)
-    state[variable.index] -= rate * m / (tf.sqrt(v) + epsilon)
+    state[variable.place] -= rate * m / (tf.sqrt(v) + epsilon)
     return []
 
 
-_ON_VARIABLES = {
+# Each takes the state, the operation and its inputs.
+_ON_VARIABLES: dict[str, Callable[..., Sequence[tf.Tensor]]] = {
     "ReadVariableOp": _read,
     "AssignVariableOp": _assign,
     "AssignAddVariableOp": _assign_add,

@@ -79,7 +79,7 @@ class TrainingCheckpoint:
                 another model; or the latest one cannot be reached, which a later start may do.
         """
         folder = folder or self._folder
-        damaged = []
+        damaged: list[str] = []
         for path in _newest_first(folder):
             try:
                 self._checkpoint.restore(path, options=self._files).assert_consumed()

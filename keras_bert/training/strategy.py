@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
@@ -112,4 +113,9 @@ def _cpu(_: str | None) -> tf.distribute.Strategy:
     return tf.distribute.get_strategy()  # the default strategy: one replica, no wrapping
 
 
-_CREATORS = {"tpu": _tpu, "mirrored": _mirrored, "multi_worker": _multi_worker, "cpu": _cpu}
+_CREATORS: Mapping[str, Callable[[str | None], tf.distribute.Strategy]] = {
+    "tpu": _tpu,
+    "mirrored": _mirrored,
+    "multi_worker": _multi_worker,
+    "cpu": _cpu,
+}

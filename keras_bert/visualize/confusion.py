@@ -13,7 +13,10 @@ _MOST_CLASSES_WITH_NUMBERS = 20
 
 
 def plot_confusion_matrix(
-    matrix: np.ndarray, labels: Sequence[str], path: str | os.PathLike, title: str = ""
+    matrix: np.ndarray | Sequence[Sequence[int]],
+    labels: Sequence[str],
+    path: str | os.PathLike,
+    title: str = "",
 ) -> None:
     """Draws how often each class was predicted as each; colors are shares of a row.
 

@@ -26,10 +26,11 @@ def plot_finetuning_curves(result: SearchResult, metric: str, path: str | os.Pat
     measured = [run for run in result.runs if run.result is not None]
     for run in measured:
         style = "o--" if run.collapsed else "o-"
-        epochs = [epoch["epoch"] for epoch in run.result.epochs]
-        panels[0].plot(epochs, [e["train_loss"] for e in run.result.epochs], style, label=run.name)
+        history = run.measured.epochs
+        epochs = [epoch["epoch"] for epoch in history]
+        panels[0].plot(epochs, [epoch["train_loss"] for epoch in history], style, label=run.name)
         for axes, name in zip(panels[1:], ("loss", metric), strict=True):
-            values = [epoch["validation"].get(name) for epoch in run.result.epochs]
+            values = [epoch["validation"].get(name) for epoch in history]
             if None not in values:
                 axes.plot(epochs, values, style, label=run.name)
     titles = ("training loss", "validation loss", f"validation {metric}")

@@ -3,7 +3,7 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from keras_bert.finetuning.collapse import REMEDY
@@ -29,7 +29,7 @@ def results_table(task: Task, result: SearchResult) -> str:
     lines += [f"collapsed: {run.name}: {run.collapsed}" for run in result.runs if run.collapsed]
     if any(run.collapsed for run in result.runs):
         lines.append(f"collapsed runs count in no mean; {REMEDY}")
-    best = result.best.result
+    best = result.best.measured
     lines.append(
         f"best epoch: {best.best_epoch} of {len(best.epochs)}; {best.seconds:.0f} s of training, "
         f"{best.real_tokens_per_second:,.0f} real tokens/s"
@@ -39,7 +39,7 @@ def results_table(task: Task, result: SearchResult) -> str:
 
 def _single(result: SearchResult) -> Iterable[str]:
     yield f"{'split':24}{'metric':24}{'value':>10}"
-    for split, metrics in result.best.result.metrics.items():
+    for split, metrics in result.best.measured.metrics.items():
         for metric, value in metrics.items():
             yield f"{split:24}{metric:24}{value:10.4f}"
 
@@ -53,7 +53,7 @@ def _several(task: Task, result: SearchResult) -> Iterable[str]:
     )
     for point in points:
         healthy = [run for run in result.runs if run.point == point and not run.collapsed]
-        for split in result.best.result.metrics:
+        for split in result.best.measured.metrics:
             for metric in task.metrics:
                 summary = result.summary(point, split, metric)
                 if summary is not None:
@@ -65,7 +65,7 @@ def _several(task: Task, result: SearchResult) -> Iterable[str]:
     yield f"kept: {result.best.name}"
 
 
-def _point_name(point: dict) -> str:
+def _point_name(point: Mapping[str, float]) -> str:
     return ",".join(f"{name}={value:g}" for name, value in point.items()) or "all"
 
 
@@ -97,7 +97,7 @@ def _draw(folder: Path, task: Task, result: SearchResult) -> dict[str, str]:
     plot_finetuning_curves(result, next(iter(task.metrics)), folder / CURVES_FILE)
     pictures = {CURVES_FILE: "Learning curves"}
     labels = load_description(folder).labels
-    for split, matrix in result.best.result.confusion.items():
+    for split, matrix in result.best.measured.confusion.items():
         name = f"confusion_{split}.png"
         plot_confusion_matrix(matrix, labels, folder / name, f"{task.name}: {split}")
         pictures[name] = f"Confusion matrix, {split}"

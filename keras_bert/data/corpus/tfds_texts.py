@@ -27,7 +27,7 @@ class TfdsShard(NamedTuple):
     text_field: str
     errors: str
     dataset: str
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple's method, which nobody calls on a shard
     examples: int
 
     @property

@@ -106,6 +106,8 @@ class JobFolder:
         OSError: the disk is full; what is complete stays.
     """
 
+    state: JobState
+
     def __init__(self, output: Path, job: Mapping[str, Any], num_shards: int):
         self._output = output
         self._job = json.loads(json.dumps(job))

@@ -5,6 +5,8 @@ in turn; the records are then shuffled in large blocks. Everything up to the bat
 cost little to skip; a batch is parsed and masked as a whole.
 """
 
+from typing import Protocol
+
 import tensorflow as tf
 
 from keras_bert.data.records.parsing import parse_examples, parse_masked_examples
@@ -15,8 +17,8 @@ from keras_bert.features import (
     INPUT_MASK,
     MASKED_LM_WEIGHTS,
 )
-from keras_bert.text.masking import MaskedLanguageModelMasking
 from keras_bert.text.random_bits import random_permutation, seeds_of
+from keras_bert.text.vocabulary import Vocabulary
 
 # Records of a block. Records lie in the order of the corpus, so a small block would follow its
 # topics; this many of 512 pieces take about 150 MB.
@@ -26,9 +28,37 @@ _SHARDS_AT_ONCE = 16
 _ORDER_OF_SHARDS, _ORDER_OF_RECORDS, _MASKS = range(3)
 
 
+class Targets(Protocol):
+    """Makes of a batch of the records what the model sees and what it is asked, in `tf.data`.
+
+    Attributes:
+        vocabulary: the pieces.
+        max_predictions_per_seq: P, the most positions of a sequence that are asked for.
+    """
+
+    vocabulary: Vocabulary
+    max_predictions_per_seq: int
+
+    def __call__(
+        self, input_ids: tf.Tensor, input_mask: tf.Tensor, seeds: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """Returns the features to add to the batch, or to replace in it.
+
+        Args:
+            input_ids: int32 [B, S].
+            input_mask: int32 [B, S], 1 for real pieces.
+            seeds: int64 [B, k]; whatever is drawn for a sequence follows from its row.
+
+        Returns:
+            `input_ids` int32 [B, S]; `masked_lm_positions`, `masked_lm_ids` (int32) and
+            `masked_lm_weights` (float32), [B, P] each.
+        """
+        ...
+
+
 def training_batches(
     data: PretrainingData,
-    masking: MaskedLanguageModelMasking,
+    masking: Targets,
     batch_size: int,
     seed: int,
     first_batch: int = 0,
@@ -97,7 +127,7 @@ def training_batches(
 
 
 def evaluation_batches(
-    data: PretrainingData, masking: MaskedLanguageModelMasking, batch_size: int, seed: int
+    data: PretrainingData, masking: Targets, batch_size: int, seed: int
 ) -> tf.data.Dataset:
     """Returns one pass over the records in a fixed order with fixed masks.
 
@@ -171,7 +201,7 @@ def _parse(data: PretrainingData, serialized: tf.Tensor, pad_id: int) -> dict[st
 
 def _parse_and_mask(
     data: PretrainingData,
-    masking: MaskedLanguageModelMasking,
+    masking: Targets,
     serialized: tf.Tensor,
     counters: tf.Tensor,
 ) -> dict[str, tf.Tensor]:

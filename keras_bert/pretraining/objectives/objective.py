@@ -21,7 +21,7 @@ one in sixty lines.
 
 import abc
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -29,10 +29,10 @@ from keras import ops
 
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.config import BertConfig
+from keras_bert.data.records.pipeline import Targets
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.text.vocabulary import Vocabulary
 
 Batch = Mapping[str, tf.Tensor]
 
@@ -58,34 +58,6 @@ def classification_sums(logits: Any, labels: Any, weights: Any) -> WeightedSums:
     losses = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)  # [...]
     hits = ops.cast(ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int32")), "float32")
     return WeightedSums(ops.sum(losses * weights), ops.sum(hits * weights), ops.sum(weights))
-
-
-class Targets(Protocol):
-    """Makes of a batch of the records what the model sees and what it is asked, in `tf.data`.
-
-    Attributes:
-        vocabulary: the pieces.
-        max_predictions_per_seq: P, the most positions of a sequence that are asked for.
-    """
-
-    vocabulary: Vocabulary
-    max_predictions_per_seq: int
-
-    def __call__(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, seeds: tf.Tensor
-    ) -> dict[str, tf.Tensor]:
-        """Returns the features to add to the batch, or to replace in it.
-
-        Args:
-            input_ids: int32 [B, S].
-            input_mask: int32 [B, S], 1 for real pieces.
-            seeds: int64 [B, k]; whatever is drawn for a sequence follows from its row.
-
-        Returns:
-            `input_ids` int32 [B, S]; `masked_lm_positions`, `masked_lm_ids` (int32) and
-            `masked_lm_weights` (float32), [B, P] each.
-        """
-        ...
 
 
 class Objective(abc.ABC):

@@ -158,9 +158,11 @@ class TextHead(FinetuningHead):
             return None
         return confusion_matrix(references, predictions.argmax(axis=-1), len(self.labels))
 
-    def guessing_loss(self, examples: LabeledTexts, label_smoothing: float = 0.0) -> float:
+    def guessing_loss(self, examples: LabeledTexts, label_smoothing: float = 0.0) -> float | None:
         """Returns the entropy of the labels, or the variance of the numbers."""
         known = examples.labels
+        if known is None:
+            return None
         if self.label_type == "regression":
             return float(np.var(known))
         if self.label_type == "class":
@@ -184,7 +186,7 @@ class TextHead(FinetuningHead):
         first = PREDICTED_LABELS if self.label_type == "multi_label" else PREDICTED_LABEL
         return [first, *(f"score_{label}" for label in self.labels)]
 
-    def answer_rows(self, prediction: np.ndarray, example: Any) -> list[list[str]]:
+    def answer_rows(self, prediction: Any, example: Any) -> list[list[str]]:
         """Returns one row."""
         if self.label_type == "regression":
             return [[_as_text(prediction)]]

@@ -4,7 +4,7 @@ Shapes: N texts or pairs, C labels.
 """
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import tensorflow as tf
 
@@ -12,7 +12,7 @@ from keras_bert.config import BertConfig
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector
 from keras_bert.signatures.options import ExportOptions
-from keras_bert.tasks.classification.head import LABEL_SEPARATOR
+from keras_bert.tasks.classification.head import LABEL_SEPARATOR, TextHead
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
 
 
@@ -34,7 +34,7 @@ class TextSignatures(SignatureFamily):
 
     def __init__(self, description: TaskDescription, *arguments: Any):
         super().__init__(*arguments)
-        self._head = description.head
+        self._head = cast(TextHead, description.head)  # the one that `KINDS` has beside this
         self.labels = description.labels
         self._names = [TEXT, TEXT_PAIR] if description.takes_pairs else [TEXT]
         self._classifier = self.model.get_layer("classifier")

@@ -6,7 +6,7 @@ Shapes: B batch, S positions, H hidden size, D width of the features (H, or 4H f
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import keras
 import numpy as np
@@ -126,7 +126,7 @@ class FeatureExtractor:
         cls,
         folder: str | os.PathLike,
         ignore_config_keys: Collection[str] = (),
-        **arguments: object,
+        **arguments: Any,
     ) -> "FeatureExtractor":
         """Opens a model folder of any format, in float32.
 

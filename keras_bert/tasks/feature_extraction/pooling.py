@@ -96,8 +96,7 @@ def _steps(modules: SentenceModules, normalize: bool) -> tuple[Dense | Normalize
 def _shown(modules: SentenceModules) -> str:
     parts = [f"{'+'.join(modules.pooling)} pooling"]
     for step in modules.steps:
-        dense = isinstance(step, Dense)
-        parts.append(f"Dense {step.activation}" if dense else "Normalize")
+        parts.append(f"Dense {step.activation}" if isinstance(step, Dense) else "Normalize")
     if modules.prompt:
         parts.append(f"of {modules.prompt!r} and the text")
     return ", ".join(parts)

@@ -104,7 +104,7 @@ class SpanHead(FinetuningHead):
         references: Sequence[Question],
     ) -> str | None:
         """Names the one answer that all questions get."""
-        right = [tuple(answer.text for answer in question.answers) for question in references]
+        right = [tuple(answer.text for answer in question.answers or ()) for question in references]
         return one_answer([answered.answer.text for answered in predictions], right)
 
     def answer_columns(self) -> list[str]:

@@ -6,7 +6,7 @@ candidates of all questions.
 """
 
 import dataclasses
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import tensorflow as tf
 
@@ -297,8 +297,9 @@ def _text_keys(spans: _Candidates, characters: CodePoints) -> tf.Tensor:
 def with_null_threshold(
     description: TaskDescription, options: ExportOptions, config: BertConfig
 ) -> TaskDescription:
-    """Returns a description with the null score above which a question has no answer."""
-    head = dataclasses.replace(
-        description.head, has_unanswerable=True, null_threshold=options.null_threshold
-    )
+    """Returns a description with the null score above which a question has no answer, if stated."""
+    if options.null_threshold is None:
+        return description
+    head = cast(SpanHead, description.head)  # the one that `KINDS` has beside this
+    head = dataclasses.replace(head, has_unanswerable=True, null_threshold=options.null_threshold)
     return dataclasses.replace(description, head=head)

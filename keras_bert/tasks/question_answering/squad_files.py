@@ -171,7 +171,7 @@ def write_squad(path: Path, questions: list[Question]) -> None:
         if not paragraphs or paragraphs[-1]["context"] != question.context:
             paragraphs.append({"context": question.context, "qas": []})
         answers = [{"text": a.text, "answer_start": a.start} for a in question.answers or ()]
-        entry = {"id": question.id, "question": question.question}
+        entry: dict[str, Any] = {"id": question.id, "question": question.question}
         if question.answers is not None:
             entry |= {"answers": answers, "is_impossible": not answers}
         paragraphs[-1]["qas"].append(entry)

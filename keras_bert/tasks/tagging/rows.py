@@ -80,14 +80,15 @@ def encode_sentences(
     ids, targets, positions, words = [], [], [], []
     before, words_before = 0, 0
     for number, sentence in enumerate(sentences):
+        tags = sentence.tags if known else None
         for row in _rows(number, pieces[number], room, context, special):
             ids.append(row.ids)
             positions.append(before + row.positions)
             words.append(words_before + row.words)
             before += len(row.ids)
-            if known:
+            if tags is not None:
                 target = np.full(len(row.ids), NO_TARGET, np.int32)
-                target[row.positions] = [index[sentence.tags[word]] for word in row.words]
+                target[row.positions] = [index[tags[word]] for word in row.words]
                 targets.append(target)
         words_before += len(sentence.words)
     lengths = [len(row) for row in ids]
