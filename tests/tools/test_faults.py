@@ -1,4 +1,4 @@
-"""Full disks, targets below a file, files cut short: one sentence, nothing half-written."""
+"""Full disks, folders that are read-only or vanish, files cut short: one sentence, nothing half."""
 
 import gzip
 import json
@@ -18,7 +18,6 @@ def run_tools(runs, folder):
     """Runs `{"command": [tool, flag, ...]}` in `folder`; returns status and output of each."""
     for one in runs:
         one["command"] = [str(ROOT / "tools" / one["command"][0]), *one["command"][1:]]
-        one.setdefault("largest_file", None)
     done = subprocess.run(
         [sys.executable, str(RUNNER)],
         input=json.dumps(runs),
@@ -133,6 +132,42 @@ def test_a_target_below_a_file_ends_with_one_sentence(with_records, subtests):
             last = answer["printed"].strip().splitlines()[-1]
             assert last.startswith("error: ") and "file" in last, answer["printed"]
     assert (folder / "file").read_text() == "not a folder"
+
+
+@pytest.mark.slow
+def test_a_read_only_folder_ends_every_tool_with_one_sentence(with_records, subtests):
+    folder = with_records
+    (folder / "read_only").mkdir()
+    (folder / "read_only").chmod(0o555)
+    runs = [
+        {"command": [*command, f"--{flag}=read_only/{target}"]} for command, flag, target, _ in FULL
+    ]
+    for (_, _, target, _), answer in zip(FULL, run_tools(runs, folder), strict=True):
+        with subtests.test(target=target):
+            assert answer["status"] == 1, answer["printed"]
+            assert "Traceback" not in answer["printed"], answer["printed"]
+            last = answer["printed"].strip().splitlines()[-1]
+            assert last.startswith("error: "), answer["printed"]
+            assert "read_only" in last and "ermission" in last, last
+    assert not any((folder / "read_only").iterdir())
+
+
+@pytest.mark.long
+def test_a_folder_that_vanishes_never_ends_in_a_traceback(with_records, subtests):
+    folder, runs = with_records, []
+    for command, flag, target, _ in FULL:
+        vanishing = f"vanishing_{target}".split("/")[0]
+        if target.endswith((".csv", ".npz", ".tfrecord")):  # a file, in a folder that vanishes
+            vanishing, target = f"vanishing_{target}_folder", f"{target}_folder/{target}"
+            (folder / vanishing).mkdir()
+        runs.append({"command": [*command, f"--{flag}=vanishing_{target}"], "vanishing": vanishing})
+    for (command, _, target, _), answer in zip(FULL, run_tools(runs, folder), strict=True):
+        with subtests.test(target=target, tool=command[0]):
+            assert "Traceback" not in answer["printed"], answer["printed"]
+            assert answer["status"] in (0, 1), answer["printed"]
+            if answer["status"]:
+                last = answer["printed"].strip().splitlines()[-1]
+                assert last.startswith("error: ") and "vanishing" in last, answer["printed"]
 
 
 @pytest.fixture(scope="module")
