@@ -82,7 +82,7 @@ def load(
     """
     folder = hub.local_folder(folder)
     if is_ours(folder):
-        source_class, config, head = _read_config(folder, ignore_config_keys)
+        source_class, config, head = _read_config(folder, ignore_config_keys, cls)
         if registry.class_for(cls, config) is source_class:
             model = _build(source_class, config, _head_arguments(head, arguments))
             if _given(model.head_config()) == _given(head):
@@ -239,19 +239,24 @@ def _given(head: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_config(
-    folder: Path, ignore_config_keys: Collection[str]
+    folder: Path, ignore_config_keys: Collection[str], asked: type | None = None
 ) -> tuple[type, BertConfig, dict[str, Any]]:
+    """Returns class, config and head's arguments; a class of the user's own only if `asked` for."""
     file = folder / CONFIG_FILE
     content = read_json(file)
     architecture = content["architecture"]
-    if architecture not in MODEL_CLASSES:
+    if architecture in MODEL_CLASSES:
+        model_class = registry.model_class(architecture)
+    elif asked is not None and registry.architecture_of(asked) == architecture:
+        model_class = asked
+    else:
         raise ValueError(
             f"{file} names the architecture {architecture!r}: expected one of "
-            f"{', '.join(MODEL_CLASSES)}"
+            f"{', '.join(MODEL_CLASSES)}; open a model of your own class by from_preset of that "
+            "class"
         )
     config = BertConfig.from_file(file, ignore_config_keys=ignore_config_keys)
-    source_class = registry.class_for(registry.model_class(architecture), config)
-    return source_class, config, content.get("head", {})
+    return registry.class_for(model_class, config), config, content.get("head", {})
 
 
 def _build(cls: type, config: BertConfig, arguments: dict[str, Any]) -> Any:

@@ -21,12 +21,14 @@ Shapes: N rows, G rows of a group, S positions, T real tokens, H width.
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import keras
 import tensorflow as tf
 
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.layers.attention_masks import left_to_right_mask
+from keras_bert.layers.embeddings import EmbeddingPostprocessor
 from keras_bert.layers.encoder_block import EncoderBlock
-from keras_bert.layers.self_attention import score_bias
+from keras_bert.layers.self_attention import SelfAttention, score_bias
 from keras_bert.models.encoder import BertEncoder
 
 # Rows that share one padded length. Few waste little on padding; many keep the matrices large.
@@ -64,9 +66,13 @@ class UnpaddedEncoder:
     Args:
         encoder: the encoder.
         group_size: rows of a group.
+
+    Raises:
+        ValueError: a layer overrides `call`, which is not run here: answers would be wrong.
     """
 
     def __init__(self, encoder: BertEncoder, group_size: int = GROUP_SIZE):
+        _check_layers(encoder)
         self._config = encoder.config
         self._word_embeddings = encoder.word_embeddings
         self._embeddings = encoder.get_layer("embeddings")
@@ -165,6 +171,24 @@ class UnpaddedEncoder:
     def _embed(self, group: _Group) -> tf.Tensor:
         words = self._word_embeddings(group.ids)  # [T, H]
         return self._embeddings.embed(words, group.segment_ids, group.positions)  # [T, H]
+
+
+def _check_layers(encoder: BertEncoder) -> None:
+    embeddings = encoder.get_layer("embeddings")
+    steps: list[tuple[keras.layers.Layer, type, str]] = [
+        (embeddings, EmbeddingPostprocessor, "embed")
+    ]
+    for block in encoder.encoder_blocks():
+        steps += [
+            (block, EncoderBlock, "attention_half or feed_forward_half"),
+            (block.attention, SelfAttention, "project, attend or project_output"),
+        ]
+    for layer, base, instead in steps:
+        if getattr(type(layer), "call", None) is not base.call:
+            raise ValueError(
+                f"{type(layer).__name__} overrides call, which serving does not run: override "
+                f"{instead} of {base.__name__}, which training and serving share"
+            )
 
 
 def _apply(block: EncoderBlock, hidden: tf.Tensor, group: _Group, kept: tf.Tensor) -> tf.Tensor:

@@ -7,9 +7,10 @@ import keras
 import tensorflow as tf
 
 from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.models.encoder import BertEncoder
 
 
-def rematerialize(encoder: keras.Model) -> None:
+def rematerialize(encoder: BertEncoder) -> None:
     """Makes every block of an encoder keep only its input until its gradient is asked for.
 
     The block is then computed a second time, with the same dropout masks: results and gradients
@@ -18,11 +19,18 @@ def rematerialize(encoder: keras.Model) -> None:
 
     Args:
         encoder: a `BertEncoder`.
+
+    Raises:
+        ValueError: a block is not an `EncoderBlock`.
     """
-    for layer in encoder.layers:
-        if isinstance(layer, EncoderBlock):
-            # Keras calls what it finds under this name: no class for a choice of the run.
-            layer.call = _rematerialized(layer)  # type: ignore[method-assign]
+    for block in encoder.encoder_blocks():
+        if not isinstance(block, EncoderBlock):
+            raise ValueError(
+                f"{block.name} is a {type(block).__name__}, which cannot be rematerialized: derive "
+                "it from EncoderBlock or leave out --remat"
+            )
+        # Keras calls what it finds under this name: no class for a choice of the run.
+        block.call = _rematerialized(block)  # type: ignore[method-assign]
 
 
 def _rematerialized(block: EncoderBlock) -> Any:

@@ -38,9 +38,11 @@ from keras_bert.models.conversion import convert
 from keras_bert.models.encoder import create_encoder
 from keras_bert.models.registry import register_encoder
 from keras_bert.serving.saved_model import export_saved_model
+from keras_bert.signatures.unpadded_encoder import UnpaddedEncoder
 from keras_bert.tasks.classification.delimited import csv_task
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from keras_bert.training.checkpointing import TrainingCheckpoint
+from keras_bert.training.rematerialization import rematerialize
 from tests.conftest import WORDS
 from tests.tolerances import REORDERED
 
@@ -382,3 +384,43 @@ def test_in_a_name_scope_nothing_is_lost(tmp_path):
     assert third.weights[0].path.startswith("third/")
     assert_same_answers(second, third)
     assert_same_answers(second, BertEncoder.from_preset(tmp_path / "preset"))
+
+
+def test_layers_that_serving_would_not_run_are_refused():
+    class OwnCall(EncoderBlock):
+        def call(self, hidden, input_mask, training=False, return_probs=False):
+            return 2 * super().call(hidden, input_mask, training, return_probs)
+
+    class OwnConfig(BertConfig):
+        model_type: ClassVar[str] = "own_call"
+
+    @register_encoder(OwnConfig)
+    class OwnEncoder(BertEncoder):
+        @staticmethod
+        def create_block(config, index, seed, dtype):
+            return OwnCall(config.num_attention_heads, 24, dtype=dtype, name=f"layer_{index}")
+
+    encoder = OwnEncoder(OwnConfig.from_name("bert_tiny", vocab_size=30, num_hidden_layers=1))
+    with pytest.raises(ValueError, match="OwnCall overrides call, which serving does not run"):
+        UnpaddedEncoder(encoder)
+
+
+def test_blocks_that_cannot_be_rematerialized_are_refused():
+    encoder = BertEncoder(BertConfig.from_name("bert_tiny", vocab_size=30, num_hidden_layers=1))
+    encoder.encoder_blocks = lambda: [keras.layers.Dense(4, name="layer_0")]
+    with pytest.raises(ValueError, match="layer_0 is a Dense, which cannot be rematerialized"):
+        rematerialize(encoder)
+
+
+def test_a_head_of_ones_own_opens_by_its_own_class(tmp_path):
+    class Doubled(BertClassifier):
+        """A classifier with a class of its own."""
+
+    model = Doubled(CONFIG, num_classes=3, seed=1)
+    model.save_to_preset(tmp_path)
+    opened = Doubled.from_preset(str(tmp_path))
+    assert type(opened) is Doubled and opened.head_config() == model.head_config()
+    for mine, theirs in zip(opened.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    with pytest.raises(ValueError, match="'Doubled': expected one of .*by from_preset of that cl"):
+        BertClassifier.from_preset(str(tmp_path))
