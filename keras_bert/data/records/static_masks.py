@@ -4,12 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_bert.data.creation.units import MaskingSettings
 from keras_bert.data.records.encoding import encode_masked_examples
 from keras_bert.data.records.examples import Examples
 from keras_bert.features import INPUT_IDS, INPUT_MASK, NEXT_SENTENCE_LABELS, SEGMENT_IDS
 from keras_bert.text.corpus_masking import CorpusMasking
-from keras_bert.text.vocabulary import Vocabulary
 
 # Bounds the memory of one call.
 _PIECES_PER_CALL = 1 << 19
@@ -19,22 +17,22 @@ class StaticMasking:
     """Masks examples with the generators that pretraining uses, and encodes them.
 
     Args:
-        vocabulary: the pieces.
+        masking: chooses pieces and hides them.
         max_seq_length: S.
-        settings: what is hidden.
+        pad_id: what stands behind the end of a sequence.
     """
 
-    def __init__(self, vocabulary: Vocabulary, max_seq_length: int, settings: MaskingSettings):
-        self._pad_id = vocabulary.pad_id
+    def __init__(self, masking: CorpusMasking, max_seq_length: int, pad_id: int):
+        self._mask = masking
         self._max_seq_length = max_seq_length
-        self._mask = CorpusMasking(vocabulary, **settings._asdict())
+        self._pad_id = pad_id
 
     def encode(self, examples: Examples, counters: tuple[int, int, int]) -> list[bytes]:
         """Returns each example, masked, as a serialized tf.train.Example.
 
         Args:
             examples: the examples.
-            counters: seed, unit and copy; with its place, what the masks of an example follow from.
+            counters: seed, chunk and copy; the masks of an example follow from them and its index.
         """
         encoded = []
         for batch, places in self._batches(examples):
