@@ -60,7 +60,7 @@ def start(options, **settings):
 
 def chunks_done(output):
     try:
-        return json.loads((output / ".unfinished" / "state.json").read_text())["chunks"]
+        return json.loads((output / ".unfinished" / "state.json").read_text())["counts"]["chunks"]
     except FileNotFoundError:
         return 0
 

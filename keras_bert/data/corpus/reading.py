@@ -14,8 +14,8 @@ from keras_bert.data.corpus.tfds_texts import TFDS_PREFIX, find_shards
 from keras_bert.progress import Progress
 from keras_bert.storage.paths import find_files
 
-# Files are worked on in groups of at least this much text, which no unit of work crosses. Large
-# enough that short files find other documents beside them, small enough for many machines.
+# Files are worked on in groups of at least this much text, which no chunk crosses. Large enough
+# that short files find other documents beside them, small enough for many machines.
 GROUP_BYTES = 64_000_000
 
 

@@ -80,7 +80,7 @@ def create_pretraining_data_with_beam(
 
 def _build(pipeline: beam.Pipeline, corpus: Corpus, settings: ChunkSettings) -> None:
     """Puts the pipeline together from what every runner has: no side inputs, no tagged outputs."""
-    options = settings.options
+    output, num_shards = settings.options.output_dir, settings.options.num_shards
     groups = [(number, group.sources) for number, group in enumerate(corpus.groups())]
     records = (
         pipeline
@@ -91,13 +91,13 @@ def _build(pipeline: beam.Pipeline, corpus: Corpus, settings: ChunkSettings) -> 
         | "Make records" >> beam.ParDo(_MakeRecords(settings))
     )
     # A shard without records is a file, too, and no chunks have counts.
-    keys = [*range(options.num_shards), _COUNTS]
+    keys = [*range(num_shards), _COUNTS]
     empty = pipeline | "All shards" >> beam.Create([(key, None) for key in keys])
     _ = (
         (records, empty)
         | beam.Flatten()
         | "By shard" >> beam.GroupByKey()
-        | "Write shards" >> beam.Map(_write_shard, options.output_dir, options.num_shards)
+        | "Write shards" >> beam.Map(_write_shard, output, num_shards)
         | "Together" >> beam.GroupByKey()
         | "Write manifest" >> beam.Map(_write_rest, settings)
     )
@@ -118,32 +118,24 @@ class _MakeRecords(beam.DoFn):
 
     def process(self, chunk: Chunk) -> Iterator[Any]:
         shards, counts = self._processor.make_records(chunk)
-        for shard, records in enumerate(shards):
-            if records:
-                yield shard, ((chunk.group, chunk.number), records)
-        yield _COUNTS, (counts, chunk.new_documents)
+        for key, made in [*enumerate(shards), (_COUNTS, counts)]:
+            if made:
+                yield key, (chunk.identity, made)
 
 
 def _write_shard(
     grouped: tuple[int, Iterable[Any]], output: str, num_shards: int
 ) -> tuple[int, Any]:
     """Writes a shard, or adds up the counts; all results have one key, to be brought together."""
-    shard, parts = grouped
-    given = [part for part in parts if part is not None]
-    if shard == _COUNTS:
-        return 0, _sum_of_counts(given)
-    given.sort(key=lambda part: part[0])  # by group and number of the chunk
-    records = [record for _, of_chunk in given for record in of_chunk]
-    name, content = shard_name(shard, num_shards), frame_records(records)
+    key, parts = grouped
+    # In the order of the corpus, which is that of the chunks' identities.
+    made = [part for _, part in sorted(filter(None, parts), key=lambda part: part[0])]
+    if key == _COUNTS:
+        return 0, ChunkCounts(*(sum(column) for column in zip(ChunkCounts(), *made, strict=True)))
+    records = [record for part in made for record in part]
+    name, content = shard_name(key, num_shards), frame_records(records)
     _write_whole(os.path.join(output, name), content)
     return 0, Shard(name, len(records), len(content))
-
-
-def _sum_of_counts(parts: Iterable[tuple[ChunkCounts, int]]) -> tuple[ChunkCounts, int]:
-    total, documents = ChunkCounts(), 0
-    for counts, new_documents in parts:
-        total, documents = total.plus(ChunkCounts(*counts)), documents + new_documents
-    return total, documents
 
 
 def _write_whole(path: str, content: bytes) -> None:
@@ -161,14 +153,14 @@ def _write_whole(path: str, content: bytes) -> None:
 def _write_rest(grouped: tuple[int, Iterable[Any]], settings: ChunkSettings) -> None:
     """Writes vocabulary, settings of the tokenizer and, last, the manifest; nothing for nothing."""
     results = list(grouped[1])
-    ((counts, documents),) = (result for result in results if not isinstance(result, Shard))
+    (counts,) = (result for result in results if not isinstance(result, Shard))
     if not counts.examples:
         return
     shards = sorted(
         (result for result in results if isinstance(result, Shard)), key=lambda shard: shard.name
     )
     with tempfile.TemporaryDirectory() as folder:
-        write_rest(folder, settings, counts, documents, tuple(shards))
+        write_rest(folder, settings, counts, shards)
         for name in (
             vocabulary_module.FILE_NAME,
             tokenizer_config.FILE_NAME,

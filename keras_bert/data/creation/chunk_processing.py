@@ -19,6 +19,7 @@ from keras_bert.data.records.examples import (
     plan_examples,
     separate_documents,
 )
+from keras_bert.data.records.manifest import Shard, shard_name
 from keras_bert.data.records.packing import choose_packs, join_packs
 from keras_bert.data.records.static_masks import StaticMasking
 from keras_bert.data.records.writing import RECORD_FRAME_BYTES, write_records
@@ -56,10 +57,12 @@ class ChunkSettings(NamedTuple):
 class ChunkCounts(NamedTuple):
     """Sums over chunks; two of them can be added with `plus`."""
 
+    chunks: int = 0
     examples: int = 0
     tokens: int = 0
     labels_0: int = 0
     labels_1: int = 0
+    documents: int = 0
     sentences: int = 0
     corpus_tokens: int = 0
     unknown_tokens: int = 0
@@ -78,14 +81,12 @@ class ChunkResult(NamedTuple):
     Attributes:
         path: the file of its records, those of the first shard first.
         counts: the numbers of the chunk.
-        shard_examples: number of records for each shard.
-        shard_bytes: number of bytes that these take in the file.
+        shards: how many records and bytes in the file belong to each shard.
     """
 
     path: Path
     counts: ChunkCounts
-    shard_examples: list[int]
-    shard_bytes: list[int]
+    shards: tuple[Shard, ...]
 
 
 class ChunkProcessor:
@@ -117,14 +118,23 @@ class ChunkProcessor:
         path = folder / f"chunk-{chunk.group}-{chunk.number}"
         shards, counts = self.make_records(chunk)
         write_records(path, [record for shard in shards for record in shard])
-        sizes = [sum(map(len, shard)) + RECORD_FRAME_BYTES * len(shard) for shard in shards]
-        return ChunkResult(path, counts, [len(shard) for shard in shards], sizes)
+        parts = tuple(
+            Shard(
+                shard_name(index, len(shards)),
+                len(shard),
+                sum(map(len, shard)) + RECORD_FRAME_BYTES * len(shard),
+            )
+            for index, shard in enumerate(shards)
+        )
+        return ChunkResult(path, counts, parts)
 
     def make_records(self, chunk: Chunk) -> tuple[list[list[bytes]], ChunkCounts]:
         """Returns the records of a chunk for each shard, and their counts."""
         documents = self._tokenize(chunk.documents)
         unknown = np.count_nonzero(documents.ids == self._vocabulary.unk_id)
         counts = ChunkCounts(
+            chunks=1,
+            documents=chunk.new_documents,
             sentences=len(documents.sentence_starts) - 1,
             corpus_tokens=len(documents.ids),
             unknown_tokens=int(unknown),

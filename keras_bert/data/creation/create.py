@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,9 @@ def create_pretraining_data(options: CreationOptions) -> Manifest:
     }
     with open_job(output, told, options.num_shards) as job:
         _process(corpus, settings, job)
-        state = job.state
-        _check_counts(state.counts, state.documents, corpus)
-        manifest = write_rest(job.folder, settings, state.counts, state.documents, state.shards)
-        job.finish([vocabulary_module.FILE_NAME, tokenizer_config.FILE_NAME])
+        _check_counts(job.state.counts, corpus)
+        manifest = write_rest(job.folder, settings, job.state.counts, job.state.shards)
+        job.finish()
     return manifest
 
 
@@ -98,30 +98,26 @@ def recorded_settings(options: CreationOptions) -> dict[str, Any]:
 
 def _process(corpus: Corpus, settings: ChunkSettings, job: JobFolder) -> None:
     """Works on all chunks that are still to be done."""
-    state, workers = job.state, settings.options.num_workers
-    with Progress(corpus.total_bytes, "B", "creating examples", state.position) as progress:
+    done, counts, workers = job.state.last, job.state.counts, settings.options.num_workers
+    with Progress(corpus.total_bytes, "B", "creating examples", done.end_position) as progress:
         progress.write(plan(corpus, settings.options, f"{workers} worker(s)"))
-        if job.changed:
-            progress.write(f"what was read before is compared ({'; '.join(job.changed)})")
+        if job.changes:
+            progress.write(f"what was read before is compared ({job.changes})")
             job.check_text(divide(corpus))
-        if state.chunks:
+        if counts.chunks:
             progress.write(
-                f"going on after {state.chunks} chunk(s), {state.position / 1e6:.1f} MB: "
-                f"{state.counts.examples} examples are there"
+                f"going on after {counts.chunks} chunk(s), {done.end_position / 1e6:.1f} MB: "
+                f"{counts.examples} examples are there"
             )
-        done = state.group, state.number
-        left = (
-            chunk
-            for chunk in divide(corpus, first_group=state.group)
-            if (chunk.group, chunk.number) > done
-        )
+        chunks = divide(corpus, first_group=done.group)
+        left = (chunk for chunk in chunks if chunk.identity > done.identity)
         # Closed here: workers that outlive an interruption would be ended by Python as it ends
         # itself, with a traceback behind our last word.
         with contextlib.closing(process_chunks(left, settings, job.folder, workers)) as results:
             for chunk, result in results:
-                position = job.state.position
+                step = chunk.end_position - job.state.last.end_position
                 job.append(chunk, result)
-                progress.update(chunk.end_position - position, examples=job.state.counts.examples)
+                progress.update(step, examples=job.state.counts.examples)
 
 
 def plan(corpus: Corpus, options: CreationOptions, workers: str) -> str:
@@ -137,24 +133,21 @@ def plan(corpus: Corpus, options: CreationOptions, workers: str) -> str:
     )
 
 
-def _check_counts(counts: ChunkCounts, documents: int, corpus: Corpus) -> None:
+def _check_counts(counts: ChunkCounts, corpus: Corpus) -> None:
     """Raises ValueError when the corpus gave no example."""
     names = ", ".join(corpus.paths[:3]) + (", ..." if len(corpus.paths) > 3 else "")
     if not counts.corpus_tokens:
         raise ValueError(f"the corpus is empty: no text in {names}; check --input")
     if not counts.examples:
         raise ValueError(
-            f"the corpus ({counts.sentences} sentence(s) in {documents} document(s), {names}) is "
-            "too short for one example: give more text, with blank lines between documents"
+            f"the corpus ({counts.sentences} sentence(s) in {counts.documents} document(s), "
+            f"{names}) is too short for one example: give more text, with blank lines between "
+            "documents"
         )
 
 
 def write_rest(
-    folder: str | os.PathLike,
-    settings: ChunkSettings,
-    counts: ChunkCounts,
-    documents: int,
-    shards: tuple[Shard, ...],
+    folder: str | os.PathLike, settings: ChunkSettings, counts: ChunkCounts, shards: Iterable[Shard]
 ) -> Manifest:
     """Writes vocabulary, settings of the tokenizer and manifest of a job whose chunks are all done.
 
@@ -162,7 +155,6 @@ def write_rest(
         folder: where to.
         settings: what every chunk was worked on with.
         counts: sums over all chunks.
-        documents: number of documents read.
         shards: the files of records.
     """
     options, vocabulary, tokenizer_settings = settings
@@ -175,12 +167,12 @@ def write_rest(
         lowercase=tokenizer_settings.lowercase,
         max_seq_length=options.max_seq_length,
         sentence_task=options.sentence_task,
-        shards=shards,
+        shards=tuple(shards),
         examples=counts.examples,
         tokens=counts.tokens,
         fill_rate=round(counts.tokens / (counts.examples * options.max_seq_length), 6),
         label_counts=(counts.labels_0, counts.labels_1),
-        documents=documents,
+        documents=counts.documents,
         sentences=counts.sentences,
         corpus_tokens=counts.corpus_tokens,
         unknown_tokens=counts.unknown_tokens,

@@ -11,17 +11,15 @@ the disk, and fill it when all the work is done.
 """
 
 import contextlib
-import dataclasses
 import errno
-import fcntl
 import itertools
 import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from keras_bert.data.creation.chunk_processing import ChunkCounts, ChunkResult
 from keras_bert.data.creation.chunks import Chunk
@@ -36,49 +34,22 @@ _MAY_CHANGE = {"files of the corpus", "errors"}
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-@dataclasses.dataclass(frozen=True)
-class JobState:
+class JobState(NamedTuple):
     """How far a job is: what state.json says.
 
     Attributes:
         told: all that the bytes of the records follow from, as JSON gives it back.
         shards: what the files hold.
-        chunks: number of chunks that are complete.
-        group: group of the last of them.
-        number: its number in the group; -1 before the first chunk.
-        position: bytes of the corpus that were read for them.
-        documents: documents of these chunks.
-        counts: sums over these chunks.
-        digest: of the last chunk, see `Chunk.digest`.
+        counts: sums over the chunks that are complete.
+        last: the last of them, without its documents.
+        digest: of the last, see `Chunk.digest`.
     """
 
     told: dict[str, Any]
     shards: tuple[Shard, ...]
-    chunks: int = 0
-    group: int = 0
-    number: int = -1
-    position: int = 0
-    documents: int = 0
     counts: ChunkCounts = ChunkCounts()
+    last: Chunk = Chunk(0, -1, [], 0, 0)
     digest: str = ""
-
-    def after(self, chunk: Chunk, result: ChunkResult) -> "JobState":
-        """Returns the state after one more chunk."""
-        grown = zip(self.shards, result.shard_examples, result.shard_bytes, strict=True)
-        return JobState(
-            self.told,
-            tuple(
-                Shard(shard.name, shard.examples + more, shard.bytes + size)
-                for shard, more, size in grown
-            ),
-            self.chunks + 1,
-            chunk.group,
-            chunk.number,
-            chunk.end_position,
-            self.documents + chunk.new_documents,
-            self.counts.plus(result.counts),
-            chunk.digest(self.digest),
-        )
 
 
 @contextlib.contextmanager
@@ -97,8 +68,11 @@ def open_job(output: Path, told: Mapping[str, Any], num_shards: int) -> Iterator
         FileExistsError: another job is unfinished or under way there.
         OSError: the disk is full; what is complete stays.
     """
-    output.mkdir(parents=True, exist_ok=True)
-    with _locked(output):
+    busy = FileExistsError(
+        f"another process is writing records into {output}: wait for it, or choose another "
+        "--output_dir"
+    )
+    with files.locked(output, busy):
         job = JobFolder(output, json.loads(json.dumps(told)), num_shards)
         try:
             yield job
@@ -107,15 +81,15 @@ def open_job(output: Path, told: Mapping[str, Any], num_shards: int) -> Iterator
                 shutil.rmtree(job.folder, ignore_errors=True)
                 raise
             raise ValueError(
-                f"{error}; {job.state.chunks} complete chunk(s) are kept: then start again, which "
-                "goes on there"
+                f"{error}; {job.state.counts.chunks} complete chunk(s) are kept: then start again, "
+                "which goes on there"
             ) from None
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
             raise OSError(
-                f"no room left for {output} after {job.state.chunks} chunk(s) ({error.strerror}): "
-                "make room and start the same job again, which goes on there"
+                f"no room left for {output} after {job.state.counts.chunks} chunk(s) "
+                f"({error.strerror}): make room and start the same job again, which goes on there"
             ) from None
         shutil.rmtree(job.folder, ignore_errors=True)
 
@@ -126,8 +100,8 @@ class JobFolder:
     Attributes:
         folder: where chunks are written before they are appended.
         state: how far the job is.
-        changed: what the job was told otherwise than before and may be, as long as the text of the
-            complete chunks is the same: see `check_text`.
+        changes: what the job was told otherwise than before and may be, as long as the text of the
+            complete chunks is the same: see `check_text`. "" for nothing.
     """
 
     def __init__(self, output: Path, told: dict[str, Any], num_shards: int):
@@ -138,25 +112,41 @@ class JobFolder:
         if state is None:
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir()
-            names = (shard_name(index, num_shards) for index in range(num_shards))
-            state = JobState(told, tuple(Shard(name, 0, 0) for name in names))
+            empty = (Shard(shard_name(index, num_shards), 0, 0) for index in range(num_shards))
+            state = JobState(told, tuple(empty))
             self._write_state(state)
         self.state = state
-        self.changed = self._find_changes()
+        before = state.told
+        names = sorted(before.keys() | told.keys())
+        changed = [name for name in names if before.get(name) != told.get(name)]
+        self.changes = "; ".join(
+            f"{name}: {before.get(name)} then, {told.get(name)} now" for name in changed
+        )
+        if set(changed) - _MAY_CHANGE:
+            raise self._told_otherwise()
         self._remove_incomplete()
 
     def append(self, chunk: Chunk, result: ChunkResult) -> None:
         """Moves the records of a chunk from its file to the ends of the shards."""
         grown = []
         with open(result.path, "rb") as records:
-            for shard, size in zip(self.state.shards, result.shard_bytes, strict=True):
-                if size:
-                    grown.append(self.folder / shard.name)
-                    with open(grown[-1], "ab") as file:
-                        file.write(records.read(size))
+            for part in filter(lambda part: part.bytes, result.shards):
+                grown.append(self.folder / part.name)
+                with open(grown[-1], "ab") as shard:
+                    shard.write(records.read(part.bytes))
         # On the disk before the state says so: a power cut must not leave less than it tells.
         files.flush(grown)
-        self._write_state(self.state.after(chunk, result))
+        shards = tuple(
+            Shard(shard.name, shard.examples + part.examples, shard.bytes + part.bytes)
+            for shard, part in zip(self.state.shards, result.shards, strict=True)
+        )
+        state = self.state._replace(
+            shards=shards,
+            counts=self.state.counts.plus(result.counts),
+            last=chunk._replace(documents=[]),
+            digest=chunk.digest(self.state.digest),
+        )
+        self._write_state(state)
         os.unlink(result.path)
 
     def check_text(self, divided: Iterable[Chunk]) -> None:
@@ -169,21 +159,18 @@ class JobFolder:
             FileExistsError: it did, so that this is another job.
         """
         digest = ""
-        for chunk in itertools.islice(divided, self.state.chunks):
+        for chunk in itertools.islice(divided, self.state.counts.chunks):
             digest = chunk.digest(digest)
         if digest != self.state.digest:
-            raise self._told_otherwise(self.changed)
-        self._write_state(dataclasses.replace(self.state, told=self._told))
+            raise self._told_otherwise()
+        self._write_state(self.state._replace(told=self._told))
 
-    def finish(self, others: Sequence[str]) -> None:
-        """Moves all files to their place, the manifest when the others are on the disk.
-
-        Args:
-            others: names of further files that were written to `folder`.
-        """
-        names = [*(shard.name for shard in self.state.shards), *others]
+    def finish(self) -> None:
+        """Moves all files of the folder to their place, the manifest when the others are there."""
+        last = manifest_module.FILE_NAME
+        names = {path.name for path in self.folder.iterdir()} - {_STATE, last}
         files.flush([self.folder / name for name in names])
-        for moved in (names, [manifest_module.FILE_NAME]):
+        for moved in (names, [last]):
             for name in moved:
                 os.replace(self.folder / name, self._output / name)
             files.flush([self._output])
@@ -195,35 +182,29 @@ class JobFolder:
             return None
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
-            values["counts"] = ChunkCounts(**values["counts"])
             values["shards"] = tuple(Shard(**shard) for shard in values["shards"])
+            values["counts"] = ChunkCounts(**values["counts"])
+            values["last"] = Chunk(**values["last"])
             return JobState(**values)
         except (ValueError, TypeError, KeyError):
             print(f"{path} is damaged or of another version: beginning anew", file=sys.stderr)
             return None
 
     def _write_state(self, state: JobState) -> None:
-        values = dataclasses.asdict(state) | {"counts": state.counts._asdict()}
+        values = state._asdict() | {
+            "shards": [vars(shard) for shard in state.shards],
+            "counts": state.counts._asdict(),
+            "last": state.last._asdict(),
+        }
         with files.atomic_file(self.folder / _STATE) as temporary:
             temporary.write_text(json.dumps(values), encoding="utf-8")
         self.state = state
 
-    def _find_changes(self) -> list[str]:
-        before, now = self.state.told, self._told
-        changed = {
-            name: f"{name}: {before.get(name)} then, {now.get(name)} now"
-            for name in sorted(before.keys() | now.keys())
-            if before.get(name) != now.get(name)
-        }
-        if changed.keys() - _MAY_CHANGE:
-            raise self._told_otherwise(list(changed.values()))
-        return list(changed.values())
-
-    def _told_otherwise(self, changes: list[str]) -> FileExistsError:
+    def _told_otherwise(self) -> FileExistsError:
         return FileExistsError(
             f"{self._output} holds an unfinished job that was told something else "
-            f"({'; '.join(changes)}): start it as it was to finish it, or remove "
-            f"{self.folder} to begin anew"
+            f"({self.changes}): start it as it was to finish it, or remove {self.folder} to begin "
+            "anew"
         )
 
     def _remove_incomplete(self) -> None:
@@ -246,23 +227,3 @@ class JobFolder:
                     f"remove {self.folder} to begin anew"
                 )
             os.truncate(path, shard.bytes)
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Locks a folder; the lock ends with this process, too."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise FileExistsError(
-            f"another process is writing records into {folder}: wait for it, or choose another "
-            "--output_dir"
-        ) from None
-    except OSError:
-        pass  # a file system without locks
-    try:
-        yield
-    finally:
-        os.close(descriptor)
