@@ -1,7 +1,6 @@
 """Files that flags name: globs, sizes and opening, on the local disk and in remote storage.
 
-Remote storage is what `tf.io.gfile` opens. etils.epath is not used: it knows gs, s3 and az only,
-and reads them with other libraries and credentials than TensorFlow, which reads the records.
+Remote storage is what `tf.io.gfile` opens: docs/design.md says why not etils.epath.
 """
 
 import glob
