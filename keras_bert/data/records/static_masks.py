@@ -35,8 +35,8 @@ class StaticMasking:
             counters: seed, chunk and copy; the masks of an example follow from them and its index.
         """
         encoded = []
-        for batch, places in self._batches(examples):
-            seeds = np.stack([*(np.full(len(places), c) for c in counters), places], axis=1)
+        for batch, indices in self._batches(examples):
+            seeds = np.stack([*(np.full(len(indices), c) for c in counters), indices], axis=1)
             masked = self._mask(batch[INPUT_IDS], batch[INPUT_MASK], seeds)
             encoded += encode_masked_examples(batch | masked)
         return encoded
@@ -44,13 +44,13 @@ class StaticMasking:
     def _batches(self, examples: Examples) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
         rows = max(1, _PIECES_PER_CALL // self._max_seq_length)
         for start in range(0, len(examples.next_sentence_labels), rows):
-            places = np.arange(start, min(start + rows, len(examples.next_sentence_labels)))
-            yield self._padded(examples, places), places
+            indices = np.arange(start, min(start + rows, len(examples.next_sentence_labels)))
+            yield self._padded(examples, indices), indices
 
-    def _padded(self, examples: Examples, places: np.ndarray) -> dict[str, np.ndarray]:
-        lengths = np.diff(examples.splits)[places]
+    def _padded(self, examples: Examples, indices: np.ndarray) -> dict[str, np.ndarray]:
+        lengths = np.diff(examples.splits)[indices]
         mask = np.arange(self._max_seq_length) < lengths[:, None]
-        flat = slice(examples.splits[places[0]], examples.splits[places[-1] + 1])
+        flat = slice(examples.splits[indices[0]], examples.splits[indices[-1] + 1])
         ids = np.full(mask.shape, self._pad_id, np.int32)
         ids[mask] = examples.input_ids[flat]
         segments = np.zeros(mask.shape, np.int32)
@@ -59,5 +59,5 @@ class StaticMasking:
             INPUT_IDS: ids,
             INPUT_MASK: mask.astype(np.int32),
             SEGMENT_IDS: segments,
-            NEXT_SENTENCE_LABELS: examples.next_sentence_labels[places],
+            NEXT_SENTENCE_LABELS: examples.next_sentence_labels[indices],
         }
