@@ -11,7 +11,8 @@ from keras_bert.data.records.pipeline import training_batches
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.pretraining.objectives.objective import Targets
 from keras_bert.pretraining.options import PretrainingOptions
-from keras_bert.storage.remote_folders import is_remote, local_copy
+from keras_bert.storage.paths import is_remote
+from keras_bert.storage.remote_folders import local_copy
 from keras_bert.training.strategy import has_other_hosts
 
 

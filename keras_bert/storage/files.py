@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import tempfile
@@ -119,6 +120,28 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
         if path.exists():
             os.replace(path, scratch / "replaced")
         os.replace(temporary, path)
+
+
+@contextlib.contextmanager
+def locked(folder: str | os.PathLike, busy: Exception) -> Iterator[None]:
+    """Locks a folder while the body runs; the end of this process, too, ends the lock.
+
+    Args:
+        folder: the folder; it is created when missing.
+        busy: what is raised if another process has locked it.
+    """
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise busy from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def flush(paths: Iterable[str | os.PathLike]) -> None:

@@ -8,13 +8,8 @@ import functools
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
 
-
-def is_remote(path: str | os.PathLike) -> bool:
-    """Returns whether a path is on a file system that only TensorFlow opens, as gs:// is."""
-    scheme, separator, _ = os.fspath(path).partition("://")
-    return bool(separator) and scheme not in ("hf", "file")
+from keras_bert.storage.paths import gfile, is_remote
 
 
 @functools.cache
@@ -30,10 +25,10 @@ def local_copy(path: str) -> str:
         return path
     path = path.rstrip("/")
     target = _new_folder() / os.path.basename(path)
-    if _gfile().isdir(path):
+    if gfile().isdir(path):
         _copy_folder(path, target)
-    elif _gfile().exists(path):
-        _gfile().copy(path, str(target))
+    elif gfile().exists(path):
+        gfile().copy(path, str(target))
     else:
         raise FileNotFoundError(f"{path} does not exist: give a file or folder that does")
     return str(target)
@@ -60,8 +55,8 @@ class RunLocation:
         if self._remote:
             self.local = _new_folder()
             for name in self._READ_AGAIN:
-                if _gfile().exists(f"{self._remote}/{name}"):
-                    _gfile().copy(f"{self._remote}/{name}", str(self.local / name))
+                if gfile().exists(f"{self._remote}/{name}"):
+                    gfile().copy(f"{self._remote}/{name}", str(self.local / name))
         self.checkpoints = f"{self._remote or model_dir}/checkpoints"
         self._uploaded: dict[Path, tuple[int, int]] = {}
 
@@ -73,10 +68,10 @@ class RunLocation:
             state = path.stat().st_mtime_ns, path.stat().st_size
             if path.is_file() and self._uploaded.get(path) != state:
                 target = f"{self._remote}/{path.relative_to(self.local).as_posix()}"
-                _gfile().makedirs(os.path.dirname(target))
+                gfile().makedirs(os.path.dirname(target))
                 # Under another name first, so that a reader meets whole files only.
-                _gfile().copy(str(path), f"{target}.partial", overwrite=True)
-                _gfile().rename(f"{target}.partial", target, overwrite=True)
+                gfile().copy(str(path), f"{target}.partial", overwrite=True)
+                gfile().rename(f"{target}.partial", target, overwrite=True)
                 self._uploaded[path] = state
 
 
@@ -92,22 +87,15 @@ def _scratch() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory(prefix="keras_bert.")
 
 
-def _gfile() -> Any:
-    # Here, because local work does without TensorFlow.
-    import tensorflow as tf
-
-    return tf.io.gfile
-
-
 def _new_folder() -> Path:
     return Path(tempfile.mkdtemp(dir=_scratch().name))
 
 
 def _copy_folder(source: str, target: Path) -> None:
     target.mkdir()
-    for name in _gfile().listdir(source):
+    for name in gfile().listdir(source):
         name = name.rstrip("/")
-        if _gfile().isdir(f"{source}/{name}"):
+        if gfile().isdir(f"{source}/{name}"):
             _copy_folder(f"{source}/{name}", target / name)
         else:
-            _gfile().copy(f"{source}/{name}", str(target / name))
+            gfile().copy(f"{source}/{name}", str(target / name))

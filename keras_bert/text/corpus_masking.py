@@ -3,6 +3,10 @@
 Line for line the ops of `masking`, `masked_words` and `random_bits` in NumPy: equal numbers give
 equal masks, whether they are stored or drawn when records are read.
 
+This second implementation is for the start: the masking itself takes about as long in a
+`tf.function`, but every worker would load TensorFlow and trace its graph first. docs/design.md,
+section 3, has the measurement.
+
 Shapes: B batch, S sequence length, P predictions per sequence.
 """
 

@@ -1,7 +1,6 @@
 """The folder of a training run: what it was told, what it measured, where it stands."""
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -12,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.config import read_json
-from keras_bert.storage.files import atomic_file
+from keras_bert.storage import files
 
 _RUN_FILE = "run.json"
 _METRICS_FILE = "metrics.jsonl"
@@ -86,13 +85,12 @@ class RunFolder:
         if not self._writes:
             yield
             return
-        self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            _lock(descriptor, self.path)
+        busy = ValueError(
+            f"another process is writing to {self.path}: wait until it has ended, or choose "
+            "another --model_dir"
+        )
+        with files.locked(self.path, busy):
             yield
-        finally:
-            os.close(descriptor)
 
     def start(self, step: int, redone: Collection[str] = ()) -> None:
         """Writes the settings; forgets metrics of what will be redone.
@@ -103,14 +101,14 @@ class RunFolder:
         """
         if not self._writes:
             return
-        with atomic_file(self.path / _RUN_FILE) as path:
+        with files.atomic_file(self.path / _RUN_FILE) as path:
             path.write_text(json.dumps(self._settings, indent=2) + "\n", encoding="utf-8")
         kept = [
             line
             for line in self.read_metrics()
             if line["step"] < step or (line["step"] == step and line["split"] not in redone)
         ]
-        with atomic_file(self.path / _METRICS_FILE) as path:
+        with files.atomic_file(self.path / _METRICS_FILE) as path:
             path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 
     def note_start(self, details: Mapping[str, Any]) -> None:
@@ -118,7 +116,7 @@ class RunFolder:
         if not self._writes:
             return
         starts = [*self.read_starts(), details]
-        with atomic_file(self.path / _STARTS_FILE) as path:
+        with files.atomic_file(self.path / _STARTS_FILE) as path:
             path.write_text("".join(json.dumps(start) + "\n" for start in starts), "utf-8")
 
     def read_starts(self) -> list[dict[str, Any]]:
@@ -172,18 +170,6 @@ class RunFolder:
                     f"{self.path} holds a run with {_difference(name, was, now)}: "
                     "choose another --model_dir, or go on with the settings it was started with"
                 )
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ValueError(
-            f"another process is writing to {path}: wait until it has ended, or choose another "
-            "--model_dir"
-        ) from None
-    except OSError:
-        pass  # a file system without locks
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:

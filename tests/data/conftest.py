@@ -1,4 +1,4 @@
-"""A corpus of several units and its records, made once for all tests of this folder."""
+"""A corpus of several chunks and its records, made once for all tests of this folder."""
 
 import gzip
 from pathlib import Path
@@ -15,7 +15,7 @@ NOVELS = Path(__file__).parents[2] / "tools" / "sample_data" / "austen.txt.gz"
 
 @pytest.fixture(scope="session")
 def novels(tmp_path_factory):
-    """1.55 million characters with blank lines between chapters: two units."""
+    """1.55 million characters with blank lines between chapters: two chunks."""
     text = gzip.open(NOVELS, "rt", encoding="utf-8").read()[:1_550_000]
     path = tmp_path_factory.mktemp("corpus") / "novels.txt"
     path.write_text(text, encoding="utf-8")

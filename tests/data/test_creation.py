@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from keras_bert.data.corpus.documents import document_sentences
 from keras_bert.data.corpus.reading import Corpus
+from keras_bert.data.creation.chunks import CHUNK_CHARACTERS, divide
 from keras_bert.data.creation.create import create_pretraining_data
 from keras_bert.data.creation.options import CreationOptions
-from keras_bert.data.creation.units import UNIT_CHARACTERS, divide
 from keras_bert.data.records.manifest import Manifest
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import Vocabulary
@@ -64,7 +64,7 @@ def test_the_manifest_counts_what_is_there(records, vocab, novels):
     assert [shard.name for shard in manifest.shards] == FILES
     for shard in manifest.shards:
         assert shard.bytes == (records / shard.name).stat().st_size
-    # The cards are dealt evenly, save one for each unit.
+    # The cards are dealt evenly, save one for each chunk.
     counts = [shard.examples for shard in manifest.shards]
     assert max(counts) - min(counts) <= 2
     # The corpus, tokenized as one text a sentence.
@@ -156,17 +156,17 @@ def test_single_segments_hold_every_piece_of_the_corpus(make_records):
     assert manifest.sentence_task == "none"
 
 
-def test_units_hold_consecutive_documents_and_two_at_least(tmp_path, novels):
-    units = list(divide(Corpus([novels])))
-    assert [unit.number for unit in units] == [0, 1]
-    documents = [document for unit in units for document in unit.documents]
+def test_chunks_hold_consecutive_documents_and_two_at_least(tmp_path, novels):
+    chunks = list(divide(Corpus([novels])))
+    assert [chunk.number for chunk in chunks] == [0, 1]
+    documents = [document for chunk in chunks for document in chunk.documents]
     assert documents == list(Corpus([novels]))
-    assert sum(unit.new_documents for unit in units) == len(documents)
-    assert units[-1].end_position == novels.stat().st_size
-    # Two large documents: the second does not become a unit of its own.
-    large = "x " * (UNIT_CHARACTERS // 2)
+    assert sum(chunk.new_documents for chunk in chunks) == len(documents)
+    assert chunks[-1].end_position == novels.stat().st_size
+    # Two large documents: the second does not become a chunk of its own.
+    large = "x " * (CHUNK_CHARACTERS // 2)
     corpus = write_corpus(tmp_path, f"{large}\n\n{large}\n\n{large}")
-    assert [len({d.number for d in unit.documents}) for unit in divide(Corpus(corpus))] == [3]
+    assert [len({d.number for d in chunk.documents}) for chunk in divide(Corpus(corpus))] == [3]
 
 
 def test_a_corpus_of_one_document_gives_true_pairs_and_says_so(tmp_path, vocab):

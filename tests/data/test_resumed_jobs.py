@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from keras_bert.data.corpus import reading as corpus_module
-from keras_bert.data.creation import units
+from keras_bert.data.creation import chunks
 from keras_bert.data.creation.create import create_pretraining_data
 from keras_bert.data.creation.options import CreationOptions
 from keras_bert.data.records.manifest import Manifest
@@ -58,9 +58,9 @@ def start(options, **settings):
     )
 
 
-def units_done(output):
+def chunks_done(output):
     try:
-        return json.loads((output / ".unfinished" / "state.json").read_text())["units"]
+        return json.loads((output / ".unfinished" / "state.json").read_text())["counts"]["chunks"]
     except FileNotFoundError:
         return 0
 
@@ -74,9 +74,9 @@ def wait_while(condition, process):
         time.sleep(0.001)
 
 
-def kill_after_unit(process, output):
+def kill_after_chunk(process, output):
     try:
-        wait_while(lambda: units_done(output) < 1, process)
+        wait_while(lambda: chunks_done(output) < 1, process)
     finally:
         kill(process)
 
@@ -90,12 +90,12 @@ def kill(process):
 
 @pytest.fixture(scope="module")
 def killed_job(novels, vocab, tmp_path_factory):
-    """The folder of a job that was killed when one of two units was complete."""
+    """The folder of a job that was killed when one of two chunks was complete."""
     output = tmp_path_factory.mktemp("killed") / "out"
-    kill_after_unit(
+    kill_after_chunk(
         start(CreationOptions((str(novels),), str(vocab), str(output), **SETTINGS)), output
     )
-    assert units_done(output) == 1
+    assert chunks_done(output) == 1
     assert not (output / "manifest.json").exists()
     return output
 
@@ -108,10 +108,10 @@ def killed(killed_job, tmp_path):
 
 def test_a_killed_job_goes_on_and_ends_with_the_same_bytes(killed, options, records, capsys):
     with open(killed / ".unfinished" / "examples-00001-of-00003.tfrecord", "ab") as shard:
-        shard.write(b"half a record of a unit that was under way")
-    (killed / ".unfinished" / "unit-0-1").write_bytes(b"half")
+        shard.write(b"half a record of a chunk that was under way")
+    (killed / ".unfinished" / "chunk-0-1").write_bytes(b"half")
     create_pretraining_data(options())
-    assert "going on after 1 unit(s)" in capsys.readouterr().err
+    assert "going on after 1 chunk(s)" in capsys.readouterr().err
     assert contents(killed) == contents(records)
 
 
@@ -141,7 +141,7 @@ def test_another_job_is_refused_and_the_first_can_still_go_on(
 def test_shards_are_on_the_disk_before_something_says_how_large_they_are(
     novels, vocab, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(units, "UNIT_CHARACTERS", 400_000)
+    monkeypatch.setattr(chunks, "CHUNK_CHARACTERS", 400_000)
     output = tmp_path / "out"
     sizes: dict[str, int] = {}  # of the shards, as far as they are on the disk
     folder_is_flushed, states = False, 0
@@ -159,7 +159,8 @@ def test_shards_are_on_the_disk_before_something_says_how_large_they_are(
         nonlocal folder_is_flushed, states
         name = Path(target).name
         if name == "state.json":
-            told = json.loads(Path(source).read_text())["shard_bytes"]
+            shards = json.loads(Path(source).read_text())["shards"]
+            told = [shard["bytes"] for shard in shards]
             states += any(told)
             assert [sizes.get(f"examples-{n:05}-of-00003.tfrecord", 0) for n in range(3)] == told
         elif name == "manifest.json" and Path(target).parent == output:
@@ -178,9 +179,9 @@ def test_shards_are_on_the_disk_before_something_says_how_large_they_are(
 
 @pytest.fixture
 def broken(novels, vocab, tmp_path, monkeypatch, request):
-    """Files of a job that ended at a bad byte: one group is complete, of the next one unit is."""
+    """Files of a job that ended at a bad byte: one group is complete, of the next one chunk is."""
     given = getattr(request, "param", {})
-    monkeypatch.setattr(units, "UNIT_CHARACTERS", 100_000)
+    monkeypatch.setattr(chunks, "CHUNK_CHARACTERS", 100_000)
     monkeypatch.setattr(corpus_module, "GROUP_BYTES", 400_000)
     text = novels.read_text(encoding="utf-8")
     paths = [tmp_path / f"{name}.txt" for name in "abc"]
@@ -196,10 +197,10 @@ def broken(novels, vocab, tmp_path, monkeypatch, request):
         return contents(output)
 
     with pytest.raises(
-        ValueError, match=r"c\.txt is not UTF-8 .*; 5 complete unit.* kept: then start"
+        ValueError, match=r"c\.txt is not UTF-8 .*; 5 complete chunk.* kept: then start"
     ):
         start("out")
-    assert units_done(tmp_path / "out") == 5
+    assert chunks_done(tmp_path / "out") == 5
     return start, paths
 
 
@@ -212,14 +213,14 @@ def test_a_job_goes_on_when_a_bad_byte_is_mended(broken, capsys):
     start, paths = broken
     paths[2].write_bytes(paths[2].read_bytes().replace(b"\xff", b"One more sentence."))
     made = start("out")
-    assert "going on after 5 unit(s)" in capsys.readouterr().err
+    assert "going on after 5 chunk(s)" in capsys.readouterr().err
     assert made == start("fresh")
 
 
 def test_a_job_goes_on_when_bad_bytes_are_to_be_replaced(broken, capsys):
     start, _ = broken
     made = start("out", errors="replace")
-    assert "going on after 5 unit(s)" in capsys.readouterr().err
+    assert "going on after 5 chunk(s)" in capsys.readouterr().err
     assert made == start("fresh", errors="replace")
 
 
@@ -268,19 +269,12 @@ def test_a_changed_shard_is_named(killed, options):
 
 # What a power cut leaves, and what another version of this library wrote.
 @pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("state.json", b""),
-        pytest.param("state.json", b'{"units": 1, "counts": {}}', marks=pytest.mark.slow),
-        pytest.param("job.json", b"", marks=pytest.mark.slow),
-    ],
+    "content", [b"", pytest.param(b'{"units": 1, "counts": {}}', marks=pytest.mark.slow)]
 )
-def test_a_job_whose_notes_cannot_be_read_begins_anew(
-    killed, options, records, capsys, name, content
-):
-    (killed / ".unfinished" / name).write_bytes(content)
+def test_a_job_whose_notes_cannot_be_read_begins_anew(killed, options, records, capsys, content):
+    (killed / ".unfinished" / "state.json").write_bytes(content)
     create_pretraining_data(options())
-    told = f"{name} is damaged or of another version: beginning anew"
+    told = "state.json is damaged or of another version: beginning anew"
     assert told in capsys.readouterr().err
     assert contents(killed) == contents(records)
 
@@ -306,7 +300,7 @@ def test_an_interrupted_job_ends_at_once_and_can_go_on(options, records, tmp_pat
     made = options(num_workers=workers)
     process = start(made, stderr=subprocess.PIPE, text=True)
     try:
-        wait_while(lambda: units_done(tmp_path / "out") < 1, process)
+        wait_while(lambda: chunks_done(tmp_path / "out") < 1, process)
         os.killpg(process.pid, signal.SIGINT)
         printed = process.communicate(timeout=60)[1]
     finally:
@@ -336,10 +330,10 @@ def test_a_full_disk_ends_with_one_sentence_and_the_job_can_go_on(
     whole = contents(make_records(num_shards=1))
     size = len(whole["examples-00000-of-00001.tfrecord"])
     for limit, done in ((size // 10, 0), (size - 1, 1)):
-        sentence = rf"no room left for {tmp_path / 'out'} after {done} unit.*start the same job"
+        sentence = rf"no room left for {tmp_path / 'out'} after {done} chunk.*start the same job"
         with files_limited_to(limit), pytest.raises(OSError, match=sentence):
             create_pretraining_data(options(num_shards=1, num_workers=workers))
-        assert units_done(tmp_path / "out") == done
+        assert chunks_done(tmp_path / "out") == done
     create_pretraining_data(options(num_shards=1))
     assert contents(tmp_path / "out") == whole
 
@@ -350,7 +344,7 @@ def test_a_full_disk_ends_with_one_sentence_and_the_job_can_go_on(
 )
 @pytest.mark.timeout(3600)
 def test_kills_at_random_moments_change_no_byte(novels, vocab, tmp_path, number_of_kills):
-    """Twelve units; each start is killed within the time that three or four of them take."""
+    """Twelve chunks; each start is killed within the time that three or four of them take."""
     text = novels.read_text(encoding="utf-8")
     paths = []
     for number in range(8):

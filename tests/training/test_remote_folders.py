@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.storage.remote_folders import is_remote, local_copy, run_location
+from keras_bert.data.corpus.reading import Corpus
+from keras_bert.storage.paths import is_remote
+from keras_bert.storage.remote_folders import local_copy, run_location
 from tests.tolerances import UNMOVED
 from tests.training.pretraining_runs import run_pretraining, tiny_config, weights_of
 
@@ -22,13 +24,23 @@ def _get(remote, folder):
 
 
 def test_what_is_remote():
-    remote = ["gs://bucket/x", "s3://bucket", "ram://x"]
+    remote = ["gs://bucket/x", "s3://bucket", "ram://x", "file:///runs/x"]
     local = ["runs/x", "/runs/x", "hf://org/name", "tfds:glue/sst2"]
     assert all(map(is_remote, remote))
     assert not any(map(is_remote, local))
     assert local_copy("runs/x") == "runs/x"
     with pytest.raises(FileNotFoundError, match="ram://nowhere/x does not exist"):
         local_copy("ram://nowhere/x")
+
+
+def test_an_address_is_the_same_for_a_corpus_and_a_model(tmp_path):
+    (tmp_path / "a.txt").write_text("One. Two.", encoding="utf-8")
+    address = f"file://{tmp_path}/a.txt"
+    assert [*Corpus([address])] == [*Corpus([tmp_path / "a.txt"])]
+    with open(local_copy(address), encoding="utf-8") as file:
+        assert file.read() == "One. Two."
+    with pytest.raises(FileNotFoundError, match="no file matches --input 'hf://org/name'"):
+        Corpus(["hf://org/name"])
 
 
 def test_a_copy_of_folders_in_folders():

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from keras_bert.data.corpus.compression import check_library
 from keras_bert.data.corpus.documents import Document, documents_of_text
-from keras_bert.data.corpus.input_files import file_size, fingerprint, open_file
+from keras_bert.storage.paths import file_size, fingerprint, open_file
 
 ENDING = ".parquet"
 # Rows in memory at once; a document of a large corpus has some kilobytes.

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from keras_bert.data.corpus.documents import Document, document_sentences
-from keras_bert.data.corpus.input_files import find_files
 from keras_bert.data.corpus.parquet_files import ENDING as PARQUET_ENDING
 from keras_bert.data.corpus.parquet_files import ParquetFile
 from keras_bert.data.corpus.text_files import TextFile
 from keras_bert.data.corpus.tfds_texts import TFDS_PREFIX, find_shards
 from keras_bert.progress import Progress
+from keras_bert.storage.paths import find_files
 
-# Files are worked on in groups of at least this much text, which no unit of work crosses. Large
-# enough that short files find other documents beside them, small enough for many machines.
+# Files are worked on in groups of at least this much text, which no chunk crosses. Large enough
+# that short files find other documents beside them, small enough for many machines.
 GROUP_BYTES = 64_000_000
 
 

@@ -8,7 +8,7 @@ from typing import BinaryIO, NamedTuple
 
 from keras_bert.data.corpus.compression import check_library, ending_of, open_content, read_block
 from keras_bert.data.corpus.documents import Document, documents_of_lines, documents_of_text
-from keras_bert.data.corpus.input_files import file_size, fingerprint, open_file
+from keras_bert.storage.paths import file_size, fingerprint, open_file
 
 _BLOCK_BYTES = 1 << 20
 # A longer line of a text file is cut: it is no paragraph. JSON cannot be cut.

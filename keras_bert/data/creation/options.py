@@ -32,7 +32,7 @@ class CreationOptions:
         num_workers: number of processes; 1 works in this one. The records are the same.
         sentence_task: "nsp", "sop" or "none".
         cross_documents: whether an example goes on in the next document, behind a [SEP]; only for
-            "none". The end of a unit of work, about a million characters, ends it too.
+            "none". The end of a chunk, about a million characters, ends it too.
         pack: whether several short documents share a sequence; only for "none", whose examples
             hold one document each.
         static_masking: whether masks are drawn now and stored in the schema of google-research/bert

@@ -2,7 +2,7 @@
 
 A segment is always a run of consecutive pieces of the text, so an example is planned as two ranges
 over the text's flat array of ids, with the lengths of the sentences alone. The ids are copied once,
-for all examples of a unit together.
+for all examples of a chunk together.
 """
 
 import random

@@ -46,7 +46,7 @@ class Manifest:
         sentences: number of sentences read.
         corpus_tokens: number of pieces of the text.
         unknown_tokens: how many of those are [UNK].
-        lone_document_units: pieces of work that held a single document, so that no segment of
+        lone_document_units: chunks that held a single document, so that no segment of
             another document was at hand.
         truncated_examples: examples that lost pieces, because their pair was too long.
         truncated_tokens: pieces that they lost.

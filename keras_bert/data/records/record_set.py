@@ -4,11 +4,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from keras_bert.data.corpus.input_files import find_files
 from keras_bert.data.records import manifest as manifest_module
 from keras_bert.data.records.manifest import Manifest, Shard
 from keras_bert.data.records.parsing import count_records, read_first_example
 from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS, SEGMENT_IDS
+from keras_bert.storage.paths import find_files
 from keras_bert.text.vocabulary import Vocabulary
 
 

@@ -4,12 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_bert.data.creation.units import MaskingSettings
 from keras_bert.data.records.encoding import encode_masked_examples
 from keras_bert.data.records.examples import Examples
 from keras_bert.features import INPUT_IDS, INPUT_MASK, NEXT_SENTENCE_LABELS, SEGMENT_IDS
 from keras_bert.text.corpus_masking import CorpusMasking
-from keras_bert.text.vocabulary import Vocabulary
 
 # Bounds the memory of one call.
 _PIECES_PER_CALL = 1 << 19
@@ -19,26 +17,26 @@ class StaticMasking:
     """Masks examples with the generators that pretraining uses, and encodes them.
 
     Args:
-        vocabulary: the pieces.
+        masking: chooses pieces and hides them.
         max_seq_length: S.
-        settings: what is hidden.
+        pad_id: what stands behind the end of a sequence.
     """
 
-    def __init__(self, vocabulary: Vocabulary, max_seq_length: int, settings: MaskingSettings):
-        self._pad_id = vocabulary.pad_id
+    def __init__(self, masking: CorpusMasking, max_seq_length: int, pad_id: int):
+        self._mask = masking
         self._max_seq_length = max_seq_length
-        self._mask = CorpusMasking(vocabulary, **settings._asdict())
+        self._pad_id = pad_id
 
     def encode(self, examples: Examples, counters: tuple[int, int, int]) -> list[bytes]:
         """Returns each example, masked, as a serialized tf.train.Example.
 
         Args:
             examples: the examples.
-            counters: seed, unit and copy; with its place, what the masks of an example follow from.
+            counters: seed, chunk and copy; the masks of an example follow from them and its index.
         """
         encoded = []
-        for batch, places in self._batches(examples):
-            seeds = np.stack([*(np.full(len(places), c) for c in counters), places], axis=1)
+        for batch, indices in self._batches(examples):
+            seeds = np.stack([*(np.full(len(indices), c) for c in counters), indices], axis=1)
             masked = self._mask(batch[INPUT_IDS], batch[INPUT_MASK], seeds)
             encoded += encode_masked_examples(batch | masked)
         return encoded
@@ -46,13 +44,13 @@ class StaticMasking:
     def _batches(self, examples: Examples) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
         rows = max(1, _PIECES_PER_CALL // self._max_seq_length)
         for start in range(0, len(examples.next_sentence_labels), rows):
-            places = np.arange(start, min(start + rows, len(examples.next_sentence_labels)))
-            yield self._padded(examples, places), places
+            indices = np.arange(start, min(start + rows, len(examples.next_sentence_labels)))
+            yield self._padded(examples, indices), indices
 
-    def _padded(self, examples: Examples, places: np.ndarray) -> dict[str, np.ndarray]:
-        lengths = np.diff(examples.splits)[places]
+    def _padded(self, examples: Examples, indices: np.ndarray) -> dict[str, np.ndarray]:
+        lengths = np.diff(examples.splits)[indices]
         mask = np.arange(self._max_seq_length) < lengths[:, None]
-        flat = slice(examples.splits[places[0]], examples.splits[places[-1] + 1])
+        flat = slice(examples.splits[indices[0]], examples.splits[indices[-1] + 1])
         ids = np.full(mask.shape, self._pad_id, np.int32)
         ids[mask] = examples.input_ids[flat]
         segments = np.zeros(mask.shape, np.int32)
@@ -61,5 +59,5 @@ class StaticMasking:
             INPUT_IDS: ids,
             INPUT_MASK: mask.astype(np.int32),
             SEGMENT_IDS: segments,
-            NEXT_SENTENCE_LABELS: examples.next_sentence_labels[places],
+            NEXT_SENTENCE_LABELS: examples.next_sentence_labels[indices],
         }

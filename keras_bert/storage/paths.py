@@ -1,4 +1,7 @@
-"""Files that flags name: globs, sizes and opening, here and in remote storage."""
+"""Files that flags name: globs, sizes and opening, on the local disk and in remote storage.
+
+Remote storage is what `tf.io.gfile` opens: docs/design.md says why not etils.epath.
+"""
 
 import glob
 import hashlib
@@ -36,18 +39,22 @@ def find_files(inputs: Sequence[str | os.PathLike]) -> list[str]:
     return list(found)
 
 
-def is_remote(path: str) -> bool:
-    """Whether a path is an address that goes through tf.io.gfile."""
-    return "://" in path
+def is_remote(path: str | os.PathLike) -> bool:
+    """Returns whether only TensorFlow opens a path, such as one in gs://; hf:// is not remote."""
+    scheme, separator, _ = os.fspath(path).partition("://")
+    return bool(separator) and scheme != "hf"
+
+
+def gfile() -> Any:
+    """Returns `tf.io.gfile`: local work does without TensorFlow, which takes seconds to load."""
+    import tensorflow as tf
+
+    return tf.io.gfile
 
 
 def file_size(path: str) -> int:
     """Returns the bytes of a file."""
-    if not is_remote(path):
-        return os.path.getsize(path)
-    import tensorflow as tf
-
-    return tf.io.gfile.stat(path).length
+    return gfile().stat(path).length if is_remote(path) else os.path.getsize(path)
 
 
 def open_file(path: str) -> BinaryIO:
@@ -70,9 +77,7 @@ class _RemoteFile(io.RawIOBase):
     """A file of remote storage with the methods of a local one, which other libraries look for."""
 
     def __init__(self, path: str):
-        import tensorflow as tf
-
-        self._file = tf.io.gfile.GFile(path, "rb")
+        self._file = gfile().GFile(path, "rb")
 
     def readable(self) -> bool:
         return True
@@ -98,9 +103,7 @@ class _RemoteFile(io.RawIOBase):
 
 
 def _glob(pattern: str) -> list[str]:
-    if not is_remote(pattern):
-        # A file whose name holds a bracket is that file, not a glob.
-        return [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
-    import tensorflow as tf  # only for remote files: it takes seconds to load
-
-    return sorted(tf.io.gfile.glob(pattern))
+    if is_remote(pattern):
+        return sorted(gfile().glob(pattern))
+    # A file whose name holds a bracket is that file, not a glob.
+    return [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))

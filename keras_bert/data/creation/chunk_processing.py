@@ -1,0 +1,211 @@
+"""A chunk of documents to serialized examples: what a worker of the data creation does."""
+
+import hashlib
+import random
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from keras_bert.data.corpus.documents import Document, document_sentences
+from keras_bert.data.creation.chunks import Chunk
+from keras_bert.data.creation.options import CreationOptions
+from keras_bert.data.records.encoding import encode_examples
+from keras_bert.data.records.examples import (
+    Examples,
+    PlannedExample,
+    TokenizedDocuments,
+    assemble_examples,
+    plan_examples,
+    separate_documents,
+)
+from keras_bert.data.records.manifest import Shard, shard_name
+from keras_bert.data.records.packing import choose_packs, join_packs
+from keras_bert.data.records.static_masks import StaticMasking
+from keras_bert.data.records.writing import RECORD_FRAME_BYTES, write_records
+from keras_bert.text import tokenizer_config
+from keras_bert.text import vocabulary as vocabulary_module
+from keras_bert.text.corpus_masking import CorpusMasking
+from keras_bert.text.corpus_tokenizer import CorpusTokenizer
+from keras_bert.text.vocabulary import Vocabulary
+
+
+class ChunkSettings(NamedTuple):
+    """What every chunk is worked on with.
+
+    Attributes:
+        options: what the job was told.
+        vocabulary: the pieces.
+        tokenizer_settings: how text is treated.
+    """
+
+    options: CreationOptions
+    vocabulary: Vocabulary
+    tokenizer_settings: tokenizer_config.Settings
+
+    @classmethod
+    def of(cls, options: CreationOptions) -> Self:
+        """Reads the vocabulary that the options name."""
+        path = Path(options.vocab)
+        if path.is_dir() or path.name == vocabulary_module.FILE_NAME:
+            return cls(options, *tokenizer_config.read(path if path.is_dir() else path.parent))
+        vocabulary = Vocabulary.from_file(path)
+        lowercase = not tokenizer_config.is_cased(vocabulary)
+        return cls(options, vocabulary, tokenizer_config.Settings(lowercase))
+
+
+class ChunkCounts(NamedTuple):
+    """Sums over chunks; two of them can be added with `plus`."""
+
+    chunks: int = 0
+    examples: int = 0
+    tokens: int = 0
+    labels_0: int = 0
+    labels_1: int = 0
+    documents: int = 0
+    sentences: int = 0
+    corpus_tokens: int = 0
+    unknown_tokens: int = 0
+    lone_document_chunks: int = 0
+    truncated_examples: int = 0
+    truncated_tokens: int = 0
+
+    def plus(self, other: "ChunkCounts") -> "ChunkCounts":
+        """Returns the sum of both."""
+        return ChunkCounts(*map(sum, zip(self, other, strict=True)))
+
+
+class ChunkResult(NamedTuple):
+    """What became of a chunk.
+
+    Attributes:
+        path: the file of its records, those of the first shard first.
+        counts: the numbers of the chunk.
+        shards: how many records and bytes in the file belong to each shard.
+    """
+
+    path: Path
+    counts: ChunkCounts
+    shards: tuple[Shard, ...]
+
+
+class ChunkProcessor:
+    """Turns chunks into files of records.
+
+    Args:
+        settings: what every chunk is worked on with.
+    """
+
+    def __init__(self, settings: ChunkSettings):
+        self._options, self._vocabulary, tokenizer_settings = settings
+        self._tokenize_texts = CorpusTokenizer(self._vocabulary, tokenizer_settings)
+        options = self._options
+        self._masking = options.static_masking and StaticMasking(
+            CorpusMasking(
+                self._vocabulary,
+                options.predictions_per_seq,
+                options.masked_lm_prob,
+                options.mask_token_rate,
+                options.random_token_rate,
+                options.masking,
+            ),
+            options.max_seq_length,
+            self._vocabulary.pad_id,
+        )
+
+    def process(self, chunk: Chunk, folder: Path) -> ChunkResult:
+        """Writes the records of a chunk to a file of its own in a folder."""
+        path = folder / f"chunk-{chunk.group}-{chunk.number}"
+        shards, counts = self.make_records(chunk)
+        write_records(path, [record for shard in shards for record in shard])
+        parts = tuple(
+            Shard(
+                shard_name(index, len(shards)),
+                len(shard),
+                sum(map(len, shard)) + RECORD_FRAME_BYTES * len(shard),
+            )
+            for index, shard in enumerate(shards)
+        )
+        return ChunkResult(path, counts, parts)
+
+    def make_records(self, chunk: Chunk) -> tuple[list[list[bytes]], ChunkCounts]:
+        """Returns the records of a chunk for each shard, and their counts."""
+        documents = self._tokenize(chunk.documents)
+        unknown = np.count_nonzero(documents.ids == self._vocabulary.unk_id)
+        counts = ChunkCounts(
+            chunks=1,
+            documents=chunk.new_documents,
+            sentences=len(documents.sentence_starts) - 1,
+            corpus_tokens=len(documents.ids),
+            unknown_tokens=int(unknown),
+            lone_document_chunks=int(len(set(documents.document_numbers)) == 1),
+        )
+        if self._options.cross_documents:
+            documents = separate_documents(documents, self._vocabulary.sep_id)
+        records: list[bytes] = []
+        for copy in range(self._options.dupe_factor):
+            encoded, copy_counts = self._records_of_copy(documents, chunk.identity, copy)
+            records += encoded
+            counts = counts.plus(copy_counts)
+        # Dealt like cards, and each chunk begins with another shard.
+        shards, first = self._options.num_shards, chunk.group + chunk.number
+        return [records[(shard - first) % shards :: shards] for shard in range(shards)], counts
+
+    def _tokenize(self, documents: list[Document]) -> TokenizedDocuments:
+        texts = [document_sentences(document) for document in documents]
+        ids, sizes = self._tokenize_texts(text for sentences in texts for text in sentences)
+        ends = np.cumsum([0, *map(len, texts)])
+        # Sentences without a piece (control characters alone) and documents without a sentence
+        # are left out.
+        kept = sizes > 0
+        kept_before = np.concatenate([[0], np.cumsum(kept)])[ends]
+        filled = np.diff(kept_before) > 0
+        return TokenizedDocuments(
+            ids,
+            np.concatenate([[0], np.cumsum(sizes[kept])]).tolist(),
+            [0, *kept_before[1:][filled].tolist()],
+            [documents[index].number for index in np.flatnonzero(filled)],
+        )
+
+    def _records_of_copy(
+        self, documents: TokenizedDocuments, chunk: int, copy: int
+    ) -> tuple[list[bytes], ChunkCounts]:
+        """Cuts and pairs the documents once, and encodes what they give."""
+        options = self._options
+        counters = options.seed, chunk, copy
+        hashed = hashlib.sha256("/".join(map(str, counters)).encode()).digest()
+        rng = random.Random(int.from_bytes(hashed[:8]))
+        plans = plan_examples(
+            documents,
+            options.max_seq_length,
+            options.short_seq_prob,
+            options.sentence_task,
+            rng,
+            options.cross_documents,
+        )
+        if not plans:
+            return [], ChunkCounts()
+        examples = self._assemble(documents, plans, rng)
+        number, labels_1 = len(examples.splits) - 1, int(examples.next_sentence_labels.sum())
+        truncated = [plan.truncated for plan in plans if plan.truncated]
+        counts = ChunkCounts(
+            examples=number,
+            tokens=len(examples.input_ids),
+            labels_0=number - labels_1,
+            labels_1=labels_1,
+            truncated_examples=len(truncated),
+            truncated_tokens=sum(truncated),
+        )
+        if self._masking:
+            return self._masking.encode(examples, counters), counts
+        return encode_examples(examples), counts
+
+    def _assemble(
+        self, documents: TokenizedDocuments, plans: list[PlannedExample], rng: random.Random
+    ) -> Examples:
+        special = self._vocabulary.cls_id, self._vocabulary.sep_id
+        if not self._options.pack:
+            return assemble_examples(documents, plans, *special)
+        packs = choose_packs(plans, documents.sentence_starts, self._options.max_seq_length, rng)
+        singles = assemble_examples(documents, [plan for pack in packs for plan in pack], *special)
+        return join_packs(singles, [len(pack) for pack in packs])
