@@ -17,12 +17,9 @@ from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.progress import Progress
+from keras_bert.tasks.multiple_choice.answer_table import COLUMNS, choice_row
 from keras_bert.text.preprocessor import BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
-
-PREDICTED_CHOICE = "predicted_choice"
-PREDICTED_TEXT = "predicted_text"
-SCORES = "scores"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,13 +106,12 @@ class ChoiceHead(FinetuningHead):
 
     def answer_columns(self) -> list[str]:
         """Returns the place of the predicted choice, its text and all probabilities."""
-        return [PREDICTED_CHOICE, PREDICTED_TEXT, SCORES]
+        return list(COLUMNS)
 
     def answer_rows(self, prediction: np.ndarray, example: ChoiceExample) -> list[list[str]]:
         """Returns one row; the probabilities stand in one field, separated by spaces."""
         best = int(prediction.argmax())
-        scores = " ".join(f"{score:.6g}" for score in prediction)
-        return [[str(best), example.choices[best], scores]]
+        return [choice_row(best, example.choices[best], prediction)]
 
     def example_table(self, examples: Sequence[ChoiceExample]) -> tuple[list[str], list[list[str]]]:
         """Returns context and choices."""

@@ -16,6 +16,7 @@ from keras_bert.tasks.question_answering.answer_selection import (
     answered_questions,
     select_answers,
 )
+from keras_bert.tasks.question_answering.answer_table import COLUMNS, answer_row
 from keras_bert.tasks.question_answering.metrics import best_null_threshold
 from keras_bert.tasks.question_answering.questions import AnsweredQuestion, Question
 from keras_bert.tasks.question_answering.windows import (
@@ -133,14 +134,13 @@ class SpanHead(FinetuningHead):
 
     def answer_columns(self) -> list[str]:
         """Returns the answer, its probability and its place; with SQuAD 2.0 the null score."""
-        columns = ["answer", "score", "start", "end"]
-        return [*columns, "null_score"] if self.has_unanswerable else columns
+        return list(COLUMNS if self.has_unanswerable else COLUMNS[:-1])
 
     def answer_rows(self, prediction: AnsweredQuestion, example: Question) -> list[list[str]]:
         """Returns one row."""
         text, start, end, _, probability = prediction.answer
-        row = [text, f"{probability:.6g}", str(start), str(end)]
-        return [[*row, f"{prediction.null_score:.6g}"] if self.has_unanswerable else row]
+        row = answer_row(text, probability, start, end, prediction.null_score)
+        return [row[: len(self.answer_columns())]]
 
     def example_table(self, examples: Sequence[Question]) -> tuple[list[str], list[list[str]]]:
         """Returns id, question and context."""
