@@ -20,6 +20,7 @@ from keras_bert.progress import Progress
 from keras_bert.tasks.multiple_choice.answer_table import COLUMNS, choice_row
 from keras_bert.text.preprocessor import BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.training.losses import SmoothedCrossentropy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,32 +129,20 @@ class ChoiceHead(FinetuningHead):
 
 
 @keras.saving.register_keras_serializable("keras_bert")
-class ChoiceCrossentropy(keras.losses.Loss):
+class ChoiceCrossentropy(SmoothedCrossentropy):
     """Cross-entropy of scores [B, K] and targets [B, K]: 1, 0, or below 0 for a missing choice.
 
-    Args:
-        label_smoothing: the share of the target that is spread evenly over an example's choices.
+    Smoothing spreads its part of the target evenly over the choices that an example has.
     """
-
-    def __init__(
-        self, label_smoothing: float = 0.0, name: str = "choice_crossentropy", **kwargs: Any
-    ):
-        super().__init__(name=name, **kwargs)
-        self.label_smoothing = label_smoothing
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the loss of each example, [B]."""
         targets = ops.cast(y_true, "float32")
         there = ops.cast(targets >= 0, "float32")
         scores = ops.where(targets >= 0, ops.cast(y_pred, "float32"), -1e9)
-        log_probabilities = ops.log_softmax(scores) * there
-        even = there / ops.sum(there, axis=-1, keepdims=True)
-        smoothed = (1 - self.label_smoothing) * targets * there + self.label_smoothing * even
-        return -ops.sum(smoothed * log_probabilities, axis=-1)
-
-    def get_config(self) -> dict[str, Any]:
-        """Keeps the smoothing."""
-        return super().get_config() | {"label_smoothing": self.label_smoothing}
+        log_probabilities = ops.log_softmax(scores)  # [B, K]
+        mean = ops.sum(log_probabilities * there, axis=-1) / ops.sum(there, axis=-1)
+        return self.smoothed(log_probabilities, ops.argmax(targets, axis=-1), mean)
 
 
 def _targets(examples: Sequence[ChoiceExample], counts: np.ndarray) -> tf.RaggedTensor | None:
