@@ -22,26 +22,17 @@ def write_predictions(
         head: the kind of head; names the columns.
         examples: the split.
         predictions: one for each example.
-        table: names of the columns before the predictions and their values for each example; None
-            takes the head's own.
-
-    Raises:
-        ValueError: a column has the name of one that the predictions add.
+        table: names of the columns before the predictions, none of which these add
+            (`check_columns`), and their values for each example; None takes the head's own.
     """
     columns, values = head.example_table(examples) if table is None else table
-    added = head.answer_columns()
-    for name in added:
-        if name in columns:
-            raise ValueError(
-                f"the input has a column {name!r}, which the predictions add: rename it"
-            )
     rows = 0
     with (
         atomic_file(path) as temporary,
         open(temporary, "w", encoding="utf-8", newline="") as file,
     ):
         writer = csv.writer(file)
-        writer.writerow([*columns, *added])
+        writer.writerow([*columns, *head.answer_columns()])
         for before, example, prediction in zip(values, examples, predictions, strict=True):
             for answer in head.answer_rows(prediction, example):
                 writer.writerow([*before, *answer])

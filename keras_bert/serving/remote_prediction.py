@@ -1,20 +1,25 @@
-"""Answers of a served model for the rows of a table, as `predict.py` writes them."""
+"""Answers of a served model for the rows of a table, as `predict.py` writes them.
+
+Nothing here imports TensorFlow, so that asking a server needs none and starts at once.
+"""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_bert.progress import Progress
 from keras_bert.serving.client import Client
 from keras_bert.storage.growing_csv import growing_csv
-from keras_bert.storage.tables import Row, Table, json_list, read_table
+from keras_bert.storage.tables import Row, Table, check_columns, json_list, read_table
+from keras_bert.tasks.classification import answer_table as classification
+from keras_bert.tasks.multiple_choice import answer_table as multiple_choice
+from keras_bert.tasks.question_answering import answer_table as question_answering
+from keras_bert.tasks.tagging import answer_table as tagging
 
 # The columns that are sent, by the name of the first of them.
 _INPUTS = (("question", "context"), ("context", "choices"), ("text", "text_pair"), ("text",))
 _CHOICE = "choice"
-
-Answers = Mapping[str, Any]
 
 
 def predict_remotely(
@@ -63,7 +68,7 @@ def _answered_rows(
     rows: list[list[str]] = []
     for index, row in enumerate(asked):
         header, found = _answer_rows({name: values[index] for name, values in answers.items()})
-        _check_columns(table, header)
+        check_columns(table.path, table.columns, header)
         known = [row.values.get(name, "") for name in table.columns]
         rows += [known + answer for answer in found]
     return [*table.columns, *header], rows
@@ -111,74 +116,13 @@ def _number_of_choice(column: str) -> int:
     return int(column.removeprefix(_CHOICE))
 
 
-def _check_columns(table: Table, header: Sequence[str]) -> None:
-    for name in header:
-        if name in table.columns:
-            raise ValueError(
-                f"{table.path} has a column {name!r}, which the predictions add: rename it"
-            )
-
-
-def _answer_rows(answers: Answers) -> tuple[list[str], list[list[str]]]:
+def _answer_rows(answer: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
     """Returns names and values of the columns that one answer adds, as `predict.py` has them."""
-    for name, write in _WRITERS.items():
-        if name in answers:
-            return write(answers)
-    # One output comes without its name, and only a regression has one.
-    score = answers.get("score", answers.get(""))
-    if score is None:
-        raise ValueError(
-            f"the served model answers with {', '.join(answers)}, which make no table: ask it with "
-            "keras_bert.serving.client"
-        )
-    return ["predicted_value"], [[_number(score)]]
-
-
-def _labels(answers: Answers) -> tuple[list[str], list[list[str]]]:
-    several = "likely_labels" in answers
-    header = [
-        "predicted_labels" if several else "predicted_label",
-        *(f"score_{label}" for label in answers["labels"]),
-    ]
-    said = answers["likely_labels" if several else "label"]
-    return header, [[said, *map(_number, answers["scores"])]]
-
-
-def _span(answers: Answers) -> tuple[list[str], list[list[str]]]:
-    header = ["answer", "score", "start", "end", "null_score"]
-    return header, [[_text(answers[name]) for name in header]]
-
-
-def _entries(what: str) -> Callable[[Answers], tuple[list[str], list[list[str]]]]:
-    def rows(answers: Answers) -> tuple[list[str], list[list[str]]]:
-        names = [what, "labels", "starts", "ends", "scores"]
-        values = zip(*(answers[name] for name in names), strict=True)
-        header = [what.removesuffix("s").replace("entitie", "entity"), "predicted_label"]
-        kept = [list(map(_text, row)) for row in values if row[1]]
-        return [*header, "start", "end", "score"], kept
-
-    return rows
-
-
-def _choice(answers: Answers) -> tuple[list[str], list[list[str]]]:
-    scores = " ".join(map(_number, answers["scores"]))
-    row = [_text(answers["choice"]), answers["choice_text"], scores]
-    return ["predicted_choice", "predicted_text", "scores"], [row]
-
-
-def _text(value: Any) -> str:
-    return _number(value) if isinstance(value, float) else str(value)
-
-
-def _number(value: float) -> str:
-    return f"{value:.6g}"
-
-
-_WRITERS: Mapping[str, Callable[[Answers], tuple[list[str], list[list[str]]]]] = {
-    "label": _labels,
-    "likely_labels": _labels,
-    "answer": _span,
-    "entities": _entries("entities"),
-    "words": _entries("words"),
-    "choice_text": _choice,
-}
+    for table in (classification, question_answering, tagging, multiple_choice):
+        found = table.served(answer)
+        if found is not None:
+            return found
+    raise ValueError(
+        f"the served model answers with {', '.join(answer)}, which make no table: ask it with "
+        "keras_bert.serving.client"
+    )

@@ -35,9 +35,3 @@ def has_most_context(
     candidates = tf.where(tf.equal(context, most), windows, tf.int64.max)
     first = tf.math.unsorted_segment_min(candidates, places, count)
     return tf.equal(tf.gather(first, places), windows)
-
-
-def column(value: int, like: tf.Tensor) -> tf.RaggedTensor:
-    """Returns one id for each row of `like` [W, ...], int32 [W, 1]."""
-    ids = tf.fill([tf.size(like), 1], tf.constant(value, tf.int32))
-    return tf.RaggedTensor.from_tensor(ids).with_row_splits_dtype(tf.int64)

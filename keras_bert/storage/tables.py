@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -213,3 +214,26 @@ _READERS: dict[str, Callable[[Path, str], tuple[tuple[str, ...], list[Row]]]] = 
     ".jsonl": _read_json_lines,
 }
 EXTENSIONS = tuple(_READERS)
+
+
+def check_columns(
+    path: str | os.PathLike, columns: Sequence[str], answer_columns: Sequence[str]
+) -> None:
+    """Refuses a table that has a column already which predictions add.
+
+    Args:
+        path: the table.
+        columns: its columns.
+        answer_columns: those that are added.
+
+    Raises:
+        ValueError: there is such a column.
+    """
+    for name in answer_columns:
+        if name in columns:
+            raise ValueError(f"{path} has a column {name!r}, which the predictions add: rename it")
+
+
+def number_text(number: float) -> str:
+    """Returns a number as tables of predictions show it, with six digits."""
+    return f"{number:.6g}"

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 from keras_bert.finetuning.prediction_table import write_predictions
-from keras_bert.finetuning.task import PredictionInput, PredictionReader, TaskDescription
+from keras_bert.finetuning.task import PredictionReader, TaskDescription
+from keras_bert.storage.tables import check_columns
 from keras_bert.tasks.finetuned_model import FinetunedModel
 from keras_bert.tasks.kinds import kind_of, load_description
 from keras_bert.tasks.registry import TASKS, create_task
@@ -34,7 +35,8 @@ def predict_file(
     """
     description = load_description(model_dir)
     found = _reader(description)(Path(input_path), description)
-    _check_columns(found, description, input_path)
+    if found.table is not None:
+        check_columns(input_path, found.table[0], description.head.answer_columns())
     predictions = FinetunedModel.load(model_dir).predict_examples(found.examples, batch_size)
     write_predictions(output_path, description.head, found.examples, predictions, found.table)
     return len(found.examples)
@@ -44,13 +46,3 @@ def _reader(description: TaskDescription) -> PredictionReader:
     """Returns the reader of the task, where it has one and is one of ours, else of its kind."""
     own = create_task(description.task).read_for_prediction if description.task in TASKS else None
     return own or kind_of(description).read
-
-
-def _check_columns(
-    found: PredictionInput, description: TaskDescription, path: str | os.PathLike
-) -> None:
-    if found.table is None:
-        return
-    for name in description.head.answer_columns():
-        if name in found.table[0]:
-            raise ValueError(f"{path} has a column {name!r}, which the predictions add: rename it")

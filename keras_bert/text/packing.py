@@ -59,17 +59,42 @@ def pack(
         "input_ids", "input_mask" (1 at real tokens) and "segment_ids" (0 for [CLS] a [SEP], 1 for
         b [SEP]), each int32 [N, S].
     """
+    if second is None:
+        first = truncate(first, max_seq_length - 2)
+    else:
+        first, second = truncate_pair(first, second, max_seq_length - 3)
+    rows = join_pieces(first, second, vocabulary)
+    return pad_rows(*rows, vocabulary, max_seq_length if pad_to_max else None)
+
+
+def join_pieces(
+    first: tf.RaggedTensor, second: tf.RaggedTensor | None, vocabulary: Vocabulary
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Returns the rows [CLS] first [SEP] second [SEP] and their segments, int32 [N, pieces] each.
+
+    Args:
+        first: int32 [N, pieces].
+        second: int32 [N, pieces], or None for rows of one text.
+        vocabulary: tells the ids of [CLS] and [SEP].
+    """
     rows = first.nrows()
     cls = _column(vocabulary.cls_id, rows)
     sep = _column(vocabulary.sep_id, rows)
-    if second is None:
-        segments = [tf.concat([cls, truncate(first, max_seq_length - 2), sep], axis=1)]
-    else:
-        first, second = truncate_pair(first, second, max_seq_length - 3)
-        segments = [tf.concat([cls, first, sep], axis=1), tf.concat([second, sep], axis=1)]
+    segments = [tf.concat([cls, first, sep], axis=1)]
+    if second is not None:
+        segments.append(tf.concat([second, sep], axis=1))
     ids = tf.concat(segments, axis=1)
-    segment_ids = tf.concat([tf.ones_like(s) * i for i, s in enumerate(segments)], axis=1)
-    shape = [None, max_seq_length if pad_to_max else None]
+    return ids, tf.concat([tf.ones_like(s) * i for i, s in enumerate(segments)], axis=1)
+
+
+def pad_rows(
+    ids: tf.RaggedTensor,
+    segment_ids: tf.RaggedTensor,
+    vocabulary: Vocabulary,
+    length: int | None = None,
+) -> dict[str, tf.Tensor]:
+    """Returns the inputs of a model, int32 [N, S] each; S is the longest row without a `length`."""
+    shape = [None, length]
     return {
         INPUT_IDS: ids.to_tensor(vocabulary.pad_id, shape=shape),
         INPUT_MASK: tf.ones_like(ids).to_tensor(0, shape=shape),

@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -20,12 +21,20 @@ class SmoothedCrossentropy(keras.losses.Loss):
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the loss of each example, [B]."""
-        logits = keras.ops.cast(y_pred, "float32")
-        log_probabilities = keras.ops.log_softmax(logits)
-        target = keras.ops.expand_dims(keras.ops.cast(y_true, "int32"), -1)
-        told = -keras.ops.take_along_axis(log_probabilities, target, axis=-1)[..., 0]
-        even = -keras.ops.mean(log_probabilities, axis=-1)
-        return (1 - self.label_smoothing) * told + self.label_smoothing * even
+        log_probabilities = ops.log_softmax(ops.cast(y_pred, "float32"))  # [B, C]
+        return self.smoothed(log_probabilities, y_true, ops.mean(log_probabilities, axis=-1))
+
+    def smoothed(self, log_probabilities: Any, classes: Any, mean: Any) -> Any:
+        """Returns the cross-entropy with a smoothed target, [B].
+
+        Args:
+            log_probabilities: float32 [B, C].
+            classes: the right ones, integers [B].
+            mean: of the log probabilities of the classes that an example has, float32 [B].
+        """
+        target = ops.expand_dims(ops.cast(classes, "int32"), -1)
+        told = -ops.take_along_axis(log_probabilities, target, axis=-1)[..., 0]
+        return (1 - self.label_smoothing) * told - self.label_smoothing * mean
 
     def get_config(self) -> dict[str, Any]:
         """Keeps the smoothing."""

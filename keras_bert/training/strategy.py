@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-STRATEGIES = ("auto", "tpu", "mirrored", "multi_worker", "cpu")
-
 
 def create_strategy(name: str = "auto", tpu: str | None = None) -> tf.distribute.Strategy:
     """Returns the strategy of that name.
@@ -22,10 +20,11 @@ def create_strategy(name: str = "auto", tpu: str | None = None) -> tf.distribute
     Raises:
         ValueError: the name is unknown, or there is no such device.
     """
-    if name not in STRATEGIES:
-        raise ValueError(f"strategy {name!r} is unknown: choose one of {', '.join(STRATEGIES)}")
     if name == "auto":
         name = "tpu" if tpu else "mirrored" if tf.config.list_physical_devices("GPU") else "cpu"
+    if name not in _CREATORS:
+        known = ", ".join(("auto", *_CREATORS))
+        raise ValueError(f"strategy {name!r} is unknown: choose one of {known}")
     return _CREATORS[name](tpu)
 
 

@@ -1,6 +1,8 @@
 """predict.py of a server. Oracles: predict.py of the folder, and the graph asked directly."""
 
 import csv
+import subprocess
+import sys
 
 import pytest
 
@@ -72,6 +74,33 @@ def test_answers_and_choices(model_folder, tmp_path):
     assert found[0]["predicted_choice"] == str(served["choice"][0])
     assert found[0]["predicted_text"] == served["choice_text"][0].decode()
     assert len(found[0]["scores"].split()) == 2
+
+
+def test_words_and_an_unanswerable_question_by_hand(tmp_path):
+    (tmp_path / "in.csv").write_text("context,choice0\nc,a\n")
+    tagged = {"words": ["a", "b", ""], "labels": ["X", "Y", ""], "starts": [0, 2, -1]}
+    client = OneAnswer(**tagged, ends=[1, 3, -1], scores=[0.25, 1.0, 0.0])
+    predict_remotely(client, tmp_path / "in.csv", tmp_path / "words.csv", 8)
+    assert (tmp_path / "words.csv").read_text().split() == [
+        "context,choice0,word,predicted_label,start,end,score",
+        "c,a,a,X,0,1,0.25",
+        "c,a,b,Y,2,3,1",
+    ]
+    client = OneAnswer(answer="", start=-1, end=-1, score=2 / 3, null_score=12.5)
+    predict_remotely(client, tmp_path / "in.csv", tmp_path / "spans.csv", 8)
+    assert (tmp_path / "spans.csv").read_text().split() == [
+        "context,choice0,answer,score,start,end,null_score",
+        "c,a,,0.666667,-1,-1,12.5",
+    ]
+
+
+def test_a_server_is_asked_without_tensorflow():
+    script = """
+import sys
+sys.modules.update(dict.fromkeys(("tensorflow", "keras", "numpy")))  # as if not installed
+import keras_bert.serving.client, keras_bert.serving.remote_prediction
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_other_columns_are_refused(model_folder, tmp_path):

@@ -1,4 +1,7 @@
-"""Answers of the graph. Oracle: the live head, whose NumPy code the graph repeats."""
+"""Answers of the graph. Oracle: the live head, from logits of the padded Keras model.
+
+Both choose with the same functions, which `tests/training/test_answers.py` holds against loops.
+"""
 
 import random
 

@@ -10,7 +10,6 @@ from keras_bert.tasks.tagging.column_files import (
     read_columns,
     read_sentences,
     split_words,
-    write_columns,
 )
 from keras_bert.tasks.tagging.conll import conll2003_task, conll_task
 from keras_bert.tasks.tagging.sentences import TaggedSentence
@@ -125,19 +124,6 @@ def test_punctuation_around_words_is_split_off():
     assert words == ["(", "“", "Zoë’s", "”", "U.S.-based", "friend", "…", ")", "—", "no"]
     # Symbols stay. Python 3.12 knows the last character as punctuation, Python 3.11 does not.
     assert list(split_words("$5 §a| b\U00011b00")) == ["$5", "§", "a|", "b\U00011b00"]
-
-
-def test_written_columns_read_back(write, tmp_path):
-    sentences = read_columns(write(CONLL))
-    write_columns(tmp_path / "out.conll", sentences, [["O"] * 5, ["B-PER", "I-PER"]])
-    text = (tmp_path / "out.conll").read_text()
-    assert text.splitlines()[0] == "Rita I-PER O"
-    back = read_columns(tmp_path / "out.conll", WordColumns(0, 1))
-    assert [(s.words, s.tags) for s in back] == [(s.words, s.tags) for s in sentences]
-    assert [s.tags for s in read_columns(tmp_path / "out.conll")] == [
-        ("O",) * 5,
-        ("B-PER", "I-PER"),
-    ]
 
 
 def test_the_task_reads_all_splits_in_bio(write, tmp_path, capsys):

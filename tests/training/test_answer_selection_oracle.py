@@ -10,15 +10,18 @@ import numpy as np
 import pytest
 from published_packages import fetch
 
-from keras_bert.tasks.question_answering.answer_selection import SelectionSettings, select_answer
+from keras_bert import BertTokenizer
+from keras_bert.tasks.question_answering.head import SpanHead
 from keras_bert.tasks.question_answering.questions import Question
-from keras_bert.tasks.question_answering.windows import Pieces, Window, best_windows, window_bounds
+from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.tolerances import FORMULA, approx
+from tests.training import span_oracle
 
 # Plain lower-case words, for which the oracle's way back to the text is exact.
 WORDS = [f"w{letter}" for letter in "abcdefghijkl"]
 QUERY = ["which", "one"]
 HEAD = ["[CLS]", *QUERY, "[SEP]"]
+TOKENIZER = BertTokenizer(Vocabulary([*SPECIAL_TOKENS, *QUERY, *WORDS]))
 
 
 def functions(path, wanted, **names):
@@ -46,18 +49,11 @@ class PlainTokenizer:
 class Case:
     """A context of words in windows with random logits, for both sides."""
 
-    def __init__(self, draw):
-        count, room = draw.integers(1, 30), draw.integers(2, 12)
+    def __init__(self, draw, room, stride):
+        count = draw.integers(1, 30)
         self.words = draw.choice(WORDS, count).tolist()
-        ends = np.cumsum([len(word) + 1 for word in self.words]) - 1
-        starts = ends - [len(word) for word in self.words]
-        self.pieces = Pieces(np.arange(count), starts, ends)
-        self.bounds = window_bounds(count, room, int(draw.integers(1, room + 1)))
-        best = best_windows(self.bounds, count)
-        self.windows = [
-            Window(0, start, len(HEAD), is_best)
-            for (start, _), is_best in zip(self.bounds, best, strict=True)
-        ]
+        self.question = Question("q", " ".join(QUERY), " ".join(self.words))
+        self.bounds = span_oracle.window_bounds(count, room, stride)
         self.starts, self.ends = (
             [self._logits(draw, length) for _, length in self.bounds] for _ in range(2)
         )
@@ -133,29 +129,49 @@ def oracle():
 def test_the_same_answers_are_selected(oracle, has_unanswerable, tmp_path):
     draw = np.random.default_rng(int(has_unanswerable))
     compared = silent = 0
-    for _ in range(1500):
-        case = Case(draw)
-        size, longest = int(draw.integers(1, 21)), int(draw.integers(1, 9))
-        question = Question("q", " ".join(QUERY), " ".join(case.words))
-        settings = SelectionSettings(size, longest, has_unanswerable, 0.25)
-        found = select_answer(question, case.pieces, case.windows, case.starts, case.ends, settings)
-        if not found.best_span.text:
-            continue  # no span at all, where the oracle answers "empty" or fails
-        answer, n_best, odds = case.theirs(oracle, size, longest, has_unanswerable, 0.25, tmp_path)
-        compared += 1
-        silent += answer == ""
-        assert found.answer.text == answer
-        # "No answer" takes none of our places, but sometimes one of theirs.
-        ours = [candidate for candidate in found.n_best if candidate.text]
-        told = [entry for entry in n_best if entry["text"]]
-        assert [candidate.text for candidate in ours[: len(told)]] == [e["text"] for e in told]
-        assert len(ours) - len(told) in ((0, 1) if has_unanswerable else (0,))
-        for candidate, entry in zip(ours, told, strict=False):
-            assert candidate.score == pytest.approx(entry["start_logit"] + entry["end_logit"])
-        if len(ours) == len(told):
-            probabilities = [candidate.probability for candidate in ours]
-            assert probabilities == pytest.approx([entry["probability"] for entry in told])
-        if has_unanswerable:
-            assert found.null_score == approx(odds, FORMULA)
+    for _ in range(30):
+        room, size, longest = draw.integers([2, 1, 1], [12, 21, 9]).tolist()
+        stride = int(draw.integers(1, room + 1))
+        head = SpanHead(has_unanswerable, stride, len(QUERY), longest, size, 0.25)
+        cases = [Case(draw, room, stride) for _ in range(50)]
+        for case, found in zip(cases, ours(head, room, cases), strict=True):
+            same, is_silent = check(case, found, oracle, head, tmp_path)
+            compared += same
+            silent += is_silent
     assert compared > 1000
-    assert not has_unanswerable or 100 < silent < compared - 100
+    assert not has_unanswerable or 50 < silent < compared - 50
+
+
+def ours(head, room, cases):
+    """The answers of a head to all cases from their logits."""
+    questions = [case.question for case in cases]
+    encoded = head.encode(TOKENIZER, questions, len(HEAD) + room + 1, "tokenizing")
+    outputs = {
+        "start_logits": [row for case in cases for row in case.starts],
+        "end_logits": [row for case in cases for row in case.ends],
+    }
+    return head.predictions(outputs, encoded, questions)
+
+
+def check(case, found, oracle, head, folder):
+    """Compares the answers to a case; returns whether there is one, and whether it is empty."""
+    if not found.best_span.text:
+        return False, False  # no span at all, where the oracle answers "empty" or fails
+    has_unanswerable = head.has_unanswerable
+    answer, n_best, odds = case.theirs(
+        oracle, head.n_best_size, head.max_answer_length, has_unanswerable, 0.25, folder
+    )
+    assert found.answer.text == answer
+    # "No answer" takes none of our places, but sometimes one of theirs.
+    ours = [candidate for candidate in found.n_best if candidate.text]
+    told = [entry for entry in n_best if entry["text"]]
+    assert [candidate.text for candidate in ours[: len(told)]] == [e["text"] for e in told]
+    assert len(ours) - len(told) in ((0, 1) if has_unanswerable else (0,))
+    for candidate, entry in zip(ours, told, strict=False):
+        assert candidate.score == pytest.approx(entry["start_logit"] + entry["end_logit"])
+    if len(ours) == len(told):
+        probabilities = [candidate.probability for candidate in ours]
+        assert probabilities == pytest.approx([entry["probability"] for entry in told])
+    if has_unanswerable:
+        assert found.null_score == approx(odds, FORMULA)
+    return True, answer == ""

@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import dataclasses
 import math
 import random
 import types
@@ -10,37 +11,36 @@ import numpy as np
 import pytest
 from published_packages import fetch
 
+from keras_bert import BertTokenizer
 from keras_bert.tasks.question_answering import metrics
-from keras_bert.tasks.question_answering.answer_selection import SelectionSettings, select_answer
+from keras_bert.tasks.question_answering.head import SpanHead
 from keras_bert.tasks.question_answering.questions import (
     Answer,
     AnsweredQuestion,
     Candidate,
     Question,
 )
-from keras_bert.tasks.question_answering.windows import Pieces, Window
+from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.tolerances import FORMULA, approx
+from tests.training import span_oracle
 
-CONTEXT = "red green blue"
-PIECES = Pieces(np.array([1, 2, 3]), np.array([0, 4, 10]), np.array([3, 9, 14]))
-# [CLS] q [SEP] red green blue [SEP]
-WINDOW = Window(0, 0, 3, np.array([True, True, True]))
-QUESTION = Question("q", "which?", CONTEXT, ())
+COLORS = ["red", "green", "blue"]
+TOKENIZER = BertTokenizer(Vocabulary([*SPECIAL_TOKENS, "which", "one", *COLORS]))
+QUESTION = Question("q", "which one", "red green blue", ())
 
 
 def logits(cls, *pieces):
-    return np.array([cls, -9, -9, *pieces, -9], np.float32)
+    """Of the row [CLS] which one [SEP] red green blue [SEP]."""
+    return np.array([cls, -9, -9, -9, *pieces, -9], np.float32)
 
 
-def select(starts, ends, windows=(WINDOW,), **changes):
-    values = {
-        "n_best_size": 20,
-        "max_answer_length": 30,
-        "has_unanswerable": True,
-        "null_threshold": 0.0,
-    }
-    settings = SelectionSettings(**{**values, **changes})
-    return select_answer(QUESTION, PIECES, windows, starts, ends, settings)
+def select(starts, ends, question=QUESTION, max_seq_length=32, **changes):
+    head = SpanHead(**{"has_unanswerable": True, "max_query_length": 2} | changes)
+    encoded = head.encode(TOKENIZER, [question], max_seq_length, "tokenizing")
+    assert encoded.row_lengths.tolist() == [len(row) for row in starts]
+    outputs = {"start_logits": starts, "end_logits": ends}
+    [found] = head.predictions(outputs, encoded, [question])
+    return found
 
 
 def test_the_best_span_wins():
@@ -76,22 +76,60 @@ def test_an_answer_longer_than_allowed_is_none():
 
 
 def test_a_piece_counts_only_in_its_best_window_and_null_is_the_least_of_all():
-    second = Window(0, 1, 3, np.array([False, True]))
-    starts = [logits(5, 0, 0, 0), logits(1, 50, 2)]
-    ends = [logits(5, 0, 0, 0), logits(1, 0, 2)]
-    found = select(starts, ends, windows=(WINDOW, second))
-    # "green" starts with 50 in the second window, but the first one shows it with more context.
+    # Windows "red green" and "green blue". "green" starts with 50 in the second one, but both show
+    # it with no context on its poorer side, and the first one wins.
+    starts, ends = ([logits(5, 0, 0), logits(1, 50, 2)], [logits(5, 0, 0), logits(1, 0, 2)])
+    found = select(starts, ends, max_seq_length=7, doc_stride=1)
     assert found.answer[:4] == ("blue", 10, 14, 4.0)
     assert found.null_score == 2.0 - 4.0
 
 
+def test_a_text_that_stands_twice_is_one_candidate_with_its_best_score():
+    question = Question("q", "which one", "red blue red", ())
+    found = select([logits(0, 1, 0, 3)], [logits(0, 1, 0, 3)], question, max_answer_length=1)
+    told = [candidate[:4] for candidate in found.n_best]
+    # The empty answer stands behind a span of the same score.
+    assert told == [("red", 9, 12, 6.0), ("blue", 4, 8, 0.0), ("", -1, -1, 0.0)]
+
+
 def test_a_context_without_pieces_gives_no_answer_and_no_crash():
-    empty = Pieces(*(np.zeros(0, np.int32),) * 3)
-    window = Window(0, 0, 3, np.zeros(0, bool))
-    settings = SelectionSettings(20, 30, False, 0.0)
-    values = np.zeros(4, np.float32)
-    found = select_answer(QUESTION, empty, [window], [values], [values], settings)
-    assert found.answer.text == found.best_span.text == ""
+    empty = Question("q", "which one", "", ())
+    found = select([logits(0)], [logits(0)], empty, has_unanswerable=False)
+    assert found.answer == found.best_span == ("", -1, -1, 0.0, 1.0)
+    assert found.null_score == 0.0
+
+
+def random_question(draw):
+    context = " ".join(draw.choice([*COLORS, "RED", "gr\u00e9en", "\u65e5"], draw.integers(0, 40)))
+    return Question("q", " ".join(draw.choice(COLORS, draw.integers(0, 4))), context)
+
+
+@pytest.mark.parametrize("has_unanswerable", [False, True])
+def test_random_logits_give_the_answers_of_the_loops(has_unanswerable):
+    draw = np.random.default_rng(int(has_unanswerable))
+    for _ in range(4):
+        head = SpanHead(has_unanswerable, *draw.integers(1, [9, 9, 21, 21]).tolist(), -1.0)
+        longest = head.max_query_length + 3 + int(draw.integers(1, 20))
+        # More than one call makes windows of; some share a context.
+        questions = [random_question(draw) for _ in range(200)]
+        questions += [dataclasses.replace(draw.choice(questions), id="r") for _ in range(100)]
+        encoded = head.encode(TOKENIZER, questions, longest, "tokenizing")
+        # Few different values, so that scores are often equal.
+        starts, ends = (
+            [draw.integers(-4, 4, n).astype(np.float32) for n in encoded.row_lengths] for _ in "se"
+        )
+        outputs = {"start_logits": starts, "end_logits": ends}
+        found = head.predictions(outputs, encoded, questions)
+        told = span_oracle.answers(TOKENIZER, head, longest, questions, starts, ends)
+        for answer, expected in zip(found, told, strict=True):
+            n_best = [candidate[:4] for candidate in answer.n_best]
+            assert n_best == [candidate[:4] for candidate in expected.n_best]
+            for one, two in zip(answer.n_best, expected.n_best, strict=True):
+                assert one.probability == approx(two.probability, FORMULA)
+            assert answer.answer[:4] == expected.answer[:4]
+            assert answer.best_span[:4] == expected.best_span[:4]
+            assert answer.null_score == expected.null_score
+        assert len({answer.answer.text for answer in found}) > 5
 
 
 def answered(text, null_score=-1.0, best=None):

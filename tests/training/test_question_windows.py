@@ -1,21 +1,21 @@
-"""Windows of contexts: by hand, and as properties of arbitrary texts."""
+"""Windows of contexts: by hand, as properties of arbitrary texts, and against NumPy loops."""
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert import BertTokenizer
 from keras_bert.tasks.question_answering.questions import Answer, Question
 from keras_bert.tasks.question_answering.windows import (
-    Pieces,
     WindowSettings,
-    answer_pieces,
-    best_windows,
+    cut_windows,
     encode_questions,
-    window_bounds,
+    in_best_window,
 )
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tests.training import span_oracle
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 TOKENIZER = BertTokenizer(
@@ -23,54 +23,91 @@ TOKENIZER = BertTokenizer(
 )
 
 
+def windows_of(pieces, room, stride):
+    """First piece, length and best pieces of the windows of a context, beside two other contexts.
+
+    Of them one has the same pieces and one has none.
+    """
+    # One piece of a question and three special tokens.
+    cut = WindowSettings(room + 4, stride, 1)
+    lengths = tf.constant([pieces, pieces, 0], tf.int64)
+    found = cut_windows(tf.ones([3], tf.int64), lengths, cut)
+    best = np.split(in_best_window(found, lengths).numpy(), np.cumsum(found.lengths)[:-1])
+    rows, offsets, lengths, positions = (field.numpy().tolist() for field in found)
+    assert set(positions) == {3}
+    by_question = [[], [], []]
+    for row, *window, is_best in zip(rows, offsets, lengths, best, strict=True):
+        by_question[row].append((*window, is_best.tolist()))
+    assert by_question[0] == by_question[1] and by_question[2] == [(0, 0, [])]
+    return by_question[0]
+
+
 def test_windows_by_hand():
-    # 10 pieces in windows of 4, moved by 3: 0-3, 3-6, 6-9.
-    assert window_bounds(10, 4, 3) == [(0, 4), (3, 4), (6, 4)]
-    assert window_bounds(4, 4, 3) == [(0, 4)]
-    assert window_bounds(0, 4, 3) == [(0, 0)]
-    # A stride longer than a window would leave pieces out.
-    assert window_bounds(10, 4, 9) == [(0, 4), (4, 4), (8, 2)]
-
-
-def test_the_best_window_by_hand():
-    # Piece 3 has 0 pieces to its right in window 0 and 0 to its left in window 1: the first wins.
-    # Piece 4: 1 and 2 in window 1. Piece 6: 0 in window 1, 0 in window 2.
-    best = best_windows([(0, 4), (3, 4), (6, 4)], 10)
-    assert [window.astype(int).tolist() for window in best] == [
-        [1, 1, 1, 1],
-        [0, 1, 1, 1],
-        [0, 1, 1, 1],
+    # 10 pieces in windows of 4, moved by 3: 0-3, 3-6, 6-9. Piece 3 has 0 pieces to its right in
+    # window 0 and 0 to its left in window 1: the first wins. Piece 6: 0 in both of its windows.
+    assert windows_of(10, 4, 3) == [
+        (0, 4, [True, True, True, True]),
+        (3, 4, [False, True, True, True]),
+        (6, 4, [False, True, True, True]),
     ]
+    assert windows_of(4, 4, 3) == [(0, 4, [True] * 4)]
+    assert windows_of(0, 4, 3) == [(0, 0, [])]
+    # A stride longer than a window would leave pieces out.
+    assert [window[:2] for window in windows_of(10, 4, 9)] == [(0, 4), (4, 4), (8, 2)]
     # A longer window counts a little more.
-    best = best_windows([(0, 4), (3, 3)], 6)
-    assert [window.astype(int).tolist() for window in best] == [[1, 1, 1, 1], [0, 1, 1]]
+    assert windows_of(6, 4, 3) == [(0, 4, [True] * 4), (3, 3, [False, True, True])]
 
 
-@given(st.integers(0, 200), st.integers(1, 50), st.integers(1, 60))
-def test_every_piece_has_one_best_window(pieces, room, stride):
-    bounds = window_bounds(pieces, room, stride)
+@settings(deadline=None)
+@given(st.integers(0, 200), st.integers(1, 50), st.integers(1, 60), st.data())
+def test_windows_are_those_of_the_loops(pieces, room, stride, data):
+    bounds = span_oracle.window_bounds(pieces, room, stride)
+    best = [rows.tolist() for rows in span_oracle.best_windows(bounds, pieces)]
+    found = windows_of(pieces, room, stride)
+    assert found == [(*bound, rows) for bound, rows in zip(bounds, best, strict=True)]
+    # Every piece is best in one window, and every span up to the overlap is whole in some window.
     counts = np.zeros(pieces, int)
-    for (start, length), is_best in zip(bounds, best_windows(bounds, pieces), strict=True):
+    for start, length, is_best in found:
         assert length <= room
-        counts[start : start + length] += is_best
+        counts[start : start + length] += np.array(is_best, int)
     assert (counts == 1).all()
+    if pieces:
+        first = data.draw(st.integers(0, pieces - 1))
+        last = min(pieces, first + room - min(stride, room) + 1) - 1
+        assert any(start <= first and last < start + length for start, length, _ in found)
 
 
-@given(st.integers(1, 200), st.integers(2, 50), st.data())
-def test_every_answer_up_to_the_overlap_is_whole_in_some_window(pieces, room, data):
-    stride = data.draw(st.integers(1, room))
-    longest = room - stride + 1
-    first = data.draw(st.integers(0, pieces - 1))
-    last = min(pieces - 1, first + data.draw(st.integers(0, longest - 1)))
-    bounds = window_bounds(pieces, room, stride)
-    assert any(start <= first and last < start + length for start, length in bounds)
+def rows_of(questions, cut):
+    """Ids without padding, segments and target of each row, in the order of the questions."""
+    encoded = encode_questions(TOKENIZER, questions, cut, "tokenizing")
+    inputs, targets = encoded.examples(np.arange(len(encoded)), np.arange(len(encoded)))
+    rows = []
+    for index, length in enumerate(inputs["input_mask"].numpy().sum(axis=1)):
+        ids, segments = (inputs[n][index, :length] for n in ("input_ids", "segment_ids"))
+        target = targets and tuple(int(targets[n][index]) for n in ("start_logits", "end_logits"))
+        rows.append((ids.numpy().tolist(), segments.numpy().tolist(), target))
+    return rows
 
 
-def test_an_answer_inside_a_piece_takes_the_whole_piece():
-    pieces = Pieces(np.arange(3), np.array([0, 4, 10]), np.array([3, 9, 12]))
-    assert answer_pieces(pieces, 5, 7) == (1, 1)
-    assert answer_pieces(pieces, 2, 11) == (0, 2)
-    assert answer_pieces(pieces, 3, 4) is None  # the space between
+@pytest.mark.parametrize(
+    ("answer", "target"),
+    [
+        (Answer("b", 2), (5, 5)),
+        (Answer("b a", 2), (5, 6)),
+        # The inside of a word is its piece; a space alone is none.
+        (Answer(" ", 1), (0, 0)),
+        (Answer("b ", 6), (7, 7)),
+    ],
+)
+def test_rows_are_question_and_context(answer, target):
+    cut = WindowSettings(max_seq_length=10, doc_stride=2, max_query_length=2)
+    v = TOKENIZER.vocabulary
+    a, b, bb = v.id_of("a"), v.id_of("b"), v.id_of("##b")
+    ids = [v.cls_id, a, bb, v.sep_id, a, b, a, b, v.sep_id]
+    question = Question("q", "abc", "a b a b ", (answer,))  # the third piece of "abc" is cut
+    assert rows_of([question], cut) == [(ids, [0] * 4 + [1] * 5, target)]
+    unknown = Question("q", "abc", "a b a b ")
+    assert rows_of([question, unknown], cut) == [(ids, [0] * 4 + [1] * 5, None)] * 2
 
 
 WORDS = st.text(st.sampled_from("abcé日本😀\u0301-.\u200b\u0000"), min_size=1, max_size=6)
@@ -82,47 +119,31 @@ def test_targets_point_at_the_answer_in_the_original_text(words, data):
     context = " ".join(words)
     start = data.draw(st.integers(0, len(context) - 1))
     text = context[start : start + data.draw(st.integers(1, 8))]
-    question = Question("q", "a b", context, (Answer(text, start),))
+    answered = Question("q", "a b", context, (Answer(text, start),))
     cut = WindowSettings(max_seq_length=24, doc_stride=6, max_query_length=4)
-    encoded = encode_questions(TOKENIZER, [question], cut, "tokenizing")
-    pieces = encoded.contexts[0]
-    touching = answer_pieces(pieces, start, start + len(text))
-    found = 0
-    for inputs, targets in encoded.inference_batches(100)[0]:
-        order = np.argsort(encoded.row_lengths, kind="stable")
-        for row, index in enumerate(order):
-            window = encoded.windows[index]
-            first, last = (int(targets[name][row]) for name in ("start_logits", "end_logits"))
-            if first == 0:
-                assert last == 0
-                continue
-            found += 1
-            span = first - window.position + window.first, last - window.position + window.first
-            assert span == touching
-            ids = inputs["input_ids"][row].numpy()[first : last + 1]
-            np.testing.assert_array_equal(ids, pieces.ids[span[0] : span[1] + 1])
-            # The characters of the pieces cover the answer, as far as it has characters in pieces.
-            begin, end = pieces.starts[span[0]], pieces.ends[span[1]]
-            assert begin < start + len(text) and end > start
     room = 24 - 2 - 3
-    if touching is None:
-        assert found == 0
-    elif touching[1] - touching[0] < room - 6 + 1:
+    # Others that share its context, and one that does not.
+    others = [Question("r", "a b", context, ()), Question("s", "b", "a b", (Answer("b", 2),))]
+    rows = rows_of([others[1], answered, others[0]], cut)
+    pieces = span_oracle.Pieces(
+        *(ragged[0].numpy() for ragged in TOKENIZER.tokenize_with_offsets([context]))
+    )
+    touching = span_oracle.answer_pieces(pieces, start, start + len(text))
+    bounds = span_oracle.window_bounds(len(pieces.ids), room, 6)
+    assert len(rows) == 1 + 2 * len(bounds)
+    assert rows[0][2] == (4, 4)
+    found = 0
+    for (first, length), row, other in zip(
+        bounds, rows[1 : 1 + len(bounds)], rows[1 + len(bounds) :], strict=True
+    ):
+        assert row[0][4:-1] == pieces.ids[first : first + length].tolist()
+        assert other == (*row[:2], (0, 0))
+        whole = touching and first <= touching[0] and touching[1] < first + length
+        expected = tuple(piece - first + 4 for piece in touching) if whole else (0, 0)
+        assert row[2] == expected
+        found += bool(whole)
+    if touching and touching[1] - touching[0] < room - 6 + 1:
         assert found >= 1
-
-
-def test_rows_are_question_and_context():
-    question = Question("q", "ab", "a b a b", (Answer("b", 2),))
-    cut = WindowSettings(max_seq_length=10, doc_stride=2, max_query_length=2)
-    encoded = encode_questions(TOKENIZER, [question], cut, "tokenizing")
-    ((inputs, targets),) = encoded.inference_batches(4)[0]
-    v = TOKENIZER.vocabulary
-    a, b, bb = v.id_of("a"), v.id_of("b"), v.id_of("##b")
-    assert inputs["input_ids"].numpy().tolist() == [
-        [v.cls_id, a, bb, v.sep_id, a, b, a, b, v.sep_id, v.pad_id]
-    ] or inputs["input_ids"].numpy().tolist() == [[v.cls_id, a, bb, v.sep_id, a, b, a, b, v.sep_id]]
-    assert inputs["segment_ids"].numpy()[0, :9].tolist() == [0, 0, 0, 0, 1, 1, 1, 1, 1]
-    assert targets["start_logits"].numpy().tolist() == targets["end_logits"].numpy().tolist() == [5]
 
 
 def test_settings_without_room_are_refused():

@@ -24,8 +24,8 @@ from keras_bert.text.vocabulary import Vocabulary
 # topics; this many of 512 pieces take about 150 MB.
 _RECORDS_PER_BLOCK = 1 << 17
 _SHARDS_AT_ONCE = 16
-# What the bits of an epoch's order and of its masks are told apart by.
-_ORDER_OF_SHARDS, _ORDER_OF_RECORDS, _MASKS = range(3)
+# What the bits of the two orders of an epoch are told apart by.
+_ORDER_OF_SHARDS, _ORDER_OF_RECORDS = range(2)
 
 
 class Targets(Protocol):

@@ -14,13 +14,11 @@ from keras_bert.finetuning.head import FinetuningHead, foreign_labels
 from keras_bert.finetuning.metrics import confusion_matrix
 from keras_bert.models.classifier import BertClassifier
 from keras_bert.progress import Progress
+from keras_bert.storage.tables import number_text
+from keras_bert.tasks.classification.answer_table import PREDICTED_VALUE, label_columns, label_row
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR, BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.losses import SmoothedCrossentropy
-
-PREDICTED_LABEL = "predicted_label"
-PREDICTED_LABELS = "predicted_labels"
-PREDICTED_VALUE = "predicted_value"
 
 LabelType = Literal["class", "multi_label", "regression"]
 _PROBLEM_TYPES = {
@@ -183,14 +181,13 @@ class TextHead(FinetuningHead):
         """Returns `predicted_label` (or `predicted_labels`) and scores, or `predicted_value`."""
         if self.label_type == "regression":
             return [PREDICTED_VALUE]
-        first = PREDICTED_LABELS if self.label_type == "multi_label" else PREDICTED_LABEL
-        return [first, *(f"score_{label}" for label in self.labels)]
+        return label_columns(self.labels, self.label_type == "multi_label")
 
     def answer_rows(self, prediction: Any, example: Any) -> list[list[str]]:
         """Returns one row."""
         if self.label_type == "regression":
-            return [[_as_text(prediction)]]
-        return [[self._label(prediction), *map(_as_text, prediction)]]
+            return [[number_text(prediction)]]
+        return [label_row(self._label(prediction), prediction)]
 
     def _label(self, prediction: np.ndarray) -> str:
         if self.label_type == "class":
@@ -210,7 +207,3 @@ class TextHead(FinetuningHead):
 
 def _text_names(examples: LabeledTexts) -> list[str]:
     return [TEXT] if examples.text_pairs is None else [TEXT, TEXT_PAIR]
-
-
-def _as_text(number: np.float32) -> str:
-    return f"{number:.6g}"

@@ -17,12 +17,10 @@ from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.progress import Progress
+from keras_bert.tasks.multiple_choice.answer_table import COLUMNS, choice_row
 from keras_bert.text.preprocessor import BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
-
-PREDICTED_CHOICE = "predicted_choice"
-PREDICTED_TEXT = "predicted_text"
-SCORES = "scores"
+from keras_bert.training.losses import SmoothedCrossentropy
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,13 +107,12 @@ class ChoiceHead(FinetuningHead):
 
     def answer_columns(self) -> list[str]:
         """Returns the place of the predicted choice, its text and all probabilities."""
-        return [PREDICTED_CHOICE, PREDICTED_TEXT, SCORES]
+        return list(COLUMNS)
 
     def answer_rows(self, prediction: np.ndarray, example: ChoiceExample) -> list[list[str]]:
         """Returns one row; the probabilities stand in one field, separated by spaces."""
         best = int(prediction.argmax())
-        scores = " ".join(f"{score:.6g}" for score in prediction)
-        return [[str(best), example.choices[best], scores]]
+        return [choice_row(best, example.choices[best], prediction)]
 
     def example_table(self, examples: Sequence[ChoiceExample]) -> tuple[list[str], list[list[str]]]:
         """Returns context and choices."""
@@ -132,32 +129,20 @@ class ChoiceHead(FinetuningHead):
 
 
 @keras.saving.register_keras_serializable("keras_bert")
-class ChoiceCrossentropy(keras.losses.Loss):
+class ChoiceCrossentropy(SmoothedCrossentropy):
     """Cross-entropy of scores [B, K] and targets [B, K]: 1, 0, or below 0 for a missing choice.
 
-    Args:
-        label_smoothing: the share of the target that is spread evenly over an example's choices.
+    Smoothing spreads its part of the target evenly over the choices that an example has.
     """
-
-    def __init__(
-        self, label_smoothing: float = 0.0, name: str = "choice_crossentropy", **kwargs: Any
-    ):
-        super().__init__(name=name, **kwargs)
-        self.label_smoothing = label_smoothing
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the loss of each example, [B]."""
         targets = ops.cast(y_true, "float32")
         there = ops.cast(targets >= 0, "float32")
         scores = ops.where(targets >= 0, ops.cast(y_pred, "float32"), -1e9)
-        log_probabilities = ops.log_softmax(scores) * there
-        even = there / ops.sum(there, axis=-1, keepdims=True)
-        smoothed = (1 - self.label_smoothing) * targets * there + self.label_smoothing * even
-        return -ops.sum(smoothed * log_probabilities, axis=-1)
-
-    def get_config(self) -> dict[str, Any]:
-        """Keeps the smoothing."""
-        return super().get_config() | {"label_smoothing": self.label_smoothing}
+        log_probabilities = ops.log_softmax(scores)  # [B, K]
+        mean = ops.sum(log_probabilities * there, axis=-1) / ops.sum(there, axis=-1)
+        return self.smoothed(log_probabilities, ops.argmax(targets, axis=-1), mean)
 
 
 def _targets(examples: Sequence[ChoiceExample], counts: np.ndarray) -> tf.RaggedTensor | None:

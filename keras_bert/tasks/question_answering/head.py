@@ -1,14 +1,22 @@
 """The answer to a question as a span of a text (paper sections 4.2 and 4.3)."""
 
 import dataclasses
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
+
+import numpy as np
+import tensorflow as tf
 
 from keras_bert.finetuning.collapse import one_answer
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.models.span_labeler import BertSpanLabeler
-from keras_bert.tasks.question_answering.answer_selection import SelectionSettings, select_answer
+from keras_bert.signatures.code_points import code_points
+from keras_bert.tasks.question_answering.answer_selection import (
+    SelectionSettings,
+    answered_questions,
+    select_answers,
+)
+from keras_bert.tasks.question_answering.answer_table import COLUMNS, answer_row
 from keras_bert.tasks.question_answering.metrics import best_null_threshold
 from keras_bert.tasks.question_answering.questions import AnsweredQuestion, Question
 from keras_bert.tasks.question_answering.windows import (
@@ -52,6 +60,16 @@ class SpanHead(FinetuningHead):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
 
+    def window_settings(self, max_seq_length: int) -> WindowSettings:
+        """Returns how contexts are cut for rows of so many positions; see there what is refused."""
+        return WindowSettings(max_seq_length, self.doc_stride, self.max_query_length)
+
+    def selection_settings(self) -> SelectionSettings:
+        """Returns what may be answered."""
+        return SelectionSettings(
+            self.n_best_size, self.max_answer_length, self.has_unanswerable, self.null_threshold
+        )
+
     def encode(
         self,
         tokenizer: BertTokenizer,
@@ -60,7 +78,7 @@ class SpanHead(FinetuningHead):
         description: str,
     ) -> EncodedQuestions:
         """Makes the windows of all contexts; a row is a window."""
-        settings = WindowSettings(max_seq_length, self.doc_stride, self.max_query_length)
+        settings = self.window_settings(max_seq_length)
         return encode_questions(tokenizer, examples, settings, description)
 
     def loss(self, label_smoothing: float = 0.0) -> dict[str, SmoothedCrossentropy]:
@@ -74,15 +92,22 @@ class SpanHead(FinetuningHead):
         examples: Sequence[Question],
     ) -> list[AnsweredQuestion]:
         """Selects the answer of each question."""
-        settings = SelectionSettings(
-            self.n_best_size, self.max_answer_length, self.has_unanswerable, self.null_threshold
-        )
-        rows = zip(encoded.windows, outputs[START_LOGITS], outputs[END_LOGITS], strict=True)
-        answers = []
-        for index, group in itertools.groupby(rows, key=lambda row: row[0].question):
-            windows, starts, ends = zip(*group, strict=True)
-            context = encoded.contexts[index]
-            answers.append(select_answer(examples[index], context, windows, starts, ends, settings))
+        answers: list[AnsweredQuestion] = []
+        first = 0
+        with tf.device("CPU"):  # lists and integers, next to no arithmetic
+            for contexts, windows in encoded.chunks:
+                rows = slice(first, first + len(windows.rows))
+                asked = examples[len(answers) : len(answers) + len(contexts.row_starts)]
+                found = select_answers(
+                    contexts,
+                    windows,
+                    np.concatenate(outputs[START_LOGITS][rows]),
+                    np.concatenate(outputs[END_LOGITS][rows]),
+                    code_points(tf.constant([question.context for question in asked])),
+                    self.selection_settings(),
+                )
+                answers += answered_questions(asked, found)
+                first = rows.stop
         return answers
 
     def references(self, examples: Sequence[Question]) -> Sequence[Question] | None:
@@ -109,14 +134,13 @@ class SpanHead(FinetuningHead):
 
     def answer_columns(self) -> list[str]:
         """Returns the answer, its probability and its place; with SQuAD 2.0 the null score."""
-        columns = ["answer", "score", "start", "end"]
-        return [*columns, "null_score"] if self.has_unanswerable else columns
+        return list(COLUMNS if self.has_unanswerable else COLUMNS[:-1])
 
     def answer_rows(self, prediction: AnsweredQuestion, example: Question) -> list[list[str]]:
         """Returns one row."""
         text, start, end, _, probability = prediction.answer
-        row = [text, f"{probability:.6g}", str(start), str(end)]
-        return [[*row, f"{prediction.null_score:.6g}"] if self.has_unanswerable else row]
+        row = answer_row(text, probability, start, end, prediction.null_score)
+        return [row[: len(self.answer_columns())]]
 
     def example_table(self, examples: Sequence[Question]) -> tuple[list[str], list[list[str]]]:
         """Returns id, question and context."""

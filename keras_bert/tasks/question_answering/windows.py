@@ -1,11 +1,14 @@
 """Questions and windows of their contexts as rows of the model's input.
 
 A context longer than a row is read in windows that overlap, as in run_squad.py of
-google-research/bert. Shapes: R rows.
+google-research/bert. Training, evaluation and served models cut with the functions here, which run
+eagerly and in graphs; tests hold them against NumPy loops (`tests/training/span_oracle.py`).
+
+Shapes: N questions, P pieces of the contexts, W windows of all contexts (rows of the input).
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +16,13 @@ import tensorflow as tf
 
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.progress import Progress
+from keras_bert.signatures.windows import has_most_context, spread
 from keras_bert.tasks.question_answering.questions import Question
+from keras_bert.text.packing import join_pieces
 from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.vocabulary import Vocabulary
 
+# Texts of a call of the tokenizer, and questions whose windows are made together.
 _TEXTS_PER_CALL = 256
 # [CLS] question [SEP] context [SEP].
 _SPECIAL_TOKENS = 3
@@ -25,41 +32,67 @@ _LENGTH_SHARE = 0.01
 START_LOGITS, END_LOGITS = "start_logits", "end_logits"
 
 
-class Pieces(NamedTuple):
-    """The pieces of a text: ids and character offsets, int32 [pieces] each."""
-
-    ids: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
-
-
-class Window(NamedTuple):
-    """One row.
+class Contexts(NamedTuple):
+    """The pieces of the contexts of N questions; questions may share the pieces of a context.
 
     Attributes:
-        question: index of the question.
-        first: the first piece of the context in this row.
-        position: its place in the row.
-        is_best: bool [pieces], for each piece of the window whether no other window shows it with
-            more context.
+        ids: int32 [P].
+        starts: int32 [P], the first character of each piece in its context.
+        ends: int32 [P], behind the last one.
+        row_starts: int64 [N], where the pieces of the context of each question begin.
+        row_lengths: int64 [N].
     """
 
-    question: int
-    first: int
-    position: int
-    is_best: np.ndarray
+    ids: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    row_starts: tf.Tensor
+    row_lengths: tf.Tensor
+
+    @classmethod
+    def of_rows(
+        cls, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
+    ) -> "Contexts":
+        """Takes what `BertTokenizer.tokenize_with_offsets` gives, [N, pieces] each."""
+        return cls(ids.values, starts.values, ends.values, ids.row_starts(), ids.row_lengths())
+
+    def of(self, questions: tf.Tensor) -> "Contexts":
+        """Returns the contexts of some questions, int64 indices; pieces keep their numbers."""
+        return self._replace(
+            row_starts=tf.gather(self.row_starts, questions),
+            row_lengths=tf.gather(self.row_lengths, questions),
+        )
+
+
+class Windows(NamedTuple):
+    """Windows of contexts, those of a question one after the other; int64 [W] each.
+
+    Attributes:
+        rows: the question.
+        offsets: the first piece in the window, counted in its context.
+        lengths: pieces of the context in the window.
+        positions: where in the row they begin.
+    """
+
+    rows: tf.Tensor
+    offsets: tf.Tensor
+    lengths: tf.Tensor
+    positions: tf.Tensor
+
+    @property
+    def row_lengths(self) -> tf.Tensor:
+        """The positions of each row, int64 [W]: one more [SEP] ends it."""
+        return self.positions + self.lengths + 1
 
 
 class EncodedQuestions(EncodedRows):
     """Rows of windows.
 
     Attributes:
-        windows: one for each row, those of a question one after the other.
-        contexts: for each question the pieces of its context.
+        chunks: for each `_TEXTS_PER_CALL` questions, in order, their contexts and windows.
     """
 
-    windows: list[Window]
-    contexts: list[Pieces]
+    chunks: list[tuple[Contexts, Windows]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,55 +126,97 @@ class WindowSettings:
             )
 
 
-def window_bounds(pieces: int, room: int, doc_stride: int) -> list[tuple[int, int]]:
-    """Returns first piece and length of each window.
+def cut_windows(
+    query_lengths: tf.Tensor, context_lengths: tf.Tensor, settings: WindowSettings
+) -> Windows:
+    """Cuts contexts; one without pieces has one empty window.
 
     Args:
-        pieces: of the context; one empty window where there are none.
-        room: the most pieces of a window.
-        doc_stride: see `WindowSettings`; windows move by at most their length.
+        query_lengths: int64 [N], pieces of each question, at most `max_query_length`.
+        context_lengths: int64 [N], pieces of each context.
+        settings: windows move by `doc_stride`, but by no more than their length.
     """
-    bounds, start = [], 0
-    while True:
-        length = min(room, pieces - start)
-        bounds.append((start, length))
-        if start + length == pieces:
-            return bounds
-        start += min(length, doc_stride)
+    room = settings.max_seq_length - _SPECIAL_TOKENS - query_lengths  # [N]
+    stride = tf.minimum(room, settings.doc_stride)
+    counts = 1 - -tf.maximum(context_lengths - room, 0) // stride
+    index = tf.ragged.range(counts).with_row_splits_dtype(tf.int64)  # [N, windows]
+    rows = index.value_rowids()  # [W]
+    offsets = index.values * tf.gather(stride, rows)
+    lengths = tf.minimum(tf.gather(room, rows), tf.gather(context_lengths, rows) - offsets)
+    return Windows(rows, offsets, lengths, tf.gather(query_lengths, rows) + 2)
 
 
-def best_windows(bounds: Sequence[tuple[int, int]], pieces: int) -> list[np.ndarray]:
-    """Returns for each window which of its pieces have their most context there.
+def window_rows(
+    windows: Windows, queries: tf.RaggedTensor, contexts: Contexts, vocabulary: Vocabulary
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Returns ids and segments of the rows [CLS] question [SEP] window [SEP], int32 [W, pieces].
+
+    Args:
+        windows: the windows.
+        queries: int32 [N, pieces], the questions that they were cut for.
+        contexts: of these questions.
+        vocabulary: tells the ids of [CLS] and [SEP].
+    """
+    first = tf.gather(contexts.row_starts, windows.rows) + windows.offsets
+    pieces = tf.ragged.range(first, first + windows.lengths).with_row_splits_dtype(tf.int64)
+    return join_pieces(
+        tf.gather(queries, windows.rows), tf.gather(contexts.ids, pieces), vocabulary
+    )
+
+
+def in_best_window(windows: Windows, context_lengths: tf.Tensor) -> tf.Tensor:
+    """Tells for each piece of each window whether no other window shows it with more context.
 
     Context is what stands on the poorer side of a piece; the first window wins among equals.
-    """
-    best_score = np.full(pieces, -1.0)
-    best_window = np.zeros(pieces, np.int64)
-    for index, (start, length) in enumerate(bounds):
-        place = np.arange(length)
-        score = np.minimum(place, length - 1 - place) + _LENGTH_SHARE * length
-        part = slice(start, start + length)
-        better = score > best_score[part]
-        best_score[part][better] = score[better]
-        best_window[part][better] = index
-    return [
-        best_window[start : start + length] == index for index, (start, length) in enumerate(bounds)
-    ]
-
-
-def answer_pieces(context: Pieces, start: int, end: int) -> tuple[int, int] | None:
-    """Returns the first and the last piece that share a character with a span of the context.
 
     Args:
-        context: the pieces.
-        start: first character.
-        end: behind the last character.
+        windows: the windows.
+        context_lengths: int64 [N], pieces of the contexts that they were cut from.
 
     Returns:
-        None where no piece touches the span.
+        bool [E], the pieces of all windows one after the other.
     """
-    touching = np.flatnonzero((context.ends > start) & (context.starts < end))
-    return (int(touching[0]), int(touching[-1])) if len(touching) else None
+    # Here every question has pieces of its own, also where questions share a context.
+    first = tf.gather(tf.cumsum(context_lengths, exclusive=True), windows.rows) + windows.offsets
+    window, piece = spread(first, windows.lengths)  # [E]
+    index = piece - tf.gather(first, window)
+    length = tf.gather(windows.lengths, window)
+    context = tf.cast(tf.minimum(index, length - 1 - index), tf.float64)
+    context += _LENGTH_SHARE * tf.cast(length, tf.float64)
+    return has_most_context(context, window, piece, tf.reduce_sum(context_lengths))
+
+
+def answer_positions(
+    windows: Windows, contexts: Contexts, starts: tf.Tensor, ends: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Finds answers in the rows of windows.
+
+    An answer is the pieces that share a character with it.
+
+    Args:
+        windows: the windows.
+        contexts: what they were cut from.
+        starts: int32 [N], the first character of each answer.
+        ends: int32 [N], behind the last one; not above `starts` where there is no answer.
+
+    Returns:
+        Positions of its first and last piece, int32 [W] each; 0, that of [CLS], where the window
+        does not hold the whole answer.
+    """
+    row, piece = spread(contexts.row_starts, contexts.row_lengths)  # [E]
+    touching = tf.gather(contexts.ends, piece) > tf.gather(starts, row)
+    touching &= tf.gather(contexts.starts, piece) < tf.gather(ends, row)
+    row, piece = row[touching], piece[touching]
+    index = piece - tf.gather(contexts.row_starts, row)
+    questions = tf.size(starts, tf.int64)
+    first = tf.math.unsorted_segment_min(index, row, questions)  # [N]
+    last = tf.math.unsorted_segment_max(index, row, questions)  # below `first` without a piece
+    found = tf.gather(first <= last, windows.rows)  # [W]
+    first = tf.gather(first, windows.rows) - windows.offsets
+    last = tf.gather(last, windows.rows) - windows.offsets
+    found &= (first >= 0) & (last < windows.lengths)
+    first, last = (tf.where(found, place + windows.positions, 0) for place in (first, last))
+    return tf.cast(first, tf.int32), tf.cast(last, tf.int32)
 
 
 def encode_questions(
@@ -156,95 +231,66 @@ def encode_questions(
 
     Args:
         tokenizer: that of the model.
-        questions: the questions.
+        questions: the questions, at least one.
         settings: how contexts are cut.
         description: what the progress line says.
     """
-    asked = _tokenized(tokenizer, [question.question for question in questions], "questions")
-    contexts = _tokenized(tokenizer, [question.context for question in questions], description)
+    queries, query_of = _tokenized(tokenizer, [q.question for q in questions], "questions")
+    contexts, context_of = _tokenized(tokenizer, [q.context for q in questions], description)
     known = all(question.answers is not None for question in questions)
-    special = tokenizer.vocabulary.cls_id, tokenizer.vocabulary.sep_id
-    ids, segments, targets, all_windows = [], [], [], []
-    for index, question in enumerate(questions):
-        query = asked[index].ids[: settings.max_query_length]
-        for window, row in _rows(index, query, contexts[index], settings, special):
-            all_windows.append(window)
-            ids.append(row)
-            segments.append(np.where(np.arange(len(row)) < window.position, 0, 1))
-            if known:
-                targets.append(_target(question, contexts[index], window))
+    ids, segments, targets, chunks = [], [], [], []
+    for start in range(0, len(questions), _TEXTS_PER_CALL):
+        part = slice(start, start + _TEXTS_PER_CALL)
+        query = tf.gather(queries[0], query_of[part])[:, : settings.max_query_length]
+        context = Contexts.of_rows(*contexts).of(context_of[part])
+        windows = cut_windows(query.row_lengths(), context.row_lengths, settings)
+        rows = window_rows(windows, query, context, tokenizer.vocabulary)
+        ids.append(rows[0])
+        segments.append(rows[1])
+        if known:
+            spans = tf.constant([_first_answer(q) for q in questions[part]], tf.int32)  # [N, 2]
+            targets.append(answer_positions(windows, context, *tf.unstack(spans, axis=1)))
+        chunks.append((context, windows))
     encoded = EncodedQuestions(
-        _ragged(ids),
-        _ragged(segments),
+        tf.concat(ids, axis=0),
+        tf.concat(segments, axis=0),
         tokenizer.vocabulary.pad_id,
         settings.max_seq_length,
         _named_targets(targets) if known else None,
     )
-    encoded.windows = all_windows
-    encoded.contexts = contexts
+    encoded.chunks = chunks
     return encoded
 
 
-def _tokenized(tokenizer: BertTokenizer, texts: Sequence[str], description: str) -> list[Pieces]:
-    """Tokenizes every different text once: many questions share a context."""
-    different = list(dict.fromkeys(texts))
-    found: dict[str, Pieces] = {}
+def _tokenized(
+    tokenizer: BertTokenizer, texts: Sequence[str], description: str
+) -> tuple[list[tf.RaggedTensor], np.ndarray]:
+    """Tokenizes every different text once: many questions share a context.
+
+    Returns:
+        Ids, first characters and characters behind the last, int32 [texts, pieces] each, of the
+        different texts; and for each of `texts` which of them it is, int64 [N].
+    """
+    index: dict[str, int] = {}
+    places = [index.setdefault(text, len(index)) for text in texts]
+    different = list(index)
+    parts = []
     with Progress(len(different), "text", description) as progress:
         for start in range(0, len(different), _TEXTS_PER_CALL):
             part = different[start : start + _TEXTS_PER_CALL]
-            parts = zip(*(_split(ragged) for ragged in _offsets(tokenizer, part)), strict=True)
-            found.update((text, Pieces(*pieces)) for text, pieces in zip(part, parts, strict=True))
+            parts.append(tokenizer.tokenize_with_offsets(part))
             progress.update(len(part))
-    return [found[text] for text in texts]
+    return [tf.concat(rows, axis=0) for rows in zip(*parts, strict=True)], np.array(places)
 
 
-def _offsets(tokenizer: BertTokenizer, texts: list[str]) -> Sequence[tf.RaggedTensor]:
-    return tokenizer.tokenize_with_offsets(texts)
-
-
-def _split(ragged: tf.RaggedTensor) -> list[np.ndarray]:
-    return np.split(ragged.flat_values.numpy(), ragged.row_splits.numpy()[1:-1])
-
-
-def _rows(
-    index: int,
-    query: np.ndarray,
-    context: Pieces,
-    settings: WindowSettings,
-    special: tuple[int, int],
-) -> Iterator[tuple[Window, np.ndarray]]:
-    cls, sep = special
-    room = settings.max_seq_length - len(query) - _SPECIAL_TOKENS
-    bounds = window_bounds(len(context.ids), room, settings.doc_stride)
-    head = np.concatenate([[cls], query, [sep]])
-    for (start, length), is_best in zip(
-        bounds, best_windows(bounds, len(context.ids)), strict=True
-    ):
-        row = np.concatenate([head, context.ids[start : start + length], [sep]])
-        yield Window(index, start, len(head), is_best), row
-
-
-def _target(question: Question, context: Pieces, window: Window) -> tuple[int, int]:
-    nowhere = (0, 0)  # [CLS]
+def _first_answer(question: Question) -> tuple[int, int]:
+    """Returns first character and the one behind the last; equal ones where there is no answer."""
     if not question.answers:
-        return nowhere
+        return 0, 0
     text, start = question.answers[0]
-    span = answer_pieces(context, start, start + len(text))
-    if span is None:
-        return nowhere
-    first, last = (piece - window.first for piece in span)
-    if first < 0 or last >= len(window.is_best):
-        return nowhere
-    return first + window.position, last + window.position
+    return start, start + len(text)
 
 
-def _ragged(rows: Sequence[np.ndarray]) -> tf.RaggedTensor:
-    values = np.concatenate(rows) if rows else np.zeros(0)
-    return tf.RaggedTensor.from_row_lengths(
-        values.astype(np.int32), np.array([len(row) for row in rows], np.int64)
-    )
-
-
-def _named_targets(targets: Sequence[tuple[int, int]]) -> dict[str, tf.Tensor]:
-    both = np.array(targets, np.int32).reshape(-1, 2)
-    return {START_LOGITS: tf.constant(both[:, 0]), END_LOGITS: tf.constant(both[:, 1])}
+def _named_targets(targets: Sequence[tuple[tf.Tensor, tf.Tensor]]) -> dict[str, tf.Tensor]:
+    starts, ends = zip(*targets, strict=True)
+    return {START_LOGITS: tf.concat(starts, axis=0), END_LOGITS: tf.concat(ends, axis=0)}

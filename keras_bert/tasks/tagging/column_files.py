@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_bert.storage.files import atomic_file
 from keras_bert.tasks.tagging.sentences import TaggedSentence
 from keras_bert.text.wordpiece.unicode_table import is_punctuation
 
@@ -217,22 +216,3 @@ def split_words(line: str) -> Iterator[str]:
         if start < end:
             yield chunk[start:end]
         yield from chunk[end:]
-
-
-def write_columns(
-    path: str | os.PathLike,
-    sentences: Sequence[TaggedSentence],
-    predicted: Sequence[Sequence[str]],
-) -> None:
-    """Writes word, tag (where known) and predicted tag, as the script conlleval reads them.
-
-    Args:
-        path: the file.
-        sentences: with their tags.
-        predicted: a tag for each word of each sentence.
-    """
-    with atomic_file(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        for sentence, tags in zip(sentences, predicted, strict=True):
-            known = [sentence.words] if sentence.tags is None else [sentence.words, sentence.tags]
-            file.writelines(" ".join(row) + "\n" for row in zip(*known, tags, strict=True))
-            file.write("\n")

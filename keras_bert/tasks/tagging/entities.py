@@ -6,7 +6,7 @@ where another of the same type ends just before. BIOES: E- ends an entity, S- is
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 OUTSIDE = "O"
 # Of a tag without a type, such as "B", as conlleval and seqeval name it.
@@ -14,7 +14,7 @@ _NO_TYPE = "_"
 _ENTITY_TAG = re.compile(r"O|[BIES]-.+")
 
 Scheme = Literal["BIO", "IOB1", "BIOES", "plain"]
-SCHEMES: tuple[Scheme, ...] = ("BIO", "IOB1", "BIOES", "plain")
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 _LETTERS = {"BIO": "OBI", "IOB1": "OBI", "BIOES": "OBIES"}
 
 

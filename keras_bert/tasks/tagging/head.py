@@ -16,13 +16,12 @@ from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.finetuning.metrics import confusion_matrix
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.tasks.tagging.answer_table import WORD_COLUMNS, span_columns, span_row, word_row
 from keras_bert.tasks.tagging.entities import Entity, are_entity_tags, entities
 from keras_bert.tasks.tagging.rows import encode_sentences
 from keras_bert.tasks.tagging.sentences import WORD, TaggedSentence
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.losses import SmoothedCrossentropy
-
-PREDICTED_LABEL = "predicted_label"
 
 
 class TagPrediction(NamedTuple):
@@ -150,8 +149,8 @@ class TagHead(FinetuningHead):
     def answer_columns(self) -> list[str]:
         """Returns the columns of an entity, or of a word where labels are plain ones."""
         if are_entity_tags(self.labels):
-            return ["entity", PREDICTED_LABEL, "first_word", "last_word", "score"]
-        return ["word_number", "word", PREDICTED_LABEL, "score"]
+            return span_columns("entity", "first_word", "last_word")
+        return WORD_COLUMNS
 
     def answer_rows(self, prediction: TagPrediction, example: TaggedSentence) -> list[list[str]]:
         """Returns a row for each entity, or for each word; words are numbered from 1.
@@ -163,10 +162,7 @@ class TagHead(FinetuningHead):
                 _entity_row(entity, prediction, example) for entity in entities(prediction.tags)
             ]
         rows = zip(example.words, prediction.tags, prediction.scores, strict=True)
-        return [
-            [str(number), word, tag, f"{score:.6g}"]
-            for number, (word, tag, score) in enumerate(rows, start=1)
-        ]
+        return [word_row(number, *fields) for number, fields in enumerate(rows, start=1)]
 
     def example_table(
         self, examples: Sequence[TaggedSentence]
@@ -215,10 +211,5 @@ class TagCrossentropy(SmoothedCrossentropy):
 def _entity_row(entity: Entity, prediction: TagPrediction, example: TaggedSentence) -> list[str]:
     words = slice(entity.first, entity.last + 1)
     score = prediction.scores[words].min()
-    return [
-        " ".join(example.words[words]),
-        entity.type,
-        str(entity.first + 1),
-        str(entity.last + 1),
-        f"{score:.6g}",
-    ]
+    text = " ".join(example.words[words])
+    return span_row(text, entity.type, entity.first + 1, entity.last + 1, score)

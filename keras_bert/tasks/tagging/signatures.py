@@ -10,7 +10,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.signatures.base import (
@@ -20,9 +19,10 @@ from keras_bert.signatures.base import (
     with_a_column,
 )
 from keras_bert.signatures.code_points import code_points
-from keras_bert.signatures.windows import column, has_most_context, spread
+from keras_bert.signatures.windows import has_most_context, spread
 from keras_bert.tasks.tagging.entities import OUTSIDE, are_entity_tags, entities
 from keras_bert.tasks.tagging.text_words import TextWords, join_words
+from keras_bert.text.packing import join_pieces, pad_rows
 from keras_bert.text.preprocessor import TEXT
 
 # [CLS] and [SEP].
@@ -113,17 +113,8 @@ class TagSignatures(SignatureFamily):
     def _logits(self, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
         """Returns logits [W, tokens, C] of windows of pieces [W, pieces]."""
         vocabulary = self.tokenizer.vocabulary
-        rows = pieces.row_lengths()
-        ids = tf.concat(
-            [column(vocabulary.cls_id, rows), pieces, column(vocabulary.sep_id, rows)], axis=1
-        )
-        inputs = with_a_column(
-            {
-                INPUT_IDS: ids.to_tensor(vocabulary.pad_id),
-                INPUT_MASK: tf.ones_like(ids).to_tensor(),
-                SEGMENT_IDS: tf.zeros_like(ids).to_tensor(),
-            }
-        )
+        ids, segment_ids = join_pieces(pieces, None, vocabulary)
+        inputs = with_a_column(pad_rows(ids, segment_ids, vocabulary))
         if isinstance(self.model, BertTokenClassifier):
             states = self.encoder.sequence_output(inputs)
             return states.with_values(self.model.get_layer("classifier")(states.values))
