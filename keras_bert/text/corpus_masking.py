@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from keras_bert.choices import MaskingStrategy
 from keras_bert.features import (
     INPUT_IDS,
     MASKED_LM_IDS,
@@ -25,7 +26,7 @@ from keras_bert.text.masking_constants import (
     RUN_WEIGHTS,
     SHARE_BITS,
 )
-from keras_bert.text.masking_strategy import MaskingStrategy, check_rates
+from keras_bert.text.masking_strategy import check_rates
 from keras_bert.text.vocabulary import Vocabulary
 
 
@@ -150,7 +151,7 @@ def _choose_runs_of_words(
     return _take_runs(_random_order(starts, seeds), ends, sizes, budget)
 
 
-_STRATEGIES: dict[str, Callable] = {
+_STRATEGIES: dict[MaskingStrategy, Callable] = {
     "token": _choose_pieces,
     "whole_word": _choose_words,
     "ngram": _choose_runs_of_words,

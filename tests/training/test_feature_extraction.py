@@ -5,13 +5,14 @@ import gzip
 import json
 import sys
 from pathlib import Path
+from typing import get_args
 
 import keras
 import numpy as np
 import pytest
 
 from keras_bert import BertConfig, BertEncoder, BertTokenizer
-from keras_bert.models.layer_features import STRATEGIES
+from keras_bert.choices import LayerStrategy
 from keras_bert.storage.text_lines import TextLines
 from keras_bert.tasks.feature_extraction.extraction import FeatureExtractor
 from keras_bert.tasks.feature_extraction.feature_files import read_features, write_features
@@ -66,7 +67,7 @@ def by_hand(states):
     }
 
 
-@pytest.mark.parametrize("layers", some_fast(STRATEGIES, ("concat_last_4",)))
+@pytest.mark.parametrize("layers", some_fast(get_args(LayerStrategy), ("concat_last_4",)))
 def test_the_strategies(folder, layers):
     extractor = FeatureExtractor.from_preset(folder, layers=layers, batch_size=2)
     features = list(extractor(TEXTS))
@@ -253,7 +254,7 @@ def test_minilm_as_in_transformers():
     texts = ["A man is eating food, happily.", "Zürich is where I live.", "Why?"]
     model = transformers.BertModel.from_pretrained(model_folder).eval()
     tokenizer = transformers.BertTokenizer.from_pretrained(model_folder)
-    for layers in STRATEGIES:
+    for layers in get_args(LayerStrategy):
         extractor = FeatureExtractor.from_preset(model_folder, layers=layers)
         for found, text in zip(extractor(texts), texts, strict=True):
             with torch.no_grad():

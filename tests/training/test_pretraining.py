@@ -130,7 +130,7 @@ def test_a_finished_run_is_not_trained_again(corpus, tmp_path):
         ({"batch_size": 15, "accumulation_steps": 2}, "batch_size 15 is not divisible by 2"),
         ({"warmup_steps": 30}, "warmup_steps is 30 and train_steps is 20"),
         ({"time_budget": -1.0}, "time_budget is -1.0"),
-        ({"mixed_precision": "float8"}, "precision 'float8' is unknown"),
+        ({"mixed_precision": "float8"}, "mixed_precision is 'float8': choose one of auto"),
         ({"config": tiny_config(max_position_embeddings=16)}, "model has 16 positions"),
         ({"config": tiny_config(vocab_size=99)}, "entries but config.vocab_size is 99"),
         ({"data_dir": "nowhere"}, "nowhere"),
@@ -161,7 +161,7 @@ def test_an_exploding_run_stops_with_a_sentence(corpus, tmp_path):
 
 
 def test_unknown_strategy_is_refused():
-    with pytest.raises(ValueError, match="strategy 'gpu' is unknown: choose one of auto"):
+    with pytest.raises(ValueError, match="strategy is 'gpu': choose one of auto"):
         create_strategy("gpu")
 
 

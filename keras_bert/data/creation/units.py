@@ -4,11 +4,10 @@ import hashlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from keras_bert.choices import MaskingStrategy, SentenceTask
 from keras_bert.data.corpus.documents import MAX_DOCUMENT_CHARACTERS, Document
 from keras_bert.data.corpus.reading import Corpus
-from keras_bert.data.records.examples import SentenceTask
 from keras_bert.text import tokenizer_config
-from keras_bert.text.masking_strategy import MaskingStrategy
 from keras_bert.text.vocabulary import Vocabulary
 
 # Large enough for a choice of other documents to draw from and small enough for many workers.
