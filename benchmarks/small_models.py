@@ -23,10 +23,9 @@ import packages
 import tensorflow as tf
 from absl import app, flags
 
-from keras_bert import BertPreprocessor, BertTokenizer
+from keras_bert import BertPreprocessor, BertTokenizer, ExportOptions, export_saved_model
 from keras_bert.serving.formats.litert_onnx import LITERT_DTYPES, export_litert, export_onnx
-from keras_bert.serving.saved_model import export_saved_model
-from keras_bert.signatures.options import ExportOptions, ServingDtype
+from keras_bert.signatures.options import ServingDtype
 
 flags.DEFINE_integer("texts", 64, "How many reviews.", lower_bound=2)
 flags.DEFINE_integer("runs", 3, "Runs of each side.", lower_bound=1)
