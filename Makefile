@@ -25,8 +25,9 @@ PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist
 NUMERICAL := numerical and not oracle and not long
 AVX2 := ONEDNN_MAX_CPU_ISA=AVX2
 WITHOUT_ONEDNN := TF_ENABLE_ONEDNN_OPTS=0
-SHORT_NUMERICAL := tests/models tests/export/test_foreign_models.py \
-  $(addprefix tests/training/test_,lamb.py optimizer.py pretraining_step.py tag_head.py)
+SHORT_NUMERICAL := tests/models tests/serving/test_foreign_models.py \
+  tests/pretraining/test_pretraining_step.py tests/tasks/test_tag_head.py \
+  tests/training/test_lamb.py tests/training/test_optimizer.py
 FILES := setup.cfg pyproject.toml constraints.txt
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3

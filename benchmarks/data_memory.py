@@ -38,8 +38,7 @@ def main(_: Sequence[str]) -> None:
 
 
 def _learn_vocabulary(text: bytes, folder: Path) -> Path:
-    from keras_bert.text.tokenizer import BertTokenizer
-    from keras_bert.text.vocabulary_training import train_vocabulary
+    from keras_bert import BertTokenizer, train_vocabulary
 
     paragraphs = text.decode().split("\n")[::5]
     BertTokenizer(train_vocabulary(paragraphs, 16_000)).save(folder)

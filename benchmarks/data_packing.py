@@ -15,12 +15,9 @@ from pathlib import Path
 import large_texts
 from absl import app, flags
 
+from keras_bert import BertTokenizer, CreationOptions, create_pretraining_data, train_vocabulary
 from keras_bert.data.corpus.reading import Corpus
-from keras_bert.data.creation.create import create_pretraining_data
-from keras_bert.data.creation.options import CreationOptions
 from keras_bert.data.records.manifest import Manifest
-from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.text.vocabulary_training import train_vocabulary
 
 _TEXTS = flags.DEFINE_multi_enum(
     "texts", list(large_texts.TEXTS), list(large_texts.TEXTS), "What is packed."

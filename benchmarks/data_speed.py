@@ -42,9 +42,8 @@ def main(_: Sequence[str]) -> None:
 
 def _prepare(folder: Path) -> tuple[Path, Path]:
     """Writes the novels of the sample data as sentences, and learns a vocabulary from them."""
+    from keras_bert import BertTokenizer, train_vocabulary
     from keras_bert.data.corpus.reading import read_documents
-    from keras_bert.text.tokenizer import BertTokenizer
-    from keras_bert.text.vocabulary_training import train_vocabulary
 
     novels = _REPOSITORY / "tools/sample_data/austen.txt.gz"
     paragraphs = gzip.open(novels, "rt", encoding="utf-8").read().split("\n")
@@ -104,9 +103,9 @@ def _print_costs(costs: dict[str, list[Cost]], size: int) -> None:
 
 
 def _statistics(output: Path, vocab: Path) -> str:
+    from keras_bert import Vocabulary
     from keras_bert.data.records.inspection import measure
     from keras_bert.data.records.record_set import PretrainingData
-    from keras_bert.text.vocabulary import Vocabulary
 
     data = PretrainingData(str(output / "*.tfrecord"))
     found = measure(data, Vocabulary.from_file(vocab))

@@ -21,16 +21,14 @@ _BATCH = 16
 
 def main(_: list[str]) -> None:
     """Prints seconds of an epoch and test accuracy of both, and the ratio."""
-    from keras_bert import BertClassifier, BertTokenizer
+    from keras_bert import BertClassifier, BertTokenizer, FinetuningOptions, create_task
     from keras_bert.finetuning.inference import InferenceRunner
     from keras_bert.finetuning.metrics import accuracy
     from keras_bert.finetuning.model_preparation import finetuning_optimizer
-    from keras_bert.finetuning.options import FinetuningOptions
-    from keras_bert.tasks.classification.delimited import csv_task
     from keras_bert.tasks.classification.head import LabeledTexts
     from keras_bert.training.precision import dtype_policy
 
-    task = csv_task()
+    task = create_task("csv")
     with tempfile.TemporaryDirectory() as folder:
         data = task.read(food_reviews.write(Path(folder)))
     train, test = data.splits["train"], data.splits["test"]

@@ -20,11 +20,9 @@ import packages
 import verse_questions
 from absl import app, flags
 
-from keras_bert.finetuning.finetune import finetune
-from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert import FinetuningOptions, create_task, finetune
 from keras_bert.tasks.question_answering.metrics import answer_exact_match, answer_f1, best_score
 from keras_bert.tasks.question_answering.questions import Question
-from keras_bert.tasks.question_answering.squad import squad2_task, squad_task
 
 _WORD = re.compile(r"\S+")
 
@@ -82,8 +80,8 @@ def main(_: list[str]) -> None:
 
 def compare(data: Path) -> None:
     """Prints exact match and F1 on the test questions."""
-    create = squad2_task if _UNANSWERABLE_SHARE.value else squad_task
-    task = create(doc_stride=_DOC_STRIDE.value)
+    kind = "squad2" if _UNANSWERABLE_SHARE.value else "squad"
+    task = create_task(kind, doc_stride=_DOC_STRIDE.value)
     splits = task.read(data)
     train, test = splits.splits["train"], splits.splits["test"]
     print(f"{len(train):,} questions to learn from, {len(test):,} to test with", flush=True)

@@ -123,8 +123,7 @@ def untrained(folder: Path) -> Path:
 
 def export(folder: Path, target: Path) -> Path:
     """Exports the model; returns the folder of its version."""
-    from keras_bert.serving.saved_model import export_saved_model
-    from keras_bert.signatures.options import ExportOptions
+    from keras_bert import ExportOptions, export_saved_model
 
     return export_saved_model(folder, target, options=ExportOptions(dtype=_DTYPE.value))
 
@@ -182,8 +181,7 @@ def growth(samples: Sequence[tuple[float, float]]) -> float:
 
 def live_answers(folder: Path, texts: Sequence[str]) -> np.ndarray:
     """Returns what the Keras model answers, float32 [N, C] or [N, H]."""
-    from keras_bert import BertEncoder, BertPreprocessor, BertTokenizer
-    from keras_bert.tasks.finetuned_model import FinetunedModel
+    from keras_bert import BertEncoder, BertPreprocessor, BertTokenizer, FinetunedModel
 
     if is_classifier(folder):
         return np.asarray(FinetunedModel.load(folder).predict(texts))

@@ -36,8 +36,7 @@ def ours(folder: Path, dtype: str, scratch: Path) -> Side:
     """Returns the SavedModel's answer."""
     import tensorflow as tf
 
-    from keras_bert.serving.saved_model import export_saved_model
-    from keras_bert.signatures.options import ExportOptions
+    from keras_bert import ExportOptions, export_saved_model
 
     options = ExportOptions(dtype=dtype, max_seq_length=LONGEST)
     path = export_saved_model(folder, scratch / dtype, options=options)

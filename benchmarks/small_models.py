@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -22,10 +23,9 @@ import packages
 import tensorflow as tf
 from absl import app, flags
 
-from keras_bert import BertPreprocessor, BertTokenizer
+from keras_bert import BertPreprocessor, BertTokenizer, ExportOptions, export_saved_model
 from keras_bert.serving.formats.litert_onnx import LITERT_DTYPES, export_litert, export_onnx
-from keras_bert.serving.saved_model import export_saved_model
-from keras_bert.signatures.options import DTYPES, ExportOptions
+from keras_bert.signatures.options import ServingDtype
 
 flags.DEFINE_integer("texts", 64, "How many reviews.", lower_bound=2)
 flags.DEFINE_integer("runs", 3, "Runs of each side.", lower_bound=1)
@@ -70,7 +70,7 @@ def onnx(path: Path) -> Side:
 
 def sides(model: Path, scratch: Path) -> Iterator[tuple[str, Path, Side]]:
     """Yields the name of each side, its file or folder, and what answers."""
-    for dtype in DTYPES:
+    for dtype in get_args(ServingDtype):
         options = ExportOptions(dtype=dtype)
         path = export_saved_model(model, scratch / f"served_{dtype}", options=options)
         yield f"SavedModel {dtype}", path, saved_model(path)

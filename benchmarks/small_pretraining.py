@@ -17,7 +17,7 @@ import brown
 import debian_text
 import food_reviews
 
-from keras_bert.config import BertConfig
+from keras_bert import BertConfig
 from keras_bert.finetuning.result import FinetuningResult
 from keras_bert.storage.files import atomic_file, atomic_folder
 
@@ -219,11 +219,10 @@ def last_metrics(run: Path, split: str) -> dict[str, float]:
 def _measure(records: Path, run: Path) -> dict[str, float]:
     import tensorflow as tf
 
-    from keras_bert import BertPretrainer, BertTokenizer
+    from keras_bert import BertPretrainer, BertTokenizer, PretrainingOptions
     from keras_bert.data.records.record_set import PretrainingData
     from keras_bert.pretraining.evaluation import create_evaluation
     from keras_bert.pretraining.objectives.registry import create_objective
-    from keras_bert.pretraining.options import PretrainingOptions
 
     data = PretrainingData(str(records))
     options = PretrainingOptions("", "", batch_size=BATCH_SIZE, **_ALL_MASK)

@@ -18,10 +18,8 @@ import numpy as np
 import packages
 from absl import app, flags
 
-from keras_bert.finetuning.finetune import finetune
-from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert import FinetuningOptions, create_task, finetune
 from keras_bert.tasks.tagging.column_files import WordColumns, read_columns
-from keras_bert.tasks.tagging.conll import conll_task
 from keras_bert.tasks.tagging.head import TagPrediction
 from keras_bert.tasks.tagging.metrics import count_entities, tag_accuracy
 from keras_bert.tasks.tagging.sentences import TaggedSentence
@@ -85,10 +83,11 @@ def compare(kind: str, data: Path) -> None:
         for sentence in read_columns(data / f"{name}.txt", columns)
         for tag in sentence.tags
     }
-    task = conll_task(
-        columns.word,
-        columns.label,
-        "plain" if plain else "BIO",
+    task = create_task(
+        "conll",
+        word_index=columns.word,
+        label_index=columns.label,
+        scheme="plain" if plain else "BIO",
         labels=sorted(tags) if plain else None,
         features_from=_FEATURES_FROM.value,
         lstm_width=256,

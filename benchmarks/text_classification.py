@@ -29,10 +29,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.pipeline import Pipeline
 
-from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert import FinetuningOptions, create_task
 from keras_bert.finetuning.search import SearchResult, search
 from keras_bert.finetuning.task import TEST, TRAIN, VALIDATION, TaskData
-from keras_bert.tasks.classification.delimited import csv_task
 from keras_bert.tasks.classification.head import LabeledTexts
 
 _WRITE: Mapping[str, Callable[[Path], Path]] = {
@@ -114,7 +113,7 @@ def report(result: SearchResult) -> None:
 
 def main(_: list[str]) -> None:
     """Chooses, measures and prints both sides."""
-    model_dir, task = Path(_MODEL_DIR.value), csv_task()
+    model_dir, task = Path(_MODEL_DIR.value), create_task("csv")
     data = task.read(_WRITE[_DATA.value](model_dir / "data"))
     theirs = tuned_baseline(data)
 

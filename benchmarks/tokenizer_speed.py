@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> None:
 def _ours(lines: Sequence[str], vocabulary: str) -> tuple[Callable[[], object], list[list[int]]]:
     import tensorflow as tf
 
-    from keras_bert.text.tokenizer import BertTokenizer
+    from keras_bert import BertTokenizer
 
     tokenizer = BertTokenizer.from_vocab(vocabulary)
     # Strings that are tensors already, as they are after reading a file in tf.data.

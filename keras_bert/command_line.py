@@ -1,18 +1,102 @@
-"""How every tool starts: absl flags, and errors that a person can read."""
+"""How every tool starts: flags made from its options, and errors that a person can read."""
 
+import dataclasses
+import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+import types
+import typing
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from absl import app, logging
+from absl import app, flags, logging
 
 from keras_bert.storage.files import disk_error
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _EXPECTED_ERRORS = (ValueError, OSError)
 # What TensorFlow raises for files that vanished, may not be read, or are damaged.
 _FILE_ERRORS = ("NotFoundError", "PermissionDeniedError", "DataLossError", "UnavailableError")
+
+
+Options = TypeVar("Options", bound="DataclassInstance")
+# The flags below belong to the tool that calls, not to this module: --help shows those of the tool.
+flags.disclaim_key_flags()
+
+
+def define_flags(options: "type[DataclassInstance]", without: Collection[str] = ()) -> None:
+    """Defines a flag for each field of a dataclass.
+
+    A field gives the name, the type (`X | None`: unset unless given; a `Literal`: one of its names;
+    a tuple: a list separated by commas) and the default; without default the flag is required. The
+    help is the first sentence on the field under "Attributes:" of the docstring, which says None
+    where the command line leaves the flag out: "unset".
+
+    Args:
+        options: the dataclass.
+        without: fields that the tool gives to `options_from_flags` itself.
+    """
+    types_of, helps = typing.get_type_hints(options), _first_sentences(options)
+    for field in dataclasses.fields(options):
+        if field.name not in without:
+            required = field.default is dataclasses.MISSING
+            default = None if required else field.default
+            help = helps.get(field.name, "")
+            _define(types_of[field.name], field.name, default, help, required)
+
+
+def options_from_flags(options: type[Options], **given: Any) -> Options:
+    """Returns the options that the flags of `define_flags` say.
+
+    Args:
+        options: the dataclass.
+        **given: the values of fields that have no flag, or another value than theirs.
+
+    Raises:
+        ValueError: of the dataclass.
+    """
+    for field in dataclasses.fields(options):
+        if field.name not in given:
+            value = flags.FLAGS[field.name].value
+            given[field.name] = tuple(value) if isinstance(value, list) else value
+    return options(**given)
+
+
+def _define(annotation: Any, name: str, default: Any, help: str, required: bool) -> None:
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    kinds = typing.get_args(annotation) if is_union else (annotation,)
+    # int -> int, tuple[str, ...] -> tuple, Literal["a", "b"] -> Literal, each -> itself
+    by_origin = {typing.get_origin(kind) or kind: kind for kind in kinds}
+    if tuple in by_origin:
+        flags.DEFINE_list(name, default and list(default), help, required=required)
+    elif typing.Literal in by_origin:
+        choices = typing.get_args(by_origin[typing.Literal])
+        flags.DEFINE_enum(name, default, choices, help, required=required)
+    else:
+        definers: dict[type, Callable] = {
+            str: flags.DEFINE_string,
+            bool: flags.DEFINE_bool,
+            int: flags.DEFINE_integer,
+            float: flags.DEFINE_float,
+        }
+        (kind,) = by_origin.keys() - {types.NoneType}
+        definers[kind](name, default, help, required=required)
+
+
+def _first_sentences(options: type) -> dict[str, str]:
+    """Returns what the docstring of a dataclass says of each attribute, as help of its flag."""
+    # "    name: text", and what goes on four columns further to the right.
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", inspect.getdoc(options) or "", re.M)
+    sentences = {}
+    for name, text in entries:
+        sentence = re.split(r"(?<=\.)\s+(?=[^a-z0-9])", " ".join(text.split()))[0]
+        sentence = re.sub(r"\bNone\b", "unset", sentence)
+        sentences[name] = sentence[0].upper() + sentence[1:]
+    return sentences
 
 
 def run(main: Callable[[Sequence[str]], None]) -> None:

@@ -1,4 +1,4 @@
-"""What tests share: two logical devices, a tiny model and a task it can learn."""
+"""What tests share: two logical devices, tiny models of every head and a task to learn."""
 
 import csv
 import os
@@ -124,4 +124,35 @@ def pair_regression_run(pretrained_folder, tmp_path_factory):
     task = csv_task(label_type="regression")
     options = FinetuningOptions(epochs=1, batch_size=16, mixed_precision="float32")
     finetune(task, task.read(data_folder), pretrained_folder, folder, options)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory):
+    """Returns a function: the folder of one of `MODELS` of tiny_models.py, written once."""
+    from tests.signatures.tiny_models import write_model
+
+    root = tmp_path_factory.mktemp("heads")
+
+    def folder(name):
+        path = root / name
+        return path if path.exists() else write_model(path, name)
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def exported(model_folder, tmp_path_factory):
+    """Returns a function: version 1 of one of these models, exported once in a dtype."""
+    from keras_bert.serving.saved_model import export_saved_model
+    from keras_bert.signatures.options import ExportOptions
+
+    root = tmp_path_factory.mktemp("exports")
+
+    def folder(name, dtype="float32"):
+        base = root / dtype / name
+        if not base.exists():
+            export_saved_model(model_folder(name), base, options=ExportOptions(dtype))
+        return base / "1"
+
     return folder

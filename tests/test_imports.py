@@ -20,7 +20,7 @@ PACKAGE = ROOT / "keras_bert"
 
 # As in docs/design.md: a part imports only from parts that stand before it (or from itself).
 PARTS = (
-    *("version", "features", "config_keys", "config", "progress"),
+    *("version", "choices", "features", "config_keys", "config", "progress"),
     "storage",
     "command_line",
     "__main__",

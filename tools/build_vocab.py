@@ -11,12 +11,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from absl import flags
 
-from keras_bert import command_line
-from keras_bert.text.vocabulary import FILE_NAME, Vocabulary
+from keras_bert import Vocabulary, command_line
+from keras_bert.choices import DecodingErrors
+from keras_bert.text.vocabulary import FILE_NAME
 
 if TYPE_CHECKING:
     from keras_bert.text.coverage import Coverage
@@ -29,7 +30,9 @@ flags.DEFINE_integer("min_frequency", 2, "How often a pair must occur to become 
 flags.DEFINE_integer("unused_slots", 0, "Number of [unusedN] entries.", lower_bound=0)
 flags.DEFINE_integer("limit_alphabet", 1000, "Distinct characters to keep; thousands for CJK.")
 flags.DEFINE_string("text_field", "text", "Field or column that holds the text.")
-flags.DEFINE_enum("errors", "strict", ["strict", "replace"], "What to do with bytes not in UTF-8.")
+flags.DEFINE_enum(
+    "errors", "strict", get_args(DecodingErrors), "What to do with bytes not in UTF-8."
+)
 flags.DEFINE_list("held_out", None, "Files or globs that the report is about; not learned from.")
 flags.mark_flags_as_required(["input", "output"])
 
@@ -38,9 +41,9 @@ _SAMPLE_PARAGRAPHS = 5000
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags, learns, writes, and tells what the vocabulary covers."""
+    from keras_bert import train_vocabulary
     from keras_bert.data.corpus.reading import Corpus
     from keras_bert.progress import Progress
-    from keras_bert.text.vocabulary_training import train_vocabulary
 
     values = flags.FLAGS
     output = Path(values.output)

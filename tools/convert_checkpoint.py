@@ -13,19 +13,25 @@ With --to=hf://org/name the result is uploaded to the Hugging Face Hub, with a m
     python tools/convert_checkpoint.py --from=runs/mini/preset --to=hf://org/name
 """
 
+from __future__ import annotations
+
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast, get_args
 
 from absl import flags
 
 from keras_bert import command_line
 from keras_bert.checkpoints import sentence_modules
-from keras_bert.models import conversion, model_card
+from keras_bert.choices import TargetFormat
+from keras_bert.models import model_card
 from keras_bert.storage import hub
 from keras_bert.storage.files import atomic_folder
 from keras_bert.text import tokenizer_config
+
+if TYPE_CHECKING:
+    from keras_bert.models.conversion import ParityReport
 
 _FROM = flags.DEFINE_string("from", None, "Model folder, or hf://org/name.", required=True)
 _TO = flags.DEFINE_string(
@@ -34,7 +40,7 @@ _TO = flags.DEFINE_string(
 _FORMAT = flags.DEFINE_enum(
     "format",
     None,
-    ["keras", "google", "hf", "garden"],
+    get_args(TargetFormat),
     "Format of the result; unset: keras for a folder, hf for the Hub.",
 )
 _PRIVATE = flags.DEFINE_bool(
@@ -59,9 +65,9 @@ def main(_: Sequence[str]) -> None:
     print(f"{report}\ntokenizer:       {tokenizer}{sentences}\nwritten to {target}")
 
 
-def _format(unset: conversion.TargetFormat) -> conversion.TargetFormat:
+def _format(unset: TargetFormat) -> TargetFormat:
     # The flag takes nothing else.
-    return cast(conversion.TargetFormat, _FORMAT.value or unset)
+    return cast(TargetFormat, _FORMAT.value or unset)
 
 
 def _convert_and_push(name: str) -> None:
@@ -81,11 +87,11 @@ def _convert_and_push(name: str) -> None:
     print(f"uploaded to {url}")
 
 
-def _convert(
-    source: Path, target: Path, format: conversion.TargetFormat
-) -> tuple[conversion.ParityReport, str, str]:
+def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityReport, str, str]:
     """Returns the report, a description of the tokenizer and a line on modules behind it."""
-    report = conversion.convert(source, target, format, _IGNORED.value)
+    from keras_bert.models.conversion import convert
+
+    report = convert(source, target, format, _IGNORED.value)
     tokenizer = _convert_tokenizer(source, target, report.checkpoint.config.vocab_size)
     try:
         if not sentence_modules.is_sentence_folder(source):

@@ -16,51 +16,28 @@ A corpus that outgrows one machine goes through Apache Beam; Beam's own options 
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from absl import flags
 
-from keras_bert import command_line
+from keras_bert import CreationOptions, command_line
 
 if TYPE_CHECKING:
-    from keras_bert.data.creation.options import CreationOptions
     from keras_bert.data.records.manifest import Manifest
 
 flags.DEFINE_list("input", None, "Files, globs (.txt, .jsonl, .parquet, compressed), tfds:name.")
-flags.DEFINE_string("vocab", None, "vocab.txt; a tokenizer_config.json beside it is honoured.")
-flags.DEFINE_string("output_dir", None, "Folder of records to make.")
-flags.DEFINE_integer("max_seq_length", 128, "The longest example in pieces.")
-flags.DEFINE_integer("dupe_factor", 10, "Passes over the corpus, each cut and paired differently.")
-flags.DEFINE_integer("seed", 12345, "Where all randomness comes from.")
-flags.DEFINE_integer("num_shards", 8, "Number of files.")
-flags.DEFINE_integer("num_workers", 1, "Number of processes.")
-flags.DEFINE_enum("sentence_task", "nsp", ["nsp", "sop", "none"], "What segments are paired for.")
-flags.DEFINE_bool("cross_documents", False, "Go on in the next document; for --sentence_task=none.")
-flags.DEFINE_bool("pack", False, "Put short documents together; for --sentence_task=none.")
-flags.DEFINE_bool("static_masking", False, "Store masks, in the schema of google-research/bert.")
-flags.DEFINE_enum("masking", "token", ["token", "whole_word", "ngram"], "What is hidden as one.")
-flags.DEFINE_integer("max_predictions_per_seq", None, "Most stored masks of a sequence.")
-flags.DEFINE_float("masked_lm_prob", 0.15, "Rate of the pieces that static masks choose.")
-flags.DEFINE_float("mask_token_rate", 0.8, "Rate of the chosen that become [MASK].")
-flags.DEFINE_float("random_token_rate", 0.1, "Rate of the chosen that become a random one.")
-flags.DEFINE_float("short_seq_prob", 0.1, "How often a document is cut into shorter examples.")
-flags.DEFINE_string("text_field", "text", "Field or column that holds the text.")
-flags.DEFINE_enum("errors", "strict", ["strict", "replace"], "What to do with bytes not in UTF-8.")
+command_line.define_flags(CreationOptions, without=["inputs"])
 flags.DEFINE_enum("runner", "local", ["local", "beam"], "Processes of this machine, or Beam.")
-flags.mark_flags_as_required(["input", "vocab", "output_dir"])
+flags.mark_flag_as_required("input")
 
 
 def main(_: Sequence[str], beam_arguments: Sequence[str] = ()) -> None:
     """Reads the flags, makes the records and tells what was made."""
-    from keras_bert.data.creation.options import CreationOptions
-
-    values = flags.FLAGS.flag_values_dict() | {"inputs": tuple(flags.FLAGS.input)}
-    names = [field.name for field in dataclasses.fields(CreationOptions)]
-    options = CreationOptions(**{name: values[name] for name in names})
-    manifest = _create(options, values["runner"], beam_arguments)
+    inputs = tuple(flags.FLAGS.input)
+    options = command_line.options_from_flags(CreationOptions, inputs=inputs)
+    manifest = _create(options, flags.FLAGS.runner, beam_arguments)
     print(
         f"{manifest.examples:,} examples of {manifest.tokens:,} pieces from "
         f"{manifest.documents:,} documents of {manifest.corpus_tokens:,} pieces "
@@ -91,7 +68,7 @@ def _create(options: CreationOptions, runner: str, beam_arguments: Sequence[str]
         return create_pretraining_data_with_beam(options, beam_arguments)
     if beam_arguments:
         raise ValueError(f"{beam_arguments[0]} stands behind --, where --runner=beam has options")
-    from keras_bert.data.creation.create import create_pretraining_data
+    from keras_bert import create_pretraining_data
 
     return create_pretraining_data(options)
 

@@ -10,48 +10,18 @@ names and shapes of all signatures and the other formats.
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import get_args
 
 from absl import flags, logging
 
-from keras_bert import command_line
+from keras_bert import ExportOptions, command_line
+from keras_bert.signatures.options import Head
 
 flags.DEFINE_string("model_dir", None, "Folder of a run of run_finetuning.py, or of any model.")
 flags.DEFINE_string("export_dir", None, "Folder to write <version>/saved_model.pb into.")
 flags.DEFINE_integer("version", None, "Number of the version; unset: the next one.")
-flags.DEFINE_enum(
-    "head", "auto", ["auto", "encoder", "masked_lm"], "What to serve; auto: what the folder holds."
-)
-flags.DEFINE_enum("dtype", "float32", ["float32", "bfloat16", "int8"], "Of weights and arithmetic.")
-flags.DEFINE_integer("max_seq_length", None, "Most pieces of a row; unset: as in training.")
-flags.DEFINE_integer("max_batch", None, "Refuse requests of more examples; unset: no limit.")
-flags.DEFINE_integer("max_text_bytes", None, "Refuse longer texts; unset: no limit.")
-flags.DEFINE_integer(
-    "max_choices", None, "Refuse examples of more choices (multiple choice); unset: no limit."
-)
-flags.DEFINE_integer("top_k", 5, "Guesses for each mask of a masked language model.")
-flags.DEFINE_bool(
-    "text_pair", None, "A classifier of another library reads pairs of texts; unset: it does not."
-)
-flags.DEFINE_float(
-    "null_threshold",
-    None,
-    "Null score above which a question has no answer; unset: as in training, none for models of "
-    "another library.",
-)
-flags.DEFINE_list("ignore_config_keys", [], "Unknown keys of the model's config to pass over.")
-flags.DEFINE_enum(
-    "pooling",
-    None,
-    ["cls", "mean", "max", "pooler"],
-    "How an encoder's vectors of tokens become one of the sentence; unset: as the files of "
-    "sentence-transformers say.",
-)
-flags.DEFINE_bool(
-    "normalize",
-    None,
-    "Divide that vector by its length; unset: as the files of sentence-transformers say.",
-)
+flags.DEFINE_enum("head", "auto", get_args(Head), "What to serve; auto: what the folder holds.")
+command_line.define_flags(ExportOptions)
 flags.DEFINE_enum(
     "format",
     "serving",
@@ -61,11 +31,7 @@ flags.DEFINE_enum(
 )
 flags.mark_flags_as_required(["model_dir", "export_dir"])
 
-_SERVING_FLAGS = (
-    *("version", "head", "dtype", "max_seq_length"),
-    *("max_batch", "max_text_bytes", "max_choices", "top_k", "text_pair", "null_threshold"),
-    *("ignore_config_keys", "pooling", "normalize"),
-)
+_SERVING_FLAGS = ("version", "head", *(field.name for field in dataclasses.fields(ExportOptions)))
 _FLAGS_OF_FORMAT = {
     "serving": _SERVING_FLAGS,
     "tfhub": ("max_seq_length",),
@@ -86,10 +52,9 @@ def main(_: Sequence[str]) -> None:
 
 
 def _export(values: flags.FlagValues) -> Path:
+    from keras_bert import export_saved_model
     from keras_bert.serving.formats.litert_onnx import export_litert, export_onnx
     from keras_bert.serving.formats.tf_hub import export_hub_form
-    from keras_bert.serving.saved_model import export_saved_model
-    from keras_bert.signatures.options import ExportOptions
 
     folders = values.model_dir, values.export_dir
     if values.format == "tfhub":
@@ -98,9 +63,7 @@ def _export(values: flags.FlagValues) -> Path:
         return export_litert(*folders, values.dtype, values.head)
     if values.format == "onnx":
         return export_onnx(*folders, values.head)
-    names = {field.name for field in dataclasses.fields(ExportOptions)}
-    settings: dict[str, Any] = {name: values[name].value for name in names}
-    options = ExportOptions(**settings)
+    options = command_line.options_from_flags(ExportOptions)
     return export_saved_model(*folders, values.version, options, values.head)
 
 

@@ -9,10 +9,12 @@ reads both.
 """
 
 from collections.abc import Sequence
+from typing import get_args
 
 from absl import flags
 
 from keras_bert import command_line
+from keras_bert.choices import FeatureLevel, LayerStrategy
 
 flags.DEFINE_string("init_from", None, "Model folder, of any format.")
 flags.DEFINE_string("input", None, "File of texts: .txt or .jsonl, also .gz.")
@@ -20,10 +22,12 @@ flags.DEFINE_string("output", None, "File to write: .npz or .tfrecord.")
 flags.DEFINE_enum(
     "layers",
     "concat_last_4",
-    ["concat_last_4", "sum_last_4", "sum_all", "last", "second_to_last", "embeddings"],
+    get_args(LayerStrategy),
     "What of the layers a vector is made of.",
 )
-flags.DEFINE_enum("level", "piece", ["piece", "word"], "A vector for each piece, or each word.")
+flags.DEFINE_enum(
+    "level", "piece", get_args(FeatureLevel), "A vector for each piece, or each word."
+)
 flags.DEFINE_enum("dtype", "float16", ["float16", "float32"], "Numbers of the output.")
 flags.DEFINE_integer(
     "max_seq_length", None, "Most pieces of a row; unset: the positions of the model."

@@ -21,9 +21,8 @@ flags.mark_flags_as_required(["init_from", "text"])
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags and prints the guesses."""
-    from keras_bert.models.masked_lm import BertMaskedLM
+    from keras_bert import BertMaskedLM, BertTokenizer
     from keras_bert.tasks.fill_mask.guesses import fill_mask
-    from keras_bert.text.tokenizer import BertTokenizer
 
     options = flags.FLAGS
     model = BertMaskedLM.from_preset(options.init_from, options.ignore_config_keys)

@@ -23,10 +23,11 @@ flags.mark_flags_as_required(["input"])
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags and prints the report."""
+    from keras_bert import Vocabulary
     from keras_bert.data.records.inspection import decoded_examples, describe, measure
     from keras_bert.data.records.record_set import PretrainingData
     from keras_bert.storage.remote_folders import local_copy
-    from keras_bert.text.vocabulary import FILE_NAME, Vocabulary
+    from keras_bert.text.vocabulary import FILE_NAME
 
     data = PretrainingData(_source(flags.FLAGS.input))
     vocab = flags.FLAGS.vocab or os.path.join(os.path.dirname(data.paths[0]), FILE_NAME)

@@ -41,7 +41,7 @@ def main(_: Sequence[str]) -> None:
 
 
 def _predict_here(values: flags.FlagValues) -> int:
-    from keras_bert.tasks.predict import predict_file
+    from keras_bert import predict_file
 
     return predict_file(values.model_dir, values.input, values.output, values.batch_size)
 

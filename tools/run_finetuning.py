@@ -12,7 +12,6 @@ The same command goes on from the last checkpoint of a run that was stopped; SIG
 ends with exit status 143, so that whoever started the run knows that it is not done.
 """
 
-import dataclasses
 import os
 import signal
 import sys
@@ -20,7 +19,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from keras_bert import command_line
+from keras_bert import FinetuningOptions, command_line
 
 # Arguments of tasks; what is not given is left to the task.
 _TEXT_FLAGS = {
@@ -55,31 +54,7 @@ flags.DEFINE_integer("seeds", 1, "Runs with different seeds; the best one is kep
 flags.DEFINE_string(
     "grid", None, "Options to search: 'paper', or learning_rate=2e-5,5e-5;epochs=2,3."
 )
-flags.DEFINE_integer("epochs", None, "Passes over the training data; unset: the task's own.")
-flags.DEFINE_integer("batch_size", None, "Examples per step; unset: the task's own.")
-flags.DEFINE_float("learning_rate", None, "Peak learning rate; unset: the task's own.")
-flags.DEFINE_integer(
-    "max_seq_length", None, "Most pieces of a row; unset: the task's own, or the model's if fewer."
-)
-flags.DEFINE_float("warmup_share", 0.1, "Share of the steps until the peak.")
-flags.DEFINE_bool("bias_correction", True, "Correct Adam's moments for their zero start.")
-flags.DEFINE_float("layer_decay", 1.0, "Each layer learns so many times as fast as the next.")
-flags.DEFINE_integer("reinitialized_layers", 0, "Uppermost blocks that start fresh.")
-flags.DEFINE_bool("freeze_encoder", False, "Train the pooler and the head only.")
-flags.DEFINE_list("class_weights", None, "'balanced', or one number for each label.")
-flags.DEFINE_float("label_smoothing", 0.0, "Share of the target spread over all classes.")
-flags.DEFINE_integer("patience", None, "Stop after so many epochs without a better metric.")
-flags.DEFINE_bool("from_scratch", False, "Start from fresh weights in place of the pretrained.")
-flags.DEFINE_enum(
-    "mixed_precision", "auto", ["auto", "float32", "bfloat16", "float16"], "Number format."
-)
-flags.DEFINE_enum(
-    "strategy", "auto", ["auto", "cpu", "mirrored", "multi_worker", "tpu"], "Where it runs."
-)
-flags.DEFINE_integer("accumulation_steps", 1, "Micro-batches per step and replica.")
-flags.DEFINE_bool("remat", False, "Compute encoder blocks twice to save memory.")
-flags.DEFINE_integer("checkpoint_steps", 0, "Steps between checkpoints; 0: five minutes of them.")
-flags.DEFINE_integer("seed", 0, "Seed of fresh weights, order and dropout; the first of --seeds.")
+command_line.define_flags(FinetuningOptions)
 for _define, _flags in (
     (flags.DEFINE_string, _TEXT_FLAGS),
     (flags.DEFINE_integer, _INTEGER_FLAGS),
@@ -87,7 +62,6 @@ for _define, _flags in (
 ):
     for _name, _help in _flags.items():
         _define(_name, None, _help)
-flags.DEFINE_list("ignore_config_keys", [], "Unknown keys of the model's config to pass over.")
 flags.DEFINE_bool("regression", False, "The labels are numbers, not classes (csv).")
 flags.DEFINE_bool("multi_label", False, "A text has any number of labels, parted by | (csv).")
 flags.DEFINE_list("labels", None, "All classes, comma-separated; unset: those of the train file.")
@@ -96,16 +70,15 @@ flags.mark_flags_as_required(["data", "init_from", "model_dir"])
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags, fine-tunes and prints a table of the metrics."""
+    from keras_bert import create_task
     from keras_bert.finetuning import search
-    from keras_bert.finetuning.options import FinetuningOptions
-    from keras_bert.tasks.registry import create_task
     from keras_bert.training.cluster import is_chief
     from keras_bert.training.strategy import create_strategy
     from keras_bert.visualize.finetuning_report import results_table, write_report
 
     values = flags.FLAGS.flag_values_dict()
-    names = [field.name for field in dataclasses.fields(FinetuningOptions)]
-    options = FinetuningOptions(**{name: values[name] for name in names} | _lists(values))
+    class_weights = _class_weights(values["class_weights"])
+    options = command_line.options_from_flags(FinetuningOptions, class_weights=class_weights)
     grid = search.parse_grid(values["grid"]) if values["grid"] else None
     # Workers meet before TensorFlow computes anything, the reading of data included.
     strategy = create_strategy(options.strategy)
@@ -131,17 +104,13 @@ def main(_: Sequence[str]) -> None:
     print(f"model folder: {values['model_dir']}")
 
 
-def _lists(values: dict) -> dict:
-    """Returns the options whose flags hold lists."""
-    return _class_weights(values) | {"ignore_config_keys": tuple(values["ignore_config_keys"])}
-
-
-def _class_weights(values: dict) -> dict:
-    given = values["class_weights"]
-    if given is None or given == ["balanced"]:
-        return {"class_weights": given and "balanced"}
+def _class_weights(given: list[str] | None) -> str | tuple[float, ...] | None:
+    if given is None:
+        return None
+    if given == ["balanced"]:
+        return "balanced"
     try:
-        return {"class_weights": tuple(map(float, given))}
+        return tuple(map(float, given))
     except ValueError:
         raise ValueError(
             f"class_weights is {','.join(given)!r}: give 'balanced' or one number for each label"

@@ -5,6 +5,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from keras_bert.choices import Precision, StrategyName
+
 DEFAULTS: Mapping[str, Any] = {
     "epochs": 3,
     "batch_size": 32,
@@ -21,9 +23,9 @@ class FinetuningOptions:
     """How to fine-tune; the defaults lie in the range of the paper (section A.3).
 
     Attributes:
-        epochs: passes over the training data; None here and below takes the task's own default.
-        batch_size: examples per step.
-        learning_rate: the peak.
+        epochs: passes over the training data; None takes the task's own default.
+        batch_size: examples per step; None takes the task's own default.
+        learning_rate: the peak of the learning rate; None takes the task's own default.
         max_seq_length: the most positions of a row; None takes the task's default, or the model's
             positions where they are fewer.
         warmup_share: share of the steps until the peak.
@@ -39,14 +41,16 @@ class FinetuningOptions:
         label_smoothing: the share of the target that is spread over all classes.
         patience: stop after so many epochs without a better validation metric; None goes on.
         from_scratch: take configuration and vocabulary of the given model, not its weights.
-        mixed_precision: "auto", "float32", "bfloat16" or "float16".
+        mixed_precision: number format of the computation: "float32", "bfloat16", "float16", or
+            "auto" for bfloat16 where the hardware is fast in it.
         accumulation_steps: micro-batches into which each replica cuts its batch, to save memory.
         remat: compute encoder blocks again on the way back, to save memory.
-        strategy: "auto", "cpu", "mirrored", "multi_worker" or "tpu".
+        strategy: where it runs: "tpu", "mirrored", "multi_worker", "cpu", or "auto" for the GPUs if
+            there are any, else the processor.
         checkpoint_steps: steps between the checkpoints that a run which is stopped goes on from;
             0 for as many as take five minutes.
-        seed: of fresh weights, order and dropout.
-        ignore_config_keys: unknown keys of the given model's config to pass over, see
+        seed: seed of fresh weights, order and dropout; the first one of several runs.
+        ignore_config_keys: unknown keys of the given model's config to pass over. See
             `BertConfig.from_dict`.
 
     Raises:
@@ -66,10 +70,10 @@ class FinetuningOptions:
     label_smoothing: float = 0.0
     patience: int | None = None
     from_scratch: bool = False
-    mixed_precision: str = "auto"
+    mixed_precision: Precision = "auto"
     accumulation_steps: int = 1
     remat: bool = False
-    strategy: str = "auto"
+    strategy: StrategyName = "auto"
     checkpoint_steps: int = 0
     seed: int = 0
     ignore_config_keys: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ class BertBiLSTMTagger(TaskModel):
             must return hidden states and have no dropout.
         num_classes: number of labels, C.
         labels: names of the labels in the order of the logits; kept in presets.
-        features_from: one of `keras_bert.models.layer_features.STRATEGIES`; the last four layers
+        features_from: one of `keras_bert.choices.LayerStrategy`; the last four layers
             side by side did best in the paper.
         lstm_width: units of each layer in each direction.
         seed: of all dropouts; None draws one.

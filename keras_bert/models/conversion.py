@@ -3,20 +3,18 @@
 import dataclasses
 import os
 from collections.abc import Collection
-from typing import Literal
 
 import numpy as np
 
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.choices import TargetFormat
 from keras_bert.models import parity, preset, registry
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.storage import hub
 
 # Of the largest activation: rounding is millionths of it, a matrix turned the wrong way tenths.
 _ALLOWED_DIFFERENCE = 1e-3
-
-TargetFormat = Literal["keras", "google", "hf", "garden"]
 
 
 @dataclasses.dataclass(frozen=True)

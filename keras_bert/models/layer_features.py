@@ -5,6 +5,8 @@ from typing import Any
 
 from keras import ops
 
+from keras_bert.choices import LayerStrategy, check_choice
+
 # How many layers above the embeddings a strategy looks at, and what it makes of them.
 _LAST_FOUR = 4
 
@@ -21,7 +23,6 @@ _STRATEGIES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
     "concat_last_4": lambda states: ops.concatenate(_last_four(states), axis=-1),
     "sum_all": lambda states: sum(states[1:]),
 }
-STRATEGIES = tuple(_STRATEGIES)
 
 
 def check_strategy(strategy: str, num_hidden_layers: int) -> None:
@@ -30,10 +31,7 @@ def check_strategy(strategy: str, num_hidden_layers: int) -> None:
     Raises:
         ValueError: there is no such strategy, or the model has too few layers for it.
     """
-    if strategy not in _STRATEGIES:
-        raise ValueError(
-            f"there is no strategy {strategy!r}: choose one of {', '.join(STRATEGIES)}"
-        )
+    check_choice("strategy", strategy, LayerStrategy)
     if strategy.endswith("last_4") and num_hidden_layers < _LAST_FOUR:
         raise ValueError(
             f"{strategy} takes {_LAST_FOUR} layers but the model has {num_hidden_layers}: choose "
@@ -46,7 +44,7 @@ def combine(hidden_states: Sequence[Any], strategy: str) -> Any:
 
     Args:
         hidden_states: L+1 of [B, S, H], embeddings first, as `BertEncoder` returns them.
-        strategy: one of `STRATEGIES`.
+        strategy: a `LayerStrategy`.
 
     Returns:
         [B, S, H]; for "concat_last_4" [B, S, 4H].

@@ -2,7 +2,7 @@
 
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.model_classes import MODEL_CLASSES
-from keras_bert.models.conversion import TargetFormat
+from keras_bert.choices import TargetFormat
 
 _FORMATS = {
     "keras": "keras_bert (`config.json`, `model.weights.h5`)",

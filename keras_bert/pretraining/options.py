@@ -2,9 +2,13 @@
 
 import dataclasses
 
-from keras_bert.text.masking_strategy import MaskingStrategy
-from keras_bert.training.optimizer import OptimizerName
-from keras_bert.training.schedules import ScheduleName
+from keras_bert.choices import (
+    MaskingStrategy,
+    ObjectiveName,
+    OptimizerName,
+    Precision,
+    ScheduleName,
+)
 
 # The paper's 10,000 of 1,000,000 steps (section A.2).
 _WARMUP_RATE = 0.01
@@ -17,18 +21,19 @@ class PretrainingOptions:
     Attributes:
         data_dir: folder of records to train on.
         model_dir: the run folder; a run that is there is resumed.
-        eval_data_dir: folder of held-out records, or None.
+        eval_data_dir: folder of held-out records to evaluate on, if there are any.
         train_steps: the step at which the run ends.
         schedule_steps: the step at which the learning rate reaches its end, where another run
             with other data goes on from this one; None for `train_steps`.
         batch_size: sequences per step over all replicas.
-        learning_rate: the peak.
+        learning_rate: the peak of the learning rate.
         warmup_steps: steps until the peak; None for one in a hundred of the schedule's steps, at
             least one, as are the paper's 10,000 of 1,000,000. With a time budget its ratio to
             `train_steps` is that of the warmup to the time; None for one in a hundred.
         objective: "masked", or "left_to_right": the next piece is predicted by a model that sees
             what stands before it, the baseline of the paper.
-        masking: "token", "whole_word" or "ngram".
+        masking: what is hidden as one: a piece ("token"), a word ("whole_word") or a run of up to
+            three words ("ngram").
         masked_lm_prob: rate of the pieces that are chosen to be predicted.
         mask_token_rate: rate of the chosen pieces that become [MASK].
         random_token_rate: rate of the chosen pieces that become a random one; the rest stays.
@@ -43,25 +48,27 @@ class PretrainingOptions:
             finite; one more ends the run.
         time_budget: seconds of training after which the run ends with a learning rate of zero,
             instead of after `train_steps`; None for no budget.
-        init_from: what to start from: a model folder, whose weights are taken; the folder of
-            another run, which this one goes on with (weights, moments and step); or None.
+        init_from: what to start from: a model folder, whose weights are taken, or the folder of
+            another run, which this one goes on with (weights, moments and step); None starts
+            afresh.
         next_sentence: whether the next sentence loss counts; it never does where the records have
             no sentence pairs.
         peak_tflops: operations per second in 10^12 that all devices together could make, to show
             how much of it is used; None looks the device up.
         remat: whether encoder blocks are computed again on the way back, to save memory.
-        mixed_precision: "auto", "float32", "bfloat16" or "float16".
+        mixed_precision: number format of the computation: "float32", "bfloat16", "float16", or
+            "auto" for bfloat16 where the hardware is fast in it.
         optimizer: "adamw", or "lamb" for batches of many thousands.
         schedule: what follows the warmup: "linear", "polynomial", "cosine", "constant" or
             "warmup_stable_decay". A time budget has the linear one only.
-        weight_decay_rate: decay of the optimizer.
+        weight_decay_rate: weight decay of the optimizer.
         bias_correction: whether Adam corrects its moments for their zero start. The original does
             not, and its 10,000 steps of warmup hide what that does: without correction the first
             updates are up to six times too large, which a run of a few thousand steps may not
             recover from. LAMB always corrects them.
-        seed: of masks, order, dropout and initial weights.
-        ignore_config_keys: unknown keys of the config of `init_from` to pass over, see
-            `BertConfig.from_dict`.
+        seed: seed of masks, order, dropout and initial weights.
+        ignore_config_keys: unknown keys of the config of the model and of `init_from` to pass over.
+            See `BertConfig.from_dict`.
     """
 
     data_dir: str
@@ -72,7 +79,7 @@ class PretrainingOptions:
     batch_size: int = 256
     learning_rate: float = 1e-4
     warmup_steps: int | None = None
-    objective: str = "masked"
+    objective: ObjectiveName = "masked"
     masking: MaskingStrategy = "token"
     masked_lm_prob: float = 0.15
     mask_token_rate: float = 0.8
@@ -89,7 +96,7 @@ class PretrainingOptions:
     next_sentence: bool = True
     peak_tflops: float | None = None
     remat: bool = False
-    mixed_precision: str = "auto"
+    mixed_precision: Precision = "auto"
     optimizer: OptimizerName = "adamw"
     schedule: ScheduleName = "linear"
     weight_decay_rate: float = 0.01

@@ -7,9 +7,9 @@ from pathlib import Path
 import tensorflow as tf
 
 from keras_bert.serving.kit import MODELS_FILE, add_warmup, model_name, write_kit
-from keras_bert.serving.served_folder import Head, open_signatures
+from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.base import SERVING_DEFAULT, SignatureFamily
-from keras_bert.signatures.options import ExportOptions
+from keras_bert.signatures.options import ExportOptions, Head
 from keras_bert.storage.files import write_errors
 from keras_bert.storage.new_folder import rename_new, unfinished_folder
 

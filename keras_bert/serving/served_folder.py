@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import keras
 
@@ -16,7 +16,7 @@ from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.serving.overrides import check_statable, reason, with_stated
 from keras_bert.signatures.base import SignatureFamily
-from keras_bert.signatures.options import ExportOptions
+from keras_bert.signatures.options import ExportOptions, Head
 from keras_bert.storage import hub
 from keras_bert.tasks.feature_extraction.pooling import (
     check_no_pooling,
@@ -27,8 +27,6 @@ from keras_bert.tasks.feature_extraction.signatures import EncoderSignatures
 from keras_bert.tasks.fill_mask.signatures import MaskedLMSignatures
 from keras_bert.tasks.kinds import describe_foreign, kind_of, load_description
 from keras_bert.text.tokenizer import BertTokenizer
-
-Head = Literal["auto", "encoder", "masked_lm"]
 
 
 def open_signatures(

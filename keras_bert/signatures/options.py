@@ -2,13 +2,14 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Literal
+
+from keras_bert.choices import check_choice
 
 ServingDtype = Literal["float32", "bfloat16", "int8"]
 PoolingChoice = Literal["cls", "mean", "max", "pooler"]
-DTYPES: tuple[ServingDtype, ...] = ("float32", "bfloat16", "int8")
-POOLINGS: tuple[PoolingChoice, ...] = ("cls", "mean", "max", "pooler")
+# Which head of a model folder is served; "auto" is the one that it holds.
+Head = Literal["auto", "encoder", "masked_lm"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,9 +17,9 @@ class ExportOptions:
     """Settings of an export.
 
     Attributes:
-        dtype: of weights and arithmetic. bfloat16 halves the file and is faster on processors that
-            have it; scores move in the third digit. int8 is Keras's quantization of the dense
-            layers: a smaller file, but slower. What signatures return is float32 always.
+        dtype: number format of weights and arithmetic. bfloat16 halves the file and is faster on
+            processors that have it; scores move in the third digit. int8 is Keras's quantization of
+            the dense layers: a smaller file, but slower. What signatures return is float32 always.
         max_seq_length: the most positions of a row, longer texts are cut (long contexts of
             questions and long texts of a tagger are read in several rows); None takes what the
             model was trained with, for pretrained models all its positions.
@@ -31,11 +32,12 @@ class ExportOptions:
         null_threshold: the null score above which a question has no answer, in place of the one
             that was chosen in training; None takes that, and for models of another library none:
             every question gets an answer.
-        ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
+        ignore_config_keys: unknown keys of the config to pass over. See `BertConfig.from_dict`.
         pooling: how an encoder's vectors of tokens become one vector of the sentence: that of
             [CLS], mean or maximum over all tokens, or the pooled output; None takes what a folder
             of sentence-transformers says.
-        normalize: whether that vector is divided by its length; None takes what the folder says.
+        normalize: whether the vector of the sentence is divided by its length; None takes what the
+            folder says.
 
     Raises:
         ValueError: the dtype or the pooling is unknown, a number is below 1 or the threshold is
@@ -50,15 +52,14 @@ class ExportOptions:
     top_k: int = 5
     text_pair: bool | None = None
     null_threshold: float | None = None
-    ignore_config_keys: Sequence[str] = ()
+    ignore_config_keys: tuple[str, ...] = ()
     pooling: PoolingChoice | None = None
     normalize: bool | None = None
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise ValueError(f"dtype is {self.dtype!r}: choose one of {', '.join(DTYPES)}")
-        if self.pooling is not None and self.pooling not in POOLINGS:
-            raise ValueError(f"pooling is {self.pooling!r}: choose one of {', '.join(POOLINGS)}")
+        check_choice("dtype", self.dtype, ServingDtype)
+        if self.pooling is not None:
+            check_choice("pooling", self.pooling, PoolingChoice)
         for name in ("max_batch", "max_text_bytes", "max_choices", "top_k"):
             value = getattr(self, name)
             if value is not None and value < 1:

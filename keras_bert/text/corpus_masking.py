@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from keras_bert.choices import MaskingStrategy
 from keras_bert.features import (
     INPUT_IDS,
     MASKED_LM_IDS,
@@ -29,7 +30,7 @@ from keras_bert.text.masking_constants import (
     RUN_WEIGHTS,
     SHARE_BITS,
 )
-from keras_bert.text.masking_strategy import MaskingStrategy, check_rates
+from keras_bert.text.masking_strategy import check_rates
 from keras_bert.text.vocabulary import Vocabulary
 
 
@@ -154,7 +155,7 @@ def _choose_runs_of_words(
     return _take_runs(_random_order(starts, seeds), ends, sizes, budget)
 
 
-_STRATEGIES: dict[str, Callable] = {
+_STRATEGIES: dict[MaskingStrategy, Callable] = {
     "token": _choose_pieces,
     "whole_word": _choose_words,
     "ngram": _choose_runs_of_words,

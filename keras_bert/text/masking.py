@@ -6,6 +6,7 @@ Shapes: B batch, S sequence length, P predictions per sequence.
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.choices import MaskingStrategy, check_choice
 from keras_bert.features import (
     INPUT_IDS,
     MASKED_LM_IDS,
@@ -14,8 +15,7 @@ from keras_bert.features import (
 )
 from keras_bert.text.masked_words import choose_runs_of_words, choose_words
 from keras_bert.text.masking_constants import REPLACEMENTS
-from keras_bert.text.masking_strategy import STRATEGIES, check_rates
-from keras_bert.text.masking_strategy import MaskingStrategy as Strategy
+from keras_bert.text.masking_strategy import check_rates
 from keras_bert.text.random_bits import random_bits, random_keys, random_shares, seeds_of
 from keras_bert.text.vocabulary import Vocabulary
 
@@ -48,12 +48,11 @@ class MaskedLanguageModelMasking(tf.Module):
         masked_lm_prob: float = 0.15,
         mask_token_rate: float = 0.8,
         random_token_rate: float = 0.1,
-        strategy: Strategy = "token",
+        strategy: MaskingStrategy = "token",
     ):
         super().__init__(name="masking")
         check_rates(max_predictions_per_seq, masked_lm_prob, mask_token_rate, random_token_rate)
-        if strategy not in STRATEGIES:
-            raise ValueError(f"masking is {strategy!r}: choose one of {', '.join(STRATEGIES)}")
+        check_choice("masking", strategy, MaskingStrategy)
         self.vocabulary = vocabulary
         self.max_predictions_per_seq = max_predictions_per_seq
         self._masked_lm_prob = masked_lm_prob

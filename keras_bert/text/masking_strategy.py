@@ -2,10 +2,8 @@
 
 import dataclasses
 import math
-from typing import Any, Literal, get_args
+from typing import Any
 
-MaskingStrategy = Literal["token", "whole_word", "ngram"]
-STRATEGIES = get_args(MaskingStrategy)
 # The options that say how masks are drawn, in data creation and in pretraining.
 _OPTIONS = (
     "masking masked_lm_prob mask_token_rate random_token_rate max_predictions_per_seq".split()

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
+from keras_bert.choices import OptimizerName, Precision
 from keras_bert.config import BertConfig
 from keras_bert.features import PRETRAINING_FEATURES
 from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.step import PretrainingStep
 from keras_bert.tpu.pure_function import PureFunction, pure_function
-from keras_bert.training.optimizer import OptimizerName, create_optimizer
+from keras_bert.training.optimizer import create_optimizer
 from keras_bert.training.precision import dtype_policy
 from keras_bert.training.rematerialization import rematerialize
 
@@ -44,7 +45,7 @@ class StepOptions:
     max_seq_length: int
     max_predictions_per_seq: int
     optimizer: OptimizerName = "adamw"
-    mixed_precision: str = "bfloat16"
+    mixed_precision: Precision = "bfloat16"
     accumulation_steps: int = 1
     remat: bool = False
     num_chips: int = 1

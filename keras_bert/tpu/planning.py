@@ -9,7 +9,6 @@ import functools
 import math
 import multiprocessing
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import keras_bert.tpu.environment  # noqa: F401  # isort: skip
 from keras_bert.pretraining.pretrain import load_config
@@ -19,6 +18,7 @@ from keras_bert.tpu.compilation import (
     compile_for_tpu,
 )
 from keras_bert.tpu.lowering import LoweredStep, StepOptions, lower_step
+from keras_bert.tpu.options import PlanOptions
 from keras_bert.tpu.plan import (
     GIB,
     chip_of,
@@ -27,27 +27,8 @@ from keras_bert.tpu.plan import (
     num_chips,
 )
 from keras_bert.training.flops import pretraining_flops
-from keras_bert.training.optimizer import OptimizerName
 
 _VOCAB_SIZE = 30522  # of the vocabulary that a named size was published with
-
-
-class PlanOptions(NamedTuple):
-    """What a plan is told; the fields are the flags of `tools/plan_tpu.py`."""
-
-    model: str
-    max_seq_length: int
-    max_predictions_per_seq: int | None
-    batch_size: int
-    topology: str
-    optimizer: OptimizerName
-    mixed_precision: str
-    accumulation_steps: int
-    remat: bool
-    largest_batch: bool
-    steps: int
-    price_per_hour: float | None
-    utilisation: float
 
 
 def plan(options: PlanOptions) -> Iterator[str]:

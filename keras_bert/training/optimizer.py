@@ -1,16 +1,15 @@
 """The optimizer of the paper, and `create_optimizer`."""
 
-from typing import Any, Literal
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.choices import OptimizerName, ScheduleName, check_choice
 from keras_bert.training.base_optimizer import BaseOptimizer
 from keras_bert.training.lamb import Lamb
-from keras_bert.training.schedules import ScheduleName, create_schedule
-
-OptimizerName = Literal["adamw", "lamb"]
+from keras_bert.training.schedules import create_schedule
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -91,16 +90,17 @@ def _float32_excess(beta: float) -> float:
     return (1.0 - float(np.float32(beta))) / (1.0 - beta)
 
 
+_CLASSES: dict[OptimizerName, type[BaseOptimizer]] = {"adamw": BertAdamW, "lamb": Lamb}
+
+
 def optimizer_class(name: OptimizerName) -> type[BaseOptimizer]:
     """Returns the optimizer of a name.
 
     Raises:
         ValueError: the name is unknown.
     """
-    classes = {"adamw": BertAdamW, "lamb": Lamb}
-    if name not in classes:
-        raise ValueError(f"optimizer is {name!r}: choose one of {', '.join(classes)}")
-    return classes[name]
+    check_choice("optimizer", name, OptimizerName)
+    return _CLASSES[name]
 
 
 def create_optimizer(

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from keras_bert.choices import Precision, check_choice
+
 # Parts of the values of ONEDNN_MAX_CPU_ISA that let oneDNN multiply bfloat16 in hardware.
 _WITH_BFLOAT16 = ("DEFAULT", "ALL", "BF16", "FP16", "AMX", "AVX10")
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 
 
-def dtype_policy(precision: str) -> str:
+def dtype_policy(precision: Precision) -> str:
     """Returns the Keras dtype policy for the value of a `--mixed_precision` flag.
 
     Variables, softmax, layer norm and losses stay in float32 under every policy. "auto" takes
@@ -20,10 +21,7 @@ def dtype_policy(precision: str) -> str:
     Raises:
         ValueError: the precision is unknown.
     """
-    if precision not in PRECISIONS:
-        raise ValueError(
-            f"precision {precision!r} is unknown: choose one of {', '.join(PRECISIONS)}"
-        )
+    check_choice("mixed_precision", precision, Precision)
     if precision == "auto":
         precision = "bfloat16" if _bfloat16_is_fast() else "float32"
     return precision if precision == "float32" else f"mixed_{precision}"

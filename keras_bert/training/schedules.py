@@ -1,12 +1,12 @@
 """Learning-rate schedules: warmup, then decay, by step or by the clock."""
 
 import math
-from typing import Any, Literal
+from typing import Any
 
 import keras
 import tensorflow as tf
 
-ScheduleName = Literal["linear", "polynomial", "cosine", "constant", "warmup_stable_decay"]
+from keras_bert.choices import ScheduleName, check_choice
 
 
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -158,7 +158,7 @@ class WarmupStableDecay(WarmupSchedule):
         return super().get_config() | {"decay_steps": self.decay_steps}
 
 
-SCHEDULES: dict[ScheduleName, type[WarmupSchedule]] = {
+_SCHEDULES: dict[ScheduleName, type[WarmupSchedule]] = {
     "linear": WarmupLinearDecay,
     "polynomial": WarmupPolynomialDecay,
     "cosine": WarmupCosineDecay,
@@ -175,9 +175,8 @@ def create_schedule(
     Raises:
         ValueError: the name is unknown, or the warmup is longer than the run.
     """
-    if name not in SCHEDULES:
-        raise ValueError(f"schedule is {name!r}: choose one of {', '.join(SCHEDULES)}")
-    return SCHEDULES[name](learning_rate, train_steps, warmup_steps)
+    check_choice("schedule", name, ScheduleName)
+    return _SCHEDULES[name](learning_rate, train_steps, warmup_steps)
 
 
 @keras.saving.register_keras_serializable("keras_bert")

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
+from keras_bert.choices import StrategyName, check_choice
 
-def create_strategy(name: str = "auto", tpu: str | None = None) -> tf.distribute.Strategy:
+
+def create_strategy(name: StrategyName = "auto", tpu: str | None = None) -> tf.distribute.Strategy:
     """Returns the strategy of that name.
 
     Args:
@@ -20,11 +22,9 @@ def create_strategy(name: str = "auto", tpu: str | None = None) -> tf.distribute
     Raises:
         ValueError: the name is unknown, or there is no such device.
     """
+    check_choice("strategy", name, StrategyName)
     if name == "auto":
         name = "tpu" if tpu else "mirrored" if tf.config.list_physical_devices("GPU") else "cpu"
-    if name not in _CREATORS:
-        known = ", ".join(("auto", *_CREATORS))
-        raise ValueError(f"strategy {name!r} is unknown: choose one of {known}")
     return _CREATORS[name](tpu)
 
 
@@ -112,7 +112,7 @@ def _cpu(_: str | None) -> tf.distribute.Strategy:
     return tf.distribute.get_strategy()  # the default strategy: one replica, no wrapping
 
 
-_CREATORS: Mapping[str, Callable[[str | None], tf.distribute.Strategy]] = {
+_CREATORS: Mapping[StrategyName, Callable[[str | None], tf.distribute.Strategy]] = {
     "tpu": _tpu,
     "mirrored": _mirrored,
     "multi_worker": _multi_worker,

@@ -1,11 +1,13 @@
 """Masks that are stored: the examples are those of unmasked records of the same seed."""
 
 from collections import Counter
+from typing import get_args
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.choices import MaskingStrategy
 from keras_bert.data.creation.options import CreationOptions
 from keras_bert.data.records.encoding import encode_masked_examples
 from keras_bert.data.records.pipeline import stored_batches, training_batches
@@ -13,7 +15,7 @@ from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.text.masking import MaskedLanguageModelMasking
 from keras_bert.text.vocabulary import Vocabulary
 
-STRATEGIES = ("token", "whole_word", "ngram")
+STRATEGIES = get_args(MaskingStrategy)
 
 
 @pytest.fixture(scope="module")

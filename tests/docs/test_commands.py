@@ -16,7 +16,7 @@ import pytest
 
 from tests.docs import command_process, document_folders
 from tests.docs.documents import ROOT, Snippet, snippets
-from tests.export.rest_server import rest_server
+from tests.serving.rest_server import rest_server
 
 # Documents that a reader follows in one folder, in this order.
 ROADS = (

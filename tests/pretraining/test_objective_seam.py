@@ -31,9 +31,8 @@ from keras_bert.text.masking import MaskedLanguageModelMasking
 from keras_bert.training.checkpointing import TrainingCheckpoint
 from keras_bert.training.strategy import create_strategy
 from keras_bert.visualize.pretraining_report import write_pretraining_report
+from tests.pretraining.pretraining_runs import metrics_of, run_options, tiny_config, without_dropout
 from tests.tolerances import FORMULA, REORDERED, REORDERED_UPDATES, approx
-from tests.training.conftest import corpus  # noqa: F401 (a fixture)
-from tests.training.pretraining_runs import metrics_of, run_options, tiny_config, without_dropout
 
 SCALE = 5.0
 
@@ -90,7 +89,7 @@ def _hidden(batch):
     return tf.cast(tf.reduce_max(chosen, axis=1), tf.int32)  # [B, P, S] -> [B, S]
 
 
-def _run(corpus, model_dir, objective=None, **changes):  # noqa: F811
+def _run(corpus, model_dir, objective=None, **changes):
     records = str(corpus / "records")
     fields = {"train_steps": 10, "checkpoint_steps": 5, "peak_tflops": 1.0}
     options = run_options(records, model_dir, eval_data_dir=records, **(fields | changes))
@@ -106,7 +105,7 @@ def _checkpoint(folder):
 
 @pytest.mark.slow
 def test_an_objective_of_ones_own_is_trained_resumed_and_kept(
-    corpus,  # noqa: F811
+    corpus,
     tmp_path,
     monkeypatch,
 ):

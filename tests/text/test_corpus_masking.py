@@ -1,15 +1,18 @@
 """The masks of whole corpora against those of the graph, which tests of their own have checked."""
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from keras_bert.choices import MaskingStrategy
 from keras_bert.text.corpus_masking import CorpusMasking
 from keras_bert.text.masking import MaskedLanguageModelMasking
-from keras_bert.text.masking_strategy import STRATEGIES
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
+STRATEGIES = get_args(MaskingStrategy)
 PIECES = [*SPECIAL_TOKENS, *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")]
 VOCABULARY = Vocabulary(PIECES)
 

@@ -1,14 +1,16 @@
 import random
 from collections import Counter
+from typing import get_args
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.choices import MaskingStrategy
 from keras_bert.text.masking import MaskedLanguageModelMasking
-from keras_bert.text.masking_strategy import STRATEGIES
 from keras_bert.text.vocabulary import Vocabulary
 
+STRATEGIES = get_args(MaskingStrategy)
 PAD, UNK, CLS, SEP, MASK = range(5)
 VOCABULARY = Vocabulary(
     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]

@@ -19,7 +19,8 @@ from keras_bert.tpu.compilation import (
     compile_for_tpu,
 )
 from keras_bert.tpu.lowering import StepOptions, check_operations, lower_step
-from keras_bert.tpu.planning import PlanOptions, compile_step, plan
+from keras_bert.tpu.options import PlanOptions
+from keras_bert.tpu.planning import compile_step, plan
 from keras_bert.training.devices import package_versions
 
 pytestmark = [pytest.mark.tpu_plan, pytest.mark.timeout(1800)]

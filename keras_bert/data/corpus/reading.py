@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from keras_bert.choices import DecodingErrors, check_choice
 from keras_bert.data.corpus.documents import Document, document_sentences
 from keras_bert.data.corpus.parquet_files import ENDING as PARQUET_ENDING
 from keras_bert.data.corpus.parquet_files import ParquetFile
@@ -69,10 +70,12 @@ class Corpus:
     """
 
     def __init__(
-        self, inputs: Sequence[str | os.PathLike], text_field: str = "text", errors: str = "strict"
+        self,
+        inputs: Sequence[str | os.PathLike],
+        text_field: str = "text",
+        errors: DecodingErrors = "strict",
     ):
-        if errors not in ("strict", "replace"):
-            raise ValueError(f"errors is {errors!r}: it must be 'strict' or 'replace'")
+        check_choice("errors", errors, DecodingErrors)
         self._open(_find_sources(inputs, text_field, errors))
 
     @classmethod
@@ -160,7 +163,7 @@ class Paragraphs:
 
 
 def read_documents(
-    inputs: Sequence[str | os.PathLike], text_field: str = "text", errors: str = "strict"
+    inputs: Sequence[str | os.PathLike], text_field: str = "text", errors: DecodingErrors = "strict"
 ) -> Iterator[list[str]]:
     """Yields each document of a corpus as the list of its sentences.
 

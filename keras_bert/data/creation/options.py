@@ -2,14 +2,8 @@
 
 import dataclasses
 
-from keras_bert.data.records.examples import SENTENCE_TASKS, SentenceTask
-from keras_bert.text.masking_strategy import (
-    STRATEGIES,
-    MaskingStrategy,
-    check_rates,
-    masking_options,
-    predictions_per_sequence,
-)
+from keras_bert.choices import DecodingErrors, MaskingStrategy, SentenceTask, check_choice
+from keras_bert.text.masking_strategy import check_rates, masking_options, predictions_per_sequence
 
 _SHORTEST_MAX_SEQ_LENGTH = 8
 _LARGEST_SEED = 2**63 - 1  # masks follow from 64 bits
@@ -30,19 +24,21 @@ class CreationOptions:
         seed: where all randomness comes from.
         num_shards: number of files.
         num_workers: number of processes; 1 works in this one. The records are the same.
-        sentence_task: "nsp", "sop" or "none".
+        sentence_task: what segments are paired for: the next sentence ("nsp"), their order ("sop"),
+            or not at all ("none").
         cross_documents: whether an example goes on in the next document, behind a [SEP]; only for
-            "none". The end of a chunk, about a million characters, ends it too.
-        pack: whether several short documents share a sequence; only for "none", whose examples
-            hold one document each.
+            `sentence_task` "none". The end of a chunk, about a million characters, ends it too.
+        pack: whether several short documents share a sequence; only for `sentence_task` "none",
+            whose examples hold one document each.
         static_masking: whether masks are drawn now and stored in the schema of google-research/bert
             instead of being drawn anew whenever a record is read.
-        masking: "token", "whole_word" or "ngram", for static masks.
+        masking: what static masks hide as one: a piece ("token"), a word ("whole_word") or a run of
+            up to three words ("ngram").
         max_predictions_per_seq: most masked positions of a sequence, for static masks; None gives
             room for `masked_lm_prob` of `max_seq_length`.
         masked_lm_prob: rate of the pieces that are chosen, for static masks.
-        mask_token_rate: rate of the chosen that become [MASK], for static masks.
-        random_token_rate: rate of the chosen that become a random piece, for static masks.
+        mask_token_rate: rate of the chosen pieces that become [MASK], for static masks.
+        random_token_rate: rate of the chosen pieces that become a random piece, for static masks.
         short_seq_prob: probability with which a document is cut into shorter examples.
         text_field: field of JSON lines, or column of Parquet files, that holds the text.
         errors: "strict", or "replace" to read bytes that are not UTF-8 as U+FFFD.
@@ -70,7 +66,7 @@ class CreationOptions:
     random_token_rate: float = 0.1
     short_seq_prob: float = 0.1
     text_field: str = "text"
-    errors: str = "strict"
+    errors: DecodingErrors = "strict"
 
     def __post_init__(self) -> None:
         for name in ("dupe_factor", "num_shards", "num_workers"):
@@ -85,11 +81,7 @@ class CreationOptions:
             raise ValueError(f"seed is {self.seed}: it must be from 0 to {_LARGEST_SEED}")
         if not 0 <= self.short_seq_prob <= 1:
             raise ValueError(f"short_seq_prob is {self.short_seq_prob}: it must be from 0 to 1")
-        if self.sentence_task not in SENTENCE_TASKS:
-            raise ValueError(
-                f"sentence_task is {self.sentence_task!r}: choose one of "
-                f"{', '.join(SENTENCE_TASKS)}"
-            )
+        check_choice("sentence_task", self.sentence_task, SentenceTask)
         self._check_cross_documents()
         self._check_packing()
         if self.static_masking:
@@ -124,8 +116,7 @@ class CreationOptions:
             )
 
     def _check_masking(self) -> None:
-        if self.masking not in STRATEGIES:
-            raise ValueError(f"masking is {self.masking!r}: choose one of {', '.join(STRATEGIES)}")
+        check_choice("masking", self.masking, MaskingStrategy)
         check_rates(
             self.predictions_per_seq,
             self.masked_lm_prob,

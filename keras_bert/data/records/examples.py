@@ -8,12 +8,11 @@ for all examples of a chunk together.
 import random
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 
-SentenceTask = Literal["nsp", "sop", "none"]
-SENTENCE_TASKS = get_args(SentenceTask)
+from keras_bert.choices import SentenceTask
 
 # [CLS] a [SEP] b [SEP], or [CLS] a [SEP].
 _SPECIAL_TOKENS_OF_PAIR = 3

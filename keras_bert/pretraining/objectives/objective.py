@@ -15,8 +15,8 @@ a batch gives the same update however it is spread.
     ELECTRA (say)    masked_lm, replaced_token    predictions, real pieces; scales 1 and 50
 
 To add one: derive from `Objective` in a file of its own here, add its row to `registry.py` and its
-name to the flag in tools/run_pretraining.py. tests/pretraining/test_objective_seam.py has a whole
-one in sixty lines.
+name to `ObjectiveName` of keras_bert/choices.py. tests/pretraining/test_objective_seam.py has a
+whole one in sixty lines.
 """
 
 import abc

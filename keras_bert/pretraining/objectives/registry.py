@@ -1,5 +1,6 @@
 """The objectives by the name that `--objective` gives them."""
 
+from keras_bert.choices import ObjectiveName, check_choice
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.pretraining.objectives.causal_lm import CausalLanguageModel
 from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
@@ -7,7 +8,10 @@ from keras_bert.pretraining.objectives.objective import Objective
 from keras_bert.pretraining.options import PretrainingOptions
 
 # One row an objective. Both take the sentence task that their loss counts.
-_CLASSES = {cls.name: cls for cls in (MaskedLanguageModel, CausalLanguageModel)}
+_CLASSES: dict[ObjectiveName, type[MaskedLanguageModel]] = {
+    "masked": MaskedLanguageModel,
+    "left_to_right": CausalLanguageModel,
+}
 
 
 def create_objective(options: PretrainingOptions, data: PretrainingData) -> Objective:
@@ -20,7 +24,6 @@ def create_objective(options: PretrainingOptions, data: PretrainingData) -> Obje
     Raises:
         ValueError: there is no such objective.
     """
-    if options.objective not in _CLASSES:
-        raise ValueError(f"objective is {options.objective!r}: choose one of {', '.join(_CLASSES)}")
+    check_choice("objective", options.objective, ObjectiveName)
     sentence_task = data.sentence_task if options.next_sentence else "none"
     return _CLASSES[options.objective](sentence_task)

@@ -15,9 +15,9 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.serving.formats.onnx_graph import finish_onnx
-from keras_bert.serving.served_folder import Head, open_signatures
+from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.base import SERVE_IDS, SignatureFamily
-from keras_bert.signatures.options import ExportOptions, ServingDtype
+from keras_bert.signatures.options import ExportOptions, Head, ServingDtype
 from keras_bert.storage.new_folder import check_nothing_there, new_folder
 
 LITERT_FILE = "model.tflite"

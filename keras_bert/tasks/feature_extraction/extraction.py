@@ -6,20 +6,18 @@ Shapes: B batch, S positions, H hidden size, D width of the features (H, or 4H f
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.choices import FeatureLevel, check_choice
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.layer_features import check_strategy, combine
 from keras_bert.tasks.tagging.windows import Window, windows
 from keras_bert.text.tokenizer import BertTokenizer
-
-Level = Literal["piece", "word"]
-LEVELS: tuple[Level, ...] = ("piece", "word")
 
 # Texts are sorted by length within so many batches, or so many characters where they are long.
 _BATCHES_PER_CHUNK = 16
@@ -69,7 +67,7 @@ class FeatureExtractor:
     Args:
         encoder: made with `output_hidden_states`.
         tokenizer: that of the encoder.
-        layers: one of `keras_bert.models.layer_features.STRATEGIES`.
+        layers: one of `keras_bert.choices.LayerStrategy`.
         level: "piece" or "word".
         max_seq_length: the most positions of a row; None takes those of the encoder.
         batch_size: rows per call of the encoder.
@@ -94,7 +92,7 @@ class FeatureExtractor:
         encoder: BertEncoder,
         tokenizer: BertTokenizer,
         layers: str = "concat_last_4",
-        level: Level = "piece",
+        level: FeatureLevel = "piece",
         max_seq_length: int | None = None,
         batch_size: int = 32,
     ):
@@ -105,8 +103,7 @@ class FeatureExtractor:
                 f"max_seq_length is {length}: it must be above {_SPECIAL_TOKENS} and at most "
                 f"{positions}, the positions of the model"
             )
-        if level not in LEVELS:
-            raise ValueError(f"the level is {level!r}: choose one of {', '.join(LEVELS)}")
+        check_choice("level", level, FeatureLevel)
         check_strategy(layers, encoder.config.num_hidden_layers)
         tokenizer.vocabulary.check_size(encoder.config.vocab_size)
         # Cut out of the encoder's graph, so that layers above what is asked for are not computed.

@@ -22,8 +22,6 @@ from tensorflow.core.framework.tensor_pb2 import TensorProto
 from keras_bert.storage.files import atomic_file
 from keras_bert.tasks.feature_extraction.extraction import TextFeatures
 
-DTYPES = ("float16", "float32")
-
 
 def write_features(
     path: str | os.PathLike, features: Iterable[TextFeatures], dtype: str = "float16"

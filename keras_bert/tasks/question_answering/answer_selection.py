@@ -1,7 +1,7 @@
 """From start and end logits to the likeliest answers (run_squad.py of google-research/bert).
 
 Evaluation and served models select with the functions here, which run eagerly and in graphs; tests
-hold them against loops over candidates (`tests/training/span_oracle.py`).
+hold them against loops over candidates (`tests/tasks/span_oracle.py`).
 
 Shapes: N questions, W windows of all contexts, T positions of all windows, B starts and ends that
 are looked at in each window, M spans of all questions.

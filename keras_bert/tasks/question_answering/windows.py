@@ -2,7 +2,7 @@
 
 A context longer than a row is read in windows that overlap, as in run_squad.py of
 google-research/bert. Training, evaluation and served models cut with the functions here, which run
-eagerly and in graphs; tests hold them against NumPy loops (`tests/training/span_oracle.py`).
+eagerly and in graphs; tests hold them against NumPy loops (`tests/tasks/span_oracle.py`).
 
 Shapes: N questions, P pieces of the contexts, W windows of all contexts (rows of the input).
 """

@@ -47,7 +47,7 @@ class TagHead(FinetuningHead):
     Attributes:
         document_context: fill each row with what stands before and after in the document.
         features_from: None to fine-tune the encoder; one of
-            `keras_bert.models.layer_features.STRATEGIES` for a BiLSTM on frozen features.
+            `keras_bert.choices.LayerStrategy` for a BiLSTM on frozen features.
         lstm_width: units of the BiLSTM in each direction.
     """
 

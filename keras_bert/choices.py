@@ -1,0 +1,44 @@
+"""The names that options choose from, where several rooms share them.
+
+Flags of tools offer the same names, so nothing is imported here: `--help` shall not wait for
+TensorFlow. What a name stands for is one table in the file that the comment names.
+"""
+
+from typing import Any, Literal, get_args
+
+# Bytes of a text file that are not UTF-8: an error, or U+FFFD (data/corpus/).
+DecodingErrors = Literal["strict", "replace"]
+# What the two segments of an example are labelled for: next sentence, order (data/records/).
+SentenceTask = Literal["nsp", "sop", "none"]
+# What masking hides as one: a piece, a word, a run of words (text/masking.py).
+MaskingStrategy = Literal["token", "whole_word", "ngram"]
+# Hidden states as features, table 7 of the paper (models/layer_features.py).
+LayerStrategy = Literal[
+    "concat_last_4", "sum_last_4", "sum_all", "last", "second_to_last", "embeddings"
+]
+# What gets a vector of its own (tasks/feature_extraction/extraction.py).
+FeatureLevel = Literal["piece", "word"]
+# Formats of model folders that are written (models/conversion.py).
+TargetFormat = Literal["keras", "google", "hf", "garden"]
+StrategyName = Literal["auto", "tpu", "mirrored", "multi_worker", "cpu"]  # training/strategy.py
+Precision = Literal["auto", "float32", "bfloat16", "float16"]  # training/precision.py
+OptimizerName = Literal["adamw", "lamb"]  # training/optimizer.py
+ScheduleName = Literal[  # training/schedules.py
+    "linear", "polynomial", "cosine", "constant", "warmup_stable_decay"
+]
+ObjectiveName = Literal["masked", "left_to_right"]  # pretraining/objectives/registry.py
+
+
+def check_choice(name: str, value: str, choices: Any) -> None:
+    """Checks the value of an option.
+
+    Args:
+        name: of the option, for the error.
+        value: what was given.
+        choices: the `Literal` of the names that it may be.
+
+    Raises:
+        ValueError: it is none of them.
+    """
+    if value not in get_args(choices):
+        raise ValueError(f"{name} is {value!r}: choose one of {', '.join(get_args(choices))}")

@@ -1,0 +1,199 @@
+"""Pretraining runs: they learn, resume exactly, and refuse what does not fit."""
+
+import json
+
+import numpy as np
+import pytest
+
+from keras_bert import BertClassifier
+from keras_bert.pretraining.pretrain import create_optimizer_and_schedule
+from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.training.checkpointing import TrainingCheckpoint
+from keras_bert.training.strategy import create_strategy
+from tests.pretraining.pretraining_runs import (
+    metrics_of,
+    run_options,
+    run_pretraining,
+    tiny_config,
+    weights_of,
+    without_dropout,
+)
+from tests.tolerances import FORMULA, REORDERED, REORDERED_UPDATES, approx
+
+
+def test_a_run_learns_and_leaves_a_model_folder(corpus, tmp_path):
+    records = str(corpus / "records")
+    metrics = run_pretraining(
+        corpus,
+        tmp_path,
+        eval_data_dir=records,
+        train_steps=240,
+        warmup_steps=24,
+        eval_steps=80,
+        learning_rate=3e-3,
+    )
+    # Of six words two are "the" and certain, four are one of three: at best 1/3 + 2/3 * 1/3 = 0.56.
+    assert metrics["masked_lm_accuracy"] > metrics["most_frequent_piece_accuracy"] + 0.1
+    assert 0.3 < metrics["most_frequent_piece_accuracy"] < 0.4  # two pieces "the" of six a sentence
+    held_out = metrics_of(tmp_path, "eval")
+    assert [line["step"] for line in held_out] == [80, 160, 240]
+    assert held_out[-1]["masked_lm_loss"] < held_out[0]["masked_lm_loss"]
+    assert metrics["perplexity"] == approx(np.exp(metrics["masked_lm_loss"]), REORDERED)
+    classifier = BertClassifier.from_preset(tmp_path / "preset", num_classes=2)
+    pretrained = weights_of(tmp_path)
+    for variable in classifier.encoder.weights:
+        if variable.path in pretrained:
+            np.testing.assert_array_equal(variable.numpy(), pretrained[variable.path])
+    assert BertTokenizer.from_preset(tmp_path / "preset")(["the cat"]).to_list() == [[5, 7]]
+    assert list((tmp_path / "tensorboard").rglob("events*"))
+
+
+def test_a_resumed_run_equals_one_that_was_never_stopped(corpus, tmp_path, monkeypatch):
+    run_pretraining(corpus, tmp_path / "whole", checkpoint_steps=7)
+    save = TrainingCheckpoint.save
+    saves = []
+
+    def stop_after_second_save(self):
+        path = save(self)
+        saves.append(path)
+        if len(saves) == 2:
+            raise KeyboardInterrupt
+        return path
+
+    monkeypatch.setattr(TrainingCheckpoint, "save", stop_after_second_save)
+    with pytest.raises(KeyboardInterrupt):
+        run_pretraining(corpus, tmp_path / "stopped", checkpoint_steps=7)
+    monkeypatch.undo()
+    run_pretraining(corpus, tmp_path / "stopped", checkpoint_steps=7)
+    whole, stopped = weights_of(tmp_path / "whole"), weights_of(tmp_path / "stopped")
+    for path, value in whole.items():
+        np.testing.assert_array_equal(value, stopped[path], err_msg=path)
+    assert metrics_of(tmp_path / "stopped", "train")[-1]["step"] == 20
+
+
+def test_two_replicas_read_and_learn_what_one_does(corpus, tmp_path):
+    config = without_dropout()
+    run_pretraining(corpus, tmp_path / "one", config=config)
+    run_pretraining(corpus, tmp_path / "two", "mirrored", config=config)
+    one, two = weights_of(tmp_path / "one"), weights_of(tmp_path / "two")
+    for path, value in one.items():
+        np.testing.assert_allclose(value, two[path], **REORDERED_UPDATES, err_msg=path)
+
+
+def test_the_rate_follows_the_clock_to_zero_at_the_end_of_a_time_budget(corpus, tmp_path):
+    # A tenth of the time for the warmup, as train_steps and warmup_steps say; then down in a
+    # straight line to zero at 4 s. A call of five steps takes the rate of its first moment, which
+    # is where the line before ended.
+    run_pretraining(
+        corpus, tmp_path, time_budget=4.0, train_steps=100, warmup_steps=10, steps_per_loop=5
+    )
+    lines = metrics_of(tmp_path, "train")
+    begun = [0.0, *(line["seconds"] for line in lines)]
+    by_hand = [1e-3 * min(t / 0.4, (4.0 - t) / 3.6) for t in begun[:-1]]
+    np.testing.assert_allclose([line["learning_rate"] for line in lines], by_hand, atol=1e-9)
+    assert begun[-2] < 4.0 <= begun[-1]  # no call begins after the time, when the rate is zero
+
+
+def test_a_warmup_of_its_own_is_one_in_a_hundred_steps(corpus, tmp_path):
+    """As the paper's 10,000 of 1,000,000; of a schedule, not of the part that a run does."""
+    for name, steps, changes in [
+        ("short", 1, {"train_steps": 3}),
+        ("whole", 10_000, {"train_steps": 1_000_000}),
+        ("phase", 9, {"train_steps": 3, "schedule_steps": 900}),
+    ]:
+        options = run_options(corpus / "records", tmp_path, **({"warmup_steps": None} | changes))
+        _, schedule = create_optimizer_and_schedule(options)
+        assert schedule.warmup_steps == steps, name
+    run_pretraining(corpus, tmp_path, train_steps=3, steps_per_loop=1, warmup_steps=None)
+    # The rate is 0 at step 0, at its peak behind the one step of warmup, and falls in a line.
+    rates = [line["learning_rate"] for line in metrics_of(tmp_path, "train")]
+    assert rates == pytest.approx([0.0, 1e-3 * 2 / 3, 1e-3 / 3])
+    assert json.loads((tmp_path / "run.json").read_text())["options"]["warmup_steps"] == 1
+    budget = run_options(corpus / "records", "", time_budget=9.0, train_steps=1, warmup_steps=None)
+    _, schedule = create_optimizer_and_schedule(budget)
+    assert schedule.warmup_share == 0.01
+
+
+def test_a_finished_run_is_not_trained_again(corpus, tmp_path):
+    records = str(corpus / "records")
+    first = run_pretraining(corpus, tmp_path, eval_data_dir=records)
+    before = weights_of(tmp_path)
+    again = run_pretraining(corpus, tmp_path, eval_data_dir=records)
+    assert again == approx(first, FORMULA)
+    for path, value in weights_of(tmp_path).items():
+        np.testing.assert_array_equal(value, before[path])
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"batch_size": 15, "accumulation_steps": 2}, "batch_size 15 is not divisible by 2"),
+        ({"warmup_steps": 30}, "warmup_steps is 30 and train_steps is 20"),
+        ({"time_budget": -1.0}, "time_budget is -1.0"),
+        ({"mixed_precision": "float8"}, "mixed_precision is 'float8': choose one of auto"),
+        ({"config": tiny_config(max_position_embeddings=16)}, "model has 16 positions"),
+        ({"config": tiny_config(vocab_size=99)}, "entries but config.vocab_size is 99"),
+        ({"data_dir": "nowhere"}, "nowhere"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_training(corpus, tmp_path, changes, sentence):
+    config = changes.pop("config", tiny_config())
+    with pytest.raises((ValueError, FileNotFoundError), match=sentence):
+        run_pretraining(corpus, tmp_path / "run", config=config, **changes)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_with_another_run_is_refused(corpus, tmp_path):
+    run_pretraining(corpus, tmp_path, train_steps=4)
+    with pytest.raises(ValueError, match=r"holds a run with config.hidden_size=32, now it is 64"):
+        run_pretraining(corpus, tmp_path, train_steps=4, config=tiny_config(hidden_size=64))
+    with pytest.raises(ValueError, match=r"options.learning_rate=0.001, now it is 0.1"):
+        run_pretraining(corpus, tmp_path, train_steps=4, learning_rate=0.1)
+
+
+def test_an_exploding_run_stops_with_a_sentence(corpus, tmp_path):
+    with pytest.raises(
+        ValueError,
+        match=r"11 steps in a row had a loss or a gradient that is not finite, up to step \d+ "
+        r"\(learning rate .*, last good loss",
+    ):
+        run_pretraining(corpus, tmp_path, learning_rate=1e30, warmup_steps=0, steps_per_loop=5)
+
+
+def test_unknown_strategy_is_refused():
+    with pytest.raises(ValueError, match="strategy is 'gpu': choose one of auto"):
+        create_strategy("gpu")
+
+
+@pytest.mark.parametrize("tpu", ["local", "a-name-that-nobody-has"])
+def test_a_tpu_that_does_not_answer_is_named(tpu):
+    with pytest.raises(ValueError, match=f"no TPU answers at '{tpu}': "):
+        create_strategy("tpu", tpu)
+
+
+def test_workers_must_know_each_other(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    with pytest.raises(ValueError, match="multi_worker needs the environment variable TF_CONFIG"):
+        create_strategy("multi_worker")
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("{", "TF_CONFIG is not JSON"),
+        ('["localhost:1"]', "TF_CONFIG must hold a cluster of workers and a task"),
+        ('{"cluster": {"worker": ["a:1", "b:1"]}}', "must hold a cluster of workers and a task"),
+        (
+            '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}',
+            "TF_CONFIG names task worker 1, but its cluster has 1 of them",
+        ),
+        (
+            '{"cluster": {"worker": ["a:1"]}, "task": {"type": "ps", "index": 0}}',
+            "TF_CONFIG names a task of type 'ps'",
+        ),
+    ],
+)
+def test_a_damaged_description_of_the_workers_is_told(monkeypatch, value, sentence):
+    monkeypatch.setenv("TF_CONFIG", value)
+    with pytest.raises(ValueError, match=sentence):
+        create_strategy("multi_worker")

@@ -1,0 +1,290 @@
+"""Runs that are interrupted: killed, terminated, damaged, moved to other machines."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert.pretraining import evaluation
+from tests.pretraining.pretraining_runs import (
+    ROOT,
+    command,
+    metrics_of,
+    run_pretraining,
+    start,
+    weights_of,
+    without_dropout,
+)
+from tests.tolerances import EXACT, REORDERED_UPDATES
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+def _assert_same_weights(left, right, tolerance=EXACT, preset="preset"):
+    left, right = weights_of(left, preset), weights_of(right, preset)
+    assert left.keys() == right.keys()
+    for path, value in left.items():
+        np.testing.assert_allclose(value, right[path], **tolerance, err_msg=path)
+
+
+@pytest.fixture(scope="module")
+def whole(corpus, tmp_path_factory):
+    """A run of twenty steps with checkpoints at 5, 10, 15 and 20."""
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    run_pretraining(corpus, folder, checkpoint_steps=5, keep_checkpoints=4)
+    return folder
+
+
+def _stopped_at(whole, folder, step):
+    """Makes a copy of a run as it was after the checkpoint of a step."""
+    shutil.copytree(whole, folder)
+    shutil.rmtree(folder / "preset")
+    for path in (folder / "checkpoints").glob("step-*"):
+        if int(path.name.split("-")[1].split(".")[0]) > step:
+            path.unlink()
+    return folder
+
+
+def _cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _change_a_byte(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x40
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "damage"),
+    [
+        (".data-00000-of-00001", _cut),
+        (".data-00000-of-00001", _change_a_byte),
+        (".data-00000-of-00001", lambda path: path.unlink()),
+        (".index", _cut),
+    ],
+    ids=["cut data", "changed data", "no data", "cut index"],
+)
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(
+    corpus, whole, tmp_path, capsys, suffix, damage
+):
+    folder = _stopped_at(whole, tmp_path / "run", 15)
+    damage(folder / "checkpoints" / f"step-15{suffix}")
+    run_pretraining(corpus, folder, checkpoint_steps=5, keep_checkpoints=4)
+    shown = capsys.readouterr()
+    assert "step-15 cannot be restored" in shown.err
+    assert "going back to step 10" in shown.err
+    assert "resumed at step 10" in shown.out
+    _assert_same_weights(whole, folder)
+
+
+def test_a_run_without_a_whole_checkpoint_is_not_begun_anew(corpus, whole, tmp_path):
+    folder = _stopped_at(whole, tmp_path / "run", 10)
+    for path in (folder / "checkpoints").glob("*.data*"):
+        _cut(path)
+    with pytest.raises(ValueError, match=r"step-10 cannot be restored: .*; nor can any other in"):
+        run_pretraining(corpus, folder, checkpoint_steps=5)
+
+
+def test_a_checkpoint_out_of_reach_is_not_a_damaged_one(corpus, whole, tmp_path, monkeypatch):
+    # A bucket that does not answer, which nothing on one machine can bring about.
+    def out_of_reach(checkpoint, path, options):
+        raise tf.errors.UnavailableError(None, None, "the service is overloaded")
+
+    folder = _stopped_at(whole, tmp_path / "run", 15)
+    with monkeypatch.context() as patched:
+        patched.setattr(tf.train.Checkpoint, "restore", out_of_reach)
+        with pytest.raises(ValueError, match=r"step-15 cannot be reached: .*; start the same"):
+            run_pretraining(corpus, folder, checkpoint_steps=5)
+    run_pretraining(corpus, folder, checkpoint_steps=5)
+    _assert_same_weights(whole, folder)
+
+
+def test_the_list_of_checkpoints_may_be_lost(corpus, whole, tmp_path, capsys):
+    folder = _stopped_at(whole, tmp_path / "run", 15)
+    (folder / "checkpoints" / "checkpoint").unlink()
+    run_pretraining(corpus, folder, checkpoint_steps=5)
+    assert "resumed at step 15" in capsys.readouterr().out
+    _assert_same_weights(whole, folder)
+
+
+def test_the_latest_checkpoints_stay(corpus, tmp_path):
+    run_pretraining(corpus, tmp_path, checkpoint_steps=4, keep_checkpoints=2)
+    names = {path.name for path in (tmp_path / "checkpoints").glob("*.index")}
+    assert names == {"step-16.index", "step-20.index"}
+    with pytest.raises(ValueError, match="keep_checkpoints is 0"):
+        run_pretraining(corpus, tmp_path / "none", keep_checkpoints=0)
+
+
+@pytest.mark.parametrize(("strategy", "accumulation_steps"), [("mirrored", 1), ("cpu", 4)])
+def test_a_run_goes_on_with_other_replicas_or_micro_batches(
+    corpus, tmp_path, strategy, accumulation_steps
+):
+    config = without_dropout()
+    folder = tmp_path / "run"
+    run_pretraining(corpus, tmp_path / "whole", config=config, checkpoint_steps=10)
+    _stopped_at(tmp_path / "whole", folder, 10)
+    run_pretraining(
+        corpus,
+        folder,
+        strategy,
+        config=config,
+        checkpoint_steps=10,
+        accumulation_steps=accumulation_steps,
+    )
+    _assert_same_weights(tmp_path / "whole", folder, REORDERED_UPDATES)
+    assert [line["step"] for line in metrics_of(folder, "train")][-1] == 20
+
+
+@pytest.mark.slow
+def test_what_a_kill_after_the_last_checkpoint_left_out_is_made_up_for(corpus, tmp_path):
+    run = {"eval_data_dir": str(corpus / "records"), "eval_steps": 10}
+    run_pretraining(corpus, tmp_path / "whole", **run)
+    folder = tmp_path / "run"
+    shutil.copytree(tmp_path / "whole", folder)
+    shutil.rmtree(folder / "preset")
+    shutil.rmtree(folder / "best_preset")
+    run_pretraining(corpus, folder, **run)
+    _assert_same_weights(tmp_path / "whole", folder)
+    assert metrics_of(folder, "eval") == metrics_of(tmp_path / "whole", "eval")
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_while_it_evaluates_loses_no_step(corpus, tmp_path, monkeypatch):
+    run = {"eval_data_dir": str(corpus / "records"), "eval_steps": 10}
+    run_pretraining(corpus, tmp_path / "whole", **run)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(evaluation, "make_evaluation_step", lambda *_: killed)
+    with pytest.raises(KeyboardInterrupt):
+        run_pretraining(corpus, tmp_path / "run", **run)
+    monkeypatch.undo()
+    assert (tmp_path / "run" / "checkpoints" / "step-10.index").exists()
+    run_pretraining(corpus, tmp_path / "run", **run)
+    _assert_same_weights(tmp_path / "whole", tmp_path / "run")
+    assert metrics_of(tmp_path / "run", "eval") == metrics_of(tmp_path / "whole", "eval")
+
+
+def _wait_for_step(process, folder, step):
+    while not (folder / "metrics.jsonl").exists() or not any(
+        line["step"] >= step for line in metrics_of(folder, "train")
+    ):
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.05)
+
+
+def test_sigterm_loses_no_step(corpus, tmp_path):
+    # No checkpoint is due before the end: what is saved is saved because of the signal.
+    arguments = command(corpus, tmp_path, train_steps=2000, checkpoint_steps=100_000)
+    process = start(arguments)
+    _wait_for_step(process, tmp_path, 20)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM  # whoever watches it must start it again
+    done = metrics_of(tmp_path, "train")[-1]["step"]
+    assert f"stopped by SIGTERM at step {done}" in output
+    assert tf.train.latest_checkpoint(str(tmp_path / "checkpoints")).endswith(f"step-{done}")
+    assert not (tmp_path / "preset").exists()
+
+
+@pytest.mark.slow
+def test_a_terminated_run_ends_as_if_nothing_had_been(corpus, tmp_path):
+    changes = {"train_steps": 300, "checkpoint_steps": 100_000}
+    subprocess.run(command(corpus, tmp_path / "whole", **changes), check=True)
+    for step in (20, 100):
+        process = start(command(corpus, tmp_path / "run", **changes))
+        _wait_for_step(process, tmp_path / "run", step)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
+    subprocess.run(command(corpus, tmp_path / "run", **changes), check=True)
+    _assert_same_weights(tmp_path / "whole", tmp_path / "run")
+
+
+def _is_to_save(run):
+    # The metrics of a step are written just before its checkpoint.
+    path = run / "metrics.jsonl"
+    lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+    if not lines or not lines[-1].endswith("\n"):
+        return False
+    last = json.loads(lines[-1])
+    return last["split"] == "train" and last["step"] % 10 == 0
+
+
+# What of a process tells that it has come so far: something it prints, or a file it is writing.
+# "restore" comes when there is a checkpoint.
+MOMENTS = {
+    "start-up": lambda run, printed: True,
+    "first step": lambda run, printed: "pretraining " in printed,
+    "checkpoint": lambda run, printed: _is_to_save(run),
+    "evaluation": lambda run, printed: "held-out" in printed,
+    "restore": lambda run, printed: "resumed at step" in printed,
+    "preset": lambda run, printed: any(run.glob("preset/.*/*")),
+    "best preset": lambda run, printed: any(run.glob("best_preset/.*/*")),
+    "next checkpoint": lambda run, printed: printed.count("held-out") > 1,
+}
+
+
+def _killed_at(moment, arguments, run, output, delay):
+    """Starts the tool and kills it a little after a moment; tells whether it was still alive."""
+    with open(output, "w+") as file:
+        process = subprocess.Popen(arguments, stdout=file, stderr=file, env=ENVIRONMENT)
+        while process.poll() is None and not MOMENTS[moment](run, output.read_text()):
+            time.sleep(0.001)
+        time.sleep(delay)
+        alive = process.poll() is None
+        process.kill()
+        process.wait()
+    return alive
+
+
+def _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, moments, steps):
+    # Evaluations and presets are frequent, and each step of the host is short.
+    changes = {
+        **{"train_steps": steps, "checkpoint_steps": 10, "steps_per_loop": 5, "eval_steps": 10},
+        "eval_data_dir": corpus / "records",
+    }
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    subprocess.run(command(corpus, whole, **changes), check=True, env=ENVIRONMENT)
+    draw = random.Random(7)
+    killed = []
+    for moment in moments:
+        delay = draw.choice([0.0, 0.01, 0.1, 1.0]) * draw.random()
+        arguments = command(corpus, run, **changes)
+        killed.append(_killed_at(moment, arguments, run, tmp_path / "printed", delay))
+    assert all(killed), f"the run ended before {moments[killed.index(False)]!r}: give more steps"
+    assert not (run / "report.md").exists()
+    subprocess.run(command(corpus, run, **changes), check=True, env=ENVIRONMENT)
+    _assert_same_weights(whole, run)
+    _assert_same_weights(whole, run, preset="best_preset")
+    lines = metrics_of(run, "train")
+    assert [line["step"] for line in lines] == sorted({line["step"] for line in lines})
+    timed = ("tokens_per_second", "seconds")
+    for split in ("train", "eval"):
+        expected, found = metrics_of(whole, split), metrics_of(run, split)
+        for line in (*expected, *found):
+            for name in timed:
+                line.pop(name, None)
+        assert found == expected
+    assert not [path for path in run.rglob("*") if "tempstate" in path.name]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)  # ten starts of TensorFlow, on a busy machine
+def test_a_kill_at_any_moment_changes_nothing(corpus, tmp_path):
+    _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, list(MOMENTS), 600)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_fifty_kills_change_nothing(corpus, tmp_path):
+    moments = ["evaluation", *random.Random(11).choices(list(MOMENTS), k=49)]
+    _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, moments, 4000)

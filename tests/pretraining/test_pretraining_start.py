@@ -1,0 +1,170 @@
+"""Where a run starts from: its own checkpoint, another run, a model; what it refuses of them."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertPretrainer, BertTokenizer
+from keras_bert.checkpoints import hugging_face
+from keras_bert.config import read_json
+from keras_bert.data.records.record_set import PretrainingData
+from keras_bert.models import preset
+from keras_bert.pretraining.evaluation import evaluation_part
+from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
+from keras_bert.pretraining.options import PretrainingOptions
+from keras_bert.pretraining.pretrain import create_model, load_config
+from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.training.run_folder import RunFolder
+from tests.pretraining.pretraining_runs import (
+    WORDS,
+    metrics_of,
+    run_options,
+    run_pretraining,
+    tiny_config,
+    without_dropout,
+)
+
+
+@pytest.fixture(scope="module")
+def first(corpus, tmp_path_factory):
+    """A run of four steps."""
+    folder = tmp_path_factory.mktemp("runs") / "first"
+    run_pretraining(corpus, folder, train_steps=4, schedule_steps=8)
+    return folder
+
+
+def _with_swapped_words(corpus, folder):
+    """Writes the records as if the first two words of the vocabulary had changed places."""
+    shutil.copytree(corpus / "records", folder)
+    before = BertTokenizer.from_preset(folder).vocabulary
+    swapped = Vocabulary([*SPECIAL_TOKENS, WORDS[1], WORDS[0], *WORDS[2:]])
+    BertTokenizer(swapped).save(folder)
+    manifest = (folder / "manifest.json").read_text()
+    assert before.sha256 in manifest
+    (folder / "manifest.json").write_text(manifest.replace(before.sha256, swapped.sha256))
+    return str(folder)
+
+
+@pytest.mark.parametrize("source", ["", "preset"], ids=["a run", "a model"])
+def test_records_of_another_vocabulary_of_the_same_size_are_refused(
+    corpus, first, tmp_path, source
+):
+    records = _with_swapped_words(corpus, tmp_path / "records")
+    with pytest.raises(ValueError, match=r"first.* was trained with another vocabulary .* than"):
+        run_pretraining(
+            corpus,
+            tmp_path / "next",
+            data_dir=records,
+            train_steps=8,
+            init_from=str(first / source),
+        )
+    assert not (tmp_path / "next").exists()
+
+
+def test_a_model_of_another_program_with_an_unknown_key(tmp_path):
+    config, told = tiny_config(), {"ignore_config_keys": ("colour",)}
+    source = BertPretrainer(config)
+    hugging_face.write(preset.as_checkpoint(source), tmp_path)
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(read_json(file) | {"colour": "red"}), encoding="utf-8")
+    options = PretrainingOptions("", "", init_from=str(tmp_path), mixed_precision="float32")
+    with pytest.raises(ValueError, match="unknown config key 'colour'"):
+        load_config(str(file), 0)
+    with pytest.raises(ValueError, match="unknown config key 'colour'"):
+        create_model(MaskedLanguageModel(), config, options, packed=False, restored=False)
+    assert load_config(str(file), 0, **told) == config
+    options = dataclasses.replace(options, **told)
+    model = create_model(MaskedLanguageModel(), config, options, packed=False, restored=False)
+    for ours, theirs in zip(model.weights, source.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.slow
+def test_a_run_with_a_checkpoint_of_its_own_needs_its_source_no_more(
+    corpus, first, tmp_path, capsys
+):
+    shutil.copytree(first / "preset", tmp_path / "model")
+    run = {"train_steps": 3, "init_from": str(tmp_path / "model")}
+    run_pretraining(corpus, tmp_path / "next", **run)
+    shutil.rmtree(tmp_path / "model")
+    run_pretraining(corpus, tmp_path / "next", **run)
+    assert "resumed at step 3" in capsys.readouterr().out
+
+
+def test_a_run_goes_on_from_one_that_was_stopped_before_its_first_model(
+    corpus, first, tmp_path, capsys
+):
+    shutil.copytree(first, tmp_path / "stopped")
+    shutil.rmtree(tmp_path / "stopped" / "preset")
+    run = {"train_steps": 8, "init_from": str(tmp_path / "stopped")}
+    run_pretraining(corpus, tmp_path / "next", **run)
+    assert "resumed at step 4" in capsys.readouterr().out
+    assert metrics_of(tmp_path / "next", "train")[-1]["step"] == 8
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"train_steps": 4}, "stands at step 4 and train_steps is 4"),
+        ({"optimizer": "lamb"}, "holds the moments of adamw, but optimizer is 'lamb'"),
+        ({"mixed_precision": "float16"}, "computed in float32, but mixed_precision is 'float16'"),
+        ({"init_from": "nowhere"}, "nowhere is not a folder"),
+        ({"init_from": "hf://nobody/nothing"}, "hf://nobody/nothing cannot be fetched"),
+        ({"time_budget": 5.0, "warmup_steps": 9}, "warmup_steps is 9 and train_steps is 8"),
+        ({"time_budget": 5.0, "warmup_steps": 8}, "warmup_steps is 8 and train_steps is 8"),
+    ],
+)
+def test_a_start_that_cannot_be_is_refused(corpus, first, tmp_path, monkeypatch, changes, sentence):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    changes = {"train_steps": 8, "init_from": str(first)} | changes
+    with pytest.raises((ValueError, FileNotFoundError), match=sentence):
+        run_pretraining(corpus, tmp_path / "next", **changes)
+    assert not (tmp_path / "next").exists()
+
+
+@pytest.mark.slow
+def test_dropout_is_that_of_the_model_that_was_asked_for(corpus, first, tmp_path):
+    run_pretraining(
+        corpus,
+        tmp_path / "next",
+        config=without_dropout(),
+        train_steps=2,
+        init_from=str(first / "preset"),
+    )
+    assert tiny_config().hidden_dropout_prob == 0.1
+    trained = BertPretrainer.from_preset(tmp_path / "next" / "preset")
+    assert trained.config.hidden_dropout_prob == 0.0
+
+
+def test_one_process_at_a_time_writes_into_a_run_folder(tmp_path):
+    message = "another process is writing to .*: wait until it"
+    with RunFolder(tmp_path, {}).held():
+        with pytest.raises(ValueError, match=message), RunFolder(tmp_path, {}).held():
+            pass
+    with RunFolder(tmp_path, {}).held():  # the first has given it back
+        assert tmp_path.is_dir()
+
+
+@pytest.mark.slow
+def test_a_run_that_another_process_writes_is_refused(corpus, first):
+    with RunFolder(first, RunFolder.open(first).settings).held():
+        with pytest.raises(ValueError, match="another process is writing to"):
+            run_pretraining(corpus, first, train_steps=4, schedule_steps=8)
+
+
+def test_held_out_batches_are_as_large_as_micro_batches(corpus):
+    data = PretrainingData(corpus / "records")
+    options = run_options(corpus / "records", "run", batch_size=24, accumulation_steps=3)
+    tokenizer = BertTokenizer.from_preset(data.folder)
+    targets = MaskedLanguageModel().targets(options, tokenizer, data)
+    seen = []
+    for pipeline in range(2):
+        context = tf.distribute.InputContext(2, pipeline, 4)
+        batches = evaluation_part(data, targets, options, context)
+        assert batches.element_spec["input_ids"].shape[0] == 24 / 3 / 4
+        seen += [float(tf.reduce_sum(batch["example_weights"])) for batch in batches]
+    assert sum(seen) == data.num_examples

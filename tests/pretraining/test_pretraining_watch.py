@@ -1,0 +1,162 @@
+"""Runs on records with numbers that are not finite, and what a run leaves to be read."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertTokenizer
+from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.visualize.pretraining_report import write_pretraining_report
+from tests.pretraining.pretraining_runs import (
+    WORDS,
+    metrics_of,
+    run_pretraining,
+    weights_of,
+)
+
+EXAMPLES, LENGTH, PREDICTIONS = 64, 12, 3
+
+
+def _masked_example(random, weight):
+    ids = random.integers(5, 5 + len(WORDS), LENGTH)
+    positions = np.sort(random.choice(LENGTH, PREDICTIONS, replace=False))
+    integers = {
+        "input_ids": ids,
+        "input_mask": np.ones(LENGTH, int),
+        "segment_ids": np.zeros(LENGTH, int),
+        "masked_lm_positions": positions,
+        "masked_lm_ids": ids[positions],
+        "next_sentence_labels": [0],
+    }
+    features = {
+        name: tf.train.Feature(int64_list=tf.train.Int64List(value=value))
+        for name, value in integers.items()
+    }
+    weights = tf.train.FloatList(value=[1.0, 1.0, weight])
+    features["masked_lm_weights"] = tf.train.Feature(float_list=weights)
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
+def _write_records(folder, bad):
+    """Writes Google's records, of which `bad` have a weight that is no number."""
+    folder.mkdir()
+    BertTokenizer(Vocabulary([*SPECIAL_TOKENS, *WORDS])).save(folder)
+    random = np.random.default_rng(2)
+    with tf.io.TFRecordWriter(str(folder / "records-0.tfrecord")) as writer:
+        for number in range(EXAMPLES):
+            weight = float("nan") if number < bad else 1.0
+            writer.write(_masked_example(random, weight))
+    return folder / "*.tfrecord"
+
+
+@pytest.mark.parametrize(("strategy", "accumulation_steps"), [("cpu", 1), ("mirrored", 2)])
+def test_a_nan_in_the_data_is_skipped_and_counted(tmp_path, capsys, strategy, accumulation_steps):
+    # Each of two epochs of four batches holds the one bad example once.
+    records = _write_records(tmp_path / "records", bad=1)
+    run_pretraining(
+        tmp_path,
+        tmp_path / "run",
+        strategy,
+        data_dir=str(records),
+        train_steps=8,
+        steps_per_loop=4,
+        accumulation_steps=accumulation_steps,
+    )
+    assert metrics_of(tmp_path / "run", "train")[-1]["skipped_steps"] == 2
+    events = metrics_of(tmp_path / "run", "event")
+    assert len(events) == 2
+    assert all("skipped, loss nan" in event["message"] for event in events)
+    assert "skipped, loss nan" in capsys.readouterr().err
+    assert all(np.isfinite(value).all() for value in weights_of(tmp_path / "run").values())
+    assert all(np.isfinite(line["loss"]) for line in metrics_of(tmp_path / "run", "train"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("held_out", [False, True])
+def test_a_damaged_file_of_records_is_named(corpus, tmp_path, held_out):
+    shutil.copytree(corpus / "records", tmp_path / "records")
+    file = max((tmp_path / "records").glob("*.tfrecord"))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0x40
+    file.write_bytes(content)
+    folders = {"data_dir": str(tmp_path / "records")}
+    if held_out:
+        folders = {"eval_data_dir": str(tmp_path / "records")}
+    with pytest.raises(ValueError, match=f"{file} is damaged, cut off .*corrupted record at"):
+        run_pretraining(corpus, tmp_path / "run", train_steps=40, **folders)
+
+
+def test_nothing_but_nan_stops_the_run(tmp_path):
+    records = _write_records(tmp_path / "records", bad=EXAMPLES)
+    message = r"4 steps in a row .* up to step 4 \(learning rate .*there was no good step\)"
+    with pytest.raises(ValueError, match=message):
+        run_pretraining(tmp_path, tmp_path / "run", data_dir=str(records), max_skipped_steps=3)
+
+
+def test_a_run_without_next_sentences_leaves_their_head_alone(corpus, tmp_path):
+    run_pretraining(corpus, tmp_path / "none", train_steps=2, learning_rate=1e-9)
+    run_pretraining(
+        corpus, tmp_path / "run", train_steps=6, next_sentence=False, weight_decay_rate=0.0
+    )
+    trained = weights_of(tmp_path / "run")
+    fresh = weights_of(tmp_path / "none")
+    changed = {path for path in fresh if np.abs(fresh[path] - trained[path]).max() > 1e-6}
+    assert not any("next_sentence" in path or "pooler" in path for path in changed)
+    assert any("masked_lm" in path for path in changed)
+    assert "next_sentence_loss" not in metrics_of(tmp_path / "run", "train")[-1]
+
+
+def test_the_best_model_is_kept_beside_the_latest(corpus, tmp_path):
+    # The rate grows until the model is destroyed: the best evaluation is not the last one.
+    run_pretraining(
+        corpus,
+        tmp_path,
+        eval_data_dir=str(corpus / "records"),
+        train_steps=60,
+        warmup_steps=60,
+        eval_steps=20,
+        learning_rate=1.0,
+    )
+    losses = [line["loss"] for line in metrics_of(tmp_path, "eval")]
+    assert losses[0] == min(losses) < losses[-1]
+    best, latest = weights_of(tmp_path, "best_preset"), weights_of(tmp_path)
+    assert np.abs(best["pooler/kernel"] - latest["pooler/kernel"]).max() > 0.1
+
+
+def test_the_run_folder_tells_what_was_done(corpus, tmp_path):
+    run_pretraining(
+        corpus, tmp_path, eval_data_dir=str(corpus / "records"), eval_steps=10, peak_tflops=0.5
+    )
+    run_pretraining(corpus, tmp_path, eval_data_dir=str(corpus / "records"), peak_tflops=0.5)
+    starts = [json.loads(line) for line in (tmp_path / "starts.jsonl").read_text().splitlines()]
+    assert [start["step"] for start in starts] == [0, 20]
+    assert starts[0]["versions"]["tensorflow"] == tf.__version__
+    assert {device["type"] for device in starts[0]["devices"]} == {"CPU"}
+    report = write_pretraining_report(tmp_path).read_text()
+    assert "1 layers of 32 hidden units" in report
+    assert "| masked lm loss |" in report
+    assert starts[0]["command"] in report
+    assert "![Learning curves](learning_curves.png)" in report
+    assert (tmp_path / "learning_curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_utilization_is_operations_over_what_the_devices_could_make(corpus, tmp_path):
+    run_pretraining(corpus, tmp_path, peak_tflops=0.5, steps_per_loop=20)
+    line = metrics_of(tmp_path, "train")[0]
+    batch, length, hidden, inner, predictions, pieces = 16, 24, 32, 64, 4, 23
+    # By hand: a product of [M, K] and [K, N] is 2MKN, three times that with both gradients.
+    layer = 2 * batch * length * (4 * hidden**2 + 2 * hidden * inner)
+    attention = 2 * 2 * batch * length * length * hidden
+    head = 2 * batch * predictions * (hidden**2 + hidden * pieces)
+    pooler = 2 * batch * (hidden**2 + 2 * hidden)
+    flops = 3 * 20 * (layer + attention + head + pooler)
+    used = line["model_flop_utilization"] * 0.5e12 * line["seconds"]
+    assert used == pytest.approx(flops, rel=0.02)
+
+
+def test_a_report_needs_a_run(tmp_path):
+    with pytest.raises(FileNotFoundError, match="holds no run: run.json is missing"):
+        write_pretraining_report(tmp_path)

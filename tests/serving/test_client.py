@@ -1,0 +1,164 @@
+"""The client. Oracle: the graph that the server runs, asked directly."""
+
+import contextlib
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from keras_bert.serving.client import RestClient, ServerError, connect
+from tests.serving.rest_server import rest_server
+from tests.signatures.tiny_models import ask, random_texts
+
+
+def test_answers_come_by_name(model_folder):
+    texts = random_texts(5, seed=1)
+    expected = ask(model_folder("classes"), text=texts)
+    with rest_server(model_folder("classes")) as address:
+        found = connect(f"http://{address}/", "tiny").predict({"text": texts})
+    assert found["label"] == [label.decode() for label in expected["label"]]
+    np.testing.assert_array_equal(np.float32(found["scores"]), expected["scores"])
+    assert found["labels"] == [["bad", "fine", "good"]] * 6
+
+
+def test_the_only_output_has_no_name(model_folder):
+    with rest_server(model_folder("number")) as address:
+        found = connect(address, "tiny").predict({"text": ["the film"]})
+    expected = ask(model_folder("number"), text=["the film"])["score"]
+    np.testing.assert_array_equal(np.float32(found[""]), expected)
+
+
+def test_threads_share_a_client(model_folder):
+    texts = random_texts(40, seed=3)
+    expected = [label.decode() for label in ask(model_folder("classes"), text=texts)["label"]]
+    with rest_server(model_folder("classes")) as address, ThreadPoolExecutor(8) as threads:
+        client = RestClient(address, "tiny")
+        found = threads.map(lambda text: client.predict({"text": [text]})["label"][0], texts)
+        assert list(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("inputs", "sentence"),
+    [
+        ({}, "the request is empty"),
+        ({"text": []}, "the request is empty"),
+        ({"text": ["a"], "text_pair": ["b", "c"]}, "1 of text, 2 of text_pair: give as many"),
+    ],
+)
+def test_requests_without_sense_are_not_sent(inputs, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        RestClient("127.0.0.1:1", "tiny").predict(inputs)
+
+
+@pytest.mark.parametrize("address", ["", "localhost", "https://host:1", "host:port", "host:1/v1"])
+def test_addresses_are_checked(address):
+    with pytest.raises(ValueError, match="expected host:port"):
+        connect(address, "tiny")
+
+
+def test_a_refusal_is_told_in_the_servers_words(model_folder):
+    sentence = "/v1/models/an%2Fother:predict: Servable not found for request: an/other"
+    with rest_server(model_folder("classes")) as address:
+        with pytest.raises(ServerError, match=sentence):
+            connect(address, "an/other").predict({"text": ["a"]})
+
+
+def test_no_server_is_told():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(ConnectionError, match="is TF Serving running there"):
+            connect(address, "tiny").predict({"text": ["a"]})
+
+
+@pytest.mark.parametrize(
+    ("reply", "error", "sentence"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", ServerError, "answer in JSON"),
+        (b"\x00\x01\x02\r\n\r\n", ConnectionError, "answer in HTTP: .* give grpc://"),
+        (
+            None,
+            TimeoutError,
+            "within 0.5 seconds: send fewer .* or give a longer timeout",
+        ),
+    ],
+)
+def test_other_servers_are_told(reply, error, sentence):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        done = threading.Event()
+
+        def serve():
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1 << 16)
+                if reply:
+                    connection.sendall(reply)
+                else:
+                    done.wait(10)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        client = RestClient(f"127.0.0.1:{server.getsockname()[1]}", "tiny", timeout=0.5)
+        with pytest.raises(error, match=sentence):
+            client.predict({"text": ["a"]})
+        done.set()
+        thread.join()
+
+
+def test_rest_needs_no_tensorflow():
+    code = "import sys, keras_bert.serving.client; assert 'tensorflow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@contextlib.contextmanager
+def grpc_server(code, details):
+    """Yields the port of a server that gives every request the same refusal, or none at all."""
+    import grpc
+
+    hold = threading.Event()
+
+    def refuse(_, context):
+        if code is None:
+            hold.wait(10)
+            return b""
+        context.abort(code, details)
+
+    handler = grpc.unary_unary_rpc_method_handler(refuse)
+    service = grpc.method_handlers_generic_handler(
+        "tensorflow.serving.PredictionService", {"Predict": handler}
+    )
+    server = grpc.server(ThreadPoolExecutor(1))
+    server.add_generic_rpc_handlers((service,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield port
+    finally:
+        hold.set()
+        server.stop(None).wait()
+
+
+@pytest.mark.oracle  # tensorflow-serving-api
+@pytest.mark.parametrize(
+    ("name", "error", "sentence"),
+    [
+        (
+            None,
+            TimeoutError,
+            "within 0.5 seconds: send fewer .* or give a longer timeout",
+        ),
+        ("UNAVAILABLE", ConnectionError, r"does not answer \(gone\): is TF Serving running there"),
+        ("NOT_FOUND", ServerError, "NOT_FOUND: gone"),
+    ],
+)
+def test_grpc_tells_what_rest_tells(name, error, sentence):
+    import grpc
+
+    with grpc_server(name and grpc.StatusCode[name], "gone") as port:
+        client = connect(f"grpc://127.0.0.1:{port}", "tiny", timeout=0.5)
+        with pytest.raises(error, match=f"127.0.0.1:{port}.*{sentence}"):
+            client.predict({"text": ["a"]})

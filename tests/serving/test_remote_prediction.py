@@ -1,0 +1,192 @@
+"""predict.py of a server. Oracles: predict.py of the folder, and the graph asked directly."""
+
+import csv
+import subprocess
+import sys
+
+import pytest
+
+from keras_bert.serving.client import RestClient
+from keras_bert.serving.remote_prediction import predict_remotely
+from keras_bert.tasks.predict import predict_file
+from tests.conftest import write_csv
+from tests.serving.rest_server import rest_server
+from tests.signatures.tiny_models import ask, random_texts
+
+
+def read(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def predict(folder, tmp_path, header, rows, batch_size=4):
+    write_csv(tmp_path / "in.csv", header, rows)
+    with rest_server(folder) as address:
+        client = RestClient(address, "tiny")
+        predict_remotely(client, tmp_path / "in.csv", tmp_path / "out.csv", batch_size)
+    return read(tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize("name", ["classes", "several", "number", "pairs"])
+def test_columns_are_those_of_the_live_model(name, model_folder, tmp_path):
+    texts = [f"the {text}" for text in random_texts(9, seed=6)]
+    header = ["id", "text", "text_pair"] if name == "pairs" else ["id", "text"]
+    rows = [[str(i), text, texts[-i]][: len(header)] for i, text in enumerate(texts)]
+    found = predict(model_folder(name), tmp_path, header, rows)
+    predict_file(model_folder(name), tmp_path / "in.csv", tmp_path / "live.csv")
+    live = read(tmp_path / "live.csv")
+    assert len(found) == len(live) == len(rows)
+    for ours, theirs in zip(found, live, strict=True):
+        assert list(ours) == list(theirs)
+        for column, value in theirs.items():
+            if column.startswith("score_") or column == "predicted_value":
+                assert float(ours[column]) == pytest.approx(float(value), abs=1e-4)
+            else:
+                assert ours[column] == value
+
+
+def test_an_entity_is_a_row(model_folder, tmp_path):
+    texts = [f"the film {text}" for text in random_texts(9, seed=7)]
+    found = predict(model_folder("tags"), tmp_path, ["text"], [[text] for text in texts])
+    served = ask(model_folder("tags"), text=texts)
+    expected = [
+        (text, entity.decode(), label.decode(), str(start), str(end))
+        for text, *columns in zip(
+            texts, *(served[n] for n in ("entities", "labels", "starts", "ends")), strict=True
+        )
+        for entity, label, start, end in zip(*columns, strict=True)
+        if label
+    ]
+    columns = ("text", "entity", "predicted_label", "start", "end")
+    assert [tuple(row[column] for column in columns) for row in found] == expected
+    assert len(expected) > 10
+
+
+def test_answers_and_choices(model_folder, tmp_path):
+    header = ["question", "context"]
+    found = predict(model_folder("spans"), tmp_path, header, [["the", "a film b"], ["a", "x yy"]])
+    served = ask(model_folder("spans"), question=["the", "a"], context=["a film b", "x yy"])
+    assert [row["answer"] for row in found] == [answer.decode() for answer in served["answer"]]
+    # A column of another name that ends in a number is no choice.
+    header = ["context", "choice0", "choice1", "2024"]
+    found = predict(model_folder("choices"), tmp_path, header, [["the", "a", "film", "no"]])
+    served = ask(model_folder("choices"), context=["the"], choices=[["a", "film"]])
+    assert found[0]["predicted_choice"] == str(served["choice"][0])
+    assert found[0]["predicted_text"] == served["choice_text"][0].decode()
+    assert len(found[0]["scores"].split()) == 2
+
+
+def test_words_and_an_unanswerable_question_by_hand(tmp_path):
+    (tmp_path / "in.csv").write_text("context,choice0\nc,a\n")
+    tagged = {"words": ["a", "b", ""], "labels": ["X", "Y", ""], "starts": [0, 2, -1]}
+    client = OneAnswer(**tagged, ends=[1, 3, -1], scores=[0.25, 1.0, 0.0])
+    predict_remotely(client, tmp_path / "in.csv", tmp_path / "words.csv", 8)
+    assert (tmp_path / "words.csv").read_text().split() == [
+        "context,choice0,word,predicted_label,start,end,score",
+        "c,a,a,X,0,1,0.25",
+        "c,a,b,Y,2,3,1",
+    ]
+    client = OneAnswer(answer="", start=-1, end=-1, score=2 / 3, null_score=12.5)
+    predict_remotely(client, tmp_path / "in.csv", tmp_path / "spans.csv", 8)
+    assert (tmp_path / "spans.csv").read_text().split() == [
+        "context,choice0,answer,score,start,end,null_score",
+        "c,a,,0.666667,-1,-1,12.5",
+    ]
+
+
+def test_a_server_is_asked_without_tensorflow():
+    script = """
+import sys
+sys.modules.update(dict.fromkeys(("tensorflow", "keras", "numpy")))  # as if not installed
+import keras_bert.serving.client, keras_bert.serving.remote_prediction
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_other_columns_are_refused(model_folder, tmp_path):
+    with pytest.raises(ValueError, match="has the columns a, b; expected are text"):
+        predict(model_folder("classes"), tmp_path, ["a", "b"], [["1", "2"]])
+
+
+class OneAnswer:
+    """A client that keeps what it is asked and gives every row the same answer."""
+
+    def __init__(self, **answer):
+        self.answer, self.asked = answer, []
+
+    def predict(self, inputs, signature="serving_default"):
+        self.asked.append(inputs)
+        return {name: [value] * len(inputs["context"]) for name, value in self.answer.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("in.jsonl", '{"context": "c", "choices": ["a", "b"]}\n{"context": "d", "choices": ["e"]}'),
+        ("in.csv", "context,choice10,choice2\nc,b,a\nd,,e"),
+    ],
+)
+def test_choices_are_sent_in_the_order_of_their_numbers(name, content, tmp_path):
+    (tmp_path / name).write_text(content)
+    client = OneAnswer(choice=0, choice_text="a", scores=[0.5, 0.5])
+    predict_remotely(client, tmp_path / name, tmp_path / "out.csv", 8)
+    assert client.asked == [{"context": ["c", "d"], "choices": [["a", "b"], ["e", ""]]}]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ({"answer": "a", "score": 1.0, "start": 0, "end": 1, "null_score": 0.0}, "column 'answer'"),
+        ({"pooled_output": [0.0], "mean_pooled": [0.0]}, "pooled_output, mean_pooled, which make"),
+    ],
+)
+def test_answers_that_do_not_fit_the_table_are_refused(answer, message, tmp_path):
+    (tmp_path / "in.csv").write_text("question,context,answer\nq,c,a")
+    with pytest.raises(ValueError, match=message):
+        predict_remotely(OneAnswer(**answer), tmp_path / "in.csv", tmp_path / "out.csv", 8)
+    assert not (tmp_path / "out.csv").exists()
+
+
+class LostConnection:
+    """A client that answers so many requests and then finds no server."""
+
+    def __init__(self, requests):
+        self.left = requests
+
+    def predict(self, inputs, signature="serving_default"):
+        if not self.left:
+            raise ConnectionError("the server is gone")
+        self.left -= 1
+        return {"score": [float(text) for text in inputs["text"]]}
+
+
+def write_numbers(tmp_path):
+    write_csv(tmp_path / "in.csv", ["text"], [[str(number)] for number in range(10)])
+    return tmp_path / "in.csv", tmp_path / "out" / "out.csv", 4
+
+
+def test_answers_before_a_lost_connection_are_kept(tmp_path, capsys):
+    paths = write_numbers(tmp_path)
+    with pytest.raises(ConnectionError, match="the server is gone"):
+        predict_remotely(LostConnection(2), *paths)
+    assert not paths[1].exists()
+    kept = tmp_path / "out" / "out.csv.partial"
+    assert [(row["text"], row["predicted_value"]) for row in read(kept)] == [
+        (str(number), str(number)) for number in range(8)
+    ]
+    assert f"{kept} keeps the answers to the first 8 of 10 rows" in capsys.readouterr().err
+    # They are not lost by asking again either.
+    with pytest.raises(FileExistsError, match="out.csv.partial .* earlier call: move it away"):
+        predict_remotely(LostConnection(3), *paths)
+    assert len(read(kept)) == 8
+    kept.unlink()
+    assert predict_remotely(LostConnection(3), *paths) == 10
+    assert [path.name for path in paths[1].parent.iterdir()] == ["out.csv"]
+    assert len(read(paths[1])) == 10
+
+
+def test_no_answer_leaves_no_file(tmp_path):
+    paths = write_numbers(tmp_path)
+    with pytest.raises(ConnectionError):
+        predict_remotely(LostConnection(0), *paths)
+    assert not any(paths[1].parent.iterdir())

@@ -1,0 +1,144 @@
+"""LiteRT, ONNX and int8. Oracle: the Keras model in float32 on the same ids."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert.serving.formats.litert_onnx import export_litert, export_onnx
+from keras_bert.serving.formats.onnx_graph import finish_onnx
+from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.options import ExportOptions
+from tests.markers import some_slow
+from tests.signatures.tiny_models import TAGS, ask, random_texts
+from tests.tolerances import CONVERTED, INT8_LOGITS
+
+
+def ids_and_answers(folder, rows=3, length=11):
+    """Random ids, the last positions padding, and what Keras says of them."""
+    family = open_signatures(folder, ExportOptions())
+    draw = np.random.default_rng(7)
+    shape = {2: (rows, length), 3: (rows, 2, length)}
+    inputs = {
+        name: draw.integers(0, 2, shape[spec.shape.rank], np.int32)
+        for name, spec in family.id_inputs().items()
+    }
+    inputs["input_ids"] = draw.integers(5, 60, inputs["input_ids"].shape, np.int32)
+    inputs["input_mask"][..., : length - 3], inputs["input_mask"][..., length - 3 :] = 1, 0
+    if "masked_lm_positions" in inputs:
+        inputs["masked_lm_positions"] = draw.integers(0, length, (rows, 2), np.int32)
+    return inputs, {k: v.numpy() for k, v in family.ids(**_tensors(inputs)).items()}
+
+
+def _tensors(inputs):
+    return {name: tf.constant(values) for name, values in inputs.items()}
+
+
+# Each converts a model.
+@pytest.mark.parametrize(
+    "name",
+    some_slow(
+        ["classes", "tags", "spans", "choices", "masked_lm", "encoder"], ("tags", "masked_lm")
+    ),
+)
+@pytest.mark.parametrize(("dtype", "close"), [("float32", CONVERTED), ("int8", INT8_LOGITS)])
+def test_litert_says_what_keras_says(name, dtype, close, model_folder, tmp_path):
+    inputs, expected = ids_and_answers(model_folder(name))
+    folder = export_litert(model_folder(name), tmp_path / "small", dtype)
+    runner = tf.lite.Interpreter(str(folder / "model.tflite")).get_signature_runner("serve_ids")
+    found = runner(**inputs)
+    assert found.keys() == expected.keys()
+    for output, values in expected.items():
+        np.testing.assert_allclose(found[output], values, **close)
+        if dtype == "int8":
+            assert np.corrcoef(found[output].ravel(), values.ravel())[0, 1] > 0.98
+
+
+@pytest.mark.oracle  # tf2onnx, onnxruntime
+@pytest.mark.parametrize("name", ["classes", "tags", "spans", "choices", "masked_lm", "encoder"])
+def test_onnx_says_what_keras_says(name, model_folder, tmp_path):
+    import onnxruntime
+
+    inputs, expected = ids_and_answers(model_folder(name))
+    folder = export_onnx(model_folder(name), tmp_path / "small")
+    session = onnxruntime.InferenceSession(folder / "model.onnx")
+    names = [output.name for output in session.get_outputs()]
+    found = dict(zip(names, session.run(None, inputs), strict=True))
+    assert found.keys() == expected.keys()
+    for output, values in expected.items():
+        np.testing.assert_allclose(found[output], values, **CONVERTED)
+
+
+@pytest.mark.oracle  # onnx
+def test_operations_that_onnx_lacks_are_told(tmp_path):
+    import onnx
+
+    values = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1]) for n in "xy"]
+    node = onnx.helper.make_node("Unheard", ["x"], ["y"])
+    graph = onnx.helper.make_graph([node], "graph", values[:1], values[1:])
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "model.onnx")
+    with pytest.raises(ValueError, match="ONNX .* Unheard.*: serve it as a SavedModel"):
+        finish_onnx(tmp_path / "model.onnx", ["logits"])
+
+
+@pytest.mark.slow  # a process of its own
+def test_a_missing_package_is_told(model_folder, tmp_path):
+    # As in an environment without it: Python finds None where it would find the package.
+    code = (
+        "import sys; sys.modules['tf2onnx'] = None\n"
+        "from keras_bert.serving.formats.litert_onnx import export_onnx\n"
+        "try:\n    export_onnx(*sys.argv[1:])\nexcept ValueError as error:\n    print(error)"
+    )
+    command = [sys.executable, "-c", code, model_folder("encoder"), tmp_path / "onnx"]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    assert re.fullmatch(
+        r"ONNX needs the package tf2onnx \(.*\): pip install 'keras-bert-tpu\[onnx\]'\n",
+        done.stdout,
+    )
+    assert not (tmp_path / "onnx").exists()
+
+
+@pytest.mark.slow
+def test_the_vocabulary_and_labels_lie_beside_the_model(model_folder, tmp_path):
+    folder = export_litert(model_folder("tags"), tmp_path / "small")
+    assert {path.name for path in folder.iterdir()} == {
+        *("model.tflite", "vocab.txt", "tokenizer_config.json", "labels.json")
+    }
+    assert json.loads((folder / "labels.json").read_text()) == list(TAGS)
+
+
+@pytest.mark.parametrize("name", ["classes", "spans", "masked_lm"])
+@pytest.mark.slow
+def test_int8_signatures_are_close_to_float32(name, model_folder):
+    family = open_signatures(model_folder(name), ExportOptions("int8"))
+    kernels = [w for w in family.model.weights if w.path.endswith("kernel") and w.dtype == "int8"]
+    assert len(kernels) >= 2 * 4
+    texts = random_texts(12, seed=8)
+    request = {"text": texts}
+    if name == "spans":
+        request = {"question": texts[::-1], "context": texts}
+    if name == "masked_lm":
+        request = {"text": [f"{text} [MASK]" for text in texts]}
+    found = family.answer(**{k: tf.constant(v) for k, v in request.items()})
+    expected = ask(model_folder(name), **request)
+    output = {"classes": "scores", "spans": "null_score", "masked_lm": "probabilities"}[name]
+    ours, theirs = found[output].numpy().ravel(), expected[output].ravel()
+    assert not np.array_equal(ours, theirs)
+    assert np.corrcoef(ours, theirs)[0, 1] > 0.95
+
+
+def test_what_there_is_is_not_replaced(model_folder, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    for export in (export_litert, export_onnx):
+        with pytest.raises(FileExistsError, match="exists already: give another --export_dir"):
+            export(model_folder("classes"), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_litert_has_no_bfloat16(model_folder, tmp_path):
+    with pytest.raises(ValueError, match="'bfloat16': LiteRT files are float32 or int8"):
+        export_litert(model_folder("classes"), tmp_path / "small", "bfloat16")
