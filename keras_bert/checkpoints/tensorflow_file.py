@@ -81,7 +81,7 @@ class ObjectGraph:
     first; walking the graph finds it from all of them. In a path, "|" is a slash within a name.
 
     Args:
-        prefix: the checkpoint.
+        prefix: path of the checkpoint without ".index".
 
     Raises:
         ValueError: the checkpoint is damaged.

@@ -86,7 +86,7 @@ class EncodedRows:
 
         Args:
             batch_size: B; the last batch may be smaller.
-            seed: of the orders.
+            seed: seed of the orders.
             weights: float32 [E], how much each example counts; None counts all alike.
             parts: into how many equal parts every batch can be cut, for replicas and micro-batches;
                 where there are several, examples of weight 0 fill what is missing.
@@ -97,10 +97,10 @@ class EncodedRows:
         return TrainingBatches(self, batch_size, seed, weights, parts, full_batches)
 
     def inference_batches(self, batch_size: int) -> tuple[tf.data.Dataset, np.ndarray]:
-        """Returns (inputs, targets) by length, and the place of each example among them, [E].
+        """Returns (inputs, targets) by length, and the position of each example among them, [E].
 
-        `outputs[places]` puts the model's outputs into the order of the examples. Targets are None
-        where there are none.
+        `outputs[positions]` puts the model's outputs into the order of the examples. Targets are
+        None where there are none.
         """
         order = np.argsort(self.row_lengths, kind="stable")
         batches = tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
@@ -231,8 +231,8 @@ class TrainingBatches:
         rows = np.zeros([len(batches), slots], np.int64)
         weights = np.zeros([len(batches), slots], np.float32)
         sizes = np.zeros(len(batches), np.int64)
-        for index, place in enumerate(random.permutation(len(batches))):
-            batch = batches[place]
+        for index, position in enumerate(random.permutation(len(batches))):
+            batch = batches[position]
             rows[index] = batch[0]  # what fills a batch is no longer than its longest row
             rows[index, : len(batch)] = batch
             weights[index, : len(batch)] = self._weights[batch]

@@ -65,10 +65,10 @@ class InferenceRunner:
             loss: a loss, or a dict of losses by output; None where none is asked for.
             description: what the progress line says.
         """
-        batches, places = encoded.inference_batches(batch_size)
+        batches, positions = encoded.inference_batches(batch_size)
         # The second axis of an output: positions, or choices.
         sizes = encoded.row_lengths if encoded.choices is None else encoded.choices
-        sizes = sizes[np.argsort(places)]
+        sizes = sizes[np.argsort(positions)]
         cut = per_position or encoded.choices is not None
         outputs: list[Any] = []
         loss_sum, done = 0.0, 0
@@ -83,7 +83,7 @@ class InferenceRunner:
                 outputs.append(_cut(answer, sizes[done : done + size]) if cut else answer)
                 done += size
                 progress.update()
-        return Inference(_in_order(outputs, places), None if loss is None else loss_sum / done)
+        return Inference(_in_order(outputs, positions), None if loss is None else loss_sum / done)
 
     # Each replica answers the whole batch: a TPU cannot be left out of the call, and what is small
     # enough to be fine-tuned is quick to evaluate.
@@ -119,10 +119,10 @@ def _cut(answer: dict[str, np.ndarray], lengths: np.ndarray) -> dict[str, list[n
     }
 
 
-def _in_order(outputs: list[dict[str, Any]], places: np.ndarray) -> Any:
+def _in_order(outputs: list[dict[str, Any]], positions: np.ndarray) -> Any:
     joined: dict[str, Any] = {}
     for name in outputs[0]:
         rows = [row for batch in outputs for row in batch[name]]
-        rows = [rows[place] for place in places]
+        rows = [rows[position] for position in positions]
         joined[name] = rows if isinstance(outputs[0][name], list) else np.stack(rows)
     return joined[""] if "" in joined else joined

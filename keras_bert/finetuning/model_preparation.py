@@ -26,7 +26,7 @@ def create_model(
     Args:
         head: its kind of head.
         init_from: the model folder to start from.
-        config: that of the folder.
+        config: the config of the folder.
         options: `from_scratch`, `reinitialized_layers`, `freeze_encoder`, `mixed_precision`,
             `layer_decay`, `remat`, `seed`, `ignore_config_keys` are used.
 
@@ -84,7 +84,7 @@ def finetuning_optimizer(model: Any, options: ResolvedOptions, steps: int) -> Ba
     Args:
         model: the model; a frozen one has no layer norms to leave out of the decay.
         options: rate, warmup, correction and `layer_decay`.
-        steps: of the whole run.
+        steps: steps of the whole run.
     """
     arguments: dict[str, Any] = {}
     learning = [weight.path for weight in model.trainable_weights]
@@ -109,7 +109,7 @@ def layer_rates(num_hidden_layers: int, decay: float) -> dict[str, float]:
     the embeddings at decay^(n + 1).
 
     Args:
-        num_hidden_layers: n.
+        num_hidden_layers: number of encoder blocks, n.
         decay: what each layer down multiplies the rate with.
     """
     rates = {

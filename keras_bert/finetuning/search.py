@@ -43,7 +43,7 @@ class Run:
 
     Attributes:
         point: the values of the grid, by option.
-        seed: its seed.
+        seed: seed of the run.
         result: what it measured; None where its loss was lost on the way.
         collapsed: what is wrong with it; None for a healthy run.
     """
@@ -75,9 +75,9 @@ class Summary(NamedTuple):
     """A metric over the healthy runs of one point of the grid.
 
     Attributes:
-        mean: over runs.
+        mean: mean over the runs.
         standard_deviation: of the runs (n - 1); 0 for one run.
-        median: over runs.
+        median: median over the runs.
         best: the highest, or the lowest where lower is better.
     """
 

@@ -34,7 +34,7 @@ class FinetuningStep:
         loss: the loss, or the losses by output. `call` returns a number for each example, [B]. A
             loss with a method `counted(y_true)`, which returns zeros and ones [B, S], has one for
             each position.
-        seed: of the dropout masks.
+        seed: seed of the dropout masks.
         accumulation_steps: micro-batches into which a replica cuts its batch to save memory.
         loss_scale: keeps float16 gradients from vanishing; None where numbers have the range of
             float32.

@@ -53,7 +53,7 @@ class WordEmbedding(keras.layers.Layer):
         return ops.take(table, inputs, axis=0)  # [B, S] -> [B, S, H]
 
     def compute_output_spec(self, inputs: Any, reverse: bool = False) -> keras.KerasTensor:
-        """Gives the symbolic shape of either direction."""
+        """Returns [..., H] of dtype `compute_dtype`, or [..., V] when `reverse`."""
         if reverse:
             shape = (*inputs.shape[:-1], self.vocab_size)  # [..., H] -> [..., V]
         else:
@@ -61,7 +61,7 @@ class WordEmbedding(keras.layers.Layer):
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every argument of the constructor."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {
             "vocab_size": self.vocab_size,
             "hidden_size": self.hidden_size,
@@ -82,7 +82,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         dropout_rate: dropout after the norm.
         initializer_range: standard deviation of the truncated normal initializer.
         layer_norm_eps: epsilon of the norm.
-        seed: of the dropout.
+        seed: seed of the dropout; None draws one.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
     def compute_output_spec(
         self, word_embeddings: Any, segment_ids: Any, position_ids: Any = None, **_: Any
     ) -> Any:
-        """Keeps the shape of the word embeddings."""
+        """Returns the symbolic [B, S, H]; checks S as `call` does."""
         self._check_length(word_embeddings.shape[1])
         return keras.KerasTensor(word_embeddings.shape, dtype=self.compute_dtype)
 
@@ -199,7 +199,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             )
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every argument of the constructor."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {
             "max_position_embeddings": self.max_position_embeddings,
             "type_vocab_size": self.type_vocab_size,

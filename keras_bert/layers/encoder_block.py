@@ -33,7 +33,7 @@ class EncoderBlock(keras.layers.Layer):
         attention_probs_dropout_prob: dropout on attention probabilities.
         initializer_range: standard deviation of the truncated normal initializer.
         layer_norm_eps: epsilon of both norms.
-        seed: of the dropouts.
+        seed: seed of all dropouts of the block; None draws one.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class EncoderBlock(keras.layers.Layer):
         return self.attention.compute_output_spec(hidden, input_mask, training, return_probs)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every argument of the constructor."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {
             "num_attention_heads": self.num_attention_heads,
             "intermediate_size": self.intermediate_size,

@@ -72,7 +72,7 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every argument of the constructor."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {
             "hidden_act": self.hidden_act,
             "initializer_range": self.initializer_range,
@@ -94,5 +94,5 @@ class OutputBias(keras.layers.Layer):
         return ops.cast(logits, "float32") + ops.cast(self.bias, "float32")
 
     def compute_output_spec(self, logits: Any) -> keras.KerasTensor:
-        """Keeps the shape."""
+        """Returns the symbolic logits [..., V] in float32."""
         return keras.KerasTensor(logits.shape, dtype="float32")

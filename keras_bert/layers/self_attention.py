@@ -36,7 +36,7 @@ class SelfAttention(keras.layers.Layer):
         num_attention_heads: heads, A; divides the width H.
         dropout_rate: dropout on the attention probabilities.
         initializer_range: standard deviation of the truncated normal initializer.
-        seed: of the dropout.
+        seed: seed of the dropout; None draws one.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class SelfAttention(keras.layers.Layer):
         return output, keras.KerasTensor(probs_shape, dtype="float32")
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every argument of the constructor."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {
             "num_attention_heads": self.num_attention_heads,
             "dropout_rate": self.dropout_rate,

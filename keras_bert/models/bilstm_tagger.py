@@ -34,7 +34,7 @@ class BertBiLSTMTagger(TaskModel):
         features_from: one of `keras_bert.models.layer_features.STRATEGIES`; the last four layers
             side by side did best in the paper.
         lstm_width: units of each layer in each direction.
-        seed: of all dropouts; None draws one.
+        seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
 
     Raises:

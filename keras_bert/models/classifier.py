@@ -25,7 +25,7 @@ class BertClassifier(TaskModel):
         problem_type: what the logits mean, in the words of transformers: "regression",
             "single_label_classification" or "multi_label_classification"; None where nobody said
             so. Kept in presets and written into Hugging Face's config; it changes no logit.
-        seed: of all dropouts; None draws one.
+        seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
 
     Raises:

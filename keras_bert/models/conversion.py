@@ -25,7 +25,7 @@ class ParityReport:
 
     Attributes:
         checkpoint: the source, with the report of what became of its tensors.
-        format: of the result.
+        format: format of the result.
         new: variables that the result holds and the source does not; they are random.
         equal_arrays: number of variables that are bit-equal in both.
         compared: the two libraries whose activations were compared, None if neither owner's is
@@ -75,7 +75,7 @@ def convert(
         source: a folder of ours, Google's, Hugging Face's or Model Garden's, a SavedModel in
             TF-Hub's form, or `hf://org/name`.
         target: a folder that exists and is empty.
-        format: of the result.
+        format: format of the result.
         ignore_config_keys: unknown keys of its config to pass over, see `BertConfig.from_dict`.
 
     Returns:

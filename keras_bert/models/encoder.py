@@ -65,7 +65,7 @@ class BertEncoder(keras.Model):
         output_hidden_states: whether to return the output of every layer.
         output_attention_probs: whether to return the attention probabilities of every layer.
         packed: whether sequences hold several documents.
-        seed: of all dropouts; None draws one.
+        seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy such as "mixed_bfloat16"; None takes the global one.
 
     Example:
@@ -151,8 +151,8 @@ class BertEncoder(keras.Model):
         That of a variant is an `EmbeddingPostprocessor` with another `embed`.
 
         Args:
-            config: that of the encoder.
-            seed: of its dropouts.
+            config: the numbers of the encoder.
+            seed: seed of its dropouts; None draws one.
             dtype: a Keras dtype policy.
         """
         return EmbeddingPostprocessor(
@@ -209,7 +209,7 @@ class BertEncoder(keras.Model):
         return {}
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns the arguments of the constructor."""
         return {
             "config": self.config.to_dict(),
             "output_hidden_states": self.output_hidden_states,
@@ -251,8 +251,8 @@ def as_encoder(
     Args:
         config: an encoder, or the numbers of one.
         packed: as in `BertEncoder`, like `seed` and `dtype`.
-        seed: for a new encoder.
-        dtype: for a new encoder.
+        seed: seed of all dropouts of a new encoder; None draws one.
+        dtype: Keras dtype policy of a new encoder; None takes the global one.
 
     Raises:
         ValueError: an encoder is given and its arguments besides, which it has already.

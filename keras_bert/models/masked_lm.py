@@ -23,7 +23,7 @@ class BertMaskedLM(TaskModel):
         config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve
             several heads.
         packed: whether sequences hold several documents, see `BertEncoder`.
-        seed: of all dropouts; None draws one.
+        seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
     """
 
@@ -43,7 +43,7 @@ class BertMaskedLM(TaskModel):
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {"packed": self.encoder.packed}
 
 

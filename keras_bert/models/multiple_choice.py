@@ -21,7 +21,7 @@ class BertMultipleChoice(TaskModel):
     Args:
         config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve
             several heads.
-        seed: of all dropouts; None draws one.
+        seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
     """
 

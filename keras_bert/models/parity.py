@@ -58,7 +58,7 @@ def library_activations(
         folder: the checkpoint.
         format: whose it is. Google's original needs TensorFlow 1 and is never there, and there is
             none for ours.
-        config: its numbers.
+        config: the encoder's numbers.
         features: the inputs.
 
     Returns:
@@ -119,8 +119,8 @@ def _model_garden(
     from official.nlp.modeling import networks
 
     prefix = tensorflow_file.find_prefix(folder)
-    place = model_garden.encoder_place(tensorflow_file.ObjectGraph(prefix))
-    if "/" in place:  # inside a model with a head, which would have to be built around it
+    path = model_garden.encoder_path(tensorflow_file.ObjectGraph(prefix))
+    if "/" in path:  # inside a model with a head, which would have to be built around it
         return None
     encoder = networks.BertEncoderV2(
         vocab_size=config.vocab_size,
@@ -133,7 +133,7 @@ def _model_garden(
         inner_activation=_tensorflow_activation(config.hidden_act),
     )
     encoder(encoder.inputs)
-    status = tf.train.Checkpoint(**{place: encoder}).read(str(prefix)).expect_partial()
+    status = tf.train.Checkpoint(**{path: encoder}).read(str(prefix)).expect_partial()
     status.assert_nontrivial_match()
     outputs = encoder(
         {

@@ -46,7 +46,7 @@ class TaskModel(keras.Model):
         return {}
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns the arguments of the constructor."""
         return {
             "config": self.config.to_dict(),
             "seed": self.encoder.seed,

@@ -21,7 +21,7 @@ class BertTokenClassifier(TaskModel):
             several heads.
         num_classes: number of labels, C.
         labels: names of the labels in the order of the logits; kept in presets.
-        seed: of all dropouts; None draws one.
+        seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
 
     Raises:

@@ -127,8 +127,8 @@ class LossWatch:
         if not seen:
             state["mean_loss"] = loss
         # The plain mean at first, the decaying one later.
-        share = max(1.0 - _DECAY, 1.0 / (seen + 1.0))
+        weight = max(1.0 - _DECAY, 1.0 / (seen + 1.0))
         difference = loss - state["mean_loss"]
-        state["mean_loss"] += share * difference
-        state["loss_variance"] = (1.0 - share) * (state["loss_variance"] + share * difference**2)
+        state["mean_loss"] += weight * difference
+        state["loss_variance"] = (1.0 - weight) * (state["loss_variance"] + weight * difference**2)
         state["losses_seen"] = seen + 1.0

@@ -66,8 +66,8 @@ def pretrain(
 
     Args:
         config: the model's numbers.
-        options: everything else.
-        strategy: where it runs.
+        options: settings of the run: records, folder, optimizer, length, checkpoints.
+        strategy: the `tf.distribute` strategy that it runs under.
         objective: what is learned; by default the one that `options.objective` names.
 
     Returns:

@@ -98,7 +98,8 @@ class PretrainingStep:
         model: what the objective's `create_model` returned.
         optimizer: sums gradients over replicas itself.
         objective: the losses.
-        seed: of the dropout masks, which depend on it, the step, the replica and the micro-batch.
+        seed: seed of the dropout masks, which depend on it, the step, the replica and the
+            micro-batch.
         accumulation_steps: micro-batches into which a replica cuts its batch to save memory.
         loss_scale: keeps float16 gradients from vanishing; None where numbers have the range of
             float32.

@@ -33,7 +33,7 @@ class Client(Protocol):
 
         Args:
             inputs: values by name, as many of each and at least one; strings, or lists of strings.
-            signature: which of the model's.
+            signature: name of one of the model's signatures.
 
         Raises:
             ValueError: there are no values, or not as many of each.

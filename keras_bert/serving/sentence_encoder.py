@@ -76,9 +76,11 @@ class SentenceEncoder:
         """
         texts = list(texts)
         # Texts of like length side by side: a batch then takes as long as its texts.
-        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
         vectors = np.zeros([len(texts), self.width], np.float32)
         for start in range(0, len(order), batch_size):
-            places = order[start : start + batch_size]
-            vectors[places] = self._answer(tf.constant([texts[place] for place in places])).numpy()
+            indices = order[start : start + batch_size]
+            vectors[indices] = self._answer(
+                tf.constant([texts[index] for index in indices])
+            ).numpy()
         return vectors

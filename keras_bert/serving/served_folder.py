@@ -14,7 +14,7 @@ from keras_bert.finetuning.task import TASK_FILE, TaskDescription
 from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.serving.overrides import check_statable, reason, with_stated
+from keras_bert.serving.overrides import check_overrides, reason, with_overrides
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.storage import hub
@@ -74,7 +74,7 @@ def open_signatures(
 def _masked_lm_signatures(
     checkpoint: Checkpoint, folder: Path, options: ExportOptions
 ) -> MaskedLMSignatures:
-    check_statable(None, options)
+    check_overrides(None, options)
     check_no_pooling(options)
     length = _length(options, checkpoint.config.max_position_embeddings, folder)
     model = _model(BertMaskedLM, checkpoint, options)
@@ -85,7 +85,7 @@ def _masked_lm_signatures(
 def _encoder_signatures(
     folder: Path, options: ExportOptions, checkpoint: Checkpoint | None = None
 ) -> EncoderSignatures:
-    check_statable(None, options)
+    check_overrides(None, options)
     sentences, why = sentence_settings(folder, options)
     if checkpoint is None:
         checkpoint = preset.read_checkpoint(
@@ -129,7 +129,7 @@ def _described(
     check_no_pooling(options)
     length = _length(options, description.max_seq_length, "the model")
     why = reason(description, options)
-    description = with_stated(description, options, model.config)
+    description = with_overrides(description, options, model.config)
     family = kind_of(description).signatures(description, model, tokenizer, length, options)
     family.reason = why
     return family

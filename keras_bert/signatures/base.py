@@ -25,8 +25,8 @@ class SignatureFamily(abc.ABC):
     """The signatures of one kind of model.
 
     Args:
-        model: the Keras model.
-        tokenizer: its tokenizer.
+        model: the Keras model that answers.
+        tokenizer: the tokenizer with which the model was trained.
         max_seq_length: the most positions of a row.
         options: settings of the export.
 

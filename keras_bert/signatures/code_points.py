@@ -28,10 +28,10 @@ class CodePoints(NamedTuple):
             ends: integers [M], behind the last character; not above `starts` for an empty piece.
         """
         begin = tf.gather(self.row_starts, rows)
-        places = tf.ragged.range(
+        positions = tf.ragged.range(
             begin + tf.cast(starts, tf.int64), begin + tf.cast(ends, tf.int64)
         ).with_row_splits_dtype(tf.int64)
-        return tf.strings.unicode_encode(tf.gather(self.values, places), "UTF-8")
+        return tf.strings.unicode_encode(tf.gather(self.values, positions), "UTF-8")
 
 
 def code_points(texts: tf.Tensor) -> CodePoints:

@@ -62,8 +62,8 @@ class UnpaddedEncoder:
     """Runs a `BertEncoder` without padding; it works on the encoder's own layers and weights.
 
     Args:
-        encoder: the encoder.
-        group_size: rows of a group.
+        encoder: the trained encoder whose layers and weights are used.
+        group_size: rows that are padded to one length.
     """
 
     def __init__(self, encoder: BertEncoder, group_size: int = GROUP_SIZE):

@@ -37,7 +37,7 @@ class Coverage(NamedTuple):
 
     @property
     def unknown_rate(self) -> float:
-        """Share of the words that are [UNK]."""
+        """Rate of the words that are [UNK]."""
         return self.unknown / max(self.words, 1)
 
     def __str__(self) -> str:

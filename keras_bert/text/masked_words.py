@@ -6,7 +6,7 @@ Shapes: B batch, S sequence length.
 import tensorflow as tf
 
 from keras_bert.text.masking_constants import RUN_LENGTHS, RUN_WEIGHTS
-from keras_bert.text.random_bits import random_bits, random_keys, random_shares
+from keras_bert.text.random_bits import random_bits, random_keys, uniform_numbers
 
 
 def choose_words(
@@ -53,7 +53,7 @@ def choose_runs_of_words(
     available = tf.reduce_sum(tf.cast(ends > 0, tf.int32), axis=2)
     length = tf.cast(tf.shape(candidates)[1], tf.int64)
     bits = random_bits(seeds, tf.range(length) + RUN_LENGTHS)
-    drawn = random_shares(bits) * tf.gather(tf.constant([0.0, *RUN_WEIGHTS]), available)
+    drawn = uniform_numbers(bits) * tf.gather(tf.constant([0.0, *RUN_WEIGHTS]), available)
     sizes = 1 + tf.reduce_sum(tf.cast(drawn[..., None] >= RUN_WEIGHTS[:-1], tf.int32), axis=2)
     return _take_runs(_random_order(starts, seeds), ends, sizes, budget)
 
@@ -69,7 +69,7 @@ def _find_words(candidates: tf.Tensor, continues: tf.Tensor) -> tuple[tf.Tensor,
 
 
 def _random_order(exists: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
-    """Returns the places where `exists` is true in random order, then the others, int32 [B, S]."""
+    """Returns positions int32 [B, S]: those where `exists` in random order, then the others."""
     length = tf.cast(tf.shape(exists)[1], tf.int64)
     keys = tf.where(exists, random_keys(seeds, tf.range(length)), -1)
     return tf.argsort(keys, direction="DESCENDING", stable=True)
@@ -148,7 +148,7 @@ def _take_runs(order: tf.Tensor, ends: tf.Tensor, sizes: tf.Tensor, budget: tf.T
     Returns:
         bool [B, S], the pieces that are taken.
     """
-    places = tf.range(tf.shape(order)[1])
+    positions = tf.range(tf.shape(order)[1])
     words = tf.range(1, len(RUN_WEIGHTS) + 1)
 
     def take(rank: tf.Tensor, taken: tf.Tensor, left: tf.Tensor, _: tf.Tensor) -> tuple:
@@ -157,11 +157,11 @@ def _take_runs(order: tf.Tensor, ends: tf.Tensor, sizes: tf.Tensor, budget: tf.T
         wanted = tf.gather(sizes, start, batch_dims=1)[:, None]
         fits = (end > 0) & (words <= wanted) & (end - start[:, None] <= left[:, None])
         end = tf.reduce_max(tf.where(fits, end, 0), axis=1)  # of the longest that fits
-        run = (places >= start[:, None]) & (places < end[:, None])
+        run = (positions >= start[:, None]) & (positions < end[:, None])
         run &= ~tf.reduce_any(run & taken, axis=1, keepdims=True)
         left -= tf.math.count_nonzero(run, axis=1, dtype=tf.int32)
-        following = tf.minimum(rank + 1, places[-1])
-        more = (rank < places[-1]) & tf.reduce_any(
+        following = tf.minimum(rank + 1, positions[-1])
+        more = (rank < positions[-1]) & tf.reduce_any(
             (left > 0) & (tf.gather(ends[..., 0], order[:, following], batch_dims=1) > 0)
         )
         return following, taken | run, left, more

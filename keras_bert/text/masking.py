@@ -16,7 +16,7 @@ from keras_bert.text.masked_words import choose_runs_of_words, choose_words
 from keras_bert.text.masking_constants import REPLACEMENTS
 from keras_bert.text.masking_strategy import STRATEGIES, check_rates
 from keras_bert.text.masking_strategy import MaskingStrategy as Strategy
-from keras_bert.text.random_bits import random_bits, random_keys, random_shares, seeds_of
+from keras_bert.text.random_bits import random_bits, random_keys, seeds_of, uniform_numbers
 from keras_bert.text.vocabulary import Vocabulary
 
 
@@ -28,7 +28,7 @@ class MaskedLanguageModelMasking(tf.Module):
     [MASK], a random piece that is no special token, or stays as it is.
 
     Args:
-        vocabulary: the pieces.
+        vocabulary: the word pieces and their ids.
         max_predictions_per_seq: P, the most pieces that are chosen from a sequence.
         masked_lm_prob: rate of the pieces that are chosen, above 0 and at most 1.
         mask_token_rate: rate of the chosen that become [MASK], from 0 to 1.
@@ -147,20 +147,20 @@ class MaskedLanguageModelMasking(tf.Module):
     def _hide(self, ids: tf.Tensor, positions: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
         """Returns what stands in the text instead of the chosen pieces, int32 [B, P]."""
         bits = random_bits(seeds, tf.cast(positions, tf.int64) + REPLACEMENTS)
-        share = random_shares(bits)
-        # The low 32 bits choose the piece, so that it does not depend on the share.
+        uniform = uniform_numbers(bits)
+        # The low 32 bits choose the piece, so that it does not depend on the number above.
         number = tf.bitcast(bits & np.uint64(0xFFFFFFFF), tf.int64)
         random_ids = tf.gather(
             self._ordinary_ids, number % tf.size(self._ordinary_ids, out_type=tf.int64)
         )
-        shown = tf.where(share < self._mask_token_rate + self._random_token_rate, random_ids, ids)
-        return tf.where(share < self._mask_token_rate, self.vocabulary.mask_id, shown)
+        shown = tf.where(uniform < self._mask_token_rate + self._random_token_rate, random_ids, ids)
+        return tf.where(uniform < self._mask_token_rate, self.vocabulary.mask_id, shown)
 
 
 def _replace(
     input_ids: tf.Tensor, positions: tf.Tensor, used: tf.Tensor, shown: tf.Tensor
 ) -> tf.Tensor:
-    places = tf.where(used)
-    rows = tf.cast(places[:, 0], tf.int32)
-    targets = tf.stack([rows, tf.gather_nd(positions, places)], axis=1)
-    return tf.tensor_scatter_nd_update(input_ids, targets, tf.gather_nd(shown, places))
+    indices = tf.where(used)
+    rows = tf.cast(indices[:, 0], tf.int32)
+    targets = tf.stack([rows, tf.gather_nd(positions, indices)], axis=1)
+    return tf.tensor_scatter_nd_update(input_ids, targets, tf.gather_nd(shown, indices))

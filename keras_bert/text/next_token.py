@@ -18,7 +18,7 @@ class NextTokenTargets(tf.Module):
     comes after a position. Special tokens are never predicted, as in the masked objective.
 
     Args:
-        vocabulary: the pieces.
+        vocabulary: the word pieces and their ids.
         max_seq_length: S; S - 1 positions of it have a piece after them.
     """
 

@@ -55,7 +55,7 @@ def random_keys(seeds: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
     return tf.cast(bits, tf.int32)
 
 
-def random_shares(bits: tf.Tensor) -> tf.Tensor:
+def uniform_numbers(bits: tf.Tensor) -> tf.Tensor:
     """Returns float32 numbers from 0 to below 1, made of the upper bits of uint64 ones."""
     upper = tf.bitwise.right_shift(bits, np.uint64(64 - SHARE_BITS))
     return tf.cast(upper, tf.float32) / (1 << SHARE_BITS)

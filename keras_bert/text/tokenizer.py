@@ -30,7 +30,7 @@ class BertTokenizer(tf.Module):
     tf.function and in a SavedModel.
 
     Args:
-        vocabulary: the pieces.
+        vocabulary: the word pieces and their ids.
         lowercase: lower-case the text. True for the "uncased" models.
         strip_accents: drop accents and other combining marks; None follows `lowercase`.
         split_cjk: make every CJK ideograph a word of its own.
@@ -225,7 +225,7 @@ class BertTokenizer(tf.Module):
         fast = self._plain_text(tf.boolean_mask(texts, plain))
         words = find_words(self._normalizer(tf.boolean_mask(texts, ~plain)))
         both = tf.concat([fast, _per_text(words, self._wordpiece(words))], axis=0)
-        # The place of each text in `both`: plain ones first, each kind in its own order.
+        # The index of each text in `both`: plain ones first, each kind in its own order.
         rank = tf.argsort(tf.argsort(tf.cast(~plain, tf.int32), stable=True))
         return tf.gather(both, rank)
 
@@ -241,8 +241,8 @@ class BertTokenizer(tf.Module):
         # The pieces tile the words: counting their characters leads from one to the next.
         lengths = self._wordpiece.lengths(words, pieces)
         ends = tf.cumsum(lengths)
-        starts = tf.gather(words.places, ends - lengths)
-        lasts = tf.gather(words.places, ends - 1)
+        starts = tf.gather(words.positions, ends - lengths)
+        lasts = tf.gather(words.positions, ends - 1)
         row_starts = tf.gather(sources.row_starts, ids.value_rowids())
         first = tf.gather(sources.first, starts) - row_starts
         end = tf.gather(sources.end, lasts) - row_starts

@@ -51,10 +51,10 @@ def read(path: str | os.PathLike) -> StoredTokenizer:
 
 def _vocabulary(path: Path, ids: dict[str, int]) -> Vocabulary:
     tokens = sorted(ids, key=ids.__getitem__)
-    for place, token in enumerate(tokens):
-        if ids[token] != place:
+    for index, token in enumerate(tokens):
+        if ids[token] != index:
             raise ValueError(
-                f"{path}: {token!r} has the id {ids[token]}, but {place} is the next free one: "
+                f"{path}: {token!r} has the id {ids[token]}, but {index} is the next free one: "
                 "ids must be 0, 1, 2, ... without gaps"
             )
     return Vocabulary(tokens)

@@ -32,7 +32,7 @@ class Estimate(NamedTuple):
 
     Attributes:
         seconds_per_step: of every replica, all at once.
-        days: of the run.
+        days: length of the run in days.
         cost: of the run; None without a price.
     """
 
@@ -76,14 +76,14 @@ def estimate(
     utilisation: float,
     price_per_hour: float | None = None,
 ) -> Estimate:
-    """Returns what a run takes when the chips do a given share of their peak.
+    """Returns what a run takes when the chips do a given fraction of their peak.
 
     Args:
         flops: operations that the model needs for one step on one chip (the analytic number).
-        topology: the slice.
-        steps: of the run.
-        utilisation: the share of the peak that goes into these operations.
-        price_per_hour: of one chip.
+        topology: chips of the slice, such as "v5e:2x2".
+        steps: steps of the whole run.
+        utilisation: the fraction of the peak that goes into these operations.
+        price_per_hour: price of one chip for an hour.
     """
     seconds = flops / (chip_of(topology).peak_flops * utilisation)
     hours = seconds * steps / 3600

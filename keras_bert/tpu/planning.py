@@ -117,7 +117,7 @@ def _step_options(options: PlanOptions) -> StepOptions:
             f"{config.max_position_embeddings} positions (max_position_embeddings): give less"
         )
     if not 0 < options.utilisation <= 1:
-        raise ValueError(f"utilisation is {options.utilisation}: give a share above 0, at most 1")
+        raise ValueError(f"utilisation is {options.utilisation}: give a rate above 0, at most 1")
     chip_of(options.topology)
     parts = num_chips(options.topology) * options.accumulation_steps
     if options.batch_size < 1 or options.batch_size % parts:

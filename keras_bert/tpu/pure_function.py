@@ -52,9 +52,9 @@ def pure_function(concrete: Any, variables: Sequence[tf.Variable]) -> PureFuncti
 
 
 class _Reference(NamedTuple):
-    """Stands for a variable: its place in the state."""
+    """Stands for a variable: its index in the state."""
 
-    place: int
+    slot: int
 
 
 class _Replay:
@@ -152,27 +152,27 @@ def _copy(operation: tf.Operation, inputs: list[tf.Tensor]) -> Sequence[tf.Tenso
 
 
 def _read(state: list[tf.Tensor], _: tf.Operation, variable: _Reference) -> Sequence[tf.Tensor]:
-    return [state[variable.place]]
+    return [state[variable.slot]]
 
 
 def _assign(
     state: list[tf.Tensor], _: tf.Operation, variable: _Reference, value: tf.Tensor
 ) -> Sequence[tf.Tensor]:
-    state[variable.place] = value
+    state[variable.slot] = value
     return []
 
 
 def _assign_add(
     state: list[tf.Tensor], _: tf.Operation, variable: _Reference, value: tf.Tensor
 ) -> Sequence[tf.Tensor]:
-    state[variable.place] += value
+    state[variable.slot] += value
     return []
 
 
 def _assign_sub(
     state: list[tf.Tensor], _: tf.Operation, variable: _Reference, value: tf.Tensor
 ) -> Sequence[tf.Tensor]:
-    state[variable.place] -= value
+    state[variable.slot] -= value
     return []
 
 
@@ -186,11 +186,11 @@ def _apply_adam(
 ) -> Sequence[tf.Tensor]:
     # The formula of TensorFlow's own XLA kernel (tf2xla/kernels/training_ops.cc).
     power_1, power_2, rate, beta_1, beta_2, epsilon, gradient = numbers
-    m, v = state[first.place], state[second.place]
-    state[first.place] = m = m + (gradient - m) * (1.0 - beta_1)
-    state[second.place] = v = v + (tf.square(gradient) - v) * (1.0 - beta_2)
+    m, v = state[first.slot], state[second.slot]
+    state[first.slot] = m = m + (gradient - m) * (1.0 - beta_1)
+    state[second.slot] = v = v + (tf.square(gradient) - v) * (1.0 - beta_2)
     rate = rate * tf.sqrt(1.0 - power_2) / (1.0 - power_1)
-    state[variable.place] -= rate * m / (tf.sqrt(v) + epsilon)
+    state[variable.slot] -= rate * m / (tf.sqrt(v) + epsilon)
     return []
 
 

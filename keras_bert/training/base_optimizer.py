@@ -156,7 +156,7 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {
             "weight_decay_rate": self.weight_decay_rate,
             "beta_1": self.beta_1,

@@ -28,7 +28,7 @@ def check_workers(strategy: tf.distribute.Strategy, step: int, settings: Mapping
     its own with the gradients of all.
 
     Args:
-        strategy: where the run runs.
+        strategy: the `tf.distribute` strategy of the run.
         step: where this worker stands.
         settings: what it was told, without paths.
 
@@ -59,7 +59,7 @@ class Agreement:
     and end at the same one: a process alone in a collective operation waits for ever.
 
     Args:
-        strategy: where the run runs.
+        strategy: the `tf.distribute` strategy of the run.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy):

@@ -13,8 +13,8 @@ class DropoutSeeds:
     the mirrored variable, draw different ones.
 
     Args:
-        model: its dropouts.
-        seed: of the run.
+        model: the model whose dropouts get the seeds.
+        seed: seed of the run.
     """
 
     def __init__(self, model: keras.Model, seed: int):
@@ -29,8 +29,8 @@ class DropoutSeeds:
         """Returns int32 [dropouts, 2], the seeds of this replica for a micro-batch of a step.
 
         Args:
-            step: an integer scalar.
-            part: number of the micro-batch, an integer or an integer scalar.
+            step: index of the step, an integer scalar.
+            part: index of the micro-batch, an integer or an integer scalar.
         """
         context = tf.distribute.get_replica_context()
         replica = tf.cast(context.replica_id_in_sync_group, tf.int32)

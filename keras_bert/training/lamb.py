@@ -26,7 +26,7 @@ class Lamb(BaseOptimizer):
 
     Args:
         learning_rate: a number or a Keras schedule.
-        name: of the optimizer.
+        name: name of the optimizer.
         **kwargs: further arguments of `BaseOptimizer`.
 
     Raises:

@@ -29,7 +29,7 @@ class BertAdamW(BaseOptimizer):
     Args:
         learning_rate: a number or a Keras schedule.
         bias_correction: whether the moments are corrected for their zero start.
-        name: of the optimizer.
+        name: name of the optimizer.
         **kwargs: further arguments of `BaseOptimizer`.
 
     Raises:
@@ -83,7 +83,7 @@ class BertAdamW(BaseOptimizer):
         return tf.cast(self.beta_1, dtype) ** step, tf.cast(self.beta_2, dtype) ** step
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {"bias_correction": self.bias_correction}
 
 
@@ -116,7 +116,7 @@ def create_optimizer(
     The defaults are those of the paper's pretraining (section A.2).
 
     Args:
-        learning_rate: the peak.
+        learning_rate: the peak of the learning rate.
         train_steps: steps of the whole run.
         warmup_steps: steps until the peak.
         optimizer: "adamw" (`BertAdamW`) or "lamb" (`Lamb`).

@@ -17,7 +17,7 @@ def rematerialize(encoder: keras.Model) -> None:
     about a third more operations.
 
     Args:
-        encoder: a `BertEncoder`.
+        encoder: the `BertEncoder` whose blocks are changed in place.
     """
     for layer in encoder.layers:
         if isinstance(layer, EncoderBlock):

@@ -88,24 +88,25 @@ def describe(
     examples, pieces = len(statistics.lengths), int(statistics.lengths.sum())
     unknown = int(statistics.piece_counts[vocabulary.unk_id])
     yield f"examples      {examples:,} in {len(data.paths)} file(s)"
-    yield f"pieces        {pieces:,}, {_share(unknown, pieces)} of them [UNK]"
-    yield f"fill rate     {_share(pieces, examples * data.max_seq_length)} of {data.max_seq_length}"
+    yield f"pieces        {pieces:,}, {_percent(unknown, pieces)} of them [UNK]"
+    fill_rate = _percent(pieces, examples * data.max_seq_length)
+    yield f"fill rate     {fill_rate} of {data.max_seq_length}"
     if data.packed:
         per_sequence = statistics.documents / examples
         yield f"documents     {statistics.documents:,}, {per_sequence:.1f} in a sequence"
     for label, meaning in enumerate(_MEANINGS[data.sentence_task]):
         count = int(statistics.label_counts[label])
-        yield f"label {label}       {count:,} ({_share(count, examples)}): {meaning}"
+        yield f"label {label}       {count:,} ({_percent(count, examples)}): {meaning}"
     points = np.percentile(statistics.lengths, _PERCENTILES).astype(int)
     shown = ", ".join(f"{p} %: {n}" for p, n in zip(_PERCENTILES, points, strict=True))
     full = int((statistics.lengths == data.max_seq_length).sum())
-    yield f"lengths       {shown}; {_share(full, examples)} are full"
+    yield f"lengths       {shown}; {_percent(full, examples)} are full"
     if data.manifest:
         yield _describe_truncation(data.manifest)
     if data.max_predictions_per_seq is None:
         yield "masks         none stored; they are drawn when the records are read"
     else:
-        yield f"masks         {_share(statistics.predictions, pieces)} of the pieces, stored"
+        yield f"masks         {_percent(statistics.predictions, pieces)} of the pieces, stored"
     yield f"most frequent {_most_frequent(statistics.piece_counts, vocabulary)}"
     if data.manifest:
         yield (
@@ -164,8 +165,8 @@ def _meaning(example: dict[str, np.ndarray], data: PretrainingData) -> str:
 def _describe_truncation(manifest: Manifest) -> str:
     written = manifest.tokens + manifest.truncated_tokens
     return (
-        f"truncation    {_share(manifest.truncated_examples, manifest.examples)} of the examples "
-        f"lost {_share(manifest.truncated_tokens, written)} of all pieces"
+        f"truncation    {_percent(manifest.truncated_examples, manifest.examples)} of the examples "
+        f"lost {_percent(manifest.truncated_tokens, written)} of all pieces"
     )
 
 
@@ -174,7 +175,7 @@ def _most_frequent(piece_counts: np.ndarray, vocabulary: Vocabulary) -> str:
     counts[list(vocabulary.special_ids)] = 0
     order = np.argsort(-counts, kind="stable")[:_FREQUENT_PIECES]
     total = int(counts.sum())
-    return ", ".join(f"{vocabulary.tokens[i]} {_share(counts[i], total)}" for i in order)
+    return ", ".join(f"{vocabulary.tokens[i]} {_percent(counts[i], total)}" for i in order)
 
 
 def _check_ids(ids: np.ndarray, vocabulary: Vocabulary) -> None:
@@ -193,5 +194,5 @@ def _painted(text: str, color: str) -> str:
     return f"\x1b[{color}m{text}\x1b[0m"
 
 
-def _share(part: int, whole: int) -> str:
+def _percent(part: int, whole: int) -> str:
     return f"{100 * part / max(whole, 1):.2f} %"

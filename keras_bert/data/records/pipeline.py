@@ -32,7 +32,7 @@ class Targets(Protocol):
     """Makes of a batch of the records what the model sees and what it is asked, in `tf.data`.
 
     Attributes:
-        vocabulary: the pieces.
+        vocabulary: the word pieces and their ids.
         max_predictions_per_seq: P, the most positions of a sequence that are asked for.
     """
 
@@ -69,7 +69,7 @@ def training_batches(
     """Returns an endless dataset of the batches that one input pipeline feeds to its replicas.
 
     The order of an epoch follows from seed and epoch, the masks of a record from seed, epoch and
-    its place. A global batch is the next run of this stream, dealt out to the replicas one after
+    its position. A global batch is the next run of this stream, dealt out to the replicas one after
     the other: the same examples whatever their number. A dataset that starts at `first_batch`
     equals the whole one without the batches before.
 
@@ -77,18 +77,18 @@ def training_batches(
         data: the records.
         masking: hides pieces; not used for records that come masked.
         batch_size: examples per replica.
-        seed: of order and masks.
+        seed: seed of the order of records and of their masks.
         first_batch: number of global batches to skip, without parsing them.
         input_pipeline_id: which of the input pipelines this is.
-        num_input_pipelines: how many there are; each reads all records and keeps its share.
+        num_input_pipelines: how many there are; each reads all records and keeps its part.
         replicas_per_pipeline: replicas that one pipeline feeds.
 
     Returns:
         Dicts of the pretraining features (see `keras_bert.features`) with static shapes.
     """
     replicas = num_input_pipelines * replicas_per_pipeline
-    first_epoch, first_place = divmod(first_batch * replicas * batch_size, data.num_examples)
-    first_block, first_in_block = divmod(first_place, _RECORDS_PER_BLOCK)
+    first_epoch, first_position = divmod(first_batch * replicas * batch_size, data.num_examples)
+    first_block, first_in_block = divmod(first_position, _RECORDS_PER_BLOCK)
 
     def blocks_of(epoch: tf.Tensor) -> tf.data.Dataset:
         skipped = tf.where(tf.equal(epoch, first_epoch), tf.constant(first_block, tf.int64), 0)
@@ -101,17 +101,17 @@ def training_batches(
     ) -> tuple[tf.Tensor, tf.Tensor]:
         block_seed = _seed_of(seed, _ORDER_OF_RECORDS, epoch, number)
         order = random_permutation(block_seed, tf.size(block, tf.int64))
-        places = number * _RECORDS_PER_BLOCK + tf.range(tf.size(block, tf.int64))
-        counters = _mask_counters(seed, epoch, places)
+        positions = number * _RECORDS_PER_BLOCK + tf.range(tf.size(block, tf.int64))
+        counters = _mask_counters(seed, epoch, positions)
         shuffled = tf.gather(block, order)
         if replicas > replicas_per_pipeline:
-            batches = (epoch * data.num_examples + places) // batch_size
+            batches = (epoch * data.num_examples + positions) // batch_size
             mine = tf.equal(batches % replicas // replicas_per_pipeline, input_pipeline_id)
             shuffled, counters = shuffled[mine], counters[mine]
         return shuffled, counters
 
     def without_skipped(serialized: tf.Tensor, counters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        kept = tf.reduce_any(counters[:, 1:] > [first_epoch, first_place - 1], axis=1)
+        kept = tf.reduce_any(counters[:, 1:] > [first_epoch, first_position - 1], axis=1)
         return serialized[kept], counters[kept]
 
     epochs = tf.data.Dataset.range(first_epoch, tf.int64.max)
@@ -138,7 +138,7 @@ def evaluation_batches(
         data: the records.
         masking: hides pieces; not used for records that come masked.
         batch_size: examples per batch.
-        seed: of the masks.
+        seed: seed of the masks.
 
     Returns:
         Dicts of the pretraining features, and `example_weights` float32 [B]: 1, and 0 for the
@@ -147,8 +147,8 @@ def evaluation_batches(
 
     def prepare(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
         rows = tf.size(serialized, tf.int64)
-        places = number * batch_size + tf.range(rows)
-        counters = _mask_counters(seed, tf.constant(0, tf.int64), places)
+        positions = number * batch_size + tf.range(rows)
+        counters = _mask_counters(seed, tf.constant(0, tf.int64), positions)
         batch = _parse_and_mask(data, masking, serialized, counters)
         batch[EXAMPLE_WEIGHTS] = tf.ones([rows])
         return _filled_up(batch, batch_size, rows)
@@ -176,10 +176,11 @@ def _seed_of(seed: int, purpose: int, *counters: tf.Tensor) -> tf.Tensor:
     return seeds_of(row[None])[0]
 
 
-def _mask_counters(seed: int, epoch: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-    """Returns what the masks of records follow from: (seed, epoch, place), int64 [B, 3]."""
+def _mask_counters(seed: int, epoch: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """Returns what the masks of records follow from: (seed, epoch, position), int64 [B, 3]."""
     return tf.stack(
-        [tf.fill(tf.shape(places), tf.cast(value, tf.int64)) for value in (seed, epoch)] + [places],
+        [tf.fill(tf.shape(positions), tf.cast(value, tf.int64)) for value in (seed, epoch)]
+        + [positions],
         axis=1,
     )
 

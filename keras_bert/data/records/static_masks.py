@@ -19,8 +19,8 @@ class StaticMasking:
     """Masks examples with the generators that pretraining uses, and encodes them.
 
     Args:
-        vocabulary: the pieces.
-        max_seq_length: S.
+        vocabulary: the word pieces and their ids.
+        max_seq_length: positions of a sequence, S.
         settings: what is hidden.
     """
 
@@ -34,11 +34,12 @@ class StaticMasking:
 
         Args:
             examples: the examples.
-            counters: seed, unit and copy; with its place, what the masks of an example follow from.
+            counters: seed, unit and copy; the masks of an example follow from these and its
+                position.
         """
         encoded = []
-        for batch, places in self._batches(examples):
-            seeds = np.stack([*(np.full(len(places), c) for c in counters), places], axis=1)
+        for batch, positions in self._batches(examples):
+            seeds = np.stack([*(np.full(len(positions), c) for c in counters), positions], axis=1)
             masked = self._mask(batch[INPUT_IDS], batch[INPUT_MASK], seeds)
             encoded += encode_masked_examples(batch | masked)
         return encoded
@@ -46,13 +47,13 @@ class StaticMasking:
     def _batches(self, examples: Examples) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
         rows = max(1, _PIECES_PER_CALL // self._max_seq_length)
         for start in range(0, len(examples.next_sentence_labels), rows):
-            places = np.arange(start, min(start + rows, len(examples.next_sentence_labels)))
-            yield self._padded(examples, places), places
+            positions = np.arange(start, min(start + rows, len(examples.next_sentence_labels)))
+            yield self._padded(examples, positions), positions
 
-    def _padded(self, examples: Examples, places: np.ndarray) -> dict[str, np.ndarray]:
-        lengths = np.diff(examples.splits)[places]
+    def _padded(self, examples: Examples, positions: np.ndarray) -> dict[str, np.ndarray]:
+        lengths = np.diff(examples.splits)[positions]
         mask = np.arange(self._max_seq_length) < lengths[:, None]
-        flat = slice(examples.splits[places[0]], examples.splits[places[-1] + 1])
+        flat = slice(examples.splits[positions[0]], examples.splits[positions[-1] + 1])
         ids = np.full(mask.shape, self._pad_id, np.int32)
         ids[mask] = examples.input_ids[flat]
         segments = np.zeros(mask.shape, np.int32)
@@ -61,5 +62,5 @@ class StaticMasking:
             INPUT_IDS: ids,
             INPUT_MASK: mask.astype(np.int32),
             SEGMENT_IDS: segments,
-            NEXT_SENTENCE_LABELS: examples.next_sentence_labels[places],
+            NEXT_SENTENCE_LABELS: examples.next_sentence_labels[positions],
         }

@@ -58,7 +58,7 @@ def _checksums(records: Sequence[bytes]) -> list[bytes]:
 def _masked(crcs: np.ndarray) -> list[bytes]:
     turned = (crcs >> np.uint32(15)) | (crcs << np.uint32(17))
     content = (turned + np.uint32(_MASK_DELTA)).astype("<u4").tobytes()
-    return [content[place : place + 4] for place in range(0, len(content), 4)]
+    return [content[start : start + 4] for start in range(0, len(content), 4)]
 
 
 def _crcs(contents: Sequence[bytes]) -> np.ndarray:
@@ -90,6 +90,6 @@ def _step_tables() -> tuple[np.ndarray, ...]:
         by_distance.append((last >> np.uint32(8)) ^ single[last & 255])
     pairs = np.arange(1 << 16)
     return tuple(
-        by_distance[7 - place][pairs & 255] ^ by_distance[6 - place][pairs >> 8]
-        for place in range(0, _BYTES_PER_STEP, 2)
+        by_distance[7 - distance][pairs & 255] ^ by_distance[6 - distance][pairs >> 8]
+        for distance in range(0, _BYTES_PER_STEP, 2)
     )

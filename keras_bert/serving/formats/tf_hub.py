@@ -105,7 +105,7 @@ class HubEncoder(tf.train.Checkpoint):
 
     Args:
         encoder: made with `output_hidden_states`.
-        tokenizer: of the encoder.
+        tokenizer: the tokenizer of the encoder, saved beside it.
         scratch: a folder to write the files of both into, which must exist until this is saved.
     """
 

@@ -31,13 +31,13 @@ def read_original(folder: Path) -> dict[str, Table]:
     """
     tables = {TRAIN: read_unquoted(folder / _TRAIN_FILE)}
     if (folder / _DEV_IDS_FILE).is_file():
-        tables |= _parted(tables[TRAIN], folder / _DEV_IDS_FILE)
+        tables |= _split_training(tables[TRAIN], folder / _DEV_IDS_FILE)
     if (folder / _TEST_FILE).is_file():
         tables[TEST] = read_unquoted(folder / _TEST_FILE)
     return tables
 
 
-def _parted(table: Table, path: Path) -> dict[str, Table]:
+def _split_training(table: Table, path: Path) -> dict[str, Table]:
     chosen = {tuple(row.values.values()) for row in read_unquoted(path, _IDS).rows}
     remedy = "give the file as it is distributed"
     ids = zip(*(table.column(name, remedy) for name in _IDS), strict=True)

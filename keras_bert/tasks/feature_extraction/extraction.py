@@ -75,7 +75,7 @@ class FeatureExtractor:
         batch_size: rows per call of the encoder.
 
     Attributes:
-        width: D.
+        width: numbers of a vector, D.
         texts: how many texts were read so far.
         units: how many pieces or words they had.
         windowed_texts: how many of them took more than one window.

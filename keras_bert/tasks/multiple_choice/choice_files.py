@@ -29,7 +29,7 @@ _SWAG_ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 
 
 def accuracy(predictions: Sequence[np.ndarray], references: Sequence[int]) -> float:
-    """Returns the share of examples whose likeliest choice is the right one."""
+    """Returns the fraction of examples whose likeliest choice is the right one."""
     pairs = zip(predictions, references, strict=True)
     return float(np.mean([scores.argmax() == label for scores, label in pairs]))
 

@@ -27,7 +27,7 @@ class WordPiece(tf.Module):
     """Turns words into the ids of word pieces.
 
     Args:
-        vocabulary: the pieces.
+        vocabulary: the word pieces and their ids.
         tokens: the same, as `matchable_tokens` gives them.
         keep_special_tokens: whether words may be the private characters of special tokens.
     """

@@ -53,7 +53,7 @@ class Normalizer(tf.Module):
     Args:
         tables: what becomes of each code point.
         special_tokens: strings that are not taken apart but become the single characters
-            `unicode_table.FIRST_SPECIAL` + their place in this list.
+            `unicode_table.FIRST_SPECIAL` + their index in this list.
     """
 
     def __init__(self, tables: table.NormalizationTables, special_tokens: Sequence[str] = ()):
@@ -160,7 +160,7 @@ class Normalizer(tf.Module):
         keys = runs * (table.COMBINING_BITS + 1) + tf.cast(own, tf.int64)
         order = tf.argsort(keys, stable=True)
         if sources is not None:
-            # Where a run changed places, each of its marks stands for the whole run.
+            # Where a run changed positions, each of its marks stands for the whole run.
             first = tf.math.segment_min(sources.first, runs)
             end = tf.math.segment_max(sources.end, runs)
             sources = sources._replace(first=tf.gather(first, runs), end=tf.gather(end, runs))
@@ -189,9 +189,9 @@ def _sources(
 ) -> Sources:
     first = tf.ragged.row_splits_to_segment_ids(splits)
     standing = tf.equal(packed & table.IS_STRIPPED_MARK, 0)
-    places = tf.where(standing)[:, 0]
+    positions = tf.where(standing)[:, 0]
     # The next code point that stands by itself; the last one is a text's final line break.
-    following = tf.pad(places, [[0, 1]])
+    following = tf.pad(positions, [[0, 1]])
     ends = tf.gather(following, tf.cumsum(tf.cast(standing, tf.int64)))
     if special_lengths is not None:
         ends += special_lengths
@@ -209,13 +209,13 @@ def _finish_sigmas(
     case = contexts & table.CASE_BITS
     solid = tf.not_equal(case, table.CASE_IGNORABLE)
     solid_case = tf.boolean_mask(case, solid)
-    places = tf.where(tf.equal(code_points, table.CAPITAL_SIGMA))
+    positions = tf.where(tf.equal(code_points, table.CAPITAL_SIGMA))
     # A sigma is solid itself: its rank among the solid ones finds its neighbours.
-    rank = tf.gather_nd(tf.cumsum(tf.cast(solid, tf.int64), exclusive=True), places)
+    rank = tf.gather_nd(tf.cumsum(tf.cast(solid, tf.int64), exclusive=True), positions)
     padded = tf.pad(solid_case, [[1, 1]], constant_values=table.CASELESS)
     cased_before = tf.equal(tf.gather(padded, rank), table.CASED)
     cased_after = tf.equal(tf.gather(padded, rank + 2), table.CASED)
-    final = tf.boolean_mask(places, cased_before & ~cased_after)
+    final = tf.boolean_mask(positions, cased_before & ~cased_after)
     targets = tf.gather_nd(splits, final)[:, None]
     final_sigmas = tf.fill(tf.shape(targets)[:1], table.FINAL_SIGMA | table.COUNT_ONE)
     return tf.tensor_scatter_nd_update(characters, targets, final_sigmas)

@@ -54,11 +54,11 @@ class CharacterForms(dict[int, str]):
         characters: list[int] = []
         stretches: list[int] = []  # no mark moves from one stretch of the text to another
         stops = 0
-        for place, code_point in enumerate(code_points):
-            stops += bool(contexts[place] & table.STOPS_REORDERING)
+        for index, code_point in enumerate(code_points):
+            stops += bool(contexts[index] & table.STOPS_REORDERING)
             packed = list(self._packed(code_point))
             is_sigma = self._tables.lowercase and code_point == table.CAPITAL_SIGMA
-            if is_sigma and _ends_word(contexts, place):
+            if is_sigma and _ends_word(contexts, index):
                 packed = [table.FINAL_SIGMA]
             characters += packed
             stretches += [stops] * len(packed)
@@ -78,7 +78,7 @@ class CharacterForms(dict[int, str]):
                 or stretches[end] != stretches[end - 1]
             ):
                 run = sorted(range(start, end), key=classes.__getitem__)
-                reordered += [characters[place] for place in run]
+                reordered += [characters[index] for index in run]
                 start = end
         return reordered
 
@@ -102,7 +102,7 @@ def _ends_word(contexts: list[int], sigma: int) -> bool:
     return before == table.CASED and after != table.CASED
 
 
-def _first_solid(contexts: list[int], places: range) -> int:
+def _first_solid(contexts: list[int], positions: range) -> int:
     """Returns the case of the first character that is not case-ignorable."""
-    cases = (contexts[place] & table.CASE_BITS for place in places)
+    cases = (contexts[index] & table.CASE_BITS for index in positions)
     return next((case for case in cases if case != table.CASE_IGNORABLE), table.CASELESS)

@@ -21,24 +21,24 @@ def mark_special_tokens(
             two of them never overlap.
 
     Returns:
-        The code points with `unicode_table.FIRST_SPECIAL` + the token's place in the list where a
+        The code points with `unicode_table.FIRST_SPECIAL` + the token's index in the list where a
         token begins, int32 [C]; and for each how many more belong to its token, int64 [C].
     """
     lengths = tf.zeros_like(code_points, tf.int64)
     brackets = tf.where(tf.equal(code_points, ord("[")))[:, 0]
     for number, token in enumerate(special_tokens):
-        places = _places_of(token, code_points, brackets)
+        positions = _positions_of(token, code_points, brackets)
         marker = np.full(len(token), _REMOVED_CHARACTER, np.int32)
         marker[0] = unicode_table.FIRST_SPECIAL + number
         code_points = tf.tensor_scatter_nd_update(
-            code_points, places[..., None], tf.broadcast_to(marker, tf.shape(places))
+            code_points, positions[..., None], tf.broadcast_to(marker, tf.shape(positions))
         )
-        rest = tf.fill(tf.shape(places)[:1], tf.constant(len(token) - 1, tf.int64))
-        lengths = tf.tensor_scatter_nd_update(lengths, places[:, :1], rest)
+        rest = tf.fill(tf.shape(positions)[:1], tf.constant(len(token) - 1, tf.int64))
+        lengths = tf.tensor_scatter_nd_update(lengths, positions[:, :1], rest)
     return code_points, lengths
 
 
-def _places_of(token: str, code_points: tf.Tensor, brackets: tf.Tensor) -> tf.Tensor:
+def _positions_of(token: str, code_points: tf.Tensor, brackets: tf.Tensor) -> tf.Tensor:
     """Returns the positions of all characters of each occurrence, int64 [found, characters]."""
     spelled = np.array([ord(character) for character in token], np.int32)
     windows = brackets[:, None] + np.arange(len(token))

@@ -13,13 +13,13 @@ class Words(NamedTuple):
 
     Attributes:
         characters: int32 [K], code points, without the white space between words.
-        places: int64 [K], their places among the normalized characters.
+        positions: int64 [K], their positions among the normalized characters.
         splits: int64 [W + 1], where the characters of each word begin and end.
         row_splits: int64 [N + 1], where the words of each text begin and end.
     """
 
     characters: tf.Tensor
-    places: tf.Tensor
+    positions: tf.Tensor
     splits: tf.Tensor
     row_splits: tf.Tensor
 
@@ -31,11 +31,11 @@ def find_words(text: NormalizedText) -> Words:
     apart = tf.not_equal(packed & (table.IS_SPACE | table.IS_ALONE), 0)
     after_break = tf.concat([[True], apart[:-1]], axis=0)
     starts = visible & (apart | after_break)
-    places = tf.where(visible)[:, 0]
-    characters = tf.gather(packed, places) & table.CODE_POINT_BITS
-    word_starts = tf.where(tf.gather(starts, places))
-    splits = tf.concat([word_starts[:, 0], tf.size(places, tf.int64)[None]], axis=0)
+    positions = tf.where(visible)[:, 0]
+    characters = tf.gather(packed, positions) & table.CODE_POINT_BITS
+    word_starts = tf.where(tf.gather(starts, positions))
+    splits = tf.concat([word_starts[:, 0], tf.size(positions, tf.int64)[None]], axis=0)
     # The number of words that begin before a text begins is the number of its first word.
-    word_places = tf.gather_nd(places, word_starts)
-    row_splits = tf.searchsorted(word_places, text.row_splits, out_type=tf.int64)
-    return Words(characters, places, splits, row_splits)
+    word_positions = tf.gather_nd(positions, word_starts)
+    row_splits = tf.searchsorted(word_positions, text.row_splits, out_type=tf.int64)
+    return Words(characters, positions, splits, row_splits)
