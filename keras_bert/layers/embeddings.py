@@ -117,17 +117,18 @@ class EmbeddingPostprocessor(keras.layers.Layer):
     ) -> None:
         """Makes both tables and the norm for word embeddings [B, S, H]."""
         hidden_size = word_embeddings_shape[-1]
+        # One row for each position [P, H]: learned, so there is none for a position beyond P.
         self.position_embeddings = self.add_weight(
             name="position_embeddings",
             shape=(self.max_position_embeddings, hidden_size),
             initializer=truncated_normal(self.initializer_range),
         )
-        self.segment_embeddings = self.add_weight(
+        self.segment_embeddings = self.add_weight(  # [2, H]
             name="segment_embeddings",
             shape=(self.type_vocab_size, hidden_size),
             initializer=truncated_normal(self.initializer_range),
         )
-        self.layer_norm.build(word_embeddings_shape)
+        self.layer_norm.build(word_embeddings_shape)  # scale and offset, [H] each
 
     def call(
         self,
@@ -180,8 +181,8 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         )
         segment_table = ops.cast(self.segment_embeddings, self.compute_dtype)  # [2, H]
         segments = ops.matmul(one_hot, segment_table)  # [..., H]
-        hidden = word_embeddings + ops.cast(positions, self.compute_dtype) + segments
-        return self.dropout(self.layer_norm(hidden), training=training)
+        hidden = word_embeddings + ops.cast(positions, self.compute_dtype) + segments  # [..., H]
+        return self.dropout(self.layer_norm(hidden), training=training)  # [..., H]
 
     def compute_output_spec(
         self, word_embeddings: Any, segment_ids: Any, position_ids: Any = None, **_: Any

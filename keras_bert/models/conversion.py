@@ -94,6 +94,7 @@ def convert(
         preset.save(preset.from_checkpoint(model_class, read, {}), target)
     else:
         checkpoints.write(read, target, format)
+    # Read back from the files: the writing is proven together with the name table.
     written = preset.read_checkpoint(target)
     _check_arrays(read, written)
     new = tuple(path for path in written.variables if path not in read.variables)
@@ -116,6 +117,7 @@ def _compared(
 ) -> ParityReport:
     features = parity.random_features(read.config)
     source_format = "keras" if preset.is_ours(source) else checkpoints.format_of(source)
+    # Sequence output [2, S, H] and pooled output [2, H] of either side, on the same random ids.
     before = parity.library_activations(source, source_format, read.config, features)
     after = parity.library_activations(target, format, read.config, features)
     compared = difference = None

@@ -29,7 +29,8 @@ def random_features(config: BertConfig) -> dict[str, np.ndarray]:
     """Returns a batch of random ids and segments with some padding, int32 [B, S] each."""
     random = np.random.default_rng(0)
     length = min(_LENGTH, config.max_position_embeddings)
-    mask = np.ones((_BATCH, length), np.int32)
+    mask = np.ones((_BATCH, length), np.int32)  # [2, S]
+    # The last row ends in padding: a mask that is not applied shows in the outputs.
     mask[-1, length - min(_PADDING, length - 1) :] = 0
     return {
         INPUT_IDS: random.integers(0, config.vocab_size, mask.shape).astype(np.int32),

@@ -83,6 +83,8 @@ def load(
     folder = hub.local_folder(folder)
     if is_ours(folder):
         source_class, config, head = _read_config(folder, ignore_config_keys)
+        # The same class: the file of weights fits as it is. Another head goes by way of named
+        # arrays.
         if registry.class_for(cls, config) is source_class:
             model = _build(source_class, config, _head_arguments(head, arguments))
             if _given(model.head_config()) == _given(head):
@@ -125,6 +127,7 @@ def read_checkpoint(
     if not is_ours(folder):
         return checkpoints.read(folder, ignore_config_keys)
     source_class, config, head = _read_config(folder, ignore_config_keys)
+    # In float32, whatever the model computed in: a checkpoint holds its variables.
     model = _build(source_class, config, _given(head) | {"dtype": "float32"})
     _load_weights(model, folder)
     return as_checkpoint(model)

@@ -41,10 +41,11 @@ class BertPretrainer(TaskModel):
         encoded = encoder({name: inputs[name] for name in encoder.input})
         next_sentence = output_layer(encoder, 2, "next_sentence")
         outputs = {
+            # [B, P, V]: for the P predicted positions only, not for all S.
             "mlm_logits": masked_lm_logits(
                 encoder, encoded["sequence_output"], inputs[MASKED_LM_POSITIONS]
             ),
-            "nsp_logits": next_sentence(encoded["pooled_output"]),
+            "nsp_logits": next_sentence(encoded["pooled_output"]),  # [B, 2]
         }
         super().__init__(encoder, inputs=inputs, outputs=outputs, name=name, **kwargs)
 

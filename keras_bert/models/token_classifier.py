@@ -41,8 +41,8 @@ class BertTokenClassifier(TaskModel):
         labels = checked_labels(labels, num_classes)
         encoder = as_encoder(config, seed=seed, dtype=dtype)
         inputs = encoder_inputs()
-        sequence_output = output_dropout(encoder)(encoder(inputs)["sequence_output"])
-        logits = output_layer(encoder, num_classes, "classifier")(sequence_output)
+        sequence_output = output_dropout(encoder)(encoder(inputs)["sequence_output"])  # [B, S, H]
+        logits = output_layer(encoder, num_classes, "classifier")(sequence_output)  # [B, S, C]
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
         self.num_classes = num_classes
         self.labels = labels

@@ -81,8 +81,9 @@ def _check(pieces: Mapping[int, Sequence[int]], old_size: int, new_size: int) ->
 def _with_new_rows(
     rows: np.ndarray, pieces: Mapping[int, Sequence[int]], vocab_size: int
 ) -> np.ndarray:
+    # [new V, H], or [new V] for the bias
     grown = np.zeros((vocab_size, *rows.shape[1:]), rows.dtype)
     grown[: len(rows)] = rows
     for token, parts in pieces.items():
-        grown[token] = rows[list(parts)].mean(axis=0, dtype=np.float64)
+        grown[token] = rows[list(parts)].mean(axis=0, dtype=np.float64)  # [pieces, H] -> [H]
     return grown

@@ -22,6 +22,12 @@ of predictions.
           tape.gradient                of the scaled loss
         optimizer                      all-reduces, clips, updates, unless something is not finite
       sums and losses                  reduced over replicas, for metrics and the watch
+
+An example: two replicas of 3 and 1 predictions, with losses 2 2 2 and 6. The count is 4 on both,
+their parts of the loss are 6/4 and 6/4, and the sum is 3.0, the mean over predictions; the mean of
+both means would be 4.0.
+
+Shapes: B rows of the global batch, b rows of a micro-batch, S positions, [] a scalar.
 """
 
 from collections.abc import Callable, Iterable
@@ -122,6 +128,7 @@ class PretrainingStep:
         self.objective = objective
         self._accumulation_steps = accumulation_steps
         self._loss_scale = loss_scale
+        # Forward and backward pass as one function of tensors: what XLA compiles, or not.
         self._differentiate = self._plain_gradients
         if compiled:
             self._differentiate = tf.function(self._plain_gradients, jit_compile=True)
@@ -131,19 +138,19 @@ class PretrainingStep:
     def __call__(self, batch: Batch) -> StepResult:
         """Runs in a replica on its part of the global batch."""
         counts = self._global_counts(batch)
-        step = self._optimizer.iterations.value
+        step = self._optimizer.iterations.value  # []: the seeds of the dropouts follow from it
         if self._accumulation_steps == 1:
             gradients, sums = self._gradients(batch, counts, step, 0)
         else:
             gradients, sums = self._accumulated_gradients(batch, counts, step)
         loss = self._loss(sums, counts)  # this replica's part of it
-        updated = self._optimizer.apply_where_finite(
+        updated = self._optimizer.apply_where_finite(  # bool []
             gradients, self._variables, loss, self._scale()
         )
         if self._loss_scale:
             self._loss_scale.update(updated)
         # Of a skipped step metrics know nothing: NaN * 0 is 0 here.
-        kept = tf.cast(updated, tf.float32)
+        kept = tf.cast(updated, tf.float32)  # []: 1, or 0 for a skipped step
         sums = tf.nest.map_structure(lambda value: tf.math.multiply_no_nan(value, kept), sums)
         return StepResult(sums, loss, updated)
 
@@ -167,15 +174,17 @@ class PretrainingStep:
         self, batch: Batch, counts: dict[str, tf.Tensor], step: tf.Tensor, part: Any
     ) -> tuple[list[tf.Tensor], StepSums]:
         seeds = self._dropout_seeds.at(step, part)  # [dropouts, 2]
-        scale = tf.convert_to_tensor(self._scale())
+        scale = tf.convert_to_tensor(self._scale())  # []
         return self._differentiate(dict(batch), counts, seeds, scale)
 
     def _plain_gradients(
         self, batch: Batch, counts: dict[str, tf.Tensor], seeds: tf.Tensor, scale: tf.Tensor
     ) -> tuple[list[tf.Tensor], StepSums]:
         with self._dropout_seeds.scope(seeds), tf.GradientTape() as tape:
+            # Sums [] a name, of this micro-batch alone; the counts are those of the whole batch.
             sums = batch_sums(self.objective, self._model, batch, training=True)
             loss = self._loss(sums, counts) * scale
+        # those of TensorFlow behind Keras
         variables = [variable.value for variable in self._variables]
         # Zeros for a head whose loss is left out; dense ones for the embeddings.
         gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
@@ -191,14 +200,17 @@ class PretrainingStep:
             gradients, more = self._gradients(micro_batch, counts, step, part)
             return part + 1, [a + b for a, b in zip(total, gradients, strict=True)], sums + more
 
+        # The gradients add up in the dtype of the variables, float32 under every policy.
         nothing = [tf.zeros(variable.shape, variable.dtype) for variable in self._variables]
         start = (tf.constant(0), nothing, StepSums.zeros(self.objective.scales))
+        # One after the other: two micro-batches at once would take the memory that was to be saved.
         _, gradients, sums = tf.while_loop(
             lambda part, *_: part < self._accumulation_steps, add_part, start, parallel_iterations=1
         )
         return gradients, sums
 
     def _split(self, value: tf.Tensor) -> tf.Tensor:
+        # [B / replicas, ...] -> [parts, b, ...]: the rows of a part stay next to each other.
         size = value.shape[0] // self._accumulation_steps
         return tf.reshape(value, (self._accumulation_steps, size, *value.shape[1:]))
 
@@ -222,10 +234,11 @@ def make_training_loop(step: PretrainingStep, strategy: tf.distribute.Strategy) 
         updated = tf.TensorArray(tf.bool, count)
         for i in tf.range(count):
             result = strategy.run(step, args=(next(iterator),))
-            sums = sums + _sum_over_replicas(strategy, result.sums)
+            sums = sums + _sum_over_replicas(strategy, result.sums)  # [] each
             losses = losses.write(i, _sum_over_replicas(strategy, result.loss))
+            # All replicas decide alike, so the first one speaks for all.
             updated = updated.write(i, strategy.experimental_local_results(result.updated)[0])
-        return LoopResult(sums, losses.stack(), updated.stack())
+        return LoopResult(sums, losses.stack(), updated.stack())  # [count] each
 
     return loop
 

@@ -66,11 +66,13 @@ class RestClient:
     def predict(self, inputs: Inputs, signature: str = "serving_default") -> dict[str, list]:
         """See `Client`."""
         _check_counts(inputs)
+        # By column -> by row: REST wants a dictionary for each example.
         rows = [dict(zip(inputs, row, strict=True)) for row in zip(*inputs.values(), strict=True)]
         predictions = self._post({"signature_name": signature, "instances": rows})
         if not predictions or not isinstance(predictions[0], dict):
             # A signature with one output is answered without its name.
             return {"": predictions}
+        # By row -> by column again.
         return {name: [row[name] for row in predictions] for name in predictions[0]}
 
     def _post(self, request: Mapping[str, Any]) -> list[Any]:

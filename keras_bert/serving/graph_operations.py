@@ -35,5 +35,6 @@ def graph_operations(folder: str | os.PathLike) -> set[str]:
         graph = meta_graph.graph_def
         found.update(node.op for node in graph.node)
         found.update(node.op for function in graph.library.function for node in function.node_def)
+        # A call of a function is a node with the name of the function: no operation of its own.
         found -= {function.signature.name for function in graph.library.function}
     return found

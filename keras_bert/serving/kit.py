@@ -84,6 +84,7 @@ def warmup_requests(family: SignatureFamily, model: str) -> list[bytes]:
     sample = family.example()
     most = family.options.max_batch
     return [
+        # The same example so many times: what counts is the size of the request.
         predict_request(model, SERVING_DEFAULT, {key: [v] * size for key, v in sample.items()})
         for size in _WARMUP_BATCHES
         if most is None or size <= most

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-_LENGTH_DELIMITED = 2
+_LENGTH_DELIMITED = 2  # wire type of strings, bytes and messages
 
 _LOG_PREDICT_LOG = 6
 _PREDICT_LOG_REQUEST = 1
@@ -49,10 +49,12 @@ def write_warmup(path: Path, requests: list[bytes]) -> None:
 
 
 def _field(number: int, content: bytes) -> bytes:
+    # A field is its number and wire type, the length of its content, the content.
     return _varint(number << 3 | _LENGTH_DELIMITED) + _varint(len(content)) + content
 
 
 def _varint(number: int) -> bytes:
+    # Seven bits a byte, the low ones first, the top bit set on all but the last: 300 is ac 02.
     parts = []
     while number > 0x7F:
         parts.append(number & 0x7F | 0x80)

@@ -1,4 +1,9 @@
-"""Texts as vectors in Python, by the graph that an export serves."""
+"""Texts as vectors in Python, by the graph that an export serves.
+
+    N texts --sort by length--> batches --tokenize, encode, pool--> [batch, D] --> float32 [N, D]
+
+A vector does not depend on the batch that its text came in, rounding apart.
+"""
 
 import os
 from collections.abc import Sequence
@@ -77,7 +82,7 @@ class SentenceEncoder:
         texts = list(texts)
         # Texts of like length side by side: a batch then takes as long as its texts.
         order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
-        vectors = np.zeros([len(texts), self.width], np.float32)
+        vectors = np.zeros([len(texts), self.width], np.float32)  # [N, D]
         for start in range(0, len(order), batch_size):
             indices = order[start : start + batch_size]
             vectors[indices] = self._answer(

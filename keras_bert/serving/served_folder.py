@@ -1,4 +1,14 @@
-"""Any model folder as signatures: which kind of model it holds."""
+"""Any model folder as signatures: which kind of model it holds.
+
+    what the folder holds                       what it is served as
+    modules.json (sentence-transformers)        encoder with a sentence embedding
+    task.json (a fine-tuning run of ours)       the head of its task
+    a head of another library                   the head, described as far as its config tells
+    masked LM or pretraining heads              fill-mask
+    nothing but an encoder                      encoder
+
+The first row that fits counts; `head` asks for one of the last two by name.
+"""
 
 import os
 from pathlib import Path
@@ -52,11 +62,13 @@ def open_signatures(
     sentences = head == "auto" and sentence_modules.is_sentence_folder(folder)
     if head == "encoder" or sentences:
         return _encoder_signatures(folder, options)
+    # Ours: task.json says which head it is, what its labels are and how long its rows were.
     if head == "auto" and (folder / TASK_FILE).is_file():
         description = load_description(folder)
         model_class, dtype = description.head.model_class, _built_dtype(options)
         model = _quantized(model_class.from_preset(os.fspath(folder), dtype=dtype), options)
         return _described(model, BertTokenizer.from_preset(folder), description, options)
+    # Of another library, or pretrained: its weights tell which head it has.
     checkpoint = preset.read_checkpoint(folder, options.ignore_config_keys)
     if head == "auto" and (foreign := describe_foreign(checkpoint)) is not None:
         model = _model(foreign.head.model_class, checkpoint, options)

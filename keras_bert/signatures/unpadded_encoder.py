@@ -82,11 +82,12 @@ class UnpaddedEncoder:
             inputs: of the encoder, int32 [N, S]; real tokens first in every row, at least one.
         """
         summaries, order, _ = self._in_groups(inputs, summaries_only=True)
-        return self._pooler(tf.gather(summaries, tf.argsort(order)))
+        return self._pooler(tf.gather(summaries, tf.argsort(order)))  # [N, H], as they came
 
     def sequence_output(self, inputs: Mapping[str, tf.Tensor]) -> tf.RaggedTensor:
         """Returns the last layer for the real tokens, [N, tokens, H]; see `pooled_output`."""
         states, order, lengths = self._in_groups(inputs, summaries_only=False)
+        # The argsort of an order is its inverse: rows go back to where they came from.
         rows = tf.RaggedTensor.from_row_lengths(states, tf.cast(lengths, tf.int64), validate=False)
         return tf.gather(rows, tf.argsort(order))
 
@@ -94,7 +95,7 @@ class UnpaddedEncoder:
         """Returns the pooled output [N, H] of what `sequence_output` returned."""
         edges = sequence_output.row_splits  # [N + 1]: where rows begin and end in the list
         summary = edges[1:] - 1 if self._config.left_to_right else edges[:-1]  # [N]
-        return self._pooler(tf.gather(sequence_output.values, summary))
+        return self._pooler(tf.gather(sequence_output.values, summary))  # [N, H]
 
     def _in_groups(
         self, inputs: Mapping[str, tf.Tensor], summaries_only: bool
@@ -141,6 +142,7 @@ class UnpaddedEncoder:
         ends = tf.cumsum(lengths)  # [G]
 
         def real(values: tf.Tensor) -> tf.Tensor:
+            # [G, S] -> [G * S] -> [T]
             return tf.gather(tf.reshape(values[:, :longest], [-1]), cells)
 
         return _Group(
@@ -155,12 +157,12 @@ class UnpaddedEncoder:
 
     def _encode(self, group: _Group, summaries_only: bool) -> tf.Tensor:
         hidden = self._embed(group)
-        every_token = tf.range(tf.size(group.ids))
+        every_token = tf.range(tf.size(group.ids))  # [T]
         for block in self._blocks[:-1]:
-            hidden = _apply(block, hidden, group, every_token)
+            hidden = _apply(block, hidden, group, every_token)  # [T, H]
         # Nothing reads the last layer at the other tokens.
         kept = group.summary if summaries_only else every_token
-        return _apply(self._blocks[-1], hidden, group, kept)
+        return _apply(self._blocks[-1], hidden, group, kept)  # [kept, H]
 
     def _embed(self, group: _Group) -> tf.Tensor:
         words = self._word_embeddings(group.ids)  # [T, H]

@@ -16,6 +16,7 @@ def spread(starts: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]
     Returns:
         Both int64 [E]: the window of each entry, and its position.
     """
+    # Windows 0 1 2 and 2 3: windows 0 0 0 1 1, positions 0 1 2 2 3.
     positions = tf.ragged.range(starts, starts + lengths).with_row_splits_dtype(tf.int64)
     return positions.value_rowids(), positions.values
 
@@ -31,9 +32,11 @@ def has_most_context(
         positions: int64 [E].
         count: number of positions, P.
     """
+    # [E] -> [P] -> [E]: the most context that any window gives to the position of an entry.
     most = tf.gather(tf.math.unsorted_segment_max(context, positions, count), positions)
+    # [E]; no window for the others
     candidates = tf.where(tf.equal(context, most), windows, tf.int64.max)
-    first = tf.math.unsorted_segment_min(candidates, positions, count)
+    first = tf.math.unsorted_segment_min(candidates, positions, count)  # [P]
     return tf.equal(tf.gather(first, positions), windows)
 
 

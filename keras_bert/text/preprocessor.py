@@ -88,7 +88,7 @@ class BertPreprocessor(keras.layers.Layer):
     def call(self, inputs: tf.Tensor | tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns what `__call__` documents, for tensors of strings."""
         texts, pairs = _split_inputs(inputs)
-        shape = tf.shape(texts)
+        shape = tf.shape(texts)  # [...]
         if pairs is not None:
             # What a graph with unknown shapes could not tell before it runs.
             tf.debugging.assert_equal(
@@ -104,7 +104,7 @@ class BertPreprocessor(keras.layers.Layer):
         return {name: _restore(rows, shape, texts.shape) for name, rows in packed.items()}
 
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        return self.tokenizer(tf.reshape(texts, [-1]))
+        return self.tokenizer(tf.reshape(texts, [-1]))  # [...] -> [N] -> [N, pieces]
 
     def compute_output_spec(self, inputs: Any) -> dict[str, keras.KerasTensor]:
         """Returns the symbolic outputs for symbolic string inputs [...]: int32 [..., S]."""
@@ -191,5 +191,6 @@ def _check_same_shape(texts: tf.Tensor, pairs: tf.Tensor) -> None:
 
 
 def _restore(rows: tf.Tensor, shape: tf.Tensor, static_shape: tf.TensorShape) -> tf.Tensor:
+    # [N, S] -> [..., S]; and the static part of that shape, which the reshape loses.
     restored = tf.reshape(rows, tf.concat([shape, tf.shape(rows)[-1:]], axis=0))
     return tf.ensure_shape(restored, static_shape.concatenate(rows.shape[-1:]))

@@ -1,4 +1,18 @@
-"""Text to the ids of word pieces and back: the original tokenization.py inside the graph."""
+"""Text to the ids of word pieces and back: the original tokenization.py inside the graph.
+
+    strings [N] --PlainText.matches--> plain? --yes--> PlainText: words and pieces in one op
+                                         |no
+                                     Normalizer --> find_words --> WordPiece
+                                     characters     words          pieces
+
+Both ways give the same ids; the second is also the one that knows where pieces come from. Between
+its stages everything is flat: one list of characters for the batch and row splits beside it, which
+say where each text (and each word) begins and ends. "Ab c!" "d", lower-cased:
+
+    characters  a b c ! d        word splits  0 2 3 4 5        text splits  0 3 4
+
+Shapes: N texts, T normalized characters, K characters of words, W words, all of all texts.
+"""
 
 import os
 from collections.abc import Sequence
@@ -214,7 +228,7 @@ class BertTokenizer(tf.Module):
         return dict(zip(new, map(tuple, self(words).to_list()), strict=True))
 
     def _tokenize_flat(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        plain = self._plain_text.matches(texts)
+        plain = self._plain_text.matches(texts)  # bool [N]
         return tf.cond(
             tf.reduce_all(plain),
             lambda: self._plain_text(texts),
@@ -222,10 +236,12 @@ class BertTokenizer(tf.Module):
         )
 
     def _tokenize_mixed(self, texts: tf.Tensor, plain: tf.Tensor) -> tf.RaggedTensor:
-        fast = self._plain_text(tf.boolean_mask(texts, plain))
+        fast = self._plain_text(tf.boolean_mask(texts, plain))  # [plain texts, pieces]
+        # W words of the other texts
         words = find_words(self._normalizer(tf.boolean_mask(texts, ~plain)))
         both = tf.concat([fast, _per_text(words, self._wordpiece(words))], axis=0)
         # The index of each text in `both`: plain ones first, each kind in its own order.
+        # Plain 0 1 1 0: order 1 2 0 3, whose inverse 2 0 1 3 tells where each text went.
         rank = tf.argsort(tf.argsort(tf.cast(~plain, tf.int32), stable=True))
         return tf.gather(both, rank)
 
@@ -236,13 +252,15 @@ class BertTokenizer(tf.Module):
         sources = normalized.sources
         assert sources is not None
         words = find_words(normalized)
-        pieces = self._wordpiece(words)
-        ids = _per_text(words, pieces)
+        pieces = self._wordpiece(words)  # [W, pieces]
+        ids = _per_text(words, pieces)  # [N, pieces]
         # The pieces tile the words: counting their characters leads from one to the next.
+        # [pieces of all texts]: 4 3 for play ##ing
         lengths = self._wordpiece.lengths(words, pieces)
-        ends = tf.cumsum(lengths)
-        starts = tf.gather(words.positions, ends - lengths)
-        lasts = tf.gather(words.positions, ends - 1)
+        ends = tf.cumsum(lengths)  # 4 7, in the K characters
+        starts = tf.gather(words.positions, ends - lengths)  # 0 4, in the T characters
+        lasts = tf.gather(words.positions, ends - 1)  # 3 6: the last character of each piece
+        # Positions count over the batch; those of a text count from its own start.
         row_starts = tf.gather(sources.row_starts, ids.value_rowids())
         first = tf.gather(sources.first, starts) - row_starts
         end = tf.gather(sources.end, lasts) - row_starts
@@ -254,6 +272,7 @@ class BertTokenizer(tf.Module):
 
 
 def _per_text(words: Words, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
+    # Where the words of a text begin and end, and where the pieces of these words do: [N + 1].
     splits = tf.gather(pieces.row_splits, words.row_splits)
     return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
 

@@ -64,6 +64,7 @@ def compile_for_tpu(hlo: bytes, num_variables: int, topology: str) -> TpuProgram
     """
     devices = _devices(topology)
     replicas = np.arange(len(devices))[:, None]  # [replicas, partitions of each]
+    # Each device a replica with the whole model: none is cut over devices.
     options = compiler.get_compile_options(
         num_replicas=len(devices), num_partitions=1, device_assignment=replicas
     )
@@ -153,6 +154,7 @@ def bytes_summed(text: str) -> int:
 
 def _measured(executable: Any, topology: str, num_replicas: int, summed: int) -> TpuProgram:
     memory, cost = executable.get_compiled_memory_stats(), executable.cost_analysis()
+    # Arguments whose place a result takes are in both numbers, and are taken out once.
     whole = memory.argument_size_in_bytes + memory.output_size_in_bytes
     whole += memory.temp_size_in_bytes + memory.generated_code_size_in_bytes
     return TpuProgram(

@@ -1,5 +1,10 @@
 """The training step as a program for a TPU, made without a TPU.
 
+    StepOptions --> model, optimizer, PretrainingStep    as in a run
+                --> concrete function of one replica     every operation has a TPU version?
+                --> pure function                        variables as arguments and results
+                --> HLO, serialized                      by TensorFlow's own bridge
+
 Needs `tensorflow-tpu` in place of `tensorflow`: it brings the TPU versions of all operations.
 """
 
@@ -88,6 +93,7 @@ def lower_step(options: StepOptions) -> LoweredStep:
     """
     pure = pure_step(options)
     compiled = tf.function(pure.function, jit_compile=True)
+    # Lowered, not compiled: that takes the TPU compiler, see `compilation`.
     make_hlo = compiled.experimental_get_compiler_ir(*pure.signature)
     return LoweredStep(make_hlo("hlo_serialized", platform_name="TPU"), len(pure.variables))
 
@@ -113,9 +119,11 @@ def pure_step(options: StepOptions) -> PureFunction:
     def on_one_chip(batch: dict[str, tf.Tensor]) -> Any:
         if options.num_chips == 1:
             return step(batch)
+        # Each chip runs the same program; the sums in it name all of them.
         with _ChipsInSync(options.num_chips):
             return step(batch)
 
+    # shapes are static
     concrete = tf.function(on_one_chip).get_concrete_function(_batch_signature(options))
     check_operations(concrete.graph.as_graph_def())
     return pure_function(concrete, [v.value for v in [*model.variables, *optimizer.variables]])

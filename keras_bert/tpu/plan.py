@@ -117,6 +117,8 @@ def largest_batch(memory_of: Callable[[int], int | None], capacity: int, first: 
         step = 8 if best >= 8 else 1
         if too_large - best <= max(step, best // 8):
             return best
+        # Where the line meets the capacity, but inside what is not known yet; else the middle of
+        # it.
         proposed = _next_guess(fitting, capacity)
         guess = int(best + too_large) // 2 if proposed >= too_large else int(proposed)
         guess = max(_rounded(guess), best + step)
@@ -130,7 +132,7 @@ def _next_guess(fitting: dict[int, int], capacity: int) -> float:
     if not fitting:
         return math.inf
     if len(fitting) == 1:
-        return 2 * max(fitting)
+        return 2 * max(fitting)  # one point is no line
     small, large = sorted(fitting)[-2:]
     per_sequence = max(fitting[large] - fitting[small], 1) / (large - small)
     return large + int((capacity - fitting[large]) / per_sequence)

@@ -2,7 +2,13 @@
 
 TensorFlow lowers a function for a device that is not there only if it touches no variable. A
 training step does little else, so the operations that were traced are run once more, in their
-order, with a tensor in place of each variable.
+order, with a tensor in place of each variable:
+
+    traced                              run once more, with state = [value of w]
+    h = Read(w);   y = h * x            h = state[0];  y = h * x
+    AssignSub(w, y)                     state[0] = state[0] - y
+
+Branches and loops get the state as further arguments and return it as further results.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,6 +39,7 @@ def pure_function(concrete: Any, variables: Sequence[tf.Variable]) -> PureFuncti
         concrete: what `tf.function(...).get_concrete_function(...)` returns.
         variables: all that it may read and write, and more.
     """
+    # A captured resource is a variable, any other captured tensor a constant.
     by_handle = {id(variable.handle): variable for variable in variables}
     captured = [outer for outer, _ in concrete.graph.captures]
     used = [by_handle[id(outer)] for outer in captured if outer.dtype == tf.resource]
@@ -40,6 +47,7 @@ def pure_function(concrete: Any, variables: Sequence[tf.Variable]) -> PureFuncti
     def function(*values: tf.Tensor) -> list[tf.Tensor]:
         state, arguments = list(values[: len(used)]), list(values[len(used) :])
         references = map(_Reference, range(len(used)))
+        # Inputs of the graph are the arguments, then what was captured, in this order.
         for outer in captured:
             is_variable = outer.dtype == tf.resource
             arguments.append(next(references) if is_variable else tf.constant(outer.numpy()))
@@ -107,6 +115,7 @@ class _Replay:
 
     def _while(self, operation: tf.Operation, inputs: list[Any]) -> list[Any]:
         condition, body = (_called_graph(operation, name) for name in ("cond", "body"))
+        # References stay what they are in every round: only tensors go round, and the state.
         moving = [i for i, value in enumerate(inputs) if not isinstance(value, _Reference)]
 
         def whole(values: Sequence[Any]) -> list[Any]:

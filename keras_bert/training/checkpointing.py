@@ -134,6 +134,7 @@ def _by_path(variables: list[Any]) -> dict[str, tf.Variable]:
     """Returns variables by path, "." for "/", which TensorFlow's object graph keeps to itself."""
     stored: dict[str, tf.Variable] = {}
     for variable in variables:
+        # They follow from the step, see `DropoutSeeds`.
         if variable.path.endswith("seed_generator_state"):
             continue
         name = variable.path.replace("/", ".")

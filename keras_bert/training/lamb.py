@@ -51,9 +51,10 @@ class Lamb(BaseOptimizer):
     def _adam_update(self, index: int, gradient: tf.Tensor, finite: Any) -> tf.Tensor:
         first, second = self._first_moments[index].value, self._second_moments[index].value
         beta_1, beta_2 = self.decays(finite, gradient.dtype)
+        # shape of the variable, like all below
         first.assign(beta_1 * first + (1.0 - self.beta_1) * gradient)
         second.assign(beta_2 * second + (1.0 - self.beta_2) * tf.square(gradient))
-        step = tf.cast(self.iterations.value + 1, gradient.dtype)
+        step = tf.cast(self.iterations.value + 1, gradient.dtype)  # [], counted from 1
         corrected = tf.sqrt(second / _correction(self.beta_2, step))
         return first / _correction(self.beta_1, step) / (corrected + self.epsilon)
 
@@ -64,6 +65,6 @@ def _correction(beta: float, step: tf.Tensor) -> tf.Tensor:
 
 
 def _trust_ratio(variable: Any, update: tf.Tensor) -> tf.Tensor:
-    weight_norm, update_norm = tf.norm(variable), tf.norm(update)
+    weight_norm, update_norm = tf.norm(variable), tf.norm(update)  # [] each
     both = (weight_norm > 0.0) & (update_norm > 0.0)
     return tf.where(both, tf.math.divide_no_nan(weight_norm, update_norm), 1.0)

@@ -21,9 +21,10 @@ class SmoothedCrossentropy(keras.losses.Loss):
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the loss of each example, [B]."""
         logits = keras.ops.cast(y_pred, "float32")
-        log_probabilities = keras.ops.log_softmax(logits)
-        target = keras.ops.expand_dims(keras.ops.cast(y_true, "int32"), -1)
-        told = -keras.ops.take_along_axis(log_probabilities, target, axis=-1)[..., 0]
+        log_probabilities = keras.ops.log_softmax(logits)  # [B, C]
+        target = keras.ops.expand_dims(keras.ops.cast(y_true, "int32"), -1)  # [B, 1]
+        told = -keras.ops.take_along_axis(log_probabilities, target, axis=-1)[..., 0]  # [B]
+        # [B]: cross-entropy with the even distribution
         even = -keras.ops.mean(log_probabilities, axis=-1)
         return (1 - self.label_smoothing) * told + self.label_smoothing * even
 

@@ -55,6 +55,7 @@ class BertAdamW(BaseOptimizer):
         beta_1, beta_2 = self.decays(finite, variable.dtype)
         rate = self.rate_of(index, learning_rate, variable.dtype)
         if self._decayed[index] and self.weight_decay_rate:
+            # Decay of the old weight, apart from the moments: what "decoupled" says.
             variable.assign(variable * (1.0 - rate * self.weight_decay_rate))
         power_1, power_2 = self._beta_powers(variable.dtype)
         # One kernel instead of a dozen passes over the memory. Its formula is
@@ -79,7 +80,7 @@ class BertAdamW(BaseOptimizer):
     def _beta_powers(self, dtype: Any) -> tuple[tf.Tensor, tf.Tensor]:
         if not self.bias_correction:
             return tf.zeros((), dtype), tf.zeros((), dtype)
-        step = tf.cast(self.iterations.value + 1, dtype)
+        step = tf.cast(self.iterations.value + 1, dtype)  # [], counted from 1
         return tf.cast(self.beta_1, dtype) ** step, tf.cast(self.beta_2, dtype) ** step
 
     def get_config(self) -> dict[str, Any]:
@@ -88,6 +89,7 @@ class BertAdamW(BaseOptimizer):
 
 
 def _float32_excess(beta: float) -> float:
+    # 0.999 in float32 is 0.99900001287, so 1 - beta comes out 1.3e-5 too small: returns 0.999987.
     return (1.0 - float(np.float32(beta))) / (1.0 - beta)
 
 

@@ -50,7 +50,7 @@ class DynamicLossScale:
 
     def update(self, finite: tf.Tensor) -> None:
         """Takes note, in a replica, of whether the gradients of a step were finite."""
-        steps = tf.where(finite, self.good_steps + 1, 0)
+        steps = tf.where(finite, self.good_steps + 1, 0)  # []
         is_long = steps >= self._STEPS_TO_DOUBLE
         grown = tf.where(is_long, self.value * 2.0, self.value.read_value())
         self.value.assign(tf.where(finite, grown, tf.maximum(self.value * 0.5, 1.0)))

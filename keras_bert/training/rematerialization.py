@@ -33,6 +33,7 @@ def _rematerialized(block: EncoderBlock) -> Any:
         hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
     ) -> Any:
         if not training or return_probs:
+            # Nothing is kept for a gradient here, so there is nothing to save.
             return call(hidden, input_mask, training=training, return_probs=return_probs)
         seeds = [(state, state.value) for state in states]
 
@@ -52,6 +53,8 @@ def _computed_again(function: Callable[[tf.Tensor], tf.Tensor], argument: tf.Ten
         def gradient(upstream: tf.Tensor, variables: Any = ()) -> tuple:
             with tf.GradientTape() as tape:
                 again = _not_before(upstream, argument)
+                # The second forward pass, now under a tape, and its gradient at once: [B, S, H]
+                # each.
                 tape.watch(again)
                 result = function(again)
             gradients = tape.gradient(result, [again, *variables], upstream)

@@ -35,6 +35,7 @@ class RunFolder:
     def __init__(self, path: str | os.PathLike, settings: Mapping[str, Any], writes: bool = True):
         self.path = Path(path)
         self._writes = writes
+        # As a file gives them back: tuples become lists, so that both sides compare equal.
         self._settings = json.loads(json.dumps(settings))
         self._check_settings()
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
@@ -87,6 +88,7 @@ class RunFolder:
             yield
             return
         self.path.mkdir(parents=True, exist_ok=True)
+        # The lock is on the folder itself: no file that a killed process would leave.
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
             _lock(descriptor, self.path)
@@ -189,12 +191,14 @@ def _lock(descriptor: int, path: Path) -> None:
 def _read_lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
+    # A line without its end was being written when the process died.
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def _difference(name: str, was: Any, now: Any) -> str:
     if isinstance(was, dict) and isinstance(now, dict):
+        # Down to the first value that differs: "options.batch_size", not two whole dictionaries.
         inner = next(key for key in sorted(was.keys() | now.keys()) if was.get(key) != now.get(key))
         return _difference(f"{name}.{inner}", was.get(inner), now.get(inner))
     return f"{name}={was!r}, now it is {now!r}"

@@ -37,8 +37,8 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step: Any) -> tf.Tensor:
         """Returns the rate (float32 scalar) of a step (integer scalar)."""
         step = tf.cast(step, tf.float32)
-        warming = step / max(self.warmup_steps, 1)
-        after = self._after_warmup(tf.minimum(step, self.train_steps))
+        warming = step / max(self.warmup_steps, 1)  # 0 to 1
+        after = self._after_warmup(tf.minimum(step, self.train_steps))  # 1 to 0, of the peak
         return self.learning_rate * tf.where(step < self.warmup_steps, warming, after)
 
     def _after_warmup(self, step: tf.Tensor) -> tf.Tensor:
@@ -195,6 +195,7 @@ class TimeBudgetDecay(keras.optimizers.schedules.LearningRateSchedule):
     def __init__(self, learning_rate: float, warmup_proportion: float = 0.1):
         self.learning_rate = learning_rate
         self.warmup_proportion = warmup_proportion
+        # A variable, because the schedule is traced into the training step and the clock is not.
         self.progress = tf.Variable(
             0.0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
         )
@@ -202,7 +203,8 @@ class TimeBudgetDecay(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step: Any) -> tf.Tensor:
         """Returns the rate (float32 scalar) at the present `progress`."""
         progress = tf.convert_to_tensor(self.progress)
-        warming = progress / max(self.warmup_proportion, 1e-9)
+        warming = progress / max(self.warmup_proportion, 1e-9)  # 0 to 1 and beyond
+        # beyond 1, then 1 to 0: the lower line counts
         decayed = (1.0 - progress) / (1.0 - self.warmup_proportion)
         return self.learning_rate * tf.clip_by_value(tf.minimum(warming, decayed), 0.0, 1.0)
 

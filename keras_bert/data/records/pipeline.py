@@ -3,6 +3,14 @@
 In each epoch the shards come in a random order and are read several at a time, one record of each
 in turn; the records are then shuffled in large blocks. Everything up to the batch is strings, which
 cost little to skip; a batch is parsed and masked as a whole.
+
+    epoch -> shards in random order -> 16 at a time -> blocks of 131,072 -> shuffled -> my batches
+    seed,epoch                                         seed,epoch,block     counters     parse, mask
+
+A record keeps a counter (seed, epoch, position in the epoch) from before the shuffling on; its
+masks follow from that and from nothing else.
+
+Shapes: R records of a block, B of a batch, S positions, P predictions.
 """
 
 from typing import Protocol
@@ -87,12 +95,15 @@ def training_batches(
         Dicts of the pretraining features (see `keras_bert.features`) with static shapes.
     """
     replicas = num_input_pipelines * replicas_per_pipeline
+    # Examples already seen are whole epochs and a rest; the rest is whole blocks and a rest.
     first_epoch, first_position = divmod(first_batch * replicas * batch_size, data.num_examples)
     first_block, first_in_block = divmod(first_position, _RECORDS_PER_BLOCK)
 
     def blocks_of(epoch: tf.Tensor) -> tf.data.Dataset:
         skipped = tf.where(tf.equal(epoch, first_epoch), tf.constant(first_block, tf.int64), 0)
         records = _read_in_turn(data.paths, seed, epoch)
+        # Blocks that a resumed run is past are read and dropped as strings; the others keep their
+        # numbers.
         blocks = records.batch(_RECORDS_PER_BLOCK).skip(skipped).enumerate(skipped)
         return blocks.map(lambda number, block: shuffle(epoch, number, block))
 
@@ -100,17 +111,22 @@ def training_batches(
         epoch: tf.Tensor, number: tf.Tensor, block: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         block_seed = _seed_of(seed, _ORDER_OF_RECORDS, epoch, number)
-        order = random_permutation(block_seed, tf.size(block, tf.int64))
+        order = random_permutation(block_seed, tf.size(block, tf.int64))  # [R]
+        # [R], in the epoch
         positions = number * _RECORDS_PER_BLOCK + tf.range(tf.size(block, tf.int64))
-        counters = _mask_counters(seed, epoch, positions)
-        shuffled = tf.gather(block, order)
+        counters = _mask_counters(seed, epoch, positions)  # [R, 3]
+        shuffled = tf.gather(block, order)  # [R] strings
         if replicas > replicas_per_pipeline:
+            # Two pipelines of two replicas: batches 0 1 are those of pipeline 0, 2 3 of 1, 4 5 of 0
+            # again.
             batches = (epoch * data.num_examples + positions) // batch_size
+            # bool [R]
             mine = tf.equal(batches % replicas // replicas_per_pipeline, input_pipeline_id)
             shuffled, counters = shuffled[mine], counters[mine]
         return shuffled, counters
 
     def without_skipped(serialized: tf.Tensor, counters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        # A later epoch, or this one from `first_position` on: any of the two comparisons will do.
         kept = tf.reduce_any(counters[:, 1:] > [first_epoch, first_position - 1], axis=1)
         return serialized[kept], counters[kept]
 
@@ -146,11 +162,11 @@ def evaluation_batches(
     """
 
     def prepare(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        rows = tf.size(serialized, tf.int64)
+        rows = tf.size(serialized, tf.int64)  # B, fewer in the last batch
         positions = number * batch_size + tf.range(rows)
         counters = _mask_counters(seed, tf.constant(0, tf.int64), positions)
         batch = _parse_and_mask(data, masking, serialized, counters)
-        batch[EXAMPLE_WEIGHTS] = tf.ones([rows])
+        batch[EXAMPLE_WEIGHTS] = tf.ones([rows])  # [rows]
         return _filled_up(batch, batch_size, rows)
 
     batches = tf.data.TFRecordDataset(data.paths).batch(batch_size).enumerate()
@@ -172,8 +188,9 @@ def stored_batches(data: PretrainingData, batch_size: int, pad_id: int = 0) -> t
 
 
 def _seed_of(seed: int, purpose: int, *counters: tf.Tensor) -> tf.Tensor:
+    # [2 + counters]
     row = tf.stack([tf.constant(seed, tf.int64), tf.constant(purpose, tf.int64), *counters])
-    return seeds_of(row[None])[0]
+    return seeds_of(row[None])[0]  # [1, k] -> [1] -> []
 
 
 def _mask_counters(seed: int, epoch: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
@@ -217,9 +234,10 @@ def _filled_up(
     batch: dict[str, tf.Tensor], batch_size: int, rows: tf.Tensor
 ) -> dict[str, tf.Tensor]:
     # Copies, because a row of padding alone has no piece to attend to.
+    # [B]: 0 1 2 2 2 for 3 rows of 5
     copied = tf.minimum(tf.range(batch_size, dtype=tf.int64), rows - 1)
-    is_real = tf.cast(tf.range(batch_size, dtype=tf.int64) < rows, tf.float32)
-    filled = {name: tf.gather(value, copied) for name, value in batch.items()}
-    filled[MASKED_LM_WEIGHTS] *= is_real[:, None]
+    is_real = tf.cast(tf.range(batch_size, dtype=tf.int64) < rows, tf.float32)  # [B]: 1 1 1 0 0
+    filled = {name: tf.gather(value, copied) for name, value in batch.items()}  # [B, ...]
+    filled[MASKED_LM_WEIGHTS] *= is_real[:, None]  # [B, P] x [B, 1]
     filled[EXAMPLE_WEIGHTS] = is_real
     return filled

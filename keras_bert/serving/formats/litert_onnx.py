@@ -96,6 +96,7 @@ def _litert(family: SignatureFamily, dtype: ServingDtype) -> bytes:
     module = tf.Module()
     module.weights = [variable.value for variable in family.model.weights]
     function = tf.function(family.ids, autograph=False)
+    # Ids in, logits out: neither format has the operations of the tokenizer.
     signature = function.get_concrete_function(**family.id_inputs())
     with tempfile.TemporaryDirectory() as scratch:
         tf.saved_model.save(module, scratch, signatures={SERVE_IDS: signature})

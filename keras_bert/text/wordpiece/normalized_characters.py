@@ -32,6 +32,7 @@ class CharacterForms(dict[int, str]):
 
     def __missing__(self, code_point: int) -> str:
         packed = list(self._packed(code_point))
+        # Not kept: what it becomes differs from text to text.
         if any(value & table.IS_CONTEXTUAL for value in packed):
             raise _NeedsContextError
         self[code_point] = "".join(map(_form, packed))
@@ -97,6 +98,7 @@ def _form(packed: int) -> str:
 
 def _ends_word(contexts: list[int], sigma: int) -> bool:
     """Whether a capital sigma is a final one (Unicode 14, table 3-17, Final_Sigma)."""
+    # Leftwards and rightwards from the sigma.
     before = _first_solid(contexts, range(sigma - 1, -1, -1))
     after = _first_solid(contexts, range(sigma + 1, len(contexts)))
     return before == table.CASED and after != table.CASED

@@ -77,6 +77,7 @@ def _pattern(tables: table.NormalizationTables, excluded: str) -> str:
 
 
 def _stands_alone_unchanged(tables: table.NormalizationTables, code_point: int) -> bool:
+    # one character, itself, a word of its own
     unchanged = code_point | table.COUNT_ONE | table.IS_ALONE
     return code_point + tables.offsets[code_point] == unchanged
 

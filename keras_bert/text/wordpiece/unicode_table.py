@@ -78,9 +78,10 @@ class PagedTable:
     def from_values(cls, values: np.ndarray) -> "PagedTable":
         """Compresses an int32 array with one value for each code point."""
         pages = values.astype(np.int32).reshape(-1, 1 << PAGE_BITS)
+        # 4353 pages of 256 code points, most of them equal to another: 153 are stored when uncased.
         distinct: dict[bytes, int] = {}
         numbers = [distinct.setdefault(page.tobytes(), len(distinct)) for page in pages]
-        starts = np.array(numbers, np.int32) << PAGE_BITS
+        starts = np.array(numbers, np.int32) << PAGE_BITS  # [pages]
         return cls(starts, np.frombuffer(b"".join(distinct), np.int32))
 
     def __getitem__(self, code_point: int) -> int:
@@ -125,6 +126,7 @@ def normalization_tables(
     sequences: list[int] = []
     for code_point, characters in _replacements(facts, lowercase, strip_accents).items():
         if facts.kind[code_point] in (LETTER, PUNCTUATION):
+            # An ideograph that decomposes to another stays a word of its own.
             inherited = int(packed[code_point]) & IS_ALONE if _is_cjk(code_point) else 0
             values = [_pack(facts, c, strip_accents) | inherited for c in characters]
             packed[code_point] = _pack_sequence(values, sequences)
@@ -178,7 +180,7 @@ def _facts() -> _Facts:
 
 def _spread(arrays: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
     starts = arrays[f"{name}_starts"]
-    lengths = np.diff(starts, append=FIRST_SPECIAL)
+    lengths = np.diff(starts, append=FIRST_SPECIAL)  # [runs]: values are stored once a run
     values = np.repeat(arrays[f"{name}_values"], lengths).astype(np.int64)
     return np.pad(values, (0, _TABLE_SIZE - FIRST_SPECIAL))
 
