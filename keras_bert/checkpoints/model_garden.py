@@ -212,7 +212,16 @@ def _architecture(graph: ObjectGraph) -> tuple[str, dict[str, Any]]:
 
 def _spelled(rows: list[Row], graph: ObjectGraph, num_layers: int) -> list[Row]:
     """Returns the rows with the paths as this checkpoint has them."""
-    functional = _functional_names(num_layers)
+    # What Keras calls the sub-layers of `BertEncoder` where its attributes were not tracked.
+    order = [
+        "_embedding_layer",
+        "_position_embedding_layer",
+        "_type_embedding_layer",
+        "_embedding_norm_layer",
+        *(f"_transformer_layers/{layer}" for layer in range(num_layers)),
+        "_pooler_layer",
+    ]
+    functional = {name: f"layer_with_weights-{index}" for index, name in enumerate(order)}
     encoder = encoder_path(graph)
 
     def spelled(path: str) -> str:
@@ -228,16 +237,3 @@ def _spelled(rows: list[Row], graph: ObjectGraph, num_layers: int) -> list[Row]:
         return f"{encoder}/{rest}"
 
     return [Row(row.ours, tuple(map(spelled, row.theirs)), row.form) for row in rows]
-
-
-def _functional_names(num_layers: int) -> dict[str, str]:
-    """What Keras calls the sub-layers of `BertEncoder` where its attributes were not tracked."""
-    order = [
-        "_embedding_layer",
-        "_position_embedding_layer",
-        "_type_embedding_layer",
-        "_embedding_norm_layer",
-        *(f"_transformer_layers/{layer}" for layer in range(num_layers)),
-        "_pooler_layer",
-    ]
-    return {name: f"layer_with_weights-{index}" for index, name in enumerate(order)}
