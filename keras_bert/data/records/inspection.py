@@ -1,11 +1,10 @@
 """What a set of records holds, for a person to read."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert.data.records.manifest import Manifest
 from keras_bert.data.records.pipeline import stored_batches
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.features import (
@@ -102,12 +101,23 @@ def describe(
     full = int((statistics.lengths == data.max_seq_length).sum())
     yield f"lengths       {shown}; {_percent(full, examples)} are full"
     if data.manifest:
-        yield _describe_truncation(data.manifest)
+        # How much the sequences lost.
+        manifest = data.manifest
+        cut, lost = manifest.truncated_examples, manifest.truncated_tokens
+        yield (
+            f"truncation    {_percent(cut, manifest.examples)} of the examples "
+            f"lost {_percent(lost, manifest.tokens + lost)} of all pieces"
+        )
     if data.max_predictions_per_seq is None:
         yield "masks         none stored; they are drawn when the records are read"
     else:
         yield f"masks         {_percent(statistics.predictions, pieces)} of the pieces, stored"
-    yield f"most frequent {_most_frequent(statistics.piece_counts, vocabulary)}"
+    counts = statistics.piece_counts.copy()
+    counts[list(vocabulary.special_ids)] = 0
+    order = np.argsort(-counts, kind="stable")[:_FREQUENT_PIECES]
+    total = int(counts.sum())
+    frequent = (f"{vocabulary.tokens[i]} {_percent(counts[i], total)}" for i in order)
+    yield f"most frequent {', '.join(frequent)}"
     if data.manifest:
         yield (
             f"corpus        {data.manifest.documents:,} documents, {data.manifest.sentences:,} "
@@ -129,30 +139,22 @@ def decoded_examples(
     """
     paint = _painted if colored else _plain
     for batch in stored_batches(data, 1, vocabulary.pad_id).take(count).as_numpy_iterator():
-        yield _decode({name: value[0] for name, value in batch.items()}, vocabulary, data, paint)
-
-
-def _decode(
-    example: dict[str, np.ndarray],
-    vocabulary: Vocabulary,
-    data: PretrainingData,
-    paint: Callable[[str, str], str],
-) -> str:
-    ids = example[INPUT_IDS][: example[INPUT_MASK].sum()]
-    _check_ids(ids, vocabulary)
-    # Segments in turn, or the documents of a packed sequence.
-    groups = example[PACK_IDS] - 1 if data.packed else example[SEGMENT_IDS]
-    tokens = []
-    for piece, group in zip(ids, groups[: len(ids)], strict=True):
-        color = _SPECIAL if piece in vocabulary.special_ids else _GROUPS[group % len(_GROUPS)]
-        tokens.append(paint(vocabulary.tokens[piece], color))
-    if MASKED_LM_IDS in example:
-        used = example[MASKED_LM_WEIGHTS] > 0
-        positions, originals = example[MASKED_LM_POSITIONS][used], example[MASKED_LM_IDS][used]
-        for position, original in zip(positions, originals, strict=True):
-            stands, was = vocabulary.tokens[ids[position]], vocabulary.tokens[original]
-            tokens[position] = f"{{{paint(stands, _HIDDEN)}|{paint(was, _ORIGINAL)}}}"
-    return f"{' '.join(tokens)}\n  ({len(tokens)} pieces, {_meaning(example, data)})"
+        example = {name: value[0] for name, value in batch.items()}
+        ids = example[INPUT_IDS][: example[INPUT_MASK].sum()]
+        _check_ids(ids, vocabulary)
+        # Segments in turn, or the documents of a packed sequence.
+        groups = example[PACK_IDS] - 1 if data.packed else example[SEGMENT_IDS]
+        tokens = []
+        for piece, group in zip(ids, groups[: len(ids)], strict=True):
+            color = _SPECIAL if piece in vocabulary.special_ids else _GROUPS[group % len(_GROUPS)]
+            tokens.append(paint(vocabulary.tokens[piece], color))
+        if MASKED_LM_IDS in example:
+            used = example[MASKED_LM_WEIGHTS] > 0
+            positions, originals = example[MASKED_LM_POSITIONS][used], example[MASKED_LM_IDS][used]
+            for position, original in zip(positions, originals, strict=True):
+                stands, was = vocabulary.tokens[ids[position]], vocabulary.tokens[original]
+                tokens[position] = f"{{{paint(stands, _HIDDEN)}|{paint(was, _ORIGINAL)}}}"
+        yield f"{' '.join(tokens)}\n  ({len(tokens)} pieces, {_meaning(example, data)})"
 
 
 def _meaning(example: dict[str, np.ndarray], data: PretrainingData) -> str:
@@ -160,22 +162,6 @@ def _meaning(example: dict[str, np.ndarray], data: PretrainingData) -> str:
         return f"{example[PACK_IDS].max()} document(s)"
     label = int(example[NEXT_SENTENCE_LABELS])
     return f"label {label}: {_MEANINGS[data.sentence_task][label]}"
-
-
-def _describe_truncation(manifest: Manifest) -> str:
-    written = manifest.tokens + manifest.truncated_tokens
-    return (
-        f"truncation    {_percent(manifest.truncated_examples, manifest.examples)} of the examples "
-        f"lost {_percent(manifest.truncated_tokens, written)} of all pieces"
-    )
-
-
-def _most_frequent(piece_counts: np.ndarray, vocabulary: Vocabulary) -> str:
-    counts = piece_counts.copy()
-    counts[list(vocabulary.special_ids)] = 0
-    order = np.argsort(-counts, kind="stable")[:_FREQUENT_PIECES]
-    total = int(counts.sum())
-    return ", ".join(f"{vocabulary.tokens[i]} {_percent(counts[i], total)}" for i in order)
 
 
 def _check_ids(ids: np.ndarray, vocabulary: Vocabulary) -> None:

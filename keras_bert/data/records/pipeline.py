@@ -101,7 +101,13 @@ def training_batches(
 
     def blocks_of(epoch: tf.Tensor) -> tf.data.Dataset:
         skipped = tf.where(tf.equal(epoch, first_epoch), tf.constant(first_block, tf.int64), 0)
-        records = _read_in_turn(data.paths, seed, epoch)
+        # One record of each of several shards in turn.
+        order = random_permutation(
+            _seed_of(seed, _ORDER_OF_SHARDS, epoch), tf.constant(len(data.paths), tf.int64)
+        )
+        records = tf.data.Dataset.from_tensor_slices(tf.gather(data.paths, order)).interleave(
+            tf.data.TFRecordDataset, cycle_length=_SHARDS_AT_ONCE, block_length=1
+        )
         # Blocks that a resumed run is past are read and dropped as strings; the others keep their
         # numbers.
         blocks = records.batch(_RECORDS_PER_BLOCK).skip(skipped).enumerate(skipped)
@@ -167,7 +173,14 @@ def evaluation_batches(
         counters = _mask_counters(seed, tf.constant(0, tf.int64), positions)
         batch = _parse_and_mask(data, masking, serialized, counters)
         batch[EXAMPLE_WEIGHTS] = tf.ones([rows])  # [rows]
-        return _filled_up(batch, batch_size, rows)
+        # Copies, because a row of padding alone has no piece to attend to.
+        # [B]: 0 1 2 2 2 for 3 rows of 5
+        copied = tf.minimum(tf.range(batch_size, dtype=tf.int64), rows - 1)
+        is_real = tf.cast(tf.range(batch_size, dtype=tf.int64) < rows, tf.float32)  # [B]: 1 1 1 0 0
+        filled = {name: tf.gather(value, copied) for name, value in batch.items()}  # [B, ...]
+        filled[MASKED_LM_WEIGHTS] *= is_real[:, None]  # [B, P] x [B, 1]
+        filled[EXAMPLE_WEIGHTS] = is_real
+        return filled
 
     batches = tf.data.TFRecordDataset(data.paths).batch(batch_size).enumerate()
     return batches.map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
@@ -202,15 +215,6 @@ def _mask_counters(seed: int, epoch: tf.Tensor, positions: tf.Tensor) -> tf.Tens
     )
 
 
-def _read_in_turn(paths: list[str], seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
-    order = random_permutation(
-        _seed_of(seed, _ORDER_OF_SHARDS, epoch), tf.constant(len(paths), tf.int64)
-    )
-    return tf.data.Dataset.from_tensor_slices(tf.gather(paths, order)).interleave(
-        tf.data.TFRecordDataset, cycle_length=_SHARDS_AT_ONCE, block_length=1
-    )
-
-
 def _parse(data: PretrainingData, serialized: tf.Tensor, pad_id: int) -> dict[str, tf.Tensor]:
     if data.max_predictions_per_seq is None:
         return parse_examples(serialized, data.max_seq_length, pad_id, data.packed)
@@ -228,16 +232,3 @@ def _parse_and_mask(
         batch |= masking(batch[INPUT_IDS], batch[INPUT_MASK], counters)
     rows = serialized.shape[:1]
     return {name: tf.ensure_shape(value, rows + value.shape[1:]) for name, value in batch.items()}
-
-
-def _filled_up(
-    batch: dict[str, tf.Tensor], batch_size: int, rows: tf.Tensor
-) -> dict[str, tf.Tensor]:
-    # Copies, because a row of padding alone has no piece to attend to.
-    # [B]: 0 1 2 2 2 for 3 rows of 5
-    copied = tf.minimum(tf.range(batch_size, dtype=tf.int64), rows - 1)
-    is_real = tf.cast(tf.range(batch_size, dtype=tf.int64) < rows, tf.float32)  # [B]: 1 1 1 0 0
-    filled = {name: tf.gather(value, copied) for name, value in batch.items()}  # [B, ...]
-    filled[MASKED_LM_WEIGHTS] *= is_real[:, None]  # [B, P] x [B, 1]
-    filled[EXAMPLE_WEIGHTS] = is_real
-    return filled

@@ -48,19 +48,20 @@ class StaticMasking:
         rows = max(1, _PIECES_PER_CALL // self._max_seq_length)
         for start in range(0, len(examples.next_sentence_labels), rows):
             positions = np.arange(start, min(start + rows, len(examples.next_sentence_labels)))
-            yield self._padded(examples, positions), positions
-
-    def _padded(self, examples: Examples, positions: np.ndarray) -> dict[str, np.ndarray]:
-        lengths = np.diff(examples.splits)[positions]
-        mask = np.arange(self._max_seq_length) < lengths[:, None]
-        flat = slice(examples.splits[positions[0]], examples.splits[positions[-1] + 1])
-        ids = np.full(mask.shape, self._pad_id, np.int32)
-        ids[mask] = examples.input_ids[flat]
-        segments = np.zeros(mask.shape, np.int32)
-        segments[mask] = examples.segment_ids[flat]
-        return {
-            INPUT_IDS: ids,
-            INPUT_MASK: mask.astype(np.int32),
-            SEGMENT_IDS: segments,
-            NEXT_SENTENCE_LABELS: examples.next_sentence_labels[positions],
-        }
+            # As a batch of the pipeline: [rows, S], padded.
+            lengths = np.diff(examples.splits)[positions]
+            mask = np.arange(self._max_seq_length) < lengths[:, None]
+            flat = slice(examples.splits[positions[0]], examples.splits[positions[-1] + 1])
+            ids = np.full(mask.shape, self._pad_id, np.int32)
+            ids[mask] = examples.input_ids[flat]
+            segments = np.zeros(mask.shape, np.int32)
+            segments[mask] = examples.segment_ids[flat]
+            yield (
+                {
+                    INPUT_IDS: ids,
+                    INPUT_MASK: mask.astype(np.int32),
+                    SEGMENT_IDS: segments,
+                    NEXT_SENTENCE_LABELS: examples.next_sentence_labels[positions],
+                },
+                positions,
+            )

@@ -32,18 +32,6 @@ def write_records(path: str | os.PathLike, records: Sequence[bytes]) -> None:
 def frame_records(records: Sequence[bytes]) -> bytes:
     """Returns the content of a TFRecord file with these records."""
     parts: list[bytes] = []
-    for record, checksum in zip(records, _checksums(records), strict=True):
-        parts += (_head(len(record)), record, checksum)
-    return b"".join(parts)
-
-
-@functools.lru_cache(maxsize=1 << 14)
-def _head(size: int) -> bytes:
-    length = size.to_bytes(8, "little")
-    return length + _masked(_crcs([length]))[0]
-
-
-def _checksums(records: Sequence[bytes]) -> list[bytes]:
     checksums: list[bytes] = []
     start = 0
     while start < len(records):
@@ -52,7 +40,15 @@ def _checksums(records: Sequence[bytes]) -> list[bytes]:
         end = start + min(_RECORDS_AT_ONCE, max(1, _BYTES_AT_ONCE // max(longest, 1)))
         checksums += _masked(_crcs(records[start:end]))
         start = end
-    return checksums
+    for record, checksum in zip(records, checksums, strict=True):
+        parts += (_head(len(record)), record, checksum)
+    return b"".join(parts)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _head(size: int) -> bytes:
+    length = size.to_bytes(8, "little")
+    return length + _masked(_crcs([length]))[0]
 
 
 def _masked(crcs: np.ndarray) -> list[bytes]:
