@@ -76,14 +76,21 @@ class InferenceRunner:
             for inputs, targets in batches:
                 self._before_batch()
                 answer = self._first_replica(self._forward(inputs))
-                size = _size(answer)
+                size = len(next(iter(_as_dict(answer).values())))
                 if loss is not None and targets is not None:
                     loss_sum += _loss(loss, targets, answer) * size
                 answer = {key: value.numpy() for key, value in _as_dict(answer).items()}
                 outputs.append(_cut(answer, sizes[done : done + size]) if cut else answer)
                 done += size
                 progress.update()
-        return Inference(_in_order(outputs, positions), None if loss is None else loss_sum / done)
+        # Back in the order of the examples.
+        joined: dict[str, Any] = {}
+        for name in outputs[0]:
+            rows = [row for batch in outputs for row in batch[name]]
+            rows = [rows[position] for position in positions]
+            joined[name] = rows if isinstance(outputs[0][name], list) else np.stack(rows)
+        answers = joined[""] if "" in joined else joined
+        return Inference(answers, None if loss is None else loss_sum / done)
 
     # Each replica answers the whole batch: a TPU cannot be left out of the call, and what is small
     # enough to be fine-tuned is quick to evaluate.
@@ -102,10 +109,6 @@ def _as_dict(answer: Any) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {"": answer}
 
 
-def _size(answer: Any) -> int:
-    return len(next(iter(_as_dict(answer).values())))
-
-
 def _loss(loss: Any, targets: Any, answer: Any) -> float:
     if not isinstance(answer, dict):
         return float(loss(targets, answer))
@@ -117,12 +120,3 @@ def _cut(answer: dict[str, np.ndarray], lengths: np.ndarray) -> dict[str, list[n
         name: [row[:length] for row, length in zip(values, lengths, strict=True)]
         for name, values in answer.items()
     }
-
-
-def _in_order(outputs: list[dict[str, Any]], positions: np.ndarray) -> Any:
-    joined: dict[str, Any] = {}
-    for name in outputs[0]:
-        rows = [row for batch in outputs for row in batch[name]]
-        rows = [rows[position] for position in positions]
-        joined[name] = rows if isinstance(outputs[0][name], list) else np.stack(rows)
-    return joined[""] if "" in joined else joined

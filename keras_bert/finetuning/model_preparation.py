@@ -57,7 +57,14 @@ def create_model(
             "reinitialized_layers"
         )
     if options.reinitialized_layers:
-        _reinitialize(model, options.reinitialized_layers)
+        count = model.config.num_hidden_layers
+        names = "|".join(
+            f"layer_{index}" for index in range(count - options.reinitialized_layers, count)
+        )
+        fresh = {weight.path: weight for weight in type(model.encoder)(model.config).weights}
+        for weight in model.encoder.weights:
+            if re.match(rf"({names}|pooler)/", weight.path):
+                weight.assign(fresh[weight.path].value)
     for layer in model.encoder.layers:
         if layer.name == "pooler":
             # What labels positions does not read it; Keras would warn of missing gradients.
@@ -67,15 +74,6 @@ def create_model(
     if options.remat:
         rematerialize(model.encoder)
     return model
-
-
-def _reinitialize(model: Any, layers: int) -> None:
-    count = model.config.num_hidden_layers
-    names = "|".join(f"layer_{index}" for index in range(count - layers, count))
-    fresh = {weight.path: weight for weight in type(model.encoder)(model.config).weights}
-    for weight in model.encoder.weights:
-        if re.match(rf"({names}|pooler)/", weight.path):
-            weight.assign(fresh[weight.path].value)
 
 
 def finetuning_optimizer(model: Any, options: ResolvedOptions, steps: int) -> BaseOptimizer:

@@ -66,7 +66,18 @@ class FinetuningStep:
         """
         context = tf.distribute.get_replica_context()
         batch = Batch(*data)
-        examples, counts = context.all_reduce(tf.distribute.ReduceOp.SUM, self._counts(batch))
+        # How many examples a part has, and what the sum of each loss is divided by.
+        real = tf.cast(batch.weights > 0, tf.float32)
+        examples, counts = context.all_reduce(
+            tf.distribute.ReduceOp.SUM,
+            (
+                tf.reduce_sum(real),
+                {
+                    name: tf.reduce_sum(_counted(loss, _part(batch.targets, name), real))
+                    for name, loss in self._losses.items()
+                },
+            ),
+        )
         step = self._optimizer.iterations.value
         if self._accumulation_steps == 1:
             gradients, loss = self._gradients(batch, counts, step, 0)
@@ -85,14 +96,6 @@ class FinetuningStep:
             # Keras averages over the first axis of what workers return.
             result = {name: value[None] for name, value in result.items()}
         return result
-
-    def _counts(self, batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Returns how many examples a part has, and what the sum of each loss is divided by."""
-        real = tf.cast(batch.weights > 0, tf.float32)
-        return tf.reduce_sum(real), {
-            name: tf.reduce_sum(_counted(loss, _part(batch.targets, name), real))
-            for name, loss in self._losses.items()
-        }
 
     def _scale(self) -> tf.Tensor | float:
         return self._loss_scale.value if self._loss_scale else 1.0
