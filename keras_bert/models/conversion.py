@@ -96,25 +96,12 @@ def convert(
         checkpoints.write(read, target, format)
     # Read back from the files: the writing is proven together with the name table.
     written = preset.read_checkpoint(target)
-    _check_arrays(read, written)
-    new = tuple(path for path in written.variables if path not in read.variables)
-    return _compared(source, target, read, written, format, new)
-
-
-def _check_arrays(read: Checkpoint, written: Checkpoint) -> None:
+    # Bit-equal variables.
     for path, value in read.variables.items():
         if not np.array_equal(written.variables[path], value, equal_nan=True):
             raise ValueError(f"{path} reads differently from the result: nothing was kept")
-
-
-def _compared(
-    source: str | os.PathLike,
-    target: str | os.PathLike,
-    read: Checkpoint,
-    written: Checkpoint,
-    format: TargetFormat,
-    new: tuple[str, ...],
-) -> ParityReport:
+    new = tuple(path for path in written.variables if path not in read.variables)
+    # The activations of both, each computed by the library that owns its format.
     features = parity.random_features(read.config)
     source_format = "keras" if preset.is_ours(source) else checkpoints.format_of(source)
     # Sequence output [2, S, H] and pooled output [2, H] of either side, on the same random ids.
@@ -127,22 +114,16 @@ def _compared(
         after = after or _our_activations(written, features)
         compared = (before.library, after.library)
         difference = parity.largest_difference(before, after)
-        _check_difference(before, after, difference)
+        # A matrix that a name table turns the wrong way is of the right shape where it is square,
+        # and comes back as it was; only another library's activations show it.
+        allowed = _ALLOWED_DIFFERENCE * float(np.abs(before.sequence_output).max())
+        if difference > allowed:
+            raise ValueError(
+                f"{before.library} (source) and {after.library} (result) compute activations that "
+                f"differ by {difference:.1e}, more than rounding explains ({allowed:.1e}): one of "
+                "them reads its folder as another model; nothing was kept"
+            )
     return ParityReport(read, format, new, len(read.variables), compared, difference)
-
-
-def _check_difference(
-    before: parity.Activations, after: parity.Activations, difference: float
-) -> None:
-    # A matrix that a name table turns the wrong way is of the right shape where it is square, and
-    # comes back as it was; only another library's activations show it.
-    allowed = _ALLOWED_DIFFERENCE * float(np.abs(before.sequence_output).max())
-    if difference > allowed:
-        raise ValueError(
-            f"{before.library} (source) and {after.library} (result) compute activations that "
-            f"differ by {difference:.1e}, more than rounding explains ({allowed:.1e}): one of them "
-            "reads its folder as another model; nothing was kept"
-        )
 
 
 def _our_activations(checkpoint: Checkpoint, features: dict[str, np.ndarray]) -> parity.Activations:
