@@ -116,13 +116,7 @@ class LossWatch:
         state["last_good_loss"] = loss
         mean, deviation = state["mean_loss"], math.sqrt(state["loss_variance"])
         trusted = state["losses_seen"] >= _STEPS_TO_TRUST
-        self._add_to_mean(loss)
-        if not trusted or loss < max(mean + _DEVIATIONS * deviation, _LEAST_RISE * mean):
-            return []
-        return [f"step {step}: the loss jumped to {loss:.4g} (it was {mean:.4g} ± {deviation:.2g})"]
-
-    def _add_to_mean(self, loss: float) -> None:
-        state = self._state
+        # Running mean and variance of the loss.
         seen = state["losses_seen"]
         if not seen:
             state["mean_loss"] = loss
@@ -132,3 +126,6 @@ class LossWatch:
         state["mean_loss"] += weight * difference
         state["loss_variance"] = (1.0 - weight) * (state["loss_variance"] + weight * difference**2)
         state["losses_seen"] = seen + 1.0
+        if not trusted or loss < max(mean + _DEVIATIONS * deviation, _LEAST_RISE * mean):
+            return []
+        return [f"step {step}: the loss jumped to {loss:.4g} (it was {mean:.4g} ± {deviation:.2g})"]

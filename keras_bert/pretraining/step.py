@@ -142,7 +142,23 @@ class PretrainingStep:
         if self._accumulation_steps == 1:
             gradients, sums = self._gradients(batch, counts, step, 0)
         else:
-            gradients, sums = self._accumulated_gradients(batch, counts, step)
+            parts = {name: self._split(value) for name, value in batch.items()}  # [parts, b, ...]
+
+            def add_part(part: tf.Tensor, total: list[tf.Tensor], sums: StepSums) -> tuple:
+                micro_batch = {name: value[part] for name, value in parts.items()}  # [b, ...]
+                gradients, more = self._gradients(micro_batch, counts, step, part)
+                return part + 1, [a + b for a, b in zip(total, gradients, strict=True)], sums + more
+
+            # The gradients add up in the dtype of the variables, float32 under every policy.
+            nothing = [tf.zeros(variable.shape, variable.dtype) for variable in self._variables]
+            start = (tf.constant(0), nothing, StepSums.zeros(self.objective.scales))
+            # One after the other: two at once would take the memory that was to be saved.
+            _, gradients, sums = tf.while_loop(
+                lambda part, *_: part < self._accumulation_steps,
+                add_part,
+                start,
+                parallel_iterations=1,
+            )
         loss = self._loss(sums, counts)  # this replica's part of it
         updated = self._optimizer.apply_where_finite(  # bool []
             gradients, self._variables, loss, self._scale()
@@ -189,25 +205,6 @@ class PretrainingStep:
         # Zeros for a head whose loss is left out; dense ones for the embeddings.
         gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
-
-    def _accumulated_gradients(
-        self, batch: Batch, counts: dict[str, tf.Tensor], step: tf.Tensor
-    ) -> tuple[list[tf.Tensor], StepSums]:
-        parts = {name: self._split(value) for name, value in batch.items()}  # [parts, b, ...]
-
-        def add_part(part: tf.Tensor, total: list[tf.Tensor], sums: StepSums) -> tuple:
-            micro_batch = {name: value[part] for name, value in parts.items()}  # [b, ...]
-            gradients, more = self._gradients(micro_batch, counts, step, part)
-            return part + 1, [a + b for a, b in zip(total, gradients, strict=True)], sums + more
-
-        # The gradients add up in the dtype of the variables, float32 under every policy.
-        nothing = [tf.zeros(variable.shape, variable.dtype) for variable in self._variables]
-        start = (tf.constant(0), nothing, StepSums.zeros(self.objective.scales))
-        # One after the other: two micro-batches at once would take the memory that was to be saved.
-        _, gradients, sums = tf.while_loop(
-            lambda part, *_: part < self._accumulation_steps, add_part, start, parallel_iterations=1
-        )
-        return gradients, sums
 
     def _split(self, value: tf.Tensor) -> tf.Tensor:
         # [B / replicas, ...] -> [parts, b, ...]: the rows of a part stay next to each other.
