@@ -74,24 +74,18 @@ def open_signatures(
         model = _model(foreign.head.model_class, checkpoint, options)
         return _described(model, BertTokenizer.from_preset(folder), foreign, options)
     if checkpoint.architecture in WORD_PREDICTORS:
-        return _masked_lm_signatures(checkpoint, folder, options)
+        check_overrides(None, options)
+        check_no_pooling(options)
+        length = _length(options, checkpoint.config.max_position_embeddings, folder)
+        model = _model(BertMaskedLM, checkpoint, options)
+        tokenizer = BertTokenizer.from_preset(folder, keep_special_tokens=True)
+        return MaskedLMSignatures(model, tokenizer, length, options)
     if head == "masked_lm":
         raise ValueError(
             f"{folder} holds a {checkpoint.architecture}, which has no masked language model head: "
             "export it with --head=auto, or give a pretrained model with that head"
         )
     return _encoder_signatures(folder, options, checkpoint)
-
-
-def _masked_lm_signatures(
-    checkpoint: Checkpoint, folder: Path, options: ExportOptions
-) -> MaskedLMSignatures:
-    check_overrides(None, options)
-    check_no_pooling(options)
-    length = _length(options, checkpoint.config.max_position_embeddings, folder)
-    model = _model(BertMaskedLM, checkpoint, options)
-    tokenizer = BertTokenizer.from_preset(folder, keep_special_tokens=True)
-    return MaskedLMSignatures(model, tokenizer, length, options)
 
 
 def _encoder_signatures(

@@ -146,25 +146,25 @@ class SignatureFamily(abc.ABC):
             )
         for name, values in inputs.items():
             if values.dtype == tf.string and size is not None:
-                checks.append(_check_bytes(name, values, size))
+                checks.append(
+                    tf.debugging.assert_less_equal(
+                        # The empty string is for requests of no texts, which have no maximum.
+                        tf.reduce_max(
+                            tf.strings.length(tf.concat([tf.reshape(values, [-1]), [""]], 0))
+                        ),
+                        size,
+                        f"a {name} is longer than {size} bytes: send shorter ones",
+                    )
+                )
             if values.dtype != tf.string:
-                checks.append(_check_positions(name, values, self.max_seq_length))
+                checks.append(
+                    tf.debugging.assert_less_equal(
+                        tf.shape(values)[-1],
+                        self.max_seq_length,
+                        f"{name} has more than {self.max_seq_length} positions: cut the rows",
+                    )
+                )
         return checks
-
-
-def _check_bytes(name: str, texts: tf.Tensor, most: int) -> tf.Operation:
-    return tf.debugging.assert_less_equal(
-        # The empty string is for requests of no texts: the maximum of nothing is none.
-        tf.reduce_max(tf.strings.length(tf.concat([tf.reshape(texts, [-1]), [""]], 0))),
-        most,
-        f"a {name} is longer than {most} bytes: send shorter ones",
-    )
-
-
-def _check_positions(name: str, ids: tf.Tensor, most: int) -> tf.Operation:
-    return tf.debugging.assert_less_equal(
-        tf.shape(ids)[-1], most, f"{name} has more than {most} positions: cut the rows"
-    )
 
 
 def _cut(value: Any, most: int | None) -> Any:

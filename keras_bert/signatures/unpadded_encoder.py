@@ -120,7 +120,14 @@ class UnpaddedEncoder:
             start = index * self._group_size
             part = slice(start, tf.minimum(start + self._group_size, rows))
             group = self._group(ids[part], segments[part], lengths[part])
-            return index + 1, found.write(index, self._encode(group, summaries_only))
+            words = self._word_embeddings(group.ids)  # [T, H]
+            hidden = self._embeddings.embed(words, group.segment_ids, group.positions)
+            every_token = tf.range(tf.size(group.ids))  # [T]
+            for block in self._blocks[:-1]:
+                hidden = _apply(block, hidden, group, every_token)  # [T, H]
+            # Nothing reads the last layer at the other tokens.
+            kept = group.summary if summaries_only else every_token
+            return index + 1, found.write(index, _apply(self._blocks[-1], hidden, group, kept))
 
         _, found = tf.while_loop(
             lambda index, _: index < groups,
@@ -154,19 +161,6 @@ class UnpaddedEncoder:
             score_bias=score_bias(visible),
             summary=ends - 1 if self._config.left_to_right else ends - lengths,
         )
-
-    def _encode(self, group: _Group, summaries_only: bool) -> tf.Tensor:
-        hidden = self._embed(group)
-        every_token = tf.range(tf.size(group.ids))  # [T]
-        for block in self._blocks[:-1]:
-            hidden = _apply(block, hidden, group, every_token)  # [T, H]
-        # Nothing reads the last layer at the other tokens.
-        kept = group.summary if summaries_only else every_token
-        return _apply(self._blocks[-1], hidden, group, kept)  # [kept, H]
-
-    def _embed(self, group: _Group) -> tf.Tensor:
-        words = self._word_embeddings(group.ids)  # [T, H]
-        return self._embeddings.embed(words, group.segment_ids, group.positions)  # [T, H]
 
 
 def _apply(block: EncoderBlock, hidden: tf.Tensor, group: _Group, kept: tf.Tensor) -> tf.Tensor:

@@ -123,24 +123,22 @@ class HubEncoder(tf.train.Checkpoint):
         self.trainable_variables = [variable.value for variable in encoder.trainable_weights]
         self.regularization_losses: list[Any] = []
         setattr(self, tf_hub.WEIGHTS, {weight.path: weight.value for weight in encoder.weights})
-        self._attach_files(encoder, tokenizer, scratch)
-        self.__call__ = tf.function(self._call, autograph=False)
-        inputs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in _INPUTS}
-        for training in (False, True):
-            self.__call__.get_concrete_function(inputs, training=training)
-
-    def _attach_files(self, encoder: BertEncoder, tokenizer: BertTokenizer, folder: Path) -> None:
-        tokenizer.save(folder)
+        # The files beside the weights.
+        tokenizer.save(scratch)
         content = {"architecture": "BertEncoder", "config": encoder.config.to_dict(), "head": {}}
-        (folder / CONFIG_FILE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        (scratch / CONFIG_FILE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         for name, file in (
             (tf_hub.CONFIG, CONFIG_FILE),
             (tf_hub.VOCABULARY, vocabulary.FILE_NAME),
             ("tokenizer_config_file", tokenizer_config.FILE_NAME),
         ):
-            setattr(self, name, tf.saved_model.Asset(str(folder / file)))
+            setattr(self, name, tf.saved_model.Asset(str(scratch / file)))
         lowercase = tf.Variable(tokenizer.settings["lowercase"], trainable=False)
         setattr(self, tf_hub.LOWERCASE, lowercase)
+        self.__call__ = tf.function(self._call, autograph=False)
+        inputs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in _INPUTS}
+        for training in (False, True):
+            self.__call__.get_concrete_function(inputs, training=training)
 
     def _call(
         self, inputs: dict[str, tf.Tensor], training: bool = False, mask: None = None
