@@ -95,7 +95,11 @@ class MaskedLanguageModelMasking(tf.Module):
         seeds = seeds_of(seeds)  # uint64 [B]
         # bool [B, S]
         candidates = tf.not_equal(input_mask, 0) & ~tf.gather(self._is_special, input_ids)
-        budget = self._budget(input_mask)
+        # How many pieces of each sequence may be chosen: int32 [B].
+        lengths = tf.cast(tf.math.count_nonzero(input_mask, axis=1), tf.float64)  # [B]
+        # In float64, so that halves round as in the Python of create_pretraining_data.py.
+        wanted = tf.cast(tf.round(lengths * self._masked_lm_prob), tf.int32)
+        budget = tf.clip_by_value(wanted, 1, self.max_predictions_per_seq)
         if self._strategy == "token":
             # Positions [B, P] ascending, and which of them are in use, bool [B, P].
             positions, used = self._choose_pieces(candidates, budget, seeds)
@@ -103,19 +107,18 @@ class MaskedLanguageModelMasking(tf.Module):
             positions, used = self._choose_words(input_ids, candidates, budget, seeds)
         ids = tf.where(used, tf.gather(input_ids, positions, batch_dims=1), 0)  # [B, P]
         shown = self._hide(ids, positions, seeds)
+        indices = tf.where(used)  # [used, 2]: row and column in [B, P]
+        rows = tf.cast(indices[:, 0], tf.int32)
+        # [used, 2]: row and position in [B, S]
+        targets = tf.stack([rows, tf.gather_nd(positions, indices)], axis=1)
         return {
-            INPUT_IDS: _replace(input_ids, positions, used, shown),
+            INPUT_IDS: tf.tensor_scatter_nd_update(
+                input_ids, targets, tf.gather_nd(shown, indices)
+            ),
             MASKED_LM_POSITIONS: positions,
             MASKED_LM_IDS: ids,
             MASKED_LM_WEIGHTS: tf.cast(used, tf.float32),
         }
-
-    def _budget(self, input_mask: tf.Tensor) -> tf.Tensor:
-        """Returns how many pieces of each sequence may be chosen, int32 [B]."""
-        lengths = tf.cast(tf.math.count_nonzero(input_mask, axis=1), tf.float64)  # [B]
-        # In float64, so that halves round as in the Python of create_pretraining_data.py.
-        wanted = tf.cast(tf.round(lengths * self._masked_lm_prob), tf.int32)
-        return tf.clip_by_value(wanted, 1, self.max_predictions_per_seq)
 
     def _choose_pieces(
         self, candidates: tf.Tensor, budget: tf.Tensor, seeds: tf.Tensor
@@ -172,13 +175,3 @@ class MaskedLanguageModelMasking(tf.Module):
         # Below 0.8 [MASK], from there to below 0.9 a random piece, from there on the piece itself.
         shown = tf.where(uniform < self._mask_token_rate + self._random_token_rate, random_ids, ids)
         return tf.where(uniform < self._mask_token_rate, self.vocabulary.mask_id, shown)
-
-
-def _replace(
-    input_ids: tf.Tensor, positions: tf.Tensor, used: tf.Tensor, shown: tf.Tensor
-) -> tf.Tensor:
-    indices = tf.where(used)  # [used, 2]: row and column in [B, P]
-    rows = tf.cast(indices[:, 0], tf.int32)
-    # [used, 2]: row and position in [B, S]
-    targets = tf.stack([rows, tf.gather_nd(positions, indices)], axis=1)
-    return tf.tensor_scatter_nd_update(input_ids, targets, tf.gather_nd(shown, indices))

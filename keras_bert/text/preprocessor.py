@@ -82,7 +82,11 @@ class BertPreprocessor(keras.layers.Layer):
         if pairs is None:
             return super().__call__(texts, **kwargs)
         pairs = _as_strings(pairs)
-        _check_same_shape(texts, pairs)
+        if not tf.TensorShape(texts.shape).is_compatible_with(pairs.shape):
+            raise ValueError(
+                f"the texts have shape {texts.shape} but the second texts {pairs.shape}: "
+                "every text needs its partner"
+            )
         return super().__call__((texts, pairs), **kwargs)
 
     def call(self, inputs: tf.Tensor | tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -145,7 +149,10 @@ def _split_inputs(inputs: Any) -> tuple[Any, Any]:
                 "rename the fields"
             )
         return inputs[TEXT], inputs.get(TEXT_PAIR)
-    if isinstance(inputs, tuple) or _is_list_of_batches(inputs):
+    is_list_of_batches = (
+        isinstance(inputs, list) and bool(inputs) and not isinstance(inputs[0], str | bytes)
+    )
+    if isinstance(inputs, tuple) or is_list_of_batches:
         if len(inputs) not in (1, 2):
             raise ValueError(
                 f"the preprocessor takes one text or a pair, but got a tuple of {len(inputs)}: "
@@ -153,10 +160,6 @@ def _split_inputs(inputs: Any) -> tuple[Any, Any]:
             )
         return inputs[0], inputs[1] if len(inputs) == 2 else None
     return inputs, None
-
-
-def _is_list_of_batches(inputs: Any) -> bool:
-    return isinstance(inputs, list) and bool(inputs) and not isinstance(inputs[0], str | bytes)
 
 
 def _as_strings(texts: Any) -> tf.Tensor | keras.KerasTensor:
@@ -180,14 +183,6 @@ def _to_tensor(texts: Any) -> tf.Tensor:
             f"the preprocessor takes strings, but got {type(texts).__name__} that is no tensor "
             f"of strings ({error}): check for None and mixed types"
         ) from None
-
-
-def _check_same_shape(texts: tf.Tensor, pairs: tf.Tensor) -> None:
-    if not tf.TensorShape(texts.shape).is_compatible_with(pairs.shape):
-        raise ValueError(
-            f"the texts have shape {texts.shape} but the second texts {pairs.shape}: "
-            "every text needs its partner"
-        )
 
 
 def _restore(rows: tf.Tensor, shape: tf.Tensor, static_shape: tf.TensorShape) -> tf.Tensor:

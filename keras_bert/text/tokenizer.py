@@ -278,14 +278,11 @@ def _per_text(words: Words, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
 
 
 def _as_strings(texts: tf.Tensor | Sequence[str]) -> tf.Tensor:
-    texts = tf.convert_to_tensor(texts, tf.string if _is_empty(texts) else None)
+    is_empty = not tf.is_tensor(texts) and len(texts) == 0  # a list without a dtype
+    texts = tf.convert_to_tensor(texts, tf.string if is_empty else None)
     if texts.dtype != tf.string or texts.shape.rank not in (None, 1):
         raise ValueError(
             f"the tokenizer takes a list of strings, but got a tensor of {texts.dtype.name} with "
             f"shape {texts.shape}: pass strings of shape [N]"
         )
     return texts
-
-
-def _is_empty(texts: tf.Tensor | Sequence[str]) -> bool:
-    return not tf.is_tensor(texts) and len(texts) == 0

@@ -70,7 +70,9 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
     stored = _read_json(path) if path.is_file() else {}
     for argument, key in _KEYS.items():
         if key in stored:
-            _check_setting(path, key, stored[key])
+            value = stored[key]
+            if not (isinstance(value, bool) or (value is None and key == _KEYS["strip_accents"])):
+                raise ValueError(f"{path}: {key} is {value!r}; it must be true or false")
             settings[argument] = stored[key]
     return vocabulary, Settings(**settings)
 
@@ -118,8 +120,3 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(stored, dict):
         raise ValueError(f"{path} holds a JSON {type(stored).__name__}; an object is expected")
     return stored
-
-
-def _check_setting(path: Path, key: str, value: object) -> None:
-    if not (isinstance(value, bool) or (value is None and key == _KEYS["strip_accents"])):
-        raise ValueError(f"{path}: {key} is {value!r}; it must be true or false")

@@ -46,10 +46,7 @@ def read(path: str | os.PathLike) -> StoredTokenizer:
     added = {token["content"]: token["id"] for token in stored.get("added_tokens") or ()}
     normalizer = stored.get("normalizer") or {}
     is_bert = normalizer.get("type") == "BertNormalizer"
-    return StoredTokenizer(_vocabulary(path, model["vocab"] | added), normalizer if is_bert else {})
-
-
-def _vocabulary(path: Path, ids: dict[str, int]) -> Vocabulary:
+    ids = model["vocab"] | added
     tokens = sorted(ids, key=ids.__getitem__)
     for index, token in enumerate(tokens):
         if ids[token] != index:
@@ -57,4 +54,4 @@ def _vocabulary(path: Path, ids: dict[str, int]) -> Vocabulary:
                 f"{path}: {token!r} has the id {ids[token]}, but {index} is the next free one: "
                 "ids must be 0, 1, 2, ... without gaps"
             )
-    return Vocabulary(tokens)
+    return StoredTokenizer(Vocabulary(tokens), normalizer if is_bert else {})

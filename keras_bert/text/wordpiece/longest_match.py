@@ -58,18 +58,15 @@ class WordPiece(tf.Module):
         # [W, characters]
         characters = tf.RaggedTensor.from_row_splits(words.characters, words.splits, validate=False)
         texts = tf.strings.unicode_encode(characters, "UTF-8")  # [W]
-        pieces = self._tokenizer.tokenize(_without_long_words(texts, words.splits))  # [W, pieces]
-        return self._with_special_ids(words, pieces)
-
-    def lengths(self, words: Words, pieces: tf.RaggedTensor) -> tf.Tensor:
-        """Returns how many characters each piece stands for, int64 [pieces of all words]."""
-        lengths = tf.gather(self._lengths, pieces.values)  # [pieces of all words]
-        # [UNK] stands for its whole word, however long: [W] -> [pieces of all words].
-        word_lengths = tf.gather(words.splits[1:] - words.splits[:-1], pieces.value_rowids())
-        return tf.where(tf.equal(lengths, _WHOLE_WORD), word_lengths, lengths)
-
-    def _with_special_ids(self, words: Words, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Gives special tokens their ids: each is a word of one private character, so one piece."""
+        # A word that is too long becomes one without pieces; the usual branch copies no words.
+        too_long = words.splits[1:] - words.splits[:-1] > MAX_CHARACTERS_PER_WORD
+        words_to_match = tf.cond(
+            tf.reduce_any(too_long),
+            lambda: tf.where(too_long, _UNKNOWN_WORD, texts),
+            lambda: texts,
+        )
+        pieces = self._tokenizer.tokenize(words_to_match)  # [W, pieces]
+        # Special tokens get their ids: each is a word of one private character, so one piece.
         if not self._keep_special_tokens:
             return pieces
         first = tf.gather(words.characters, words.splits[:-1])  # [W]
@@ -81,15 +78,12 @@ class WordPiece(tf.Module):
         targets = tf.gather(pieces.row_splits, special)
         return pieces.with_values(tf.tensor_scatter_nd_update(pieces.values, targets, ids))
 
-
-def _without_long_words(texts: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-    # The branch without a copy of the words is the usual one.
-    too_long = splits[1:] - splits[:-1] > MAX_CHARACTERS_PER_WORD
-    return tf.cond(
-        tf.reduce_any(too_long),
-        lambda: tf.where(too_long, _UNKNOWN_WORD, texts),
-        lambda: texts,
-    )
+    def lengths(self, words: Words, pieces: tf.RaggedTensor) -> tf.Tensor:
+        """Returns how many characters each piece stands for, int64 [pieces of all words]."""
+        lengths = tf.gather(self._lengths, pieces.values)  # [pieces of all words]
+        # [UNK] stands for its whole word, however long: [W] -> [pieces of all words].
+        word_lengths = tf.gather(words.splits[1:] - words.splits[:-1], pieces.value_rowids())
+        return tf.where(tf.equal(lengths, _WHOLE_WORD), word_lengths, lengths)
 
 
 def matchable_tokens(vocabulary: Vocabulary) -> list[str]:

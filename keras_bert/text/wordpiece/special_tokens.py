@@ -34,7 +34,13 @@ def mark_special_tokens(
     lengths = tf.zeros_like(code_points, tf.int64)
     brackets = tf.where(tf.equal(code_points, ord("[")))[:, 0]  # positions of all "["
     for number, token in enumerate(special_tokens):
-        positions = _positions_of(token, code_points, brackets)  # [F, L]
+        # The positions of all characters of each occurrence.
+        spelled = np.array([ord(character) for character in token], np.int32)
+        windows = brackets[:, None] + np.arange(len(token))  # [brackets, L]
+        # [brackets, L]; padded, for a "[" near the end
+        found = tf.gather(tf.pad(code_points, [[0, len(token)]]), windows)
+        is_token = tf.reduce_all(tf.equal(found, spelled), axis=1)  # [brackets]
+        positions = tf.boolean_mask(windows, is_token)  # [F, L]
         marker = np.full(len(token), _REMOVED_CHARACTER, np.int32)  # [L]
         marker[0] = unicode_table.FIRST_SPECIAL + number
         code_points = tf.tensor_scatter_nd_update(
@@ -43,12 +49,3 @@ def mark_special_tokens(
         rest = tf.fill(tf.shape(positions)[:1], tf.constant(len(token) - 1, tf.int64))  # [F]
         lengths = tf.tensor_scatter_nd_update(lengths, positions[:, :1], rest)
     return code_points, lengths
-
-
-def _positions_of(token: str, code_points: tf.Tensor, brackets: tf.Tensor) -> tf.Tensor:
-    """Returns the positions of all characters of each occurrence, int64 [found, characters]."""
-    spelled = np.array([ord(character) for character in token], np.int32)
-    windows = brackets[:, None] + np.arange(len(token))  # [brackets, L]
-    # [brackets, L]; padded, for a "[" near the end
-    found = tf.gather(tf.pad(code_points, [[0, len(token)]]), windows)
-    return tf.boolean_mask(windows, tf.reduce_all(tf.equal(found, spelled), axis=1))
