@@ -5,10 +5,9 @@ Needs the environment that `make tpu-plan-env` makes: tensorflow-tpu, jax and on
 
 import concurrent.futures
 import dataclasses
-import functools
 import math
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import keras_bert.tpu.environment  # noqa: F401  # isort: skip
@@ -72,7 +71,17 @@ def plan(options: PlanOptions) -> Iterator[str]:
     if options.largest_batch:
         # Memory is what one micro-batch takes, so the search goes over its size.
         parts = step.accumulation_steps
-        memory_of = _memory_of(step, options.topology)
+
+        def memory_of(micro_batch_size: int) -> int | None:
+            whole = micro_batch_size * step.accumulation_steps
+            try:
+                program = compile_step(
+                    dataclasses.replace(step, batch_size=whole), options.topology
+                )
+            except OutOfMemoryError:
+                return None
+            return program.memory
+
         largest = parts * largest_batch(memory_of, capacity, step.batch_size // parts)
         yield (
             f"largest batch: {largest} on each chip, {largest * num_chips(options.topology)} in all"
@@ -169,16 +178,3 @@ def _figures(
     )
     if result.cost is not None:
         yield f"cost: {result.cost:,.0f} at {options.price_per_hour} per chip and hour"
-
-
-def _memory_of(step: StepOptions, topology: str) -> Callable[[int], int | None]:
-    @functools.cache
-    def memory_of(micro_batch_size: int) -> int | None:
-        whole = micro_batch_size * step.accumulation_steps
-        try:
-            program = compile_step(dataclasses.replace(step, batch_size=whole), topology)
-        except OutOfMemoryError:
-            return None
-        return program.memory
-
-    return memory_of

@@ -90,7 +90,10 @@ class _Replay:
         if operation.type in _CALLS:
             return _CALLS[operation.type](self, operation, inputs)
         if not any(isinstance(value, _Reference) for value in inputs):
-            return _copy(operation, inputs)
+            graph = tf.compat.v1.get_default_graph()
+            attributes = dict(operation.node_def.attr)
+            dtypes = [tensor.dtype for tensor in operation.outputs]
+            return graph.create_op(operation.type, inputs, dtypes, attrs=attributes).outputs
         if operation.type not in _ON_VARIABLES:
             raise ValueError(
                 f"{operation.type} ({operation.name}) works on a variable in a way that cannot be "
@@ -151,13 +154,6 @@ _CALLS: dict[str, Callable[[_Replay, tf.Operation, list[Any]], list[Any]]] = {
 
 def _called_graph(operation: tf.Operation, attribute: str) -> Any:
     return operation.graph._get_function(operation.get_attr(attribute).name).graph
-
-
-def _copy(operation: tf.Operation, inputs: list[tf.Tensor]) -> Sequence[tf.Tensor]:
-    graph = tf.compat.v1.get_default_graph()
-    attributes = dict(operation.node_def.attr)
-    dtypes = [tensor.dtype for tensor in operation.outputs]
-    return graph.create_op(operation.type, inputs, dtypes, attrs=attributes).outputs
 
 
 def _read(state: list[tf.Tensor], _: tf.Operation, variable: _Reference) -> Sequence[tf.Tensor]:

@@ -80,7 +80,8 @@ class TrainingCheckpoint:
         """
         folder = folder or self._folder
         damaged: list[str] = []
-        for path in _newest_first(folder):
+        found = _by_step(folder)
+        for path in [found[number] for number in sorted(found, reverse=True)]:
             try:
                 self._checkpoint.restore(path, options=self._files).assert_consumed()
                 return True, damaged
@@ -113,11 +114,6 @@ def has_checkpoint(folder: str) -> bool:
 def latest_step(folder: str) -> int:
     """Returns the step of the latest checkpoint, whole or damaged; 0 where there is none."""
     return max(_by_step(folder), default=0)
-
-
-def _newest_first(folder: str) -> list[str]:
-    found = _by_step(folder)
-    return [found[number] for number in sorted(found, reverse=True)]
 
 
 def _by_step(folder: str) -> dict[int, str]:

@@ -70,10 +70,6 @@ def _bfloat16_is_fast() -> bool:
     if gpus:
         details = tf.config.experimental.get_device_details(gpus[0])
         return details.get("compute_capability", (0, 0)) >= (8, 0)
-    return _processor_multiplies_bfloat16()
-
-
-def _processor_multiplies_bfloat16() -> bool:
     # TensorFlow asks the processor and not oneDNN, whose limit may forbid what the processor can:
     # a bfloat16 product under AVX2 aborts the process.
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()

@@ -52,7 +52,13 @@ def _computed_again(function: Callable[[tf.Tensor], tf.Tensor], argument: tf.Ten
     def once(argument: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         def gradient(upstream: tf.Tensor, variables: Any = ()) -> tuple:
             with tf.GradientTape() as tape:
-                again = _not_before(upstream, argument)
+                # XLA computes equal things once and would keep all that was to be thrown away.
+                # The sum makes the second pass different: the number is zero (or not a number, as
+                # the gradient will be), but no compiler may conclude that. `tf.recompute_grad`
+                # compares booleans, which XLA sees through.
+                first = tf.reshape(upstream, [-1])[0]  # []
+                zero = tf.cast(tf.where(tf.math.is_nan(first), first, 0), argument.dtype)
+                again = argument + zero
                 # The second forward pass, now under a tape, and its gradient at once: [B, S, H]
                 # each.
                 tape.watch(again)
@@ -63,11 +69,3 @@ def _computed_again(function: Callable[[tf.Tensor], tf.Tensor], argument: tf.Ten
         return function(argument), gradient
 
     return once(argument)
-
-
-def _not_before(upstream: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-    # XLA computes equal things once and would keep all that was to be thrown away. The sum makes
-    # the second pass different: the number is zero (or not a number, as the gradient will be), but
-    # no compiler may conclude that. `tf.recompute_grad` compares booleans, which XLA sees through.
-    first = tf.reshape(upstream, [-1])[0]
-    return value + tf.cast(tf.where(tf.math.is_nan(first), first, 0), value.dtype)

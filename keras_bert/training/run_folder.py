@@ -91,7 +91,15 @@ class RunFolder:
         # The lock is on the folder itself: no file that a killed process would leave.
         descriptor = os.open(self.path, os.O_RDONLY)
         try:
-            _lock(descriptor, self.path)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(
+                    f"another process is writing to {self.path}: wait until it has ended, or "
+                    "choose another --model_dir"
+                ) from None
+            except OSError:
+                pass  # a file system without locks
             yield
         finally:
             os.close(descriptor)
@@ -174,18 +182,6 @@ class RunFolder:
                     f"{self.path} holds a run with {_difference(name, was, now)}: "
                     "choose another --model_dir, or go on with the settings it was started with"
                 )
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ValueError(
-            f"another process is writing to {path}: wait until it has ended, or choose another "
-            "--model_dir"
-        ) from None
-    except OSError:
-        pass  # a file system without locks
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
