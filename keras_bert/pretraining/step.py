@@ -137,7 +137,10 @@ class PretrainingStep:
 
     def __call__(self, batch: Batch) -> StepResult:
         """Runs in a replica on its part of the global batch."""
-        counts = self._global_counts(batch)
+        # The counts of the global batch, [] a name, before anything is computed.
+        context = tf.distribute.get_replica_context()
+        counts = context.all_reduce(tf.distribute.ReduceOp.SUM, self.objective.counts(batch))
+        counts = {name: tf.maximum(count, 1.0) for name, count in counts.items()}
         step = self._optimizer.iterations.value  # []: the seeds of the dropouts follow from it
         if self._accumulation_steps == 1:
             gradients, sums = self._gradients(batch, counts, step, 0)
@@ -180,11 +183,6 @@ class PretrainingStep:
 
     def _scale(self) -> tf.Tensor | float:
         return self._loss_scale.value if self._loss_scale else 1.0
-
-    def _global_counts(self, batch: Batch) -> dict[str, tf.Tensor]:
-        context = tf.distribute.get_replica_context()
-        counts = context.all_reduce(tf.distribute.ReduceOp.SUM, self.objective.counts(batch))
-        return {name: tf.maximum(count, 1.0) for name, count in counts.items()}
 
     def _gradients(
         self, batch: Batch, counts: dict[str, tf.Tensor], step: tf.Tensor, part: Any

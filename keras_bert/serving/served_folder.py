@@ -24,7 +24,6 @@ from keras_bert.finetuning.task import TASK_FILE, TaskDescription
 from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.serving.overrides import check_overrides, reason, with_overrides
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.storage import hub
@@ -35,7 +34,7 @@ from keras_bert.tasks.feature_extraction.pooling import (
 )
 from keras_bert.tasks.feature_extraction.signatures import EncoderSignatures
 from keras_bert.tasks.fill_mask.signatures import MaskedLMSignatures
-from keras_bert.tasks.kinds import describe_foreign, kind_of, load_description
+from keras_bert.tasks.kinds import KINDS, describe_foreign, kind_of, load_description
 from keras_bert.text.tokenizer import BertTokenizer
 
 Head = Literal["auto", "encoder", "masked_lm"]
@@ -74,7 +73,7 @@ def open_signatures(
         model = _model(foreign.head.model_class, checkpoint, options)
         return _described(model, BertTokenizer.from_preset(folder), foreign, options)
     if checkpoint.architecture in WORD_PREDICTORS:
-        check_overrides(None, options)
+        _check_overrides(None, options)
         check_no_pooling(options)
         length = _length(options, checkpoint.config.max_position_embeddings, folder)
         model = _model(BertMaskedLM, checkpoint, options)
@@ -91,7 +90,7 @@ def open_signatures(
 def _encoder_signatures(
     folder: Path, options: ExportOptions, checkpoint: Checkpoint | None = None
 ) -> EncoderSignatures:
-    check_overrides(None, options)
+    _check_overrides(None, options)
     sentences, why = sentence_settings(folder, options)
     if checkpoint is None:
         checkpoint = preset.read_checkpoint(
@@ -134,11 +133,33 @@ def _described(
 ) -> SignatureFamily:
     check_no_pooling(options)
     length = _length(options, description.max_seq_length, "the model")
-    why = reason(description, options)
-    description = with_overrides(description, options, model.config)
+    # What the user overrides of the task, because the folders of other libraries do not tell it.
+    _check_overrides(description, options)
+    kind = kind_of(description)
+    if kind.override is not None and kind.override_value(options) is not None:
+        why = "as you state"
+        description = kind.override(description, options, model.config)
+    else:
+        why = "as in training" if description.task else kind.untold
     family = kind_of(description).signatures(description, model, tokenizer, length, options)
     family.reason = why
     return family
+
+
+def _check_overrides(description: TaskDescription | None, options: ExportOptions) -> None:
+    """Checks that the options override nothing of another head.
+
+    Args:
+        description: the task; None for encoders and masked language models.
+        options: settings of the export.
+
+    Raises:
+        ValueError: they do.
+    """
+    for name, kind in KINDS.items():
+        of_this_kind = description is not None and description.head.kind == name
+        if kind.override_value(options) is not None and not of_this_kind:
+            raise ValueError(f"--{kind.export_option} is for {kind.models}: leave it out")
 
 
 def _length(options: ExportOptions, most: int, folder: str | os.PathLike) -> int:

@@ -110,8 +110,12 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         # [], of the unscaled gradient
         norm = tf.linalg.global_norm([grad for grad, _ in pairs]) / scale
         finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
+        clipping = tf.ones_like(norm)
+        if (most := self.global_clipnorm) is not None:
+            # norm 4 and limit 1: 1 x min(1/4, 1/1) = 0.25; norm 0.5: 1 x min(2, 1) = 1.
+            clipping = most * tf.minimum(1.0 / norm, 1.0 / most)
         # Undoes the scale and clips, in one product for each gradient; NaN x 0 is 0 below.
-        factor = tf.where(finite, self._clipping(norm) / scale, 0.0)
+        factor = tf.where(finite, clipping / scale, 0.0)
         pairs = [(tf.math.multiply_no_nan(grad, factor), variable) for grad, variable in pairs]
         self._update(pairs, self._get_current_learning_rate(), finite)
         self._iterations.assign_add(1)
@@ -132,12 +136,6 @@ class BaseOptimizer(keras.optimizers.Optimizer):
     ) -> list[tuple[Any, Any]]:
         values = [getattr(variable, "value", variable) for variable in variables]
         return self._all_reduce_sum_gradients(list(zip(grads, values, strict=True)))
-
-    def _clipping(self, norm: tf.Tensor) -> tf.Tensor:
-        # norm 4 and limit 1: 1 x min(1/4, 1/1) = 0.25; norm 0.5: 1 x min(2, 1) = 1.
-        if self.global_clipnorm is None:
-            return tf.ones_like(norm)
-        return self.global_clipnorm * tf.minimum(1.0 / norm, 1.0 / self.global_clipnorm)
 
     def _update(
         self, pairs: Sequence[tuple[Any, Any]], learning_rate: Any, finite: tf.Tensor

@@ -57,7 +57,11 @@ class BertAdamW(BaseOptimizer):
         if self._decayed[index] and self.weight_decay_rate:
             # Decay of the old weight, apart from the moments: what "decoupled" says.
             variable.assign(variable * (1.0 - rate * self.weight_decay_rate))
-        power_1, power_2 = self._beta_powers(variable.dtype)
+        power_1 = power_2 = tf.zeros((), variable.dtype)  # []
+        if self.bias_correction:
+            step = tf.cast(self.iterations.value + 1, variable.dtype)  # [], counted from 1
+            power_1 = tf.cast(self.beta_1, variable.dtype) ** step
+            power_2 = tf.cast(self.beta_2, variable.dtype) ** step
         # One kernel instead of a dozen passes over the memory. Its formula is
         # rate * sqrt(1 - power_2) / (1 - power_1) * m / (sqrt(v) + epsilon): powers of zero leave
         # the uncorrected form, and the corrected one needs epsilon on the same scale as sqrt(v).
@@ -76,12 +80,6 @@ class BertAdamW(BaseOptimizer):
             epsilon=self.epsilon * scale_2 * tf.sqrt(1.0 - power_2),
             grad=tf.cast(gradient, variable.dtype),
         )
-
-    def _beta_powers(self, dtype: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        if not self.bias_correction:
-            return tf.zeros((), dtype), tf.zeros((), dtype)
-        step = tf.cast(self.iterations.value + 1, dtype)  # [], counted from 1
-        return tf.cast(self.beta_1, dtype) ** step, tf.cast(self.beta_2, dtype) ** step
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
