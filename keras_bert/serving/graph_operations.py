@@ -1,4 +1,9 @@
-"""Which operations an exported graph needs, and whether a stock server has them."""
+"""Which operations an exported graph needs, and whether a stock server has them.
+
+A SavedModel loads only where every operation of its graphs is linked in. TF Serving's binary has
+those of TensorFlow and the ones of tensorflow_text below; an export that needs another would be
+refused by the server, so tests compare the two.
+"""
 
 import os
 from pathlib import Path

@@ -1,5 +1,8 @@
 """Requests as TF Serving's warm-up file wants them: records of serialized PredictionLog messages.
 
+    PredictionLog { predict_log { request { model_spec { name, signature_name },
+                                            inputs { key: "text", value: TensorProto } } } }
+
 The messages are few and small, so their bytes are written here instead of asking for the package
 tensorflow-serving-api. Field numbers are those of tensorflow_serving/apis: prediction_log.proto,
 predict.proto and model.proto.

@@ -1,5 +1,12 @@
 """Long sequences in windows that overlap, in a graph: which window shows a position best.
 
+Positions 0 to 4 in two windows of three, with what is to the left and right of each entry:
+
+    windows      0 0 0 1 1 1
+    positions    0 1 2 2 3 4
+    context      0 1 0 0 1 0        the smaller side
+    shown best   1 1 1 0 1 1        position 2 is a tie, which the first window wins
+
 Shapes: W windows, E entries of all windows, P positions.
 """
 

@@ -1,5 +1,7 @@
 """Files of a model alone, token ids in and logits out: LiteRT for phones, ONNX for other engines.
 
+    int32 [N, S] x 3 (input_ids, input_mask, segment_ids) --> logits of the head, float32
+
 Tokenizing is left to the program that uses the file; `vocab.txt` and `tokenizer_config.json` lie
 beside it, and `labels.json` with the name of each class where the model has classes.
 """

@@ -1,5 +1,9 @@
 """SavedModels with the interface of the BERT models on TF-Hub, for code written for those.
 
+    strings [N] --preprocess--> input_word_ids, input_mask, input_type_ids, int32 [N, S] each
+                                    |
+    pooled_output [N, H], sequence_output [N, S, H], encoder_outputs L x [N, S, H] <--encoder
+
 Shapes: N texts, S positions, H width, L layers.
 """
 
