@@ -119,7 +119,15 @@ class EncodedRows:
         """
         ids = tf.gather(self._ids, rows)
         segments = tf.gather(self._segment_ids, rows)
-        shape = [None, self._padded_length(tf.reduce_max(tf.gather(self.row_lengths, whole)))]
+        # Padded to a multiple, or to the least of the fixed lengths that the longest row fits in.
+        longest = tf.reduce_max(tf.gather(self.row_lengths, whole))
+        if self._lengths is None:
+            length = -(-longest // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
+            length = tf.minimum(length, self._max_seq_length)
+        else:
+            lengths = tf.constant(self._lengths, tf.int64)
+            length = tf.reduce_min(tf.boolean_mask(lengths, lengths >= longest))
+        shape = [None, length]
         if self.choices is not None:
             shape.insert(1, tf.reduce_max(tf.gather(self.choices, whole)))
         inputs = {
@@ -128,13 +136,6 @@ class EncodedRows:
             SEGMENT_IDS: _dense(segments, 0, shape),
         }
         return inputs, self._gathered_targets(rows, shape)
-
-    def _padded_length(self, longest: tf.Tensor) -> tf.Tensor:
-        if self._lengths is None:
-            length = -(-longest // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
-            return tf.minimum(length, self._max_seq_length)
-        lengths = tf.constant(self._lengths, tf.int64)
-        return tf.reduce_min(tf.boolean_mask(lengths, lengths >= longest))
 
     def _gathered_targets(self, rows: tf.Tensor, shape: list[Any]) -> Any:
         def gathered(target: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:

@@ -75,12 +75,22 @@ class InferenceRunner:
         with Progress(len(batches), "batch", description) as progress:
             for inputs, targets in batches:
                 self._before_batch()
-                answer = self._first_replica(self._forward(inputs))
+                # That of the first replica: all of them answer alike.
+                answer = tf.nest.map_structure(
+                    lambda value: self._strategy.experimental_local_results(value)[0],
+                    self._forward(inputs),
+                )
                 size = len(next(iter(_as_dict(answer).values())))
                 if loss is not None and targets is not None:
                     loss_sum += _loss(loss, targets, answer) * size
                 answer = {key: value.numpy() for key, value in _as_dict(answer).items()}
-                outputs.append(_cut(answer, sizes[done : done + size]) if cut else answer)
+                if cut:
+                    lengths = sizes[done : done + size]
+                    answer = {
+                        name: [row[:length] for row, length in zip(values, lengths, strict=True)]
+                        for name, values in answer.items()
+                    }
+                outputs.append(answer)
                 done += size
                 progress.update()
         # Back in the order of the examples.
@@ -99,11 +109,6 @@ class InferenceRunner:
             lambda features: self._model(features, training=False), args=(inputs,)
         )
 
-    def _first_replica(self, answer: Any) -> Any:
-        return tf.nest.map_structure(
-            lambda value: self._strategy.experimental_local_results(value)[0], answer
-        )
-
 
 def _as_dict(answer: Any) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {"": answer}
@@ -113,10 +118,3 @@ def _loss(loss: Any, targets: Any, answer: Any) -> float:
     if not isinstance(answer, dict):
         return float(loss(targets, answer))
     return float(np.mean([float(loss[name](targets[name], answer[name])) for name in answer]))
-
-
-def _cut(answer: dict[str, np.ndarray], lengths: np.ndarray) -> dict[str, list[np.ndarray]]:
-    return {
-        name: [row[:length] for row, length in zip(values, lengths, strict=True)]
-        for name, values in answer.items()
-    }

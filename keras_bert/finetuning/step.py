@@ -82,7 +82,21 @@ class FinetuningStep:
         if self._accumulation_steps == 1:
             gradients, loss = self._gradients(batch, counts, step, 0)
         else:
-            gradients, loss = self._accumulated_gradients(batch, counts, step)
+            # [B, ...] -> [parts, b, ...]
+            parts = tf.nest.map_structure(self._split, batch)
+
+            def add_part(part: tf.Tensor, total: list[tf.Tensor], loss: tf.Tensor) -> tuple:
+                micro_batch = tf.nest.map_structure(lambda value: value[part], parts)  # [b, ...]
+                gradients, more = self._gradients(micro_batch, counts, step, part)
+                return part + 1, [a + b for a, b in zip(total, gradients, strict=True)], loss + more
+
+            nothing = [tf.zeros(variable.shape, variable.dtype) for variable in self._variables]
+            _, gradients, loss = tf.while_loop(
+                lambda part, *_: part < self._accumulation_steps,
+                add_part,
+                (tf.constant(0), nothing, tf.zeros(())),
+                parallel_iterations=1,
+            )
         scale = self._scale()
         updated = self._optimizer.apply_where_finite(gradients, self._variables, loss, scale)
         if self._loss_scale:
@@ -106,40 +120,18 @@ class FinetuningStep:
         seeds = self._dropout_seeds.at(step, part)
         with self._dropout_seeds.scope(seeds), tf.GradientTape() as tape:
             outputs = self._model(batch.inputs, training=True)
-            loss = self._loss(outputs, batch, counts)
+            loss = tf.zeros(())
+            for name, of_output in self._losses.items():
+                targets = _part(batch.targets, name)
+                losses = of_output.call(targets, _part(outputs, name))  # [B], or [B, S]
+                weighted = tf.reduce_sum(losses * _counted(of_output, targets, batch.weights))
+                # No labeled piece, no loss.
+                loss += weighted / tf.maximum(counts[name], 1.0)
+            loss = loss / len(self._losses)
             scaled = loss * self._scale()
         variables = [variable.value for variable in self._variables]
         gradients = tape.gradient(scaled, variables, unconnected_gradients="zero")
         return [tf.convert_to_tensor(gradient) for gradient in gradients], loss
-
-    def _loss(self, outputs: Any, batch: Batch, counts: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        total = tf.zeros(())
-        for name, loss in self._losses.items():
-            targets = _part(batch.targets, name)
-            losses = loss.call(targets, _part(outputs, name))  # [B], or [B, S]
-            weighted = tf.reduce_sum(losses * _counted(loss, targets, batch.weights))
-            # No labeled piece, no loss.
-            total += weighted / tf.maximum(counts[name], 1.0)
-        return total / len(self._losses)
-
-    def _accumulated_gradients(
-        self, batch: Batch, counts: Mapping[str, tf.Tensor], step: tf.Tensor
-    ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        parts = tf.nest.map_structure(self._split, batch)
-
-        def add_part(part: tf.Tensor, total: list[tf.Tensor], loss: tf.Tensor) -> tuple:
-            micro_batch = tf.nest.map_structure(lambda value: value[part], parts)
-            gradients, more = self._gradients(micro_batch, counts, step, part)
-            return part + 1, [a + b for a, b in zip(total, gradients, strict=True)], loss + more
-
-        nothing = [tf.zeros(variable.shape, variable.dtype) for variable in self._variables]
-        _, gradients, loss = tf.while_loop(
-            lambda part, *_: part < self._accumulation_steps,
-            add_part,
-            (tf.constant(0), nothing, tf.zeros(())),
-            parallel_iterations=1,
-        )
-        return gradients, loss
 
     def _split(self, value: tf.Tensor) -> tf.Tensor:
         """[B, ...] to [accumulation_steps, B / accumulation_steps, ...]."""

@@ -43,6 +43,12 @@ class ParityReport:
     def __str__(self) -> str:
         """Returns the report as lines of text."""
         report = self.checkpoint.report
+        activations = "not compared: the library of neither format is installed"
+        if self.compared is not None:
+            source, result = self.compared
+            activations = (
+                f"{source} (source) and {result} (result) differ by at most {self.difference:.1e}"
+            )
         lines = [
             f"{self.checkpoint.architecture} -> {self.format}",
             f"tensors read:    {report.tensors_read}",
@@ -52,15 +58,9 @@ class ParityReport:
             f"variables new:   {len(self.new)}",
             *(f"  {path}: not in the source, random in the result" for path in self.new),
             f"arrays equal:    {self.equal_arrays} of {len(self.checkpoint.variables)}",
-            f"activations:     {self._activations()}",
+            f"activations:     {activations}",
         ]
         return "\n".join(lines)
-
-    def _activations(self) -> str:
-        if self.compared is None:
-            return "not compared: the library of neither format is installed"
-        source, result = self.compared
-        return f"{source} (source) and {result} (result) differ by at most {self.difference:.1e}"
 
 
 def convert(
