@@ -83,8 +83,7 @@ def load(
     folder = hub.local_folder(folder)
     if is_ours(folder):
         source_class, config, head = _read_config(folder, ignore_config_keys)
-        # The same class: the file of weights fits as it is. Another head goes by way of named
-        # arrays.
+        # The same class: the file of weights fits as it is. Others go by way of named arrays.
         if registry.class_for(cls, config) is source_class:
             model = _build(source_class, config, _head_arguments(head, arguments))
             if _given(model.head_config()) == _given(head):

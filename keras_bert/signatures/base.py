@@ -117,8 +117,7 @@ class SignatureFamily(abc.ABC):
         features = {
             name: tf.io.FixedLenFeature([], tf.string)
             if spec.shape.rank == 1
-            # Lists of strings (choices) of any length: the batch is padded with empty ones, [N,
-            # any].
+            # Lists of strings (choices) of any length, padded with empty ones: [N, any].
             else tf.io.FixedLenSequenceFeature([], tf.string, allow_missing=True)
             for name, spec in self.string_inputs().items()
         }
@@ -127,8 +126,7 @@ class SignatureFamily(abc.ABC):
     def _guarded(self, answer: Callable[..., Tensors]) -> Callable[..., Tensors]:
         def checked(**inputs: tf.Tensor) -> Tensors:
             with tf.control_dependencies(self._checks(inputs)):
-                # The copies are made after the checks, so that nothing runs on inputs that are
-                # refused.
+                # The copies are made after the checks: nothing runs on inputs that are refused.
                 return answer(**{name: tf.identity(values) for name, values in inputs.items()})
 
         return checked

@@ -124,8 +124,7 @@ class MaskedLanguageModelMasking(tf.Module):
         self, candidates: tf.Tensor, budget: tf.Tensor, seeds: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         length = tf.shape(candidates)[1]
-        # The P largest of random numbers are a random choice of P, the first of them as good as
-        # any.
+        # The P largest of random numbers are a random choice of P; so are the first few of them.
         keys = tf.where(candidates, random_keys(seeds, tf.range(tf.cast(length, tf.int64))), -1)
         # [B, min(P, S)]
         top = tf.math.top_k(keys, tf.minimum(self.max_predictions_per_seq, length))
@@ -152,8 +151,7 @@ class MaskedLanguageModelMasking(tf.Module):
             Positions int32 [B, P], 0 where there is none; and whether there is one, bool [B, P].
         """
         width = tf.minimum(self.max_predictions_per_seq, tf.shape(negatives)[1])
-        # The largest of the negatives are the smallest of the positions: ascending, none at the
-        # end.
+        # The largest negatives are the smallest positions: ascending, none at the end.
         positions = -tf.math.top_k(negatives, width).values
         # A sequence shorter than P has fewer columns; to [B, P].
         missing = [[0, 0], [0, self.max_predictions_per_seq - width]]

@@ -117,8 +117,7 @@ def largest_batch(memory_of: Callable[[int], int | None], capacity: int, first: 
         step = 8 if best >= 8 else 1
         if too_large - best <= max(step, best // 8):
             return best
-        # Where the line meets the capacity, but inside what is not known yet; else the middle of
-        # it.
+        # Where the line meets the capacity, or the middle of what is not known yet.
         proposed = _next_guess(fitting, capacity)
         guess = int(best + too_large) // 2 if proposed >= too_large else int(proposed)
         guess = max(_rounded(guess), best + step)

@@ -59,8 +59,7 @@ def _computed_again(function: Callable[[tf.Tensor], tf.Tensor], argument: tf.Ten
                 first = tf.reshape(upstream, [-1])[0]  # []
                 zero = tf.cast(tf.where(tf.math.is_nan(first), first, 0), argument.dtype)
                 again = argument + zero
-                # The second forward pass, now under a tape, and its gradient at once: [B, S, H]
-                # each.
+                # The second forward pass, under a tape, and its gradient at once: [B, S, H].
                 tape.watch(again)
                 result = function(again)
             gradients = tape.gradient(result, [again, *variables], upstream)

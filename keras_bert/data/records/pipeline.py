@@ -108,8 +108,7 @@ def training_batches(
         records = tf.data.Dataset.from_tensor_slices(tf.gather(data.paths, order)).interleave(
             tf.data.TFRecordDataset, cycle_length=_SHARDS_AT_ONCE, block_length=1
         )
-        # Blocks that a resumed run is past are read and dropped as strings; the others keep their
-        # numbers.
+        # Blocks that a resumed run is past are read and dropped as strings; numbers stay.
         blocks = records.batch(_RECORDS_PER_BLOCK).skip(skipped).enumerate(skipped)
         return blocks.map(lambda number, block: shuffle(epoch, number, block))
 
@@ -123,8 +122,7 @@ def training_batches(
         counters = _mask_counters(seed, epoch, positions)  # [R, 3]
         shuffled = tf.gather(block, order)  # [R] strings
         if replicas > replicas_per_pipeline:
-            # Two pipelines of two replicas: batches 0 1 are those of pipeline 0, 2 3 of 1, 4 5 of 0
-            # again.
+            # Two pipelines of two replicas: batches 0 1 go to pipeline 0, 2 3 to 1, 4 5 to 0.
             batches = (epoch * data.num_examples + positions) // batch_size
             # bool [R]
             mine = tf.equal(batches % replicas // replicas_per_pipeline, input_pipeline_id)

@@ -169,7 +169,7 @@ class Normalizer(tf.Module):
         keys = runs * (table.COMBINING_BITS + 1) + tf.cast(own, tf.int64)
         order = tf.argsort(keys, stable=True)  # [T]
         if sources is not None:
-            # Where a run changed positions, each of its marks stands for the whole run.
+            # Where a run was reordered, each of its marks stands for the whole run.
             first = tf.math.segment_min(sources.first, runs)  # [runs]
             end = tf.math.segment_max(sources.end, runs)
             sources = sources._replace(first=tf.gather(first, runs), end=tf.gather(end, runs))
