@@ -87,6 +87,7 @@ def convert(
             activations differ by more than rounding explains.
     """
     source = hub.local_folder(source)
+    # As named arrays in float32, the form that every format is read into and written from.
     read = preset.read_checkpoint(source, ignore_config_keys)
     read.check_masked_lm()
     if format == "keras":

@@ -44,6 +44,7 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
     """
     folder = Path(folder)
     if tokenizer is not None:
+        # Before anything is written: a folder of parts that do not fit is worse than none.
         tokenizer.vocabulary.check_size(model.config.vocab_size)
         tokenizer.save(folder)
     with atomic_file(folder / WEIGHTS_FILE) as path:
@@ -208,6 +209,7 @@ def _by_path(model: Any, variables: Iterable[Any]) -> dict[str, Any]:
     Raises:
         ValueError: two have the same path, so that one would be lost.
     """
+    # The scope is what stands before a name that every encoder has.
     word_embeddings = getattr(model, "encoder", model).word_embeddings.embeddings.path
     scope = word_embeddings.removesuffix(_WORD_EMBEDDINGS)
     found: dict[str, Any] = {}

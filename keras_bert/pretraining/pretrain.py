@@ -86,6 +86,7 @@ def pretrain(
     objective = objective or create_objective(options, data)
     objective.check(options, data)
     check_options(options, strategy)
+    # Such as `left_to_right`, which belongs to the objective and not to the size.
     config = objective.model_config(config)
     targets = objective.targets(options, tokenizer, data)
     settings = _settings(config, options, objective, tokenizer, data)
@@ -255,6 +256,7 @@ def _of_all_workers(
     """Returns what must be the same in all workers: everything but paths."""
     told = dataclasses.asdict(options) | settings["options"]
     told["eval_examples"] = eval_data and eval_data.num_examples
+    # A folder may have another path on each machine.
     told = {name: value for name, value in told.items() if not name.endswith("_dir")}
     return settings | {"options": told}
 
@@ -262,6 +264,7 @@ def _of_all_workers(
 def _peak_flops(
     options: PretrainingOptions, model: keras.Model, strategy: tf.distribute.Strategy
 ) -> float | None:
+    # The peaks of the data sheets are those of bfloat16: in float32 none is known.
     tflops = options.peak_tflops
     if tflops is None and model.encoder.policy.compute_dtype != "float32":
         tflops = peak_tflops(strategy)

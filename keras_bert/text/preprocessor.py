@@ -1,4 +1,9 @@
-"""The layer that turns strings into the inputs of a model."""
+"""The layer that turns strings into the inputs of a model.
+
+    strings [...] --flatten--> [N] --tokenize--> [N, pieces] --pack--> int32 [N, S] --> [..., S]
+
+Two texts of a pair go the same way side by side and meet in `pack`.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -91,7 +96,7 @@ class BertPreprocessor(keras.layers.Layer):
 
     def call(self, inputs: tf.Tensor | tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns what `__call__` documents, for tensors of strings."""
-        texts, pairs = _split_inputs(inputs)
+        texts, pairs = _split_inputs(inputs)  # [...] each, or None
         shape = tf.shape(texts)  # [...]
         if pairs is not None:
             # What a graph with unknown shapes could not tell before it runs.
@@ -113,7 +118,7 @@ class BertPreprocessor(keras.layers.Layer):
     def compute_output_spec(self, inputs: Any) -> dict[str, keras.KerasTensor]:
         """Returns the symbolic outputs for symbolic string inputs [...]: int32 [..., S]."""
         texts, _ = _split_inputs(inputs)
-        length = self.max_seq_length if self.pad_to == "max" else None
+        length = self.max_seq_length if self.pad_to == "max" else None  # S, where it is static
         return {
             name: keras.KerasTensor((*texts.shape, length), dtype="int32", name=name)
             for name in (INPUT_IDS, INPUT_MASK, SEGMENT_IDS)
@@ -141,6 +146,8 @@ class BertPreprocessor(keras.layers.Layer):
 
 def _split_inputs(inputs: Any) -> tuple[Any, Any]:
     """Takes any form of the inputs apart into texts and second texts (or None)."""
+    # A dict names its texts; a tuple is a pair; a list is a batch, unless it holds batches itself:
+    # ["a", "b"] are two texts, [["a", "b"], ["c", "d"]] the same two with their second texts.
     if isinstance(inputs, Mapping):
         unknown = set(inputs) - {TEXT, TEXT_PAIR}
         if unknown or TEXT not in inputs:
@@ -174,6 +181,7 @@ def _as_strings(texts: Any) -> tf.Tensor | keras.KerasTensor:
 
 
 def _to_tensor(texts: Any) -> tf.Tensor:
+    # TensorFlow would take an empty list for floats.
     if isinstance(texts, list) and not texts:
         return tf.zeros([0], tf.string)
     try:

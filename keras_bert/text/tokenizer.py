@@ -174,7 +174,7 @@ class BertTokenizer(tf.Module):
         words = tf.convert_to_tensor(words) if not isinstance(words, tf.RaggedTensor) else words
         if not isinstance(words, tf.RaggedTensor):
             words = tf.RaggedTensor.from_tensor(words)
-        pieces = self(words.flat_values)
+        pieces = self(words.flat_values)  # [words of all texts, pieces]
         return words.with_flat_values(pieces.with_row_splits_dtype(words.row_splits.dtype))
 
     def detokenize(self, ids: tf.RaggedTensor | tf.Tensor) -> tf.Tensor:
@@ -188,7 +188,9 @@ class BertTokenizer(tf.Module):
         """
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(ids)
+        # [N, pieces], no [PAD]
         ids = tf.ragged.boolean_mask(ids, tf.not_equal(ids, self._vocabulary.pad_id))
+        # [N]: "play ##ing chess"
         joined = tf.strings.reduce_join(tf.gather(self._tokens, ids), axis=-1, separator=" ")
         return tf.strings.regex_replace(joined, f" {CONTINUATION_PREFIX}", "")
 
@@ -208,6 +210,7 @@ class BertTokenizer(tf.Module):
                 changes it; or `grown` is not this vocabulary with additions.
         """
         old = self._vocabulary.tokens
+        # in an [unused] slot, or appended
         new = {i: t for i, t in enumerate(grown.tokens) if i >= len(old) or t != old[i]}
         if len(grown) < len(old):
             raise ValueError(
@@ -217,6 +220,7 @@ class BertTokenizer(tf.Module):
         if not new:
             return {}
         words = [token.removeprefix(CONTINUATION_PREFIX) for token in new.values()]
+        # With the grown vocabulary each word must come out as its one new piece.
         after = BertTokenizer(grown, **self.settings)(words).to_list()
         for (index, token), word, ids in zip(new.items(), words, after, strict=True):
             if word == token and ids != [index]:

@@ -85,7 +85,7 @@ def estimate(
         utilisation: the fraction of the peak that goes into these operations.
         price_per_hour: price of one chip for an hour.
     """
-    seconds = flops / (chip_of(topology).peak_flops * utilisation)
+    seconds = flops / (chip_of(topology).peak_flops * utilisation)  # of a step
     hours = seconds * steps / 3600
     cost = None if price_per_hour is None else hours * num_chips(topology) * price_per_hour
     return Estimate(seconds, hours / 24, cost)
@@ -133,5 +133,6 @@ def _next_guess(fitting: dict[int, int], capacity: int) -> float:
     if len(fitting) == 1:
         return 2 * max(fitting)  # one point is no line
     small, large = sorted(fitting)[-2:]
+    # bytes, the slope of the line
     per_sequence = max(fitting[large] - fitting[small], 1) / (large - small)
     return large + int((capacity - fitting[large]) / per_sequence)

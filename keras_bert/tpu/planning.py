@@ -107,6 +107,7 @@ def lower_in_a_process(step: StepOptions) -> LoweredStep:
     Raises:
         ValueError: it cannot run on a TPU.
     """
+    # Spawned, not forked: a fork of a process with TensorFlow in it may hang.
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(lower_step, step).result()
 

@@ -77,8 +77,10 @@ class _Replay:
 
     def run(self, graph: Any, arguments: Sequence[Any]) -> list[Any]:
         """Returns the graph's outputs for its inputs; the state holds the new values."""
+        # graph tensor -> its value now
         values = dict(zip(map(id, graph.inputs), arguments, strict=True))
         for operation in graph.get_operations():
+            # Inputs have their values already; the order of a NoOp is kept by the list itself.
             if operation.type in ("Placeholder", "NoOp"):
                 continue
             inputs = [values[id(tensor)] for tensor in operation.inputs]
@@ -107,7 +109,7 @@ class _Replay:
     def _if(self, operation: tf.Operation, inputs: list[Any]) -> list[Any]:
         def branch(name: str) -> Callable[[], list[Any]]:
             def run() -> list[Any]:
-                state = list(self._state)
+                state = list(self._state)  # a branch may write what the other does not
                 graph = _called_graph(operation, name)
                 return [*_Replay(state).run(graph, inputs[1:]), *state]
 

@@ -133,6 +133,7 @@ def _by_path(variables: list[Any]) -> dict[str, tf.Variable]:
         # They follow from the step, see `DropoutSeeds`.
         if variable.path.endswith("seed_generator_state"):
             continue
+        # "layer_0/output/kernel" is stored as "layer_0.output.kernel".
         name = variable.path.replace("/", ".")
         if name in stored:
             raise ValueError(
