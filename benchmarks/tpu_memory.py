@@ -1,4 +1,4 @@
-"""What a chip's share of a training step takes, for base and large: the table of docs/tpu.md.
+"""What a training step takes on one chip, for base and large: the table of docs/tpu.md.
 
     make benchmark NAME=tpu_memory ARGS='--results=runs/tpu_memory.jsonl'
 

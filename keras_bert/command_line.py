@@ -110,16 +110,12 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     logging.set_verbosity(logging.WARNING)  # what libraries tell absl, a user need not know
-    _explain_as_started()
-    app.run(lambda arguments: _run_and_report(main, arguments))
-
-
-def _explain_as_started() -> None:
-    """Lets --help of an installed tool show `keras-bert TOOL` in place of the script."""
+    # Lets --help of an installed tool show `keras-bert TOOL` in place of the script.
     tool, module = Path(sys.argv[0]), sys.modules["__main__"]
     if tool.parent == Path(__file__).parent / "tools" and module.__doc__:
         command = f"python tools/{tool.name}"
         module.__doc__ = module.__doc__.replace(command, f"keras-bert {tool.stem}")
+    app.run(lambda arguments: _run_and_report(main, arguments))
 
 
 def _run_and_report(main: Callable[[Sequence[str]], None], arguments: Sequence[str]) -> None:

@@ -100,7 +100,9 @@ class BertConfig:
 
     def __post_init__(self) -> None:
         for name in _POSITIVE_INTEGERS:
-            _check_positive_integer(name, getattr(self, name))
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} is {value!r}: it must be an integer of at least 1")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
             _check_probability(name, getattr(self, name))
         if self.hidden_size % self.num_attention_heads:
@@ -188,7 +190,17 @@ class BertConfig:
         """
         config_class: type[Self] = cls
         if dialect == "keras_bert" and values.get("model_type", cls.model_type) != cls.model_type:
-            config_class = _config_class(values["model_type"], cls)
+            model_type = values["model_type"]
+            classes = {
+                name: found for name, found in CONFIG_CLASSES.items() if issubclass(found, cls)
+            }
+            if model_type not in classes:
+                raise ValueError(
+                    f"model_type is {model_type!r}: expected one of {', '.join(classes)}; an "
+                    "encoder of your own must be registered first "
+                    "(keras_bert.models.registry.register_encoder)"
+                )
+            config_class = classes[model_type]
         defaults = _defaults(config_class)
         config_keys.check(values, defaults, dialect != "keras_bert", ignore_config_keys)
         known = {key: values[key] for key in values if key in defaults}
@@ -246,7 +258,9 @@ class BertConfig:
         path = find_config_file(path)
         content = read_json(path)
         try:
-            values, dialect = _config_and_dialect(content, unmarked or _dialect_of(path))
+            values, dialect = _config_and_dialect(
+                content, unmarked or ("google" if path.name == "bert_config.json" else "keras_bert")
+            )
             config = cls.from_dict(values, dialect, ignore_config_keys)
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from None
@@ -291,16 +305,6 @@ def _defaults(config_class: type[BertConfig]) -> dict[str, Any]:
     return {field.name: field.default for field in dataclasses.fields(config_class)}
 
 
-def _config_class(model_type: str, base: type[BertConfig]) -> Any:
-    known = {name: found for name, found in CONFIG_CLASSES.items() if issubclass(found, base)}
-    if model_type not in known:
-        raise ValueError(
-            f"model_type is {model_type!r}: expected one of {', '.join(known)}; an encoder of your "
-            "own must be registered first (keras_bert.models.registry.register_encoder)"
-        )
-    return known[model_type]
-
-
 def find_config_file(path: str | os.PathLike) -> Path:
     """Returns the config file that `path` is or holds.
 
@@ -335,10 +339,6 @@ def read_json(path: str | os.PathLike) -> dict[str, Any]:
     return values
 
 
-def _dialect_of(path: Path) -> Dialect:
-    return "google" if path.name == "bert_config.json" else "keras_bert"
-
-
 def _config_and_dialect(
     values: dict[str, Any], unmarked: Dialect
 ) -> tuple[dict[str, Any], Dialect]:
@@ -364,11 +364,6 @@ def _tell_passed_over(path: Path, keys: tuple[str, ...]) -> None:
             f"{path}: passed over, as they do not change the encoder: {', '.join(keys)}",
             file=sys.stderr,
         )
-
-
-def _check_positive_integer(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} is {value!r}: it must be an integer of at least 1")
 
 
 def _check_probability(name: str, value: Any) -> None:

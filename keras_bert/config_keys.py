@@ -175,26 +175,22 @@ def check(
             continue
         if reason := _reason(key, values, defaults, of_others):
             refused.setdefault(reason, []).append(key)
-        elif key in ignored or _is_harmless(key, of_others):
+        elif key in {*ignored, *_BOOKKEEPING, *(_HARMLESS_IN_FILES_OF_OTHERS if of_others else ())}:
             passed_over.append(key)
         elif key not in _allowed(of_others):
             unknown.append(key)
     if refused:
-        raise ValueError(_refusal(refused, values))
+        told = [
+            f"{', '.join(f'{key} is {reprlib.repr(values[key])}' for key in keys)}: {reason}"
+            for reason, keys in refused.items()
+        ]
+        raise ValueError(
+            f"{'; '.join(told)}. The checkpoint belongs to another architecture, and these keys "
+            "cannot be ignored"
+        )
     if unknown:
         raise ValueError(_unknown(unknown, values, defaults, of_others))
     return tuple(key for key in passed_over if key not in _READ)
-
-
-def _refusal(refused: Mapping[str, list[str]], values: Mapping[str, Any]) -> str:
-    told = [
-        f"{', '.join(f'{key} is {reprlib.repr(values[key])}' for key in keys)}: {reason}"
-        for reason, keys in refused.items()
-    ]
-    return (
-        f"{'; '.join(told)}. The checkpoint belongs to another architecture, and these keys cannot "
-        "be ignored"
-    )
 
 
 def _reason(
@@ -217,10 +213,6 @@ def _is_off(value: Any) -> bool:
     if isinstance(value, Mapping):
         return all(map(_is_off, value.values()))
     return value in (None, False, 0, "", [])
-
-
-def _is_harmless(key: str, of_others: bool) -> bool:
-    return key in _BOOKKEEPING or (of_others and key in _HARMLESS_IN_FILES_OF_OTHERS)
 
 
 def _allowed(of_others: bool) -> Collection[str]:

@@ -119,9 +119,24 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
     values = read_json(find_config_file(folder))
     tensors = torch_state.read(folder)
     architecture, head = _architecture(tensors, values)
+    # The rows with the names as this file spells them.
+    has_prefix = any(name.startswith(_PREFIX) for name in tensors.shapes)
+    has_gamma = any(name.endswith("LayerNorm.gamma") for name in tensors.shapes)
+
+    def spelled(name: str) -> str:
+        if not has_prefix:
+            name = name.removeprefix(_PREFIX)
+        if has_gamma:
+            name = re.sub(r"LayerNorm\.weight$", "LayerNorm.gamma", name)
+            name = re.sub(r"LayerNorm\.bias$", "LayerNorm.beta", name)
+        return name
+
     variables, report = name_table.to_variables(
         tensors,
-        _spelled(_rows(architecture, config), tensors),
+        [
+            Row(row.ours, tuple(map(spelled, row.theirs)), row.form)
+            for row in _rows(architecture, config)
+        ],
         variable_shapes(config, architecture, head),
         config,
         _LEFTOVERS,
@@ -147,7 +162,21 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
     tensors = name_table.to_tensors(checkpoint.variables, rows, config)
     if checkpoint.architecture == ENCODER:  # transformers saves its BertModel without prefix
         tensors = {name.removeprefix(_PREFIX): value for name, value in tensors.items()}
-    content = json.dumps(_config_values(checkpoint), indent=2, sort_keys=True)
+    # The fields of the config in Hugging Face's words.
+    values = checkpoint.config.to_dict("hf") | {
+        "model_type": "bert",
+        "architectures": [MODEL_CLASSES[checkpoint.architecture].hugging_face],
+    }
+    if "num_classes" in checkpoint.head:
+        num_classes = checkpoint.head["num_classes"]
+        labels = checkpoint.head.get("labels") or _placeholder_labels(num_classes)
+        values["id2label"] = {str(index): label for index, label in enumerate(labels)}
+        values["label2id"] = {label: index for index, label in enumerate(labels)}
+        if problem_type := checkpoint.head.get("problem_type"):
+            values["problem_type"] = problem_type
+        elif num_classes == 1:
+            values["problem_type"] = "regression"
+    content = json.dumps(values, indent=2, sort_keys=True)
     torch_state.write(tensors, folder)
     (Path(folder) / CONFIG_FILE).write_text(content + "\n", encoding="utf-8")
 
@@ -156,25 +185,23 @@ def _rows(architecture: str, config: BertConfig) -> list[Row]:
     return name_table.expand([*_ENCODER, *_HEADS[architecture]], config.num_hidden_layers)
 
 
-def _spelled(rows: list[Row], tensors: Tensors) -> list[Row]:
-    """Returns the rows with the names as this file spells them."""
-    has_prefix = any(name.startswith(_PREFIX) for name in tensors.shapes)
-    has_gamma = any(name.endswith("LayerNorm.gamma") for name in tensors.shapes)
-
-    def spelled(name: str) -> str:
-        if not has_prefix:
-            name = name.removeprefix(_PREFIX)
-        if has_gamma:
-            name = re.sub(r"LayerNorm\.weight$", "LayerNorm.gamma", name)
-            name = re.sub(r"LayerNorm\.bias$", "LayerNorm.beta", name)
-        return name
-
-    return [Row(row.ours, tuple(map(spelled, row.theirs)), row.form) for row in rows]
-
-
 def _architecture(tensors: Tensors, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     if "classifier.weight" in tensors.shapes:
-        return _classifier(tensors, values)
+        named = values.get("architectures") or []
+        found = [name for name in _CLASSIFIERS if MODEL_CLASSES[name].hugging_face in named]
+        if not found:
+            raise ValueError(
+                f"{tensors.source} holds classifier.weight, but the config's architectures {named} "
+                "do not say of what: expected BertForSequenceClassification, "
+                "BertForTokenClassification or BertForMultipleChoice"
+            )
+        if found[0] == "BertMultipleChoice":
+            return found[0], {}
+        num_classes = tensors.shapes["classifier.weight"][0]
+        head = {"num_classes": num_classes, "labels": _labels(values, num_classes, tensors)}
+        if found[0] == "BertClassifier" and values.get("problem_type") in PROBLEM_TYPES:
+            head["problem_type"] = values["problem_type"]
+        return found[0], head
     if "qa_outputs.weight" in tensors.shapes:
         return "BertSpanLabeler", {}
     if "cls.predictions.bias" not in tensors.shapes:
@@ -199,24 +226,6 @@ def _untied(
     return name_table.differing_copy(tensors, variables, _COPIES)
 
 
-def _classifier(tensors: Tensors, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    named = values.get("architectures") or []
-    found = [name for name in _CLASSIFIERS if MODEL_CLASSES[name].hugging_face in named]
-    if not found:
-        raise ValueError(
-            f"{tensors.source} holds classifier.weight, but the config's architectures {named} do "
-            "not say of what: expected BertForSequenceClassification, BertForTokenClassification "
-            "or BertForMultipleChoice"
-        )
-    if found[0] == "BertMultipleChoice":
-        return found[0], {}
-    num_classes = tensors.shapes["classifier.weight"][0]
-    head = {"num_classes": num_classes, "labels": _labels(values, num_classes, tensors)}
-    if found[0] == "BertClassifier" and values.get("problem_type") in PROBLEM_TYPES:
-        head["problem_type"] = values["problem_type"]
-    return found[0], head
-
-
 def _labels(values: Mapping[str, Any], num_classes: int, tensors: Tensors) -> list[str] | None:
     names = values.get("id2label")
     if not names:
@@ -233,20 +242,3 @@ def _labels(values: Mapping[str, Any], num_classes: int, tensors: Tensors) -> li
 
 def _placeholder_labels(num_classes: int) -> list[str]:
     return [f"LABEL_{index}" for index in range(num_classes)]
-
-
-def _config_values(checkpoint: Checkpoint) -> dict[str, Any]:
-    values = checkpoint.config.to_dict("hf") | {
-        "model_type": "bert",
-        "architectures": [MODEL_CLASSES[checkpoint.architecture].hugging_face],
-    }
-    if "num_classes" in checkpoint.head:
-        num_classes = checkpoint.head["num_classes"]
-        labels = checkpoint.head.get("labels") or _placeholder_labels(num_classes)
-        values["id2label"] = {str(index): label for index, label in enumerate(labels)}
-        values["label2id"] = {label: index for index, label in enumerate(labels)}
-        if problem_type := checkpoint.head.get("problem_type"):
-            values["problem_type"] = problem_type
-        elif num_classes == 1:
-            values["problem_type"] = "regression"
-    return values

@@ -23,7 +23,7 @@ CHECKPOINT_PREFIX = "bert_model.ckpt"
 
 # Where the encoder may lie: `tf.train.Checkpoint(encoder=...)`, the models around it,
 # `tf.train.Checkpoint(model=encoder)`.
-_ENCODER_PLACES = ("encoder", "model/encoder_network", "model/_network", "model")
+_ENCODER_PATHS = ("encoder", "model/encoder_network", "model/_network", "model")
 _LAYER = "encoder/_transformer_layers/{layer}"
 _ATTENTION = f"{_LAYER}/_attention_layer"
 
@@ -184,12 +184,12 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
     tensorflow_file.write_object_graph(tensors, aliases, Path(folder) / CHECKPOINT_PREFIX)
 
 
-def encoder_place(graph: ObjectGraph) -> str:
+def encoder_path(graph: ObjectGraph) -> str:
     """Returns the path of edges that leads to the encoder of a checkpoint."""
-    for place in _ENCODER_PLACES:
-        if graph.has(f"{place}/_transformer_layers") or graph.has(f"{place}/layer_with_weights-4"):
-            return place
-    return _ENCODER_PLACES[0]  # the names of what is missing are then those of the usual place
+    for path in _ENCODER_PATHS:
+        if graph.has(f"{path}/_transformer_layers") or graph.has(f"{path}/layer_with_weights-4"):
+            return path
+    return _ENCODER_PATHS[0]  # the names of what is missing are then those of the usual path
 
 
 def _rows(architecture: str, config: BertConfig) -> list[Row]:
@@ -212,26 +212,7 @@ def _architecture(graph: ObjectGraph) -> tuple[str, dict[str, Any]]:
 
 def _spelled(rows: list[Row], graph: ObjectGraph, num_layers: int) -> list[Row]:
     """Returns the rows with the paths as this checkpoint has them."""
-    functional = _functional_names(num_layers)
-    place = encoder_place(graph)
-
-    def spelled(path: str) -> str:
-        if path.startswith("masked_lm/") and not graph.has("masked_lm"):
-            return f"model/{path}"
-        if not path.startswith("encoder/"):
-            return path
-        rest = path.removeprefix("encoder/")
-        attribute = next(name for name in functional if f"{rest}/".startswith(f"{name}/"))
-        numbered = f"{place}/{functional[attribute]}"
-        if graph.has(numbered) and not graph.has(f"{place}/{attribute}"):
-            return numbered + rest.removeprefix(attribute)
-        return f"{place}/{rest}"
-
-    return [Row(row.ours, tuple(map(spelled, row.theirs)), row.form) for row in rows]
-
-
-def _functional_names(num_layers: int) -> dict[str, str]:
-    """What Keras calls the sub-layers of `BertEncoder` where its attributes were not tracked."""
+    # What Keras calls the sub-layers of `BertEncoder` where its attributes were not tracked.
     order = [
         "_embedding_layer",
         "_position_embedding_layer",
@@ -240,4 +221,19 @@ def _functional_names(num_layers: int) -> dict[str, str]:
         *(f"_transformer_layers/{layer}" for layer in range(num_layers)),
         "_pooler_layer",
     ]
-    return {name: f"layer_with_weights-{place}" for place, name in enumerate(order)}
+    functional = {name: f"layer_with_weights-{index}" for index, name in enumerate(order)}
+    encoder = encoder_path(graph)
+
+    def spelled(path: str) -> str:
+        if path.startswith("masked_lm/") and not graph.has("masked_lm"):
+            return f"model/{path}"
+        if not path.startswith("encoder/"):
+            return path
+        rest = path.removeprefix("encoder/")
+        attribute = next(name for name in functional if f"{rest}/".startswith(f"{name}/"))
+        numbered = f"{encoder}/{functional[attribute]}"
+        if graph.has(numbered) and not graph.has(f"{encoder}/{attribute}"):
+            return numbered + rest.removeprefix(attribute)
+        return f"{encoder}/{rest}"
+
+    return [Row(row.ours, tuple(map(spelled, row.theirs)), row.form) for row in rows]

@@ -123,7 +123,12 @@ def to_variables(
     ):
         rows = [row for row in rows if row.ours not in optional]
     dropped = {name: reason for name in tensors.shapes if (reason := _reason(name, leftovers))}
-    _check_names_and_shapes(tensors, _their_shapes(rows, shapes, config), {*dropped})
+    theirs: Shapes = {}
+    for row in rows:
+        # A view of a single zero has the shape but costs no memory.
+        parts = row.form.to_theirs(np.broadcast_to(np.float32(0), shapes[row.ours]), config)
+        theirs |= {name: part.shape for name, part in zip(row.theirs, parts, strict=True)}
+    _check_names_and_shapes(tensors, theirs, {*dropped})
     variables = {
         row.ours: np.ascontiguousarray(
             row.form.to_ours([_read_float32(tensors, name) for name in row.theirs], config)
@@ -151,15 +156,6 @@ def to_tensors(
         for name, part in zip(table[path].theirs, parts, strict=True):
             tensors[name] = np.ascontiguousarray(part)
     return tensors
-
-
-def _their_shapes(rows: Iterable[Row], shapes: Shapes, config: BertConfig) -> Shapes:
-    theirs: Shapes = {}
-    for row in rows:
-        # A view of a single zero has the shape but costs no memory.
-        parts = row.form.to_theirs(np.broadcast_to(np.float32(0), shapes[row.ours]), config)
-        theirs |= {name: part.shape for name, part in zip(row.theirs, parts, strict=True)}
-    return theirs
 
 
 def _reason(name: str, leftovers: Leftovers) -> str | None:

@@ -81,7 +81,7 @@ class ObjectGraph:
     first; walking the graph finds it from all of them. In a path, "|" is a slash within a name.
 
     Args:
-        prefix: the checkpoint.
+        prefix: path of the checkpoint without ".index".
 
     Raises:
         ValueError: the checkpoint is damaged.
@@ -165,7 +165,10 @@ def write_object_graph(
     for path, value in tensors.items():
         _attach(root, path, tf.Variable(value))
     for path, target in shared.items():
-        _attach(root, path, _object_at(root, target))
+        node = root
+        for name in target.split("/"):
+            node = getattr(node, name.replace(_SLASH, "/"))
+        _attach(root, path, node)
     root.write(str(prefix))
 
 
@@ -179,13 +182,6 @@ def _attach(root: Any, path: str, value: Any) -> None:
             setattr(node, name, tf.train.Checkpoint())
         node = getattr(node, name)
     setattr(node, last.replace(_SLASH, "/"), value)
-
-
-def _object_at(root: Any, path: str) -> Any:
-    node = root
-    for name in path.split("/"):
-        node = getattr(node, name.replace(_SLASH, "/"))
-    return node
 
 
 def _reader(prefix: str | os.PathLike) -> Any:

@@ -190,7 +190,7 @@ def _without_prefixes(tensors: Tensors) -> Tensors:
     names: dict[str, str] = {}
     for name in tensors.shapes:
         parts = name.split("/")
-        tails = ["/".join(parts[place:]) for place in range(len(parts))]
+        tails = ["/".join(parts[index:]) for index in range(len(parts))]
         general = [re.sub(r"^transformer/layer_\d+/", f"{_LAYER}/", tail) for tail in tails]
         short = next((t for t, g in zip(tails, general, strict=True) if g in known), name)
         names[name if short in names else short] = name

@@ -75,7 +75,12 @@ def read(path: str | os.PathLike) -> Tensors:
             state, storage = _open_archive(Path(path))
         else:
             state, storage = _open_legacy(Path(path))
-        stored = _checked_state(state)
+        if not isinstance(state, dict) or not all(
+            isinstance(name, str) and isinstance(value, _StoredTensor)
+            for name, value in state.items()
+        ):
+            raise ValueError("it holds something other than a dict of named tensors")
+        stored: dict[str, _StoredTensor] = state
     except (pickle.UnpicklingError, ValueError, LookupError, EOFError, struct.error) as error:
         raise ValueError(f"{path} is not a readable PyTorch checkpoint: {error}") from None
     return Tensors(
@@ -119,14 +124,6 @@ def _open_legacy(path: Path) -> tuple[Any, Callable[[_Storage], np.ndarray]]:
         return np.fromfile(path, wanted.dtype, wanted.elements, offset=starts[wanted.key])
 
     return state, storage
-
-
-def _checked_state(state: Any) -> dict[str, _StoredTensor]:
-    if not isinstance(state, dict) or not all(
-        isinstance(name, str) and isinstance(value, _StoredTensor) for name, value in state.items()
-    ):
-        raise ValueError("it holds something other than a dict of named tensors")
-    return state
 
 
 def _rebuild_tensor(

@@ -64,17 +64,17 @@ def _read_safetensors(path: Path) -> Tensors:
 
 
 def _read_shards(index: Path) -> Tensors:
-    places = read_json(index).get("weight_map")
-    if not isinstance(places, dict):
+    shard_of = read_json(index).get("weight_map")
+    if not isinstance(shard_of, dict):
         raise ValueError(f"{index} has no weight_map: it lists no shards")
-    for name in places.values():
+    for name in shard_of.values():
         if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name:
             raise ValueError(
                 f"{index} places a tensor in {name!r}: the name of a file beside it is expected, "
                 "without folders"
             )
-    shards = {name: _read_file(index.parent / name) for name in sorted(set(places.values()))}
-    for tensor, shard in places.items():
+    shards = {name: _read_file(index.parent / name) for name in sorted(set(shard_of.values()))}
+    for tensor, shard in shard_of.items():
         if tensor not in shards[shard].shapes:
             raise ValueError(f"{shard} does not hold {tensor}, which {index} places there")
     return Tensors(

@@ -19,10 +19,7 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
         architecture: name of the model class, such as "BertClassifier".
         head: arguments of the head; `num_classes` is read where the class has it.
     """
-    return _encoder_shapes(config) | _head_shapes(config, architecture, head)
-
-
-def _encoder_shapes(config: BertConfig) -> Shapes:
+    # Embeddings, blocks and pooler.
     width = config.hidden_size
     shapes = {
         "word_embeddings/embeddings": (config.vocab_size, width),
@@ -38,15 +35,13 @@ def _encoder_shapes(config: BertConfig) -> Shapes:
         shapes |= _dense(f"{layer}/intermediate", width, config.intermediate_size)
         shapes |= _dense(f"{layer}/output", config.intermediate_size, width)
         shapes |= _norm(f"{layer}/feed_forward_norm", width)
-    return shapes | _dense("pooler", width, width)
-
-
-def _head_shapes(config: BertConfig, architecture: str, head: Mapping[str, Any]) -> Shapes:
+    shapes |= _dense("pooler", width, width)
+    # The head.
     variables = MODEL_CLASSES[architecture].head_variables
     if variables is None:
         raise ValueError(f"no format but our own has the head of {architecture}")
     sizes = vars(config) | dict(head)
-    return {
+    return shapes | {
         path: tuple(size if isinstance(size, int) else sizes[size] for size in shape)
         for path, shape in variables.items()
     }

@@ -1,4 +1,4 @@
-"""Whether a fine-tuning run failed: one answer for all, or a loss no better than guessing.
+"""Whether a fine-tuning run failed: one answer for all, or a loss no better than chance.
 
 Small sets and large rates do that to BERT now and then (paper section 4.1; Mosbach et al. 2020,
 arXiv:2006.04884). A mean over seeds that counts such runs says nothing.
@@ -12,20 +12,20 @@ REMEDY = (
     "try a lower learning rate, a longer warmup (--warmup_share), more epochs, another seed, or "
     "several with --seeds=5"
 )
-# A loss this close to that of guessing has learned nothing; healthy runs end far below.
-_SHARE_OF_GUESSING = 0.98
+# A loss this close to chance has learned nothing; healthy runs end far below.
+_CLOSE_TO_CHANCE = 0.98
 
 
-def guessing_loss(frequencies: np.ndarray | Sequence[float], label_smoothing: float = 0.0) -> float:
+def chance_loss(frequencies: np.ndarray | Sequence[float], label_smoothing: float = 0.0) -> float:
     """Returns the cross-entropy of the best constant guess, in nats.
 
     Args:
         frequencies: how often each class occurs, [C], weights counted in.
-        label_smoothing: the share of the targets that is spread over all classes.
+        label_smoothing: the fraction of the targets that is spread over all classes.
     """
-    shares = np.asarray(frequencies, np.float64) / np.sum(frequencies)
-    shares = (1 - label_smoothing) * shares + label_smoothing / len(shares)
-    seen = shares[shares > 0]
+    rates = np.asarray(frequencies, np.float64) / np.sum(frequencies)
+    rates = (1 - label_smoothing) * rates + label_smoothing / len(rates)
+    seen = rates[rates > 0]
     return float(-np.sum(seen * np.log(seen)))
 
 
@@ -36,16 +36,16 @@ def one_answer(answers: Sequence[object], references: Sequence[object]) -> str |
     return None
 
 
-def no_better_than_guessing(train_loss: float, guessing: float | None) -> str | None:
+def no_better_than_chance(train_loss: float, chance: float | None) -> str | None:
     """Returns what is wrong when the training loss at the end is that of a constant guess.
 
     Args:
         train_loss: mean over the last steps.
-        guessing: what `guessing_loss` returned; None where it is not known.
+        chance: what `chance_loss` returned; None where it is not known.
     """
-    if guessing is None or train_loss < _SHARE_OF_GUESSING * guessing:
+    if chance is None or train_loss < _CLOSE_TO_CHANCE * chance:
         return None
     return (
-        f"the training loss ends at {train_loss:.3f}, no better than the {guessing:.3f} of "
+        f"the training loss ends at {train_loss:.3f}, no better than the {chance:.3f} of "
         "guessing by frequency"
     )

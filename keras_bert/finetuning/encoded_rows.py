@@ -86,7 +86,7 @@ class EncodedRows:
 
         Args:
             batch_size: B; the last batch may be smaller.
-            seed: of the orders.
+            seed: seed of the orders.
             weights: float32 [E], how much each example counts; None counts all alike.
             parts: into how many equal parts every batch can be cut, for replicas and micro-batches;
                 where there are several, examples of weight 0 fill what is missing.
@@ -97,10 +97,10 @@ class EncodedRows:
         return TrainingBatches(self, batch_size, seed, weights, parts, full_batches)
 
     def inference_batches(self, batch_size: int) -> tuple[tf.data.Dataset, np.ndarray]:
-        """Returns (inputs, targets) by length, and the place of each example among them, [E].
+        """Returns (inputs, targets) by length, and the position of each example among them, [E].
 
-        `outputs[places]` puts the model's outputs into the order of the examples. Targets are None
-        where there are none.
+        `outputs[positions]` puts the model's outputs into the order of the examples. Targets are
+        None where there are none.
         """
         order = np.argsort(self.row_lengths, kind="stable")
         batches = tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
@@ -119,7 +119,15 @@ class EncodedRows:
         """
         ids = tf.gather(self._ids, rows)
         segments = tf.gather(self._segment_ids, rows)
-        shape = [None, self._padded_length(tf.reduce_max(tf.gather(self.row_lengths, whole)))]
+        # Padded to a multiple, or to the least of the fixed lengths that the longest row fits in.
+        longest = tf.reduce_max(tf.gather(self.row_lengths, whole))
+        if self._lengths is None:
+            length = -(-longest // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
+            length = tf.minimum(length, self._max_seq_length)
+        else:
+            lengths = tf.constant(self._lengths, tf.int64)
+            length = tf.reduce_min(tf.boolean_mask(lengths, lengths >= longest))
+        shape = [None, length]
         if self.choices is not None:
             shape.insert(1, tf.reduce_max(tf.gather(self.choices, whole)))
         inputs = {
@@ -128,13 +136,6 @@ class EncodedRows:
             SEGMENT_IDS: _dense(segments, 0, shape),
         }
         return inputs, self._gathered_targets(rows, shape)
-
-    def _padded_length(self, longest: tf.Tensor) -> tf.Tensor:
-        if self._lengths is None:
-            length = -(-longest // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
-            return tf.minimum(length, self._max_seq_length)
-        lengths = tf.constant(self._lengths, tf.int64)
-        return tf.reduce_min(tf.boolean_mask(lengths, lengths >= longest))
 
     def _gathered_targets(self, rows: tf.Tensor, shape: list[Any]) -> Any:
         def gathered(target: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
@@ -231,8 +232,8 @@ class TrainingBatches:
         rows = np.zeros([len(batches), slots], np.int64)
         weights = np.zeros([len(batches), slots], np.float32)
         sizes = np.zeros(len(batches), np.int64)
-        for index, place in enumerate(random.permutation(len(batches))):
-            batch = batches[place]
+        for index, position in enumerate(random.permutation(len(batches))):
+            batch = batches[position]
             rows[index] = batch[0]  # what fills a batch is no longer than its longest row
             rows[index, : len(batch)] = batch
             weights[index, : len(batch)] = self._weights[batch]

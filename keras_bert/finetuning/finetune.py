@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.finetuning.collapse import no_better_than_guessing
+from keras_bert.finetuning.collapse import no_better_than_chance
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.head import EvaluatedHead, FinetuningHead, PerExample, TrainableHead
 from keras_bert.finetuning.inference import InferenceRunner
@@ -70,7 +70,7 @@ def finetune(
         init_from: the model folder to start from.
         model_dir: the folder to write. A run that was stopped there goes on; one that was finished
             may be done again; any other is refused.
-        options: how.
+        options: settings of the run.
         keep_finished: where this very run was finished before, return what it measured.
 
     Returns:
@@ -174,15 +174,15 @@ def finetune(
 
         # 5. Write.
         state = run.state
-        guessing = head.guessing_loss(data.splits[TRAIN], options.label_smoothing)
+        chance = head.chance_loss(data.splits[TRAIN], options.label_smoothing)
         result = FinetuningResult(
             best_epoch=state.best_epoch,
             metrics=metrics,
             epochs=tuple(state.history),
             confusion=measure.confusion(predictions),
             collapsed=measure.collapse(predictions)
-            or no_better_than_guessing(
-                state.last_loss.value, None if weights is not None else guessing
+            or no_better_than_chance(
+                state.last_loss.value, None if weights is not None else chance
             ),
             seconds=state.seconds,
             real_tokens_per_second=state.tokens / (state.seconds - state.evaluation_seconds),

@@ -62,7 +62,7 @@ class TrainableHead(abc.ABC):
     def needs_segments(self, examples: Any) -> bool:
         """Whether the model must tell two segments apart to learn from a split."""
 
-    def guessing_loss(self, examples: Any, label_smoothing: float = 0.0) -> float | None:
+    def chance_loss(self, examples: Any, label_smoothing: float = 0.0) -> float | None:
         """Returns the loss of the best constant guess on a split, where it has a formula."""
         return None
 
@@ -130,7 +130,7 @@ class FinetuningHead(TrainableHead, EvaluatedHead, AnswerTable):
     """One kind of head; its fields are what a finished model keeps of it in `task.json`.
 
     Attributes:
-        kind: its name in `task.json`.
+        kind: name of the kind of head in `task.json`.
         labels: names of the classes in the order of their indices; empty where there are none, and
             in a task whose data has not been read yet.
     """

@@ -65,25 +65,42 @@ class InferenceRunner:
             loss: a loss, or a dict of losses by output; None where none is asked for.
             description: what the progress line says.
         """
-        batches, places = encoded.inference_batches(batch_size)
+        batches, positions = encoded.inference_batches(batch_size)
         # The second axis of an output: positions, or choices.
         sizes = encoded.row_lengths if encoded.choices is None else encoded.choices
-        sizes = sizes[np.argsort(places)]
+        sizes = sizes[np.argsort(positions)]
         cut = per_position or encoded.choices is not None
         outputs: list[Any] = []
         loss_sum, done = 0.0, 0
         with Progress(len(batches), "batch", description) as progress:
             for inputs, targets in batches:
                 self._before_batch()
-                answer = self._first_replica(self._forward(inputs))
-                size = _size(answer)
+                # That of the first replica: all of them answer alike.
+                answer = tf.nest.map_structure(
+                    lambda value: self._strategy.experimental_local_results(value)[0],
+                    self._forward(inputs),
+                )
+                size = len(next(iter(_as_dict(answer).values())))
                 if loss is not None and targets is not None:
                     loss_sum += _loss(loss, targets, answer) * size
                 answer = {key: value.numpy() for key, value in _as_dict(answer).items()}
-                outputs.append(_cut(answer, sizes[done : done + size]) if cut else answer)
+                if cut:
+                    lengths = sizes[done : done + size]
+                    answer = {
+                        name: [row[:length] for row, length in zip(values, lengths, strict=True)]
+                        for name, values in answer.items()
+                    }
+                outputs.append(answer)
                 done += size
                 progress.update()
-        return Inference(_in_order(outputs, places), None if loss is None else loss_sum / done)
+        # Back in the order of the examples.
+        joined: dict[str, Any] = {}
+        for name in outputs[0]:
+            rows = [row for batch in outputs for row in batch[name]]
+            rows = [rows[position] for position in positions]
+            joined[name] = rows if isinstance(outputs[0][name], list) else np.stack(rows)
+        answers = joined[""] if "" in joined else joined
+        return Inference(answers, None if loss is None else loss_sum / done)
 
     # Each replica answers the whole batch: a TPU cannot be left out of the call, and what is small
     # enough to be fine-tuned is quick to evaluate.
@@ -92,37 +109,12 @@ class InferenceRunner:
             lambda features: self._model(features, training=False), args=(inputs,)
         )
 
-    def _first_replica(self, answer: Any) -> Any:
-        return tf.nest.map_structure(
-            lambda value: self._strategy.experimental_local_results(value)[0], answer
-        )
-
 
 def _as_dict(answer: Any) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {"": answer}
-
-
-def _size(answer: Any) -> int:
-    return len(next(iter(_as_dict(answer).values())))
 
 
 def _loss(loss: Any, targets: Any, answer: Any) -> float:
     if not isinstance(answer, dict):
         return float(loss(targets, answer))
     return float(np.mean([float(loss[name](targets[name], answer[name])) for name in answer]))
-
-
-def _cut(answer: dict[str, np.ndarray], lengths: np.ndarray) -> dict[str, list[np.ndarray]]:
-    return {
-        name: [row[:length] for row, length in zip(values, lengths, strict=True)]
-        for name, values in answer.items()
-    }
-
-
-def _in_order(outputs: list[dict[str, Any]], places: np.ndarray) -> Any:
-    joined: dict[str, Any] = {}
-    for name in outputs[0]:
-        rows = [row for batch in outputs for row in batch[name]]
-        rows = [rows[place] for place in places]
-        joined[name] = rows if isinstance(outputs[0][name], list) else np.stack(rows)
-    return joined[""] if "" in joined else joined

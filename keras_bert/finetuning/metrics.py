@@ -11,7 +11,7 @@ LOWER_IS_BETTER = frozenset({"mean_squared_error"})
 
 
 def accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """Returns the share of examples whose likeliest class is theirs."""
+    """Returns the fraction of examples whose likeliest class is theirs."""
     return float(np.mean(np.argmax(probabilities, axis=-1) == labels))
 
 

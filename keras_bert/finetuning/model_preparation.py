@@ -26,7 +26,7 @@ def create_model(
     Args:
         head: its kind of head.
         init_from: the model folder to start from.
-        config: that of the folder.
+        config: the config of the folder.
         options: `from_scratch`, `reinitialized_layers`, `freeze_encoder`, `mixed_precision`,
             `layer_decay`, `remat`, `seed`, `ignore_config_keys` are used.
 
@@ -57,7 +57,14 @@ def create_model(
             "reinitialized_layers"
         )
     if options.reinitialized_layers:
-        _reinitialize(model, options.reinitialized_layers)
+        count = model.config.num_hidden_layers
+        names = "|".join(
+            f"layer_{index}" for index in range(count - options.reinitialized_layers, count)
+        )
+        fresh = {weight.path: weight for weight in type(model.encoder)(model.config).weights}
+        for weight in model.encoder.weights:
+            if re.match(rf"({names}|pooler)/", weight.path):
+                weight.assign(fresh[weight.path].value)
     for layer in model.encoder.layers:
         if layer.name == "pooler":
             # What labels positions does not read it; Keras would warn of missing gradients.
@@ -69,22 +76,13 @@ def create_model(
     return model
 
 
-def _reinitialize(model: Any, layers: int) -> None:
-    count = model.config.num_hidden_layers
-    names = "|".join(f"layer_{index}" for index in range(count - layers, count))
-    fresh = {weight.path: weight for weight in type(model.encoder)(model.config).weights}
-    for weight in model.encoder.weights:
-        if re.match(rf"({names}|pooler)/", weight.path):
-            weight.assign(fresh[weight.path].value)
-
-
 def finetuning_optimizer(model: Any, options: ResolvedOptions, steps: int) -> BaseOptimizer:
     """Returns the optimizer of a fine-tuning run.
 
     Args:
         model: the model; a frozen one has no layer norms to leave out of the decay.
         options: rate, warmup, correction and `layer_decay`.
-        steps: of the whole run.
+        steps: steps of the whole run.
     """
     arguments: dict[str, Any] = {}
     learning = [weight.path for weight in model.trainable_weights]
@@ -109,7 +107,7 @@ def layer_rates(num_hidden_layers: int, decay: float) -> dict[str, float]:
     the embeddings at decay^(n + 1).
 
     Args:
-        num_hidden_layers: n.
+        num_hidden_layers: number of encoder blocks, n.
         decay: what each layer down multiplies the rate with.
     """
     rates = {

@@ -21,7 +21,7 @@ def write_predictions(
         path: the file.
         head: the kind of head; names the columns.
         examples: the split.
-        predictions: one for each example.
+        predictions: what the model predicts, one for each example.
         table: names of the columns before the predictions, none of which these add
             (`check_columns`), and their values for each example; None takes the head's own.
     """

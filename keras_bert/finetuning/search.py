@@ -8,7 +8,7 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,7 +43,7 @@ class Run:
 
     Attributes:
         point: the values of the grid, by option.
-        seed: its seed.
+        seed: seed of the run.
         result: what it measured; None where its loss was lost on the way.
         collapsed: what is wrong with it; None for a healthy run.
     """
@@ -75,9 +75,9 @@ class Summary(NamedTuple):
     """A metric over the healthy runs of one point of the grid.
 
     Attributes:
-        mean: over runs.
+        mean: mean over the runs.
         standard_deviation: of the runs (n - 1); 0 for one run.
-        median: over runs.
+        median: median over the runs.
         best: the highest, or the lowest where lower is better.
     """
 
@@ -194,35 +194,29 @@ def search(
             return None
         single = Run({}, options.seed, measured, measured.collapsed)
         return SearchResult((single,), single)
-    points = list(_points(grid or {}))
+    grid = grid or {}
+    points: list[dict[str, Any]] = [
+        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
+    ]
     for point in points:  # a value out of range shows before the first run, not after hours
         dataclasses.replace(options, **point)
-    _check_replaceable(Path(model_dir))
+    folder = Path(model_dir)
+    if (folder / CONFIG_FILE).exists() and not (folder / RESULTS_FILE).exists():
+        raise ValueError(
+            f"{folder} holds a model that no search wrote: choose another --model_dir, or remove it"
+        )
     strategy = create_strategy(options.strategy)
     runs: list[Run] = []
     for point, seed in itertools.product(points, range(options.seed, options.seed + seeds)):
-        run = _run(task, data, init_from, Path(model_dir), options, point, seed)
+        run = _run(task, data, init_from, folder, options, point, seed)
         if run is None:
             return None
         runs.append(run)
     result = SearchResult(tuple(runs), runs[0])
     result = dataclasses.replace(result, best=_best(task, result))
     if is_chief(strategy):
-        _keep(Path(model_dir), task, result)
+        _keep(folder, task, result)
     return result
-
-
-def _check_replaceable(model_dir: Path) -> None:
-    if (model_dir / CONFIG_FILE).exists() and not (model_dir / RESULTS_FILE).exists():
-        raise ValueError(
-            f"{model_dir} holds a model that no search wrote: choose another --model_dir, or "
-            "remove it"
-        )
-
-
-def _points(grid: Mapping[str, Sequence[float]]) -> Iterable[dict[str, Any]]:
-    for values in itertools.product(*grid.values()):
-        yield dict(zip(grid, values, strict=True))
 
 
 def _run(

@@ -17,8 +17,8 @@ from keras_bert.training.precision import DynamicLossScale
 
 # The latest, and one to go back to where it is damaged.
 _KEPT = 2
-# The loss at the end of a run is the mean over this share of the last epoch's steps.
-_LAST_SHARE = 0.25
+# The loss at the end of a run is the mean over this fraction of the last epoch's steps.
+_LAST_FRACTION = 0.25
 
 
 @dataclasses.dataclass
@@ -72,7 +72,7 @@ class FinetuningState:
         if self.step == 0:
             self.loss, self.last_loss = LossMean(), LossMean()
         self.loss.add(loss, examples)
-        if self.step >= int(steps_per_epoch * (1 - _LAST_SHARE)):
+        if self.step >= int(steps_per_epoch * (1 - _LAST_FRACTION)):
             self.last_loss.add(loss, examples)
         self.step += 1
 
@@ -97,7 +97,7 @@ class FinetuningCheckpoint:
         folder: where the files go.
         model: the model being trained.
         optimizer: its optimizer, built.
-        loss_scale: that of float16, or None.
+        loss_scale: the loss scale of float16 training; None for other precisions.
         io_device: see `TrainingCheckpoint`.
     """
 

@@ -34,7 +34,7 @@ class FinetuningStep:
         loss: the loss, or the losses by output. `call` returns a number for each example, [B]. A
             loss with a method `counted(y_true)`, which returns zeros and ones [B, S], has one for
             each position.
-        seed: of the dropout masks.
+        seed: seed of the dropout masks.
         accumulation_steps: micro-batches into which a replica cuts its batch to save memory.
         loss_scale: keeps float16 gradients from vanishing; None where numbers have the range of
             float32.
@@ -66,12 +66,37 @@ class FinetuningStep:
         """
         context = tf.distribute.get_replica_context()
         batch = Batch(*data)
-        examples, counts = context.all_reduce(tf.distribute.ReduceOp.SUM, self._counts(batch))
+        # How many examples a part has, and what the sum of each loss is divided by.
+        real = tf.cast(batch.weights > 0, tf.float32)
+        examples, counts = context.all_reduce(
+            tf.distribute.ReduceOp.SUM,
+            (
+                tf.reduce_sum(real),
+                {
+                    name: tf.reduce_sum(_counted(loss, _part(batch.targets, name), real))
+                    for name, loss in self._losses.items()
+                },
+            ),
+        )
         step = self._optimizer.iterations.value
         if self._accumulation_steps == 1:
             gradients, loss = self._gradients(batch, counts, step, 0)
         else:
-            gradients, loss = self._accumulated_gradients(batch, counts, step)
+            # [B, ...] -> [parts, b, ...]
+            parts = tf.nest.map_structure(self._split, batch)
+
+            def add_part(part: tf.Tensor, total: list[tf.Tensor], loss: tf.Tensor) -> tuple:
+                micro_batch = tf.nest.map_structure(lambda value: value[part], parts)  # [b, ...]
+                gradients, more = self._gradients(micro_batch, counts, step, part)
+                return part + 1, [a + b for a, b in zip(total, gradients, strict=True)], loss + more
+
+            nothing = [tf.zeros(variable.shape, variable.dtype) for variable in self._variables]
+            _, gradients, loss = tf.while_loop(
+                lambda part, *_: part < self._accumulation_steps,
+                add_part,
+                (tf.constant(0), nothing, tf.zeros(())),
+                parallel_iterations=1,
+            )
         scale = self._scale()
         updated = self._optimizer.apply_where_finite(gradients, self._variables, loss, scale)
         if self._loss_scale:
@@ -86,14 +111,6 @@ class FinetuningStep:
             result = {name: value[None] for name, value in result.items()}
         return result
 
-    def _counts(self, batch: Batch) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Returns how many examples a part has, and what the sum of each loss is divided by."""
-        real = tf.cast(batch.weights > 0, tf.float32)
-        return tf.reduce_sum(real), {
-            name: tf.reduce_sum(_counted(loss, _part(batch.targets, name), real))
-            for name, loss in self._losses.items()
-        }
-
     def _scale(self) -> tf.Tensor | float:
         return self._loss_scale.value if self._loss_scale else 1.0
 
@@ -103,40 +120,18 @@ class FinetuningStep:
         seeds = self._dropout_seeds.at(step, part)
         with self._dropout_seeds.scope(seeds), tf.GradientTape() as tape:
             outputs = self._model(batch.inputs, training=True)
-            loss = self._loss(outputs, batch, counts)
+            loss = tf.zeros(())
+            for name, of_output in self._losses.items():
+                targets = _part(batch.targets, name)
+                losses = of_output.call(targets, _part(outputs, name))  # [B], or [B, S]
+                weighted = tf.reduce_sum(losses * _counted(of_output, targets, batch.weights))
+                # No labeled piece, no loss.
+                loss += weighted / tf.maximum(counts[name], 1.0)
+            loss = loss / len(self._losses)
             scaled = loss * self._scale()
         variables = [variable.value for variable in self._variables]
         gradients = tape.gradient(scaled, variables, unconnected_gradients="zero")
         return [tf.convert_to_tensor(gradient) for gradient in gradients], loss
-
-    def _loss(self, outputs: Any, batch: Batch, counts: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        total = tf.zeros(())
-        for name, loss in self._losses.items():
-            targets = _part(batch.targets, name)
-            losses = loss.call(targets, _part(outputs, name))  # [B], or [B, S]
-            weighted = tf.reduce_sum(losses * _counted(loss, targets, batch.weights))
-            # No labeled piece, no loss.
-            total += weighted / tf.maximum(counts[name], 1.0)
-        return total / len(self._losses)
-
-    def _accumulated_gradients(
-        self, batch: Batch, counts: Mapping[str, tf.Tensor], step: tf.Tensor
-    ) -> tuple[list[tf.Tensor], tf.Tensor]:
-        parts = tf.nest.map_structure(self._split, batch)
-
-        def add_part(part: tf.Tensor, total: list[tf.Tensor], loss: tf.Tensor) -> tuple:
-            micro_batch = tf.nest.map_structure(lambda value: value[part], parts)
-            gradients, more = self._gradients(micro_batch, counts, step, part)
-            return part + 1, [a + b for a, b in zip(total, gradients, strict=True)], loss + more
-
-        nothing = [tf.zeros(variable.shape, variable.dtype) for variable in self._variables]
-        _, gradients, loss = tf.while_loop(
-            lambda part, *_: part < self._accumulation_steps,
-            add_part,
-            (tf.constant(0), nothing, tf.zeros(())),
-            parallel_iterations=1,
-        )
-        return gradients, loss
 
     def _split(self, value: tf.Tensor) -> tf.Tensor:
         """[B, ...] to [accumulation_steps, B / accumulation_steps, ...]."""

@@ -53,7 +53,7 @@ class WordEmbedding(keras.layers.Layer):
         return ops.take(table, inputs, axis=0)  # [B, S] -> [B, S, H]
 
     def compute_output_spec(self, inputs: Any, reverse: bool = False) -> keras.KerasTensor:
-        """Gives the symbolic shape of either direction."""
+        """Returns [..., H] of dtype `compute_dtype`, or [..., V] when `reverse`."""
         if reverse:
             shape = (*inputs.shape[:-1], self.vocab_size)  # [..., H] -> [..., V]
         else:
@@ -61,7 +61,7 @@ class WordEmbedding(keras.layers.Layer):
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every argument of the constructor."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {
             "vocab_size": self.vocab_size,
             "hidden_size": self.hidden_size,
@@ -82,7 +82,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         dropout_rate: dropout after the norm.
         initializer_range: standard deviation of the truncated normal initializer.
         layer_norm_eps: epsilon of the norm.
-        seed: of the dropout.
+        seed: seed of the dropout; None draws one.
     """
 
     def __init__(
@@ -117,17 +117,18 @@ class EmbeddingPostprocessor(keras.layers.Layer):
     ) -> None:
         """Makes both tables and the norm for word embeddings [B, S, H]."""
         hidden_size = word_embeddings_shape[-1]
+        # One row for each position [P, H]: learned, so there is none for a position beyond P.
         self.position_embeddings = self.add_weight(
             name="position_embeddings",
             shape=(self.max_position_embeddings, hidden_size),
             initializer=truncated_normal(self.initializer_range),
         )
-        self.segment_embeddings = self.add_weight(
+        self.segment_embeddings = self.add_weight(  # [2, H]
             name="segment_embeddings",
             shape=(self.type_vocab_size, hidden_size),
             initializer=truncated_normal(self.initializer_range),
         )
-        self.layer_norm.build(word_embeddings_shape)
+        self.layer_norm.build(word_embeddings_shape)  # scale and offset, [H] each
 
     def call(
         self,
@@ -180,13 +181,13 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         )
         segment_table = ops.cast(self.segment_embeddings, self.compute_dtype)  # [2, H]
         segments = ops.matmul(one_hot, segment_table)  # [..., H]
-        hidden = word_embeddings + ops.cast(positions, self.compute_dtype) + segments
-        return self.dropout(self.layer_norm(hidden), training=training)
+        hidden = word_embeddings + ops.cast(positions, self.compute_dtype) + segments  # [..., H]
+        return self.dropout(self.layer_norm(hidden), training=training)  # [..., H]
 
     def compute_output_spec(
         self, word_embeddings: Any, segment_ids: Any, position_ids: Any = None, **_: Any
     ) -> Any:
-        """Keeps the shape of the word embeddings."""
+        """Returns the symbolic [B, S, H]; checks S as `call` does."""
         self._check_length(word_embeddings.shape[1])
         return keras.KerasTensor(word_embeddings.shape, dtype=self.compute_dtype)
 
@@ -199,7 +200,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             )
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every argument of the constructor."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {
             "max_position_embeddings": self.max_position_embeddings,
             "type_vocab_size": self.type_vocab_size,

@@ -33,7 +33,7 @@ class EncoderBlock(keras.layers.Layer):
         attention_probs_dropout_prob: dropout on attention probabilities.
         initializer_range: standard deviation of the truncated normal initializer.
         layer_norm_eps: epsilon of both norms.
-        seed: of the dropouts.
+        seed: seed of all dropouts of the block; None draws one.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class EncoderBlock(keras.layers.Layer):
 
     def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
         """Makes all sub-layers for hidden states [B, S, H]."""
-        self.attention.build(hidden_shape)
+        self.attention.build(hidden_shape)  # [H, 3H] and [H, H]
         self.attention_norm.build(hidden_shape)
         self.intermediate = self._dense(self.intermediate_size, "intermediate")  # [H, I]
         self.intermediate.build(hidden_shape)
@@ -110,6 +110,7 @@ class EncoderBlock(keras.layers.Layer):
         self, hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
     ) -> Any:
         """Transforms hidden states [B, S, H]; arguments and results as in `SelfAttention`."""
+        # [B, S, H], [B, A, S, S]
         attended, probs = self.attention(hidden, input_mask, training=training, return_probs=True)
         hidden = self.attention_half(hidden, attended, training)  # [B, S, H]
         hidden = self.feed_forward_half(hidden, training)  # [B, S, H]
@@ -117,15 +118,16 @@ class EncoderBlock(keras.layers.Layer):
 
     def attention_half(self, hidden: Any, attended: Any, training: bool = False) -> Any:
         """Returns hidden states [..., H] joined with what their attention found, [..., H]."""
-        attended = self.attention_dropout(attended, training=training)
+        attended = self.attention_dropout(attended, training=training)  # [..., H]
+        # [..., H]; the norm stands behind the sum (post-norm)
         return self.attention_norm(hidden + attended)
 
     def feed_forward_half(self, hidden: Any, training: bool = False) -> Any:
         """Returns hidden states [..., H] after the feed-forward layer, each position alone."""
         inner = self.activation(self.intermediate(hidden))  # [..., I]
         transformed = self.output_dense(inner)  # [..., H]
-        transformed = self.feed_forward_dropout(transformed, training=training)
-        return self.feed_forward_norm(hidden + transformed)
+        transformed = self.feed_forward_dropout(transformed, training=training)  # [..., H]
+        return self.feed_forward_norm(hidden + transformed)  # [..., H]
 
     def compute_output_spec(
         self, hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
@@ -134,7 +136,7 @@ class EncoderBlock(keras.layers.Layer):
         return self.attention.compute_output_spec(hidden, input_mask, training, return_probs)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every argument of the constructor."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {
             "num_attention_heads": self.num_attention_heads,
             "intermediate_size": self.intermediate_size,

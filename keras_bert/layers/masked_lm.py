@@ -7,6 +7,8 @@
 The product with the word embeddings is `WordEmbedding` called with `reverse=True`; this module
 holds the layers on both sides of it.
 
+A sequence with fewer than P predictions fills up with position 0, whose loss has the weight 0.
+
 Shapes: B sequences, S positions, P predicted positions of a sequence, H width, V vocabulary.
 """
 
@@ -68,11 +70,11 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
 
     def compute_output_spec(self, sequence_output: Any, positions: Any) -> keras.KerasTensor:
         """Gives the symbolic shape of `call`."""
-        shape = (*positions.shape, sequence_output.shape[-1])
+        shape = (*positions.shape, sequence_output.shape[-1])  # [B, P, H]
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every argument of the constructor."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {
             "hidden_act": self.hidden_act,
             "initializer_range": self.initializer_range,
@@ -86,13 +88,14 @@ class OutputBias(keras.layers.Layer):
 
     def build(self, logits_shape: Any) -> None:
         """Makes the bias, zero at first."""
+        # [V]
         self.bias = self.add_weight(name="bias", shape=(logits_shape[-1],), initializer="zeros")
 
     def call(self, logits: Any) -> Any:
         """Returns logits plus bias, float32."""
         # Cast first: a softmax over 30 000 logits loses too much in bfloat16.
-        return ops.cast(logits, "float32") + ops.cast(self.bias, "float32")
+        return ops.cast(logits, "float32") + ops.cast(self.bias, "float32")  # [B, P, V]
 
     def compute_output_spec(self, logits: Any) -> keras.KerasTensor:
-        """Keeps the shape."""
+        """Returns the symbolic logits [..., V] in float32."""
         return keras.KerasTensor(logits.shape, dtype="float32")

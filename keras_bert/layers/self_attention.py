@@ -36,7 +36,7 @@ class SelfAttention(keras.layers.Layer):
         num_attention_heads: heads, A; divides the width H.
         dropout_rate: dropout on the attention probabilities.
         initializer_range: standard deviation of the truncated normal initializer.
-        seed: of the dropout.
+        seed: seed of the dropout; None draws one.
     """
 
     def __init__(
@@ -116,12 +116,14 @@ class SelfAttention(keras.layers.Layer):
             for part in ops.split(projected, 3, axis=-1)
         )
         # Scaling the query costs S x D products where scaling the scores would cost S x S.
-        query = query * ops.cast(1.0 / math.sqrt(self.head_size), query.dtype)
+        query = query * ops.cast(1.0 / math.sqrt(self.head_size), query.dtype)  # [B, A, S, D]
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, A, S, S]
         # In float32 under every policy: -10000 + score has no digits left in bfloat16.
-        scores = ops.cast(scores, "float32") + bias
+        scores = ops.cast(scores, "float32") + bias  # [B, A, S, S] + [B, 1, 1 or S, S]
         probs = ops.softmax(scores)  # [B, A, S, S], each row sums to 1
+        # [B, A, S, S]
         dropped = self.dropout(ops.cast(probs, self.compute_dtype), training=training)
+        # [B, A, S, S] x [B, A, S, D] -> [B, A, S, D]; then the heads of a token side by side again.
         context = ops.transpose(ops.matmul(dropped, value), (0, 2, 1, 3))  # [B, S, A, D]
         hidden_size = self.num_attention_heads * self.head_size
         return ops.reshape(context, (batch, length, hidden_size)), probs  # [B, S, H]
@@ -142,7 +144,7 @@ class SelfAttention(keras.layers.Layer):
         return output, keras.KerasTensor(probs_shape, dtype="float32")
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every argument of the constructor."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {
             "num_attention_heads": self.num_attention_heads,
             "dropout_rate": self.dropout_rate,

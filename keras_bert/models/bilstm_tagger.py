@@ -1,4 +1,10 @@
-"""BertBiLSTMTagger: a BiLSTM on the features of an encoder that does not learn."""
+"""BertBiLSTMTagger: a BiLSTM on the features of an encoder that does not learn.
+
+    inputs --> frozen encoder --> combine --> 2 x BiLSTM --> dropout --> dense --> logits
+    [B, S]     L+1 of [B, S, H]   [B, S, F]   [B, S, 2 * width]                    [B, S, C]
+
+F is H, or 4H where the last four layers are put side by side.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +23,7 @@ from keras_bert.models.encoder import (
 from keras_bert.models.layer_features import check_strategy, combine
 from keras_bert.models.task_model import TaskModel, checked_labels, output_dropout, output_layer
 
-_LAYERS = 2
+_LAYERS = 2  # as in the paper, section 5.3
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -34,7 +40,7 @@ class BertBiLSTMTagger(TaskModel):
         features_from: one of `keras_bert.choices.LayerStrategy`; the last four layers
             side by side did best in the paper.
         lstm_width: units of each layer in each direction.
-        seed: of all dropouts; None draws one.
+        seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
 
     Raises:
@@ -76,10 +82,11 @@ class BertBiLSTMTagger(TaskModel):
 
         # === Functional model ===
         inputs = encoder_inputs()
-        mask = keras.ops.cast(inputs[INPUT_MASK], "bool")
-        hidden = combine(encoder(inputs)["hidden_states"], features_from)
+        mask = keras.ops.cast(inputs[INPUT_MASK], "bool")  # [B, S]: padding does not move the state
+        hidden = combine(encoder(inputs)["hidden_states"], features_from)  # [B, S, H or 4H]
         for layer in recurrent:
             hidden = layer(hidden, mask=mask)  # [B, S, 2 * width]
+        # [B, S, C]
         logits = output_layer(encoder, num_classes, "classifier")(output_dropout(encoder)(hidden))
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
 

@@ -25,7 +25,7 @@ class BertClassifier(TaskModel):
         problem_type: what the logits mean, in the words of transformers: "regression",
             "single_label_classification" or "multi_label_classification"; None where nobody said
             so. Kept in presets and written into Hugging Face's config; it changes no logit.
-        seed: of all dropouts; None draws one.
+        seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
 
     Raises:
@@ -50,8 +50,8 @@ class BertClassifier(TaskModel):
             )
         encoder = as_encoder(config, seed=seed, dtype=dtype)
         inputs = encoder_inputs()
-        pooled_output = output_dropout(encoder)(encoder(inputs)["pooled_output"])
-        logits = output_layer(encoder, num_classes, "classifier")(pooled_output)
+        pooled_output = output_dropout(encoder)(encoder(inputs)["pooled_output"])  # [B, H]
+        logits = output_layer(encoder, num_classes, "classifier")(pooled_output)  # [B, C]
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
         self.num_classes = num_classes
         self.labels = labels

@@ -23,7 +23,7 @@ class ParityReport:
 
     Attributes:
         checkpoint: the source, with the report of what became of its tensors.
-        format: of the result.
+        format: format of the result.
         new: variables that the result holds and the source does not; they are random.
         equal_arrays: number of variables that are bit-equal in both.
         compared: the two libraries whose activations were compared, None if neither owner's is
@@ -41,6 +41,12 @@ class ParityReport:
     def __str__(self) -> str:
         """Returns the report as lines of text."""
         report = self.checkpoint.report
+        activations = "not compared: the library of neither format is installed"
+        if self.compared is not None:
+            source, result = self.compared
+            activations = (
+                f"{source} (source) and {result} (result) differ by at most {self.difference:.1e}"
+            )
         lines = [
             f"{self.checkpoint.architecture} -> {self.format}",
             f"tensors read:    {report.tensors_read}",
@@ -50,15 +56,9 @@ class ParityReport:
             f"variables new:   {len(self.new)}",
             *(f"  {path}: not in the source, random in the result" for path in self.new),
             f"arrays equal:    {self.equal_arrays} of {len(self.checkpoint.variables)}",
-            f"activations:     {self._activations()}",
+            f"activations:     {activations}",
         ]
         return "\n".join(lines)
-
-    def _activations(self) -> str:
-        if self.compared is None:
-            return "not compared: the library of neither format is installed"
-        source, result = self.compared
-        return f"{source} (source) and {result} (result) differ by at most {self.difference:.1e}"
 
 
 def convert(
@@ -73,7 +73,7 @@ def convert(
         source: a folder of ours, Google's, Hugging Face's or Model Garden's, a SavedModel in
             TF-Hub's form, or `hf://org/name`.
         target: a folder that exists and is empty.
-        format: of the result.
+        format: format of the result.
         ignore_config_keys: unknown keys of its config to pass over, see `BertConfig.from_dict`.
 
     Returns:
@@ -85,6 +85,7 @@ def convert(
             activations differ by more than rounding explains.
     """
     source = hub.local_folder(source)
+    # As named arrays in float32, the form that every format is read into and written from.
     read = preset.read_checkpoint(source, ignore_config_keys)
     read.check_masked_lm()
     if format == "keras":
@@ -92,28 +93,17 @@ def convert(
         preset.save(preset.from_checkpoint(model_class, read, {}), target)
     else:
         checkpoints.write(read, target, format)
+    # Read back from the files: the writing is proven together with the name table.
     written = preset.read_checkpoint(target)
-    _check_arrays(read, written)
-    new = tuple(path for path in written.variables if path not in read.variables)
-    return _compared(source, target, read, written, format, new)
-
-
-def _check_arrays(read: Checkpoint, written: Checkpoint) -> None:
+    # Bit-equal variables.
     for path, value in read.variables.items():
         if not np.array_equal(written.variables[path], value, equal_nan=True):
             raise ValueError(f"{path} reads differently from the result: nothing was kept")
-
-
-def _compared(
-    source: str | os.PathLike,
-    target: str | os.PathLike,
-    read: Checkpoint,
-    written: Checkpoint,
-    format: TargetFormat,
-    new: tuple[str, ...],
-) -> ParityReport:
+    new = tuple(path for path in written.variables if path not in read.variables)
+    # The activations of both, each computed by the library that owns its format.
     features = parity.random_features(read.config)
     source_format = "keras" if preset.is_ours(source) else checkpoints.format_of(source)
+    # Sequence output [2, S, H] and pooled output [2, H] of either side, on the same random ids.
     before = parity.library_activations(source, source_format, read.config, features)
     after = parity.library_activations(target, format, read.config, features)
     compared = difference = None
@@ -123,22 +113,16 @@ def _compared(
         after = after or _our_activations(written, features)
         compared = (before.library, after.library)
         difference = parity.largest_difference(before, after)
-        _check_difference(before, after, difference)
+        # A matrix that a name table turns the wrong way is of the right shape where it is square,
+        # and comes back as it was; only another library's activations show it.
+        allowed = _ALLOWED_DIFFERENCE * float(np.abs(before.sequence_output).max())
+        if difference > allowed:
+            raise ValueError(
+                f"{before.library} (source) and {after.library} (result) compute activations that "
+                f"differ by {difference:.1e}, more than rounding explains ({allowed:.1e}): one of "
+                "them reads its folder as another model; nothing was kept"
+            )
     return ParityReport(read, format, new, len(read.variables), compared, difference)
-
-
-def _check_difference(
-    before: parity.Activations, after: parity.Activations, difference: float
-) -> None:
-    # A matrix that a name table turns the wrong way is of the right shape where it is square, and
-    # comes back as it was; only another library's activations show it.
-    allowed = _ALLOWED_DIFFERENCE * float(np.abs(before.sequence_output).max())
-    if difference > allowed:
-        raise ValueError(
-            f"{before.library} (source) and {after.library} (result) compute activations that "
-            f"differ by {difference:.1e}, more than rounding explains ({allowed:.1e}): one of them "
-            "reads its folder as another model; nothing was kept"
-        )
 
 
 def _our_activations(checkpoint: Checkpoint, features: dict[str, np.ndarray]) -> parity.Activations:

@@ -65,7 +65,7 @@ class BertEncoder(keras.Model):
         output_hidden_states: whether to return the output of every layer.
         output_attention_probs: whether to return the attention probabilities of every layer.
         packed: whether sequences hold several documents.
-        seed: of all dropouts; None draws one.
+        seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy such as "mixed_bfloat16"; None takes the global one.
 
     Example:
@@ -90,6 +90,7 @@ class BertEncoder(keras.Model):
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
 
         # === Layers ===
+        # A layer of its own, which the masked language model calls once more.
         word_embeddings = WordEmbedding(
             config.vocab_size,
             config.hidden_size,
@@ -111,7 +112,7 @@ class BertEncoder(keras.Model):
         )
 
         # === Functional model ===
-        inputs = encoder_inputs(packed)
+        inputs = encoder_inputs(packed)  # int32 [B, S] each
         hidden = embeddings(  # [B, S, H]
             word_embeddings(inputs[INPUT_IDS]), inputs[SEGMENT_IDS], inputs.get(POSITION_IDS)
         )
@@ -128,11 +129,11 @@ class BertEncoder(keras.Model):
             hidden_states.append(hidden)
         # [B, H]: from left to right only the last piece has seen the whole sequence.
         summary = last_real_position(hidden, mask) if config.left_to_right else hidden[:, 0]
-        outputs = {"sequence_output": hidden, "pooled_output": pooler(summary)}
+        outputs = {"sequence_output": hidden, "pooled_output": pooler(summary)}  # [B, S, H], [B, H]
         if output_hidden_states:
-            outputs["hidden_states"] = hidden_states
+            outputs["hidden_states"] = hidden_states  # L + 1 of [B, S, H]
         if output_attention_probs:
-            outputs["attention_probs"] = attention_probs
+            outputs["attention_probs"] = attention_probs  # L of [B, A, S, S]
         super().__init__(inputs=inputs, outputs=outputs, name=name, **kwargs)
 
         # === Config ===
@@ -151,8 +152,8 @@ class BertEncoder(keras.Model):
         That of a variant is an `EmbeddingPostprocessor` with another `embed`.
 
         Args:
-            config: that of the encoder.
-            seed: of its dropouts.
+            config: the numbers of the encoder.
+            seed: seed of its dropouts; None draws one.
             dtype: a Keras dtype policy.
         """
         return EmbeddingPostprocessor(
@@ -181,6 +182,7 @@ class BertEncoder(keras.Model):
             config.attention_probs_dropout_prob,
             config.initializer_range,
             config.layer_norm_eps,
+            # The embeddings have the seed itself: the same seed twice would drop the same units.
             seed=None if seed is None else seed + index + 1,
             dtype=dtype,
             name=f"layer_{index}",
@@ -209,7 +211,7 @@ class BertEncoder(keras.Model):
         return {}
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns the arguments of the constructor."""
         return {
             "config": self.config.to_dict(),
             "output_hidden_states": self.output_hidden_states,
@@ -251,8 +253,8 @@ def as_encoder(
     Args:
         config: an encoder, or the numbers of one.
         packed: as in `BertEncoder`, like `seed` and `dtype`.
-        seed: for a new encoder.
-        dtype: for a new encoder.
+        seed: seed of all dropouts of a new encoder; None draws one.
+        dtype: Keras dtype policy of a new encoder; None takes the global one.
 
     Raises:
         ValueError: an encoder is given and its arguments besides, which it has already.
@@ -287,6 +289,7 @@ def encoder_inputs(packed: bool = False) -> dict[str, keras.KerasTensor]:
     """Returns the symbolic inputs of the encoder, [B, S] each."""
     features = ENCODER_FEATURES + PACKING_FEATURES if packed else ENCODER_FEATURES
     return {
+        # The length S is left open: one model serves rows of every length.
         feature.name: keras.Input((None,), dtype=feature.dtype, name=feature.name)
         for feature in features
     }

@@ -15,13 +15,14 @@ def _last_four(states: Sequence[Any]) -> Sequence[Any]:
     return states[-_LAST_FOUR:]
 
 
+# Takes L + 1 states [B, S, H], embeddings first: states[0] is no layer, states[-1] the last.
 _STRATEGIES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
-    "embeddings": lambda states: states[0],
+    "embeddings": lambda states: states[0],  # [B, S, H]
     "second_to_last": lambda states: states[-2],
     "last": lambda states: states[-1],
-    "sum_last_4": lambda states: sum(_last_four(states)),
-    "concat_last_4": lambda states: ops.concatenate(_last_four(states), axis=-1),
-    "sum_all": lambda states: sum(states[1:]),
+    "sum_last_4": lambda states: sum(_last_four(states)),  # [B, S, H]
+    "concat_last_4": lambda states: ops.concatenate(_last_four(states), axis=-1),  # [B, S, 4H]
+    "sum_all": lambda states: sum(states[1:]),  # without the embeddings
 }
 
 

@@ -23,7 +23,7 @@ class BertMaskedLM(TaskModel):
         config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve
             several heads.
         packed: whether sequences hold several documents, see `BertEncoder`.
-        seed: of all dropouts; None draws one.
+        seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
     """
 
@@ -38,12 +38,14 @@ class BertMaskedLM(TaskModel):
     ):
         encoder = as_encoder(config, packed=packed, seed=seed, dtype=dtype)
         inputs = masked_lm_inputs(encoder.packed)
+        # The encoder takes its own inputs only; the positions are for the head.
         encoded = encoder({name: inputs[name] for name in encoder.input})
+        # [B, P, V]
         logits = masked_lm_logits(encoder, encoded["sequence_output"], inputs[MASKED_LM_POSITIONS])
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {"packed": self.encoder.packed}
 
 
@@ -63,5 +65,6 @@ def masked_lm_logits(encoder: BertEncoder, sequence_output: Any, positions: Any)
         dtype=encoder.policy,
         name="masked_lm_transform",
     )
+    # [B, S, H] -> [B, P, H] -> [B, P, V]: scored against the word embeddings themselves.
     scores = encoder.word_embeddings(transform(sequence_output, positions), reverse=True)
-    return OutputBias(dtype=encoder.policy, name="masked_lm_bias")(scores)
+    return OutputBias(dtype=encoder.policy, name="masked_lm_bias")(scores)  # [B, P, V], float32

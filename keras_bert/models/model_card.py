@@ -30,7 +30,7 @@ def model_card(
 
     Args:
         checkpoint: the model.
-        format: of its files.
+        format: format of its files.
         name: of the repository, such as "org/name".
         base: the repository that it was converted from, if that is known.
         tokenizer: a description of it.

@@ -1,4 +1,11 @@
-"""BertMultipleChoice: which of several continuations fits."""
+"""BertMultipleChoice: which of several continuations fits.
+
+    [B, choices, S] --flatten--> [B * choices, S] --encoder, dense--> [B * choices, 1]
+                                                                            |
+                        logits [B, choices] <-----------unflatten-----------+
+
+The encoder sees every choice as a row of its own; choices meet only in the softmax of the loss.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +28,7 @@ class BertMultipleChoice(TaskModel):
     Args:
         config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve
             several heads.
-        seed: of all dropouts; None draws one.
+        seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
     """
 
@@ -35,12 +42,15 @@ class BertMultipleChoice(TaskModel):
     ):
         encoder = as_encoder(config, seed=seed, dtype=dtype)
         inputs = {
+            # [B, choices, S]
             feature.name: keras.Input((None, None), dtype=feature.dtype, name=feature.name)
             for feature in ENCODER_FEATURES
         }
+        # [B * choices, S]
         flat = {key: FlattenChoices(name=f"flat_{key}")(ids) for key, ids in inputs.items()}
         pooled_output = output_dropout(encoder)(encoder(flat)["pooled_output"])  # [B * choices, H]
         scores = output_layer(encoder, 1, "classifier")(pooled_output)  # [B * choices, 1]
+        # [B, choices]
         logits = UnflattenChoices(dtype="float32", name="choices")(scores, inputs["input_ids"])
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
 
@@ -51,7 +61,7 @@ class FlattenChoices(keras.layers.Layer):
 
     def call(self, inputs: Any) -> Any:
         """Returns the same numbers with one axis less."""
-        return ops.reshape(inputs, (-1, ops.shape(inputs)[2]))
+        return ops.reshape(inputs, (-1, ops.shape(inputs)[2]))  # [B * choices, S]
 
     def compute_output_spec(self, inputs: Any) -> keras.KerasTensor:
         """Gives the symbolic shape."""
@@ -60,11 +70,11 @@ class FlattenChoices(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("keras_bert")
 class UnflattenChoices(keras.layers.Layer):
-    """Parts batch and choices again: scores [B * choices, 1] to [B, choices]."""
+    """Separates batch and choices again: scores [B * choices, 1] to [B, choices]."""
 
     def call(self, scores: Any, like: Any) -> Any:
         """Returns the scores in the first two axes of `like` [B, choices, S]."""
-        return ops.reshape(scores, (ops.shape(like)[0], ops.shape(like)[1]))
+        return ops.reshape(scores, (ops.shape(like)[0], ops.shape(like)[1]))  # [B, choices]
 
     def compute_output_spec(self, scores: Any, like: Any) -> keras.KerasTensor:
         """Gives the symbolic shape."""

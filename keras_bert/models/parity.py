@@ -29,7 +29,8 @@ def random_features(config: BertConfig) -> dict[str, np.ndarray]:
     """Returns a batch of random ids and segments with some padding, int32 [B, S] each."""
     random = np.random.default_rng(0)
     length = min(_LENGTH, config.max_position_embeddings)
-    mask = np.ones((_BATCH, length), np.int32)
+    mask = np.ones((_BATCH, length), np.int32)  # [2, S]
+    # The last row ends in padding: a mask that is not applied shows in the outputs.
     mask[-1, length - min(_PADDING, length - 1) :] = 0
     return {
         INPUT_IDS: random.integers(0, config.vocab_size, mask.shape).astype(np.int32),
@@ -58,7 +59,7 @@ def library_activations(
         folder: the checkpoint.
         format: whose it is. Google's original needs TensorFlow 1 and is never there, and there is
             none for ours.
-        config: its numbers.
+        config: the encoder's numbers.
         features: the inputs.
 
     Returns:
@@ -119,8 +120,8 @@ def _model_garden(
     from official.nlp.modeling import networks
 
     prefix = tensorflow_file.find_prefix(folder)
-    place = model_garden.encoder_place(tensorflow_file.ObjectGraph(prefix))
-    if "/" in place:  # inside a model with a head, which would have to be built around it
+    path = model_garden.encoder_path(tensorflow_file.ObjectGraph(prefix))
+    if "/" in path:  # inside a model with a head, which would have to be built around it
         return None
     encoder = networks.BertEncoderV2(
         vocab_size=config.vocab_size,
@@ -133,7 +134,7 @@ def _model_garden(
         inner_activation=_tensorflow_activation(config.hidden_act),
     )
     encoder(encoder.inputs)
-    status = tf.train.Checkpoint(**{place: encoder}).read(str(prefix)).expect_partial()
+    status = tf.train.Checkpoint(**{path: encoder}).read(str(prefix)).expect_partial()
     status.assert_nontrivial_match()
     outputs = encoder(
         {

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
     """
     folder = Path(folder)
     if tokenizer is not None:
+        # Before anything is written: a folder of parts that do not fit is worse than none.
         tokenizer.vocabulary.check_size(model.config.vocab_size)
         tokenizer.save(folder)
     with atomic_file(folder / WEIGHTS_FILE) as path:
@@ -83,6 +84,7 @@ def load(
     folder = hub.local_folder(folder)
     if is_ours(folder):
         source_class, config, head = _read_config(folder, ignore_config_keys, cls)
+        # The same class: the file of weights fits as it is. Others go by way of named arrays.
         if registry.class_for(cls, config) is source_class:
             model = _build(source_class, config, _head_arguments(head, arguments))
             if _given(model.head_config()) == _given(head):
@@ -125,6 +127,7 @@ def read_checkpoint(
     if not is_ours(folder):
         return checkpoints.read(folder, ignore_config_keys)
     source_class, config, head = _read_config(folder, ignore_config_keys)
+    # In float32, whatever the model computed in: a checkpoint holds its variables.
     model = _build(source_class, config, _given(head) | {"dtype": "float32"})
     _load_weights(model, folder)
     return as_checkpoint(model)
@@ -179,7 +182,17 @@ def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]
     if architecture == checkpoint.architecture:
         arguments = _head_arguments(checkpoint.head, arguments)
     model = _build(cls, checkpoint.config, arguments)
-    fresh = _assign(model, checkpoint.variables)
+    # Set the weights by path; those without a value stay fresh.
+    encoder_paths = _by_path(model, getattr(model, "encoder", model).weights)
+    fresh = []
+    for path, variable in _by_path(model, model.weights).items():
+        value = checkpoint.variables.get(path)
+        if value is not None and tuple(value.shape) == tuple(variable.shape):
+            variable.assign(value)
+        elif path in encoder_paths and path not in POOLER:
+            raise ValueError(f"the encoder has no variable {path} {variable.shape}")
+        else:
+            fresh.append(path)
     row = MODEL_CLASSES.get(architecture)
     if row is not None and row.uses_pooler and any(path in POOLER for path in fresh):
         warnings.warn(
@@ -190,27 +203,13 @@ def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]
     return model
 
 
-def _assign(model: Any, values: Mapping[str, np.ndarray]) -> list[str]:
-    """Sets the weights by path and returns the paths of those without a value."""
-    encoder_paths = _by_path(model, getattr(model, "encoder", model).weights)
-    fresh = []
-    for path, variable in _by_path(model, model.weights).items():
-        value = values.get(path)
-        if value is not None and tuple(value.shape) == tuple(variable.shape):
-            variable.assign(value)
-        elif path in encoder_paths and path not in POOLER:
-            raise ValueError(f"the encoder has no variable {path} {variable.shape}")
-        else:
-            fresh.append(path)
-    return fresh
-
-
 def _by_path(model: Any, variables: Iterable[Any]) -> dict[str, Any]:
     """Returns variables by their paths inside the name scope in which the model was made.
 
     Raises:
         ValueError: two have the same path, so that one would be lost.
     """
+    # The scope is what stands before a name that every encoder has.
     word_embeddings = getattr(model, "encoder", model).word_embeddings.embeddings.path
     scope = word_embeddings.removesuffix(_WORD_EMBEDDINGS)
     found: dict[str, Any] = {}
@@ -267,7 +266,9 @@ def _build(cls: type, config: BertConfig, arguments: dict[str, Any]) -> Any:
 
 
 def _save_weights(model: keras.Model, path: Path) -> None:
-    check_room(path, _file_size(model))
+    # HDF5 adds up to 4 KiB of names and tree nodes to each variable.
+    sizes = (math.prod(weight.shape) * np.dtype(weight.dtype).itemsize for weight in model.weights)
+    check_room(path, sum(sizes) + 4096 * len(model.weights))
     # Keras writes the optimizer of a compiled model along: two thirds of the file, and no part of
     # what a preset is.
     optimizer = getattr(model, "optimizer", None)
@@ -281,31 +282,21 @@ def _save_weights(model: keras.Model, path: Path) -> None:
         model.optimizer = optimizer
 
 
-def _file_size(model: keras.Model) -> int:
-    # HDF5 adds up to 4 KiB of names and tree nodes to each variable.
-    sizes = (math.prod(weight.shape) * np.dtype(weight.dtype).itemsize for weight in model.weights)
-    return sum(sizes) + 4096 * len(model.weights)
-
-
 def _load_weights(model: keras.Model, folder: Path) -> None:
     path = folder / WEIGHTS_FILE
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist: the model folder is incomplete")
     try:
-        _check_number_of_weights(model, path)
+        # Keras says nothing of weights in the file that the model does not have.
+        items: list[tuple[str, Any]] = []
+        with h5py.File(path) as file:
+            file.visititems(lambda name, item: items.append((name, item)))
+            stored = sum(
+                isinstance(item, h5py.Dataset) and "seed_generator" not in name
+                for name, item in items
+            )
+        if stored != len(model.weights):
+            raise ValueError(f"it holds {stored} weights, the model has {len(model.weights)}")
         model.load_weights(path)
     except (ValueError, OSError, KeyError) as error:
         raise ValueError(f"{path} does not fit the config beside it: {error}") from None
-
-
-def _check_number_of_weights(model: keras.Model, path: Path) -> None:
-    # Keras says nothing of weights in the file that the model does not have.
-    stored = []
-    with h5py.File(path) as file:
-        file.visititems(lambda name, item: stored.append(name) if _is_weight(name, item) else None)
-    if len(stored) != len(model.weights):
-        raise ValueError(f"it holds {len(stored)} weights, the model has {len(model.weights)}")
-
-
-def _is_weight(name: str, item: Any) -> bool:
-    return isinstance(item, h5py.Dataset) and "seed_generator" not in name

@@ -23,7 +23,7 @@ class BertPretrainer(TaskModel):
         config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve
             several heads.
         packed: whether sequences hold several documents, see `BertEncoder`.
-        seed: of all dropouts; None draws one.
+        seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
     """
 
@@ -41,13 +41,14 @@ class BertPretrainer(TaskModel):
         encoded = encoder({name: inputs[name] for name in encoder.input})
         next_sentence = output_layer(encoder, 2, "next_sentence")
         outputs = {
+            # [B, P, V]: for the P predicted positions only, not for all S.
             "mlm_logits": masked_lm_logits(
                 encoder, encoded["sequence_output"], inputs[MASKED_LM_POSITIONS]
             ),
-            "nsp_logits": next_sentence(encoded["pooled_output"]),
+            "nsp_logits": next_sentence(encoded["pooled_output"]),  # [B, 2]
         }
         super().__init__(encoder, inputs=inputs, outputs=outputs, name=name, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {"packed": self.encoder.packed}

@@ -58,6 +58,7 @@ def register_encoder(config_class: type[BertConfig]) -> Callable[[_Encoder], _En
             f"{config_class.__name__} a model_type of its own"
         )
 
+    # Keras must know the class, too: a `.keras` file names it.
     def register(encoder: _Encoder) -> _Encoder:
         _ENCODERS[model_type] = encoder
         return keras.saving.register_keras_serializable("keras_bert")(encoder)
@@ -71,6 +72,7 @@ def encoder_class(config: BertConfig) -> Any:
     Raises:
         ValueError: nobody registered one.
     """
+    # Imported only now: the encoder imports this module, and variants need no import of BERT.
     if config.model_type in _MODULES:
         importlib.import_module(_MODULES[config.model_type])
     if config.model_type not in _ENCODERS:

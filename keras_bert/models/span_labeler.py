@@ -19,7 +19,7 @@ class BertSpanLabeler(TaskModel):
     Args:
         config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve
             several heads.
-        seed: of all dropouts; None draws one.
+        seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
     """
 
@@ -35,5 +35,5 @@ class BertSpanLabeler(TaskModel):
         inputs = encoder_inputs()
         # No dropout here: the original has none between the encoder and this head (run_squad.py).
         logits = output_layer(encoder, 2, "span")(encoder(inputs)["sequence_output"])  # [B, S, 2]
-        outputs = {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}
+        outputs = {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}  # [B, S] each
         super().__init__(encoder, inputs=inputs, outputs=outputs, name=name, **kwargs)

@@ -46,7 +46,7 @@ class TaskModel(keras.Model):
         return {}
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns the arguments of the constructor."""
         return {
             "config": self.config.to_dict(),
             "seed": self.encoder.seed,
@@ -66,6 +66,7 @@ def output_layer(encoder: BertEncoder, units: int, name: str) -> keras.layers.De
     return keras.layers.Dense(
         units,
         kernel_initializer=truncated_normal(encoder.config.initializer_range),
+        # The classes are few, so this costs nothing, and a softmax in bfloat16 would lose digits.
         dtype="float32",
         name=name,
     )
@@ -73,6 +74,7 @@ def output_layer(encoder: BertEncoder, units: int, name: str) -> keras.layers.De
 
 def output_dropout(encoder: BertEncoder) -> keras.layers.Dropout:
     """Returns the dropout before the output layer of a fine-tuned head."""
+    # Far from the seeds of the encoder: its own and one for each of its blocks, counted up from it.
     seed = None if encoder.seed is None else encoder.seed + 7919
     return keras.layers.Dropout(
         encoder.config.output_dropout_prob, seed=seed, dtype=encoder.policy, name="output_dropout"

@@ -21,7 +21,7 @@ class BertTokenClassifier(TaskModel):
             several heads.
         num_classes: number of labels, C.
         labels: names of the labels in the order of the logits; kept in presets.
-        seed: of all dropouts; None draws one.
+        seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
 
     Raises:
@@ -41,8 +41,8 @@ class BertTokenClassifier(TaskModel):
         labels = checked_labels(labels, num_classes)
         encoder = as_encoder(config, seed=seed, dtype=dtype)
         inputs = encoder_inputs()
-        sequence_output = output_dropout(encoder)(encoder(inputs)["sequence_output"])
-        logits = output_layer(encoder, num_classes, "classifier")(sequence_output)
+        sequence_output = output_dropout(encoder)(encoder(inputs)["sequence_output"])  # [B, S, H]
+        logits = output_layer(encoder, num_classes, "classifier")(sequence_output)  # [B, S, C]
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
         self.num_classes = num_classes
         self.labels = labels

@@ -42,7 +42,13 @@ def grow_vocabulary(
     for source, target in zip(model.weights, grown.weights, strict=True):
         value = keras.ops.convert_to_numpy(source.value)
         if source.path.endswith((_EMBEDDINGS, _OUTPUT_BIAS)):  # behind a name scope, if any
-            value = _with_new_rows(value, pieces_of_new_tokens, vocab_size)
+            # [new V, H], or [new V] for the bias
+            larger = np.zeros((vocab_size, *value.shape[1:]), value.dtype)
+            larger[: len(value)] = value
+            for token, parts in pieces_of_new_tokens.items():
+                # [pieces, H] -> [H]
+                larger[token] = value[list(parts)].mean(axis=0, dtype=np.float64)
+            value = larger
         target.assign(value)
     return grown
 
@@ -76,13 +82,3 @@ def _check(pieces: Mapping[int, Sequence[int]], old_size: int, new_size: int) ->
             f"vocab_size is {new_size} but the appended token {missing[0]} has no pieces given "
             f"({len(missing)} in all): pass what pieces_of_new_tokens returned"
         )
-
-
-def _with_new_rows(
-    rows: np.ndarray, pieces: Mapping[int, Sequence[int]], vocab_size: int
-) -> np.ndarray:
-    grown = np.zeros((vocab_size, *rows.shape[1:]), rows.dtype)
-    grown[: len(rows)] = rows
-    for token, parts in pieces.items():
-        grown[token] = rows[list(parts)].mean(axis=0, dtype=np.float64)
-    return grown

@@ -28,7 +28,12 @@ def check_data(
     for records in (data, eval_data):
         if records is not None:
             records.check_vocabulary(tokenizer.vocabulary)
-            _check_length(config, records)
+            if records.max_seq_length > config.max_position_embeddings:
+                raise ValueError(
+                    f"the records in {records.folder} are up to {records.max_seq_length} pieces "
+                    f"long but the model has {config.max_position_embeddings} positions "
+                    "(max_position_embeddings): make shorter records or raise it"
+                )
     if eval_data is not None:
         for name in ("sentence_task", "packed"):
             held_out, training = getattr(eval_data, name), getattr(data, name)
@@ -161,15 +166,6 @@ def check_config(source: str, found: dict[str, Any], config: BertConfig) -> None
                 f"{found.get(name)!r}, not {wanted.get(name)!r}): give its own, "
                 f"--model={folder}/config.json"
             )
-
-
-def _check_length(config: BertConfig, data: PretrainingData) -> None:
-    if data.max_seq_length > config.max_position_embeddings:
-        raise ValueError(
-            f"the records in {data.folder} are up to {data.max_seq_length} pieces long but the "
-            f"model has {config.max_position_embeddings} positions (max_position_embeddings): "
-            "make shorter records or raise it"
-        )
 
 
 def _sha256_of_model(folder: str) -> str | None:

@@ -28,7 +28,7 @@ def create_evaluation(
         eval_data: the held-out records.
         targets: from the objective.
         options: `batch_size`, `accumulation_steps` and `seed` are used.
-        strategy: where it runs.
+        strategy: the `tf.distribute` strategy that it runs under.
     """
     dataset = evaluation_batches(eval_data, targets, options.batch_size, options.seed)
     baselines = objective.baselines(dataset, model.config.vocab_size)

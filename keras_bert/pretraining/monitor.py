@@ -116,19 +116,16 @@ class LossWatch:
         state["last_good_loss"] = loss
         mean, deviation = state["mean_loss"], math.sqrt(state["loss_variance"])
         trusted = state["losses_seen"] >= _STEPS_TO_TRUST
-        self._add_to_mean(loss)
-        if not trusted or loss < max(mean + _DEVIATIONS * deviation, _LEAST_RISE * mean):
-            return []
-        return [f"step {step}: the loss jumped to {loss:.4g} (it was {mean:.4g} ± {deviation:.2g})"]
-
-    def _add_to_mean(self, loss: float) -> None:
-        state = self._state
+        # Running mean and variance of the loss.
         seen = state["losses_seen"]
         if not seen:
             state["mean_loss"] = loss
         # The plain mean at first, the decaying one later.
-        share = max(1.0 - _DECAY, 1.0 / (seen + 1.0))
+        weight = max(1.0 - _DECAY, 1.0 / (seen + 1.0))
         difference = loss - state["mean_loss"]
-        state["mean_loss"] += share * difference
-        state["loss_variance"] = (1.0 - share) * (state["loss_variance"] + share * difference**2)
+        state["mean_loss"] += weight * difference
+        state["loss_variance"] = (1.0 - weight) * (state["loss_variance"] + weight * difference**2)
         state["losses_seen"] = seen + 1.0
+        if not trusted or loss < max(mean + _DEVIATIONS * deviation, _LEAST_RISE * mean):
+            return []
+        return [f"step {step}: the loss jumped to {loss:.4g} (it was {mean:.4g} ± {deviation:.2g})"]

@@ -66,8 +66,8 @@ def pretrain(
 
     Args:
         config: the model's numbers.
-        options: everything else.
-        strategy: where it runs.
+        options: settings of the run: records, folder, optimizer, length, checkpoints.
+        strategy: the `tf.distribute` strategy that it runs under.
         objective: what is learned; by default the one that `options.objective` names.
 
     Returns:
@@ -86,6 +86,7 @@ def pretrain(
     objective = objective or create_objective(options, data)
     objective.check(options, data)
     check_options(options, strategy)
+    # Such as `left_to_right`, which belongs to the objective and not to the size.
     config = objective.model_config(config)
     targets = objective.targets(options, tokenizer, data)
     settings = _settings(config, options, objective, tokenizer, data)
@@ -96,16 +97,19 @@ def pretrain(
         check_source(config, options, tokenizer.vocabulary)
 
     # 2. Model and optimizer.
+    # Fresh weights follow from the seed; dropout has seeds of its own, see `DropoutSeeds`.
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         model = create_model(objective, config, options, data.packed, goes_on)
         optimizer, schedule = create_optimizer_and_schedule(options)
         optimizer.build(model.trainable_variables)
+        # Only float16 needs it: bfloat16 has the range of float32.
         loss_scale = DynamicLossScale() if "float16" in model.encoder.policy.name else None
 
     # 3. Go back to the run's last checkpoint, or on from that of the run `init_from`.
     state = RunState()
     kept = state.variables | (loss_scale.variables if loss_scale else {})
+    # A TPU slice has other hosts, which cannot write to the disk of this one.
     io_device = "/job:localhost" if has_other_hosts(strategy) else None
     checkpoint = TrainingCheckpoint(
         location.checkpoints, model, optimizer, kept, options.keep_checkpoints, io_device
@@ -115,6 +119,7 @@ def pretrain(
         resumed, damaged = checkpoint.restore(f"{options.init_from}/checkpoints")
         if not resumed:
             raise ValueError(f"the run in {options.init_from} has no checkpoint: let it make one")
+        # Moments and step come from the other run; its counts and its best loss stay there.
         state.reset()
     for sentence in damaged:
         print(f"warning: {sentence}; going back to step {checkpoint.step}", file=sys.stderr)
@@ -140,6 +145,7 @@ def pretrain(
     if eval_data is not None:
         with damage_named(eval_data):
             evaluate = create_evaluation(model, objective, eval_data, targets, options, strategy)
+    # Records that come masked have a P of their own.
     predictions = data.max_predictions_per_seq or targets.max_predictions_per_seq
 
     # 5. Train; log, save and evaluate on the way.
@@ -250,6 +256,7 @@ def _of_all_workers(
     """Returns what must be the same in all workers: everything but paths."""
     told = dataclasses.asdict(options) | settings["options"]
     told["eval_examples"] = eval_data and eval_data.num_examples
+    # A folder may have another path on each machine.
     told = {name: value for name, value in told.items() if not name.endswith("_dir")}
     return settings | {"options": told}
 
@@ -257,6 +264,7 @@ def _of_all_workers(
 def _peak_flops(
     options: PretrainingOptions, model: keras.Model, strategy: tf.distribute.Strategy
 ) -> float | None:
+    # The peaks of the data sheets are those of bfloat16: in float32 none is known.
     tflops = options.peak_tflops
     if tflops is None and model.encoder.policy.compute_dtype != "float32":
         tflops = peak_tflops(strategy)

@@ -120,7 +120,44 @@ class PretrainingRun:
                         "command goes on from there"
                     )
                     return None
-                self._train_some(decision.steps, progress)
+                schedule, budget = self.schedule, self.options.time_budget
+                if budget is not None and isinstance(schedule, TimeBudgetDecay):
+                    schedule.progress.assign(min(1.0, self._seconds / budget))
+                rate = float(schedule(self._step))
+                started = time.perf_counter()
+                result = tf.nest.map_structure(
+                    lambda value: value.numpy(),
+                    self.loop(self.batches, tf.constant(decision.steps)),
+                )
+                seconds = time.perf_counter() - started
+                for line in self._watch.look(self._step + 1, result.losses, result.updated, rate):
+                    self.folder.note(self._step + 1, line)
+                    progress.write(line)
+                self._seconds += seconds
+                self._step += decision.steps
+                self._seconds_per_step = seconds / decision.steps
+                metrics = self._measured(result, decision.steps / seconds, seconds) | {
+                    "learning_rate": rate
+                }
+                self.folder.log("train", self._step, metrics | {"seconds": self._seconds})
+                shown = self._shown_seconds(seconds, budget) if budget else decision.steps
+                # What the progress bar has room for.
+                formats = {"loss": ".3f"}
+                formats |= {name: ".3f" for name in metrics if name.endswith("_accuracy")}
+                formats |= {
+                    "tokens_per_second": ",.0f",
+                    "model_flop_utilization": ".1%",
+                    "skipped_steps": ".0f",
+                }
+                progress.update(
+                    shown,
+                    step=self._step,
+                    **{
+                        name: f"{metrics[name]:{form}}"
+                        for name, form in formats.items()
+                        if name in metrics
+                    },
+                )
                 decision = self._decide(termination)
                 # Saved before it is evaluated: a machine that is taken away leaves half a minute,
                 # and an evaluation may take longer.
@@ -130,15 +167,30 @@ class PretrainingRun:
         return self._metrics
 
     def _decide(self, termination: Termination) -> Decision:
-        decision = self._agree(
-            Decision(self._steps_of_next_call(), self._seconds, termination.requested)
-        )
+        # How many steps fit before the next checkpoint, evaluation or end.
+        wanted = self.options.steps_per_loop
+        if not wanted:
+            per_step = self._seconds_per_step
+            wanted = max(1, int(_SECONDS_PER_LOOP / per_step)) if per_step else 1
+        stops = [_steps_until(self._step, self.options.checkpoint_steps)]
+        if self.options.eval_steps:
+            stops.append(_steps_until(self._step, self.options.eval_steps))
+        if not self.options.time_budget:
+            stops.append(self.options.train_steps - self._step)
+        decision = self._agree(Decision(min(wanted, *stops), self._seconds, termination.requested))
         self._seconds = decision.seconds
         return decision
 
     def _after_checkpoint(self, progress: Progress) -> None:
         if self.evaluate is not None and self._evaluation_is_due():
-            self._evaluate(self.evaluate, progress)
+            self._metrics = self.evaluate()
+            self.folder.log("eval", self._step, self._metrics)
+            shown = ", ".join(f"{name} {value:.4g}" for name, value in self._metrics.items())
+            progress.write(f"step {self._step}: held-out {shown}")
+            if self._metrics["loss"] < self.state["best_loss"]:
+                self.state["best_loss"] = self._metrics["loss"]
+                if is_chief(self.strategy):
+                    self.save_preset(self.folder.best_preset)
         if self._checkpoint_is_due() and is_chief(self.strategy):
             self.save_preset(self.folder.preset)
         if is_chief(self.strategy):
@@ -151,16 +203,6 @@ class PretrainingRun:
     def _checkpoint_is_due(self) -> bool:
         return self._finished() or self._is_due(self.options.checkpoint_steps)
 
-    def _evaluate(self, evaluate: Callable[[], Metrics], progress: Progress) -> None:
-        self._metrics = evaluate()
-        self.folder.log("eval", self._step, self._metrics)
-        shown = ", ".join(f"{name} {value:.4g}" for name, value in self._metrics.items())
-        progress.write(f"step {self._step}: held-out {shown}")
-        if self._metrics["loss"] < self.state["best_loss"]:
-            self.state["best_loss"] = self._metrics["loss"]
-            if is_chief(self.strategy):
-                self.save_preset(self.folder.best_preset)
-
     def _save(self) -> None:
         if self._saved_step == self._step:
             return  # written over, it could be left half old and half new
@@ -171,27 +213,6 @@ class PretrainingRun:
             # those that are missing before it.
             self.upload()
             self.checkpoint.save()
-
-    def _train_some(self, count: int, progress: Progress) -> None:
-        schedule, budget = self.schedule, self.options.time_budget
-        if budget is not None and isinstance(schedule, TimeBudgetDecay):
-            schedule.progress.assign(min(1.0, self._seconds / budget))
-        rate = float(schedule(self._step))
-        started = time.perf_counter()
-        result = tf.nest.map_structure(
-            lambda value: value.numpy(), self.loop(self.batches, tf.constant(count))
-        )
-        seconds = time.perf_counter() - started
-        for line in self._watch.look(self._step + 1, result.losses, result.updated, rate):
-            self.folder.note(self._step + 1, line)
-            progress.write(line)
-        self._seconds += seconds
-        self._step += count
-        self._seconds_per_step = seconds / count
-        metrics = self._measured(result, count / seconds, seconds) | {"learning_rate": rate}
-        self.folder.log("train", self._step, metrics | {"seconds": self._seconds})
-        shown = self._shown_seconds(seconds, budget) if budget else count
-        progress.update(shown, step=self._step, **_shown(metrics))
 
     def _measured(self, result: LoopResult, steps_per_second: float, seconds: float) -> Metrics:
         metrics: Metrics = {}
@@ -219,34 +240,9 @@ class PretrainingRun:
             return self._seconds >= self.options.time_budget
         return self._step >= self.options.train_steps
 
-    def _steps_of_next_call(self) -> int:
-        """Returns how many steps fit before the next checkpoint, evaluation or end."""
-        wanted = self.options.steps_per_loop
-        if not wanted:
-            per_step = self._seconds_per_step
-            wanted = max(1, int(_SECONDS_PER_LOOP / per_step)) if per_step else 1
-        stops = [_steps_until(self._step, self.options.checkpoint_steps)]
-        if self.options.eval_steps:
-            stops.append(_steps_until(self._step, self.options.eval_steps))
-        if not self.options.time_budget:
-            stops.append(self.options.train_steps - self._step)
-        return min(wanted, *stops)
-
     def _is_due(self, interval: int) -> bool:
         return bool(interval) and self._step > 0 and self._step % interval == 0
 
 
 def _steps_until(step: int, interval: int) -> int:
     return interval - step % interval
-
-
-def _shown(metrics: Metrics) -> dict[str, str]:
-    """Returns what the progress bar has room for."""
-    formats = {"loss": ".3f"}
-    formats |= {name: ".3f" for name in metrics if name.endswith("_accuracy")}
-    formats |= {
-        "tokens_per_second": ",.0f",
-        "model_flop_utilization": ".1%",
-        "skipped_steps": ".0f",
-    }
-    return {name: f"{metrics[name]:{form}}" for name, form in formats.items() if name in metrics}

@@ -22,6 +22,12 @@ of predictions.
           tape.gradient                of the scaled loss
         optimizer                      all-reduces, clips, updates, unless something is not finite
       sums and losses                  reduced over replicas, for metrics and the watch
+
+An example: two replicas of 3 and 1 predictions, with losses 2 2 2 and 6. The count is 4 on both,
+their parts of the loss are 6/4 and 6/4, and the sum is 3.0, the mean over predictions; the mean of
+both means would be 4.0.
+
+Shapes: B rows of the global batch, b rows of a micro-batch, S positions, [] a scalar.
 """
 
 from collections.abc import Callable, Iterable
@@ -98,7 +104,8 @@ class PretrainingStep:
         model: what the objective's `create_model` returned.
         optimizer: sums gradients over replicas itself.
         objective: the losses.
-        seed: of the dropout masks, which depend on it, the step, the replica and the micro-batch.
+        seed: seed of the dropout masks, which depend on it, the step, the replica and the
+            micro-batch.
         accumulation_steps: micro-batches into which a replica cuts its batch to save memory.
         loss_scale: keeps float16 gradients from vanishing; None where numbers have the range of
             float32.
@@ -121,6 +128,7 @@ class PretrainingStep:
         self.objective = objective
         self._accumulation_steps = accumulation_steps
         self._loss_scale = loss_scale
+        # Forward and backward pass as one function of tensors: what XLA compiles, or not.
         self._differentiate = self._plain_gradients
         if compiled:
             self._differentiate = tf.function(self._plain_gradients, jit_compile=True)
@@ -129,20 +137,39 @@ class PretrainingStep:
 
     def __call__(self, batch: Batch) -> StepResult:
         """Runs in a replica on its part of the global batch."""
-        counts = self._global_counts(batch)
-        step = self._optimizer.iterations.value
+        # The counts of the global batch, [] a name, before anything is computed.
+        context = tf.distribute.get_replica_context()
+        counts = context.all_reduce(tf.distribute.ReduceOp.SUM, self.objective.counts(batch))
+        counts = {name: tf.maximum(count, 1.0) for name, count in counts.items()}
+        step = self._optimizer.iterations.value  # []: the seeds of the dropouts follow from it
         if self._accumulation_steps == 1:
             gradients, sums = self._gradients(batch, counts, step, 0)
         else:
-            gradients, sums = self._accumulated_gradients(batch, counts, step)
+            parts = {name: self._split(value) for name, value in batch.items()}  # [parts, b, ...]
+
+            def add_part(part: tf.Tensor, total: list[tf.Tensor], sums: StepSums) -> tuple:
+                micro_batch = {name: value[part] for name, value in parts.items()}  # [b, ...]
+                gradients, more = self._gradients(micro_batch, counts, step, part)
+                return part + 1, [a + b for a, b in zip(total, gradients, strict=True)], sums + more
+
+            # The gradients add up in the dtype of the variables, float32 under every policy.
+            nothing = [tf.zeros(variable.shape, variable.dtype) for variable in self._variables]
+            start = (tf.constant(0), nothing, StepSums.zeros(self.objective.scales))
+            # One after the other: two at once would take the memory that was to be saved.
+            _, gradients, sums = tf.while_loop(
+                lambda part, *_: part < self._accumulation_steps,
+                add_part,
+                start,
+                parallel_iterations=1,
+            )
         loss = self._loss(sums, counts)  # this replica's part of it
-        updated = self._optimizer.apply_where_finite(
+        updated = self._optimizer.apply_where_finite(  # bool []
             gradients, self._variables, loss, self._scale()
         )
         if self._loss_scale:
             self._loss_scale.update(updated)
         # Of a skipped step metrics know nothing: NaN * 0 is 0 here.
-        kept = tf.cast(updated, tf.float32)
+        kept = tf.cast(updated, tf.float32)  # []: 1, or 0 for a skipped step
         sums = tf.nest.map_structure(lambda value: tf.math.multiply_no_nan(value, kept), sums)
         return StepResult(sums, loss, updated)
 
@@ -157,47 +184,28 @@ class PretrainingStep:
     def _scale(self) -> tf.Tensor | float:
         return self._loss_scale.value if self._loss_scale else 1.0
 
-    def _global_counts(self, batch: Batch) -> dict[str, tf.Tensor]:
-        context = tf.distribute.get_replica_context()
-        counts = context.all_reduce(tf.distribute.ReduceOp.SUM, self.objective.counts(batch))
-        return {name: tf.maximum(count, 1.0) for name, count in counts.items()}
-
     def _gradients(
         self, batch: Batch, counts: dict[str, tf.Tensor], step: tf.Tensor, part: Any
     ) -> tuple[list[tf.Tensor], StepSums]:
         seeds = self._dropout_seeds.at(step, part)  # [dropouts, 2]
-        scale = tf.convert_to_tensor(self._scale())
+        scale = tf.convert_to_tensor(self._scale())  # []
         return self._differentiate(dict(batch), counts, seeds, scale)
 
     def _plain_gradients(
         self, batch: Batch, counts: dict[str, tf.Tensor], seeds: tf.Tensor, scale: tf.Tensor
     ) -> tuple[list[tf.Tensor], StepSums]:
         with self._dropout_seeds.scope(seeds), tf.GradientTape() as tape:
+            # Sums [] a name, of this micro-batch alone; the counts are those of the whole batch.
             sums = batch_sums(self.objective, self._model, batch, training=True)
             loss = self._loss(sums, counts) * scale
+        # those of TensorFlow behind Keras
         variables = [variable.value for variable in self._variables]
         # Zeros for a head whose loss is left out; dense ones for the embeddings.
         gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
 
-    def _accumulated_gradients(
-        self, batch: Batch, counts: dict[str, tf.Tensor], step: tf.Tensor
-    ) -> tuple[list[tf.Tensor], StepSums]:
-        parts = {name: self._split(value) for name, value in batch.items()}  # [parts, b, ...]
-
-        def add_part(part: tf.Tensor, total: list[tf.Tensor], sums: StepSums) -> tuple:
-            micro_batch = {name: value[part] for name, value in parts.items()}  # [b, ...]
-            gradients, more = self._gradients(micro_batch, counts, step, part)
-            return part + 1, [a + b for a, b in zip(total, gradients, strict=True)], sums + more
-
-        nothing = [tf.zeros(variable.shape, variable.dtype) for variable in self._variables]
-        start = (tf.constant(0), nothing, StepSums.zeros(self.objective.scales))
-        _, gradients, sums = tf.while_loop(
-            lambda part, *_: part < self._accumulation_steps, add_part, start, parallel_iterations=1
-        )
-        return gradients, sums
-
     def _split(self, value: tf.Tensor) -> tf.Tensor:
+        # [B / replicas, ...] -> [parts, b, ...]: the rows of a part stay next to each other.
         size = value.shape[0] // self._accumulation_steps
         return tf.reshape(value, (self._accumulation_steps, size, *value.shape[1:]))
 
@@ -221,10 +229,11 @@ def make_training_loop(step: PretrainingStep, strategy: tf.distribute.Strategy) 
         updated = tf.TensorArray(tf.bool, count)
         for i in tf.range(count):
             result = strategy.run(step, args=(next(iterator),))
-            sums = sums + _sum_over_replicas(strategy, result.sums)
+            sums = sums + _sum_over_replicas(strategy, result.sums)  # [] each
             losses = losses.write(i, _sum_over_replicas(strategy, result.loss))
+            # All replicas decide alike, so the first one speaks for all.
             updated = updated.write(i, strategy.experimental_local_results(result.updated)[0])
-        return LoopResult(sums, losses.stack(), updated.stack())
+        return LoopResult(sums, losses.stack(), updated.stack())  # [count] each
 
     return loop
 

@@ -33,7 +33,7 @@ class Client(Protocol):
 
         Args:
             inputs: values by name, as many of each and at least one; strings, or lists of strings.
-            signature: which of the model's.
+            signature: name of one of the model's signatures.
 
         Raises:
             ValueError: there are no values, or not as many of each.
@@ -66,17 +66,11 @@ class RestClient:
     def predict(self, inputs: Inputs, signature: str = "serving_default") -> dict[str, list]:
         """See `Client`."""
         _check_counts(inputs)
+        # By column -> by row: REST wants a dictionary for each example.
         rows = [dict(zip(inputs, row, strict=True)) for row in zip(*inputs.values(), strict=True)]
-        predictions = self._post({"signature_name": signature, "instances": rows})
-        if not predictions or not isinstance(predictions[0], dict):
-            # A signature with one output is answered without its name.
-            return {"": predictions}
-        return {name: [row[name] for row in predictions] for name in predictions[0]}
-
-    def _post(self, request: Mapping[str, Any]) -> list[Any]:
         connection = http.client.HTTPConnection(self._server, timeout=self._timeout)
         try:
-            body = json.dumps(request).encode()
+            body = json.dumps({"signature_name": signature, "instances": rows}).encode()
             connection.request("POST", self._path, body, {"Content-Type": "application/json"})
             response = connection.getresponse()
             content = response.read()
@@ -97,7 +91,12 @@ class RestClient:
         answer = _json(content, self._server)
         if response.status != http.client.OK or "predictions" not in answer:
             raise ServerError(f"{self._server}{self._path}: {answer.get('error', answer)}")
-        return answer["predictions"]
+        predictions = answer["predictions"]
+        if not predictions or not isinstance(predictions[0], dict):
+            # A signature with one output is answered without its name.
+            return {"": predictions}
+        # By row -> by column again.
+        return {name: [row[name] for row in predictions] for name in predictions[0]}
 
 
 class GrpcClient:

@@ -1,4 +1,9 @@
-"""Which operations an exported graph needs, and whether a stock server has them."""
+"""Which operations an exported graph needs, and whether a stock server has them.
+
+A SavedModel loads only where every operation of its graphs is linked in. TF Serving's binary has
+those of TensorFlow and the ones of tensorflow_text below; an export that needs another would be
+refused by the server, so tests compare the two.
+"""
 
 import os
 from pathlib import Path
@@ -35,5 +40,6 @@ def graph_operations(folder: str | os.PathLike) -> set[str]:
         graph = meta_graph.graph_def
         found.update(node.op for node in graph.node)
         found.update(node.op for function in graph.library.function for node in function.node_def)
+        # A call of a function is a node with the name of the function: no operation of its own.
         found -= {function.signature.name for function in graph.library.function}
     return found

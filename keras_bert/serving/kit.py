@@ -1,4 +1,13 @@
-"""What TF Serving wants beside a SavedModel: warm-up requests, configuration, how to start it."""
+"""What TF Serving wants beside a SavedModel: warm-up requests, configuration, how to start it.
+
+    <name>/models.config                   which models it serves, and where they are
+    <name>/batching_parameters.txt         how waiting requests are joined to one batch
+    <name>/docker-compose.yml, README.md   how to start it and how to ask it
+    <name>/1/assets.extra/                 requests that it answers before it takes others
+
+The name of the folder is the name of the model, in all of these files and in URLs. A model of
+several choices or of ids alone joins requests of equal shape only: the README says so.
+"""
 
 import json
 import re
@@ -84,6 +93,7 @@ def warmup_requests(family: SignatureFamily, model: str) -> list[bytes]:
     sample = family.example()
     most = family.options.max_batch
     return [
+        # The same example so many times: what counts is the size of the request.
         predict_request(model, SERVING_DEFAULT, {key: [v] * size for key, v in sample.items()})
         for size in _WARMUP_BATCHES
         if most is None or size <= most

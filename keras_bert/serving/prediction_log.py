@@ -1,5 +1,8 @@
 """Requests as TF Serving's warm-up file wants them: records of serialized PredictionLog messages.
 
+    PredictionLog { predict_log { request { model_spec { name, signature_name },
+                                            inputs { key: "text", value: TensorProto } } } }
+
 The messages are few and small, so their bytes are written here instead of asking for the package
 tensorflow-serving-api. Field numbers are those of tensorflow_serving/apis: prediction_log.proto,
 predict.proto and model.proto.
@@ -11,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-_LENGTH_DELIMITED = 2
+_LENGTH_DELIMITED = 2  # wire type of strings, bytes and messages
 
 _LOG_PREDICT_LOG = 6
 _PREDICT_LOG_REQUEST = 1
@@ -49,10 +52,12 @@ def write_warmup(path: Path, requests: list[bytes]) -> None:
 
 
 def _field(number: int, content: bytes) -> bytes:
+    # A field is its number and wire type, the length of its content, the content.
     return _varint(number << 3 | _LENGTH_DELIMITED) + _varint(len(content)) + content
 
 
 def _varint(number: int) -> bytes:
+    # Seven bits a byte, the low ones first, the top bit set on all but the last: 300 is ac 02.
     parts = []
     while number > 0x7F:
         parts.append(number & 0x7F | 0x80)

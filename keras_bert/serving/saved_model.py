@@ -1,4 +1,13 @@
-"""SavedModels that take strings: tokenizer, model and answer in one graph."""
+"""SavedModels that take strings: tokenizer, model and answer in one graph.
+
+    model folder --open_signatures--> SignatureFamily --functions()--> traced graphs
+                                                                          |
+    export_dir/1/saved_model.pb, variables/, assets.extra/ (warm-up) <----+
+    export_dir/models.config, docker-compose.yml, README.md: TF Serving's kit
+
+A version appears whole or not at all: it is written under a hidden name and renamed. The graph
+needs the operations of TensorFlow and tensorflow_text only, which TF Serving's own binary has.
+"""
 
 import os
 import sys

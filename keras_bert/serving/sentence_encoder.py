@@ -1,4 +1,9 @@
-"""Texts as vectors in Python, by the graph that an export serves."""
+"""Texts as vectors in Python, by the graph that an export serves.
+
+    N texts --sort by length--> batches --tokenize, encode, pool--> [batch, D] --> float32 [N, D]
+
+A vector does not depend on the batch that its text came in, rounding apart.
+"""
 
 import os
 from collections.abc import Sequence
@@ -76,9 +81,11 @@ class SentenceEncoder:
         """
         texts = list(texts)
         # Texts of like length side by side: a batch then takes as long as its texts.
-        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
-        vectors = np.zeros([len(texts), self.width], np.float32)
+        order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
+        vectors = np.zeros([len(texts), self.width], np.float32)  # [N, D]
         for start in range(0, len(order), batch_size):
-            places = order[start : start + batch_size]
-            vectors[places] = self._answer(tf.constant([texts[place] for place in places])).numpy()
+            indices = order[start : start + batch_size]
+            vectors[indices] = self._answer(
+                tf.constant([texts[index] for index in indices])
+            ).numpy()
         return vectors

@@ -1,4 +1,14 @@
-"""Any model folder as signatures: which kind of model it holds."""
+"""Any model folder as signatures: which kind of model it holds.
+
+    what the folder holds                       what it is served as
+    modules.json (sentence-transformers)        encoder with a sentence embedding
+    task.json (a fine-tuning run of ours)       the head of its task
+    a head of another library                   the head, described as far as its config tells
+    masked LM or pretraining heads              fill-mask
+    nothing but an encoder                      encoder
+
+The first row that fits counts; `head` asks for one of the last two by name.
+"""
 
 import os
 from pathlib import Path
@@ -14,7 +24,6 @@ from keras_bert.finetuning.task import TASK_FILE, TaskDescription
 from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.serving.overrides import check_statable, reason, with_stated
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.options import ExportOptions, Head
 from keras_bert.storage import hub
@@ -25,7 +34,7 @@ from keras_bert.tasks.feature_extraction.pooling import (
 )
 from keras_bert.tasks.feature_extraction.signatures import EncoderSignatures
 from keras_bert.tasks.fill_mask.signatures import MaskedLMSignatures
-from keras_bert.tasks.kinds import describe_foreign, kind_of, load_description
+from keras_bert.tasks.kinds import KINDS, describe_foreign, kind_of, load_description
 from keras_bert.text.tokenizer import BertTokenizer
 
 
@@ -50,17 +59,24 @@ def open_signatures(
     sentences = head == "auto" and sentence_modules.is_sentence_folder(folder)
     if head == "encoder" or sentences:
         return _encoder_signatures(folder, options)
+    # Ours: task.json says which head it is, what its labels are and how long its rows were.
     if head == "auto" and (folder / TASK_FILE).is_file():
         description = load_description(folder)
         model_class, dtype = description.head.model_class, _built_dtype(options)
         model = _quantized(model_class.from_preset(os.fspath(folder), dtype=dtype), options)
         return _described(model, BertTokenizer.from_preset(folder), description, options)
+    # Of another library, or pretrained: its weights tell which head it has.
     checkpoint = preset.read_checkpoint(folder, options.ignore_config_keys)
     if head == "auto" and (foreign := describe_foreign(checkpoint)) is not None:
         model = _model(foreign.head.model_class, checkpoint, options)
         return _described(model, BertTokenizer.from_preset(folder), foreign, options)
     if checkpoint.architecture in WORD_PREDICTORS:
-        return _masked_lm_signatures(checkpoint, folder, options)
+        _check_overrides(None, options)
+        check_no_pooling(options)
+        length = _length(options, checkpoint.config.max_position_embeddings, folder)
+        model = _model(BertMaskedLM, checkpoint, options)
+        tokenizer = BertTokenizer.from_preset(folder, keep_special_tokens=True)
+        return MaskedLMSignatures(model, tokenizer, length, options)
     if head == "masked_lm":
         raise ValueError(
             f"{folder} holds a {checkpoint.architecture}, which has no masked language model head: "
@@ -69,21 +85,10 @@ def open_signatures(
     return _encoder_signatures(folder, options, checkpoint)
 
 
-def _masked_lm_signatures(
-    checkpoint: Checkpoint, folder: Path, options: ExportOptions
-) -> MaskedLMSignatures:
-    check_statable(None, options)
-    check_no_pooling(options)
-    length = _length(options, checkpoint.config.max_position_embeddings, folder)
-    model = _model(BertMaskedLM, checkpoint, options)
-    tokenizer = BertTokenizer.from_preset(folder, keep_special_tokens=True)
-    return MaskedLMSignatures(model, tokenizer, length, options)
-
-
 def _encoder_signatures(
     folder: Path, options: ExportOptions, checkpoint: Checkpoint | None = None
 ) -> EncoderSignatures:
-    check_statable(None, options)
+    _check_overrides(None, options)
     sentences, why = sentence_settings(folder, options)
     if checkpoint is None:
         checkpoint = preset.read_checkpoint(
@@ -126,11 +131,33 @@ def _described(
 ) -> SignatureFamily:
     check_no_pooling(options)
     length = _length(options, description.max_seq_length, "the model")
-    why = reason(description, options)
-    description = with_stated(description, options, model.config)
+    # What the user overrides of the task, because the folders of other libraries do not tell it.
+    _check_overrides(description, options)
+    kind = kind_of(description)
+    if kind.override is not None and kind.override_value(options) is not None:
+        why = "as you state"
+        description = kind.override(description, options, model.config)
+    else:
+        why = "as in training" if description.task else kind.untold
     family = kind_of(description).signatures(description, model, tokenizer, length, options)
     family.reason = why
     return family
+
+
+def _check_overrides(description: TaskDescription | None, options: ExportOptions) -> None:
+    """Checks that the options override nothing of another head.
+
+    Args:
+        description: the task; None for encoders and masked language models.
+        options: settings of the export.
+
+    Raises:
+        ValueError: they do.
+    """
+    for name, kind in KINDS.items():
+        of_this_kind = description is not None and description.head.kind == name
+        if kind.override_value(options) is not None and not of_this_kind:
+            raise ValueError(f"--{kind.export_option} is for {kind.models}: leave it out")
 
 
 def _length(options: ExportOptions, most: int, folder: str | os.PathLike) -> int:

@@ -1,4 +1,17 @@
-"""What the signatures of every kind of model share."""
+"""What the signatures of every kind of model share.
+
+    serving_default   strings [N] ----------------+--> guards --> preprocess --> unpadded encoder
+    serve_examples    serialized tf.Example [N] --+                                   |
+                                                        answers, [N, ...] <-- head <--+
+    serve_ids         int32 [N, S] --> guards --> the Keras model --> logits
+
+A family (one subclass for each kind of task) says what strings it takes and makes the answers of
+them; this module makes the other signatures from that. All of them take any N, also 0, and what is
+answered for a text does not depend on the texts beside it, rounding apart. Guards are assertions in
+the graph: a request over a limit is refused in words before anything is computed.
+
+Shapes: N examples of a request, S positions.
+"""
 
 import abc
 from collections.abc import Callable, Mapping
@@ -25,8 +38,8 @@ class SignatureFamily(abc.ABC):
     """The signatures of one kind of model.
 
     Args:
-        model: the Keras model.
-        tokenizer: its tokenizer.
+        model: the Keras model that answers.
+        tokenizer: the tokenizer with which the model was trained.
         max_seq_length: the most positions of a row.
         options: settings of the export.
 
@@ -53,6 +66,7 @@ class SignatureFamily(abc.ABC):
         self.tokenizer = tokenizer
         self.max_seq_length = max_seq_length
         self.options = options
+        # A head has its encoder inside; a bare encoder is one itself.
         self.encoder = UnpaddedEncoder(getattr(model, "encoder", model))
         self.preprocess = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
 
@@ -103,6 +117,7 @@ class SignatureFamily(abc.ABC):
         features = {
             name: tf.io.FixedLenFeature([], tf.string)
             if spec.shape.rank == 1
+            # Lists of strings (choices) of any length, padded with empty ones: [N, any].
             else tf.io.FixedLenSequenceFeature([], tf.string, allow_missing=True)
             for name, spec in self.string_inputs().items()
         }
@@ -111,6 +126,7 @@ class SignatureFamily(abc.ABC):
     def _guarded(self, answer: Callable[..., Tensors]) -> Callable[..., Tensors]:
         def checked(**inputs: tf.Tensor) -> Tensors:
             with tf.control_dependencies(self._checks(inputs)):
+                # The copies are made after the checks: nothing runs on inputs that are refused.
                 return answer(**{name: tf.identity(values) for name, values in inputs.items()})
 
         return checked
@@ -121,31 +137,32 @@ class SignatureFamily(abc.ABC):
         if batch is not None:
             checks.append(
                 tf.debugging.assert_less_equal(
-                    tf.shape(next(iter(inputs.values())))[0],
+                    tf.shape(next(iter(inputs.values())))[0],  # N
                     batch,
                     f"the request holds more than {batch} examples: send fewer at a time",
                 )
             )
         for name, values in inputs.items():
             if values.dtype == tf.string and size is not None:
-                checks.append(_check_bytes(name, values, size))
+                checks.append(
+                    tf.debugging.assert_less_equal(
+                        # The empty string is for requests of no texts, which have no maximum.
+                        tf.reduce_max(
+                            tf.strings.length(tf.concat([tf.reshape(values, [-1]), [""]], 0))
+                        ),
+                        size,
+                        f"a {name} is longer than {size} bytes: send shorter ones",
+                    )
+                )
             if values.dtype != tf.string:
-                checks.append(_check_positions(name, values, self.max_seq_length))
+                checks.append(
+                    tf.debugging.assert_less_equal(
+                        tf.shape(values)[-1],
+                        self.max_seq_length,
+                        f"{name} has more than {self.max_seq_length} positions: cut the rows",
+                    )
+                )
         return checks
-
-
-def _check_bytes(name: str, texts: tf.Tensor, most: int) -> tf.Operation:
-    return tf.debugging.assert_less_equal(
-        tf.reduce_max(tf.strings.length(tf.concat([tf.reshape(texts, [-1]), [""]], 0))),
-        most,
-        f"a {name} is longer than {most} bytes: send shorter ones",
-    )
-
-
-def _check_positions(name: str, ids: tf.Tensor, most: int) -> tf.Operation:
-    return tf.debugging.assert_less_equal(
-        tf.shape(ids)[-1], most, f"{name} has more than {most} positions: cut the rows"
-    )
 
 
 def _cut(value: Any, most: int | None) -> Any:

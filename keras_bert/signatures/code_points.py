@@ -27,17 +27,18 @@ class CodePoints(NamedTuple):
             starts: integers [M], the first character.
             ends: integers [M], behind the last character; not above `starts` for an empty piece.
         """
-        begin = tf.gather(self.row_starts, rows)
-        places = tf.ragged.range(
+        begin = tf.gather(self.row_starts, rows)  # [M]
+        # "abc\n" "de\n" flattened: row 1, start 0, end 2 are the positions 4 and 5.
+        positions = tf.ragged.range(
             begin + tf.cast(starts, tf.int64), begin + tf.cast(ends, tf.int64)
-        ).with_row_splits_dtype(tf.int64)
-        return tf.strings.unicode_encode(tf.gather(self.values, places), "UTF-8")
+        ).with_row_splits_dtype(tf.int64)  # [M, characters]
+        return tf.strings.unicode_encode(tf.gather(self.values, positions), "UTF-8")
 
 
 def code_points(texts: tf.Tensor) -> CodePoints:
     """Takes strings [N] apart; a line break that they do not have ends each of them."""
     decoded = tf.strings.unicode_decode(tf.strings.join([texts, "\n"]), "UTF-8", errors="replace")
-    return CodePoints(decoded.values, decoded.row_splits[:-1])
+    return CodePoints(decoded.values, decoded.row_splits[:-1])  # [C], [N]
 
 
 def valid_text(texts: tf.Tensor) -> tf.Tensor:

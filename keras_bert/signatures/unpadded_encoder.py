@@ -19,9 +19,8 @@ Shapes: N rows, G rows of a group, S positions, T real tokens, H width.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import keras
 import tensorflow as tf
 
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
@@ -64,8 +63,8 @@ class UnpaddedEncoder:
     """Runs a `BertEncoder` without padding; it works on the encoder's own layers and weights.
 
     Args:
-        encoder: the encoder.
-        group_size: rows of a group.
+        encoder: the trained encoder whose layers and weights are used.
+        group_size: rows that are padded to one length.
 
     Raises:
         ValueError: a layer overrides `call`, which is not run here: answers would be wrong.
@@ -88,11 +87,12 @@ class UnpaddedEncoder:
             inputs: of the encoder, int32 [N, S]; real tokens first in every row, at least one.
         """
         summaries, order, _ = self._in_groups(inputs, summaries_only=True)
-        return self._pooler(tf.gather(summaries, tf.argsort(order)))
+        return self._pooler(tf.gather(summaries, tf.argsort(order)))  # [N, H], as they came
 
     def sequence_output(self, inputs: Mapping[str, tf.Tensor]) -> tf.RaggedTensor:
         """Returns the last layer for the real tokens, [N, tokens, H]; see `pooled_output`."""
         states, order, lengths = self._in_groups(inputs, summaries_only=False)
+        # The argsort of an order is its inverse: rows go back to where they came from.
         rows = tf.RaggedTensor.from_row_lengths(states, tf.cast(lengths, tf.int64), validate=False)
         return tf.gather(rows, tf.argsort(order))
 
@@ -100,7 +100,7 @@ class UnpaddedEncoder:
         """Returns the pooled output [N, H] of what `sequence_output` returned."""
         edges = sequence_output.row_splits  # [N + 1]: where rows begin and end in the list
         summary = edges[1:] - 1 if self._config.left_to_right else edges[:-1]  # [N]
-        return self._pooler(tf.gather(sequence_output.values, summary))
+        return self._pooler(tf.gather(sequence_output.values, summary))  # [N, H]
 
     def _in_groups(
         self, inputs: Mapping[str, tf.Tensor], summaries_only: bool
@@ -125,7 +125,14 @@ class UnpaddedEncoder:
             start = index * self._group_size
             part = slice(start, tf.minimum(start + self._group_size, rows))
             group = self._group(ids[part], segments[part], lengths[part])
-            return index + 1, found.write(index, self._encode(group, summaries_only))
+            words = self._word_embeddings(group.ids)  # [T, H]
+            hidden = self._embeddings.embed(words, group.segment_ids, group.positions)
+            every_token = tf.range(tf.size(group.ids))  # [T]
+            for block in self._blocks[:-1]:
+                hidden = _apply(block, hidden, group, every_token)  # [T, H]
+            # Nothing reads the last layer at the other tokens.
+            kept = group.summary if summaries_only else every_token
+            return index + 1, found.write(index, _apply(self._blocks[-1], hidden, group, kept))
 
         _, found = tf.while_loop(
             lambda index, _: index < groups,
@@ -147,6 +154,7 @@ class UnpaddedEncoder:
         ends = tf.cumsum(lengths)  # [G]
 
         def real(values: tf.Tensor) -> tf.Tensor:
+            # [G, S] -> [G * S] -> [T]
             return tf.gather(tf.reshape(values[:, :longest], [-1]), cells)
 
         return _Group(
@@ -159,25 +167,10 @@ class UnpaddedEncoder:
             summary=ends - 1 if self._config.left_to_right else ends - lengths,
         )
 
-    def _encode(self, group: _Group, summaries_only: bool) -> tf.Tensor:
-        hidden = self._embed(group)
-        every_token = tf.range(tf.size(group.ids))
-        for block in self._blocks[:-1]:
-            hidden = _apply(block, hidden, group, every_token)
-        # Nothing reads the last layer at the other tokens.
-        kept = group.summary if summaries_only else every_token
-        return _apply(self._blocks[-1], hidden, group, kept)
-
-    def _embed(self, group: _Group) -> tf.Tensor:
-        words = self._word_embeddings(group.ids)  # [T, H]
-        return self._embeddings.embed(words, group.segment_ids, group.positions)  # [T, H]
-
 
 def _check_layers(encoder: BertEncoder) -> None:
     embeddings = encoder.get_layer("embeddings")
-    steps: list[tuple[keras.layers.Layer, type, str]] = [
-        (embeddings, EmbeddingPostprocessor, "embed")
-    ]
+    steps: list[tuple[Any, Any, str]] = [(embeddings, EmbeddingPostprocessor, "embed")]
     for block in encoder.encoder_blocks():
         steps += [
             (block, EncoderBlock, "attention_half or feed_forward_half"),

@@ -34,6 +34,6 @@ def silence_rows(model: Any, vocabulary: Vocabulary) -> None:
         vocabulary: its pieces.
     """
     bias = model.get_layer("masked_lm_bias").bias
-    values = np.array(bias, np.float32)
+    values = np.array(bias, np.float32)  # [V]
     values[len(vocabulary) :] = _NEVER
     bias.assign(values)

@@ -51,7 +51,14 @@ class TextLines:
             try:
                 for number, line in enumerate(lines, start=1):
                     self.bytes_read = file.tell()
-                    yield self._text(number, line)
+                    place = f"{self._path}, line {number}"
+                    try:
+                        text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                    except UnicodeDecodeError:
+                        raise ValueError(
+                            f"{place} is not UTF-8: convert the file to UTF-8"
+                        ) from None
+                    yield _text_field(place, text) if self._is_json else text
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
                 raise ValueError(
                     f"{self._path} is a damaged .gz ({error}): fetch it again"
@@ -64,14 +71,6 @@ class TextLines:
             progress.update(self.bytes_read - told)
             told = self.bytes_read
             yield text
-
-    def _text(self, number: int, line: bytes) -> str:
-        place = f"{self._path}, line {number}"
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise ValueError(f"{place} is not UTF-8: convert the file to UTF-8") from None
-        return _text_field(place, text) if self._is_json else text
 
 
 def _text_field(place: str, line: str) -> str:

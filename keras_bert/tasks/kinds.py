@@ -44,9 +44,9 @@ class TaskKind:
         signatures: takes a `TaskDescription`, then the arguments of every `SignatureFamily`.
         read: reads a file to be predicted.
         export_option: the setting of an export that is for this kind alone, if any.
-        override: puts what that setting states into the description; None where there is nothing
+        override: puts the value of that setting into the description; None where there is nothing
             to put there. Raises a `ValueError` where it contradicts the description.
-        untold: what the folder of another library does not tell, and what to state then.
+        untold: what the folder of another library does not tell, and what to override then.
     """
 
     models: str
@@ -57,8 +57,8 @@ class TaskKind:
     override: Override | None = None
     untold: str = "as the head asks"
 
-    def stated(self, options: ExportOptions) -> Any:
-        """Returns the value of `export_option`; None where nothing is stated."""
+    def override_value(self, options: ExportOptions) -> Any:
+        """Returns the value of `export_option`; None where it is not given."""
         return getattr(options, self.export_option) if self.export_option else None
 
     @property

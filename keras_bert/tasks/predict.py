@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 from keras_bert.finetuning.prediction_table import write_predictions
-from keras_bert.finetuning.task import PredictionReader, TaskDescription
 from keras_bert.storage.tables import check_columns
 from keras_bert.tasks.finetuned_model import FinetunedModel
 from keras_bert.tasks.kinds import kind_of, load_description
@@ -34,15 +33,11 @@ def predict_file(
         ValueError: the input lacks a column, or has one that the output adds.
     """
     description = load_description(model_dir)
-    found = _reader(description)(Path(input_path), description)
+    # The reader of the task, where it has one and is one of ours, else of its kind.
+    own = create_task(description.task).read_for_prediction if description.task in TASKS else None
+    found = (own or kind_of(description).read)(Path(input_path), description)
     if found.table is not None:
         check_columns(input_path, found.table[0], description.head.answer_columns())
     predictions = FinetunedModel.load(model_dir).predict_examples(found.examples, batch_size)
     write_predictions(output_path, description.head, found.examples, predictions, found.table)
     return len(found.examples)
-
-
-def _reader(description: TaskDescription) -> PredictionReader:
-    """Returns the reader of the task, where it has one and is one of ours, else of its kind."""
-    own = create_task(description.task).read_for_prediction if description.task in TASKS else None
-    return own or kind_of(description).read

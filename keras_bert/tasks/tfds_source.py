@@ -9,7 +9,7 @@ from keras_bert.finetuning.task import TEST, TRAIN, VALIDATION
 TFDS_PREFIX = "tfds:"
 # Names of splits there, by ours.
 USUAL_SPLITS = {TRAIN: ("train",), VALIDATION: ("validation", "dev"), TEST: ("test",)}
-# The place of an example in the files that the data set was made from.
+# The index of an example in the files that the data set was made from.
 _PLACE = "idx"
 
 

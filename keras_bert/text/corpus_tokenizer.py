@@ -29,11 +29,11 @@ class CorpusTokenizer:
     """Turns texts into ids, many at once: those of `BertTokenizer` for every text.
 
     Args:
-        vocabulary: the pieces.
+        vocabulary: the word pieces and their ids.
         settings: how text is treated.
 
     Attributes:
-        vocabulary: the pieces.
+        vocabulary: the word pieces and their ids.
 
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "."])

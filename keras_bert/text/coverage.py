@@ -37,7 +37,7 @@ class Coverage(NamedTuple):
 
     @property
     def unknown_rate(self) -> float:
-        """Share of the words that are [UNK]."""
+        """Rate of the words that are [UNK]."""
         return self.unknown / max(self.words, 1)
 
     def __str__(self) -> str:
@@ -63,7 +63,10 @@ def measure_coverage(tokenizer: CorpusTokenizer, texts: Iterable[str]) -> Covera
     while block := list(itertools.islice(stream, _TEXTS_PER_CALL)):
         ids, sizes = tokenizer(block)
         counts += np.bincount(ids, minlength=len(vocabulary))
-        whole += _count_whole_words(ids, sizes, vocabulary.continuation_mask)
+        # Whole words: pieces that start a word and that none continues.
+        continues = np.append(vocabulary.continuation_mask[ids], False)
+        continues[np.cumsum(sizes) - sizes] = False  # a text starts with a word of its own
+        whole += int(np.count_nonzero(~continues[:-1] & ~continues[1:]))
     unknown = int(counts[vocabulary.unk_id])
     return Coverage(
         words=int(counts[~vocabulary.continuation_mask].sum()),
@@ -73,10 +76,3 @@ def measure_coverage(tokenizer: CorpusTokenizer, texts: Iterable[str]) -> Covera
         entries_used=int(np.count_nonzero(counts)),
         entries=len(vocabulary),
     )
-
-
-def _count_whole_words(ids: np.ndarray, sizes: np.ndarray, is_continuation: np.ndarray) -> int:
-    """Counts the pieces that start a word and that none continues."""
-    continues = np.append(is_continuation[ids], False)
-    continues[np.cumsum(sizes) - sizes] = False  # a text starts with a word of its own
-    return int(np.count_nonzero(~continues[:-1] & ~continues[1:]))

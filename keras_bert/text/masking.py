@@ -1,5 +1,12 @@
 """Masked language model: hides word pieces of batches, in graph, anew for every epoch.
 
+    [CLS] my dog is hairy [SEP] [PAD]     candidates: my dog is hairy
+    budget 0.15 * 6 = 0.9 -> 1            positions 4 0, ids hairy 0, weights 1 0 (P = 2)
+    [CLS] my dog is [MASK] [SEP] [PAD]    or a random piece, or hairy itself
+
+What is drawn for a sequence follows from its seed and from positions, so neither the batch nor the
+padding of a sequence changes its masks.
+
 Shapes: B batch, S sequence length, P predictions per sequence.
 """
 
@@ -16,7 +23,7 @@ from keras_bert.features import (
 from keras_bert.text.masked_words import choose_runs_of_words, choose_words
 from keras_bert.text.masking_constants import REPLACEMENTS
 from keras_bert.text.masking_strategy import check_rates
-from keras_bert.text.random_bits import random_bits, random_keys, random_shares, seeds_of
+from keras_bert.text.random_bits import random_bits, random_keys, seeds_of, uniform_numbers
 from keras_bert.text.vocabulary import Vocabulary
 
 
@@ -28,7 +35,7 @@ class MaskedLanguageModelMasking(tf.Module):
     [MASK], a random piece that is no special token, or stays as it is.
 
     Args:
-        vocabulary: the pieces.
+        vocabulary: the word pieces and their ids.
         max_predictions_per_seq: P, the most pieces that are chosen from a sequence.
         masked_lm_prob: rate of the pieces that are chosen, above 0 and at most 1.
         mask_token_rate: rate of the chosen that become [MASK], from 0 to 1.
@@ -59,6 +66,7 @@ class MaskedLanguageModelMasking(tf.Module):
         self._mask_token_rate = mask_token_rate
         self._random_token_rate = random_token_rate
         self._strategy = strategy
+        # [V - specials]
         ordinary = np.setdiff1d(np.arange(len(vocabulary)), vocabulary.special_ids)
         if not ordinary.size:
             raise ValueError("the vocabulary holds special tokens only: there is nothing to mask")
@@ -83,37 +91,44 @@ class MaskedLanguageModelMasking(tf.Module):
             [B, P] ascending, `masked_lm_ids` int32 [B, P] what stood there, `masked_lm_weights`
             float32 [B, P]; where the weight is 0, the other two are 0.
         """
-        seeds = seeds_of(seeds)
+        seeds = seeds_of(seeds)  # uint64 [B]
+        # bool [B, S]
         candidates = tf.not_equal(input_mask, 0) & ~tf.gather(self._is_special, input_ids)
-        budget = self._budget(input_mask)
+        # How many pieces of each sequence may be chosen: int32 [B].
+        lengths = tf.cast(tf.math.count_nonzero(input_mask, axis=1), tf.float64)  # [B]
+        # In float64, so that halves round as in the Python of create_pretraining_data.py.
+        wanted = tf.cast(tf.round(lengths * self._masked_lm_prob), tf.int32)
+        budget = tf.clip_by_value(wanted, 1, self.max_predictions_per_seq)
         if self._strategy == "token":
+            # Positions [B, P] ascending, and which of them are in use, bool [B, P].
             positions, used = self._choose_pieces(candidates, budget, seeds)
         else:
             positions, used = self._choose_words(input_ids, candidates, budget, seeds)
-        ids = tf.where(used, tf.gather(input_ids, positions, batch_dims=1), 0)
+        ids = tf.where(used, tf.gather(input_ids, positions, batch_dims=1), 0)  # [B, P]
         shown = self._hide(ids, positions, seeds)
+        indices = tf.where(used)  # [used, 2]: row and column in [B, P]
+        rows = tf.cast(indices[:, 0], tf.int32)
+        # [used, 2]: row and position in [B, S]
+        targets = tf.stack([rows, tf.gather_nd(positions, indices)], axis=1)
         return {
-            INPUT_IDS: _replace(input_ids, positions, used, shown),
+            INPUT_IDS: tf.tensor_scatter_nd_update(
+                input_ids, targets, tf.gather_nd(shown, indices)
+            ),
             MASKED_LM_POSITIONS: positions,
             MASKED_LM_IDS: ids,
             MASKED_LM_WEIGHTS: tf.cast(used, tf.float32),
         }
 
-    def _budget(self, input_mask: tf.Tensor) -> tf.Tensor:
-        """Returns how many pieces of each sequence may be chosen, int32 [B]."""
-        lengths = tf.cast(tf.math.count_nonzero(input_mask, axis=1), tf.float64)
-        # In float64, so that halves round as in the Python of create_pretraining_data.py.
-        wanted = tf.cast(tf.round(lengths * self._masked_lm_prob), tf.int32)
-        return tf.clip_by_value(wanted, 1, self.max_predictions_per_seq)
-
     def _choose_pieces(
         self, candidates: tf.Tensor, budget: tf.Tensor, seeds: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         length = tf.shape(candidates)[1]
+        # The P largest of random numbers are a random choice of P; so are the first few of them.
         keys = tf.where(candidates, random_keys(seeds, tf.range(tf.cast(length, tf.int64))), -1)
+        # [B, min(P, S)]
         top = tf.math.top_k(keys, tf.minimum(self.max_predictions_per_seq, length))
         rank = tf.range(tf.shape(top.values)[1])
-        used = (top.values >= 0) & (rank < budget[:, None])
+        used = (top.values >= 0) & (rank < budget[:, None])  # a candidate, and within the budget
         # Unused slots sort behind every position.
         return self._first_positions(tf.where(used, -top.indices, -length), length)
 
@@ -121,8 +136,8 @@ class MaskedLanguageModelMasking(tf.Module):
         self, input_ids: tf.Tensor, candidates: tf.Tensor, budget: tf.Tensor, seeds: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         choose = choose_words if self._strategy == "whole_word" else choose_runs_of_words
-        continues = tf.gather(self._is_continuation, input_ids)
-        masked = choose(candidates, continues, budget, seeds)
+        continues = tf.gather(self._is_continuation, input_ids)  # [B, S]
+        masked = choose(candidates, continues, budget, seeds)  # bool [B, S]
         length = tf.shape(input_ids)[1]
         return self._first_positions(tf.where(masked, -tf.range(length), -length), length)
 
@@ -135,7 +150,9 @@ class MaskedLanguageModelMasking(tf.Module):
             Positions int32 [B, P], 0 where there is none; and whether there is one, bool [B, P].
         """
         width = tf.minimum(self.max_predictions_per_seq, tf.shape(negatives)[1])
+        # The largest negatives are the smallest positions: ascending, none at the end.
         positions = -tf.math.top_k(negatives, width).values
+        # A sequence shorter than P has fewer columns; to [B, P].
         missing = [[0, 0], [0, self.max_predictions_per_seq - width]]
         used = tf.pad(positions < length, missing)
         positions = tf.pad(positions, missing)
@@ -145,21 +162,13 @@ class MaskedLanguageModelMasking(tf.Module):
 
     def _hide(self, ids: tf.Tensor, positions: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
         """Returns what stands in the text instead of the chosen pieces, int32 [B, P]."""
-        bits = random_bits(seeds, tf.cast(positions, tf.int64) + REPLACEMENTS)
-        share = random_shares(bits)
-        # The low 32 bits choose the piece, so that it does not depend on the share.
+        bits = random_bits(seeds, tf.cast(positions, tf.int64) + REPLACEMENTS)  # [B, P]
+        uniform = uniform_numbers(bits)  # [B, P], from 0 to below 1
+        # The low 32 bits choose the piece, so that it does not depend on the number above.
         number = tf.bitcast(bits & np.uint64(0xFFFFFFFF), tf.int64)
         random_ids = tf.gather(
             self._ordinary_ids, number % tf.size(self._ordinary_ids, out_type=tf.int64)
         )
-        shown = tf.where(share < self._mask_token_rate + self._random_token_rate, random_ids, ids)
-        return tf.where(share < self._mask_token_rate, self.vocabulary.mask_id, shown)
-
-
-def _replace(
-    input_ids: tf.Tensor, positions: tf.Tensor, used: tf.Tensor, shown: tf.Tensor
-) -> tf.Tensor:
-    places = tf.where(used)
-    rows = tf.cast(places[:, 0], tf.int32)
-    targets = tf.stack([rows, tf.gather_nd(positions, places)], axis=1)
-    return tf.tensor_scatter_nd_update(input_ids, targets, tf.gather_nd(shown, places))
+        # Below 0.8 [MASK], from there to below 0.9 a random piece, from there on the piece itself.
+        shown = tf.where(uniform < self._mask_token_rate + self._random_token_rate, random_ids, ids)
+        return tf.where(uniform < self._mask_token_rate, self.vocabulary.mask_id, shown)

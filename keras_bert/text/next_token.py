@@ -1,4 +1,12 @@
-"""Left-to-right language model: the pieces to predict are the next ones."""
+"""Left-to-right language model: the pieces to predict are the next ones.
+
+    input_ids              [CLS]  my  dog  barks [SEP] [PAD]
+    masked_lm_positions      0     1    2    3     4
+    masked_lm_ids           my   dog barks [SEP] [PAD]
+    masked_lm_weights        1     1    1    0     0
+
+Shapes: B batch, S sequence length.
+"""
 
 import tensorflow as tf
 
@@ -18,7 +26,7 @@ class NextTokenTargets(tf.Module):
     comes after a position. Special tokens are never predicted, as in the masked objective.
 
     Args:
-        vocabulary: the pieces.
+        vocabulary: the word pieces and their ids.
         max_seq_length: S; S - 1 positions of it have a piece after them.
     """
 
@@ -43,9 +51,11 @@ class NextTokenTargets(tf.Module):
             `input_ids` as they are, and `masked_lm_positions`, `masked_lm_ids` (int32) and
             `masked_lm_weights` (float32), [B, S - 1] each.
         """
-        targets = input_ids[:, 1:]
+        targets = input_ids[:, 1:]  # [B, S - 1]
+        # [B, S - 1, specials] -> [B, S - 1]
         is_special = tf.reduce_any(tf.equal(targets[..., None], self._special_ids), axis=-1)
-        counts = tf.not_equal(input_mask[:, 1:], 0) & ~is_special
+        counts = tf.not_equal(input_mask[:, 1:], 0) & ~is_special  # [B, S - 1]
+        # [B, S - 1]
         positions = tf.range(self.max_predictions_per_seq)[None] * tf.ones_like(targets)
         return {
             INPUT_IDS: input_ids,

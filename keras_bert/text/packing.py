@@ -1,5 +1,8 @@
 """Pieces of one or two texts to the model's inputs: [CLS] a [SEP] b [SEP].
 
+    first, second          input_ids                   segment_ids      input_mask
+    [5 6], [7 8 9]         cls 5 6 sep 7 8 9 sep pad   0 0 0 0 1 1 1 1 0   1 1 1 1 1 1 1 1 0
+
 Shapes: N texts or pairs, S positions.
 """
 
@@ -31,9 +34,10 @@ def truncate_pair(
     Returns:
         Both, shortened.
     """
-    first_lengths = first.row_lengths()
+    first_lengths = first.row_lengths()  # [N]
     second_lengths = second.row_lengths()
     # The removal ends with equal halves unless one text leaves more than half to the other.
+    # Room 8 for 3 and 9 pieces: 4 and 4 would leave one unused, so 3 and 5 stay.
     first_room = tf.maximum(tf.cast((max_length + 1) // 2, tf.int64), max_length - second_lengths)
     second_room = tf.maximum(tf.cast(max_length // 2, tf.int64), max_length - first_lengths)
     return _heads(first, first_room), _heads(second, second_room)
@@ -78,12 +82,13 @@ def join_pieces(
         vocabulary: tells the ids of [CLS] and [SEP].
     """
     rows = first.nrows()
-    cls = _column(vocabulary.cls_id, rows)
+    cls = _column(vocabulary.cls_id, rows)  # [N, 1]
     sep = _column(vocabulary.sep_id, rows)
-    segments = [tf.concat([cls, first, sep], axis=1)]
+    segments = [tf.concat([cls, first, sep], axis=1)]  # ragged [N, pieces]
     if second is not None:
         segments.append(tf.concat([second, sep], axis=1))
     ids = tf.concat(segments, axis=1)
+    # 0 0 .. 1 1
     return ids, tf.concat([tf.ones_like(s) * i for i, s in enumerate(segments)], axis=1)
 
 
@@ -103,8 +108,9 @@ def pad_rows(
 
 
 def _heads(pieces: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    # [N, pieces]: 0 1 2 ... in each text
     positions = tf.ragged.range(pieces.row_lengths()).with_row_splits_dtype(tf.int64)
-    limits = tf.gather(lengths, pieces.value_rowids())
+    limits = tf.gather(lengths, pieces.value_rowids())  # [pieces of all texts]
     return tf.ragged.boolean_mask(pieces, positions.with_values(positions.values < limits))
 
 

@@ -1,4 +1,9 @@
-"""The layer that turns strings into the inputs of a model."""
+"""The layer that turns strings into the inputs of a model.
+
+    strings [...] --flatten--> [N] --tokenize--> [N, pieces] --pack--> int32 [N, S] --> [..., S]
+
+Two texts of a pair go the same way side by side and meet in `pack`.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -82,13 +87,17 @@ class BertPreprocessor(keras.layers.Layer):
         if pairs is None:
             return super().__call__(texts, **kwargs)
         pairs = _as_strings(pairs)
-        _check_same_shape(texts, pairs)
+        if not tf.TensorShape(texts.shape).is_compatible_with(pairs.shape):
+            raise ValueError(
+                f"the texts have shape {texts.shape} but the second texts {pairs.shape}: "
+                "every text needs its partner"
+            )
         return super().__call__((texts, pairs), **kwargs)
 
     def call(self, inputs: tf.Tensor | tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns what `__call__` documents, for tensors of strings."""
-        texts, pairs = _split_inputs(inputs)
-        shape = tf.shape(texts)
+        texts, pairs = _split_inputs(inputs)  # [...] each, or None
+        shape = tf.shape(texts)  # [...]
         if pairs is not None:
             # What a graph with unknown shapes could not tell before it runs.
             tf.debugging.assert_equal(
@@ -104,12 +113,12 @@ class BertPreprocessor(keras.layers.Layer):
         return {name: _restore(rows, shape, texts.shape) for name, rows in packed.items()}
 
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        return self.tokenizer(tf.reshape(texts, [-1]))
+        return self.tokenizer(tf.reshape(texts, [-1]))  # [...] -> [N] -> [N, pieces]
 
     def compute_output_spec(self, inputs: Any) -> dict[str, keras.KerasTensor]:
         """Returns the symbolic outputs for symbolic string inputs [...]: int32 [..., S]."""
         texts, _ = _split_inputs(inputs)
-        length = self.max_seq_length if self.pad_to == "max" else None
+        length = self.max_seq_length if self.pad_to == "max" else None  # S, where it is static
         return {
             name: keras.KerasTensor((*texts.shape, length), dtype="int32", name=name)
             for name in (INPUT_IDS, INPUT_MASK, SEGMENT_IDS)
@@ -137,6 +146,8 @@ class BertPreprocessor(keras.layers.Layer):
 
 def _split_inputs(inputs: Any) -> tuple[Any, Any]:
     """Takes any form of the inputs apart into texts and second texts (or None)."""
+    # A dict names its texts; a tuple is a pair; a list is a batch, unless it holds batches itself:
+    # ["a", "b"] are two texts, [["a", "b"], ["c", "d"]] the same two with their second texts.
     if isinstance(inputs, Mapping):
         unknown = set(inputs) - {TEXT, TEXT_PAIR}
         if unknown or TEXT not in inputs:
@@ -145,7 +156,10 @@ def _split_inputs(inputs: Any) -> tuple[Any, Any]:
                 "rename the fields"
             )
         return inputs[TEXT], inputs.get(TEXT_PAIR)
-    if isinstance(inputs, tuple) or _is_list_of_batches(inputs):
+    is_list_of_batches = (
+        isinstance(inputs, list) and bool(inputs) and not isinstance(inputs[0], str | bytes)
+    )
+    if isinstance(inputs, tuple) or is_list_of_batches:
         if len(inputs) not in (1, 2):
             raise ValueError(
                 f"the preprocessor takes one text or a pair, but got a tuple of {len(inputs)}: "
@@ -153,10 +167,6 @@ def _split_inputs(inputs: Any) -> tuple[Any, Any]:
             )
         return inputs[0], inputs[1] if len(inputs) == 2 else None
     return inputs, None
-
-
-def _is_list_of_batches(inputs: Any) -> bool:
-    return isinstance(inputs, list) and bool(inputs) and not isinstance(inputs[0], str | bytes)
 
 
 def _as_strings(texts: Any) -> tf.Tensor | keras.KerasTensor:
@@ -171,6 +181,7 @@ def _as_strings(texts: Any) -> tf.Tensor | keras.KerasTensor:
 
 
 def _to_tensor(texts: Any) -> tf.Tensor:
+    # TensorFlow would take an empty list for floats.
     if isinstance(texts, list) and not texts:
         return tf.zeros([0], tf.string)
     try:
@@ -182,14 +193,7 @@ def _to_tensor(texts: Any) -> tf.Tensor:
         ) from None
 
 
-def _check_same_shape(texts: tf.Tensor, pairs: tf.Tensor) -> None:
-    if not tf.TensorShape(texts.shape).is_compatible_with(pairs.shape):
-        raise ValueError(
-            f"the texts have shape {texts.shape} but the second texts {pairs.shape}: "
-            "every text needs its partner"
-        )
-
-
 def _restore(rows: tf.Tensor, shape: tf.Tensor, static_shape: tf.TensorShape) -> tf.Tensor:
+    # [N, S] -> [..., S]; and the static part of that shape, which the reshape loses.
     restored = tf.reshape(rows, tf.concat([shape, tf.shape(rows)[-1:]], axis=0))
     return tf.ensure_shape(restored, static_shape.concatenate(rows.shape[-1:]))

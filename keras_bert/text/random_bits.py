@@ -20,9 +20,10 @@ def seeds_of(counters: tf.Tensor) -> tf.Tensor:
     Returns:
         uint64 [B].
     """
-    columns = tf.unstack(tf.bitcast(tf.cast(counters, tf.int64), tf.uint64), axis=1)
+    columns = tf.unstack(tf.bitcast(tf.cast(counters, tf.int64), tf.uint64), axis=1)  # k of [B]
     seeds = tf.zeros_like(columns[0])
     for column in columns:
+        # Mixed before the next number comes in: (1, 2) and (2, 1) have nothing in common.
         seeds = _mix(_mix(seeds + INCREMENT) ^ column)
     return seeds
 
@@ -37,8 +38,9 @@ def random_bits(seeds: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
     Returns:
         uint64 [B, K]. Equal seed and index give equal bits.
     """
+    # The output number `index` of SplitMix64 without the ones before it: its state only counts up.
     steps = (tf.cast(indices, tf.uint64) + 1) * INCREMENT
-    return _mix(seeds[:, None] + steps)
+    return _mix(seeds[:, None] + steps)  # [B, 1] + [K] or [B, K] -> [B, K]
 
 
 def random_keys(seeds: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
@@ -55,8 +57,9 @@ def random_keys(seeds: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
     return tf.cast(bits, tf.int32)
 
 
-def random_shares(bits: tf.Tensor) -> tf.Tensor:
+def uniform_numbers(bits: tf.Tensor) -> tf.Tensor:
     """Returns float32 numbers from 0 to below 1, made of the upper bits of uint64 ones."""
+    # The upper bits, because the lower ones choose random pieces, see `masking`.
     upper = tf.bitwise.right_shift(bits, np.uint64(64 - SHARE_BITS))
     return tf.cast(upper, tf.float32) / (1 << SHARE_BITS)
 
@@ -71,12 +74,13 @@ def random_permutation(seed: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     Returns:
         int64 [size].
     """
-    bits = random_bits(seed[None], tf.range(size))[0]
+    bits = random_bits(seed[None], tf.range(size))[0]  # [size]
     # The sign bit is dropped: tf.argsort has no kernel for uint64.
     keys = tf.bitcast(tf.bitwise.right_shift(bits, np.uint64(1)), tf.int64)
     return tf.cast(tf.argsort(keys, stable=True), tf.int64)
 
 
+# The finalizer of SplitMix64, on uint64 of any shape: every bit of the input reaches every other.
 def _mix(values: tf.Tensor) -> tf.Tensor:
     shifted = tf.bitwise.right_shift(values, np.uint64(30))
     values = tf.bitwise.bitwise_xor(values, shifted) * MULTIPLIERS[0]

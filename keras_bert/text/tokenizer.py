@@ -1,4 +1,18 @@
-"""Text to the ids of word pieces and back: the original tokenization.py inside the graph."""
+"""Text to the ids of word pieces and back: the original tokenization.py inside the graph.
+
+    strings [N] --PlainText.matches--> plain? --yes--> PlainText: words and pieces in one op
+                                         |no
+                                     Normalizer --> find_words --> WordPiece
+                                     characters     words          pieces
+
+Both ways give the same ids; the second is also the one that knows where pieces come from. Between
+its stages everything is flat: one list of characters for the batch and row splits beside it, which
+say where each text (and each word) begins and ends. "Ab c!" "d", lower-cased:
+
+    characters  a b c ! d        word splits  0 2 3 4 5        text splits  0 3 4
+
+Shapes: N texts, T normalized characters, K characters of words, W words, all of all texts.
+"""
 
 import os
 from collections.abc import Sequence
@@ -30,7 +44,7 @@ class BertTokenizer(tf.Module):
     tf.function and in a SavedModel.
 
     Args:
-        vocabulary: the pieces.
+        vocabulary: the word pieces and their ids.
         lowercase: lower-case the text. True for the "uncased" models.
         strip_accents: drop accents and other combining marks; None follows `lowercase`.
         split_cjk: make every CJK ideograph a word of its own.
@@ -160,7 +174,7 @@ class BertTokenizer(tf.Module):
         words = tf.convert_to_tensor(words) if not isinstance(words, tf.RaggedTensor) else words
         if not isinstance(words, tf.RaggedTensor):
             words = tf.RaggedTensor.from_tensor(words)
-        pieces = self(words.flat_values)
+        pieces = self(words.flat_values)  # [words of all texts, pieces]
         return words.with_flat_values(pieces.with_row_splits_dtype(words.row_splits.dtype))
 
     def detokenize(self, ids: tf.RaggedTensor | tf.Tensor) -> tf.Tensor:
@@ -174,7 +188,9 @@ class BertTokenizer(tf.Module):
         """
         if not isinstance(ids, tf.RaggedTensor):
             ids = tf.RaggedTensor.from_tensor(ids)
+        # [N, pieces], no [PAD]
         ids = tf.ragged.boolean_mask(ids, tf.not_equal(ids, self._vocabulary.pad_id))
+        # [N]: "play ##ing chess"
         joined = tf.strings.reduce_join(tf.gather(self._tokens, ids), axis=-1, separator=" ")
         return tf.strings.regex_replace(joined, f" {CONTINUATION_PREFIX}", "")
 
@@ -194,6 +210,7 @@ class BertTokenizer(tf.Module):
                 changes it; or `grown` is not this vocabulary with additions.
         """
         old = self._vocabulary.tokens
+        # in an [unused] slot, or appended
         new = {i: t for i, t in enumerate(grown.tokens) if i >= len(old) or t != old[i]}
         if len(grown) < len(old):
             raise ValueError(
@@ -203,6 +220,7 @@ class BertTokenizer(tf.Module):
         if not new:
             return {}
         words = [token.removeprefix(CONTINUATION_PREFIX) for token in new.values()]
+        # With the grown vocabulary each word must come out as its one new piece.
         after = BertTokenizer(grown, **self.settings)(words).to_list()
         for (index, token), word, ids in zip(new.items(), words, after, strict=True):
             if word == token and ids != [index]:
@@ -214,7 +232,7 @@ class BertTokenizer(tf.Module):
         return dict(zip(new, map(tuple, self(words).to_list()), strict=True))
 
     def _tokenize_flat(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        plain = self._plain_text.matches(texts)
+        plain = self._plain_text.matches(texts)  # bool [N]
         return tf.cond(
             tf.reduce_all(plain),
             lambda: self._plain_text(texts),
@@ -222,10 +240,12 @@ class BertTokenizer(tf.Module):
         )
 
     def _tokenize_mixed(self, texts: tf.Tensor, plain: tf.Tensor) -> tf.RaggedTensor:
-        fast = self._plain_text(tf.boolean_mask(texts, plain))
+        fast = self._plain_text(tf.boolean_mask(texts, plain))  # [plain texts, pieces]
+        # W words of the other texts
         words = find_words(self._normalizer(tf.boolean_mask(texts, ~plain)))
         both = tf.concat([fast, _per_text(words, self._wordpiece(words))], axis=0)
-        # The place of each text in `both`: plain ones first, each kind in its own order.
+        # The index of each text in `both`: plain ones first, each kind in its own order.
+        # Plain 0 1 1 0: order 1 2 0 3, whose inverse 2 0 1 3 tells where each text went.
         rank = tf.argsort(tf.argsort(tf.cast(~plain, tf.int32), stable=True))
         return tf.gather(both, rank)
 
@@ -236,13 +256,15 @@ class BertTokenizer(tf.Module):
         sources = normalized.sources
         assert sources is not None
         words = find_words(normalized)
-        pieces = self._wordpiece(words)
-        ids = _per_text(words, pieces)
+        pieces = self._wordpiece(words)  # [W, pieces]
+        ids = _per_text(words, pieces)  # [N, pieces]
         # The pieces tile the words: counting their characters leads from one to the next.
+        # [pieces of all texts]: 4 3 for play ##ing
         lengths = self._wordpiece.lengths(words, pieces)
-        ends = tf.cumsum(lengths)
-        starts = tf.gather(words.places, ends - lengths)
-        lasts = tf.gather(words.places, ends - 1)
+        ends = tf.cumsum(lengths)  # 4 7, in the K characters
+        starts = tf.gather(words.positions, ends - lengths)  # 0 4, in the T characters
+        lasts = tf.gather(words.positions, ends - 1)  # 3 6: the last character of each piece
+        # Positions count over the batch; those of a text count from its own start.
         row_starts = tf.gather(sources.row_starts, ids.value_rowids())
         first = tf.gather(sources.first, starts) - row_starts
         end = tf.gather(sources.end, lasts) - row_starts
@@ -254,19 +276,17 @@ class BertTokenizer(tf.Module):
 
 
 def _per_text(words: Words, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
+    # Where the words of a text begin and end, and where the pieces of these words do: [N + 1].
     splits = tf.gather(pieces.row_splits, words.row_splits)
     return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
 
 
 def _as_strings(texts: tf.Tensor | Sequence[str]) -> tf.Tensor:
-    texts = tf.convert_to_tensor(texts, tf.string if _is_empty(texts) else None)
+    is_empty = not tf.is_tensor(texts) and len(texts) == 0  # a list without a dtype
+    texts = tf.convert_to_tensor(texts, tf.string if is_empty else None)
     if texts.dtype != tf.string or texts.shape.rank not in (None, 1):
         raise ValueError(
             f"the tokenizer takes a list of strings, but got a tensor of {texts.dtype.name} with "
             f"shape {texts.shape}: pass strings of shape [N]"
         )
     return texts
-
-
-def _is_empty(texts: tf.Tensor | Sequence[str]) -> bool:
-    return not tf.is_tensor(texts) and len(texts) == 0

@@ -1,4 +1,9 @@
-"""The settings of a tokenizer in tokenizer_config.json, under the names Hugging Face uses."""
+"""The vocabulary and the settings of a tokenizer in the files of a model folder.
+
+vocab.txt                 the pieces, one a line; where it is missing:
+tokenizer.json            what transformers 5 writes: pieces, ids and a normalizer
+tokenizer_config.json     the settings under the names that Hugging Face uses
+"""
 
 import json
 import os
@@ -8,11 +13,11 @@ from typing import Any, NamedTuple
 
 from keras_bert.checkpoints import tf_hub
 from keras_bert.storage import files, hub
-from keras_bert.text import tokenizer_json
 from keras_bert.text import vocabulary as vocabulary_module
-from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.vocabulary import CONTINUATION_PREFIX, Vocabulary
 
 FILE_NAME = "tokenizer_config.json"
+_TOKENIZER_FILE = "tokenizer.json"
 
 _CAPITAL_LETTER = re.compile("[A-Z]")
 
@@ -70,20 +75,46 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
     stored = _read_json(path) if path.is_file() else {}
     for argument, key in _KEYS.items():
         if key in stored:
-            _check_setting(path, key, stored[key])
+            value = stored[key]
+            if not (isinstance(value, bool) or (value is None and key == _KEYS["strip_accents"])):
+                raise ValueError(f"{path}: {key} is {value!r}; it must be true or false")
             settings[argument] = stored[key]
     return vocabulary, Settings(**settings)
 
 
 def _read_vocabulary(folder: Path) -> tuple[Vocabulary, dict[str, Any]]:
-    text, as_json = folder / vocabulary_module.FILE_NAME, folder / tokenizer_json.FILE_NAME
+    text, as_json = folder / vocabulary_module.FILE_NAME, folder / _TOKENIZER_FILE
+    normalizer: dict[str, Any] = {}
     if text.is_file() or not as_json.is_file():
-        found = tokenizer_json.StoredTokenizer(Vocabulary.from_file(text), normalizer={})
+        vocabulary = Vocabulary.from_file(text)
     else:
-        found = tokenizer_json.read(as_json)
-    vocabulary, normalizer = found
+        vocabulary, normalizer = _read_tokenizer(as_json)
     stored = {name: normalizer[k] for name, k in _NORMALIZER_KEYS.items() if k in normalizer}
     return vocabulary, {"lowercase": not is_cased(vocabulary), **stored}
+
+
+def _read_tokenizer(path: Path) -> tuple[Vocabulary, dict[str, Any]]:
+    """Reads a tokenizer.json: its vocabulary and the arguments of its `BertNormalizer`, if any."""
+    stored = _read_json(path)
+    model = stored.get("model") or {}
+    kind, prefix = model.get("type"), model.get("continuing_subword_prefix")
+    if (kind, prefix) != ("WordPiece", CONTINUATION_PREFIX):
+        raise ValueError(
+            f"{path} holds a {kind} model with the prefix {prefix!r}; BERT's is WordPiece with "
+            f"{CONTINUATION_PREFIX!r}: pass the folder of a BERT model"
+        )
+    ids = model["vocab"] | {
+        token["content"]: token["id"] for token in stored.get("added_tokens") or ()
+    }
+    tokens = sorted(ids, key=ids.__getitem__)
+    for index, token in enumerate(tokens):
+        if ids[token] != index:
+            raise ValueError(
+                f"{path}: {token!r} has the id {ids[token]}, but {index} is the next free one: "
+                "ids must be 0, 1, 2, ... without gaps"
+            )
+    normalizer = stored.get("normalizer") or {}
+    return Vocabulary(tokens), normalizer if normalizer.get("type") == "BertNormalizer" else {}
 
 
 def write(folder: str | os.PathLike, settings: Settings) -> None:
@@ -118,8 +149,3 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(stored, dict):
         raise ValueError(f"{path} holds a JSON {type(stored).__name__}; an object is expected")
     return stored
-
-
-def _check_setting(path: Path, key: str, value: object) -> None:
-    if not (isinstance(value, bool) or (value is None and key == _KEYS["strip_accents"])):
-        raise ValueError(f"{path}: {key} is {value!r}; it must be true or false")

@@ -28,7 +28,7 @@ _UNUSED_SLOT = re.compile(r"\[unused\d+\]")
 
 
 class Vocabulary:
-    """An immutable list of distinct word pieces; the id of a piece is its place in the list.
+    """An immutable list of distinct word pieces; the id of a piece is its index in the list.
 
     Args:
         tokens: the pieces in the order of their ids. Pieces that continue a word start with "##".

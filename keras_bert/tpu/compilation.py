@@ -64,6 +64,7 @@ def compile_for_tpu(hlo: bytes, num_variables: int, topology: str) -> TpuProgram
     """
     devices = _devices(topology)
     replicas = np.arange(len(devices))[:, None]  # [replicas, partitions of each]
+    # Each device a replica with the whole model: none is cut over devices.
     options = compiler.get_compile_options(
         num_replicas=len(devices), num_partitions=1, device_assignment=replicas
     )
@@ -78,7 +79,18 @@ def compile_for_tpu(hlo: bytes, num_variables: int, topology: str) -> TpuProgram
         raise OutOfMemoryError(str(error).splitlines()[0]) from None
     text = executable.hlo_modules()[0].to_string()
     check_program(text)
-    return _measured(executable, topology, len(devices), bytes_summed(text))
+    memory, cost = executable.get_compiled_memory_stats(), executable.cost_analysis()
+    # Arguments whose place a result takes are in both numbers, and are taken out once.
+    whole = memory.argument_size_in_bytes + memory.output_size_in_bytes
+    whole += memory.temp_size_in_bytes + memory.generated_code_size_in_bytes
+    return TpuProgram(
+        topology,
+        len(devices),
+        whole - memory.alias_size_in_bytes,
+        memory.alias_size_in_bytes,
+        cost["flops"],
+        bytes_summed(text),
+    )
 
 
 def check_program(text: str) -> None:
@@ -149,17 +161,3 @@ def bytes_summed(text: str) -> int:
                 numbers = math.prod(int(side) for side in sides.split(",") if side)
                 total += numbers * (1 if kind == "pred" else int(bits) // 8)
     return total
-
-
-def _measured(executable: Any, topology: str, num_replicas: int, summed: int) -> TpuProgram:
-    memory, cost = executable.get_compiled_memory_stats(), executable.cost_analysis()
-    whole = memory.argument_size_in_bytes + memory.output_size_in_bytes
-    whole += memory.temp_size_in_bytes + memory.generated_code_size_in_bytes
-    return TpuProgram(
-        topology,
-        num_replicas,
-        whole - memory.alias_size_in_bytes,
-        memory.alias_size_in_bytes,
-        cost["flops"],
-        summed,
-    )

@@ -1,5 +1,10 @@
 """The training step as a program for a TPU, made without a TPU.
 
+    StepOptions --> model, optimizer, PretrainingStep    as in a run
+                --> concrete function of one replica     every operation has a TPU version?
+                --> pure function                        variables as arguments and results
+                --> HLO, serialized                      by TensorFlow's own bridge
+
 Needs `tensorflow-tpu` in place of `tensorflow`: it brings the TPU versions of all operations.
 """
 
@@ -89,6 +94,7 @@ def lower_step(options: StepOptions) -> LoweredStep:
     """
     pure = pure_step(options)
     compiled = tf.function(pure.function, jit_compile=True)
+    # Lowered, not compiled: that takes the TPU compiler, see `compilation`.
     make_hlo = compiled.experimental_get_compiler_ir(*pure.signature)
     return LoweredStep(make_hlo("hlo_serialized", platform_name="TPU"), len(pure.variables))
 
@@ -114,10 +120,22 @@ def pure_step(options: StepOptions) -> PureFunction:
     def on_one_chip(batch: dict[str, tf.Tensor]) -> Any:
         if options.num_chips == 1:
             return step(batch)
+        # Each chip runs the same program; the sums in it name all of them.
         with _ChipsInSync(options.num_chips):
             return step(batch)
 
-    concrete = tf.function(on_one_chip).get_concrete_function(_batch_signature(options))
+    # All shapes are static.
+    sizes = {
+        "B": options.batch_size,
+        "S": options.max_seq_length,
+        "P": options.max_predictions_per_seq,
+    }
+    concrete = tf.function(on_one_chip).get_concrete_function(
+        {
+            feature.name: tf.TensorSpec([sizes[axis] for axis in feature.axes], feature.dtype)
+            for feature in PRETRAINING_FEATURES
+        }
+    )
     check_operations(concrete.graph.as_graph_def())
     return pure_function(concrete, [v.value for v in [*model.variables, *optimizer.variables]])
 
@@ -131,8 +149,11 @@ def check_operations(graph: Any) -> None:
     Raises:
         ValueError: an operation has no TPU version: it works on strings, or on the host.
     """
-    _register_tpu_kernels()
-    for node in _nodes(graph):
+    # TensorFlow lists its TPU kernels from the first time that it compiles something for a TPU.
+    nothing = tf.function(lambda x: x, jit_compile=True)
+    nothing.experimental_get_compiler_ir(tf.TensorSpec(()))("hlo", platform_name="TPU")
+    functions = [node for function in graph.library.function for node in function.node_def]
+    for node in [*graph.node, *functions]:
         if node.op not in _NOT_COMPUTED and not _has_tpu_kernel(node.op):
             raise ValueError(
                 f"the step holds {node.op} ({node.name}), which has no TPU version: "
@@ -140,29 +161,6 @@ def check_operations(graph: Any) -> None:
             )
 
 
-def _batch_signature(options: StepOptions) -> dict[str, tf.TensorSpec]:
-    sizes = {
-        "B": options.batch_size,
-        "S": options.max_seq_length,
-        "P": options.max_predictions_per_seq,
-    }
-    return {
-        feature.name: tf.TensorSpec([sizes[axis] for axis in feature.axes], feature.dtype)
-        for feature in PRETRAINING_FEATURES
-    }
-
-
-def _nodes(graph: Any) -> list[Any]:
-    functions = [node for function in graph.library.function for node in function.node_def]
-    return [*graph.node, *functions]
-
-
 def _has_tpu_kernel(operation: str) -> bool:
     registered = kernels.get_registered_kernels_for_op(operation).kernel
     return any(kernel.device_type == _TPU for kernel in registered)
-
-
-def _register_tpu_kernels() -> None:
-    # TensorFlow lists its TPU kernels from the first time that it compiles something for a TPU.
-    nothing = tf.function(lambda x: x, jit_compile=True)
-    nothing.experimental_get_compiler_ir(tf.TensorSpec(()))("hlo", platform_name="TPU")

@@ -32,7 +32,7 @@ class Estimate(NamedTuple):
 
     Attributes:
         seconds_per_step: of every replica, all at once.
-        days: of the run.
+        days: length of the run in days.
         cost: of the run; None without a price.
     """
 
@@ -76,16 +76,16 @@ def estimate(
     utilisation: float,
     price_per_hour: float | None = None,
 ) -> Estimate:
-    """Returns what a run takes when the chips do a given share of their peak.
+    """Returns what a run takes when the chips do a given fraction of their peak.
 
     Args:
         flops: operations that the model needs for one step on one chip (the analytic number).
-        topology: the slice.
-        steps: of the run.
-        utilisation: the share of the peak that goes into these operations.
-        price_per_hour: of one chip.
+        topology: chips of the slice, such as "v5e:2x2".
+        steps: steps of the whole run.
+        utilisation: the fraction of the peak that goes into these operations.
+        price_per_hour: price of one chip for an hour.
     """
-    seconds = flops / (chip_of(topology).peak_flops * utilisation)
+    seconds = flops / (chip_of(topology).peak_flops * utilisation)  # of a step
     hours = seconds * steps / 3600
     cost = None if price_per_hour is None else hours * num_chips(topology) * price_per_hour
     return Estimate(seconds, hours / 24, cost)
@@ -117,6 +117,7 @@ def largest_batch(memory_of: Callable[[int], int | None], capacity: int, first: 
         step = 8 if best >= 8 else 1
         if too_large - best <= max(step, best // 8):
             return best
+        # Where the line meets the capacity, or the middle of what is not known yet.
         proposed = _next_guess(fitting, capacity)
         guess = int(best + too_large) // 2 if proposed >= too_large else int(proposed)
         guess = max(_rounded(guess), best + step)
@@ -130,7 +131,8 @@ def _next_guess(fitting: dict[int, int], capacity: int) -> float:
     if not fitting:
         return math.inf
     if len(fitting) == 1:
-        return 2 * max(fitting)
+        return 2 * max(fitting)  # one point is no line
     small, large = sorted(fitting)[-2:]
+    # bytes, the slope of the line
     per_sequence = max(fitting[large] - fitting[small], 1) / (large - small)
     return large + int((capacity - fitting[large]) / per_sequence)

@@ -5,10 +5,9 @@ Needs the environment that `make tpu-plan-env` makes: tensorflow-tpu, jax and on
 
 import concurrent.futures
 import dataclasses
-import functools
 import math
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import keras_bert.tpu.environment  # noqa: F401  # isort: skip
 from keras_bert.pretraining.pretrain import load_config
@@ -53,7 +52,17 @@ def plan(options: PlanOptions) -> Iterator[str]:
     if options.largest_batch:
         # Memory is what one micro-batch takes, so the search goes over its size.
         parts = step.accumulation_steps
-        memory_of = _memory_of(step, options.topology)
+
+        def memory_of(micro_batch_size: int) -> int | None:
+            whole = micro_batch_size * step.accumulation_steps
+            try:
+                program = compile_step(
+                    dataclasses.replace(step, batch_size=whole), options.topology
+                )
+            except OutOfMemoryError:
+                return None
+            return program.memory
+
         largest = parts * largest_batch(memory_of, capacity, step.batch_size // parts)
         yield (
             f"largest batch: {largest} on each chip, {largest * num_chips(options.topology)} in all"
@@ -79,6 +88,7 @@ def lower_in_a_process(step: StepOptions) -> LoweredStep:
     Raises:
         ValueError: it cannot run on a TPU.
     """
+    # Spawned, not forked: a fork of a process with TensorFlow in it may hang.
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(lower_step, step).result()
 
@@ -98,7 +108,7 @@ def _step_options(options: PlanOptions) -> StepOptions:
             f"{config.max_position_embeddings} positions (max_position_embeddings): give less"
         )
     if not 0 < options.utilisation <= 1:
-        raise ValueError(f"utilisation is {options.utilisation}: give a share above 0, at most 1")
+        raise ValueError(f"utilisation is {options.utilisation}: give a rate above 0, at most 1")
     chip_of(options.topology)
     parts = num_chips(options.topology) * options.accumulation_steps
     if options.batch_size < 1 or options.batch_size % parts:
@@ -150,16 +160,3 @@ def _figures(
     )
     if result.cost is not None:
         yield f"cost: {result.cost:,.0f} at {options.price_per_hour} per chip and hour"
-
-
-def _memory_of(step: StepOptions, topology: str) -> Callable[[int], int | None]:
-    @functools.cache
-    def memory_of(micro_batch_size: int) -> int | None:
-        whole = micro_batch_size * step.accumulation_steps
-        try:
-            program = compile_step(dataclasses.replace(step, batch_size=whole), topology)
-        except OutOfMemoryError:
-            return None
-        return program.memory
-
-    return memory_of

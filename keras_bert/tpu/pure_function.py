@@ -2,7 +2,13 @@
 
 TensorFlow lowers a function for a device that is not there only if it touches no variable. A
 training step does little else, so the operations that were traced are run once more, in their
-order, with a tensor in place of each variable.
+order, with a tensor in place of each variable:
+
+    traced                              run once more, with state = [value of w]
+    h = Read(w);   y = h * x            h = state[0];  y = h * x
+    AssignSub(w, y)                     state[0] = state[0] - y
+
+Branches and loops get the state as further arguments and return it as further results.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,6 +39,7 @@ def pure_function(concrete: Any, variables: Sequence[tf.Variable]) -> PureFuncti
         concrete: what `tf.function(...).get_concrete_function(...)` returns.
         variables: all that it may read and write, and more.
     """
+    # A captured resource is a variable, any other captured tensor a constant.
     by_handle = {id(variable.handle): variable for variable in variables}
     captured = [outer for outer, _ in concrete.graph.captures]
     used = [by_handle[id(outer)] for outer in captured if outer.dtype == tf.resource]
@@ -40,6 +47,7 @@ def pure_function(concrete: Any, variables: Sequence[tf.Variable]) -> PureFuncti
     def function(*values: tf.Tensor) -> list[tf.Tensor]:
         state, arguments = list(values[: len(used)]), list(values[len(used) :])
         references = map(_Reference, range(len(used)))
+        # Inputs of the graph are the arguments, then what was captured, in this order.
         for outer in captured:
             is_variable = outer.dtype == tf.resource
             arguments.append(next(references) if is_variable else tf.constant(outer.numpy()))
@@ -52,9 +60,9 @@ def pure_function(concrete: Any, variables: Sequence[tf.Variable]) -> PureFuncti
 
 
 class _Reference(NamedTuple):
-    """Stands for a variable: its place in the state."""
+    """Stands for a variable: its index in the state."""
 
-    place: int
+    slot: int
 
 
 class _Replay:
@@ -69,8 +77,10 @@ class _Replay:
 
     def run(self, graph: Any, arguments: Sequence[Any]) -> list[Any]:
         """Returns the graph's outputs for its inputs; the state holds the new values."""
+        # graph tensor -> its value now
         values = dict(zip(map(id, graph.inputs), arguments, strict=True))
         for operation in graph.get_operations():
+            # Inputs have their values already; the order of a NoOp is kept by the list itself.
             if operation.type in ("Placeholder", "NoOp"):
                 continue
             inputs = [values[id(tensor)] for tensor in operation.inputs]
@@ -82,7 +92,10 @@ class _Replay:
         if operation.type in _CALLS:
             return _CALLS[operation.type](self, operation, inputs)
         if not any(isinstance(value, _Reference) for value in inputs):
-            return _copy(operation, inputs)
+            graph = tf.compat.v1.get_default_graph()
+            attributes = dict(operation.node_def.attr)
+            dtypes = [tensor.dtype for tensor in operation.outputs]
+            return graph.create_op(operation.type, inputs, dtypes, attrs=attributes).outputs
         if operation.type not in _ON_VARIABLES:
             raise ValueError(
                 f"{operation.type} ({operation.name}) works on a variable in a way that cannot be "
@@ -96,7 +109,7 @@ class _Replay:
     def _if(self, operation: tf.Operation, inputs: list[Any]) -> list[Any]:
         def branch(name: str) -> Callable[[], list[Any]]:
             def run() -> list[Any]:
-                state = list(self._state)
+                state = list(self._state)  # a branch may write what the other does not
                 graph = _called_graph(operation, name)
                 return [*_Replay(state).run(graph, inputs[1:]), *state]
 
@@ -107,6 +120,7 @@ class _Replay:
 
     def _while(self, operation: tf.Operation, inputs: list[Any]) -> list[Any]:
         condition, body = (_called_graph(operation, name) for name in ("cond", "body"))
+        # References stay what they are in every round: only tensors go round, and the state.
         moving = [i for i, value in enumerate(inputs) if not isinstance(value, _Reference)]
 
         def whole(values: Sequence[Any]) -> list[Any]:
@@ -144,35 +158,28 @@ def _called_graph(operation: tf.Operation, attribute: str) -> Any:
     return operation.graph._get_function(operation.get_attr(attribute).name).graph
 
 
-def _copy(operation: tf.Operation, inputs: list[tf.Tensor]) -> Sequence[tf.Tensor]:
-    graph = tf.compat.v1.get_default_graph()
-    attributes = dict(operation.node_def.attr)
-    dtypes = [tensor.dtype for tensor in operation.outputs]
-    return graph.create_op(operation.type, inputs, dtypes, attrs=attributes).outputs
-
-
 def _read(state: list[tf.Tensor], _: tf.Operation, variable: _Reference) -> Sequence[tf.Tensor]:
-    return [state[variable.place]]
+    return [state[variable.slot]]
 
 
 def _assign(
     state: list[tf.Tensor], _: tf.Operation, variable: _Reference, value: tf.Tensor
 ) -> Sequence[tf.Tensor]:
-    state[variable.place] = value
+    state[variable.slot] = value
     return []
 
 
 def _assign_add(
     state: list[tf.Tensor], _: tf.Operation, variable: _Reference, value: tf.Tensor
 ) -> Sequence[tf.Tensor]:
-    state[variable.place] += value
+    state[variable.slot] += value
     return []
 
 
 def _assign_sub(
     state: list[tf.Tensor], _: tf.Operation, variable: _Reference, value: tf.Tensor
 ) -> Sequence[tf.Tensor]:
-    state[variable.place] -= value
+    state[variable.slot] -= value
     return []
 
 
@@ -186,11 +193,11 @@ def _apply_adam(
 ) -> Sequence[tf.Tensor]:
     # The formula of TensorFlow's own XLA kernel (tf2xla/kernels/training_ops.cc).
     power_1, power_2, rate, beta_1, beta_2, epsilon, gradient = numbers
-    m, v = state[first.place], state[second.place]
-    state[first.place] = m = m + (gradient - m) * (1.0 - beta_1)
-    state[second.place] = v = v + (tf.square(gradient) - v) * (1.0 - beta_2)
+    m, v = state[first.slot], state[second.slot]
+    state[first.slot] = m = m + (gradient - m) * (1.0 - beta_1)
+    state[second.slot] = v = v + (tf.square(gradient) - v) * (1.0 - beta_2)
     rate = rate * tf.sqrt(1.0 - power_2) / (1.0 - power_1)
-    state[variable.place] -= rate * m / (tf.sqrt(v) + epsilon)
+    state[variable.slot] -= rate * m / (tf.sqrt(v) + epsilon)
     return []
 
 

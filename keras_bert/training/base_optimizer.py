@@ -1,4 +1,11 @@
-"""What BERT's optimizers share: two moments, clipping over all replicas, exclusions by path."""
+"""What BERT's optimizers share: two moments, clipping over all replicas, exclusions by path.
+
+gradients of each replica's part of the loss
+  -> summed over replicas          the gradient of the global batch, equal everywhere
+  -> norm of all of it             one scalar; finite or not
+  -> times the clipping factor     0 where the step is skipped
+  -> update_step, a variable at a time
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,7 +68,7 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         super().build(variables)
         self._first_moments = self.add_optimizer_variables(variables, "first_moment")
         self._second_moments = self.add_optimizer_variables(variables, "second_moment")
-        paths = [variable.path for variable in variables]
+        paths = [variable.path for variable in variables]  # such as "layer_0/attention_norm/gamma"
         self._decayed = decayed_variables(paths, self.not_decayed)
         self._rate_scales = scales_by_path(paths, self.rate_scales)
 
@@ -99,10 +106,16 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         """
         pairs = self._summed_over_replicas(grads, trainable_variables)
         context = tf.distribute.get_replica_context()
-        loss = context.all_reduce(tf.distribute.ReduceOp.SUM, loss)
+        loss = context.all_reduce(tf.distribute.ReduceOp.SUM, loss)  # []
+        # [], of the unscaled gradient
         norm = tf.linalg.global_norm([grad for grad, _ in pairs]) / scale
         finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
-        factor = tf.where(finite, self._clipping(norm) / scale, 0.0)
+        clipping = tf.ones_like(norm)
+        if (most := self.global_clipnorm) is not None:
+            # norm 4 and limit 1: 1 x min(1/4, 1/1) = 0.25; norm 0.5: 1 x min(2, 1) = 1.
+            clipping = most * tf.minimum(1.0 / norm, 1.0 / most)
+        # Undoes the scale and clips, in one product for each gradient; NaN x 0 is 0 below.
+        factor = tf.where(finite, clipping / scale, 0.0)
         pairs = [(tf.math.multiply_no_nan(grad, factor), variable) for grad, variable in pairs]
         self._update(pairs, self._get_current_learning_rate(), finite)
         self._iterations.assign_add(1)
@@ -124,15 +137,12 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         values = [getattr(variable, "value", variable) for variable in variables]
         return self._all_reduce_sum_gradients(list(zip(grads, values, strict=True)))
 
-    def _clipping(self, norm: tf.Tensor) -> tf.Tensor:
-        if self.global_clipnorm is None:
-            return tf.ones_like(norm)
-        return self.global_clipnorm * tf.minimum(1.0 / norm, 1.0 / self.global_clipnorm)
-
     def _update(
         self, pairs: Sequence[tuple[Any, Any]], learning_rate: Any, finite: tf.Tensor
     ) -> None:
+        # No step with the rate 0, in the form of a step.
         rate = tf.where(finite, tf.cast(learning_rate, tf.float32), 0.0)
+        # As Keras does: in a merge call under strategies that need one, else in each replica.
         tf.__internal__.distribute.interim.maybe_merge_call(
             self._update_each, self._distribution_strategy, pairs, rate, finite
         )
@@ -156,7 +166,7 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {
             "weight_decay_rate": self.weight_decay_rate,
             "beta_1": self.beta_1,

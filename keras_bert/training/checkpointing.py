@@ -80,7 +80,8 @@ class TrainingCheckpoint:
         """
         folder = folder or self._folder
         damaged: list[str] = []
-        for path in _newest_first(folder):
+        found = _by_step(folder)
+        for path in [found[number] for number in sorted(found, reverse=True)]:
             try:
                 self._checkpoint.restore(path, options=self._files).assert_consumed()
                 return True, damaged
@@ -115,11 +116,6 @@ def latest_step(folder: str) -> int:
     return max(_by_step(folder), default=0)
 
 
-def _newest_first(folder: str) -> list[str]:
-    found = _by_step(folder)
-    return [found[number] for number in sorted(found, reverse=True)]
-
-
 def _by_step(folder: str) -> dict[int, str]:
     # By the files that are there: the manager's own list of them is a file that may be lost.
     found = {}
@@ -134,8 +130,10 @@ def _by_path(variables: list[Any]) -> dict[str, tf.Variable]:
     """Returns variables by path, "." for "/", which TensorFlow's object graph keeps to itself."""
     stored: dict[str, tf.Variable] = {}
     for variable in variables:
+        # They follow from the step, see `DropoutSeeds`.
         if variable.path.endswith("seed_generator_state"):
             continue
+        # "layer_0/output/kernel" is stored as "layer_0.output.kernel".
         name = variable.path.replace("/", ".")
         if name in stored:
             raise ValueError(

@@ -28,7 +28,7 @@ def check_workers(strategy: tf.distribute.Strategy, step: int, settings: Mapping
     its own with the gradients of all.
 
     Args:
-        strategy: where the run runs.
+        strategy: the `tf.distribute` strategy of the run.
         step: where this worker stands.
         settings: what it was told, without paths.
 
@@ -37,7 +37,8 @@ def check_workers(strategy: tf.distribute.Strategy, step: int, settings: Mapping
     """
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return
-    told = zlib.crc32(json.dumps(settings, sort_keys=True).encode())
+    told = zlib.crc32(json.dumps(settings, sort_keys=True).encode())  # one number to compare
+    # [workers, 2]
     rows = tf.function(_gathered)(strategy, tf.constant([step, told], tf.float64)).numpy()
     steps, tellings = [int(row[0]) for row in rows], {row[1] for row in rows}
     if len(set(steps)) > 1:
@@ -59,7 +60,7 @@ class Agreement:
     and end at the same one: a process alone in a collective operation waits for ever.
 
     Args:
-        strategy: where the run runs.
+        strategy: the `tf.distribute` strategy of the run.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy):
@@ -71,7 +72,7 @@ class Agreement:
         """Returns the chief's steps and seconds; stops when any process was told to."""
         if not self._several:
             return own
-        row = tf.constant([own.steps, own.seconds, own.stop], tf.float64)
+        row = tf.constant([own.steps, own.seconds, own.stop], tf.float64)  # [3]
         rows = self._gather(self._strategy, row).numpy()
         return Decision(int(rows[0, 0]), float(rows[0, 1]), bool(rows[:, 2].any()))
 
@@ -79,7 +80,7 @@ class Agreement:
         """Returns the chief's numbers; every process names the same ones."""
         if not self._several or not numbers:
             return dict(numbers)
-        row = tf.constant(list(numbers.values()), tf.float64)
+        row = tf.constant(list(numbers.values()), tf.float64)  # [numbers]
         rows = self._gather(self._strategy, row).numpy()
         return dict(zip(numbers, rows[0].tolist(), strict=True))
 

@@ -13,8 +13,8 @@ class DropoutSeeds:
     the mirrored variable, draw different ones.
 
     Args:
-        model: its dropouts.
-        seed: of the run.
+        model: the model whose dropouts get the seeds.
+        seed: seed of the run.
     """
 
     def __init__(self, model: keras.Model, seed: int):
@@ -29,19 +29,21 @@ class DropoutSeeds:
         """Returns int32 [dropouts, 2], the seeds of this replica for a micro-batch of a step.
 
         Args:
-            step: an integer scalar.
-            part: number of the micro-batch, an integer or an integer scalar.
+            step: index of the step, an integer scalar.
+            part: index of the micro-batch, an integer or an integer scalar.
         """
         context = tf.distribute.get_replica_context()
-        replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
+        replica = tf.cast(context.replica_id_in_sync_group, tf.int32)  # []
+        # Folded in one after the other: a change of any of the four numbers changes all seeds.
         key = tf.constant([self._seed % 2**31, 0x6B65], tf.int32)
         for number in (tf.cast(step, tf.int32), replica, tf.cast(part, tf.int32)):
-            key = tf.random.experimental.stateless_fold_in(key, number)
+            key = tf.random.experimental.stateless_fold_in(key, number)  # [2]
         return tf.random.stateless_uniform(
             (len(self._variables), 2), key, 0, 2**31 - 1, dtype=tf.int32
         )
 
     def scope(self, seeds: tf.Tensor) -> keras.StatelessScope:
         """Returns a scope in which the model draws its masks from what `at` returned."""
+        # [2] for each generator
         values = [tf.cast(seeds[i], v.dtype) for i, v in enumerate(self._variables)]
         return keras.StatelessScope(state_mapping=list(zip(self._variables, values, strict=True)))

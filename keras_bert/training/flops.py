@@ -22,6 +22,7 @@ def pretraining_flops(
     tokens, predictions = batch_size * max_seq_length, batch_size * max_predictions_per_seq
     block = 2 * tokens * hidden * (4 * hidden + 2 * config.intermediate_size)  # projections
     block += 2 * 2 * tokens * max_seq_length * hidden  # scores and context of the attention
+    # transform, then vocabulary
     masked_lm = 2 * predictions * hidden * (hidden + config.vocab_size)
-    next_sentence = 2 * batch_size * hidden * (hidden + 2)
+    next_sentence = 2 * batch_size * hidden * (hidden + 2)  # pooler, then two classes
     return 3 * (config.num_hidden_layers * block + masked_lm + next_sentence)

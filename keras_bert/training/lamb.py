@@ -26,7 +26,7 @@ class Lamb(BaseOptimizer):
 
     Args:
         learning_rate: a number or a Keras schedule.
-        name: of the optimizer.
+        name: name of the optimizer.
         **kwargs: further arguments of `BaseOptimizer`.
 
     Raises:
@@ -42,28 +42,23 @@ class Lamb(BaseOptimizer):
         """Updates one variable of one replica in place."""
         index = self._get_variable_index(variable)
         gradient = tf.cast(gradient, variable.dtype)
-        update = self._adam_update(index, gradient, finite)
-        if self._decayed[index]:
-            update += self.weight_decay_rate * variable
-            update *= _trust_ratio(variable, update)
-        variable.assign_sub(self.rate_of(index, learning_rate, variable.dtype) * update)
-
-    def _adam_update(self, index: int, gradient: tf.Tensor, finite: Any) -> tf.Tensor:
         first, second = self._first_moments[index].value, self._second_moments[index].value
         beta_1, beta_2 = self.decays(finite, gradient.dtype)
+        # shape of the variable, like all below
         first.assign(beta_1 * first + (1.0 - self.beta_1) * gradient)
         second.assign(beta_2 * second + (1.0 - self.beta_2) * tf.square(gradient))
-        step = tf.cast(self.iterations.value + 1, gradient.dtype)
+        step = tf.cast(self.iterations.value + 1, gradient.dtype)  # [], counted from 1
         corrected = tf.sqrt(second / _correction(self.beta_2, step))
-        return first / _correction(self.beta_1, step) / (corrected + self.epsilon)
+        update = first / _correction(self.beta_1, step) / (corrected + self.epsilon)
+        if self._decayed[index]:
+            update += self.weight_decay_rate * variable
+            # The trust ratio.
+            weight_norm, update_norm = tf.norm(variable), tf.norm(update)  # [] each
+            both = (weight_norm > 0.0) & (update_norm > 0.0)
+            update *= tf.where(both, tf.math.divide_no_nan(weight_norm, update_norm), 1.0)
+        variable.assign_sub(self.rate_of(index, learning_rate, variable.dtype) * update)
 
 
 def _correction(beta: float, step: tf.Tensor) -> tf.Tensor:
     # 1 - beta^step, without the digits that float32 loses where beta is close to 1.
     return -tf.math.expm1(step * math.log(beta))
-
-
-def _trust_ratio(variable: Any, update: tf.Tensor) -> tf.Tensor:
-    weight_norm, update_norm = tf.norm(variable), tf.norm(update)
-    both = (weight_norm > 0.0) & (update_norm > 0.0)
-    return tf.where(both, tf.math.divide_no_nan(weight_norm, update_norm), 1.0)

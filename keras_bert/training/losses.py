@@ -11,7 +11,7 @@ class SmoothedCrossentropy(keras.losses.Loss):
     """Cross-entropy of logits [B, C] and class indices [B], with label smoothing, in float32.
 
     Args:
-        label_smoothing: the share of the target that is spread evenly over all classes
+        label_smoothing: the fraction of the target that is spread evenly over all classes
             (Szegedy et al. 2016, arXiv:1512.00567, section 7).
     """
 
@@ -37,5 +37,5 @@ class SmoothedCrossentropy(keras.losses.Loss):
         return (1 - self.label_smoothing) * told - self.label_smoothing * mean
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps the smoothing."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {"label_smoothing": self.label_smoothing}

@@ -28,7 +28,7 @@ class BertAdamW(BaseOptimizer):
     Args:
         learning_rate: a number or a Keras schedule.
         bias_correction: whether the moments are corrected for their zero start.
-        name: of the optimizer.
+        name: name of the optimizer.
         **kwargs: further arguments of `BaseOptimizer`.
 
     Raises:
@@ -54,8 +54,13 @@ class BertAdamW(BaseOptimizer):
         beta_1, beta_2 = self.decays(finite, variable.dtype)
         rate = self.rate_of(index, learning_rate, variable.dtype)
         if self._decayed[index] and self.weight_decay_rate:
+            # Decay of the old weight, apart from the moments: what "decoupled" says.
             variable.assign(variable * (1.0 - rate * self.weight_decay_rate))
-        power_1, power_2 = self._beta_powers(variable.dtype)
+        power_1 = power_2 = tf.zeros((), variable.dtype)  # []
+        if self.bias_correction:
+            step = tf.cast(self.iterations.value + 1, variable.dtype)  # [], counted from 1
+            power_1 = tf.cast(self.beta_1, variable.dtype) ** step
+            power_2 = tf.cast(self.beta_2, variable.dtype) ** step
         # One kernel instead of a dozen passes over the memory. Its formula is
         # rate * sqrt(1 - power_2) / (1 - power_1) * m / (sqrt(v) + epsilon): powers of zero leave
         # the uncorrected form, and the corrected one needs epsilon on the same scale as sqrt(v).
@@ -75,18 +80,13 @@ class BertAdamW(BaseOptimizer):
             grad=tf.cast(gradient, variable.dtype),
         )
 
-    def _beta_powers(self, dtype: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        if not self.bias_correction:
-            return tf.zeros((), dtype), tf.zeros((), dtype)
-        step = tf.cast(self.iterations.value + 1, dtype)
-        return tf.cast(self.beta_1, dtype) ** step, tf.cast(self.beta_2, dtype) ** step
-
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {"bias_correction": self.bias_correction}
 
 
 def _float32_excess(beta: float) -> float:
+    # 0.999 in float32 is 0.99900001287, so 1 - beta comes out 1.3e-5 too small: returns 0.999987.
     return (1.0 - float(np.float32(beta))) / (1.0 - beta)
 
 
@@ -116,7 +116,7 @@ def create_optimizer(
     The defaults are those of the paper's pretraining (section A.2).
 
     Args:
-        learning_rate: the peak.
+        learning_rate: the peak of the learning rate.
         train_steps: steps of the whole run.
         warmup_steps: steps until the peak.
         optimizer: "adamw" (`BertAdamW`) or "lamb" (`Lamb`).

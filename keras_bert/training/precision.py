@@ -48,7 +48,7 @@ class DynamicLossScale:
 
     def update(self, finite: tf.Tensor) -> None:
         """Takes note, in a replica, of whether the gradients of a step were finite."""
-        steps = tf.where(finite, self.good_steps + 1, 0)
+        steps = tf.where(finite, self.good_steps + 1, 0)  # []
         is_long = steps >= self._STEPS_TO_DOUBLE
         grown = tf.where(is_long, self.value * 2.0, self.value.read_value())
         self.value.assign(tf.where(finite, grown, tf.maximum(self.value * 0.5, 1.0)))
@@ -68,10 +68,6 @@ def _bfloat16_is_fast() -> bool:
     if gpus:
         details = tf.config.experimental.get_device_details(gpus[0])
         return details.get("compute_capability", (0, 0)) >= (8, 0)
-    return _processor_multiplies_bfloat16()
-
-
-def _processor_multiplies_bfloat16() -> bool:
     # TensorFlow asks the processor and not oneDNN, whose limit may forbid what the processor can:
     # a bfloat16 product under AVX2 aborts the process.
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()

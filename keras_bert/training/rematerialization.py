@@ -18,7 +18,7 @@ def rematerialize(encoder: BertEncoder) -> None:
     about a third more operations.
 
     Args:
-        encoder: a `BertEncoder`.
+        encoder: the `BertEncoder` whose blocks are changed in place.
 
     Raises:
         ValueError: a block is not an `EncoderBlock`.
@@ -41,6 +41,7 @@ def _rematerialized(block: EncoderBlock) -> Any:
         hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
     ) -> Any:
         if not training or return_probs:
+            # Nothing is kept for a gradient here, so there is nothing to save.
             return call(hidden, input_mask, training=training, return_probs=return_probs)
         seeds = [(state, state.value) for state in states]
 
@@ -59,7 +60,14 @@ def _computed_again(function: Callable[[tf.Tensor], tf.Tensor], argument: tf.Ten
     def once(argument: tf.Tensor) -> tuple[tf.Tensor, Callable]:
         def gradient(upstream: tf.Tensor, variables: Any = ()) -> tuple:
             with tf.GradientTape() as tape:
-                again = _not_before(upstream, argument)
+                # XLA computes equal things once and would keep all that was to be thrown away.
+                # The sum makes the second pass different: the number is zero (or not a number, as
+                # the gradient will be), but no compiler may conclude that. `tf.recompute_grad`
+                # compares booleans, which XLA sees through.
+                first = tf.reshape(upstream, [-1])[0]  # []
+                zero = tf.cast(tf.where(tf.math.is_nan(first), first, 0), argument.dtype)
+                again = argument + zero
+                # The second forward pass, under a tape, and its gradient at once: [B, S, H].
                 tape.watch(again)
                 result = function(again)
             gradients = tape.gradient(result, [again, *variables], upstream)
@@ -68,11 +76,3 @@ def _computed_again(function: Callable[[tf.Tensor], tf.Tensor], argument: tf.Ten
         return function(argument), gradient
 
     return once(argument)
-
-
-def _not_before(upstream: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-    # XLA computes equal things once and would keep all that was to be thrown away. The sum makes
-    # the second pass different: the number is zero (or not a number, as the gradient will be), but
-    # no compiler may conclude that. `tf.recompute_grad` compares booleans, which XLA sees through.
-    first = tf.reshape(upstream, [-1])[0]
-    return value + tf.cast(tf.where(tf.math.is_nan(first), first, 0), value.dtype)

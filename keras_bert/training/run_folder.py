@@ -34,6 +34,7 @@ class RunFolder:
     def __init__(self, path: str | os.PathLike, settings: Mapping[str, Any], writes: bool = True):
         self.path = Path(path)
         self._writes = writes
+        # As a file gives them back: tuples become lists, so that both sides compare equal.
         self._settings = json.loads(json.dumps(settings))
         self._check_settings()
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
@@ -175,12 +176,14 @@ class RunFolder:
 def _read_lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
+    # A line without its end was being written when the process died.
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def _difference(name: str, was: Any, now: Any) -> str:
     if isinstance(was, dict) and isinstance(now, dict):
+        # Down to the first value that differs: "options.batch_size", not two whole dictionaries.
         inner = next(key for key in sorted(was.keys() | now.keys()) if was.get(key) != now.get(key))
         return _difference(f"{name}.{inner}", was.get(inner), now.get(inner))
     return f"{name}={was!r}, now it is {now!r}"

@@ -16,7 +16,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
     first step of a warmup has rate zero, as in the original.
 
     Args:
-        learning_rate: the peak.
+        learning_rate: the peak of the learning rate.
         train_steps: steps of the whole run.
         warmup_steps: steps of the warmup; 0 for none.
 
@@ -37,15 +37,15 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step: Any) -> tf.Tensor:
         """Returns the rate (float32 scalar) of a step (integer scalar)."""
         step = tf.cast(step, tf.float32)
-        warming = step / max(self.warmup_steps, 1)
-        after = self._after_warmup(tf.minimum(step, self.train_steps))
+        warming = step / max(self.warmup_steps, 1)  # 0 to 1
+        after = self._after_warmup(tf.minimum(step, self.train_steps))  # 1 to 0, of the peak
         return self.learning_rate * tf.where(step < self.warmup_steps, warming, after)
 
     def _after_warmup(self, step: tf.Tensor) -> tf.Tensor:
         raise NotImplementedError
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns the arguments of the constructor."""
         return {
             "learning_rate": self.learning_rate,
             "train_steps": self.train_steps,
@@ -70,7 +70,7 @@ class WarmupPolynomialDecay(WarmupSchedule):
     """Linear warmup, then `learning_rate * (1 - t / train_steps) ** power`.
 
     Args:
-        learning_rate: the peak.
+        learning_rate: the peak of the learning rate.
         train_steps: steps of the whole run.
         warmup_steps: steps of the warmup; 0 for none.
         power: 1 is `WarmupLinearDecay`; less stays high for longer.
@@ -91,7 +91,7 @@ class WarmupPolynomialDecay(WarmupSchedule):
         return (1.0 - step / self.train_steps) ** self.power
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {"power": self.power}
 
 
@@ -122,7 +122,7 @@ class WarmupStableDecay(WarmupSchedule):
     A run can be prolonged from any checkpoint of its stable part.
 
     Args:
-        learning_rate: the peak.
+        learning_rate: the peak of the learning rate.
         train_steps: steps of the whole run.
         warmup_steps: steps of the warmup; 0 for none.
         decay_steps: steps of the decay; None for a tenth of the run, or what the warmup leaves of
@@ -154,7 +154,7 @@ class WarmupStableDecay(WarmupSchedule):
         return tf.minimum(1.0, (self.train_steps - step) / max(self.decay_steps, 1))
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
+        """Returns the arguments of the constructor."""
         return super().get_config() | {"decay_steps": self.decay_steps}
 
 
@@ -181,19 +181,20 @@ def create_schedule(
 
 @keras.saving.register_keras_serializable("keras_bert")
 class TimeBudgetDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warmup and linear decay over a share of the time instead of a number of steps.
+    """Linear warmup and linear decay over a budget of time instead of a number of steps.
 
-    The training loop assigns `progress`, the share of the budget that is spent; the rate reaches
-    zero when the time is up, however fast the machine is.
+    The training loop assigns `progress`, the proportion of the budget that is spent; the rate
+    reaches zero when the time is up, however fast the machine is.
 
     Args:
-        learning_rate: the peak.
-        warmup_share: share of the time for the warmup.
+        learning_rate: the peak of the learning rate.
+        warmup_proportion: proportion of the time for the warmup.
     """
 
-    def __init__(self, learning_rate: float, warmup_share: float = 0.1):
+    def __init__(self, learning_rate: float, warmup_proportion: float = 0.1):
         self.learning_rate = learning_rate
-        self.warmup_share = warmup_share
+        self.warmup_proportion = warmup_proportion
+        # A variable, because the schedule is traced into the training step and the clock is not.
         self.progress = tf.Variable(
             0.0, trainable=False, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA
         )
@@ -201,10 +202,11 @@ class TimeBudgetDecay(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step: Any) -> tf.Tensor:
         """Returns the rate (float32 scalar) at the present `progress`."""
         progress = tf.convert_to_tensor(self.progress)
-        warming = progress / max(self.warmup_share, 1e-9)
-        decayed = (1.0 - progress) / (1.0 - self.warmup_share)
+        warming = progress / max(self.warmup_proportion, 1e-9)  # 0 to 1 and beyond
+        # beyond 1, then 1 to 0: the lower line counts
+        decayed = (1.0 - progress) / (1.0 - self.warmup_proportion)
         return self.learning_rate * tf.clip_by_value(tf.minimum(warming, decayed), 0.0, 1.0)
 
     def get_config(self) -> dict[str, Any]:
-        """Keeps every argument."""
-        return {"learning_rate": self.learning_rate, "warmup_share": self.warmup_share}
+        """Returns the arguments of the constructor."""
+        return {"learning_rate": self.learning_rate, "warmup_proportion": self.warmup_proportion}

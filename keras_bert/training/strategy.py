@@ -75,11 +75,6 @@ def _multi_worker(_: str | None) -> tf.distribute.Strategy:
             "the strategy multi_worker needs the environment variable TF_CONFIG with the addresses "
             "of all workers and the index of this one: set it, or take --strategy=mirrored"
         )
-    _check_tf_config(value)
-    return tf.distribute.MultiWorkerMirroredStrategy()
-
-
-def _check_tf_config(value: str) -> None:
     example = (
         '{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}'
     )
@@ -104,6 +99,7 @@ def _check_tf_config(value: str) -> None:
             f"TF_CONFIG names task {kind} {index}, but its cluster has {number} of them: number "
             "them from 0"
         )
+    return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def _cpu(_: str | None) -> tf.distribute.Strategy:

@@ -18,24 +18,24 @@ def plot_confusion_matrix(
     path: str | os.PathLike,
     title: str = "",
 ) -> None:
-    """Draws how often each class was predicted as each; colors are shares of a row.
+    """Draws how often each class was predicted as each; colors are rates within a row.
 
     Args:
         matrix: counts [C, C], true classes in rows.
         labels: C names.
         path: the PNG to write.
-        title: above the picture.
+        title: title above the picture.
 
     Raises:
         ValueError: matplotlib is not installed.
     """
     matrix = np.asarray(matrix)
-    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    rates = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     size = 3.5 + 0.5 * min(len(labels), 30)
     figure = new_figure(size + 1, size)
     axes = figure.subplots()
-    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    figure.colorbar(image, label="share of the true class")
+    image = axes.imshow(rates, cmap="Blues", vmin=0, vmax=1)
+    figure.colorbar(image, label="rate within the true class")
     ticks = range(len(labels))
     axes.set_xticks(ticks, labels, rotation=45, ha="right")
     axes.set_yticks(ticks, labels)
@@ -43,7 +43,7 @@ def plot_confusion_matrix(
     if len(labels) <= _MOST_CLASSES_WITH_NUMBERS:
         for row in ticks:
             for column in ticks:
-                color = "white" if shares[row, column] > 0.5 else "black"
+                color = "white" if rates[row, column] > 0.5 else "black"
                 text = f"{matrix[row, column]:,}"
                 axes.text(column, row, text, ha="center", va="center", color=color)
     with atomic_file(path) as temporary:

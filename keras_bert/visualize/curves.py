@@ -33,27 +33,23 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathL
     figure = Figure(figsize=(5.5 * len(losses), 6.5), layout="constrained")
     axes_of = figure.subplots(2, len(losses), squeeze=False)
     for axes, name in zip(axes_of.flat, [*losses, *below], strict=True):
-        _draw(axes, metrics, name)
+        train = [(line["step"], line[name]) for line in metrics if _has(line, "train", name)]
+        held_out = [(line["step"], line[name]) for line in metrics if _has(line, "eval", name)]
+        if train:
+            axes.plot(*zip(*train, strict=True), linewidth=1, label="training")
+        if held_out:
+            axes.plot(*zip(*held_out, strict=True), "o-", color="black", label="held out")
+        most_frequent = "most_frequent_piece_accuracy"
+        baseline = [line[most_frequent] for line in metrics if _has(line, "eval", most_frequent)]
+        if name == "masked_lm_accuracy" and baseline:
+            axes.axhline(baseline[-1], linestyle="--", color="gray", label="most frequent piece")
+        if train or held_out:
+            axes.legend()
         title = name.replace("_", " ").replace("masked lm", "masked LM")
         axes.set(title=f"{title} (nats)" if name in losses else title, xlabel="step")
         axes.grid(alpha=0.3)
     with atomic_file(path) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
-
-
-def _draw(axes: Any, metrics: Sequence[dict[str, Any]], name: str) -> None:
-    train = [(line["step"], line[name]) for line in metrics if _has(line, "train", name)]
-    held_out = [(line["step"], line[name]) for line in metrics if _has(line, "eval", name)]
-    if train:
-        axes.plot(*zip(*train, strict=True), linewidth=1, label="training")
-    if held_out:
-        axes.plot(*zip(*held_out, strict=True), "o-", color="black", label="held out")
-    most_frequent = "most_frequent_piece_accuracy"
-    baseline = [line[most_frequent] for line in metrics if _has(line, "eval", most_frequent)]
-    if name == "masked_lm_accuracy" and baseline:
-        axes.axhline(baseline[-1], linestyle="--", color="gray", label="most frequent piece")
-    if train or held_out:
-        axes.legend()
 
 
 def _has(line: dict[str, Any], split: str, name: str) -> bool:

@@ -7,8 +7,8 @@ def new_figure(width: float, height: float) -> Any:
     """Returns an empty matplotlib figure.
 
     Args:
-        width: in inches.
-        height: in inches.
+        width: width of the picture in inches.
+        height: height of the picture in inches.
 
     Raises:
         ValueError: matplotlib is not installed.

@@ -83,25 +83,20 @@ def write_report(
     """
     folder = Path(model_dir)
     try:
-        pictures = _draw(folder, task, result)
+        # The titles of the pictures by their files.
+        plot_finetuning_curves(result, next(iter(task.metrics)), folder / CURVES_FILE)
+        pictures = {CURVES_FILE: "Learning curves"}
+        labels = load_description(folder).labels
+        for split, matrix in result.best.measured.confusion.items():
+            name = f"confusion_{split}.png"
+            plot_confusion_matrix(matrix, labels, folder / name, f"{task.name}: {split}")
+            pictures[name] = f"Confusion matrix, {split}"
     except ValueError as error:
         print(f"no pictures: {error}", file=sys.stderr)
         pictures = {}
     with atomic_file(folder / CARD_FILE) as path:
         text = "\n".join(_card(folder, task, result, data_name, data, pictures))
         path.write_text(text + "\n", encoding="utf-8")
-
-
-def _draw(folder: Path, task: Task, result: SearchResult) -> dict[str, str]:
-    """Returns the titles of the pictures by their files."""
-    plot_finetuning_curves(result, next(iter(task.metrics)), folder / CURVES_FILE)
-    pictures = {CURVES_FILE: "Learning curves"}
-    labels = load_description(folder).labels
-    for split, matrix in result.best.measured.confusion.items():
-        name = f"confusion_{split}.png"
-        plot_confusion_matrix(matrix, labels, folder / name, f"{task.name}: {split}")
-        pictures[name] = f"Confusion matrix, {split}"
-    return pictures
 
 
 def _card(

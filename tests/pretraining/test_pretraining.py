@@ -111,7 +111,7 @@ def test_a_warmup_of_its_own_is_one_in_a_hundred_steps(corpus, tmp_path):
     assert json.loads((tmp_path / "run.json").read_text())["options"]["warmup_steps"] == 1
     budget = run_options(corpus / "records", "", time_budget=9.0, train_steps=1, warmup_steps=None)
     _, schedule = create_optimizer_and_schedule(budget)
-    assert schedule.warmup_share == 0.01
+    assert schedule.warmup_proportion == 0.01
 
 
 def test_a_finished_run_is_not_trained_again(corpus, tmp_path):

@@ -83,8 +83,8 @@ def test_the_loss_leaves_missing_choices_out():
 
 def test_guessing_has_a_loss_where_all_have_as_many_choices():
     four = ChoiceExample("c", ("a", "b", "c", "d"), 0)
-    assert ChoiceHead().guessing_loss([four] * 3) == pytest.approx(np.log(4))
-    assert ChoiceHead().guessing_loss([four, ChoiceExample("c", ("a", "b"), 0)]) is None
+    assert ChoiceHead().chance_loss([four] * 3) == pytest.approx(np.log(4))
+    assert ChoiceHead().chance_loss([four, ChoiceExample("c", ("a", "b"), 0)]) is None
 
 
 def examples(count, seed):

@@ -275,7 +275,7 @@ def test_confusion_counts_words():
 def test_the_loss_of_guessing_is_the_entropy_of_the_tags():
     sentences = [TaggedSentence(("d", "e"), ("O", "O")), TaggedSentence(("f", "g"), ("B-X", "I-X"))]
     expected = 0.5 * np.log(2) + 2 * 0.25 * np.log(4)
-    assert TagHead(labels=LABELS).guessing_loss(sentences) == pytest.approx(expected)
+    assert TagHead(labels=LABELS).chance_loss(sentences) == pytest.approx(expected)
 
 
 @pytest.mark.slow

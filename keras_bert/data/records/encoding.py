@@ -96,10 +96,10 @@ def _varints(values: np.ndarray) -> tuple[bytes, np.ndarray]:
     sizes = 1 + (values >= 1 << 7) + (values >= 1 << 14)
     ends = np.cumsum(sizes)
     encoded = np.empty(ends[-1], np.uint8)
-    for place in range(3):
-        has = sizes > place
-        continued = (sizes[has] > place + 1).astype(np.uint32) << 7
-        encoded[ends[has] - sizes[has] + place] = (values[has] >> (7 * place)) & 127 | continued
+    for index in range(3):
+        has = sizes > index
+        continued = (sizes[has] > index + 1).astype(np.uint32) << 7
+        encoded[ends[has] - sizes[has] + index] = (values[has] >> (7 * index)) & 127 | continued
     return encoded.tobytes(), ends
 
 

@@ -44,7 +44,7 @@ class PlannedExample(NamedTuple):
         a_end: behind its last piece.
         b_start: first piece of segment b.
         b_end: behind its last piece; `b_start` for an example of one segment.
-        label: of the sentence task.
+        label: label of the sentence task.
         truncated: how many pieces were cut off, because the pair was too long.
     """
 
@@ -185,8 +185,8 @@ def _copy_ranges(
 ) -> None:
     ends = np.cumsum(sizes)
     within = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
-    places = within + np.repeat(target_starts, sizes)
-    target[places] = source[within + np.repeat(source_starts, sizes)]
+    positions = within + np.repeat(target_starts, sizes)
+    target[positions] = source[within + np.repeat(source_starts, sizes)]
 
 
 class _Planner:
@@ -266,7 +266,7 @@ class _NextSentencePlanner(_Planner):
                 first = end
 
     def _other_documents(self, document: int) -> list[range]:
-        """Returns the places of the documents that are not part of this one, as ranges."""
+        """Returns the indices of the documents that are not part of this one, as ranges."""
         numbers = self._documents.document_numbers
         # The parts of a document follow each other.
         begin = end = document

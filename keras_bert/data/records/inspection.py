@@ -1,11 +1,10 @@
 """What a set of records holds, for a person to read."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert.data.records.manifest import Manifest
 from keras_bert.data.records.pipeline import stored_batches
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.features import (
@@ -88,25 +87,37 @@ def describe(
     examples, pieces = len(statistics.lengths), int(statistics.lengths.sum())
     unknown = int(statistics.piece_counts[vocabulary.unk_id])
     yield f"examples      {examples:,} in {len(data.paths)} file(s)"
-    yield f"pieces        {pieces:,}, {_share(unknown, pieces)} of them [UNK]"
-    yield f"fill rate     {_share(pieces, examples * data.max_seq_length)} of {data.max_seq_length}"
+    yield f"pieces        {pieces:,}, {_percent(unknown, pieces)} of them [UNK]"
+    fill_rate = _percent(pieces, examples * data.max_seq_length)
+    yield f"fill rate     {fill_rate} of {data.max_seq_length}"
     if data.packed:
         per_sequence = statistics.documents / examples
         yield f"documents     {statistics.documents:,}, {per_sequence:.1f} in a sequence"
     for label, meaning in enumerate(_MEANINGS[data.sentence_task]):
         count = int(statistics.label_counts[label])
-        yield f"label {label}       {count:,} ({_share(count, examples)}): {meaning}"
+        yield f"label {label}       {count:,} ({_percent(count, examples)}): {meaning}"
     points = np.percentile(statistics.lengths, _PERCENTILES).astype(int)
     shown = ", ".join(f"{p} %: {n}" for p, n in zip(_PERCENTILES, points, strict=True))
     full = int((statistics.lengths == data.max_seq_length).sum())
-    yield f"lengths       {shown}; {_share(full, examples)} are full"
+    yield f"lengths       {shown}; {_percent(full, examples)} are full"
     if data.manifest:
-        yield _describe_truncation(data.manifest)
+        # How much the sequences lost.
+        manifest = data.manifest
+        cut, lost = manifest.truncated_examples, manifest.truncated_tokens
+        yield (
+            f"truncation    {_percent(cut, manifest.examples)} of the examples "
+            f"lost {_percent(lost, manifest.tokens + lost)} of all pieces"
+        )
     if data.max_predictions_per_seq is None:
         yield "masks         none stored; they are drawn when the records are read"
     else:
-        yield f"masks         {_share(statistics.predictions, pieces)} of the pieces, stored"
-    yield f"most frequent {_most_frequent(statistics.piece_counts, vocabulary)}"
+        yield f"masks         {_percent(statistics.predictions, pieces)} of the pieces, stored"
+    counts = statistics.piece_counts.copy()
+    counts[list(vocabulary.special_ids)] = 0
+    order = np.argsort(-counts, kind="stable")[:_FREQUENT_PIECES]
+    total = int(counts.sum())
+    frequent = (f"{vocabulary.tokens[i]} {_percent(counts[i], total)}" for i in order)
+    yield f"most frequent {', '.join(frequent)}"
     if data.manifest:
         yield (
             f"corpus        {data.manifest.documents:,} documents, {data.manifest.sentences:,} "
@@ -128,30 +139,22 @@ def decoded_examples(
     """
     paint = _painted if colored else _plain
     for batch in stored_batches(data, 1, vocabulary.pad_id).take(count).as_numpy_iterator():
-        yield _decode({name: value[0] for name, value in batch.items()}, vocabulary, data, paint)
-
-
-def _decode(
-    example: dict[str, np.ndarray],
-    vocabulary: Vocabulary,
-    data: PretrainingData,
-    paint: Callable[[str, str], str],
-) -> str:
-    ids = example[INPUT_IDS][: example[INPUT_MASK].sum()]
-    _check_ids(ids, vocabulary)
-    # Segments in turn, or the documents of a packed sequence.
-    groups = example[PACK_IDS] - 1 if data.packed else example[SEGMENT_IDS]
-    tokens = []
-    for piece, group in zip(ids, groups[: len(ids)], strict=True):
-        color = _SPECIAL if piece in vocabulary.special_ids else _GROUPS[group % len(_GROUPS)]
-        tokens.append(paint(vocabulary.tokens[piece], color))
-    if MASKED_LM_IDS in example:
-        used = example[MASKED_LM_WEIGHTS] > 0
-        positions, originals = example[MASKED_LM_POSITIONS][used], example[MASKED_LM_IDS][used]
-        for position, original in zip(positions, originals, strict=True):
-            stands, was = vocabulary.tokens[ids[position]], vocabulary.tokens[original]
-            tokens[position] = f"{{{paint(stands, _HIDDEN)}|{paint(was, _ORIGINAL)}}}"
-    return f"{' '.join(tokens)}\n  ({len(tokens)} pieces, {_meaning(example, data)})"
+        example = {name: value[0] for name, value in batch.items()}
+        ids = example[INPUT_IDS][: example[INPUT_MASK].sum()]
+        _check_ids(ids, vocabulary)
+        # Segments in turn, or the documents of a packed sequence.
+        groups = example[PACK_IDS] - 1 if data.packed else example[SEGMENT_IDS]
+        tokens = []
+        for piece, group in zip(ids, groups[: len(ids)], strict=True):
+            color = _SPECIAL if piece in vocabulary.special_ids else _GROUPS[group % len(_GROUPS)]
+            tokens.append(paint(vocabulary.tokens[piece], color))
+        if MASKED_LM_IDS in example:
+            used = example[MASKED_LM_WEIGHTS] > 0
+            positions, originals = example[MASKED_LM_POSITIONS][used], example[MASKED_LM_IDS][used]
+            for position, original in zip(positions, originals, strict=True):
+                stands, was = vocabulary.tokens[ids[position]], vocabulary.tokens[original]
+                tokens[position] = f"{{{paint(stands, _HIDDEN)}|{paint(was, _ORIGINAL)}}}"
+        yield f"{' '.join(tokens)}\n  ({len(tokens)} pieces, {_meaning(example, data)})"
 
 
 def _meaning(example: dict[str, np.ndarray], data: PretrainingData) -> str:
@@ -159,22 +162,6 @@ def _meaning(example: dict[str, np.ndarray], data: PretrainingData) -> str:
         return f"{example[PACK_IDS].max()} document(s)"
     label = int(example[NEXT_SENTENCE_LABELS])
     return f"label {label}: {_MEANINGS[data.sentence_task][label]}"
-
-
-def _describe_truncation(manifest: Manifest) -> str:
-    written = manifest.tokens + manifest.truncated_tokens
-    return (
-        f"truncation    {_share(manifest.truncated_examples, manifest.examples)} of the examples "
-        f"lost {_share(manifest.truncated_tokens, written)} of all pieces"
-    )
-
-
-def _most_frequent(piece_counts: np.ndarray, vocabulary: Vocabulary) -> str:
-    counts = piece_counts.copy()
-    counts[list(vocabulary.special_ids)] = 0
-    order = np.argsort(-counts, kind="stable")[:_FREQUENT_PIECES]
-    total = int(counts.sum())
-    return ", ".join(f"{vocabulary.tokens[i]} {_share(counts[i], total)}" for i in order)
 
 
 def _check_ids(ids: np.ndarray, vocabulary: Vocabulary) -> None:
@@ -193,5 +180,5 @@ def _painted(text: str, color: str) -> str:
     return f"\x1b[{color}m{text}\x1b[0m"
 
 
-def _share(part: int, whole: int) -> str:
+def _percent(part: int, whole: int) -> str:
     return f"{100 * part / max(whole, 1):.2f} %"

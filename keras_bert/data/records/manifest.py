@@ -40,7 +40,7 @@ class Manifest:
         shards: the files.
         examples: number of examples.
         tokens: number of pieces in them, [CLS] and [SEP] counted.
-        fill_rate: share of examples times max_seq_length that is pieces, not padding.
+        fill_rate: fraction of examples times max_seq_length that is pieces, not padding.
         label_counts: number of examples with next_sentence_labels 0 and 1.
         documents: number of documents read.
         sentences: number of sentences read.

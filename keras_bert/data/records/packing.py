@@ -97,14 +97,14 @@ class _Packs:
     def add_where_room_is(self, plans: list[PlannedExample]) -> Iterator[PlannedExample]:
         """Adds examples, the longest first, and yields those that fit in no sequence."""
         for plan in sorted(plans, key=_length, reverse=True):
-            place = bisect_left(self._rooms, (_length(plan), -1))
-            if place == len(self._rooms):
+            index = bisect_left(self._rooms, (_length(plan), -1))
+            if index == len(self._rooms):
                 yield plan
             else:
-                self._place(plan, place)
+                self._place(plan, index)
 
-    def _place(self, plan: PlannedExample, place: int) -> None:
-        room, number = self._rooms.pop(place)
+    def _place(self, plan: PlannedExample, index: int) -> None:
+        room, number = self._rooms.pop(index)
         self.packs[number].append(plan)
         insort(self._rooms, (room - _length(plan), number))
 

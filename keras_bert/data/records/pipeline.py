@@ -3,6 +3,14 @@
 In each epoch the shards come in a random order and are read several at a time, one record of each
 in turn; the records are then shuffled in large blocks. Everything up to the batch is strings, which
 cost little to skip; a batch is parsed and masked as a whole.
+
+    epoch -> shards in random order -> 16 at a time -> blocks of 131,072 -> shuffled -> my batches
+    seed,epoch                                         seed,epoch,block     counters     parse, mask
+
+A record keeps a counter (seed, epoch, position in the epoch) from before the shuffling on; its
+masks follow from that and from nothing else.
+
+Shapes: R records of a block, B of a batch, S positions, P predictions.
 """
 
 from typing import Protocol
@@ -32,7 +40,7 @@ class Targets(Protocol):
     """Makes of a batch of the records what the model sees and what it is asked, in `tf.data`.
 
     Attributes:
-        vocabulary: the pieces.
+        vocabulary: the word pieces and their ids.
         max_predictions_per_seq: P, the most positions of a sequence that are asked for.
     """
 
@@ -69,7 +77,7 @@ def training_batches(
     """Returns an endless dataset of the batches that one input pipeline feeds to its replicas.
 
     The order of an epoch follows from seed and epoch, the masks of a record from seed, epoch and
-    its place. A global batch is the next run of this stream, dealt out to the replicas one after
+    its position. A global batch is the next run of this stream, dealt out to the replicas one after
     the other: the same examples whatever their number. A dataset that starts at `first_batch`
     equals the whole one without the batches before.
 
@@ -77,22 +85,30 @@ def training_batches(
         data: the records.
         masking: hides pieces; not used for records that come masked.
         batch_size: examples per replica.
-        seed: of order and masks.
+        seed: seed of the order of records and of their masks.
         first_batch: number of global batches to skip, without parsing them.
         input_pipeline_id: which of the input pipelines this is.
-        num_input_pipelines: how many there are; each reads all records and keeps its share.
+        num_input_pipelines: how many there are; each reads all records and keeps its part.
         replicas_per_pipeline: replicas that one pipeline feeds.
 
     Returns:
         Dicts of the pretraining features (see `keras_bert.features`) with static shapes.
     """
     replicas = num_input_pipelines * replicas_per_pipeline
-    first_epoch, first_place = divmod(first_batch * replicas * batch_size, data.num_examples)
-    first_block, first_in_block = divmod(first_place, _RECORDS_PER_BLOCK)
+    # Examples already seen are whole epochs and a rest; the rest is whole blocks and a rest.
+    first_epoch, first_position = divmod(first_batch * replicas * batch_size, data.num_examples)
+    first_block, first_in_block = divmod(first_position, _RECORDS_PER_BLOCK)
 
     def blocks_of(epoch: tf.Tensor) -> tf.data.Dataset:
         skipped = tf.where(tf.equal(epoch, first_epoch), tf.constant(first_block, tf.int64), 0)
-        records = _read_in_turn(data.paths, seed, epoch)
+        # One record of each of several shards in turn.
+        order = random_permutation(
+            _seed_of(seed, _ORDER_OF_SHARDS, epoch), tf.constant(len(data.paths), tf.int64)
+        )
+        records = tf.data.Dataset.from_tensor_slices(tf.gather(data.paths, order)).interleave(
+            tf.data.TFRecordDataset, cycle_length=_SHARDS_AT_ONCE, block_length=1
+        )
+        # Blocks that a resumed run is past are read and dropped as strings; numbers stay.
         blocks = records.batch(_RECORDS_PER_BLOCK).skip(skipped).enumerate(skipped)
         return blocks.map(lambda number, block: shuffle(epoch, number, block))
 
@@ -100,18 +116,22 @@ def training_batches(
         epoch: tf.Tensor, number: tf.Tensor, block: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         block_seed = _seed_of(seed, _ORDER_OF_RECORDS, epoch, number)
-        order = random_permutation(block_seed, tf.size(block, tf.int64))
-        places = number * _RECORDS_PER_BLOCK + tf.range(tf.size(block, tf.int64))
-        counters = _mask_counters(seed, epoch, places)
-        shuffled = tf.gather(block, order)
+        order = random_permutation(block_seed, tf.size(block, tf.int64))  # [R]
+        # [R], in the epoch
+        positions = number * _RECORDS_PER_BLOCK + tf.range(tf.size(block, tf.int64))
+        counters = _mask_counters(seed, epoch, positions)  # [R, 3]
+        shuffled = tf.gather(block, order)  # [R] strings
         if replicas > replicas_per_pipeline:
-            batches = (epoch * data.num_examples + places) // batch_size
+            # Two pipelines of two replicas: batches 0 1 go to pipeline 0, 2 3 to 1, 4 5 to 0.
+            batches = (epoch * data.num_examples + positions) // batch_size
+            # bool [R]
             mine = tf.equal(batches % replicas // replicas_per_pipeline, input_pipeline_id)
             shuffled, counters = shuffled[mine], counters[mine]
         return shuffled, counters
 
     def without_skipped(serialized: tf.Tensor, counters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        kept = tf.reduce_any(counters[:, 1:] > [first_epoch, first_place - 1], axis=1)
+        # A later epoch, or this one from `first_position` on: any of the two comparisons will do.
+        kept = tf.reduce_any(counters[:, 1:] > [first_epoch, first_position - 1], axis=1)
         return serialized[kept], counters[kept]
 
     epochs = tf.data.Dataset.range(first_epoch, tf.int64.max)
@@ -138,7 +158,7 @@ def evaluation_batches(
         data: the records.
         masking: hides pieces; not used for records that come masked.
         batch_size: examples per batch.
-        seed: of the masks.
+        seed: seed of the masks.
 
     Returns:
         Dicts of the pretraining features, and `example_weights` float32 [B]: 1, and 0 for the
@@ -146,12 +166,19 @@ def evaluation_batches(
     """
 
     def prepare(number: tf.Tensor, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
-        rows = tf.size(serialized, tf.int64)
-        places = number * batch_size + tf.range(rows)
-        counters = _mask_counters(seed, tf.constant(0, tf.int64), places)
+        rows = tf.size(serialized, tf.int64)  # B, fewer in the last batch
+        positions = number * batch_size + tf.range(rows)
+        counters = _mask_counters(seed, tf.constant(0, tf.int64), positions)
         batch = _parse_and_mask(data, masking, serialized, counters)
-        batch[EXAMPLE_WEIGHTS] = tf.ones([rows])
-        return _filled_up(batch, batch_size, rows)
+        batch[EXAMPLE_WEIGHTS] = tf.ones([rows])  # [rows]
+        # Copies, because a row of padding alone has no piece to attend to.
+        # [B]: 0 1 2 2 2 for 3 rows of 5
+        copied = tf.minimum(tf.range(batch_size, dtype=tf.int64), rows - 1)
+        is_real = tf.cast(tf.range(batch_size, dtype=tf.int64) < rows, tf.float32)  # [B]: 1 1 1 0 0
+        filled = {name: tf.gather(value, copied) for name, value in batch.items()}  # [B, ...]
+        filled[MASKED_LM_WEIGHTS] *= is_real[:, None]  # [B, P] x [B, 1]
+        filled[EXAMPLE_WEIGHTS] = is_real
+        return filled
 
     batches = tf.data.TFRecordDataset(data.paths).batch(batch_size).enumerate()
     return batches.map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
@@ -172,24 +199,17 @@ def stored_batches(data: PretrainingData, batch_size: int, pad_id: int = 0) -> t
 
 
 def _seed_of(seed: int, purpose: int, *counters: tf.Tensor) -> tf.Tensor:
+    # [2 + counters]
     row = tf.stack([tf.constant(seed, tf.int64), tf.constant(purpose, tf.int64), *counters])
-    return seeds_of(row[None])[0]
+    return seeds_of(row[None])[0]  # [1, k] -> [1] -> []
 
 
-def _mask_counters(seed: int, epoch: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-    """Returns what the masks of records follow from: (seed, epoch, place), int64 [B, 3]."""
+def _mask_counters(seed: int, epoch: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """Returns what the masks of records follow from: (seed, epoch, position), int64 [B, 3]."""
     return tf.stack(
-        [tf.fill(tf.shape(places), tf.cast(value, tf.int64)) for value in (seed, epoch)] + [places],
+        [tf.fill(tf.shape(positions), tf.cast(value, tf.int64)) for value in (seed, epoch)]
+        + [positions],
         axis=1,
-    )
-
-
-def _read_in_turn(paths: list[str], seed: int, epoch: tf.Tensor) -> tf.data.Dataset:
-    order = random_permutation(
-        _seed_of(seed, _ORDER_OF_SHARDS, epoch), tf.constant(len(paths), tf.int64)
-    )
-    return tf.data.Dataset.from_tensor_slices(tf.gather(paths, order)).interleave(
-        tf.data.TFRecordDataset, cycle_length=_SHARDS_AT_ONCE, block_length=1
     )
 
 
@@ -210,15 +230,3 @@ def _parse_and_mask(
         batch |= masking(batch[INPUT_IDS], batch[INPUT_MASK], counters)
     rows = serialized.shape[:1]
     return {name: tf.ensure_shape(value, rows + value.shape[1:]) for name, value in batch.items()}
-
-
-def _filled_up(
-    batch: dict[str, tf.Tensor], batch_size: int, rows: tf.Tensor
-) -> dict[str, tf.Tensor]:
-    # Copies, because a row of padding alone has no piece to attend to.
-    copied = tf.minimum(tf.range(batch_size, dtype=tf.int64), rows - 1)
-    is_real = tf.cast(tf.range(batch_size, dtype=tf.int64) < rows, tf.float32)
-    filled = {name: tf.gather(value, copied) for name, value in batch.items()}
-    filled[MASKED_LM_WEIGHTS] *= is_real[:, None]
-    filled[EXAMPLE_WEIGHTS] = is_real
-    return filled

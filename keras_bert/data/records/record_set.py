@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from keras_bert.data.records import manifest as manifest_module
-from keras_bert.data.records.manifest import Manifest, Shard
+from keras_bert.data.records.manifest import Manifest
 from keras_bert.data.records.parsing import count_records, read_first_example
 from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS, SEGMENT_IDS
 from keras_bert.storage.paths import find_files
@@ -68,7 +68,17 @@ class PretrainingData:
         self.sentence_task = manifest.sentence_task
         self.paths = [str(folder / shard.name) for shard in manifest.shards if shard.examples]
         for shard in manifest.shards:
-            _check_shard(folder / shard.name, shard)
+            file = folder / shard.name
+            if not file.is_file():
+                raise FileNotFoundError(
+                    f"{file} is missing, but {manifest_module.FILE_NAME} lists it: "
+                    "make the records again"
+                )
+            if file.stat().st_size != shard.bytes:
+                raise ValueError(
+                    f"{file} has {file.stat().st_size} bytes, but {manifest_module.FILE_NAME} says "
+                    f"{shard.bytes}: it is cut off or was changed; make the records again"
+                )
         for path in self.paths:
             lengths = read_first_example(path)
             if lengths[INPUT_IDS] > self.max_seq_length:
@@ -104,18 +114,6 @@ def _find_records(patterns: Sequence[str | os.PathLike]) -> list[str]:
             f"there are no records at {', '.join(map(str, patterns))}: give a folder that "
             "create_pretraining_data.py made"
         ) from None
-
-
-def _check_shard(path: Path, shard: Shard) -> None:
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{path} is missing, but {manifest_module.FILE_NAME} lists it: make the records again"
-        )
-    if path.stat().st_size != shard.bytes:
-        raise ValueError(
-            f"{path} has {path.stat().st_size} bytes, but {manifest_module.FILE_NAME} says "
-            f"{shard.bytes}: it is cut off or was changed; make the records again"
-        )
 
 
 def _fixed_shape(path: str, lengths: dict[str, int]) -> tuple[int, int]:

@@ -18,7 +18,7 @@ class StaticMasking:
 
     Args:
         masking: chooses pieces and hides them.
-        max_seq_length: S.
+        max_seq_length: positions of a sequence, S.
         pad_id: what stands behind the end of a sequence.
     """
 
@@ -45,19 +45,18 @@ class StaticMasking:
         rows = max(1, _PIECES_PER_CALL // self._max_seq_length)
         for start in range(0, len(examples.next_sentence_labels), rows):
             indices = np.arange(start, min(start + rows, len(examples.next_sentence_labels)))
-            yield self._padded(examples, indices), indices
-
-    def _padded(self, examples: Examples, indices: np.ndarray) -> dict[str, np.ndarray]:
-        lengths = np.diff(examples.splits)[indices]
-        mask = np.arange(self._max_seq_length) < lengths[:, None]
-        flat = slice(examples.splits[indices[0]], examples.splits[indices[-1] + 1])
-        ids = np.full(mask.shape, self._pad_id, np.int32)
-        ids[mask] = examples.input_ids[flat]
-        segments = np.zeros(mask.shape, np.int32)
-        segments[mask] = examples.segment_ids[flat]
-        return {
-            INPUT_IDS: ids,
-            INPUT_MASK: mask.astype(np.int32),
-            SEGMENT_IDS: segments,
-            NEXT_SENTENCE_LABELS: examples.next_sentence_labels[indices],
-        }
+            # As a batch of the pipeline: [rows, S], padded.
+            lengths = np.diff(examples.splits)[indices]
+            mask = np.arange(self._max_seq_length) < lengths[:, None]
+            flat = slice(examples.splits[indices[0]], examples.splits[indices[-1] + 1])
+            ids = np.full(mask.shape, self._pad_id, np.int32)
+            ids[mask] = examples.input_ids[flat]
+            segments = np.zeros(mask.shape, np.int32)
+            segments[mask] = examples.segment_ids[flat]
+            batch = {
+                INPUT_IDS: ids,
+                INPUT_MASK: mask.astype(np.int32),
+                SEGMENT_IDS: segments,
+                NEXT_SENTENCE_LABELS: examples.next_sentence_labels[indices],
+            }
+            yield batch, indices

@@ -32,7 +32,15 @@ def write_records(path: str | os.PathLike, records: Sequence[bytes]) -> None:
 def frame_records(records: Sequence[bytes]) -> bytes:
     """Returns the content of a TFRecord file with these records."""
     parts: list[bytes] = []
-    for record, checksum in zip(records, _checksums(records), strict=True):
+    checksums: list[bytes] = []
+    start = 0
+    while start < len(records):
+        # Records are padded to the longest: neither many nor long ones may take much memory.
+        longest = max(map(len, records[start : start + _RECORDS_AT_ONCE]))
+        end = start + min(_RECORDS_AT_ONCE, max(1, _BYTES_AT_ONCE // max(longest, 1)))
+        checksums += _masked(_crcs(records[start:end]))
+        start = end
+    for record, checksum in zip(records, checksums, strict=True):
         parts += (_head(len(record)), record, checksum)
     return b"".join(parts)
 
@@ -43,22 +51,10 @@ def _head(size: int) -> bytes:
     return length + _masked(_crcs([length]))[0]
 
 
-def _checksums(records: Sequence[bytes]) -> list[bytes]:
-    checksums: list[bytes] = []
-    start = 0
-    while start < len(records):
-        # Records are padded to the longest: neither many nor long ones may take much memory.
-        longest = max(map(len, records[start : start + _RECORDS_AT_ONCE]))
-        end = start + min(_RECORDS_AT_ONCE, max(1, _BYTES_AT_ONCE // max(longest, 1)))
-        checksums += _masked(_crcs(records[start:end]))
-        start = end
-    return checksums
-
-
 def _masked(crcs: np.ndarray) -> list[bytes]:
     turned = (crcs >> np.uint32(15)) | (crcs << np.uint32(17))
     content = (turned + np.uint32(_MASK_DELTA)).astype("<u4").tobytes()
-    return [content[place : place + 4] for place in range(0, len(content), 4)]
+    return [content[start : start + 4] for start in range(0, len(content), 4)]
 
 
 def _crcs(contents: Sequence[bytes]) -> np.ndarray:
@@ -90,6 +86,6 @@ def _step_tables() -> tuple[np.ndarray, ...]:
         by_distance.append((last >> np.uint32(8)) ^ single[last & 255])
     pairs = np.arange(1 << 16)
     return tuple(
-        by_distance[7 - place][pairs & 255] ^ by_distance[6 - place][pairs >> 8]
-        for place in range(0, _BYTES_PER_STEP, 2)
+        by_distance[7 - distance][pairs & 255] ^ by_distance[6 - distance][pairs >> 8]
+        for distance in range(0, _BYTES_PER_STEP, 2)
     )

@@ -29,6 +29,7 @@ class CausalLanguageModel(MaskedLanguageModel):
                 f"the records in {data.folder} come with their masks, which objective {self.name} "
                 "has no use for: give unmasked records"
             )
+        # Any of them is one too many: the first is named.
         for name, value in masking_options(options).items():
             raise ValueError(
                 f"{name} is {value!r}, but objective {self.name} masks nothing: leave it out"

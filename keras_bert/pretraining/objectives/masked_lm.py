@@ -99,12 +99,13 @@ class MaskedLanguageModel(Objective):
         """Returns the numbers of predictions and of examples."""
         counts = {
             _MASKED_LM: tf.reduce_sum(batch[MASKED_LM_WEIGHTS]),  # [B, P] -> []
-            _NEXT_SENTENCE: tf.cast(tf.size(batch[NEXT_SENTENCE_LABELS]), tf.float32),
+            _NEXT_SENTENCE: tf.cast(tf.size(batch[NEXT_SENTENCE_LABELS]), tf.float32),  # [B] -> []
         }
         return {name: counts[name] for name in self.scales}
 
     def sums(self, model: Any, batch: Batch, training: bool) -> dict[str, WeightedSums]:
         """Sums the losses, hits and weights of both tasks."""
+        # mlm_logits [B, P, V] and nsp_logits [B, 2].
         outputs = model({name: batch[name] for name in model.input}, training=training)
         sums = {
             # [B, P, V] logits, [B, P] pieces and weights
@@ -114,13 +115,16 @@ class MaskedLanguageModel(Objective):
         }
         if _NEXT_SENTENCE in self.scales:
             labels = batch[NEXT_SENTENCE_LABELS]  # [B]
+            # [B]; 0 for rows that fill up
             weights = batch.get(EXAMPLE_WEIGHTS, tf.ones_like(labels, tf.float32))
+            # [B, 2] and [B]
             sums[_NEXT_SENTENCE] = classification_sums(outputs["nsp_logits"], labels, weights)
         return sums
 
     def metrics(self, sums: Mapping[str, WeightedSums]) -> dict[str, float]:
         """Adds the perplexity of the masked language model."""
         metrics = super().metrics(sums)
+        # The perplexity is e to the mean loss in nats.
         exponent = min(metrics[f"{_MASKED_LM}_loss"], _LARGEST_EXPONENT)
         return metrics | {"perplexity": math.exp(exponent)}
 
@@ -131,10 +135,11 @@ class MaskedLanguageModel(Objective):
         """
         counts = np.zeros(vocab_size)
         for batch in batches:
+            # [B, P] -> [B * P]
             ids, weights = (
                 tf.reshape(batch[name], [-1]) for name in (MASKED_LM_IDS, MASKED_LM_WEIGHTS)
             )
-            counts += np.bincount(ids.numpy(), weights.numpy(), minlength=vocab_size)
+            counts += np.bincount(ids.numpy(), weights.numpy(), minlength=vocab_size)  # [V]
         return {"most_frequent_piece_accuracy": float(counts.max() / max(counts.sum(), 1.0))}
 
     def flops(

@@ -53,10 +53,12 @@ def classification_sums(logits: Any, labels: Any, weights: Any) -> WeightedSums:
         labels: the right classes, integers [...].
         weights: float [...]; 0 for what does not count.
     """
-    logits = ops.cast(logits, "float32")
-    weights = ops.cast(weights, "float32")
+    logits = ops.cast(logits, "float32")  # [..., C]
+    weights = ops.cast(weights, "float32")  # [...]
     losses = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)  # [...]
+    # [...]: 1 where the best class is the right one
     hits = ops.cast(ops.equal(ops.argmax(logits, axis=-1), ops.cast(labels, "int32")), "float32")
+    # [] each
     return WeightedSums(ops.sum(losses * weights), ops.sum(hits * weights), ops.sum(weights))
 
 
@@ -154,6 +156,7 @@ class Objective(abc.ABC):
         """
         metrics = {"loss": 0.0}
         for name, scale in self.scales.items():
+            # Nothing was predicted in a split without a maskable piece: 0 / 1 then.
             weight = max(float(sums[name].weight), 1.0)
             metrics[f"{name}_loss"] = float(sums[name].loss) / weight
             metrics[f"{name}_accuracy"] = float(sums[name].correct) / weight

@@ -1,5 +1,7 @@
 """Files of a model alone, token ids in and logits out: LiteRT for phones, ONNX for other engines.
 
+    int32 [N, S] x 3 (input_ids, input_mask, segment_ids) --> logits of the head, float32
+
 Tokenizing is left to the program that uses the file; `vocab.txt` and `tokenizer_config.json` lie
 beside it, and `labels.json` with the name of each class where the model has classes.
 """
@@ -96,6 +98,7 @@ def _litert(family: SignatureFamily, dtype: ServingDtype) -> bytes:
     module = tf.Module()
     module.weights = [variable.value for variable in family.model.weights]
     function = tf.function(family.ids, autograph=False)
+    # Ids in, logits out: neither format has the operations of the tokenizer.
     signature = function.get_concrete_function(**family.id_inputs())
     with tempfile.TemporaryDirectory() as scratch:
         tf.saved_model.save(module, scratch, signatures={SERVE_IDS: signature})

@@ -25,6 +25,7 @@ def finish_onnx(path: str | os.PathLike, output_names: Sequence[str]) -> None:
     import onnx
 
     model = onnx.load(os.fspath(path))
+    # tf2onnx calls them Identity:0 and so on.
     names = dict(zip((output.name for output in model.graph.output), output_names, strict=True))
     nodes = [new for node in model.graph.node for new in _without_erfc(node)]
     for value in (*model.graph.output, *model.graph.value_info):
@@ -34,6 +35,7 @@ def finish_onnx(path: str | os.PathLike, output_names: Sequence[str]) -> None:
             names_of_node[:] = [names.get(name, name) for name in names_of_node]
     del model.graph.node[:]
     model.graph.node.extend(nodes)
+    # The constant that all of them subtract from.
     one = onnx.helper.make_tensor(_ONE, onnx.TensorProto.FLOAT, [], [1.0])
     model.graph.initializer.append(one)
     try:
@@ -51,6 +53,7 @@ def _without_erfc(node: Any) -> list[Any]:
 
     if node.op_type != "Erfc":
         return [node]
+    # erfc(x) becomes two nodes: Erf, and 1 - its result under the old name.
     erf = f"{node.output[0]}/erf"
     return [
         helper.make_node("Erf", node.input, [erf], name=f"{node.name}/erf"),

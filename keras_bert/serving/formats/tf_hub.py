@@ -1,5 +1,9 @@
 """SavedModels with the interface of the BERT models on TF-Hub, for code written for those.
 
+    strings [N] --preprocess--> input_word_ids, input_mask, input_type_ids, int32 [N, S] each
+                                    |
+    pooled_output [N, H], sequence_output [N, S, H], encoder_outputs L x [N, S, H] <--encoder
+
 Shapes: N texts, S positions, H width, L layers.
 """
 
@@ -64,22 +68,25 @@ class HubPreprocessor(tf.Module):
         )
 
     def _words(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        pieces = self._tokenizer(texts)
+        pieces = self._tokenizer(texts)  # [N, pieces]
+        # A word begins at every piece without "##", and at the first piece of a text in any case:
+        # "play ##ing ##s" "!" in two texts: begins 1 0 0 1, starts 0 3, edges 0 3 4.
         begins = ~tf.gather(self._is_continuation, pieces.values)
         begins |= tf.equal(
             tf.range(tf.size(begins, tf.int64)),
             tf.gather(pieces.row_starts(), pieces.value_rowids()),
         )
-        starts = tf.where(begins)[:, 0]
-        edges = tf.concat([starts, tf.size(begins, tf.int64)[None]], axis=0)
-        words = tf.RaggedTensor.from_row_splits(pieces.values, edges)
+        starts = tf.where(begins)[:, 0]  # [words]: the index of the first piece of each
+        edges = tf.concat([starts, tf.size(begins, tf.int64)[None]], axis=0)  # [words + 1]
+        words = tf.RaggedTensor.from_row_splits(pieces.values, edges)  # [words, pieces]
+        # [N + 1]: how many words begin before each text begins.
         splits = tf.searchsorted(starts, pieces.row_splits, out_type=tf.int64)
-        return tf.RaggedTensor.from_row_splits(words, splits)
+        return tf.RaggedTensor.from_row_splits(words, splits)  # [N, words, pieces]
 
     def _pack(
         self, texts: Sequence[tf.RaggedTensor], seq_length: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        pieces = [text.merge_dims(1, 2) for text in texts]
+        pieces = [text.merge_dims(1, 2) for text in texts]  # [N, pieces]
         packed = packing.pack(
             pieces[0],
             pieces[1] if len(pieces) == 2 else None,
@@ -87,9 +94,11 @@ class HubPreprocessor(tf.Module):
             tf.cast(seq_length, tf.int64),
             pad_to_max=False,
         )
+        # Packed to the longest row first: the length is a tensor here, which `pack` cannot pad to.
         missing = seq_length - tf.shape(packed[INPUT_IDS])[1]
         pad = {INPUT_IDS: self._tokenizer.vocabulary.pad_id}
         return {
+            # [N, seq_length]
             name: tf.pad(packed[ours], [[0, 0], [0, missing]], constant_values=pad.get(ours, 0))
             for name, ours in _INPUTS.items()
         }
@@ -105,7 +114,7 @@ class HubEncoder(tf.train.Checkpoint):
 
     Args:
         encoder: made with `output_hidden_states`.
-        tokenizer: of the encoder.
+        tokenizer: the tokenizer of the encoder, saved beside it.
         scratch: a folder to write the files of both into, which must exist until this is saved.
     """
 
@@ -118,24 +127,22 @@ class HubEncoder(tf.train.Checkpoint):
         self.trainable_variables = [variable.value for variable in encoder.trainable_weights]
         self.regularization_losses: list[Any] = []
         setattr(self, tf_hub.WEIGHTS, {weight.path: weight.value for weight in encoder.weights})
-        self._attach_files(encoder, tokenizer, scratch)
-        self.__call__ = tf.function(self._call, autograph=False)
-        inputs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in _INPUTS}
-        for training in (False, True):
-            self.__call__.get_concrete_function(inputs, training=training)
-
-    def _attach_files(self, encoder: BertEncoder, tokenizer: BertTokenizer, folder: Path) -> None:
-        tokenizer.save(folder)
+        # The files beside the weights.
+        tokenizer.save(scratch)
         content = {"architecture": "BertEncoder", "config": encoder.config.to_dict(), "head": {}}
-        (folder / CONFIG_FILE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        (scratch / CONFIG_FILE).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
         for name, file in (
             (tf_hub.CONFIG, CONFIG_FILE),
             (tf_hub.VOCABULARY, vocabulary.FILE_NAME),
             ("tokenizer_config_file", tokenizer_config.FILE_NAME),
         ):
-            setattr(self, name, tf.saved_model.Asset(str(folder / file)))
+            setattr(self, name, tf.saved_model.Asset(str(scratch / file)))
         lowercase = tf.Variable(tokenizer.settings["lowercase"], trainable=False)
         setattr(self, tf_hub.LOWERCASE, lowercase)
+        self.__call__ = tf.function(self._call, autograph=False)
+        inputs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in _INPUTS}
+        for training in (False, True):
+            self.__call__.get_concrete_function(inputs, training=training)
 
     def _call(
         self, inputs: dict[str, tf.Tensor], training: bool = False, mask: None = None

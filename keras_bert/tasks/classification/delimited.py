@@ -63,7 +63,12 @@ def csv_task(
         ValueError: labels are named twice, are fewer than two or given for a regression.
     """
     if labels is not None:
-        _check_labels(labels, label_type)
+        if label_type == "regression":
+            raise ValueError(
+                f"a regression has no labels, but {list(labels)} are given: leave them"
+            )
+        if len(labels) < 2 or len(set(labels)) < len(labels):
+            raise ValueError(f"the labels are {list(labels)}: give at least two different ones")
     columns = _Columns(text_column, text_pair_column, label_column)
     read = functools.partial(_read, columns=columns, label_type=label_type, labels=labels)
     return Task("csv", TextHead(label_type), read, _METRICS[label_type])
@@ -76,13 +81,6 @@ class _Columns:
     text: str
     text_pair: str | None
     label: str
-
-
-def _check_labels(labels: Sequence[str], label_type: LabelType) -> None:
-    if label_type == "regression":
-        raise ValueError(f"a regression has no labels, but {list(labels)} are given: leave them")
-    if len(labels) < 2 or len(set(labels)) < len(labels):
-        raise ValueError(f"the labels are {list(labels)}: give at least two different ones")
 
 
 def _read(
@@ -106,26 +104,21 @@ def _read(
     if columns.text_pair is not None or TEXT_PAIR in train.columns:
         text_columns[TEXT_PAIR] = columns.text_pair or TEXT_PAIR
     if label_type != "regression" and labels is None:
-        labels = _labels_of(train, columns.label, label_type)
+        fields = _label_column(train, columns.label, label_type)
+        if label_type == "multi_label":
+            fields = [label for field in fields for label in _several(field)]
+        labels = sorted(set(fields))
+        if len(labels) < 2:
+            raise ValueError(
+                f"{train.path}: every label is {labels[0] if labels else ''!r}: classes are "
+                "learned from at least two; numbers with --regression"
+            )
     reader = _LabelReader(columns.label, label_type, tuple(labels or ()))
     splits = {
         split: LabeledTexts(*read_texts(table, text_columns), _labels(table, split, reader))
         for split, table in tables.items()
     }
     return TaskData(splits, reader.labels, text_columns)
-
-
-def _labels_of(train: Table, column: str, label_type: LabelType) -> list[str]:
-    fields = _label_column(train, column, label_type)
-    if label_type == "multi_label":
-        fields = [label for field in fields for label in _several(field)]
-    labels = sorted(set(fields))
-    if len(labels) < 2:
-        raise ValueError(
-            f"{train.path}: every label is {labels[0] if labels else ''!r}: classes are learned "
-            "from at least two; numbers with --regression"
-        )
-    return labels
 
 
 def _labels(table: Table, split: str, reader: "_LabelReader") -> np.ndarray | None:
@@ -146,7 +139,16 @@ class _LabelReader:
     def __call__(self, table: Table) -> np.ndarray:
         fields = _label_column(table, self.column, self.label_type)
         if self.label_type == "regression":
-            return _numbers(table, fields)
+            numbers = []
+            for source, value in zip(table.rows, fields, strict=True):
+                number = _number(value)
+                if not math.isfinite(number):
+                    raise ValueError(
+                        f"{table.path}, line {source.line}: the label {value!r} is not a number: "
+                        "a regression learns numbers; leave out --regression for classes"
+                    )
+                numbers.append(number)
+            return np.array(numbers, np.float32)
         index = {label: i for i, label in enumerate(self.labels)}
         several = self.label_type == "multi_label"
         found = [
@@ -228,19 +230,6 @@ def _label_column(table: Table, name: str, label_type: LabelType) -> list[str]:
                 f"{table.path}, line {row.line}: the label is empty: label or remove the row"
             )
     return values
-
-
-def _numbers(table: Table, values: Sequence[str]) -> np.ndarray:
-    numbers = []
-    for row, value in zip(table.rows, values, strict=True):
-        number = _number(value)
-        if not math.isfinite(number):
-            raise ValueError(
-                f"{table.path}, line {row.line}: the label {value!r} is not a number: "
-                "a regression learns numbers; leave out --regression for classes"
-            )
-        numbers.append(number)
-    return np.array(numbers, np.float32)
 
 
 def _number(value: str) -> float:

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.finetuning.collapse import guessing_loss, one_answer
+from keras_bert.finetuning.collapse import chance_loss, one_answer
 from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.head import FinetuningHead, foreign_labels
 from keras_bert.finetuning.metrics import confusion_matrix
@@ -27,8 +27,8 @@ _PROBLEM_TYPES = {
     "regression": "regression",
 }
 
-# Predictions of a regression that spread over less than this share of the labels' range are one.
-_CONSTANT_SHARE = 1e-3
+# Predictions of a regression that spread over less than this fraction of the labels' range are one.
+_CONSTANT_FRACTION = 1e-3
 # Labels of one text, in one field.
 LABEL_SEPARATOR = "|"
 
@@ -142,7 +142,7 @@ class TextHead(FinetuningHead):
     def collapse(self, predictions: np.ndarray, references: np.ndarray) -> str | None:
         """Names the one class, set of classes or number that is predicted for everything."""
         if self.label_type == "regression":
-            constant = np.ptp(predictions) <= _CONSTANT_SHARE * np.ptp(references)
+            constant = np.ptp(predictions) <= _CONSTANT_FRACTION * np.ptp(references)
             return f"all predictions are about {predictions[0]:.4g}" if constant else None
         if self.label_type == "class":
             return one_answer(
@@ -156,7 +156,7 @@ class TextHead(FinetuningHead):
             return None
         return confusion_matrix(references, predictions.argmax(axis=-1), len(self.labels))
 
-    def guessing_loss(self, examples: LabeledTexts, label_smoothing: float = 0.0) -> float | None:
+    def chance_loss(self, examples: LabeledTexts, label_smoothing: float = 0.0) -> float | None:
         """Returns the entropy of the labels, or the variance of the numbers."""
         known = examples.labels
         if known is None:
@@ -164,10 +164,10 @@ class TextHead(FinetuningHead):
         if self.label_type == "regression":
             return float(np.var(known))
         if self.label_type == "class":
-            return guessing_loss(np.bincount(known, minlength=len(self.labels)), label_smoothing)
-        shares = known.mean(axis=0)
+            return chance_loss(np.bincount(known, minlength=len(self.labels)), label_smoothing)
+        rates = known.mean(axis=0)
         # A smoothed target of one of two classes, for each label by itself.
-        return float(np.mean([guessing_loss([p, 1 - p], label_smoothing) for p in shares]))
+        return float(np.mean([chance_loss([p, 1 - p], label_smoothing) for p in rates]))
 
     def class_indices(self, examples: LabeledTexts) -> np.ndarray | None:
         """Returns the labels of a classification."""

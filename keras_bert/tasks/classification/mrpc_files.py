@@ -31,22 +31,20 @@ def read_original(folder: Path) -> dict[str, Table]:
     """
     tables = {TRAIN: read_unquoted(folder / _TRAIN_FILE)}
     if (folder / _DEV_IDS_FILE).is_file():
-        tables |= _parted(tables[TRAIN], folder / _DEV_IDS_FILE)
+        table = tables[TRAIN]
+        path = folder / _DEV_IDS_FILE
+        chosen = {tuple(row.values.values()) for row in read_unquoted(path, _IDS).rows}
+        remedy = "give the file as it is distributed"
+        ids = zip(*(table.column(name, remedy) for name in _IDS), strict=True)
+        rows: dict[str, list] = {TRAIN: [], VALIDATION: []}
+        for row, pair in zip(table.rows, ids, strict=True):
+            rows[VALIDATION if pair in chosen else TRAIN].append(row)
+        for split, found in rows.items():
+            if not found:
+                raise ValueError(
+                    f"{path} leaves no {split} data in {table.path}: give the ids of GLUE, or none"
+                )
+        tables |= {split: table._replace(rows=tuple(found)) for split, found in rows.items()}
     if (folder / _TEST_FILE).is_file():
         tables[TEST] = read_unquoted(folder / _TEST_FILE)
     return tables
-
-
-def _parted(table: Table, path: Path) -> dict[str, Table]:
-    chosen = {tuple(row.values.values()) for row in read_unquoted(path, _IDS).rows}
-    remedy = "give the file as it is distributed"
-    ids = zip(*(table.column(name, remedy) for name in _IDS), strict=True)
-    rows: dict[str, list] = {TRAIN: [], VALIDATION: []}
-    for row, pair in zip(table.rows, ids, strict=True):
-        rows[VALIDATION if pair in chosen else TRAIN].append(row)
-    for split, found in rows.items():
-        if not found:
-            raise ValueError(
-                f"{path} leaves no {split} data in {table.path}: give the ids of GLUE, or none"
-            )
-    return {split: table._replace(rows=tuple(found)) for split, found in rows.items()}

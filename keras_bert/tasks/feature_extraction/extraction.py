@@ -73,7 +73,7 @@ class FeatureExtractor:
         batch_size: rows per call of the encoder.
 
     Attributes:
-        width: D.
+        width: numbers of a vector, D.
         texts: how many texts were read so far.
         units: how many pieces or words they had.
         windowed_texts: how many of them took more than one window.
@@ -165,26 +165,26 @@ class FeatureExtractor:
         rows.sort(key=lambda row: row.window.end - row.window.start)
         for start in range(0, len(rows), self._batch_size):
             batch = rows[start : start + self._batch_size]
-            answer = self._forward(self._inputs(batch, pieces)).numpy()
+            vocabulary = self._tokenizer.vocabulary
+            longest = max(window.end - window.start for _, window in batch) + _SPECIAL_TOKENS
+            length = min(-(-longest // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE, self._max_seq_length)
+            ids = np.full([len(batch), length], vocabulary.pad_id, np.int32)
+            mask = np.zeros_like(ids)
+            for index, (number, window) in enumerate(batch):
+                own = [*pieces[number].ids[window.start : window.end]]
+                own = [vocabulary.cls_id, *own, vocabulary.sep_id]
+                ids[index, : len(own)] = own
+                mask[index, : len(own)] = 1
+            inputs = {INPUT_IDS: ids, INPUT_MASK: mask, SEGMENT_IDS: np.zeros_like(ids)}
+            answer = self._forward(
+                {name: tf.constant(value) for name, value in inputs.items()}
+            ).numpy()
             for (number, window), row in zip(batch, answer, strict=True):
                 offset = 1 - window.start  # [CLS] stands before
                 values[number][window.first : window.last] = row[
                     window.first + offset : window.last + offset
                 ]
         return pieces, values
-
-    def _inputs(self, rows: Sequence[_Row], pieces: Sequence[_Pieces]) -> dict[str, tf.Tensor]:
-        vocabulary = self._tokenizer.vocabulary
-        longest = max(window.end - window.start for _, window in rows) + _SPECIAL_TOKENS
-        length = min(-(-longest // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE, self._max_seq_length)
-        ids = np.full([len(rows), length], vocabulary.pad_id, np.int32)
-        mask = np.zeros_like(ids)
-        for row, (number, window) in enumerate(rows):
-            own = pieces[number].ids[window.start : window.end]
-            ids[row, : len(own) + _SPECIAL_TOKENS] = [vocabulary.cls_id, *own, vocabulary.sep_id]
-            mask[row, : len(own) + _SPECIAL_TOKENS] = 1
-        inputs = {INPUT_IDS: ids, INPUT_MASK: mask, SEGMENT_IDS: np.zeros_like(ids)}
-        return {name: tf.constant(value) for name, value in inputs.items()}
 
     def _unit_features(self, text: str, pieces: _Pieces, values: np.ndarray) -> TextFeatures:
         if self._level == "piece":

@@ -30,7 +30,7 @@ def write_features(
 
     Args:
         path: ends in `.npz` or `.tfrecord`.
-        features: of one level.
+        features: features of one level, "piece" or "word".
         dtype: of the values, "float16" or "float32".
 
     Raises:
@@ -133,10 +133,10 @@ def _write_npz(path: Path, features: Iterable[TextFeatures]) -> None:
 def _read_npz(path: str | os.PathLike) -> Iterator[TextFeatures]:
     with np.load(path) as arrays:
         parts = {name: arrays[name] for name in arrays.files}
-    rows, places = parts["row_splits"], parts["text_splits"]
+    rows, text_splits = parts["row_splits"], parts["text_splits"]
     for text in range(len(rows) - 1):
         units = slice(rows[text], rows[text + 1])
-        content = parts["text_bytes"][places[text] : places[text + 1]].tobytes()
+        content = parts["text_bytes"][text_splits[text] : text_splits[text + 1]].tobytes()
         yield TextFeatures(
             content.decode("utf-8"),
             parts["values"][units],

@@ -25,10 +25,10 @@ class SentenceVectors(tf.Module):
 
     Args:
         modules: pooling and the steps behind it.
-        hidden_size: H.
+        hidden_size: width of the encoder, H.
 
     Attributes:
-        width: D.
+        width: numbers of a vector, D.
 
     Raises:
         ValueError: a linear layer takes another width than comes to it.
@@ -81,7 +81,7 @@ def _pooled(mode: str, states: tf.RaggedTensor, pooled_output: tf.Tensor) -> tf.
         lengths = tf.cast(states.row_lengths(), tf.float32)
         return tf.reduce_sum(states, axis=1) / tf.sqrt(lengths)[:, None]
     # weightedmean: the first token counts once, the second twice, and so on.
-    places = tf.range(tf.shape(values, tf.int64)[0]) - tf.gather(edges, states.value_rowids())
-    weights = states.with_values(tf.cast(places + 1, tf.float32)[:, None])  # [N, tokens, 1]
+    positions = tf.range(tf.shape(values, tf.int64)[0]) - tf.gather(edges, states.value_rowids())
+    weights = states.with_values(tf.cast(positions + 1, tf.float32)[:, None])  # [N, tokens, 1]
     weighted = tf.reduce_sum(states.with_values(values * weights.values), axis=1)
     return weighted / tf.reduce_sum(weights, axis=1)

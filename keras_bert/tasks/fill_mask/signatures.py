@@ -46,8 +46,8 @@ class MaskedLMSignatures(SignatureFamily):
         is_mask = tf.equal(inputs[INPUT_IDS], self.tokenizer.vocabulary.mask_id)
         counts = tf.reduce_sum(tf.cast(is_mask, tf.int64), axis=-1)
         rows, columns = tf.unstack(tf.where(is_mask), axis=1)  # [P] each
-        places = tf.gather(states.row_splits, rows) + columns
-        probabilities, ids = self._guesses(states.values, tf.cast(places, tf.int32))
+        positions = tf.gather(states.row_splits, rows) + columns
+        probabilities, ids = self._guesses(states.values, tf.cast(positions, tf.int32))
         tokens = tf.gather(tf.constant(self.tokenizer.vocabulary.tokens), ids)
         return {
             "tokens": _by_text(tokens, counts, ""),
@@ -59,11 +59,11 @@ class MaskedLMSignatures(SignatureFamily):
         positions = tf.TensorSpec([None, None], tf.int32, name=MASKED_LM_POSITIONS)
         return {**super().id_inputs(), MASKED_LM_POSITIONS: positions}
 
-    def _guesses(self, states: tf.Tensor, places: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns probabilities and ids, [P, K] each, at places [P] of states [T, H]."""
-        count = tf.size(places)
+    def _guesses(self, states: tf.Tensor, positions: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns probabilities and ids, [P, K] each, at positions [P] of states [T, H]."""
+        count = tf.size(positions)
         chunks = tf.reshape(
-            tf.pad(places, [[0, -count % _MASKS_AT_A_TIME]]), [-1, _MASKS_AT_A_TIME]
+            tf.pad(positions, [[0, -count % _MASKS_AT_A_TIME]]), [-1, _MASKS_AT_A_TIME]
         )
 
         def guess(chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -29,7 +29,7 @@ _SWAG_ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 
 
 def accuracy(predictions: Sequence[np.ndarray], references: Sequence[int]) -> float:
-    """Returns the share of examples whose likeliest choice is the right one."""
+    """Returns the fraction of examples whose likeliest choice is the right one."""
     pairs = zip(predictions, references, strict=True)
     return float(np.mean([scores.argmax() == label for scores, label in pairs]))
 
@@ -159,7 +159,28 @@ def _example(
 
 def _read_swag(data: str | os.PathLike) -> TaskData:
     if is_tfds(data):
-        return TaskData(_read_swag_tfds(os.fspath(data)))
+        source = os.fspath(data)
+        builder = open_data_set(source)
+        check_features(
+            source,
+            builder,
+            ("sent1", "sent2", *_SWAG_ENDINGS, LABEL),
+            "it is no data set like SWAG",
+        )
+
+        def example(entry: Mapping[str, Any]) -> ChoiceExample:
+            first, second, *endings = (
+                entry[name].decode() for name in ("sent1", "sent2", *_SWAG_ENDINGS)
+            )
+            label = int(entry[LABEL])
+            return ChoiceExample(first, _joined(second, endings), label if label >= 0 else None)
+
+        return TaskData(
+            {
+                split: [example(entry) for entry in entries]
+                for split, entries in read_splits(source, builder).items()
+            }
+        )
     names = {VALIDATION: ("val", "validation", "dev")}
     splits = find_splits(Path(data), (".csv",), names)
     return TaskData(
@@ -188,25 +209,6 @@ def read_swag(path: Path, label_needed: bool = False) -> list[ChoiceExample]:
 
 def _joined(begun: str, endings: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{begun} {ending}" for ending in endings)
-
-
-def _read_swag_tfds(source: str) -> dict[str, list[ChoiceExample]]:
-    builder = open_data_set(source)
-    check_features(
-        source, builder, ("sent1", "sent2", *_SWAG_ENDINGS, LABEL), "it is no data set like SWAG"
-    )
-
-    def example(entry: Mapping[str, Any]) -> ChoiceExample:
-        first, second, *endings = (
-            entry[name].decode() for name in ("sent1", "sent2", *_SWAG_ENDINGS)
-        )
-        label = int(entry[LABEL])
-        return ChoiceExample(first, _joined(second, endings), label if label >= 0 else None)
-
-    return {
-        split: [example(entry) for entry in entries]
-        for split, entries in read_splits(source, builder).items()
-    }
 
 
 def _write_submission(

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.finetuning.collapse import guessing_loss, one_answer
+from keras_bert.finetuning.collapse import chance_loss, one_answer
 from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.models.multiple_choice import BertMultipleChoice
@@ -89,24 +89,24 @@ class ChoiceHead(FinetuningHead):
         return known if len(known) == len(examples) else None
 
     def collapse(self, predictions: Sequence[np.ndarray], references: Sequence[int]) -> str | None:
-        """Names the one place that all answers take."""
+        """Names the one index that all answers take."""
         return one_answer([f"choice {scores.argmax()}" for scores in predictions], references)
 
-    def guessing_loss(
+    def chance_loss(
         self,
         examples: Sequence[ChoiceExample],
         label_smoothing: float = 0.0,
     ) -> float | None:
-        """Returns the logarithm of the number of choices, for places tell nothing.
+        """Returns the logarithm of the number of choices, for indices tell nothing.
 
         None where examples differ in it: then the loss of guessing is not that of the few steps
         that it would be compared with.
         """
         counts = {len(example.choices) for example in examples}
-        return guessing_loss(np.ones(counts.pop())) if len(counts) == 1 else None
+        return chance_loss(np.ones(counts.pop())) if len(counts) == 1 else None
 
     def answer_columns(self) -> list[str]:
-        """Returns the place of the predicted choice, its text and all probabilities."""
+        """Returns the index of the predicted choice, its text and all probabilities."""
         return list(COLUMNS)
 
     def answer_rows(self, prediction: np.ndarray, example: ChoiceExample) -> list[list[str]]:
@@ -132,7 +132,8 @@ class ChoiceHead(FinetuningHead):
 class ChoiceCrossentropy(SmoothedCrossentropy):
     """Cross-entropy of scores [B, K] and targets [B, K]: 1, 0, or below 0 for a missing choice.
 
-    Smoothing spreads its part of the target evenly over the choices that an example has.
+    Args:
+        label_smoothing: the fraction of the target that is spread evenly over an example's choices.
     """
 
     def call(self, y_true: Any, y_pred: Any) -> Any:

@@ -20,7 +20,7 @@ class ChoiceSignatures(SignatureFamily):
     """`context`, string [N], and `choices`, string [N, K] -> the choice that fits.
 
     Empty strings at the end of a row of choices are none, so that examples may differ in number.
-    `choice`, int32 [N], its place from 0, -1 where there is no choice; `choice_text`, string [N];
+    `choice`, int32 [N], its index from 0, -1 where there is no choice; `choice_text`, string [N];
     `scores`, float32 [N, K], all probabilities.
 
     Args:

@@ -7,7 +7,7 @@ import itertools
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from keras_bert.finetuning.task import (
     TRAIN,
@@ -136,23 +136,28 @@ def _read(
             for split, sentences in _read_tfds_sentences(str(source), label_feature).items()
         }
     else:
+        # What is to be predicted may come without labels.
         splits = {
-            split: _Split(f"{path}, line", _read_file(path, split, columns))
+            split: _Split(
+                f"{path}, line",
+                read_columns(path, columns, labels_optional=split not in (TRAIN, VALIDATION)),
+            )
             for split, path in find_splits(Path(source), EXTENSIONS).items()
         }
     scheme = _scheme_of(splits[TRAIN], scheme)
     splits = {name: _in_bio(split, scheme) for name, split in splits.items()}
     known = _label_names(splits[TRAIN], scheme, labels)
     for split in splits.values():
-        _check_labels(split, known, labels is not None)
+        for place, tag in _labeled(split):
+            if tag not in known:
+                told = "in the training data" if labels is None else "among --labels"
+                raise ValueError(
+                    f"{place}: the label {tag!r} is not {told} ({', '.join(known)}): fix it, or "
+                    "name all with --labels"
+                )
     return TaskData(
         {name: split.sentences for name, split in splits.items()}, known, {WORD: str(columns.word)}
     )
-
-
-def _read_file(path: Path, split: str, columns: WordColumns) -> list[TaggedSentence]:
-    # What is to be predicted may come without labels.
-    return read_columns(path, columns, labels_optional=split not in (TRAIN, VALIDATION))
 
 
 def _scheme_of(train: _Split, scheme: Scheme | None) -> Scheme:
@@ -213,17 +218,6 @@ def _label_names(train: _Split, scheme: Scheme, labels: Sequence[str] | None) ->
     return (OUTSIDE, *itertools.chain.from_iterable((f"B-{t}", f"I-{t}") for t in types))
 
 
-def _check_labels(split: _Split, known: Sequence[str], named: bool) -> None:
-    names = frozenset(known)
-    for place, tag in _labeled(split):
-        if tag not in names:
-            told = "among --labels" if named else "in the training data"
-            raise ValueError(
-                f"{place}: the label {tag!r} is not {told} ({', '.join(known)}): fix it, or name "
-                "all with --labels"
-            )
-
-
 def _labeled(split: _Split) -> Iterator[tuple[str, str]]:
     """Yields the place and the tag of each labeled word."""
     by_line = split.place.endswith("line")
@@ -258,21 +252,17 @@ def _read_tfds_sentences(source: str, label_feature: str) -> dict[str, list[Tagg
         )
     return {
         split: [
-            _entry_sentence(number, example[_TFDS_WORDS], example[label_feature], names)
+            TaggedSentence(
+                tuple(word.decode("utf-8") for word in example[_TFDS_WORDS]),
+                tuple(names[label] for label in example[label_feature]),
+                document=number,
+                line=number,
+            )
             for number, example in enumerate(entries, start=1)
             if len(example[_TFDS_WORDS])
         ]
         for split, entries in read_splits(source, builder).items()
     }
-
-
-def _entry_sentence(number: int, words: Any, labels: Any, names: list[str]) -> TaggedSentence:
-    return TaggedSentence(
-        tuple(word.decode("utf-8") for word in words),
-        tuple(names[label] for label in labels),
-        document=number,
-        line=number,
-    )
 
 
 def read_sentences_to_predict(path: Path, description: TaskDescription) -> PredictionInput:

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.finetuning.collapse import guessing_loss, one_answer
+from keras_bert.finetuning.collapse import chance_loss, one_answer
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.finetuning.metrics import confusion_matrix
@@ -137,14 +137,14 @@ class TagHead(FinetuningHead):
         found = [index[tag] for prediction in predictions for tag in prediction.tags]
         return confusion_matrix(np.array(told), np.array(found), len(self.labels))
 
-    def guessing_loss(
+    def chance_loss(
         self,
         examples: Sequence[TaggedSentence],
         label_smoothing: float = 0.0,
     ) -> float:
         """Returns the entropy of the tags."""
         counts = collections.Counter(tag for sentence in examples for tag in sentence.tags or ())
-        return guessing_loss(np.array([counts[label] for label in self.labels]), label_smoothing)
+        return chance_loss(np.array([counts[label] for label in self.labels]), label_smoothing)
 
     def answer_columns(self) -> list[str]:
         """Returns the columns of an entity, or of a word where labels are plain ones."""

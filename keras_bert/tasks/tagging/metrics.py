@@ -24,12 +24,12 @@ class EntityCounts(NamedTuple):
 
     @property
     def precision(self) -> float:
-        """The share of the predicted entities that are right; 0 where none is predicted."""
+        """The fraction of the predicted entities that are right; 0 where none is predicted."""
         return self.right / self.predicted if self.predicted else 0.0
 
     @property
     def recall(self) -> float:
-        """The share of the entities that are found; 0 where there are none."""
+        """The fraction of the entities that are found; 0 where there are none."""
         return self.right / self.there if self.there else 0.0
 
     @property
@@ -49,12 +49,12 @@ def count_entities(predictions: Predictions, references: References) -> EntityCo
 
 
 def entity_precision(predictions: Predictions, references: References) -> float:
-    """Returns the share of the predicted entities that are right."""
+    """Returns the fraction of the predicted entities that are right."""
     return count_entities(predictions, references).precision
 
 
 def entity_recall(predictions: Predictions, references: References) -> float:
-    """Returns the share of the entities that are found."""
+    """Returns the fraction of the entities that are found."""
     return count_entities(predictions, references).recall
 
 
@@ -64,7 +64,7 @@ def entity_f1(predictions: Predictions, references: References) -> float:
 
 
 def tag_accuracy(predictions: Predictions, references: References) -> float:
-    """Returns the share of the words whose tag is right."""
+    """Returns the fraction of the words whose tag is right."""
     pairs = [
         pair
         for prediction, tags in zip(predictions, references, strict=True)

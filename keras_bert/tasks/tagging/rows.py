@@ -24,7 +24,7 @@ class EncodedWords(EncodedRows):
     """Rows of words.
 
     Attributes:
-        positions: int64, the place of the first piece of each word that has one among all pieces
+        positions: int64, the index of the first piece of each word that has one among all pieces
             of all rows.
         words: int64, the indices of these words among all words.
     """

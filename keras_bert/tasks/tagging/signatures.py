@@ -106,8 +106,8 @@ class TagSignatures(SignatureFamily):
             tf.minimum(left, right), window, word, tf.size(words.rows, tf.int64)
         )
         # Windows go forward: those that count are in the order of the words.
-        place = tf.gather(logits.row_starts(), window) + 1 + left
-        own = tf.gather(logits.values, tf.boolean_mask(place, counts))  # [D, C]
+        position = tf.gather(logits.row_starts(), window) + 1 + left
+        own = tf.gather(logits.values, tf.boolean_mask(position, counts))  # [D, C]
         return _Tagged(tf.argmax(own, axis=-1), tf.reduce_max(tf.nn.softmax(own), axis=-1))
 
     def _logits(self, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -137,12 +137,12 @@ class TagSignatures(SignatureFamily):
         same = tf.equal(type_[1:], type_[:-1]) & tf.equal(words.rows[1:], words.rows[:-1])
         joined = tf.concat([[False], goes_on[1:] & open_[:-1] & same], axis=0)[: tf.size(type_)]
         begins = inside & ~joined
-        place = tf.where(inside)[:, 0]
-        entity = tf.gather(tf.cumsum(tf.cast(begins, tf.int64)) - 1, place)
+        position = tf.where(inside)[:, 0]
+        entity = tf.gather(tf.cumsum(tf.cast(begins, tf.int64)) - 1, position)
         count = tf.reduce_sum(tf.cast(begins, tf.int64))
-        first = tf.math.unsorted_segment_min(place, entity, count)
-        last = tf.math.unsorted_segment_max(place, entity, count)
-        score = tf.math.unsorted_segment_min(tf.gather(tagged.scores, place), entity, count)
+        first = tf.math.unsorted_segment_min(position, entity, count)
+        last = tf.math.unsorted_segment_max(position, entity, count)
+        score = tf.math.unsorted_segment_min(tf.gather(tagged.scores, position), entity, count)
         return first, last, tf.gather(tf.constant(known), tf.gather(type_, first)), score
 
 

@@ -49,7 +49,8 @@ def join_words(starts: tf.RaggedTensor, ends: tf.RaggedTensor, characters: CodeP
     letters = tf.strings.unicode_encode(tf.gather(characters.values, first)[:, None], "UTF-8")
     ideograph = tf.strings.regex_full_match(letters, _IDEOGRAPH)
     apart = tf.not_equal(rows[1:], rows[:-1]) | (starts.values[1:] > ends.values[:-1])
-    begins_chunk = _first(apart) | ideograph | _before(ideograph)
+    # The first piece begins a chunk in any case: [P - 1], or [0], to [P].
+    begins_chunk = tf.concat([[True], apart], axis=0) | ideograph | _before(ideograph)
     begins = begins_chunk | _begins_inside(letters, begins_chunk)
     place = tf.where(begins)[:, 0]
     following = tf.concat([place[1:], tf.size(begins, tf.int64)[None]], axis=0)[: tf.size(place)]
@@ -76,19 +77,10 @@ def _begins_inside(letters: tf.Tensor, begins_chunk: tf.Tensor) -> tf.Tensor:
     closes = tf.concat([at_end[1:] | begins_chunk[1:], [True]], axis=0)[: tf.size(letters)]
     possessive = tf.strings.regex_full_match(letters, _POSSESSIVE) & closes & ~begins_chunk
     apostrophe = tf.strings.regex_full_match(letters, _APOSTROPHE) & ~begins_chunk
-    return edge | _before(edge) | (apostrophe & _after(possessive))
+    # An apostrophe counts where the piece after it closes a possessive.
+    return edge | _before(edge) | (apostrophe & tf.concat([possessive, [False]], axis=0)[1:])
 
 
 def _before(values: tf.Tensor) -> tf.Tensor:
     """Returns for each piece what holds for the one before it."""
     return tf.concat([[False], values], axis=0)[: tf.size(values)]
-
-
-def _after(values: tf.Tensor) -> tf.Tensor:
-    """Returns for each piece what holds for the one after it."""
-    return tf.concat([values, [False]], axis=0)[1:]
-
-
-def _first(apart: tf.Tensor) -> tf.Tensor:
-    """Puts the first piece before what holds from the second on; [P - 1], or [0], to [P]."""
-    return tf.concat([[True], apart], axis=0)

@@ -1,4 +1,11 @@
-"""Words to word pieces: greedy longest match first."""
+"""Words to word pieces: greedy longest match first.
+
+tf.text's FastWordpieceTokenizer finds the pieces. It is told what it would do otherwise than the
+original: a word over 200 characters is replaced by one that has no pieces, pieces that no word can
+hold get another spelling, and private characters of special tokens get their ids afterwards.
+
+Shapes: W words, K characters of all of them.
+"""
 
 import numpy as np
 import tensorflow as tf
@@ -27,7 +34,7 @@ class WordPiece(tf.Module):
     """Turns words into the ids of word pieces.
 
     Args:
-        vocabulary: the pieces.
+        vocabulary: the word pieces and their ids.
         tokens: the same, as `matchable_tokens` gives them.
         keep_special_tokens: whether words may be the private characters of special tokens.
     """
@@ -48,37 +55,35 @@ class WordPiece(tf.Module):
 
     def __call__(self, words: Words) -> tf.RaggedTensor:
         """Returns the ids of the pieces of each word, int32 [W, pieces]."""
+        # [W, characters]
         characters = tf.RaggedTensor.from_row_splits(words.characters, words.splits, validate=False)
-        texts = tf.strings.unicode_encode(characters, "UTF-8")
-        pieces = self._tokenizer.tokenize(_without_long_words(texts, words.splits))
-        return self._with_special_ids(words, pieces)
-
-    def lengths(self, words: Words, pieces: tf.RaggedTensor) -> tf.Tensor:
-        """Returns how many characters each piece stands for, int64 [pieces of all words]."""
-        lengths = tf.gather(self._lengths, pieces.values)
-        word_lengths = tf.gather(words.splits[1:] - words.splits[:-1], pieces.value_rowids())
-        return tf.where(tf.equal(lengths, _WHOLE_WORD), word_lengths, lengths)
-
-    def _with_special_ids(self, words: Words, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Gives special tokens their ids: each is a word of one private character, so one piece."""
+        texts = tf.strings.unicode_encode(characters, "UTF-8")  # [W]
+        # A word that is too long becomes one without pieces; the usual branch copies no words.
+        too_long = words.splits[1:] - words.splits[:-1] > MAX_CHARACTERS_PER_WORD
+        words_to_match = tf.cond(
+            tf.reduce_any(too_long),
+            lambda: tf.where(too_long, _UNKNOWN_WORD, texts),
+            lambda: texts,
+        )
+        pieces = self._tokenizer.tokenize(words_to_match)  # [W, pieces]
+        # Special tokens get their ids: each is a word of one private character, so one piece.
         if not self._keep_special_tokens:
             return pieces
-        first = tf.gather(words.characters, words.splits[:-1])
-        special = tf.where(first >= unicode_table.FIRST_SPECIAL)
+        first = tf.gather(words.characters, words.splits[:-1])  # [W]
+        special = tf.where(first >= unicode_table.FIRST_SPECIAL)  # [special words, 1]
         ids = tf.gather(
             self._special_ids, tf.gather_nd(first, special) - unicode_table.FIRST_SPECIAL
         )
+        # the first piece of each, [special words, 1]
         targets = tf.gather(pieces.row_splits, special)
         return pieces.with_values(tf.tensor_scatter_nd_update(pieces.values, targets, ids))
 
-
-def _without_long_words(texts: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-    too_long = splits[1:] - splits[:-1] > MAX_CHARACTERS_PER_WORD
-    return tf.cond(
-        tf.reduce_any(too_long),
-        lambda: tf.where(too_long, _UNKNOWN_WORD, texts),
-        lambda: texts,
-    )
+    def lengths(self, words: Words, pieces: tf.RaggedTensor) -> tf.Tensor:
+        """Returns how many characters each piece stands for, int64 [pieces of all words]."""
+        lengths = tf.gather(self._lengths, pieces.values)  # [pieces of all words]
+        # [UNK] stands for its whole word, however long: [W] -> [pieces of all words].
+        word_lengths = tf.gather(words.splits[1:] - words.splits[:-1], pieces.value_rowids())
+        return tf.where(tf.equal(lengths, _WHOLE_WORD), word_lengths, lengths)
 
 
 def matchable_tokens(vocabulary: Vocabulary) -> list[str]:

@@ -53,13 +53,9 @@ def _kind(character: str) -> int:
     # `isspace` and not category Zs alone: str.split also splits at line and paragraph separators.
     if character.isspace():
         return unicode_table.SPACE
-    if category.startswith("P") or _is_ascii_symbol(character):
+    if category.startswith("P") or ("!" <= character <= "~" and not character.isalnum()):
         return unicode_table.PUNCTUATION
     return unicode_table.LETTER
-
-
-def _is_ascii_symbol(character: str) -> bool:
-    return "!" <= character <= "~" and not character.isalnum()
 
 
 def _case_context(character: str) -> int:

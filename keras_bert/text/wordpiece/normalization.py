@@ -4,6 +4,9 @@ A batch is worked on as one flat list of code points: nothing loops over strings
 from `unicode_table`; what they cannot say, because it depends on neighbouring characters, is
 settled here for the batches in which it occurs: the final form of sigma and the order of marks.
 
+Three code points that become nothing, two and one: packed values carry the counts 0, 2, 1; the
+splits are 0 0 2 3 (where the characters of each begin and end), and T is 3.
+
 Shapes: N texts, C code points of all of them, T normalized characters of all of them.
 """
 
@@ -53,7 +56,7 @@ class Normalizer(tf.Module):
     Args:
         tables: what becomes of each code point.
         special_tokens: strings that are not taken apart but become the single characters
-            `unicode_table.FIRST_SPECIAL` + their place in this list.
+            `unicode_table.FIRST_SPECIAL` + their index in this list.
     """
 
     def __init__(self, tables: table.NormalizationTables, special_tokens: Sequence[str] = ()):
@@ -76,15 +79,15 @@ class Normalizer(tf.Module):
         """
         # A final line break stands between the texts, so that no word, no sigma and no run of
         # marks reaches over the end of a text.
-        decoded = tf.strings.unicode_decode(
+        decoded = tf.strings.unicode_decode(  # [N, code points]
             tf.strings.join([texts, "\n"]), "UTF-8", errors="replace"
         )
-        code_points = decoded.flat_values
+        code_points = decoded.flat_values  # [C]
         special_lengths = None
         if self._special_tokens:
             code_points, special_lengths = mark_special_tokens(code_points, self._special_tokens)
-        packed = code_points + self._offsets(code_points)
-        characters, splits = self._expand(packed)
+        packed = code_points + self._offsets(code_points)  # [C]
+        characters, splits = self._expand(packed)  # [T], [C + 1]
         sources = None
         if with_sources:
             rows = decoded.row_splits
@@ -103,7 +106,7 @@ class Normalizer(tf.Module):
             Packed values of the resulting characters, int32 [T]; and where the characters of
             each code point begin and end, int64 [C + 1].
         """
-        counts = packed & table.COUNT_BITS
+        counts = packed & table.COUNT_BITS  # [C]
         all_single = tf.reduce_all(tf.equal(counts, table.COUNT_ONE))
 
         def unfold():
@@ -112,14 +115,15 @@ class Normalizer(tf.Module):
             ranges = tf.ragged.range(
                 packed, packed + counts // table.COUNT_ONE, row_splits_dtype=tf.int64
             )
-            values = ranges.flat_values
+            values = ranges.flat_values  # [T]
             is_sequence = tf.not_equal(values & table.IS_SEQUENCE, 0)
+            # [T], 0 where it is not used
             index = tf.where(is_sequence, values & table.CODE_POINT_BITS, 0)
             characters = tf.where(is_sequence, tf.gather(self._sequences, index), values)
             return characters, ranges.row_splits
 
         def keep():
-            return packed, tf.range(tf.size(packed, tf.int64) + 1)
+            return packed, tf.range(tf.size(packed, tf.int64) + 1)  # T = C
 
         return tf.cond(all_single, keep, unfold)
 
@@ -134,7 +138,7 @@ class Normalizer(tf.Module):
         contextual = tf.reduce_any(tf.not_equal(characters & table.IS_CONTEXTUAL, 0))
 
         def resolve():
-            contexts = self._contexts(code_points)
+            contexts = self._contexts(code_points)  # [C]
             resolved, moved = characters, sources
             if self._lowercase:
                 resolved = _finish_sigmas(code_points, contexts, resolved, splits)
@@ -152,16 +156,21 @@ class Normalizer(tf.Module):
         sources: Sources | None,
     ) -> tuple[tf.Tensor, Sources | None]:
         """Sorts runs of the marks that are left by combining class (Unicode 14, section 3.11)."""
+        # [C]: the number of the stretch
         stops = tf.cumsum(tf.cast(tf.not_equal(contexts & table.STOPS_REORDERING, 0), tf.int64))
-        stops = tf.gather(stops, tf.ragged.row_splits_to_segment_ids(splits))
+        stops = tf.gather(stops, tf.ragged.row_splits_to_segment_ids(splits))  # [T]
+        # The combining class of each character, shifted by COMBINING_SHIFT; 0 for letters: [T].
         own = self._contexts(characters & table.CODE_POINT_BITS) & table.COMBINING_BITS
+        # [T - 1]: two marks of one run
         joined = (own[1:] > 0) & (own[:-1] > 0) & tf.equal(stops[1:], stops[:-1])
+        # [T]: the number of the run
         runs = tf.concat([[0], tf.cumsum(tf.cast(~joined, tf.int64))], axis=0)
+        # By run, and within it by class; all others are runs of one and stay where they are.
         keys = runs * (table.COMBINING_BITS + 1) + tf.cast(own, tf.int64)
-        order = tf.argsort(keys, stable=True)
+        order = tf.argsort(keys, stable=True)  # [T]
         if sources is not None:
-            # Where a run changed places, each of its marks stands for the whole run.
-            first = tf.math.segment_min(sources.first, runs)
+            # Where a run was reordered, each of its marks stands for the whole run.
+            first = tf.math.segment_min(sources.first, runs)  # [runs]
             end = tf.math.segment_max(sources.end, runs)
             sources = sources._replace(first=tf.gather(first, runs), end=tf.gather(end, runs))
         return tf.gather(characters, order), sources
@@ -176,6 +185,7 @@ class _PagedLookup(tf.Module):
         self._entries = tf.constant(paged.entries)
 
     def __call__(self, code_points: tf.Tensor) -> tf.Tensor:
+        # 0x1F600 lies in page 0x1F6 at 0x00; a page begins at a multiple of 256, so | is +.
         within = code_points & ((1 << table.PAGE_BITS) - 1)
         starts = tf.gather(self._pages, tf.bitwise.right_shift(code_points, table.PAGE_BITS))
         return tf.gather(self._entries, starts | within)
@@ -187,11 +197,12 @@ def _sources(
     special_lengths: tf.Tensor | None,
     row_starts: tf.Tensor,
 ) -> Sources:
-    first = tf.ragged.row_splits_to_segment_ids(splits)
-    standing = tf.equal(packed & table.IS_STRIPPED_MARK, 0)
-    places = tf.where(standing)[:, 0]
+    first = tf.ragged.row_splits_to_segment_ids(splits)  # [T]: the code point it comes from
+    standing = tf.equal(packed & table.IS_STRIPPED_MARK, 0)  # [C]: no accent that is stripped
+    positions = tf.where(standing)[:, 0]  # [standing]
     # The next code point that stands by itself; the last one is a text's final line break.
-    following = tf.pad(places, [[0, 1]])
+    following = tf.pad(positions, [[0, 1]])
+    # [C]: e, accent, f -> 2 2 3
     ends = tf.gather(following, tf.cumsum(tf.cast(standing, tf.int64)))
     if special_lengths is not None:
         ends += special_lengths
@@ -206,16 +217,17 @@ def _finish_sigmas(
     It ends a word when the nearest character before it that is not case-ignorable is cased and
     the nearest one after it is not (Unicode 14, table 3-17, Final_Sigma).
     """
-    case = contexts & table.CASE_BITS
-    solid = tf.not_equal(case, table.CASE_IGNORABLE)
-    solid_case = tf.boolean_mask(case, solid)
-    places = tf.where(tf.equal(code_points, table.CAPITAL_SIGMA))
+    case = contexts & table.CASE_BITS  # [C]
+    solid = tf.not_equal(case, table.CASE_IGNORABLE)  # [C]: what counts as a neighbour
+    solid_case = tf.boolean_mask(case, solid)  # [solid]
+    positions = tf.where(tf.equal(code_points, table.CAPITAL_SIGMA))  # [sigmas, 1]
     # A sigma is solid itself: its rank among the solid ones finds its neighbours.
-    rank = tf.gather_nd(tf.cumsum(tf.cast(solid, tf.int64), exclusive=True), places)
+    rank = tf.gather_nd(tf.cumsum(tf.cast(solid, tf.int64), exclusive=True), positions)
+    # One more in front: the neighbour before rank r is padded[r], the one after it padded[r + 2].
     padded = tf.pad(solid_case, [[1, 1]], constant_values=table.CASELESS)
     cased_before = tf.equal(tf.gather(padded, rank), table.CASED)
     cased_after = tf.equal(tf.gather(padded, rank + 2), table.CASED)
-    final = tf.boolean_mask(places, cased_before & ~cased_after)
-    targets = tf.gather_nd(splits, final)[:, None]
+    final = tf.boolean_mask(positions, cased_before & ~cased_after)  # [final sigmas, 1]
+    targets = tf.gather_nd(splits, final)[:, None]  # where they stand among the T
     final_sigmas = tf.fill(tf.shape(targets)[:1], table.FINAL_SIGMA | table.COUNT_ONE)
     return tf.tensor_scatter_nd_update(characters, targets, final_sigmas)

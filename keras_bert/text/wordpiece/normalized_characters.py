@@ -32,6 +32,7 @@ class CharacterForms(dict[int, str]):
 
     def __missing__(self, code_point: int) -> str:
         packed = list(self._packed(code_point))
+        # Not kept: what it becomes differs from text to text.
         if any(value & table.IS_CONTEXTUAL for value in packed):
             raise _NeedsContextError
         self[code_point] = "".join(map(_form, packed))
@@ -54,11 +55,11 @@ class CharacterForms(dict[int, str]):
         characters: list[int] = []
         stretches: list[int] = []  # no mark moves from one stretch of the text to another
         stops = 0
-        for place, code_point in enumerate(code_points):
-            stops += bool(contexts[place] & table.STOPS_REORDERING)
+        for index, code_point in enumerate(code_points):
+            stops += bool(contexts[index] & table.STOPS_REORDERING)
             packed = list(self._packed(code_point))
             is_sigma = self._tables.lowercase and code_point == table.CAPITAL_SIGMA
-            if is_sigma and _ends_word(contexts, place):
+            if is_sigma and _ends_word(contexts, index):
                 packed = [table.FINAL_SIGMA]
             characters += packed
             stretches += [stops] * len(packed)
@@ -78,7 +79,7 @@ class CharacterForms(dict[int, str]):
                 or stretches[end] != stretches[end - 1]
             ):
                 run = sorted(range(start, end), key=classes.__getitem__)
-                reordered += [characters[place] for place in run]
+                reordered += [characters[index] for index in run]
                 start = end
         return reordered
 
@@ -97,12 +98,13 @@ def _form(packed: int) -> str:
 
 def _ends_word(contexts: list[int], sigma: int) -> bool:
     """Whether a capital sigma is a final one (Unicode 14, table 3-17, Final_Sigma)."""
+    # Leftwards and rightwards from the sigma.
     before = _first_solid(contexts, range(sigma - 1, -1, -1))
     after = _first_solid(contexts, range(sigma + 1, len(contexts)))
     return before == table.CASED and after != table.CASED
 
 
-def _first_solid(contexts: list[int], places: range) -> int:
+def _first_solid(contexts: list[int], positions: range) -> int:
     """Returns the case of the first character that is not case-ignorable."""
-    cases = (contexts[place] & table.CASE_BITS for place in places)
+    cases = (contexts[index] & table.CASE_BITS for index in positions)
     return next((case for case in cases if case != table.CASE_IGNORABLE), table.CASELESS)

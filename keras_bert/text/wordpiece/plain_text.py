@@ -73,17 +73,15 @@ def _pattern(tables: table.NormalizationTables, excluded: str) -> str:
         if _stands_alone_unchanged(tables, code_point)
     ]
     characters = sorted(map(ord, {*_ASCII, *alone} - set(excluded)))
-    return "[" + "".join(_ranges(characters)) + "]*"
+    # As ranges of a regular expression: code points 9 10 13 become \x{9}-\x{a}\x{d}-\x{d}.
+    present = set(characters)
+    starts = [c for c in characters if c - 1 not in present]
+    ends = [c for c in characters if c + 1 not in present]
+    ranges = [f"\\x{{{a:x}}}-\\x{{{b:x}}}" for a, b in zip(starts, ends, strict=True)]
+    return "[" + "".join(ranges) + "]*"
 
 
 def _stands_alone_unchanged(tables: table.NormalizationTables, code_point: int) -> bool:
+    # one character, itself, a word of its own
     unchanged = code_point | table.COUNT_ONE | table.IS_ALONE
     return code_point + tables.offsets[code_point] == unchanged
-
-
-def _ranges(code_points: list[int]) -> list[str]:
-    """Writes sorted code points as the ranges of a regular expression."""
-    present = set(code_points)
-    starts = [c for c in code_points if c - 1 not in present]
-    ends = [c for c in code_points if c + 1 not in present]
-    return [f"\\x{{{a:x}}}-\\x{{{b:x}}}" for a, b in zip(starts, ends, strict=True)]

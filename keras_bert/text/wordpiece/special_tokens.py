@@ -1,4 +1,11 @@
-"""Special tokens that are spelled out in a text, such as the [MASK] of a fill-in question."""
+"""Special tokens that are spelled out in a text, such as the [MASK] of a fill-in question.
+
+    code points    a [ M A S K ] b
+    become         a * ? ? ? ? ? b     * private character of the token, ? removed by the clean-up
+    lengths        0 5 0 0 0 0 0 0     how many more code points the character stands for
+
+Shapes: C code points, F occurrences of a token, L characters of it.
+"""
 
 from collections.abc import Sequence
 
@@ -21,26 +28,24 @@ def mark_special_tokens(
             two of them never overlap.
 
     Returns:
-        The code points with `unicode_table.FIRST_SPECIAL` + the token's place in the list where a
+        The code points with `unicode_table.FIRST_SPECIAL` + the token's index in the list where a
         token begins, int32 [C]; and for each how many more belong to its token, int64 [C].
     """
     lengths = tf.zeros_like(code_points, tf.int64)
-    brackets = tf.where(tf.equal(code_points, ord("[")))[:, 0]
+    brackets = tf.where(tf.equal(code_points, ord("[")))[:, 0]  # positions of all "["
     for number, token in enumerate(special_tokens):
-        places = _places_of(token, code_points, brackets)
-        marker = np.full(len(token), _REMOVED_CHARACTER, np.int32)
+        # The positions of all characters of each occurrence.
+        spelled = np.array([ord(character) for character in token], np.int32)
+        windows = brackets[:, None] + np.arange(len(token))  # [brackets, L]
+        # [brackets, L]; padded, for a "[" near the end
+        found = tf.gather(tf.pad(code_points, [[0, len(token)]]), windows)
+        is_token = tf.reduce_all(tf.equal(found, spelled), axis=1)  # [brackets]
+        positions = tf.boolean_mask(windows, is_token)  # [F, L]
+        marker = np.full(len(token), _REMOVED_CHARACTER, np.int32)  # [L]
         marker[0] = unicode_table.FIRST_SPECIAL + number
         code_points = tf.tensor_scatter_nd_update(
-            code_points, places[..., None], tf.broadcast_to(marker, tf.shape(places))
+            code_points, positions[..., None], tf.broadcast_to(marker, tf.shape(positions))
         )
-        rest = tf.fill(tf.shape(places)[:1], tf.constant(len(token) - 1, tf.int64))
-        lengths = tf.tensor_scatter_nd_update(lengths, places[:, :1], rest)
+        rest = tf.fill(tf.shape(positions)[:1], tf.constant(len(token) - 1, tf.int64))  # [F]
+        lengths = tf.tensor_scatter_nd_update(lengths, positions[:, :1], rest)
     return code_points, lengths
-
-
-def _places_of(token: str, code_points: tf.Tensor, brackets: tf.Tensor) -> tf.Tensor:
-    """Returns the positions of all characters of each occurrence, int64 [found, characters]."""
-    spelled = np.array([ord(character) for character in token], np.int32)
-    windows = brackets[:, None] + np.arange(len(token))
-    found = tf.gather(tf.pad(code_points, [[0, len(token)]]), windows)
-    return tf.boolean_mask(windows, tf.reduce_all(tf.equal(found, spelled), axis=1))

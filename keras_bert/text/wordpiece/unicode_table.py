@@ -78,9 +78,10 @@ class PagedTable:
     def from_values(cls, values: np.ndarray) -> "PagedTable":
         """Compresses an int32 array with one value for each code point."""
         pages = values.astype(np.int32).reshape(-1, 1 << PAGE_BITS)
+        # 4353 pages of 256 code points, most of them equal to another: 153 are stored when uncased.
         distinct: dict[bytes, int] = {}
         numbers = [distinct.setdefault(page.tobytes(), len(distinct)) for page in pages]
-        starts = np.array(numbers, np.int32) << PAGE_BITS
+        starts = np.array(numbers, np.int32) << PAGE_BITS  # [pages]
         return cls(starts, np.frombuffer(b"".join(distinct), np.int32))
 
     def __getitem__(self, code_point: int) -> int:
@@ -121,11 +122,21 @@ def normalization_tables(
         split_cjk: every CJK ideograph is a word of its own.
     """
     facts = _facts()
-    packed = _unchanged(facts, split_cjk)
+    # Packed values before lower-casing and decomposition.
+    packed = np.arange(_TABLE_SIZE) | COUNT_ONE
+    packed[facts.kind == REMOVED] &= ~COUNT_BITS
+    packed[facts.kind == SPACE] |= IS_SPACE
+    packed[facts.kind == PUNCTUATION] |= IS_ALONE
+    packed[FIRST_SPECIAL:] |= IS_ALONE
+    if split_cjk:
+        for first, last in _CJK_RANGES:
+            packed[first : last + 1] |= IS_ALONE
     sequences: list[int] = []
     for code_point, characters in _replacements(facts, lowercase, strip_accents).items():
         if facts.kind[code_point] in (LETTER, PUNCTUATION):
-            inherited = int(packed[code_point]) & IS_ALONE if _is_cjk(code_point) else 0
+            # An ideograph that decomposes to another stays a word of its own.
+            is_cjk = any(first <= code_point <= last for first, last in _CJK_RANGES)
+            inherited = int(packed[code_point]) & IS_ALONE if is_cjk else 0
             values = [_pack(facts, c, strip_accents) | inherited for c in characters]
             packed[code_point] = _pack_sequence(values, sequences)
     if lowercase:
@@ -133,11 +144,18 @@ def normalization_tables(
     if strip_accents:
         only_marks = facts.mark & (packed & COUNT_BITS == 0)
         packed[only_marks] |= IS_STRIPPED_MARK
+    # Removed characters are gone before the text is lower-cased: nothing sees them.
+    case = np.where(facts.kind == REMOVED, CASE_IGNORABLE, facts.case)
+    contexts = case | (facts.combining << COMBINING_SHIFT)
+    # A mark of class 0 separates the marks around it, although it is stripped itself. (What only
+    # decomposes to such a mark keeps another character of class 0, which separates as well.)
+    contexts[facts.mark & (facts.combining == 0)] |= STOPS_REORDERING
+    contexts[FIRST_SPECIAL:] = CASELESS
     return NormalizationTables(
         lowercase=lowercase,
         strip_accents=strip_accents,
         offsets=PagedTable.from_values(packed - np.arange(_TABLE_SIZE)),
-        contexts=PagedTable.from_values(_contexts(facts)),
+        contexts=PagedTable.from_values(contexts),
         sequences=np.array(sequences or [0], np.int32),
     )
 
@@ -178,7 +196,7 @@ def _facts() -> _Facts:
 
 def _spread(arrays: np.lib.npyio.NpzFile, name: str) -> np.ndarray:
     starts = arrays[f"{name}_starts"]
-    lengths = np.diff(starts, append=FIRST_SPECIAL)
+    lengths = np.diff(starts, append=FIRST_SPECIAL)  # [runs]: values are stored once a run
     values = np.repeat(arrays[f"{name}_values"], lengths).astype(np.int64)
     return np.pad(values, (0, _TABLE_SIZE - FIRST_SPECIAL))
 
@@ -193,23 +211,6 @@ def _dictionary(arrays: np.lib.npyio.NpzFile, name: str) -> dict[int, tuple[int,
     }
 
 
-def _is_cjk(code_point: int) -> bool:
-    return any(first <= code_point <= last for first, last in _CJK_RANGES)
-
-
-def _unchanged(facts: _Facts, split_cjk: bool) -> np.ndarray:
-    """Packed values before lower-casing and decomposition."""
-    packed = np.arange(_TABLE_SIZE) | COUNT_ONE
-    packed[facts.kind == REMOVED] &= ~COUNT_BITS
-    packed[facts.kind == SPACE] |= IS_SPACE
-    packed[facts.kind == PUNCTUATION] |= IS_ALONE
-    packed[FIRST_SPECIAL:] |= IS_ALONE
-    if split_cjk:
-        for first, last in _CJK_RANGES:
-            packed[first : last + 1] |= IS_ALONE
-    return packed
-
-
 def _replacements(
     facts: _Facts, lowercase: bool, strip_accents: bool
 ) -> dict[int, tuple[int, ...]]:
@@ -221,15 +222,12 @@ def _replacements(
     changing = {*lowered, *facts.decomposition, *marks}
     # Spacing marks with a combining class stay, but need the flag that `_pack` sets.
     changing.update(np.flatnonzero(facts.combining).tolist())
-    return {c: _stripped(facts, lowered.get(c, (c,))) for c in changing}
-
-
-def _stripped(facts: _Facts, characters: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(d for d in _decomposed(facts, characters) if not facts.mark[d])
-
-
-def _decomposed(facts: _Facts, characters: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(d for c in characters for d in facts.decomposition.get(c, (c,)))
+    replacements = {}
+    for code_point in changing:
+        characters = lowered.get(code_point, (code_point,))
+        decomposed = [d for c in characters for d in facts.decomposition.get(c, (c,))]
+        replacements[code_point] = tuple(d for d in decomposed if not facts.mark[d])
+    return replacements
 
 
 def _pack(facts: _Facts, code_point: int, strip_accents: bool) -> int:
@@ -253,14 +251,3 @@ def _pack_sequence(values: list[int], sequences: list[int]) -> int:
     start = len(sequences)
     sequences.extend(values)
     return start | IS_SEQUENCE | (len(values) << COUNT_SHIFT)
-
-
-def _contexts(facts: _Facts) -> np.ndarray:
-    # Removed characters are gone before the text is lower-cased: nothing sees them.
-    case = np.where(facts.kind == REMOVED, CASE_IGNORABLE, facts.case)
-    contexts = case | (facts.combining << COMBINING_SHIFT)
-    # A mark of class 0 separates the marks around it, although it is stripped itself. (What only
-    # decomposes to such a mark keeps another character of class 0, which separates as well.)
-    contexts[facts.mark & (facts.combining == 0)] |= STOPS_REORDERING
-    contexts[FIRST_SPECIAL:] = CASELESS
-    return contexts
