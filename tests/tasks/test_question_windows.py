@@ -54,8 +54,10 @@ def test_windows_by_hand():
     assert windows_of(0, 4, 3) == [(0, 0, [])]
     # A stride longer than a window would leave pieces out.
     assert [window[:2] for window in windows_of(10, 4, 9)] == [(0, 4), (4, 4), (8, 2)]
-    # A longer window counts a little more.
     assert windows_of(6, 4, 3) == [(0, 4, [True] * 4), (3, 3, [False, True, True])]
+    # A hundred more pieces in a window count as one more piece of context. Piece 275 has 24 behind
+    # it in window 0 and 25 in window 1, but 24 + 3.00 is more than 25 + 0.51.
+    assert windows_of(301, 300, 250)[1] == (250, 51, [False] * 50 + [True])
 
 
 @settings(deadline=None)
