@@ -13,6 +13,7 @@ CORE = ["tests/layers", "tests/models"]
 
 
 @pytest.mark.oracle
+@pytest.mark.timeout(1800)
 def test_layers_and_models_pass_their_tests_on_jax():
     command = [sys.executable, "-m", "pytest", "-q", *CORE, "-m", "not slow and not oracle"]
     environment = os.environ | {"KERAS_BACKEND": "jax"}
