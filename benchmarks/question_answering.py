@@ -6,7 +6,7 @@ answers, and the name that the paragraph has most often.
 
     make benchmark NAME=question_answering ARGS='--model_dir=runs/questions'
     make benchmark NAME=question_answering \
-        ARGS='--model_dir=runs/unanswerable --unanswerable_share=0.33 --epochs=1'
+        ARGS='--model_dir=runs/unanswerable --unanswerable_rate=0.33 --epochs=1'
 """
 
 import collections
@@ -32,7 +32,7 @@ _LEARNING_RATE = flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate."
 _MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 192, "Most pieces of a window.")
 _DOC_STRIDE = flags.DEFINE_integer("doc_stride", 64, "Pieces from window to window.")
 _UNANSWERABLE_SHARE = flags.DEFINE_float(
-    "unanswerable_share", 0.0, "Questions that get a paragraph without the answer."
+    "unanswerable_rate", 0.0, "Questions that get a paragraph without the answer."
 )
 _SEEDS = flags.DEFINE_integer("seeds", 1, "Runs of ours.", lower_bound=1)
 

@@ -5,9 +5,9 @@
 
 Both learn from the training texts. Both choose their settings by accuracy on the development texts:
 the baseline out of a grid; ours the epoch, and with one run each out of --max_seq_lengths and
---learning_rates. Only what was chosen is measured on the test texts. With --shares both also learn
-from parts of the training texts, measured on the development texts: a learning curve. The same
-command goes on where it was stopped.
+--learning_rates. Only what was chosen is measured on the test texts. With --fractions both also
+learn from parts of the training texts, measured on the development texts: a learning curve. The
+same command goes on where it was stopped.
 """
 
 import dataclasses
@@ -53,7 +53,7 @@ _EPOCHS = flags.DEFINE_integer(
 )
 _LENGTHS = flags.DEFINE_list("max_seq_lengths", ["256"], "Ours chooses one of them.")
 _RATES = flags.DEFINE_list("learning_rates", ["5e-5"], "Ours chooses one of them.")
-_SHARES = flags.DEFINE_list("shares", [], "Parts of the training texts for a learning curve.")
+_FRACTIONS = flags.DEFINE_list("fractions", [], "Parts of the training texts for a learning curve.")
 
 
 def baseline(folder: str | None = None) -> Pipeline:
@@ -90,10 +90,10 @@ def tuned_baseline(data: TaskData) -> Pipeline:
     return clone(grid_search.best_estimator_).set_params(memory=None)
 
 
-def part(data: TaskData, share: float) -> TaskData:
-    """Returns a share of the training texts, drawn at random, without the test texts."""
+def part(data: TaskData, fraction: float) -> TaskData:
+    """Returns a fraction of the training texts, drawn at random, without the test texts."""
     train = data.splits[TRAIN]
-    rows = np.sort(np.random.default_rng(0).permutation(len(train))[: round(share * len(train))])
+    rows = np.sort(np.random.default_rng(0).permutation(len(train))[: round(fraction * len(train))])
     fewer = LabeledTexts([train.texts[row] for row in rows], labels=train.labels[rows])
     return dataclasses.replace(data, splits={TRAIN: fewer, VALIDATION: data.splits[VALIDATION]})
 
@@ -136,11 +136,11 @@ def main(_: list[str]) -> None:
         return
     report(result)
 
-    for share in map(float, _SHARES.value):
-        fewer = part(data, share)
+    for fraction in map(float, _FRACTIONS.value):
+        fewer = part(data, fraction)
         train, dev = fewer.splits[TRAIN], fewer.splits[VALIDATION]
         accuracy = theirs.fit(train.texts, train.labels).score(dev.texts, dev.labels)
-        result = run(data=fewer, model_dir=model_dir / f"share_{share:g}", grid=chosen)
+        result = run(data=fewer, model_dir=model_dir / f"fraction_{fraction:g}", grid=chosen)
         if result is None:
             return
         ours = result.best.result.validation["accuracy"]

@@ -37,12 +37,12 @@ def names(text: str) -> list[tuple[str, int]]:
     return [(match[0], match.start()) for match in _NAME.finditer(text)]
 
 
-def write(folder: Path, unanswerable_share: float = 0.0, seed: int = 0) -> Path:
+def write(folder: Path, unanswerable_rate: float = 0.0, seed: int = 0) -> Path:
     """Writes train.json, dev.json and test.json; chapters are not shared between them.
 
     Args:
         folder: the folder.
-        unanswerable_share: how many of the questions get a paragraph without the answer.
+        unanswerable_rate: how many of the questions get a paragraph without the answer.
         seed: of what is asked and which paragraphs are exchanged.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +52,7 @@ def write(folder: Path, unanswerable_share: float = 0.0, seed: int = 0) -> Path:
         split = {0: "test", 1: "dev"}.get(number % _EVERY, "train")
         splits[split] += _questions(f"{number}", chapter, draw)
     for split, questions in splits.items():
-        chosen = _without_some_answers(questions, unanswerable_share, draw)
+        chosen = _without_some_answers(questions, unanswerable_rate, draw)
         write_squad(folder / f"{split}.json", chosen)
     return folder
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 REMEDY = (
-    "try a lower learning rate, a longer warmup (--warmup_share), more epochs, another seed, or "
-    "several with --seeds=5"
+    "try a lower learning rate, a longer warmup (--warmup_proportion), more epochs, another seed, "
+    "or several with --seeds=5"
 )
 # A loss this close to chance has learned nothing; healthy runs end far below.
 _CLOSE_TO_CHANCE = 0.98

@@ -94,7 +94,7 @@ def finetuning_optimizer(model: Any, options: ResolvedOptions, steps: int) -> Ba
     return create_optimizer(
         options.learning_rate,
         train_steps=steps,
-        warmup_steps=int(options.warmup_share * steps),
+        warmup_steps=int(options.warmup_proportion * steps),
         bias_correction=options.bias_correction,
         **arguments,
     )

@@ -28,7 +28,7 @@ class FinetuningOptions:
         learning_rate: the peak of the learning rate; None takes the task's own default.
         max_seq_length: the most positions of a row; None takes the task's default, or the model's
             positions where they are fewer.
-        warmup_share: share of the steps until the peak.
+        warmup_proportion: proportion of the steps until the peak.
         bias_correction: correct the moments of Adam for their zero start. Without it the first
             steps are up to ten times too long, and small sets collapse (Mosbach et al. 2020,
             arXiv:2006.04884).
@@ -38,7 +38,7 @@ class FinetuningOptions:
         freeze_encoder: train the pooler and the head only.
         class_weights: "balanced", weights inverse to the frequency of the classes, or the weights
             themselves in the order of the labels; None counts all examples alike.
-        label_smoothing: the share of the target that is spread over all classes.
+        label_smoothing: the fraction of the target that is spread over all classes.
         patience: stop after so many epochs without a better validation metric; None goes on.
         from_scratch: take configuration and vocabulary of the given model, not its weights.
         mixed_precision: number format of the computation: "float32", "bfloat16", "float16", or
@@ -61,7 +61,7 @@ class FinetuningOptions:
     batch_size: int | None = None
     learning_rate: float | None = None
     max_seq_length: int | None = None
-    warmup_share: float = 0.1
+    warmup_proportion: float = 0.1
     bias_correction: bool = True
     layer_decay: float = 1.0
     reinitialized_layers: int = 0
@@ -92,10 +92,10 @@ class FinetuningOptions:
             )
         if self.learning_rate is not None and not self.learning_rate > 0:
             raise ValueError(f"learning_rate is {self.learning_rate}: it must be above 0")
-        for name in ("warmup_share", "label_smoothing"):
+        for name in ("warmup_proportion", "label_smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(
-                    f"{name} is {getattr(self, name)}: it must be a share from 0 up to below 1"
+                    f"{name} is {getattr(self, name)}: it must be a number from 0 up to below 1"
                 )
         if not 0 < self.layer_decay <= 1:
             raise ValueError(f"layer_decay is {self.layer_decay}: it must be above 0, at most 1")

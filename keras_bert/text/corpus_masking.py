@@ -28,7 +28,7 @@ from keras_bert.text.masking_constants import (
     REPLACEMENTS,
     RUN_LENGTHS,
     RUN_WEIGHTS,
-    SHARE_BITS,
+    UNIFORM_BITS,
 )
 from keras_bert.text.masking_strategy import check_rates
 from keras_bert.text.vocabulary import Vocabulary
@@ -91,12 +91,12 @@ class CorpusMasking:
         chosen = self._choose(
             candidates, self._is_continuation[input_ids], self._budget(input_mask), hashed
         )
-        rows, places = np.nonzero(chosen)
-        ranks = np.cumsum(chosen, axis=1)[rows, places] - 1
+        rows, positions = np.nonzero(chosen)
+        ranks = np.cumsum(chosen, axis=1)[rows, positions] - 1
         hidden = input_ids.copy()
-        hidden[rows, places] = self._shown(input_ids[rows, places], places, hashed[rows])
+        hidden[rows, positions] = self._shown(input_ids[rows, positions], positions, hashed[rows])
         slots = np.zeros((3, len(input_ids), self._max_predictions), np.int32)
-        fillings: tuple[np.ndarray | int, ...] = (places, input_ids[rows, places], 1)
+        fillings: tuple[np.ndarray | int, ...] = (positions, input_ids[rows, positions], 1)
         for values, filling in zip(slots, fillings, strict=True):
             values[rows, ranks] = filling
         return {
@@ -110,13 +110,13 @@ class CorpusMasking:
         wanted = np.round(np.count_nonzero(input_mask, axis=1) * self._masked_lm_prob)
         return np.clip(wanted.astype(np.int32), 1, self._max_predictions)
 
-    def _shown(self, ids: np.ndarray, places: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+    def _shown(self, ids: np.ndarray, positions: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """Returns what stands in the text instead of chosen pieces; all arrays are [chosen]."""
-        bits = _random_bits(seeds, places + REPLACEMENTS)
-        share = _random_shares(bits)
+        bits = _random_bits(seeds, positions + REPLACEMENTS)
+        drawn = _uniform_numbers(bits)
         number = (bits & np.uint64(0xFFFFFFFF)) % np.uint64(len(self._ordinary_ids))
-        shown = np.where(share < self._mask_or_random_rate, self._ordinary_ids[number], ids)
-        return np.where(share < self._mask_token_rate, self._mask_id, shown)
+        shown = np.where(drawn < self._mask_or_random_rate, self._ordinary_ids[number], ids)
+        return np.where(drawn < self._mask_token_rate, self._mask_id, shown)
 
 
 def _choose_pieces(
@@ -148,9 +148,9 @@ def _choose_runs_of_words(
     words, starts = _find_words(candidates, continues)
     ends = _ends_of_runs(words, starts, candidates)
     available = np.count_nonzero(ends, axis=2)
-    places = np.arange(candidates.shape[1])
-    shares = _random_shares(_random_bits(seeds[:, None], places + RUN_LENGTHS))
-    drawn = shares * np.append(np.float32(0), RUN_WEIGHTS)[available]
+    positions = np.arange(candidates.shape[1])
+    uniform = _uniform_numbers(_random_bits(seeds[:, None], positions + RUN_LENGTHS))
+    drawn = uniform * np.append(np.float32(0), RUN_WEIGHTS)[available]
     sizes = 1 + np.count_nonzero(drawn[..., None] >= RUN_WEIGHTS[:-1], axis=2)
     return _take_runs(_random_order(starts, seeds), ends, sizes, budget)
 
@@ -199,7 +199,7 @@ def _take_runs(
     order: np.ndarray, ends: np.ndarray, sizes: np.ndarray, budget: np.ndarray
 ) -> np.ndarray:
     """Takes runs one after the other, for all sequences at once."""
-    rows, places = np.arange(len(order)), np.arange(order.shape[1])
+    rows, positions = np.arange(len(order)), np.arange(order.shape[1])
     words = np.arange(1, len(RUN_WEIGHTS) + 1)
     taken, left = np.zeros_like(order, bool), budget.copy()
     for start in order.T:
@@ -209,7 +209,7 @@ def _take_runs(
         wanted = sizes[rows, start][:, None]
         fits = (end > 0) & (words <= wanted) & (end - start[:, None] <= left[:, None])
         longest = np.where(fits, end, 0).max(axis=1)
-        run = (places >= start[:, None]) & (places < longest[:, None])
+        run = (positions >= start[:, None]) & (positions < longest[:, None])
         run &= ~(run & taken).any(axis=1, keepdims=True)
         left -= np.count_nonzero(run, axis=1).astype(left.dtype)
         taken |= run
@@ -217,11 +217,11 @@ def _take_runs(
 
 
 def _random_order(exists: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-    """Returns the places where `exists` is true in random order, then the others, [B, S]."""
+    """Returns the positions where `exists` is true in random order, then the others, [B, S]."""
     length = exists.shape[1]
     bits = _random_bits(seeds[:, None], np.arange(length))
     keys = (bits >> np.uint64(64 - KEY_BITS)).astype(np.int64)
-    # Descending, of equal ones the first: the place breaks ties.
+    # Descending, of equal ones the first: the position breaks ties.
     descending = np.where(exists, -keys, 1) * length + np.arange(length)
     return np.argsort(descending, axis=1)
 
@@ -237,9 +237,9 @@ def _random_bits(seeds: np.ndarray, indices: np.ndarray) -> np.ndarray:
     return _mix(seeds + (indices.astype(np.uint64) + np.uint64(1)) * INCREMENT)
 
 
-def _random_shares(bits: np.ndarray) -> np.ndarray:
-    upper = bits >> np.uint64(64 - SHARE_BITS)
-    return upper.astype(np.float32) / np.float32(1 << SHARE_BITS)
+def _uniform_numbers(bits: np.ndarray) -> np.ndarray:
+    upper = bits >> np.uint64(64 - UNIFORM_BITS)
+    return upper.astype(np.float32) / np.float32(1 << UNIFORM_BITS)
 
 
 def _mix(values: np.ndarray) -> np.ndarray:

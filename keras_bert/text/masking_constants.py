@@ -8,7 +8,7 @@ INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 KEY_BITS = 31  # of a non-negative int32, which tf.math.top_k sorts
-SHARE_BITS = 24  # what float32 holds exactly
+UNIFORM_BITS = 24  # what float32 holds exactly
 
 # Random bits of their own: the order of pieces and words takes the indices below 2 ** 32.
 REPLACEMENTS = 1 << 32

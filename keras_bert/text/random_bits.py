@@ -8,7 +8,7 @@ not on the batch, the number of workers or where a run was resumed.
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.text.masking_constants import INCREMENT, KEY_BITS, MULTIPLIERS, SHARE_BITS
+from keras_bert.text.masking_constants import INCREMENT, KEY_BITS, MULTIPLIERS, UNIFORM_BITS
 
 
 def seeds_of(counters: tf.Tensor) -> tf.Tensor:
@@ -60,8 +60,8 @@ def random_keys(seeds: tf.Tensor, indices: tf.Tensor) -> tf.Tensor:
 def uniform_numbers(bits: tf.Tensor) -> tf.Tensor:
     """Returns float32 numbers from 0 to below 1, made of the upper bits of uint64 ones."""
     # The upper bits, because the lower ones choose random pieces, see `masking`.
-    upper = tf.bitwise.right_shift(bits, np.uint64(64 - SHARE_BITS))
-    return tf.cast(upper, tf.float32) / (1 << SHARE_BITS)
+    upper = tf.bitwise.right_shift(bits, np.uint64(64 - UNIFORM_BITS))
+    return tf.cast(upper, tf.float32) / (1 << UNIFORM_BITS)
 
 
 def random_permutation(seed: tf.Tensor, size: tf.Tensor) -> tf.Tensor:

@@ -216,7 +216,7 @@ def test_a_lost_loss_ends_the_run_without_a_model(pretrained_folder, tmp_path):
         ("epochs", 0),
         ("batch_size", 0),
         ("learning_rate", 0.0),
-        ("warmup_share", 1.0),
+        ("warmup_proportion", 1.0),
         ("accumulation_steps", 0),
         ("checkpoint_steps", -1),
     ],

@@ -14,7 +14,7 @@ class Document(NamedTuple):
     """A document, or a part of a very large one.
 
     Attributes:
-        number: place of the document in the corpus; the parts of one document share it.
+        number: index of the document in the corpus; the parts of one document share it.
         paragraphs: its lines that are not blank; each holds one or more sentences.
     """
 

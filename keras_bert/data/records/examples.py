@@ -236,7 +236,7 @@ class _Planner:
         a_start, a_end, b_start, b_end = (self._starts[sentence] for sentence in (*a, *b))
         excess = (a_end - a_start) + (b_end - b_start) - self._max_tokens
         if excess > 0:
-            from_a, from_b = _shares_of_excess(a_end - a_start, b_end - b_start, excess)
+            from_a, from_b = _split_of_excess(a_end - a_start, b_end - b_start, excess)
             a_start, a_end = self._trim(a_start, a_end, from_a)
             b_start, b_end = self._trim(b_start, b_end, from_b)
         return PlannedExample(a_start, a_end, b_start, b_end, label, max(excess, 0))
@@ -359,7 +359,7 @@ _PLANNERS = {
 }
 
 
-def _shares_of_excess(a_size: int, b_size: int, excess: int) -> tuple[int, int]:
+def _split_of_excess(a_size: int, b_size: int, excess: int) -> tuple[int, int]:
     """Returns how many pieces each segment loses when the longer one always loses the next.
 
     Of equal ones b loses first, as in truncate_seq_pair of create_pretraining_data.py.

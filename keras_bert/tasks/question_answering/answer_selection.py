@@ -153,7 +153,7 @@ def _spans(
 
     def best(logits: tf.Tensor) -> tf.Tensor:
         # Candidates are picked among all positions, as in the original: where [CLS] is among the
-        # best it takes one of the places.
+        # best it takes one of the positions.
         rows = tf.RaggedTensor.from_row_lengths(logits, windows.row_lengths, validate=False)
         padded = rows.to_tensor(-float("inf"))
         # Rows shorter than the list of the best need fillers.
@@ -224,8 +224,8 @@ def _different(spans: Spans, characters: CodePoints, most: int) -> Spans:
     keys = _text_keys(spans, characters)
     _, index = tf.unique(keys, out_idx=tf.int64)
     count = tf.reduce_max(tf.concat([index, [-1]], axis=0)) + 1
-    places = tf.range(tf.size(keys, tf.int64))
-    spans = spans.at(tf.math.unsorted_segment_min(places, index, count))
+    positions = tf.range(tf.size(keys, tf.int64))
+    spans = spans.at(tf.math.unsorted_segment_min(positions, index, count))
     rank = tf.range(count) - tf.searchsorted(spans.rows, spans.rows, out_type=tf.int64)
     return spans.at(tf.where(rank < most)[:, 0])
 

@@ -1,6 +1,6 @@
 """Exact match and F1 of answers, as the official scorers of SQuAD 1.1 and 2.0 define them.
 
-Percentages there, shares from 0 to 1 here. A question without an answer has the one right answer
+Percentages there, fractions from 0 to 1 here. A question without an answer has the one right answer
 "", and only it counts; where there are several right answers the best match counts. Both versions
 differ in right answers of which nothing is left but articles and punctuation.
 """
@@ -72,7 +72,7 @@ def _f1(predicted: str, question: Question) -> float:
 
 
 def exact_match(predictions: Sequence[AnsweredQuestion], references: Sequence[Question]) -> float:
-    """Returns the share of questions that are answered with the words of a right answer."""
+    """Returns the fraction of questions that are answered with the words of a right answer."""
     return _mean(_exact_match, predictions, references)
 
 
@@ -93,7 +93,7 @@ def has_answer_f1(predictions: Sequence[AnsweredQuestion], references: Sequence[
 def no_answer_accuracy(
     predictions: Sequence[AnsweredQuestion], references: Sequence[Question]
 ) -> float:
-    """Returns the share of unanswerable questions left unanswered; 0 where there are none."""
+    """Returns the fraction of unanswerable questions left unanswered; 0 where there are none."""
     return _mean(_f1, predictions, references, lambda question: not _has_answer(question))
 
 
