@@ -1,7 +1,7 @@
 """The names that options choose from, where several rooms share them.
 
 Flags of tools offer the same names, so nothing is imported here: `--help` shall not wait for
-TensorFlow. What a name stands for is one table in the file that the comment names.
+TensorFlow. The comment names where a choice is implemented.
 """
 
 from typing import Any, Literal, get_args

@@ -33,8 +33,8 @@ def define_flags(options: "type[DataclassInstance]", without: Collection[str] = 
 
     A field gives the name, the type (`X | None`: unset unless given; a `Literal`: one of its names;
     a tuple: a list separated by commas) and the default; without default the flag is required. The
-    help is the first sentence on the field under "Attributes:" of the docstring, which says None
-    where the command line leaves the flag out: "unset".
+    help is the first sentence on the field under "Attributes:" of the docstring; None in it is
+    shown as "unset".
 
     Args:
         options: the dataclass.

@@ -23,7 +23,7 @@ flags.DEFINE_string(
     "server", None, "host:port of TF Serving's REST interface, or grpc://host:port."
 )
 flags.DEFINE_string("served_model", None, "With --server: the name of the model there.")
-flags.DEFINE_string("input", None, "File of texts: .csv, .tsv or .jsonl.")
+flags.DEFINE_string("input", None, "Table (.csv, .tsv, .jsonl), SQuAD .json, or column file.")
 flags.DEFINE_string("output", None, "CSV file to write.")
 flags.DEFINE_integer("batch_size", 32, "Texts per call of the model.", lower_bound=1)
 flags.mark_flags_as_required(["input", "output"])

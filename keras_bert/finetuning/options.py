@@ -44,7 +44,7 @@ class FinetuningOptions:
         mixed_precision: number format of the computation: "float32", "bfloat16", "float16", or
             "auto" for bfloat16 where the hardware is fast in it.
         accumulation_steps: micro-batches into which each replica cuts its batch, to save memory.
-        remat: compute encoder blocks again on the way back, to save memory.
+        remat: compute encoder blocks again in the backward pass, to save memory.
         strategy: where it runs: "tpu", "mirrored", "multi_worker", "cpu", or "auto" for the GPUs if
             there are any, else the processor.
         checkpoint_steps: steps between the checkpoints that a run which is stopped goes on from;

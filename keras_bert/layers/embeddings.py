@@ -1,13 +1,14 @@
 """Embeddings: word, position and segment, summed, normalized, dropped out (paper section 3).
 
     input_ids ----> word_embeddings [V, H] -------+
-    0, 1, 2 ... --> position_embeddings [P, H] ---+--> norm --> dropout --> hidden [B, S, H]
-    segment_ids --> segment_embeddings [2, H] ----+
+    0, 1, 2 ... --> position_embeddings [M, H] ---+--> norm --> dropout --> hidden [B, S, H]
+    segment_ids --> segment_embeddings [T, H] ----+
 
 The word table is a layer of its own, because the masked language model scores with it once more:
 the logit of a piece is the product of a hidden state with the piece's own embedding (tied weights).
 
-Shapes: B sequences, S positions, H width, V entries of the vocabulary, P positions at most.
+Shapes: B sequences, S positions, H width, V entries of the vocabulary, M positions at most,
+T segments (`type_vocab_size`), P positions that are predicted.
 """
 
 from typing import Any
@@ -117,13 +118,13 @@ class EmbeddingPostprocessor(keras.layers.Layer):
     ) -> None:
         """Makes both tables and the norm for word embeddings [B, S, H]."""
         hidden_size = word_embeddings_shape[-1]
-        # One row for each position [P, H]: learned, so there is none for a position beyond P.
+        # One row for each position [M, H]: learned, so there is none for a position beyond M.
         self.position_embeddings = self.add_weight(
             name="position_embeddings",
             shape=(self.max_position_embeddings, hidden_size),
             initializer=truncated_normal(self.initializer_range),
         )
-        self.segment_embeddings = self.add_weight(  # [2, H]
+        self.segment_embeddings = self.add_weight(  # [T, H]
             name="segment_embeddings",
             shape=(self.type_vocab_size, hidden_size),
             initializer=truncated_normal(self.initializer_range),
@@ -179,7 +180,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         one_hot = ops.one_hot(  # [..., 2]
             segment_ids, self.type_vocab_size, dtype=self.compute_dtype
         )
-        segment_table = ops.cast(self.segment_embeddings, self.compute_dtype)  # [2, H]
+        segment_table = ops.cast(self.segment_embeddings, self.compute_dtype)  # [T, H]
         segments = ops.matmul(one_hot, segment_table)  # [..., H]
         hidden = word_embeddings + ops.cast(positions, self.compute_dtype) + segments  # [..., H]
         return self.dropout(self.layer_norm(hidden), training=training)  # [..., H]

@@ -48,7 +48,8 @@ class BertEncoder(keras.Model):
     A packed encoder has two inputs more, int32 [B, S] each, for sequences of several documents:
     `pack_ids`, the number of a piece's document from 1 up, and `position_ids`, its position in that
     document. A document gets the outputs that it gets alone; pieces attend to nothing outside it.
-    The weights are the same. `pooled_output` is that of the first document.
+    The weights are the same. `pooled_output` is that of the first document (of the last from left
+    to right).
 
     Paths of variables begin with the names of its layers ("layer_0/intermediate/kernel"), whatever
     the encoder is called: files of other formats, optimizers and checkpoints know them so. Where a

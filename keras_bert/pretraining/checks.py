@@ -67,10 +67,17 @@ def check_options(options: PretrainingOptions, strategy: tf.distribute.Strategy)
         )
     if options.time_budget is not None and not options.time_budget > 0:
         raise ValueError(f"time_budget is {options.time_budget}: it must be above 0 seconds")
-    if options.time_budget and not 0 <= options.warmup_rate < 1:
+    if options.time_budget and not 0 <= options.warmup_proportion < 1:
         raise ValueError(
             f"warmup_steps is {options.warmup_steps} and train_steps is {options.train_steps}: "
             "their ratio is that of the warmup to the time_budget, and must be from 0 to below 1"
+        )
+    end = options.schedule_steps
+    if end is not None and (end < options.train_steps or options.time_budget):
+        raise ValueError(
+            f"schedule_steps is {end} and train_steps is {options.train_steps}"
+            f"{' with a time budget' if options.time_budget else ''}: the schedule of a run that "
+            "another one goes on from ends after it, and follows steps"
         )
     if options.time_budget and options.schedule != "linear":
         raise ValueError(
@@ -80,24 +87,16 @@ def check_options(options: PretrainingOptions, strategy: tf.distribute.Strategy)
 
 
 def check_steps(options: PretrainingOptions, step: int, goes_on: bool) -> None:
-    """Makes sure that a run that starts at a step has something to do by its schedule.
+    """Makes sure that a run that starts at the step of another one has something to do.
 
     Args:
-        options: what the run is told.
+        options: settings of the run.
         step: where it starts.
         goes_on: whether that is where its own last checkpoint stands.
 
     Raises:
-        ValueError: the schedule ends before the run does, or the run it goes on from has come
-            to its end.
+        ValueError: the run that it goes on from has come to its end.
     """
-    end = options.schedule_steps
-    if end is not None and (end < options.train_steps or options.time_budget):
-        raise ValueError(
-            f"schedule_steps is {end} and train_steps is {options.train_steps}"
-            f"{' with a time budget' if options.time_budget else ''}: the schedule of a run that "
-            "another one goes on from ends after it, and follows steps"
-        )
     if step and not goes_on and not options.time_budget and step >= options.train_steps:
         raise ValueError(
             f"{options.init_from} stands at step {step} and train_steps is {options.train_steps}: "
@@ -115,9 +114,11 @@ def is_run(init_from: str | None) -> bool:
 def check_source(config: BertConfig, options: PretrainingOptions, vocabulary: Vocabulary) -> None:
     """Makes sure, before anything is built, that a run can start from `init_from`.
 
+    The config of a model folder is compared later, when its weights are read.
+
     Args:
         config: the model's numbers.
-        options: what the run is told.
+        options: settings of the run.
         vocabulary: that of the records.
 
     Raises:

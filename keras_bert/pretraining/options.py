@@ -1,4 +1,4 @@
-"""What a pretraining run is told."""
+"""Settings of a pretraining run."""
 
 import dataclasses
 
@@ -11,12 +11,12 @@ from keras_bert.choices import (
 )
 
 # The paper's 10,000 of 1,000,000 steps (section A.2).
-_WARMUP_RATE = 0.01
+_WARMUP_PROPORTION = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingOptions:
-    """What a pretraining run is told; the defaults are the paper's (section A.2).
+    """Settings of a pretraining run; the defaults are the paper's (section A.2).
 
     Attributes:
         data_dir: folder of records to train on.
@@ -55,7 +55,7 @@ class PretrainingOptions:
             no sentence pairs.
         peak_tflops: operations per second in 10^12 that all devices together could make, to show
             how much of it is used; None looks the device up.
-        remat: whether encoder blocks are computed again on the way back, to save memory.
+        remat: whether encoder blocks are computed again in the backward pass, to save memory.
         mixed_precision: number format of the computation: "float32", "bfloat16", "float16", or
             "auto" for bfloat16 where the hardware is fast in it.
         optimizer: "adamw", or "lamb" for batches of many thousands.
@@ -64,8 +64,8 @@ class PretrainingOptions:
         weight_decay_rate: weight decay of the optimizer.
         bias_correction: whether Adam corrects its moments for their zero start. The original does
             not, and its 10,000 steps of warmup hide what that does: without correction the first
-            updates are up to six times too large, which a run of a few thousand steps may not
-            recover from. LAMB always corrects them.
+            updates are up to 6.6 times too large (at step 12), which a run of a few thousand steps
+            may not recover from. LAMB always corrects them.
         seed: seed of masks, order, dropout and initial weights.
         ignore_config_keys: unknown keys of the config of the model and of `init_from` to pass over.
             See `BertConfig.from_dict`.
@@ -114,11 +114,11 @@ class PretrainingOptions:
         """Steps until the peak, without a time budget."""
         if self.warmup_steps is not None:
             return self.warmup_steps
-        return max(1, round(_WARMUP_RATE * self.scheduled_steps))
+        return max(1, round(_WARMUP_PROPORTION * self.scheduled_steps))
 
     @property
-    def warmup_rate(self) -> float:
-        """Rate of the time until the peak to all the time, with a time budget."""
+    def warmup_proportion(self) -> float:
+        """Proportion of the time budget until the peak of the learning rate."""
         if self.warmup_steps is not None:
             return self.warmup_steps / self.train_steps
-        return _WARMUP_RATE
+        return _WARMUP_PROPORTION

@@ -187,7 +187,7 @@ def create_model(
     Args:
         objective: what is learned.
         config: the model's numbers.
-        options: what the run is told.
+        options: settings of the run.
         packed: whether sequences hold several documents.
         restored: whether the weights will come from a checkpoint anyway.
 
@@ -211,7 +211,7 @@ def create_model(
 def create_optimizer_and_schedule(options: PretrainingOptions) -> tuple[BaseOptimizer, Any]:
     """Returns the optimizer and the learning rate that it follows."""
     if options.time_budget:
-        schedule: Any = TimeBudgetDecay(options.learning_rate, options.warmup_rate)
+        schedule: Any = TimeBudgetDecay(options.learning_rate, options.warmup_proportion)
     else:
         schedule = create_schedule(
             options.schedule,

@@ -32,7 +32,7 @@ class PretrainingRun:
     """The host's side of training.
 
     Args:
-        options: what the run is told.
+        options: settings of the run.
         objective: makes metrics of the loop's sums.
         loop: from `make_training_loop`, a `tf.function`.
         batches: what the loop reads.

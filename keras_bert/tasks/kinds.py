@@ -39,8 +39,8 @@ class TaskKind:
 
     Attributes:
         models: what messages call the models of this kind.
-        head: its head; that with default settings names the model class that is served where
-            nothing but the architecture is known.
+        head: class of its head; made with its defaults, it names the model class that is looked
+            for in folders of other libraries.
         signatures: takes a `TaskDescription`, then the arguments of every `SignatureFamily`.
         read: reads a file to be predicted.
         export_option: the setting of an export that is for this kind alone, if any.

@@ -41,7 +41,7 @@ class StepOptions:
         optimizer: "adamw" or "lamb".
         mixed_precision: "bfloat16" or "float32".
         accumulation_steps: micro-batches into which the batch is cut.
-        remat: whether encoder blocks are computed again on the way back.
+        remat: whether encoder blocks are computed again in the backward pass.
         num_chips: replicas of the step, over which gradients and counts are summed.
     """
 

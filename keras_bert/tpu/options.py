@@ -1,4 +1,4 @@
-"""What the planning of pretraining on TPUs is told."""
+"""Settings of the planning of pretraining on TPUs."""
 
 import dataclasses
 from typing import Literal
@@ -8,7 +8,7 @@ from keras_bert.choices import OptimizerName
 
 @dataclasses.dataclass(frozen=True)
 class PlanOptions:
-    """What a plan is told.
+    """Settings of a plan.
 
     Attributes:
         model: named size (bert_tiny to bert_large) or config.json.
@@ -19,7 +19,7 @@ class PlanOptions:
         optimizer: optimizer of the run.
         mixed_precision: number format of the run.
         accumulation_steps: micro-batches per step and chip.
-        remat: whether encoder blocks are computed again on the way back, to save memory.
+        remat: whether encoder blocks are computed again in the backward pass, to save memory.
         largest_batch: whether the largest batch that fits is searched: a few more compilations of
             minutes each.
         steps: steps of the run.

@@ -8,8 +8,8 @@ def pretraining_flops(
 ) -> int:
     """Returns the operations of all matrix products of one step, forward and backward.
 
-    A product of [M, K] and [K, N] takes 2MKN, and twice that again on the way back, once for the
-    gradient of either factor. Everything else (norms, softmax, dropout, the optimizer) is a few
+    A product of [M, K] and [K, N] takes 2MKN, and twice that again in the backward pass, once for
+    the gradient of either factor. Everything else (norms, softmax, dropout, the optimizer) is a few
     per cent of that and left out, as in the usual definition of model FLOP utilisation.
 
     Args:

@@ -1,4 +1,4 @@
-"""Rematerialization: encoder blocks that are computed again on the way back, to save memory."""
+"""Rematerialization (gradient checkpointing): blocks are computed again in the backward pass."""
 
 from collections.abc import Callable
 from typing import Any

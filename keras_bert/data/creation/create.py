@@ -102,7 +102,7 @@ def _process(corpus: Corpus, settings: ChunkSettings, job: JobFolder) -> None:
     with Progress(corpus.total_bytes, "B", "creating examples", done.end_position) as progress:
         progress.write(plan(corpus, settings.options, f"{workers} worker(s)"))
         if job.changes:
-            progress.write(f"what was read before is compared ({job.changes})")
+            progress.write(f"settings changed ({job.changes})")
             job.check_text(divide(corpus))
         if counts.chunks:
             progress.write(

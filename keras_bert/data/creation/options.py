@@ -1,4 +1,4 @@
-"""What the creation of pretraining data is told."""
+"""Settings of the creation of pretraining data."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ _LARGEST_SEED = 2**63 - 1  # masks follow from 64 bits
 
 @dataclasses.dataclass(frozen=True)
 class CreationOptions:
-    """What the creation of pretraining data is told.
+    """Settings of the creation of pretraining data.
 
     Attributes:
         inputs: paths or globs of the corpus, see `keras_bert.data.corpus.reading.Corpus`.

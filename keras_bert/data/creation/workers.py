@@ -16,7 +16,7 @@ from typing import Any
 from keras_bert.data.creation.chunk_processing import ChunkProcessor, ChunkResult, ChunkSettings
 from keras_bert.data.creation.chunks import Chunk
 
-# Chunks that wait for a worker, so that none is ever idle, for each worker.
+# Chunks submitted and not yet yielded, for each worker, so that none is ever idle.
 _CHUNKS_AHEAD = 2
 
 

@@ -7,10 +7,11 @@ cost little to skip; a batch is parsed and masked as a whole.
     epoch -> shards in random order -> 16 at a time -> blocks of 131,072 -> shuffled -> my batches
     seed,epoch                                         seed,epoch,block     counters     parse, mask
 
-A record keeps a counter (seed, epoch, position in the epoch) from before the shuffling on; its
-masks follow from that and from nothing else.
+Each position of the shuffled epoch has a counter (seed, epoch, position); the masks of the record
+that comes to stand there follow from it and from nothing else.
 
-Shapes: R records of a block, B of a batch, S positions, P predictions.
+Shapes: R records of a block (after a filter, those that are kept), B of a batch, S positions, P
+predictions.
 """
 
 from typing import Protocol
@@ -66,7 +67,7 @@ class Targets(Protocol):
 
 def training_batches(
     data: PretrainingData,
-    masking: Targets,
+    targets: Targets,
     batch_size: int,
     seed: int,
     first_batch: int = 0,
@@ -77,13 +78,13 @@ def training_batches(
     """Returns an endless dataset of the batches that one input pipeline feeds to its replicas.
 
     The order of an epoch follows from seed and epoch, the masks of a record from seed, epoch and
-    its position. A global batch is the next run of this stream, dealt out to the replicas one after
-    the other: the same examples whatever their number. A dataset that starts at `first_batch`
-    equals the whole one without the batches before.
+    its position in the shuffled epoch. A global batch is the next run of this stream, dealt out to
+    the replicas one after the other: the same examples whatever their number. A dataset that starts
+    at `first_batch` equals the whole one without the batches before.
 
     Args:
         data: the records.
-        masking: hides pieces; not used for records that come masked.
+        targets: what is to be predicted; not used for records that come masked.
         batch_size: examples per replica.
         seed: seed of the order of records and of their masks.
         first_batch: number of global batches to skip, without parsing them.
@@ -140,14 +141,14 @@ def training_batches(
         blocks = blocks.map(without_skipped)
     batches = blocks.rebatch(batch_size, drop_remainder=True)
     return batches.map(
-        lambda serialized, counters: _parse_and_mask(data, masking, serialized, counters),
+        lambda serialized, counters: _parse_and_add_targets(data, targets, serialized, counters),
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     ).prefetch(tf.data.AUTOTUNE)
 
 
 def evaluation_batches(
-    data: PretrainingData, masking: Targets, batch_size: int, seed: int
+    data: PretrainingData, targets: Targets, batch_size: int, seed: int
 ) -> tf.data.Dataset:
     """Returns one pass over the records in a fixed order with fixed masks.
 
@@ -156,7 +157,7 @@ def evaluation_batches(
 
     Args:
         data: the records.
-        masking: hides pieces; not used for records that come masked.
+        targets: what is to be predicted; not used for records that come masked.
         batch_size: examples per batch.
         seed: seed of the masks.
 
@@ -169,7 +170,7 @@ def evaluation_batches(
         rows = tf.size(serialized, tf.int64)  # B, fewer in the last batch
         positions = number * batch_size + tf.range(rows)
         counters = _mask_counters(seed, tf.constant(0, tf.int64), positions)
-        batch = _parse_and_mask(data, masking, serialized, counters)
+        batch = _parse_and_add_targets(data, targets, serialized, counters)
         batch[EXAMPLE_WEIGHTS] = tf.ones([rows])  # [rows]
         # Copies, because a row of padding alone has no piece to attend to.
         # [B]: 0 1 2 2 2 for 3 rows of 5
@@ -205,7 +206,7 @@ def _seed_of(seed: int, purpose: int, *counters: tf.Tensor) -> tf.Tensor:
 
 
 def _mask_counters(seed: int, epoch: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """Returns what the masks of records follow from: (seed, epoch, position), int64 [B, 3]."""
+    """Returns what the masks of records follow from: (seed, epoch, position), int64 [n, 3]."""
     return tf.stack(
         [tf.fill(tf.shape(positions), tf.cast(value, tf.int64)) for value in (seed, epoch)]
         + [positions],
@@ -219,14 +220,14 @@ def _parse(data: PretrainingData, serialized: tf.Tensor, pad_id: int) -> dict[st
     return parse_masked_examples(serialized, data.max_seq_length, data.max_predictions_per_seq)
 
 
-def _parse_and_mask(
+def _parse_and_add_targets(
     data: PretrainingData,
-    masking: Targets,
+    targets: Targets,
     serialized: tf.Tensor,
     counters: tf.Tensor,
 ) -> dict[str, tf.Tensor]:
-    batch = _parse(data, serialized, masking.vocabulary.pad_id)
+    batch = _parse(data, serialized, targets.vocabulary.pad_id)
     if data.max_predictions_per_seq is None:
-        batch |= masking(batch[INPUT_IDS], batch[INPUT_MASK], counters)
+        batch |= targets(batch[INPUT_IDS], batch[INPUT_MASK], counters)
     rows = serialized.shape[:1]
     return {name: tf.ensure_shape(value, rows + value.shape[1:]) for name, value in batch.items()}

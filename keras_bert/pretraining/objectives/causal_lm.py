@@ -16,8 +16,8 @@ from keras_bert.text.tokenizer import BertTokenizer
 class CausalLanguageModel(MaskedLanguageModel):
     """The same model, heads and losses; every position sees what is before it and guesses the next.
 
-    Devlin et al. 2018, section 5.1, "LTR". Nothing is hidden, so all S - 1 next pieces are asked
-    for, under the names of the masked language model.
+    Devlin et al. 2018, section 5.1, "LTR". Nothing is hidden, and every next piece that is no
+    special token is predicted, under the names of the masked language model.
     """
 
     name = "left_to_right"

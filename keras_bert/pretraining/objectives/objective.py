@@ -11,7 +11,7 @@ a batch gives the same update however it is spread.
 
     objective        names                        what is counted
     masked LM        masked_lm, next_sentence     predictions, examples
-    causal LM        masked_lm, next_sentence     pieces that have a next one, examples
+    causal LM        masked_lm, next_sentence     next pieces but special tokens, examples
     ELECTRA (say)    masked_lm, replaced_token    predictions, real pieces; scales 1 and 50
 
 To add one: derive from `Objective` in a file of its own here, add its row to `registry.py` and its
@@ -90,7 +90,7 @@ class Objective(abc.ABC):
         """Refuses what does not go with it; by default nothing.
 
         Args:
-            options: what the run is told.
+            options: settings of the run.
             data: the records; `sentence_task` and `max_predictions_per_seq` say what they hold.
 
         Raises:

@@ -26,8 +26,9 @@ from keras_bert.text.vocabulary import Vocabulary
 _TEXTS_PER_CALL = 256
 # [CLS] question [SEP] context [SEP].
 _SPECIAL_TOKENS = 3
-# What the number of pieces counts beside the context of a piece on its poorer side.
-_LENGTH_SHARE = 0.01
+# Weight of a window's length beside a piece's context, as in `_check_is_max_context` of
+# google-research/bert (run_squad.py).
+_LENGTH_WEIGHT = 0.01
 
 START_LOGITS, END_LOGITS = "start_logits", "end_logits"
 
@@ -101,12 +102,11 @@ class WindowSettings:
 
     Attributes:
         max_seq_length: the most positions of a row.
-        doc_stride: by how many pieces a window is moved to become the next one.
+        doc_stride: by how many pieces the next window begins later; at most by its length.
         max_query_length: the most pieces of a question; longer ones are cut.
 
     Raises:
-        ValueError: a question of full length would leave no room for the context, or windows would
-            leave pieces out.
+        ValueError: a question of full length would leave no room for the context.
     """
 
     max_seq_length: int
@@ -138,6 +138,7 @@ def cut_windows(
     """
     room = settings.max_seq_length - _SPECIAL_TOKENS - query_lengths  # [N]
     stride = tf.minimum(room, settings.doc_stride)
+    # [N]: 1 + ceil(excess / stride)
     counts = 1 - -tf.maximum(context_lengths - room, 0) // stride
     index = tf.ragged.range(counts).with_row_splits_dtype(tf.int64)  # [N, windows]
     rows = index.value_rowids()  # [W]
@@ -182,7 +183,7 @@ def in_best_window(windows: Windows, context_lengths: tf.Tensor) -> tf.Tensor:
     index = piece - tf.gather(first, window)
     length = tf.gather(windows.lengths, window)
     context = tf.cast(tf.minimum(index, length - 1 - index), tf.float64)
-    context += _LENGTH_SHARE * tf.cast(length, tf.float64)
+    context += _LENGTH_WEIGHT * tf.cast(length, tf.float64)
     return has_most_context(context, window, piece, tf.reduce_sum(context_lengths))
 
 
