@@ -94,7 +94,7 @@ def _first_sentences(options: type) -> dict[str, str]:
     sentences = {}
     for name, text in entries:
         sentence = re.split(r"(?<=\.)\s+(?=[^a-z0-9])", " ".join(text.split()))[0]
-        sentence = re.sub(r"\bNone\b", "unset", sentence)
+        sentence = re.sub(r"\bNone\b", "unset", sentence).replace("`", "")
         sentences[name] = sentence[0].upper() + sentence[1:]
     return sentences
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from keras_bert.finetuning.head import AnswerTable, PerExample
 from keras_bert.storage.files import atomic_file
+from keras_bert.storage.tables import check_columns
 
 
 def write_predictions(
@@ -26,6 +27,8 @@ def write_predictions(
             (`check_columns`), and their values for each example; None takes the head's own.
     """
     columns, values = head.example_table(examples) if table is None else table
+    if table is None:  # of a file that is read, `predict_file` checks them before it predicts
+        check_columns(path, columns, head.answer_columns())
     rows = 0
     with (
         atomic_file(path) as temporary,

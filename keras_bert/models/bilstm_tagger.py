@@ -62,7 +62,7 @@ class BertBiLSTMTagger(TaskModel):
     ):
         labels = checked_labels(labels, num_classes)
         numbers = config.config if isinstance(config, BertEncoder) else as_config(config)
-        check_strategy(features_from, numbers.num_hidden_layers)
+        check_strategy("features_from", features_from, numbers.num_hidden_layers)
 
         # === Layers ===
         encoder = _features_encoder(config, seed, dtype)

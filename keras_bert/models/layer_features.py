@@ -26,13 +26,18 @@ _STRATEGIES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
 }
 
 
-def check_strategy(strategy: str, num_hidden_layers: int) -> None:
+def check_strategy(option: str, strategy: str, num_hidden_layers: int) -> None:
     """Checks that a model has the layers of a strategy.
+
+    Args:
+        option: what the user calls it, for the error.
+        strategy: a `LayerStrategy`.
+        num_hidden_layers: layers of the model, L.
 
     Raises:
         ValueError: there is no such strategy, or the model has too few layers for it.
     """
-    check_choice("strategy", strategy, LayerStrategy)
+    check_choice(option, strategy, LayerStrategy)
     if strategy.endswith("last_4") and num_hidden_layers < _LAST_FOUR:
         raise ValueError(
             f"{strategy} takes {_LAST_FOUR} layers but the model has {num_hidden_layers}: choose "

@@ -117,7 +117,7 @@ def _number_of_choice(column: str) -> int:
 
 
 def _answer_rows(answer: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Returns names and values of the columns that one answer adds, as `predict.py` has them."""
+    """Returns names and values of the columns that one answer adds."""
     for table in (classification, question_answering, tagging, multiple_choice):
         found = table.served(answer)
         if found is not None:

@@ -131,6 +131,7 @@ def locked(folder: str | os.PathLike, busy: Exception) -> Iterator[None]:
         busy: what is raised if another process has locked it.
     """
     Path(folder).mkdir(parents=True, exist_ok=True)
+    # The lock is on the folder itself: no file that a killed process would leave.
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:

@@ -204,7 +204,7 @@ def test_a_failure_leaves_what_was_there(folder, tmp_path, name):
 def test_what_cannot_be(folder, tmp_path):
     with pytest.raises(ValueError, match="max_seq_length is 13: .* at most 12"):
         FeatureExtractor.from_preset(folder, max_seq_length=13)
-    with pytest.raises(ValueError, match="strategy is 'first': choose one of concat_last_4"):
+    with pytest.raises(ValueError, match="layers is 'first': choose one of concat_last_4"):
         FeatureExtractor.from_preset(folder, layers="first")
     with pytest.raises(ValueError, match="level is 'text': choose one of piece, word"):
         FeatureExtractor.from_preset(folder, level="text")

@@ -318,5 +318,5 @@ def test_a_row_has_room_for_a_word(names_folder, pretrained_folder, tmp_path):
 def test_a_strategy_needs_its_layers(pretrained_folder):
     with pytest.raises(ValueError, match="concat_last_4 takes 4 layers but the model has 1"):
         BertBiLSTMTagger.from_preset(pretrained_folder, num_classes=2)
-    with pytest.raises(ValueError, match="strategy is 'first': choose one of concat_last_4"):
+    with pytest.raises(ValueError, match="features_from is 'first': choose one of concat_last_4"):
         BertBiLSTMTagger.from_preset(pretrained_folder, num_classes=2, features_from="first")

@@ -26,6 +26,7 @@ from keras_bert.data.creation.chunks import Chunk
 from keras_bert.data.records import manifest as manifest_module
 from keras_bert.data.records.manifest import Shard, shard_name
 from keras_bert.storage import files
+from keras_bert.text import tokenizer_config, vocabulary
 
 FOLDER_NAME = ".unfinished"
 _STATE = "state.json"
@@ -168,7 +169,8 @@ class JobFolder:
     def finish(self) -> None:
         """Moves all files of the folder to their place, the manifest when the others are there."""
         last = manifest_module.FILE_NAME
-        names = {path.name for path in self.folder.iterdir()} - {_STATE, last}
+        names = [shard.name for shard in self.state.shards]
+        names += [vocabulary.FILE_NAME, tokenizer_config.FILE_NAME]
         files.flush([self.folder / name for name in names])
         for moved in (names, [last]):
             for name in moved:

@@ -1,5 +1,6 @@
 """Columns of answers in a table: a class, several classes, or a number. Imports no TensorFlow."""
 
+import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -34,5 +35,7 @@ def served(answer: Mapping[str, Any]) -> tuple[list[str], list[list[str]]] | Non
             return label_columns(answer["labels"], several), [row]
     # Over REST one output comes without its name.
     if answer.keys() in ({"score"}, {""}):
-        return [PREDICTED_VALUE], [[*map(number_text, answer.values())]]
+        (value,) = answer.values()
+        is_number = isinstance(value, numbers.Real)  # no vector of an encoder
+        return ([PREDICTED_VALUE], [[number_text(value)]]) if is_number else None
     return None

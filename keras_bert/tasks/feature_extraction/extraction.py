@@ -104,7 +104,7 @@ class FeatureExtractor:
                 f"{positions}, the positions of the model"
             )
         check_choice("level", level, FeatureLevel)
-        check_strategy(layers, encoder.config.num_hidden_layers)
+        check_strategy("layers", layers, encoder.config.num_hidden_layers)
         tokenizer.vocabulary.check_size(encoder.config.vocab_size)
         # Cut out of the encoder's graph, so that layers above what is asked for are not computed.
         self._model = keras.Model(encoder.input, combine(encoder.output["hidden_states"], layers))

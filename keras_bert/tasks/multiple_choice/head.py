@@ -136,6 +136,11 @@ class ChoiceCrossentropy(SmoothedCrossentropy):
         label_smoothing: the fraction of the target that is spread evenly over an example's choices.
     """
 
+    def __init__(
+        self, label_smoothing: float = 0.0, name: str = "choice_crossentropy", **kwargs: Any
+    ):
+        super().__init__(label_smoothing, name=name, **kwargs)
+
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the loss of each example, [B]."""
         targets = ops.cast(y_true, "float32")

@@ -8,7 +8,7 @@ Shapes: N questions, P pieces of the contexts, W windows of all contexts (rows o
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +22,11 @@ from keras_bert.text.packing import join_pieces
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
-# Texts of a call of the tokenizer, and questions whose windows are made together.
-_TEXTS_PER_CALL = 256
+_TEXTS_PER_CALL = 256  # of the tokenizer
+# Questions whose windows are made and whose answers are selected together: what selection needs in
+# memory grows with the characters of their contexts, of which each has its own copy.
+_QUESTIONS_PER_CHUNK = 256
+_CHARACTERS_PER_CHUNK = 2_000_000
 # [CLS] question [SEP] context [SEP].
 _SPECIAL_TOKENS = 3
 # Weight of a window's length beside a piece's context, as in `_check_is_max_context` of
@@ -90,7 +93,7 @@ class EncodedQuestions(EncodedRows):
     """Rows of windows.
 
     Attributes:
-        chunks: for each `_TEXTS_PER_CALL` questions, in order, their contexts and windows.
+        chunks: for some questions at a time, in order, their contexts and windows.
     """
 
     chunks: list[tuple[Contexts, Windows]]
@@ -240,8 +243,7 @@ def encode_questions(
     contexts, context_of = _tokenized(tokenizer, [q.context for q in questions], description)
     known = all(question.answers is not None for question in questions)
     ids, segments, targets, chunks = [], [], [], []
-    for start in range(0, len(questions), _TEXTS_PER_CALL):
-        part = slice(start, start + _TEXTS_PER_CALL)
+    for part in _chunks_of(questions):
         query = tf.gather(queries[0], query_of[part])[:, : settings.max_query_length]
         context = Contexts.of_rows(*contexts).of(context_of[part])
         windows = cut_windows(query.row_lengths(), context.row_lengths, settings)
@@ -263,6 +265,17 @@ def encode_questions(
     return encoded
 
 
+def _chunks_of(questions: Sequence[Question]) -> Iterator[slice]:
+    start, characters = 0, 0
+    for end, question in enumerate(questions):
+        characters += len(question.context)
+        full = end - start == _QUESTIONS_PER_CHUNK or characters > _CHARACTERS_PER_CHUNK
+        if full and end > start:
+            yield slice(start, end)
+            start, characters = end, len(question.context)
+    yield slice(start, len(questions))
+
+
 def _tokenized(
     tokenizer: BertTokenizer, texts: Sequence[str], description: str
 ) -> tuple[list[tf.RaggedTensor], np.ndarray]:
@@ -273,7 +286,7 @@ def _tokenized(
         different texts; and for each of `texts` which of them it is, int64 [N].
     """
     index: dict[str, int] = {}
-    places = [index.setdefault(text, len(index)) for text in texts]
+    texts_of = [index.setdefault(text, len(index)) for text in texts]
     different = list(index)
     parts = []
     with Progress(len(different), "text", description) as progress:
@@ -281,7 +294,7 @@ def _tokenized(
             part = different[start : start + _TEXTS_PER_CALL]
             parts.append(tokenizer.tokenize_with_offsets(part))
             progress.update(len(part))
-    return [tf.concat(rows, axis=0) for rows in zip(*parts, strict=True)], np.array(places)
+    return [tf.concat(rows, axis=0) for rows in zip(*parts, strict=True)], np.array(texts_of)
 
 
 def _first_answer(question: Question) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from typing import Any
 from keras_bert.storage.tables import number_text
 
 PREDICTED_LABEL = "predicted_label"
-WORD_COLUMNS = ["word_number", "word", PREDICTED_LABEL, "score"]
+WORD_COLUMNS = ("word_number", "word", PREDICTED_LABEL, "score")
 
 
 def span_columns(what: str, first: str, last: str) -> list[str]:

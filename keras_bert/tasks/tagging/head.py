@@ -150,7 +150,7 @@ class TagHead(FinetuningHead):
         """Returns the columns of an entity, or of a word where labels are plain ones."""
         if are_entity_tags(self.labels):
             return span_columns("entity", "first_word", "last_word")
-        return WORD_COLUMNS
+        return list(WORD_COLUMNS)
 
     def answer_rows(self, prediction: TagPrediction, example: TaggedSentence) -> list[list[str]]:
         """Returns a row for each entity, or for each word; words are numbered from 1.
