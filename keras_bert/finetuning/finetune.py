@@ -138,15 +138,15 @@ def finetune(
     with folder.held(), Termination() as termination:
         measure = _Measurement(task, head, data, splits, model, options, termination)
         run = FinetuningRun(
-            options,
-            model,
-            batches,
-            train.real_tokens / len(batches),
-            measure.validation,
-            next(iter(task.metrics)),
-            folder,
-            checkpoint,
-            strategy,
+            options=options,
+            model=model,
+            batches=batches,
+            tokens_per_step=train.real_tokens / len(batches),
+            evaluate=measure.validation,
+            best_by=next(iter(task.metrics)),
+            folder=folder,
+            checkpoint=checkpoint,
+            strategy=strategy,
         )
         if not run.step:
             folder.remove_checkpoints()

@@ -1,5 +1,6 @@
 """The host's side of fine-tuning: epochs of `model.fit`, evaluations, checkpoints, the end."""
 
+import dataclasses
 import functools
 import math
 import time
@@ -31,6 +32,7 @@ class DivergenceError(ValueError):
     """The loss of a run is no longer finite."""
 
 
+@dataclasses.dataclass
 class FinetuningRun:
     """Trains to the end, from wherever the run stands.
 
@@ -54,40 +56,30 @@ class FinetuningRun:
         ValueError: there are checkpoints, but none can be restored.
     """
 
-    def __init__(
-        self,
-        options: ResolvedOptions,
-        model: keras.Model,
-        batches: TrainingBatches,
-        tokens_per_step: float,
-        evaluate: Callable[[], Metrics],
-        best_by: str,
-        folder: RunFolder,
-        checkpoint: FinetuningCheckpoint,
-        strategy: tf.distribute.Strategy,
-    ):
-        self._options = options
-        self._model = model
-        self._batches = batches
-        self._tokens_per_step = tokens_per_step
-        self._evaluate = evaluate
-        self._best_by = best_by
-        self._folder = folder
-        self._checkpoint = checkpoint
-        self._strategy = strategy
-        self._agree = Agreement(strategy)
-        self.state, self.best_weights, self.damaged = checkpoint.restore()
+    options: ResolvedOptions
+    model: keras.Model
+    batches: TrainingBatches
+    tokens_per_step: float
+    evaluate: Callable[[], Metrics]
+    best_by: str
+    folder: RunFolder
+    checkpoint: FinetuningCheckpoint
+    strategy: tf.distribute.Strategy
+
+    def __post_init__(self) -> None:
+        self._agree = Agreement(self.strategy)
+        self.state, self.best_weights, self.damaged = self.checkpoint.restore()
         self._clock = self._saved_at = time.perf_counter()
 
     @property
     def step(self) -> int:
         """Steps done in all epochs."""
-        return self.state.epoch * len(self._batches) + self.state.step
+        return self.state.epoch * len(self.batches) + self.state.step
 
     @property
     def awaits_evaluation(self) -> bool:
         """Whether all steps of an epoch are done, and its evaluation is not."""
-        return self.state.step == len(self._batches)
+        return self.state.step == len(self.batches)
 
     def train(self, progress: Progress, termination: Termination) -> None:
         """Trains until all epochs are done, or no better one came for `patience` epochs.
@@ -104,13 +96,13 @@ class FinetuningRun:
         while not self._finished():
             state = self.state
             if not self.awaits_evaluation:
-                self._model.fit(
-                    self._strategy.distribute_datasets_from_function(
-                        functools.partial(self._batches.epoch, state.epoch, state.step)
+                self.model.fit(
+                    self.strategy.distribute_datasets_from_function(
+                        functools.partial(self.batches.epoch, state.epoch, state.step)
                     ),
                     initial_epoch=state.epoch,
                     epochs=state.epoch + 1,
-                    steps_per_epoch=len(self._batches) - state.step,
+                    steps_per_epoch=len(self.batches) - state.step,
                     shuffle=False,  # the batches do it
                     verbose=0,
                     callbacks=[_Steps(self, progress, termination)],
@@ -120,8 +112,8 @@ class FinetuningRun:
     def save(self) -> None:
         """Saves where the run stands, in the chief."""
         self._take_time()
-        if is_chief(self._strategy):
-            self._checkpoint.save(self.state, self.best_weights)
+        if is_chief(self.strategy):
+            self.checkpoint.save(self.state, self.best_weights)
         self._saved_at = time.perf_counter()
 
     def after_step(self, logs: Mapping[str, float]) -> None:
@@ -134,11 +126,11 @@ class FinetuningRun:
         where = f"at step {state.step + 1} of epoch {state.epoch + 1}: lower --learning_rate"
         if not math.isfinite(loss):
             raise DivergenceError(f"the loss is {loss} {where}; no model was written")
-        if not logs["updated"] and "float16" not in self._model.encoder.policy.name:
+        if not logs["updated"] and "float16" not in self.model.encoder.policy.name:
             raise DivergenceError(f"a gradient is not finite {where}; no model was written")
-        state.add_step(loss, logs["examples"], len(self._batches))
-        state.tokens += self._tokens_per_step
-        interval = self._options.checkpoint_steps
+        state.add_step(loss, logs["examples"], len(self.batches))
+        state.tokens += self.tokens_per_step
+        interval = self.options.checkpoint_steps
         waited = time.perf_counter() - self._saved_at
         if self.step % interval == 0 if interval else waited > _SECONDS_BETWEEN_CHECKPOINTS:
             self.save()
@@ -150,7 +142,7 @@ class FinetuningRun:
             TerminatedError: this or another process was asked to end.
         """
         steps = 1
-        if isinstance(self._strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        if isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy):
             steps = max(1, int(_SECONDS_BETWEEN_DECISIONS / seconds_per_step))
         decision = self._agree(Decision(steps, 0.0, termination.requested))
         if decision.stop:
@@ -158,15 +150,15 @@ class FinetuningRun:
         return decision.steps
 
     def _finished(self) -> bool:
-        state, patience = self.state, self._options.patience
+        state, patience = self.state, self.options.patience
         waited = state.epoch - state.best_epoch
-        return state.epoch >= self._options.epochs or (patience is not None and waited >= patience)
+        return state.epoch >= self.options.epochs or (patience is not None and waited >= patience)
 
     def _end_epoch(self, progress: Progress) -> None:
         """Evaluates, compares and logs."""
         started = time.perf_counter()
         # The chief's: what workers on other processors measure may differ in the last digits.
-        metrics = self._agree.chiefs(self._evaluate())
+        metrics = self._agree.chiefs(self.evaluate())
         state = self.state
         state.evaluation_seconds += time.perf_counter() - started
         state.epoch, state.step = state.epoch + 1, 0
@@ -174,25 +166,22 @@ class FinetuningRun:
         state.history.append({"epoch": state.epoch, "train_loss": loss, "validation": metrics})
         if not metrics or not state.best_metrics or self._is_better(metrics):
             state.best_epoch, state.best_metrics = state.epoch, metrics
-            self.best_weights = self._model.get_weights()
+            self.best_weights = self.model.get_weights()
         self._take_time()
-        self._folder.log("train", self.step, {"epoch": state.epoch, "loss": loss})
+        self.folder.log("train", self.step, {"epoch": state.epoch, "loss": loss})
         shown = f"epoch {state.epoch}: train loss {loss:.4f}"
         if metrics:
-            self._folder.log("validation", self.step, {"epoch": state.epoch, **metrics})
+            self.folder.log("validation", self.step, {"epoch": state.epoch, **metrics})
             values = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
             shown += f"; validation {values}"
         progress.write(shown)
-        if self._finished() and state.epoch < self._options.epochs:
-            progress.write(
-                f"stopped: no better {self._best_by} for {self._options.patience} epochs"
-            )
+        if self._finished() and state.epoch < self.options.epochs:
+            progress.write(f"stopped: no better {self.best_by} for {self.options.patience} epochs")
 
     def _is_better(self, metrics: Metrics) -> bool:
         # The loss decides between equals: on small validation sets accuracies are often equal.
         new, best = (
-            (values[self._best_by], -values["loss"])
-            for values in (metrics, self.state.best_metrics)
+            (values[self.best_by], -values["loss"]) for values in (metrics, self.state.best_metrics)
         )
         return new > best
 

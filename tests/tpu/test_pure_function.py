@@ -3,26 +3,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertConfig, BertPretrainer, create_optimizer
+from keras_bert import BertPretrainer, create_optimizer
 from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.step import PretrainingStep
 from keras_bert.tpu.pure_function import pure_function
+from tests.pretraining.tiny_batches import CONFIG, batch
 from tests.tolerances import REORDERED_MOMENTS
-
-BATCH, LENGTH, PREDICTIONS, WORDS = 4, 8, 2, 20
-
-
-def _batch():
-    draw = np.random.default_rng(3)
-    return {
-        "input_ids": draw.integers(0, WORDS, (BATCH, LENGTH)).astype("int32"),
-        "input_mask": np.tile(np.arange(LENGTH) < 6, (BATCH, 1)).astype("int32"),
-        "segment_ids": np.tile(np.arange(LENGTH) > 3, (BATCH, 1)).astype("int32"),
-        "masked_lm_positions": draw.integers(0, 6, (BATCH, PREDICTIONS)).astype("int32"),
-        "masked_lm_ids": draw.integers(0, WORDS, (BATCH, PREDICTIONS)).astype("int32"),
-        "masked_lm_weights": np.ones((BATCH, PREDICTIONS), "float32"),
-        "next_sentence_labels": draw.integers(0, 2, (BATCH,)).astype("int32"),
-    }
 
 
 @pytest.mark.parametrize(
@@ -30,18 +16,7 @@ def _batch():
 )
 def test_a_pure_training_step_does_what_the_step_does(optimizer_name, accumulation_steps):
     keras.utils.set_random_seed(5)
-    model = BertPretrainer(
-        BertConfig(
-            vocab_size=WORDS,
-            hidden_size=16,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=32,
-            max_position_embeddings=LENGTH,
-        ),
-        seed=1,
-        dtype="float32",
-    )
+    model = BertPretrainer(CONFIG, seed=1, dtype="float32")
     optimizer = create_optimizer(
         1e-2, train_steps=4, warmup_steps=0, optimizer=optimizer_name, global_clipnorm=0.1
     )
@@ -55,14 +30,14 @@ def test_a_pure_training_step_does_what_the_step_does(optimizer_name, accumulati
             accumulation_steps=accumulation_steps,
         )
     )
-    batch = {name: tf.constant(value) for name, value in _batch().items()}
-    concrete = step.get_concrete_function(batch)
-    step(batch)  # so that the moments are not zero when the two are compared
+    features = {name: tf.constant(value) for name, value in batch(3).items()}
+    concrete = step.get_concrete_function(features)
+    step(features)  # so that the moments are not zero when the two are compared
     pure = pure_function(concrete, [v.value for v in [*model.variables, *optimizer.variables]])
 
     before = [variable.numpy() for variable in pure.variables]
-    results = tf.function(pure.function)(*before, *tf.nest.flatten(batch))
-    sums = step(batch)
+    results = tf.function(pure.function)(*before, *tf.nest.flatten(features))
+    sums = step(features)
 
     assert all(
         variable.dtype == tf.float32 or variable.numpy() != value  # the number of the step

@@ -3,36 +3,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertConfig, BertPretrainer, create_optimizer
+from keras_bert import BertPretrainer, create_optimizer
 from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.step import PretrainingStep
 from keras_bert.training.rematerialization import rematerialize
+from tests.pretraining.tiny_batches import CONFIG, batch
 from tests.tolerances import HALF_PRECISION_TRAINING, REORDERED
-
-BATCH, LENGTH, PREDICTIONS, WORDS = 4, 8, 2, 20
-CONFIG = BertConfig(
-    vocab_size=WORDS,
-    hidden_size=16,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=32,
-    max_position_embeddings=LENGTH,
-    hidden_dropout_prob=0.3,
-    attention_probs_dropout_prob=0.3,
-)
-
-
-def _batch(seed):
-    draw = np.random.default_rng(seed)
-    return {
-        "input_ids": draw.integers(0, WORDS, (BATCH, LENGTH)).astype("int32"),
-        "input_mask": np.tile(np.arange(LENGTH) < 6, (BATCH, 1)).astype("int32"),
-        "segment_ids": np.tile(np.arange(LENGTH) > 3, (BATCH, 1)).astype("int32"),
-        "masked_lm_positions": draw.integers(0, 6, (BATCH, PREDICTIONS)).astype("int32"),
-        "masked_lm_ids": draw.integers(0, WORDS, (BATCH, PREDICTIONS)).astype("int32"),
-        "masked_lm_weights": np.ones((BATCH, PREDICTIONS), "float32"),
-        "next_sentence_labels": draw.integers(0, 2, (BATCH,)).astype("int32"),
-    }
 
 
 def _train(remat, dtype="float32", accumulation_steps=1, steps=3):
@@ -53,7 +29,7 @@ def _train(remat, dtype="float32", accumulation_steps=1, steps=3):
         )
     )
     sums = [
-        step({name: tf.constant(value) for name, value in _batch(seed).items()})
+        step({name: tf.constant(value) for name, value in batch(seed).items()})
         for seed in range(steps)
     ]
     losses = [float(number) for number in tf.nest.flatten(sums)]
@@ -83,7 +59,7 @@ def test_blocks_are_computed_twice():
     def attention_softmaxes(remat):
         step = _train(remat, steps=0)[2]
         concrete = step.get_concrete_function(
-            {name: tf.constant(value) for name, value in _batch(0).items()}
+            {name: tf.constant(value) for name, value in batch(0).items()}
         )
         return sum(operation.type == "Softmax" for operation in concrete.graph.get_operations())
 
@@ -94,7 +70,7 @@ def test_blocks_are_computed_twice():
 def test_answers_without_training_stay_as_they_are():
     keras.utils.set_random_seed(5)
     model = BertPretrainer(CONFIG, seed=1)
-    batch = {name: value for name, value in _batch(0).items() if name in model.input}
-    before = model(batch, training=False)["mlm_logits"]
+    features = {name: value for name, value in batch(0).items() if name in model.input}
+    before = model(features, training=False)["mlm_logits"]
     rematerialize(model.encoder)
-    np.testing.assert_array_equal(model(batch, training=False)["mlm_logits"], before)
+    np.testing.assert_array_equal(model(features, training=False)["mlm_logits"], before)
