@@ -16,7 +16,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.initializer import truncated_normal
+from keras_bert.layers.layer_norm import LayerNormalization
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -103,12 +105,10 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         self.initializer_range = initializer_range
         self.layer_norm_eps = layer_norm_eps
         self.seed = seed
-        self.layer_norm = keras.layers.LayerNormalization(
+        self.layer_norm = LayerNormalization(
             epsilon=layer_norm_eps, dtype=self.dtype_policy, name="layer_norm"
         )
-        self.dropout = keras.layers.Dropout(
-            dropout_rate, seed=seed, dtype=self.dtype_policy, name="dropout"
-        )
+        self.dropout = Dropout(dropout_rate, seed=seed, dtype=self.dtype_policy, name="dropout")
 
     def build(
         self,

@@ -17,7 +17,9 @@ from typing import Any
 import keras
 
 from keras_bert.layers.activations import activation_function
+from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.initializer import truncated_normal
+from keras_bert.layers.layer_norm import LayerNormalization
 from keras_bert.layers.self_attention import SelfAttention
 
 
@@ -75,13 +77,11 @@ class EncoderBlock(keras.layers.Layer):
             name="attention",
         )
 
-    def _norm(self, name: str) -> keras.layers.LayerNormalization:
-        return keras.layers.LayerNormalization(
-            epsilon=self.layer_norm_eps, dtype=self.dtype_policy, name=name
-        )
+    def _norm(self, name: str) -> LayerNormalization:
+        return LayerNormalization(epsilon=self.layer_norm_eps, dtype=self.dtype_policy, name=name)
 
-    def _dropout(self, name: str, stream: int) -> keras.layers.Dropout:
-        return keras.layers.Dropout(
+    def _dropout(self, name: str, stream: int) -> Dropout:
+        return Dropout(
             self.hidden_dropout_prob,
             seed=_derived(self.seed, stream),
             dtype=self.dtype_policy,

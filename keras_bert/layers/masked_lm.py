@@ -19,6 +19,7 @@ from keras import ops
 
 from keras_bert.layers.activations import activation_function
 from keras_bert.layers.initializer import truncated_normal
+from keras_bert.layers.layer_norm import LayerNormalization
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -46,7 +47,7 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
         self.initializer_range = initializer_range
         self.layer_norm_eps = layer_norm_eps
         self.activation = activation_function(hidden_act)
-        self.layer_norm = keras.layers.LayerNormalization(
+        self.layer_norm = LayerNormalization(
             epsilon=layer_norm_eps, dtype=self.dtype_policy, name="layer_norm"
         )
 

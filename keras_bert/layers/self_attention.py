@@ -18,6 +18,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.initializer import truncated_normal
 
 # Added to the score of a padding position, as in google-research/bert (modeling.py,
@@ -52,9 +53,7 @@ class SelfAttention(keras.layers.Layer):
         self.dropout_rate = dropout_rate
         self.initializer_range = initializer_range
         self.seed = seed
-        self.dropout = keras.layers.Dropout(
-            dropout_rate, seed=seed, dtype=self.dtype_policy, name="dropout"
-        )
+        self.dropout = Dropout(dropout_rate, seed=seed, dtype=self.dtype_policy, name="dropout")
 
     def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
         """Makes both projections for hidden states [B, S, H]."""

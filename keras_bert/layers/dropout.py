@@ -1,0 +1,51 @@
+"""Dropout whose masks come from 16-bit integers (Srivastava et al. 2014).
+
+A uniform float per unit is the dearest part of dropout on a CPU: the generator makes 32 bits, of
+which a comparison uses one. Here each 32-bit word makes the masks of two units:
+
+    words    int32  [..., H / 2]   drawn
+    integers uint16 [..., H]       the same bits
+    kept     bool   [..., H]       integers >= threshold
+
+The threshold follows from the factor 1 / (1 - rate) *as the number format holds it*, so that the
+mean stays what it was. In bfloat16 the factor for rate 0.1 is 1.109375; units are dropped at the
+rate 1 - 1 / 1.109375 = 0.0986. (A bfloat16 uniform has 7 random bits and would drop 13 of 128,
+which makes the mean 0.33 % low.)
+"""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+_RANGE = 2**16
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class Dropout(keras.layers.Dropout):
+    """Sets units to zero at random in training and scales the others, which keeps the mean.
+
+    Args:
+        rate: fraction of the units, to within 0.002.
+        seed: of the masks.
+    """
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        """Returns the inputs [..., H], in training some of them zero."""
+        if not training or not self.rate:
+            return inputs
+        shape = ops.shape(inputs)
+        words = keras.random.randint(
+            (*shape[:-1], -(-shape[-1] // 2)), -(2**31), 2**31 - 1, "int32", self.seed_generator
+        )  # [..., H / 2, rounded up]
+        integers = ops.view(words, "uint16")[..., : shape[-1]]  # [..., H]
+        scale, threshold = scale_and_threshold(self.rate, inputs.dtype)
+        kept = ops.cast(ops.greater_equal(integers, threshold), inputs.dtype)
+        return inputs * (kept * ops.cast(scale, inputs.dtype))
+
+
+def scale_and_threshold(rate: float, dtype: Any) -> tuple[float, int]:
+    """Returns the factor of kept units in a number format, and the first integer that is kept."""
+    scale = float(np.asarray(1 / (1 - rate), keras.backend.standardize_dtype(dtype)))
+    return scale, round(_RANGE * (1 - 1 / scale))
