@@ -9,52 +9,46 @@ All of them are elementwise: a tensor of any shape in, the same shape and dtype 
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from keras import ops
 
 
-def gelu(x: Any) -> Any:
-    """Returns x times the normal distribution function (Hendrycks and Gimpel 2016), in float32.
-
-    Keras computes it with erfc, for which TensorFlow has no vector instructions: in bfloat16 that
-    takes 20 times as long as erf. The gradient is written by hand, with what the way there has
-    computed: phi(x) = exp(-x^2 / 2) / sqrt(2 pi) is the derivative of the distribution function.
-
-    Args:
-        x: float [..., I]. A list of tokens [T, I], as served models have it, is left to Keras'
-            formula, which TensorFlow recognises and computes inside the matrix product.
-    """
-    if len(x.shape) == 2:
-        return ops.gelu(x, approximate=False)
-    return _gelu(x)
+def activation_function(name: str) -> Callable:
+    """Returns the function `f(x, training=False)` that `BertConfig.hidden_act` names."""
+    if name == "gelu":
+        return _gelu
+    function = _FUNCTIONS[name]
+    return lambda x, training=False: function(x)
 
 
-@ops.custom_gradient
-def _gelu(x: Any) -> tuple[Any, Callable]:
-    wide = ops.cast(x, "float32")
-    probability = 0.5 + 0.5 * ops.erf(wide * math.sqrt(0.5))
-
-    def gradient(*arguments: Any, upstream: Any = None) -> Any:
-        upstream = arguments[-1] if upstream is None else upstream
-        wide = ops.cast(x, "float32")
-        density = ops.exp(-0.5 * wide * wide) * (1 / math.sqrt(2 * math.pi))
-        slope = probability + wide * density
-        return ops.cast(ops.cast(upstream, "float32") * slope, x.dtype)
-
-    return ops.cast(wide * probability, x.dtype), gradient
-
-
-_FUNCTIONS = {
-    "gelu": gelu,
-    "gelu_tanh": partial(ops.gelu, approximate=True),  # 0.5 x (1 + tanh(0.7979 (x + 0.0447 x^3)))
+_FUNCTIONS: dict[str, Callable] = {
+    # 0.5 x (1 + tanh(0.7979 (x + 0.0447 x^3)))
+    "gelu_tanh": lambda x: ops.gelu(x, approximate=True),
     "relu": ops.relu,
     "silu": ops.silu,  # x * sigmoid(x)
     "tanh": ops.tanh,
 }
 
 
-def activation_function(name: str) -> Callable:
-    """Returns the elementwise function that `BertConfig.hidden_act` names."""
-    return _FUNCTIONS[name]
+def _gelu(x: Any, training: bool = False) -> Any:
+    """Returns x * Phi(x), Phi being the normal distribution function (arXiv:1606.08415)."""
+    # Keras computes it with erfc, which TensorFlow knows as a part of matrix products where nothing
+    # is kept for a gradient. By itself it has no vector instructions for erfc, but for erf.
+    return _differentiable_gelu(x) if training else ops.gelu(x, approximate=False)
+
+
+@ops.custom_gradient
+def _differentiable_gelu(x: Any) -> tuple[Any, Callable]:
+    x_32 = ops.cast(x, "float32")
+    probability = 0.5 + 0.5 * ops.erf(x_32 * math.sqrt(0.5))  # Phi(x)
+
+    # With what the forward pass has computed: the derivative of x Phi(x) is Phi(x) + x phi(x).
+    # Backends hand in the upstream gradient last or by its name.
+    def gradient(*arguments: Any, upstream: Any = None) -> Any:
+        upstream = arguments[-1] if upstream is None else upstream
+        x_32 = ops.cast(x, "float32")  # again: kept as x alone, of half the bytes in bfloat16
+        density = ops.exp(-0.5 * x_32 * x_32) * (1 / math.sqrt(2 * math.pi))  # phi(x)
+        return ops.cast(ops.cast(upstream, "float32") * (probability + x_32 * density), x.dtype)
+
+    return ops.cast(x_32 * probability, x.dtype), gradient

@@ -1,7 +1,7 @@
 """Dropout whose masks come from 16-bit integers (Srivastava et al. 2014).
 
-A uniform float per unit is the dearest part of dropout on a CPU: the generator makes 32 bits, of
-which a comparison uses one. Here each 32-bit word makes the masks of two units:
+On a CPU the random numbers are the slowest part of dropout: 32 bits a unit, of which a comparison
+uses few. Here each 32-bit word makes the masks of two units:
 
     words    int32  [..., H / 2]   drawn
     integers uint16 [..., H]       the same bits
@@ -19,7 +19,7 @@ import keras
 import numpy as np
 from keras import ops
 
-_RANGE = 2**16
+_INTEGERS = 2**16
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -27,25 +27,24 @@ class Dropout(keras.layers.Dropout):
     """Sets units to zero at random in training and scales the others, which keeps the mean.
 
     Args:
-        rate: fraction of the units, to within 0.002.
-        seed: of the masks.
+        rate: fraction of the units that are dropped, at least 0 and below 1; to within 0.002.
+        seed: seed of the masks; None draws one.
     """
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        """Returns the inputs [..., H], in training some of them zero."""
+        """Returns the inputs [..., H], in training some of them zero and the others scaled."""
         if not training or not self.rate:
             return inputs
-        shape = ops.shape(inputs)
-        words = keras.random.randint(
-            (*shape[:-1], -(-shape[-1] // 2)), -(2**31), 2**31 - 1, "int32", self.seed_generator
-        )  # [..., H / 2, rounded up]
-        integers = ops.view(words, "uint16")[..., : shape[-1]]  # [..., H]
+        *rows, width = ops.shape(inputs)
+        shape = (*rows, -(-width // 2))  # rounded up
+        words = keras.random.randint(shape, -(2**31), 2**31 - 1, "int32", self.seed_generator)
+        integers = ops.view(words, "uint16")[..., :width]  # [..., H / 2] -> [..., H]
         scale, threshold = scale_and_threshold(self.rate, inputs.dtype)
-        kept = ops.cast(ops.greater_equal(integers, threshold), inputs.dtype)
+        kept = ops.cast(ops.greater_equal(integers, threshold), inputs.dtype)  # [..., H], 0 or 1
         return inputs * (kept * ops.cast(scale, inputs.dtype))
 
 
 def scale_and_threshold(rate: float, dtype: Any) -> tuple[float, int]:
-    """Returns the factor of kept units in a number format, and the first integer that is kept."""
+    """Returns the factor of kept units in a number format, and the least integer that is kept."""
     scale = float(np.asarray(1 / (1 - rate), keras.backend.standardize_dtype(dtype)))
-    return scale, round(_RANGE * (1 - 1 / scale))
+    return scale, round(_INTEGERS * (1 - 1 / scale))

@@ -120,14 +120,14 @@ class EncoderBlock(keras.layers.Layer):
         """Returns hidden states [..., H] joined with what their attention found, [..., H]."""
         attended = self.attention_dropout(attended, training=training)  # [..., H]
         # [..., H]; the norm stands behind the sum (post-norm)
-        return self.attention_norm(hidden + attended)
+        return self.attention_norm(hidden + attended, training=training)
 
     def feed_forward_half(self, hidden: Any, training: bool = False) -> Any:
         """Returns hidden states [..., H] after the feed-forward layer, each position alone."""
-        inner = self.activation(self.intermediate(hidden))  # [..., I]
+        inner = self.activation(self.intermediate(hidden), training)  # [..., I]
         transformed = self.output_dense(inner)  # [..., H]
         transformed = self.feed_forward_dropout(transformed, training=training)  # [..., H]
-        return self.feed_forward_norm(hidden + transformed)  # [..., H]
+        return self.feed_forward_norm(hidden + transformed, training=training)  # [..., H]
 
     def compute_output_spec(
         self, hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False

@@ -1,4 +1,4 @@
-"""Layer normalization with the gradient written by hand (Ba, Kiros and Hinton 2016).
+"""Layer normalization with its gradient written by hand (Ba, Kiros and Hinton, arXiv:1607.06450).
 
 Differentiated automatically, the norm goes through its input more than twenty times, each time in
 float32 with casts around. By hand, with x_hat = (x - mean) * rstd and g = upstream * gamma:
@@ -7,9 +7,10 @@ float32 with casts around. By hand, with x_hat = (x - mean) * rstd and g = upstr
     d gamma = sum over tokens of  upstream * x_hat
     d beta  = sum over tokens of  upstream
 
-Only the input, in its own number format, and two numbers per token are kept for the way back.
+Only the input, in its own number format, and two numbers a token are kept for the backward pass.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -18,45 +19,45 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("keras_bert")
 class LayerNormalization(keras.layers.LayerNormalization):
-    """Keras' layer over the last axis; only its gradient is another computation.
+    """Keras' layer over the last axis; in training only its gradient is another computation.
 
-    Without training it is Keras' own formula, operation for operation: TensorFlow replaces others
-    in frozen graphs by a kernel that has an epsilon of its own.
+    Without training it is Keras' formula, operation for operation: where TensorFlow finds another
+    one in a frozen graph, it may put a kernel in its place that has an epsilon of its own.
     """
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Returns the normalized inputs [..., H]; mean and variance are float32."""
         if not training:
             return super().call(inputs)
-        return _normalize(inputs, self.gamma.value, self.beta.value, self.epsilon)
+        # Copies, as functions with gradients of their own take tensors, not variables.
+        gamma, beta = (ops.copy(weight) for weight in (self.gamma, self.beta))  # [H] each
+        return _differentiable_norm(inputs, gamma, beta, self.epsilon)
 
 
-def _normalize(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    dtype = inputs.dtype
-
+def _differentiable_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     @ops.custom_gradient
-    def normalize(inputs: Any, gamma: Any, beta: Any) -> tuple[Any, Any]:
+    def normalize(inputs: Any, gamma: Any, beta: Any) -> tuple[Any, Callable]:
         x = ops.cast(inputs, "float32")  # [..., H]
         mean = ops.mean(x, axis=-1, keepdims=True)  # [..., 1]
-        centered = x - mean
-        variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)
+        centered = x - mean  # [..., H]
+        variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)  # [..., 1]
         rstd = ops.rsqrt(variance + epsilon)  # [..., 1]
-        output = ops.cast(centered * rstd * gamma + beta, dtype)
 
-        def gradient(*_: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-            up = ops.cast(_[-1] if upstream is None else upstream, "float32")
-            x_hat = (ops.cast(inputs, "float32") - mean) * rstd
+        # Backends hand in the upstream gradient last or by its name.
+        def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
+            upstream = ops.cast(arguments[-1] if upstream is None else upstream, "float32")
+            x_hat = (ops.cast(inputs, "float32") - mean) * rstd  # [..., H]
+            projected = upstream * x_hat  # [..., H]
+            g = upstream * gamma  # [..., H]
+            along = ops.mean(projected * gamma, axis=-1, keepdims=True)  # [..., 1]
+            d_inputs = rstd * (g - ops.mean(g, axis=-1, keepdims=True) - x_hat * along)
             tokens = tuple(range(len(x_hat.shape) - 1))
-            product = up * x_hat
-            g = up * gamma
-            projected = ops.mean(product * gamma, axis=-1, keepdims=True)
-            d_inputs = rstd * (g - ops.mean(g, axis=-1, keepdims=True) - x_hat * projected)
             return (
-                ops.cast(d_inputs, dtype),
-                ops.sum(product, axis=tokens),
-                ops.sum(up, axis=tokens),
+                ops.cast(d_inputs, inputs.dtype),  # [..., H]
+                ops.sum(projected, axis=tokens),  # [H]
+                ops.sum(upstream, axis=tokens),  # [H]
             )
 
-        return output, gradient
+        return ops.cast(centered * rstd * gamma + beta, inputs.dtype), gradient
 
     return normalize(inputs, gamma, beta)

@@ -1,13 +1,15 @@
 """Multi-head self-attention with one projection for query, key and value.
 
-Three steps, each a method, because one graph needs all of them and another puts something between:
-
-    hidden --project--> query | key | value --attend--> context --project_output--> output
-    [B, S, H]           [B, S, 3H]                      [B, S, H]                   [B, S, H]
+    hidden --project--> query | key | value --split_heads--> query, key, value   [B, A, S, D] each
+    [B, S, H]           [B, S, 3H]                                  |
+                                                                  attend
+                                                                    |
+    output <--project_output-- context <-------merge_heads------ context         [B, A, S, D]
+    [B, S, H]                  [B, S, H]
 
 The two projections work on each token alone. Only `attend` looks from one position to another, so
 only `attend` needs sequences in rows: the unpadded encoder of serving projects a plain list of
-tokens [T, H], puts them in rows for `attend`, and takes them out again.
+tokens [T, H], puts them in rows of heads for `attend`, and takes them out again.
 
 Shapes: B sequences, S positions, H width, A heads, D = H / A width of a head.
 """
@@ -88,32 +90,31 @@ class SelfAttention(keras.layers.Layer):
         Returns:
             [B, S, H], or that and the probabilities before dropout.
         """
-        context, probs = self.attend(self.project(hidden), score_bias(input_mask), training)
-        output = self.project_output(context)  # [B, S, H]
+        query, key, value = split_heads(self.project(hidden), self.num_attention_heads)
+        # [B, A, S, D], [B, A, S, S]
+        context, probs = self.attend(query, key, value, score_bias(input_mask), training)
+        output = self.project_output(merge_heads(context))  # [B, S, H]
         return (output, probs) if return_probs else output
 
     def project(self, hidden: Any) -> Any:
         """Returns query, key and value side by side, [..., 3H], of hidden states [..., H]."""
         return self.query_key_value(hidden)
 
-    def attend(self, projected: Any, bias: Any, training: bool = False) -> tuple[Any, Any]:
+    def attend(
+        self, query: Any, key: Any, value: Any, bias: Any, training: bool = False
+    ) -> tuple[Any, Any]:
         """Returns what each position takes from the others, by how well query and key agree.
 
         Args:
-            projected: what `project` returned, [B, S, 3H].
+            query: what each position asks for, by heads: [B, A, S, D].
+            key: what each position is found by, [B, A, S, D].
+            value: what each position gives, [B, A, S, D].
             bias: what `score_bias` returned, [B, 1, 1 or S, S].
             training: whether dropout is on.
 
         Returns:
-            Context [B, S, H], and the probabilities before dropout [B, A, S, S] in float32.
+            Context [B, A, S, D], and the probabilities before dropout [B, A, S, S] in float32.
         """
-        batch, length = ops.shape(projected)[:2]
-        heads = (batch, length, self.num_attention_heads, self.head_size)
-        query, key, value = (
-            # [B, S, H] -> [B, S, A, D] -> [B, A, S, D]: a head is a batch of matrices of its own.
-            ops.transpose(ops.reshape(part, heads), (0, 2, 1, 3))
-            for part in ops.split(projected, 3, axis=-1)
-        )
         # Scaling the query costs S x D products where scaling the scores would cost S x S.
         query = query * ops.cast(1.0 / math.sqrt(self.head_size), query.dtype)  # [B, A, S, D]
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, A, S, S]
@@ -122,10 +123,7 @@ class SelfAttention(keras.layers.Layer):
         probs = ops.softmax(scores)  # [B, A, S, S], each row sums to 1
         # [B, A, S, S]
         dropped = self.dropout(ops.cast(probs, self.compute_dtype), training=training)
-        # [B, A, S, S] x [B, A, S, D] -> [B, A, S, D]; then the heads of a token side by side again.
-        context = ops.transpose(ops.matmul(dropped, value), (0, 2, 1, 3))  # [B, S, A, D]
-        hidden_size = self.num_attention_heads * self.head_size
-        return ops.reshape(context, (batch, length, hidden_size)), probs  # [B, S, H]
+        return ops.matmul(dropped, value), probs  # [B, A, S, S] x [B, A, S, D] -> [B, A, S, D]
 
     def project_output(self, context: Any) -> Any:
         """Returns [..., H], the heads of context [..., H] mixed with each other."""
@@ -150,6 +148,23 @@ class SelfAttention(keras.layers.Layer):
             "initializer_range": self.initializer_range,
             "seed": self.seed,
         }
+
+
+def split_heads(projected: Any, num_heads: int) -> list[Any]:
+    """Returns query, key and value, [B, A, S, D] each, of what `project` returned, [B, S, 3H]."""
+    batch, length, width = ops.shape(projected)
+    heads = (batch, length, num_heads, width // 3 // num_heads)
+    return [
+        # [B, S, H] -> [B, S, A, D] -> [B, A, S, D]: a head is a batch of matrices of its own.
+        ops.transpose(ops.reshape(part, heads), (0, 2, 1, 3))
+        for part in ops.split(projected, 3, axis=-1)
+    ]
+
+
+def merge_heads(context: Any) -> Any:
+    """Returns the heads of each token side by side: [B, A, S, D] becomes [B, S, H]."""
+    batch, heads, length, size = ops.shape(context)
+    return ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (batch, length, heads * size))
 
 
 def score_bias(input_mask: Any) -> Any:

@@ -1,21 +1,25 @@
-"""The encoder for serving: rows in groups of similar length, dense layers on real tokens alone.
+"""The encoder for serving: all dense layers on real tokens alone, padding only inside attention.
 
 A batch as it comes mixes lengths, and padding all of it to the longest row spends most of the time
-on padding. Here rows are sorted by length and go through the encoder a few at a time, each group
-padded to its own longest row. Padding exists only inside attention: embeddings, dense layers and
-norms work on the list of real tokens. Two rows of 3 and 2 tokens, a to e, through one block:
+on padding. Here rows are sorted by length and go through the encoder in chunks of about equally
+many real tokens: large enough that matrix products are fast, small enough that what a layer makes
+of a chunk stays in the processor's cache, and memory is the same for any number of rows.
+Embeddings, dense layers and norms work on the list of a chunk's tokens. Only attention needs rows;
+one gather puts query, key and value of every head there, one takes the context back. Two rows of 3
+and 2 tokens, a to e, through one block:
 
-    tokens [T=5, H]:  a b c d e                 tokens again:  a b c d e
-         |  project (each token alone)               ^  project_output, both halves of the block
-         v                                           |
-    rows [G=2, S=3, 3H]:  a b c  --- attend --->  rows [G, S, H]:  a b c
-                          d e .                                    d e .
+    tokens [T=5, H]:  a b c d e                       tokens again:  a b c d e
+         |  project (each token alone)                     ^  project_output, both halves
+         v                                                 |
+    rows of heads [3, G=2, A, S=3, D]:  a b c --attend--> context [G, A, S, D]:  a b c
+                                        d e .                                    d e .
 
 The arithmetic is that of the encoder's own layers, step for step: see `SelfAttention` and
 `EncoderBlock`. This module only moves tokens into rows and back, so a variant of the encoder with
 layers of its own is served as it was trained.
 
-Shapes: N rows, G rows of a group, S positions, T real tokens, H width.
+Shapes: N rows, G rows of a chunk, S positions, T real tokens of a chunk, H width, A heads,
+D = H / A.
 """
 
 from collections.abc import Mapping
@@ -30,21 +34,20 @@ from keras_bert.layers.encoder_block import EncoderBlock
 from keras_bert.layers.self_attention import SelfAttention, score_bias
 from keras_bert.models.encoder import BertEncoder
 
-# Rows that share one padded length. Few waste little on padding; many keep the matrices large.
-GROUP_SIZE = 4
-# Much in a layer is too small to be split over processors, so several groups run side by side;
-# their memory is the price, which stays the same for any number of rows.
-_GROUPS_AT_A_TIME = 4
+# Tokens of a chunk, the last row of which may reach beyond: see benchmarks/README.md.
+TOKENS_PER_CHUNK = 512
+# What is too small to be split over processors runs beside another chunk; memory is the price.
+_CHUNKS_AT_A_TIME = 2
 
 
-class _Group(NamedTuple):
-    """Where the tokens of a group stand.
+class _Chunk(NamedTuple):
+    """Where the tokens of a chunk stand.
 
     Attributes:
         ids: int32 [T].
         segment_ids: int32 [T].
         positions: int32 [T], their positions in the rows.
-        cells: int32 [T], where they stand in the padded group, flattened [G * S].
+        cells: int32 [T], where they stand in the padded rows, flattened [G * S].
         token_of_cell: int32 [G, S], the token in each cell, for padding the one before it.
         score_bias: float32 [G, 1, 1 or S, S], added to attention scores.
         summary: int32 [G], the token that speaks for its row.
@@ -64,20 +67,20 @@ class UnpaddedEncoder:
 
     Args:
         encoder: the trained encoder whose layers and weights are used.
-        group_size: rows that are padded to one length.
+        tokens_per_chunk: real tokens that go through a layer at once.
 
     Raises:
         ValueError: a layer overrides `call`, which is not run here: answers would be wrong.
     """
 
-    def __init__(self, encoder: BertEncoder, group_size: int = GROUP_SIZE):
+    def __init__(self, encoder: BertEncoder, tokens_per_chunk: int = TOKENS_PER_CHUNK):
         _check_layers(encoder)
         self._config = encoder.config
         self._word_embeddings = encoder.word_embeddings
         self._embeddings = encoder.get_layer("embeddings")
         self._blocks = encoder.encoder_blocks()
         self._pooler = encoder.get_layer("pooler")
-        self._group_size = group_size
+        self._tokens_per_chunk = tokens_per_chunk
         self._dtype = tf.as_dtype(encoder.policy.compute_dtype)
 
     def pooled_output(self, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -86,12 +89,12 @@ class UnpaddedEncoder:
         Args:
             inputs: of the encoder, int32 [N, S]; real tokens first in every row, at least one.
         """
-        summaries, order, _ = self._in_groups(inputs, summaries_only=True)
+        summaries, order, _ = self._in_chunks(inputs, summaries_only=True)
         return self._pooler(tf.gather(summaries, tf.argsort(order)))  # [N, H], as they came
 
     def sequence_output(self, inputs: Mapping[str, tf.Tensor]) -> tf.RaggedTensor:
         """Returns the last layer for the real tokens, [N, tokens, H]; see `pooled_output`."""
-        states, order, lengths = self._in_groups(inputs, summaries_only=False)
+        states, order, lengths = self._in_chunks(inputs, summaries_only=False)
         # The argsort of an order is its inverse: rows go back to where they came from.
         rows = tf.RaggedTensor.from_row_lengths(states, tf.cast(lengths, tf.int64), validate=False)
         return tf.gather(rows, tf.argsort(order))
@@ -102,7 +105,7 @@ class UnpaddedEncoder:
         summary = edges[1:] - 1 if self._config.left_to_right else edges[:-1]  # [N]
         return self._pooler(tf.gather(sequence_output.values, summary))  # [N, H]
 
-    def _in_groups(
+    def _in_chunks(
         self, inputs: Mapping[str, tf.Tensor], summaries_only: bool
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns states in the order of lengths, that order [N], and the sorted lengths [N]."""
@@ -112,37 +115,40 @@ class UnpaddedEncoder:
         # [N, S] each, and [N], now in the order of lengths.
         ids, segments = (tf.gather(inputs[name], order) for name in (INPUT_IDS, SEGMENT_IDS))
         lengths = tf.gather(lengths, order)
-        rows = tf.size(lengths)
-        groups = -(-rows // self._group_size)  # the last may be smaller
+        # Lengths 5 4 3 3 2 and 8 tokens a chunk: rows begin at tokens 0 5 9 12 15, in chunks
+        # 0 0 1 1 1 of 2 and 3 rows, whose edges are 0 2 5. No chunk is empty.
+        starts = tf.cumsum(lengths, exclusive=True)  # [N]
+        sizes = tf.unique_with_counts(starts // self._tokens_per_chunk).count  # [chunks]
+        edges = tf.concat([[0], tf.cumsum(sizes)], 0)  # [chunks + 1]
+        chunks = tf.size(sizes)
         found = tf.TensorArray(
             self._dtype,
-            groups,
+            chunks,
             infer_shape=False,
             element_shape=[None, self._config.hidden_size],
         )
 
         def body(index: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-            start = index * self._group_size
-            part = slice(start, tf.minimum(start + self._group_size, rows))
-            group = self._group(ids[part], segments[part], lengths[part])
-            words = self._word_embeddings(group.ids)  # [T, H]
-            hidden = self._embeddings.embed(words, group.segment_ids, group.positions)
-            every_token = tf.range(tf.size(group.ids))  # [T]
+            part = slice(edges[index], edges[index + 1])
+            chunk = self._chunk(ids[part], segments[part], lengths[part])
+            words = self._word_embeddings(chunk.ids)  # [T, H]
+            hidden = self._embeddings.embed(words, chunk.segment_ids, chunk.positions)
+            every_token = tf.range(tf.size(chunk.ids))  # [T]
             for block in self._blocks[:-1]:
-                hidden = _apply(block, hidden, group, every_token)  # [T, H]
+                hidden = _apply(block, hidden, chunk, every_token)  # [T, H]
             # Nothing reads the last layer at the other tokens.
-            kept = group.summary if summaries_only else every_token
-            return index + 1, found.write(index, _apply(self._blocks[-1], hidden, group, kept))
+            kept = chunk.summary if summaries_only else every_token
+            return index + 1, found.write(index, _apply(self._blocks[-1], hidden, chunk, kept))
 
         _, found = tf.while_loop(
-            lambda index, _: index < groups,
+            lambda index, _: index < chunks,
             body,
             [0, found],
-            parallel_iterations=_GROUPS_AT_A_TIME,
+            parallel_iterations=_CHUNKS_AT_A_TIME,
         )
         return found.concat(), order, lengths  # [N or all real tokens, H], [N], [N]
 
-    def _group(self, ids: tf.Tensor, segments: tf.Tensor, lengths: tf.Tensor) -> _Group:
+    def _chunk(self, ids: tf.Tensor, segments: tf.Tensor, lengths: tf.Tensor) -> _Chunk:
         # Lengths 3 and 2: mask 111 110, cells 0 1 2 3 4, token of each cell 0 1 2 3 4 4, ends 3 5.
         size, longest = tf.size(lengths), lengths[0]
         mask = tf.sequence_mask(lengths, longest)  # [G, S]
@@ -157,7 +163,7 @@ class UnpaddedEncoder:
             # [G, S] -> [G * S] -> [T]
             return tf.gather(tf.reshape(values[:, :longest], [-1]), cells)
 
-        return _Group(
+        return _Chunk(
             ids=real(ids),
             segment_ids=real(segments),
             positions=cells % longest,
@@ -184,14 +190,21 @@ def _check_layers(encoder: BertEncoder) -> None:
             )
 
 
-def _apply(block: EncoderBlock, hidden: tf.Tensor, group: _Group, kept: tf.Tensor) -> tf.Tensor:
+def _apply(block: EncoderBlock, hidden: tf.Tensor, chunk: _Chunk, kept: tf.Tensor) -> tf.Tensor:
     """Returns the output of a block at the kept tokens, [kept, H]."""
     attention = block.attention
-    projected = attention.project(hidden)  # [T, 3H]
-    in_rows = tf.gather(projected, group.token_of_cell)  # [G, S, 3H]
-    context, _ = attention.attend(in_rows, group.score_bias)  # [G, S, H]
-    flat = tf.reshape(context, [-1, context.shape[-1]])  # [G * S, H]
-    context = tf.gather(flat, tf.gather(group.cells, kept))  # [kept, H]
-    attended = attention.project_output(context)  # [kept, H]
+    heads, size = attention.num_attention_heads, attention.head_size
+    parts = tf.reshape(attention.project(hidden), [-1, size])  # [T, 3H] -> [T * 3 * A, D]
+    # Part p (query, key, value) of head a of token t is row (3 t + p) A + a: [3, G, A, S].
+    part = tf.range(3)[:, None, None, None] * heads + tf.range(heads)[:, None]  # [3, 1, A, 1]
+    rows = chunk.token_of_cell[:, None] * (3 * heads) + part
+    query, key, value = tf.unstack(tf.gather(parts, rows))  # [G, A, S, D] each
+    context, _ = attention.attend(query, key, value, chunk.score_bias)  # [G, A, S, D]
+    # Head a of position s in row g is row (g A + a) S + s: [kept, A], and [kept, A, D] of them.
+    length = tf.shape(context)[2]
+    cells = tf.gather(chunk.cells, kept)[:, None]  # [kept, 1], each g S + s
+    rows = ((cells // length) * heads + tf.range(heads)) * length + cells % length
+    context = tf.gather(tf.reshape(context, [-1, size]), rows)
+    attended = attention.project_output(tf.reshape(context, [-1, heads * size]))  # [kept, H]
     hidden = block.attention_half(tf.gather(hidden, kept), attended)  # [kept, H]
     return block.feed_forward_half(hidden)

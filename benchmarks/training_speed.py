@@ -1,0 +1,270 @@
+"""A step of pretraining: ours, Hugging Face, KerasHub and Model Garden.
+
+    make benchmark NAME=training_speed ARGS='--model=bert_base --dtype=bfloat16'
+
+Fresh weights, random pieces, the same shapes for all: full sequences, 20 predictions in 128 pieces,
+dropout 0.1, AdamW with weight decay. Each side is written as its own users train: Hugging Face
+predicts every position and ignores all but the masked ones; KerasHub has no next sentence task.
+Beside the time of a step stands the time that the matrix products of the step would take at the
+rate at which TensorFlow multiplies matrices of these shapes.
+"""
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import contest
+import numpy as np
+from absl import app, flags
+
+flags.DEFINE_enum("model", "bert_base", ["bert_tiny", "bert_small", "bert_base"], "Size.")
+flags.DEFINE_enum("dtype", "bfloat16", ["bfloat16", "float32"], "Number format of the products.")
+flags.DEFINE_integer("batch_size", 8, "Sequences in a step.", lower_bound=1)
+flags.DEFINE_integer("length", 128, "Pieces of a sequence.", lower_bound=8)
+flags.DEFINE_integer("steps", 3, "Steps of a round.", lower_bound=1)
+flags.DEFINE_integer("rounds", 3, "Rounds of each side.", lower_bound=1)
+flags.DEFINE_list("sides", [], "Which sides; all by default.")
+flags.DEFINE_string("side", None, "Run as this side (the benchmark starts itself so).")
+
+FLAGS = flags.FLAGS
+THREADS = len(os.sched_getaffinity(0))
+SIZES = {"bert_tiny": (2, 128), "bert_small": (4, 512), "bert_base": (12, 768)}
+VOCABULARY = 30522
+Step = Callable[[], Any]
+
+
+def batch() -> dict[str, np.ndarray]:
+    """Returns a batch of random pieces, all arrays int32 [B, ...]."""
+    random = np.random.default_rng(0)
+    shape = (FLAGS.batch_size, FLAGS.length)
+    predictions = max(1, 20 * FLAGS.length // 128)
+    positions = np.stack(
+        [np.sort(random.permutation(FLAGS.length)[:predictions]) for _ in range(FLAGS.batch_size)]
+    )
+    arrays = {
+        "input_ids": random.integers(1000, VOCABULARY, shape),
+        "input_mask": np.ones(shape),
+        "segment_ids": np.zeros(shape),
+        "masked_lm_positions": positions,
+        "masked_lm_ids": random.integers(1000, VOCABULARY, positions.shape),
+        "next_sentence_labels": random.integers(0, 2, [FLAGS.batch_size, 1]),
+    }
+    return {name: values.astype(np.int32) for name, values in arrays.items()}
+
+
+def ours() -> Step:
+    """Returns the step that tools/run_pretraining.py runs."""
+    import tensorflow as tf
+
+    from keras_bert import BertConfig, BertPretrainer, create_optimizer
+    from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
+    from keras_bert.pretraining.step import PretrainingStep, make_training_loop
+    from keras_bert.training.precision import dtype_policy
+
+    config = BertConfig.from_name(FLAGS.model)
+    model = BertPretrainer(config, seed=0, dtype=dtype_policy(FLAGS.dtype))
+    optimizer = create_optimizer(1e-4, train_steps=1000, warmup_steps=10)
+    optimizer.build(model.trainable_variables)
+    examples = {name: tf.constant(values) for name, values in batch().items()}
+    examples["masked_lm_weights"] = tf.ones_like(examples["masked_lm_ids"], tf.float32)
+    data = iter(tf.data.Dataset.from_tensors(examples).repeat())
+    step = PretrainingStep(model, optimizer, MaskedLanguageModel(), seed=0)
+    loop = make_training_loop(step, tf.distribute.get_strategy())
+    return lambda: loop(data, tf.constant(1)).losses.numpy()
+
+
+def hugging_face() -> Step:
+    """Returns a step of BertForPreTraining in PyTorch; bfloat16 is autocast, as its trainer does."""
+    import torch
+    from transformers import BertConfig, BertForPreTraining
+
+    torch.set_num_threads(THREADS)
+    layers, width = SIZES[FLAGS.model]
+    config = BertConfig(
+        num_hidden_layers=layers,
+        hidden_size=width,
+        num_attention_heads=width // 64,
+        intermediate_size=4 * width,
+    )
+    model = BertForPreTraining(config).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01)
+    arrays = {name: torch.from_numpy(values).long() for name, values in batch().items()}
+    labels = torch.full_like(arrays["input_ids"], -100)
+    labels.scatter_(1, arrays["masked_lm_positions"], arrays["masked_lm_ids"])
+
+    def step() -> float:
+        with torch.autocast("cpu", torch.bfloat16, enabled=FLAGS.dtype == "bfloat16"):
+            loss = model(
+                input_ids=arrays["input_ids"],
+                attention_mask=arrays["input_mask"],
+                token_type_ids=arrays["segment_ids"],
+                labels=labels,
+                next_sentence_label=arrays["next_sentence_labels"][:, 0],
+            ).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def keras_hub() -> Step:
+    """Returns a step of KerasHub's masked language model under `fit`."""
+    import keras
+    import keras_hub
+
+    keras.config.set_dtype_policy("mixed_bfloat16" if FLAGS.dtype == "bfloat16" else "float32")
+    layers, width = SIZES[FLAGS.model]
+    backbone = keras_hub.models.BertBackbone(
+        VOCABULARY, layers, width // 64, width, 4 * width, dropout=0.1, max_sequence_length=512
+    )
+    model = keras_hub.models.BertMaskedLM(backbone, preprocessor=None)
+    model.compile(
+        optimizer=keras.optimizers.AdamW(1e-4, weight_decay=0.01, global_clipnorm=1.0),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=False),
+        jit_compile=False,
+    )
+    arrays = batch()
+    inputs = {
+        "token_ids": arrays["input_ids"],
+        "padding_mask": arrays["input_mask"],
+        "segment_ids": arrays["segment_ids"],
+        "mask_positions": arrays["masked_lm_positions"],
+    }
+    return lambda: model.train_on_batch(inputs, arrays["masked_lm_ids"])
+
+
+def model_garden() -> Step:
+    """Returns a step of Model Garden's BertPretrainerV2 in a `tf.function`."""
+    import tensorflow as tf
+    import tf_keras
+    from official.nlp.configs import bert, encoders
+    from official.nlp.tasks import masked_lm
+
+    policy = "mixed_bfloat16" if FLAGS.dtype == "bfloat16" else "float32"
+    tf_keras.mixed_precision.set_global_policy(policy)
+    layers, width = SIZES[FLAGS.model]
+    encoder = encoders.EncoderConfig(
+        type="bert",
+        bert=encoders.BertEncoderConfig(
+            vocab_size=VOCABULARY,
+            num_layers=layers,
+            hidden_size=width,
+            num_attention_heads=width // 64,
+            intermediate_size=4 * width,
+        ),
+    )
+    heads = [bert.ClsHeadConfig(inner_dim=width, num_classes=2, name="next_sentence")]
+    task = masked_lm.MaskedLMTask(
+        masked_lm.MaskedLMConfig(model=bert.PretrainerConfig(encoder=encoder, cls_heads=heads))
+    )
+    model = task.build_model()
+    optimizer = tf_keras.optimizers.AdamW(1e-4, weight_decay=0.01, global_clipnorm=1.0)
+    examples = {name: tf.constant(values) for name, values in batch().items()}
+    examples["input_word_ids"] = examples["input_ids"]
+    examples["input_type_ids"] = examples["segment_ids"]
+    examples["masked_lm_weights"] = tf.ones_like(examples["masked_lm_ids"], tf.float32)
+    metrics = task.build_metrics()
+    step = tf.function(lambda: task.train_step(examples, model, optimizer, metrics))
+    return lambda: step()["loss"].numpy()
+
+
+SIDES = {
+    "ours": ours,
+    "Hugging Face": hugging_face,
+    "KerasHub": keras_hub,
+    "Model Garden": model_garden,
+}
+
+
+def matrix_products() -> list[tuple[int, int, int, int]]:
+    """Returns how often, M, K and N of the products [M, K] x [K, N] of a forward pass."""
+    layers, width = SIZES[FLAGS.model]
+    tokens = FLAGS.batch_size * FLAGS.length
+    predictions = FLAGS.batch_size * max(1, 20 * FLAGS.length // 128)
+    return [
+        (layers, tokens, width, 3 * width),
+        (layers, tokens, width, width),
+        (layers, tokens, width, 4 * width),
+        (layers, tokens, 4 * width, width),
+        (1, predictions, width, VOCABULARY),
+    ]
+
+
+def limit() -> Step:
+    """Returns the matrix products of a step and nothing else: forward, and two gradients each."""
+    import tensorflow as tf
+
+    dtype = tf.as_dtype(FLAGS.dtype)
+    random = tf.random.stateless_uniform
+    operands = [
+        (count, *(tf.cast(random(shape, [1, 2]), dtype) for shape in ((m, k), (k, n), (m, n))))
+        for count, m, k, n in matrix_products()
+    ]
+
+    @tf.function
+    def products(x: tf.Tensor, w: tf.Tensor, y: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        return (
+            tf.matmul(x, w),
+            tf.matmul(y, w, transpose_b=True),
+            tf.matmul(x, y, transpose_a=True),
+        )
+
+    def step() -> None:
+        for count, x, w, y in operands:
+            for _ in range(count):
+                products(x, w, y)
+
+    return step
+
+
+def work(name: str) -> None:
+    """Is a side."""
+    start = time.perf_counter()
+    step = {**SIDES, "matrix products": limit}[name]()
+    step()
+    first = time.perf_counter() - start
+    step()
+    contest.answer_rounds(lambda: contest.measured(step, FLAGS.steps), first_step=first)
+
+
+def main(_: list[str]) -> None:
+    """Measures and prints a table."""
+    if FLAGS.side:
+        work(FLAGS.side)
+        return
+    names = [*(FLAGS.sides or SIDES), "matrix products"]
+    sides = contest.run(names, FLAGS.rounds, sys.argv)
+    floor = sides[-1].median("seconds")
+    peers = [side.median("seconds") for side in sides[:-1] if side.name != "ours"]
+    print(
+        f"\n{FLAGS.model}, {FLAGS.dtype}, batch {FLAGS.batch_size}, length {FLAGS.length}\n\n"
+        "| side | a step, s | ours is faster | x matrix products | of the processors, s "
+        "| memory, MB | first step after, s |\n|---|---|---|---|---|---|---|"
+    )
+    own = sides[0].median("seconds")
+    for side in sides:
+        seconds = side.median("seconds")
+        print(
+            f"| {side.name} | {seconds:.3f} | {seconds / own:.2f} | {seconds / floor:.2f} "
+            f"| {side.median('processor'):.3f} | {side.median('peak_mb'):,.0f} "
+            f"| {side.facts['first_step']:.1f} |"
+        )
+    if peers:
+        spread = [found["seconds"] for found in sides[0].rounds]
+        print(
+            f"\nours {own:.3f} s ({min(spread):.3f} to {max(spread):.3f}), the fastest peer "
+            f"{min(peers) / own:.2f} times, the median peer {statistics.median(peers) / own:.2f} "
+            "times as long"
+        )
+
+
+if __name__ == "__main__":
+    app.run(main)

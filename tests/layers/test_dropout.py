@@ -1,0 +1,72 @@
+"""Dropout from 16-bit integers: how many units it drops, and what stays the same."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_bert.layers.dropout import Dropout, scale_and_threshold
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_the_mean_stays_and_the_rate_is_that_of_the_argument(rate, dtype):
+    inputs = ops.ones((64, 64, 256), dtype)
+    outputs = ops.convert_to_numpy(
+        ops.cast(Dropout(rate, seed=1, dtype=dtype)(inputs, training=True), "float32")
+    )
+    # A million units: the standard deviation of the rate is at most 0.0005. Five of them.
+    assert (outputs == 0).mean() == pytest.approx(rate, abs=0.0025 + 0.0025 * (dtype != "float32"))
+    assert outputs.mean(dtype=np.float64) == pytest.approx(1.0, abs=0.0025 / (1 - rate))
+    assert len(np.unique(outputs)) == 2  # 0 and one factor
+
+
+def test_factor_and_threshold_fit_each_other():
+    # Of 65536 integers 6554 are below the threshold; 58982 / 65536 x 1 / 0.9 = 0.99999.
+    assert scale_and_threshold(0.1, "float32") == (pytest.approx(1 / 0.9), 6554)
+    # 1 / 0.9 in bfloat16 is 1 + 14/128; 1 - 1 / 1.109375 = 0.098592, times 65536 is 6461.3.
+    assert scale_and_threshold(0.1, "bfloat16") == (1.109375, 6461)
+
+
+@pytest.mark.parametrize("width", [1, 7, 8])
+def test_widths_that_two_does_not_divide(width):
+    outputs = ops.convert_to_numpy(Dropout(0.5, seed=2)(ops.ones((1000, width)), training=True))
+    assert outputs.shape == (1000, width)
+    # 0.5 +- five standard deviations in every column: none is always kept, nor a copy of another.
+    assert (abs((outputs == 0).mean(axis=0) - 0.5) < 0.08).all()
+    assert len({column.tobytes() for column in outputs.T}) == width
+
+
+def test_neighbours_are_dropped_independently():
+    dropped = ops.convert_to_numpy(Dropout(0.5, seed=3)(ops.ones((4000, 64)), training=True)) == 0
+    both = (dropped[:, 0::2] & dropped[:, 1::2]).mean()  # halves of one drawn word
+    assert both == pytest.approx(0.25, abs=0.007)  # five standard deviations of 128,000 pairs
+
+
+def test_a_gradient_passes_where_a_unit_passed():
+    import tensorflow as tf
+
+    inputs = tf.ones((50, 10))
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        outputs = Dropout(0.3, seed=4)(inputs, training=True)
+    np.testing.assert_array_equal(tape.gradient(outputs, inputs), outputs)
+
+
+def test_without_training_or_rate_nothing_changes():
+    inputs = ops.ones((3, 4))
+    assert Dropout(0.5, seed=5)(inputs, training=False) is inputs
+    assert Dropout(0.0)(inputs, training=True) is inputs
+
+
+def test_seeds_decide():
+    draws = [
+        ops.convert_to_numpy(Dropout(0.5, seed=seed)(ops.ones((8, 8)), training=True))
+        for seed in (6, 6, 7)
+    ]
+    np.testing.assert_array_equal(draws[0], draws[1])
+    assert (draws[0] != draws[2]).any()
+    layer = Dropout(0.5, seed=6)
+    first, second = (ops.convert_to_numpy(layer(ops.ones((8, 8)), training=True)) for _ in range(2))
+    assert (first != second).any()
+    assert isinstance(layer, keras.layers.Dropout)

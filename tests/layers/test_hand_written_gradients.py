@@ -1,0 +1,96 @@
+"""Layer norm and GELU in training: gradients written by hand against automatic ones of Keras."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from keras_bert.layers.activations import activation_function
+from keras_bert.layers.layer_norm import LayerNormalization
+
+pytestmark = pytest.mark.numerical
+# float32: the same mathematics in another order. bfloat16: 8 bits, of values up to about 4.
+TOLERANCES = {"float32": 1e-5, "bfloat16": 4e-2}
+
+
+def value_and_gradients(function, inputs, upstream, variables=()):
+    with tf.GradientTape() as tape:
+        tape.watch(inputs)
+        outputs = function(inputs)
+    found = tape.gradient(outputs, [inputs, *variables], upstream)
+    return [ops.convert_to_numpy(ops.cast(value, "float32")) for value in (outputs, *found)]
+
+
+def numbers(dtype, shape, seed):
+    values = np.random.default_rng(seed).normal(0.5, 1.5, shape)
+    return tf.constant(values, tf.as_dtype(dtype))
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.half_precision)]
+)
+@pytest.mark.parametrize("shape", [(4, 24), (2, 3, 24)])
+def test_layer_norm_learns_as_that_of_keras(shape, dtype):
+    policy = {"float32": "float32", "bfloat16": "mixed_bfloat16"}[dtype]
+    ours = LayerNormalization(epsilon=1e-12, dtype=policy)
+    theirs = keras.layers.LayerNormalization(epsilon=1e-12, dtype="float32")
+    for layer in (ours, theirs):
+        layer.build(shape)
+        layer.set_weights([numbers("float32", 24, 1).numpy(), numbers("float32", 24, 2).numpy()])
+    inputs, upstream = numbers(dtype, shape, 3), numbers(dtype, shape, 4)
+
+    found = value_and_gradients(
+        lambda x: ours(x, training=True), inputs, upstream, [v.value for v in ours.variables]
+    )
+    expected = value_and_gradients(
+        theirs,
+        tf.cast(inputs, "float32"),
+        tf.cast(upstream, "float32"),
+        [v.value for v in theirs.variables],
+    )
+
+    for value, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(value, other, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
+
+
+def test_layer_norm_of_rows_that_hardly_vary():
+    # With an epsilon of 0.001, which a kernel of TensorFlow has, these would come out near zero.
+    layer = LayerNormalization(epsilon=1e-12)
+    layer.build((2, 4))
+    rows = tf.constant([[1.0, 1.0, 1.0, 1.0001], [0.0, 1e-4, 0.0, 1e-4]])
+
+    for training in (False, True):
+        found = ops.convert_to_numpy(layer(rows, training=training))
+        # (0 - 1/4) / sqrt(3/16) and (1 - 1/4) / sqrt(3/16); half below the mean, half above it.
+        # 1.0001 has 7 digits in float32, which leaves 3 of its distance to 1.
+        np.testing.assert_allclose(found[0], [-0.5774, -0.5774, -0.5774, 1.7321], rtol=2e-3)
+        np.testing.assert_allclose(found[1], [-1, 1, -1, 1], rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.half_precision)]
+)
+def test_gelu_learns_as_that_of_keras(dtype):
+    inputs, upstream = numbers(dtype, (3, 5, 16), 5), numbers(dtype, (3, 5, 16), 6)
+    gelu = activation_function("gelu")
+
+    found = value_and_gradients(lambda x: gelu(x, training=True), inputs, upstream)
+    expected = value_and_gradients(
+        lambda x: ops.gelu(x, approximate=False),
+        tf.cast(inputs, "float32"),
+        tf.cast(upstream, "float32"),
+    )
+
+    for value, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(value, other, rtol=TOLERANCES[dtype], atol=TOLERANCES[dtype])
+
+
+def test_gelu_by_hand():
+    # Phi(1) = 0.841345, phi(1) = 0.241971; Phi(-2) = 0.022750, phi(-2) = 0.053991.
+    inputs = tf.constant([1.0, -2.0, 0.0])
+    value, gradient = value_and_gradients(
+        lambda x: activation_function("gelu")(x, training=True), inputs, tf.ones(3)
+    )
+    np.testing.assert_allclose(value, [0.841345, -0.045500, 0.0], atol=1e-6)
+    np.testing.assert_allclose(gradient, [1.083316, -0.085232, 0.5], atol=1e-6)
