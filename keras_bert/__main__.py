@@ -17,11 +17,18 @@ _HELP = ("--help", "-h", "help")
 
 def main() -> None:
     """Runs the tool that the first argument names, or lists all of them."""
-    tools = _tools()
+    folders = (_PACKAGE / "tools", _PACKAGE.parent / "tools")
+    folder = next(filter(Path.is_dir, folders), folders[0])
+    tools = {path.stem: path for path in sorted(folder.glob("*.py"))}
     if not tools:
         sys.exit(f"error: there are no tools in {_PACKAGE} or beside it: install the package anew")
     if len(sys.argv) < 2 or sys.argv[1] in _HELP:
-        print(_overview(tools))
+        print("usage: keras-bert TOOL [flags]; `keras-bert TOOL --help` shows the flags of one\n")
+        width = max(map(len, tools))
+        for name, path in tools.items():
+            # Read, not imported: a list should not wait for TensorFlow.
+            described = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            print(f"  {name:{width}}  {described.partition(chr(10))[0]}")
         return
     name = sys.argv[1]
     if name not in tools:
@@ -30,31 +37,3 @@ def main() -> None:
         sys.exit(f"error: {name!r} is no tool of keras-bert: {remedy}")
     sys.argv = [str(tools[name]), *sys.argv[2:]]
     runpy.run_path(sys.argv[0], run_name="__main__")
-
-
-def _tools() -> dict[str, Path]:
-    """Returns the path of each tool by its name."""
-    for folder in (_PACKAGE / "tools", _PACKAGE.parent / "tools"):
-        if folder.is_dir():
-            return {path.stem: path for path in sorted(folder.glob("*.py"))}
-    return {}
-
-
-def _overview(tools: dict[str, Path]) -> str:
-    # Read, not imported: a list should not wait for TensorFlow.
-    described = {
-        name: (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")[0]
-        for name, path in tools.items()
-    }
-    width = max(map(len, tools))
-    return "\n".join(
-        [
-            "usage: keras-bert TOOL [flags]; `keras-bert TOOL --help` shows the flags of one",
-            "",
-            *(f"  {name:{width}}  {sentence}" for name, sentence in described.items()),
-        ]
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -42,11 +42,30 @@ def define_flags(options: "type[DataclassInstance]", without: Collection[str] = 
     """
     types_of, helps = typing.get_type_hints(options), _first_sentences(options)
     for field in dataclasses.fields(options):
-        if field.name not in without:
-            required = field.default is dataclasses.MISSING
-            default = None if required else field.default
-            help = helps.get(field.name, "")
-            _define(types_of[field.name], field.name, default, help, required)
+        if field.name in without:
+            continue
+        name, help = field.name, helps.get(field.name, "")
+        required = field.default is dataclasses.MISSING
+        default: Any = None if required else field.default
+        annotation = types_of[name]
+        is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+        kinds = typing.get_args(annotation) if is_union else (annotation,)
+        # int -> int, tuple[str, ...] -> tuple, Literal["a", "b"] -> Literal, each -> itself
+        by_origin = {typing.get_origin(kind) or kind: kind for kind in kinds}
+        if tuple in by_origin:
+            flags.DEFINE_list(name, default and list(default), help, required=required)
+        elif typing.Literal in by_origin:
+            choices = typing.get_args(by_origin[typing.Literal])
+            flags.DEFINE_enum(name, default, choices, help, required=required)
+        else:
+            definers: dict[type, Callable] = {
+                str: flags.DEFINE_string,
+                bool: flags.DEFINE_bool,
+                int: flags.DEFINE_integer,
+                float: flags.DEFINE_float,
+            }
+            (kind,) = by_origin.keys() - {types.NoneType}
+            definers[kind](name, default, help, required=required)
 
 
 def options_from_flags(options: type[Options], **given: Any) -> Options:
@@ -64,27 +83,6 @@ def options_from_flags(options: type[Options], **given: Any) -> Options:
             value = flags.FLAGS[field.name].value
             given[field.name] = tuple(value) if isinstance(value, list) else value
     return options(**given)
-
-
-def _define(annotation: Any, name: str, default: Any, help: str, required: bool) -> None:
-    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
-    kinds = typing.get_args(annotation) if is_union else (annotation,)
-    # int -> int, tuple[str, ...] -> tuple, Literal["a", "b"] -> Literal, each -> itself
-    by_origin = {typing.get_origin(kind) or kind: kind for kind in kinds}
-    if tuple in by_origin:
-        flags.DEFINE_list(name, default and list(default), help, required=required)
-    elif typing.Literal in by_origin:
-        choices = typing.get_args(by_origin[typing.Literal])
-        flags.DEFINE_enum(name, default, choices, help, required=required)
-    else:
-        definers: dict[type, Callable] = {
-            str: flags.DEFINE_string,
-            bool: flags.DEFINE_bool,
-            int: flags.DEFINE_integer,
-            float: flags.DEFINE_float,
-        }
-        (kind,) = by_origin.keys() - {types.NoneType}
-        definers[kind](name, default, help, required=required)
 
 
 def _first_sentences(options: type) -> dict[str, str]:
@@ -115,21 +113,23 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     if tool.parent == Path(__file__).parent / "tools" and module.__doc__:
         command = f"python tools/{tool.name}"
         module.__doc__ = module.__doc__.replace(command, f"keras-bert {tool.stem}")
-    app.run(lambda arguments: _run_and_report(main, arguments))
 
+    def run_and_report(arguments: Sequence[str]) -> None:
+        if len(arguments) > 1:
+            _fail(
+                f"unexpected argument {arguments[1]!r}: every value belongs to a flag; see --help"
+            )
+        try:
+            main(arguments)
+        except KeyboardInterrupt:
+            _fail("interrupted")
+        except Exception as error:
+            sentence = _sentence(error)
+            if sentence is None or os.environ.get("KERAS_BERT_TRACEBACK"):
+                raise
+            _fail(sentence)
 
-def _run_and_report(main: Callable[[Sequence[str]], None], arguments: Sequence[str]) -> None:
-    if len(arguments) > 1:
-        _fail(f"unexpected argument {arguments[1]!r}: every value belongs to a flag; see --help")
-    try:
-        main(arguments)
-    except KeyboardInterrupt:
-        _fail("interrupted")
-    except Exception as error:
-        sentence = _sentence(error)
-        if sentence is None or os.environ.get("KERAS_BERT_TRACEBACK"):
-            raise
-        _fail(sentence)
+    app.run(run_and_report)
 
 
 def _sentence(error: Exception) -> str | None:

@@ -104,7 +104,13 @@ class BertConfig:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} is {value!r}: it must be an integer of at least 1")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
-            _check_probability(name, getattr(self, name))
+            value = getattr(self, name)
+            if value is None and name == "classifier_dropout":
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
+                raise ValueError(
+                    f"{name} is {value!r}: it must be a probability from 0 up to below 1"
+                )
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size} is not divisible by num_attention_heads "
@@ -364,10 +370,3 @@ def _tell_passed_over(path: Path, keys: tuple[str, ...]) -> None:
             f"{path}: passed over, as they do not change the encoder: {', '.join(keys)}",
             file=sys.stderr,
         )
-
-
-def _check_probability(name: str, value: Any) -> None:
-    if value is None and name == "classifier_dropout":
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-        raise ValueError(f"{name} is {value!r}: it must be a probability from 0 up to below 1")

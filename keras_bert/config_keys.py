@@ -169,6 +169,10 @@ def check(
             "this BERT does not know can be ignored"
         )
     refused: dict[str, list[str]] = {}  # keys by reason
+    # The keys that `_reason` judges: those that it lets through are off.
+    judged = {"embedding_size", *_REFUSED_IN_OUR_FILES}
+    if of_others:
+        judged = _REASONS.keys() | _SECOND_NAMES.keys()
     unknown, passed_over = [], []
     for key in values:
         if key in defaults:
@@ -177,7 +181,7 @@ def check(
             refused.setdefault(reason, []).append(key)
         elif key in {*ignored, *_BOOKKEEPING, *(_HARMLESS_IN_FILES_OF_OTHERS if of_others else ())}:
             passed_over.append(key)
-        elif key not in _allowed(of_others):
+        elif key not in judged:
             unknown.append(key)
     if refused:
         told = [
@@ -213,13 +217,6 @@ def _is_off(value: Any) -> bool:
     if isinstance(value, Mapping):
         return all(map(_is_off, value.values()))
     return value in (None, False, 0, "", [])
-
-
-def _allowed(of_others: bool) -> Collection[str]:
-    """Returns the keys that `_reason` has judged: those that are left are off."""
-    if of_others:
-        return _REASONS.keys() | _SECOND_NAMES.keys()
-    return _REFUSED_IN_OUR_FILES | {"embedding_size"}
 
 
 def _unknown(

@@ -11,7 +11,14 @@ from typing import Any
 
 from keras_bert.checkpoints import google_config, name_table, tensorflow_file
 from keras_bert.checkpoints.checkpoint import Checkpoint
-from keras_bert.checkpoints.name_table import THIRDS, TRANSPOSED, Leftovers, Row, Tensors
+from keras_bert.checkpoints.name_table import (
+    THIRDS,
+    TRANSPOSED,
+    Leftovers,
+    Row,
+    Tensors,
+    same,
+)
 from keras_bert.checkpoints.variables import variable_shapes
 from keras_bert.config import BertConfig
 
@@ -20,15 +27,11 @@ CHECKPOINT_PREFIX = "bert_model.ckpt"
 _LAYER = "bert/encoder/layer_{layer}"
 
 
-def _same(ours: str, theirs: str, *names: str) -> list[Row]:
-    return [Row(f"{ours}/{name}", (f"{theirs}/{name}",)) for name in names]
-
-
 _ENCODER = [
     Row("word_embeddings/embeddings", ("bert/embeddings/word_embeddings",)),
     Row("embeddings/position_embeddings", ("bert/embeddings/position_embeddings",)),
     Row("embeddings/segment_embeddings", ("bert/embeddings/token_type_embeddings",)),
-    *_same("embeddings/layer_norm", "bert/embeddings/LayerNorm", "gamma", "beta"),
+    *same("embeddings/layer_norm", "bert/embeddings/LayerNorm", "gamma", "beta"),
     *(
         Row(
             f"layer_{{layer}}/attention/query_key_value/{name}",
@@ -37,18 +40,16 @@ _ENCODER = [
         )
         for name in ("kernel", "bias")
     ),
-    *_same("layer_{layer}/attention/output", f"{_LAYER}/attention/output/dense", "kernel", "bias"),
-    *_same("layer_{layer}/attention_norm", f"{_LAYER}/attention/output/LayerNorm", "gamma", "beta"),
-    *_same("layer_{layer}/intermediate", f"{_LAYER}/intermediate/dense", "kernel", "bias"),
-    *_same("layer_{layer}/output", f"{_LAYER}/output/dense", "kernel", "bias"),
-    *_same("layer_{layer}/feed_forward_norm", f"{_LAYER}/output/LayerNorm", "gamma", "beta"),
-    *_same("pooler", "bert/pooler/dense", "kernel", "bias"),
+    *same("layer_{layer}/attention/output", f"{_LAYER}/attention/output/dense", "kernel", "bias"),
+    *same("layer_{layer}/attention_norm", f"{_LAYER}/attention/output/LayerNorm", "gamma", "beta"),
+    *same("layer_{layer}/intermediate", f"{_LAYER}/intermediate/dense", "kernel", "bias"),
+    *same("layer_{layer}/output", f"{_LAYER}/output/dense", "kernel", "bias"),
+    *same("layer_{layer}/feed_forward_norm", f"{_LAYER}/output/LayerNorm", "gamma", "beta"),
+    *same("pooler", "bert/pooler/dense", "kernel", "bias"),
 ]
 _MASKED_LM = [
-    *_same("masked_lm_transform/dense", "cls/predictions/transform/dense", "kernel", "bias"),
-    *_same(
-        "masked_lm_transform/layer_norm", "cls/predictions/transform/LayerNorm", "gamma", "beta"
-    ),
+    *same("masked_lm_transform/dense", "cls/predictions/transform/dense", "kernel", "bias"),
+    *same("masked_lm_transform/layer_norm", "cls/predictions/transform/LayerNorm", "gamma", "beta"),
     Row("masked_lm_bias/bias", ("cls/predictions/output_bias",)),
 ]
 

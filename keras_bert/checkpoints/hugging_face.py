@@ -12,8 +12,6 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from keras_bert.checkpoints import name_table, torch_state
 from keras_bert.checkpoints.checkpoint import PROBLEM_TYPES, Checkpoint
 from keras_bert.checkpoints.model_classes import ENCODER, MODEL_CLASSES
@@ -142,7 +140,16 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
         _LEFTOVERS,
         optional=POOLER,
     )
-    untied = _untied(tensors, variables, values)
+    # Why the masked language model's output matrix is not the word embedding, if so.
+    untied = None
+    if "masked_lm_bias/bias" in variables:
+        decoder = next(iter(_COPIES))
+        untied = name_table.differing_copy(tensors, variables, _COPIES)
+        if values.get("tie_word_embeddings") is False and decoder not in tensors.shapes:
+            untied = (
+                f"{tensors.source}: tie_word_embeddings is false, and there is no {decoder} that "
+                "would show that it is the word embedding"
+            )
     return Checkpoint(config, architecture, head, variables, report, untied)
 
 
@@ -197,8 +204,17 @@ def _architecture(tensors: Tensors, values: Mapping[str, Any]) -> tuple[str, dic
             )
         if found[0] == "BertMultipleChoice":
             return found[0], {}
-        num_classes = tensors.shapes["classifier.weight"][0]
-        head = {"num_classes": num_classes, "labels": _labels(values, num_classes, tensors)}
+        num_classes, labels = tensors.shapes["classifier.weight"][0], None
+        if names := values.get("id2label"):
+            if sorted(map(int, names)) != list(range(num_classes)):
+                raise ValueError(
+                    f"{tensors.source}: classifier.weight has {num_classes} rows, but the config's "
+                    f"id2label names the classes {', '.join(names)}"
+                )
+            labels = [names[str(index)] for index in range(num_classes)]
+            if labels == _placeholder_labels(num_classes):
+                labels = None  # what transformers writes when nobody named the classes
+        head: dict[str, Any] = {"num_classes": num_classes, "labels": labels}
         if found[0] == "BertClassifier" and values.get("problem_type") in PROBLEM_TYPES:
             head["problem_type"] = values["problem_type"]
         return found[0], head
@@ -209,35 +225,6 @@ def _architecture(tensors: Tensors, values: Mapping[str, Any]) -> tuple[str, dic
     if "cls.seq_relationship.weight" in tensors.shapes:
         return "BertPretrainer", {}
     return "BertMaskedLM", {}
-
-
-def _untied(
-    tensors: Tensors, variables: Mapping[str, np.ndarray], values: Mapping[str, Any]
-) -> str | None:
-    """Returns why the masked language model's output matrix is not the word embedding, if so."""
-    decoder = next(iter(_COPIES))
-    if "masked_lm_bias/bias" not in variables:
-        return None
-    if values.get("tie_word_embeddings") is False and decoder not in tensors.shapes:
-        return (
-            f"{tensors.source}: tie_word_embeddings is false, and there is no {decoder} that "
-            "would show that it is the word embedding"
-        )
-    return name_table.differing_copy(tensors, variables, _COPIES)
-
-
-def _labels(values: Mapping[str, Any], num_classes: int, tensors: Tensors) -> list[str] | None:
-    names = values.get("id2label")
-    if not names:
-        return None
-    if sorted(map(int, names)) != list(range(num_classes)):
-        raise ValueError(
-            f"{tensors.source}: classifier.weight has {num_classes} rows, but the config's "
-            f"id2label names the classes {', '.join(names)}"
-        )
-    labels = [names[str(index)] for index in range(num_classes)]
-    # What transformers writes when nobody named the classes.
-    return None if labels == _placeholder_labels(num_classes) else labels
 
 
 def _placeholder_labels(num_classes: int) -> list[str]:

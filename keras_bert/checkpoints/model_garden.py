@@ -14,7 +14,7 @@ import numpy as np
 
 from keras_bert.checkpoints import google_config, name_table, tensorflow_file
 from keras_bert.checkpoints.checkpoint import Checkpoint
-from keras_bert.checkpoints.name_table import Form, Leftovers, Row
+from keras_bert.checkpoints.name_table import Form, Leftovers, Row, same
 from keras_bert.checkpoints.tensorflow_file import ObjectGraph
 from keras_bert.checkpoints.variables import variable_shapes
 from keras_bert.config import BertConfig
@@ -47,15 +47,11 @@ HEADS_FIRST = Form(
 )
 
 
-def _same(ours: str, theirs: str, *names: str) -> list[Row]:
-    return [Row(f"{ours}/{name}", (f"{theirs}/{name}",)) for name in names]
-
-
 _ENCODER = [
     Row("word_embeddings/embeddings", ("encoder/_embedding_layer/embeddings",)),
     Row("embeddings/position_embeddings", ("encoder/_position_embedding_layer/embeddings",)),
     Row("embeddings/segment_embeddings", ("encoder/_type_embedding_layer/embeddings",)),
-    *_same("embeddings/layer_norm", "encoder/_embedding_norm_layer", "gamma", "beta"),
+    *same("embeddings/layer_norm", "encoder/_embedding_norm_layer", "gamma", "beta"),
     *(
         Row(
             f"layer_{{layer}}/attention/query_key_value/{name}",
@@ -69,16 +65,16 @@ _ENCODER = [
         (f"{_ATTENTION}/_output_dense/kernel",),
         HEADS_FIRST,
     ),
-    *_same("layer_{layer}/attention/output", f"{_ATTENTION}/_output_dense", "bias"),
-    *_same("layer_{layer}/attention_norm", f"{_LAYER}/_attention_layer_norm", "gamma", "beta"),
-    *_same("layer_{layer}/intermediate", f"{_LAYER}/_intermediate_dense", "kernel", "bias"),
-    *_same("layer_{layer}/output", f"{_LAYER}/_output_dense", "kernel", "bias"),
-    *_same("layer_{layer}/feed_forward_norm", f"{_LAYER}/_output_layer_norm", "gamma", "beta"),
+    *same("layer_{layer}/attention/output", f"{_ATTENTION}/_output_dense", "bias"),
+    *same("layer_{layer}/attention_norm", f"{_LAYER}/_attention_layer_norm", "gamma", "beta"),
+    *same("layer_{layer}/intermediate", f"{_LAYER}/_intermediate_dense", "kernel", "bias"),
+    *same("layer_{layer}/output", f"{_LAYER}/_output_dense", "kernel", "bias"),
+    *same("layer_{layer}/feed_forward_norm", f"{_LAYER}/_output_layer_norm", "gamma", "beta"),
 ]
-_POOLER = _same("pooler", "encoder/_pooler_layer", "kernel", "bias")
+_POOLER = same("pooler", "encoder/_pooler_layer", "kernel", "bias")
 _MASKED_LM = [
-    *_same("masked_lm_transform/dense", "masked_lm/dense", "kernel", "bias"),
-    *_same("masked_lm_transform/layer_norm", "masked_lm/layer_norm", "gamma", "beta"),
+    *same("masked_lm_transform/dense", "masked_lm/dense", "kernel", "bias"),
+    *same("masked_lm_transform/layer_norm", "masked_lm/layer_norm", "gamma", "beta"),
     # One attribute whose name holds a slash.
     Row("masked_lm_bias/bias", ("masked_lm/output_bias|bias",)),
 ]
@@ -88,18 +84,21 @@ _HEADS = {
     "BertMaskedLM": [*_POOLER, *_MASKED_LM],
     # The next sentence head of BertPretrainerV2 has a pooler of its own; the encoder's is idle.
     "BertPretrainer": [
-        *_same("pooler", f"{_NEXT_SENTENCE}/dense", "kernel", "bias"),
+        *same("pooler", f"{_NEXT_SENTENCE}/dense", "kernel", "bias"),
         *_MASKED_LM,
-        *_same("next_sentence", f"{_NEXT_SENTENCE}/out_proj", "kernel", "bias"),
+        *same("next_sentence", f"{_NEXT_SENTENCE}/out_proj", "kernel", "bias"),
     ],
     "BertClassifier": [
         *_POOLER,
-        *_same("classifier", "model/classifier/out_proj", "kernel", "bias"),
+        *same("classifier", "model/classifier/out_proj", "kernel", "bias"),
     ],
-    "BertTokenClassifier": [*_POOLER, *_same("classifier", "model/classifier", "kernel", "bias")],
+    "BertTokenClassifier": [
+        *_POOLER,
+        *same("classifier", "model/classifier", "kernel", "bias"),
+    ],
     "BertSpanLabeler": [
         *_POOLER,
-        *_same("span", "model/span_labeling/layer_with_weights-0", "kernel", "bias"),
+        *same("span", "model/span_labeling/layer_with_weights-0", "kernel", "bias"),
     ],
 }
 # Other paths to the same objects, as `checkpoint_items` and the models' attributes have them.
@@ -142,7 +141,35 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
     config = google_config.read(folder, ignore_config_keys)
     graph = ObjectGraph(tensorflow_file.find_prefix(folder))
     architecture, head = _architecture(graph)
-    rows = _spelled(_rows(architecture, config), graph, config.num_hidden_layers)
+    # What Keras calls the sub-layers of `BertEncoder` where its attributes were not tracked.
+    order = [
+        "_embedding_layer",
+        "_position_embedding_layer",
+        "_type_embedding_layer",
+        "_embedding_norm_layer",
+        *(f"_transformer_layers/{layer}" for layer in range(config.num_hidden_layers)),
+        "_pooler_layer",
+    ]
+    functional = {name: f"layer_with_weights-{index}" for index, name in enumerate(order)}
+    encoder = encoder_path(graph)
+
+    def spelled(path: str) -> str:
+        if path.startswith("masked_lm/") and not graph.has("masked_lm"):
+            return f"model/{path}"
+        if not path.startswith("encoder/"):
+            return path
+        rest = path.removeprefix("encoder/")
+        attribute = next(name for name in functional if f"{rest}/".startswith(f"{name}/"))
+        numbered = f"{encoder}/{functional[attribute]}"
+        if graph.has(numbered) and not graph.has(f"{encoder}/{attribute}"):
+            return numbered + rest.removeprefix(attribute)
+        return f"{encoder}/{rest}"
+
+    # The rows with the paths as this checkpoint has them.
+    rows = [
+        Row(row.ours, tuple(map(spelled, row.theirs)), row.form)
+        for row in _rows(architecture, config)
+    ]
     idle = _IDLE_POOLER if architecture == "BertPretrainer" else {}
     variables, report = name_table.to_variables(
         graph.tensors([name for row in rows for name in row.theirs]),
@@ -208,32 +235,3 @@ def _architecture(graph: ObjectGraph) -> tuple[str, dict[str, Any]]:
     if graph.has("masked_lm") or graph.has("model/masked_lm"):
         return "BertMaskedLM", {}
     return "BertEncoder", {}
-
-
-def _spelled(rows: list[Row], graph: ObjectGraph, num_layers: int) -> list[Row]:
-    """Returns the rows with the paths as this checkpoint has them."""
-    # What Keras calls the sub-layers of `BertEncoder` where its attributes were not tracked.
-    order = [
-        "_embedding_layer",
-        "_position_embedding_layer",
-        "_type_embedding_layer",
-        "_embedding_norm_layer",
-        *(f"_transformer_layers/{layer}" for layer in range(num_layers)),
-        "_pooler_layer",
-    ]
-    functional = {name: f"layer_with_weights-{index}" for index, name in enumerate(order)}
-    encoder = encoder_path(graph)
-
-    def spelled(path: str) -> str:
-        if path.startswith("masked_lm/") and not graph.has("masked_lm"):
-            return f"model/{path}"
-        if not path.startswith("encoder/"):
-            return path
-        rest = path.removeprefix("encoder/")
-        attribute = next(name for name in functional if f"{rest}/".startswith(f"{name}/"))
-        numbered = f"{encoder}/{functional[attribute]}"
-        if graph.has(numbered) and not graph.has(f"{encoder}/{attribute}"):
-            return numbered + rest.removeprefix(attribute)
-        return f"{encoder}/{rest}"
-
-    return [Row(row.ours, tuple(map(spelled, row.theirs)), row.form) for row in rows]

@@ -53,6 +53,11 @@ class Row:
     form: Form = SAME
 
 
+def same(ours: str, theirs: str, *names: str) -> list[Row]:
+    """Returns rows for variables with the same last names under our path and under theirs."""
+    return [Row(f"{ours}/{name}", (f"{theirs}/{name}",)) for name in names]
+
+
 @dataclasses.dataclass(frozen=True)
 class Leftovers:
     """Tensors of a dialect that no row claims, and why that is right.
@@ -122,7 +127,15 @@ def to_variables(
         name in tensors.shapes for row in rows for name in row.theirs if row.ours in optional
     ):
         rows = [row for row in rows if row.ours not in optional]
-    dropped = {name: reason for name in tensors.shapes if (reason := _reason(name, leftovers))}
+    dropped = {}
+    for name in tensors.shapes:
+        reasons = [
+            reason for pattern, reason in leftovers.dropped.items() if re.fullmatch(pattern, name)
+        ]
+        if name in leftovers.copies:
+            reasons.append(f"a copy of {leftovers.copies[name]}")
+        if reasons:
+            dropped[name] = reasons[0]
     theirs: Shapes = {}
     for row in rows:
         # A view of a single zero has the shape but costs no memory.
@@ -158,15 +171,6 @@ def to_tensors(
     return tensors
 
 
-def _reason(name: str, leftovers: Leftovers) -> str | None:
-    for pattern, reason in leftovers.dropped.items():
-        if re.fullmatch(pattern, name):
-            return reason
-    if name in leftovers.copies:
-        return f"a copy of {leftovers.copies[name]}"
-    return None
-
-
 def _check_names_and_shapes(tensors: Tensors, expected: Shapes, dropped: set[str]) -> None:
     missing = [
         f"{name} {_shown(expected[name])}" for name in expected if name not in tensors.shapes
@@ -182,7 +186,8 @@ def _check_names_and_shapes(tensors: Tensors, expected: Shapes, dropped: set[str
         if tuple(tensors.shapes.get(name, shape)) != tuple(shape)
     ]
     problems = [
-        f"{kind} {_listed(names)}"
+        f"{kind} {', '.join(names[:_NAMES_SHOWN])}"
+        + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "")
         for kind, names in (
             ("missing:", missing),
             ("unknown:", extra),
@@ -199,11 +204,6 @@ def _check_names_and_shapes(tensors: Tensors, expected: Shapes, dropped: set[str
 
 def _shown(shape: Sequence[int]) -> str:
     return str(list(shape))
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMES_SHOWN
-    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _read_float32(tensors: Tensors, name: str) -> np.ndarray:

@@ -156,7 +156,14 @@ def read(folder: str | os.PathLike) -> SentenceModules:
                 f"{folder / MODULES_FILE} lists the module {name}, which cannot be reproduced: "
                 "expected Transformer, Pooling, and then Dense, Normalize or Dropout"
             )
-    prompt = _default_prompt(folder / _MODEL_FILE)
+    file = folder / _MODEL_FILE
+    values = read_json(file) if file.is_file() else {}
+    default = values.get("default_prompt_name")
+    prompt = "" if default is None else (values.get("prompts") or {}).get(default)
+    if not isinstance(prompt, str):
+        raise ValueError(
+            f"{file}: default_prompt_name is {default!r}, but prompts does not hold it"
+        )
     return SentenceModules(
         _pooling(folder / rest[0][1] / _CONFIG_FILE, prompt),
         tuple(steps),
@@ -297,14 +304,3 @@ def _text_settings(folder: Path) -> tuple[int | None, bool]:
     if length is not None and (not isinstance(length, int | float) or length < 1):
         raise ValueError(f"{file}: the length of rows is {length!r}: expected a number above 0")
     return (None if length is None else int(length)), bool(values.get("do_lower_case"))
-
-
-def _default_prompt(file: Path) -> str:
-    values = read_json(file) if file.is_file() else {}
-    name = values.get("default_prompt_name")
-    if name is None:
-        return ""
-    prompts = values.get("prompts") or {}
-    if not isinstance(prompts.get(name, ""), str) or name not in prompts:
-        raise ValueError(f"{file}: default_prompt_name is {name!r}, but prompts does not hold it")
-    return prompts[name]

@@ -20,7 +20,7 @@ import numpy as np
 from keras_bert.checkpoints import name_table, tensorflow_file
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.model_garden import HEADS_FIRST, PROJECTIONS
-from keras_bert.checkpoints.name_table import Leftovers, Row, Tensors
+from keras_bert.checkpoints.name_table import Leftovers, Row, Tensors, same
 from keras_bert.checkpoints.tensorflow_file import ObjectGraph
 from keras_bert.checkpoints.variables import variable_shapes
 from keras_bert.config import CONFIG_FILES, BertConfig
@@ -36,15 +36,11 @@ _LAYER = "transformer/layer_{layer}"
 _QUERY = "transformer/layer_0/self_attention/query/kernel"
 
 
-def _same(ours: str, theirs: str, *names: str) -> list[Row]:
-    return [Row(f"{ours}/{name}", (f"{theirs}/{name}",)) for name in names]
-
-
 _ENCODER = [
     Row("word_embeddings/embeddings", (_WORDS,)),
     Row("embeddings/position_embeddings", ("position_embedding/embeddings",)),
     Row("embeddings/segment_embeddings", ("type_embeddings/embeddings",)),
-    *_same("embeddings/layer_norm", "embeddings/layer_norm", "gamma", "beta"),
+    *same("embeddings/layer_norm", "embeddings/layer_norm", "gamma", "beta"),
     *(
         Row(
             f"layer_{{layer}}/attention/query_key_value/{name}",
@@ -58,18 +54,16 @@ _ENCODER = [
         (f"{_LAYER}/self_attention/attention_output/kernel",),
         HEADS_FIRST,
     ),
-    *_same("layer_{layer}/attention/output", f"{_LAYER}/self_attention/attention_output", "bias"),
-    *_same("layer_{layer}/attention_norm", f"{_LAYER}/self_attention_layer_norm", "gamma", "beta"),
-    *_same("layer_{layer}/intermediate", f"{_LAYER}/intermediate", "kernel", "bias"),
-    *_same("layer_{layer}/output", f"{_LAYER}/output", "kernel", "bias"),
-    *_same("layer_{layer}/feed_forward_norm", f"{_LAYER}/output_layer_norm", "gamma", "beta"),
-    *_same("pooler", "pooler_transform", "kernel", "bias"),
+    *same("layer_{layer}/attention/output", f"{_LAYER}/self_attention/attention_output", "bias"),
+    *same("layer_{layer}/attention_norm", f"{_LAYER}/self_attention_layer_norm", "gamma", "beta"),
+    *same("layer_{layer}/intermediate", f"{_LAYER}/intermediate", "kernel", "bias"),
+    *same("layer_{layer}/output", f"{_LAYER}/output", "kernel", "bias"),
+    *same("layer_{layer}/feed_forward_norm", f"{_LAYER}/output_layer_norm", "gamma", "beta"),
+    *same("pooler", "pooler_transform", "kernel", "bias"),
 ]
 _MASKED_LM = [
-    *_same("masked_lm_transform/dense", "cls/predictions/transform/dense", "kernel", "bias"),
-    *_same(
-        "masked_lm_transform/layer_norm", "cls/predictions/transform/LayerNorm", "gamma", "beta"
-    ),
+    *same("masked_lm_transform/dense", "cls/predictions/transform/dense", "kernel", "bias"),
+    *same("masked_lm_transform/layer_norm", "cls/predictions/transform/LayerNorm", "gamma", "beta"),
     Row("masked_lm_bias/bias", ("cls/predictions/output_bias/bias",)),
 ]
 _LEFTOVERS = Leftovers({rf"{LOWERCASE}/.*": "a setting of the tokenizer"})
@@ -129,7 +123,18 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
         architecture = "BertEncoder"
     else:
         tensors = _without_prefixes(objects.named_tensors())
-        _check_is_bert(folder, graph, tensors)
+        missing = [name for name in (_WORDS, _QUERY) if name not in tensors.shapes]
+        if missing:
+            if "bert_pack_inputs" in graph.objects or "tokenize" in graph.objects:
+                remedy = "it turns texts into ids: give the folder of the encoder beside it"
+            elif "serving_signatures" in graph.objects:
+                remedy = "it is an export for serving: give the model folder that it was made from"
+            else:
+                remedy = "only BERT encoders in the form of Model Garden's export_tfhub are read"
+            raise ValueError(
+                f"{folder} is a SavedModel, but not of a BERT encoder: it has no variable "
+                f"{missing[0]}; {remedy}"
+            )
         config = _config(folder, graph, tensors)
         has_head = _MASKED_LM[-1].theirs[0] in tensors.shapes
         architecture = "BertMaskedLM" if has_head else "BertEncoder"
@@ -198,22 +203,6 @@ def _without_prefixes(tensors: Tensors) -> Tensors:
     return Tensors(tensors.source, shapes, lambda short: tensors.read(names[short]))
 
 
-def _check_is_bert(folder: Path, graph: _Graph, tensors: Tensors) -> None:
-    missing = [name for name in (_WORDS, _QUERY) if name not in tensors.shapes]
-    if not missing:
-        return
-    if "bert_pack_inputs" in graph.objects or "tokenize" in graph.objects:
-        remedy = "it turns texts into ids: give the folder of the encoder beside it"
-    elif "serving_signatures" in graph.objects:
-        remedy = "it is an export for serving: give the model folder that it was made from"
-    else:
-        remedy = "only BERT encoders in the form of Model Garden's export_tfhub are read"
-    raise ValueError(
-        f"{folder} is a SavedModel, but not of a BERT encoder: it has no variable "
-        f"{missing[0]}; {remedy}"
-    )
-
-
 def _config(folder: Path, graph: _Graph, tensors: Tensors) -> BertConfig:
     """Returns the config that the shapes of the variables and the graph say."""
 
@@ -242,6 +231,14 @@ def _config(folder: Path, graph: _Graph, tensors: Tensors) -> BertConfig:
         raise ValueError(
             f"{metadata} says norm_first: layer norms before attention are another architecture"
         )
+    epsilons = {value for name, value in _constants(graph) if name.endswith("/batchnorm/add/y")}
+    epsilons |= {
+        node.attr["epsilon"].f for node in graph.nodes if node.op.startswith("FusedBatchNorm")
+    }
+    if len(epsilons) != 1:
+        raise ValueError(
+            f"{folder / MODEL_FILE}: layer norms have the epsilons {sorted(epsilons)}: expected one"
+        )
     return BertConfig(
         vocab_size=vocab_size,
         hidden_size=width,
@@ -251,7 +248,7 @@ def _config(folder: Path, graph: _Graph, tensors: Tensors) -> BertConfig:
         hidden_act=_activation(folder, graph),
         max_position_embeddings=shape("position_embedding/embeddings", 2)[0],
         type_vocab_size=shape("type_embeddings/embeddings", 2)[0],
-        layer_norm_eps=_epsilon(folder, graph),
+        layer_norm_eps=float(f"{epsilons.pop():.6g}"),  # 1e-12, not its neighbour in float32
     )
 
 
@@ -280,18 +277,6 @@ def _activation(folder: Path, graph: _Graph) -> str:
             f"{', '.join(sorted(found)) or 'none'}): it belongs to another architecture"
         )
     return found.pop()
-
-
-def _epsilon(folder: Path, graph: _Graph) -> float:
-    found = {value for name, value in _constants(graph) if name.endswith("/batchnorm/add/y")}
-    found |= {
-        node.attr["epsilon"].f for node in graph.nodes if node.op.startswith("FusedBatchNorm")
-    }
-    if len(found) != 1:
-        raise ValueError(
-            f"{folder / MODEL_FILE}: layer norms have the epsilons {sorted(found)}: expected one"
-        )
-    return float(f"{found.pop():.6g}")  # 1e-12, not its neighbour in float32
 
 
 def _constants(graph: _Graph) -> Iterator[tuple[str, float]]:

@@ -126,20 +126,12 @@ def _open_legacy(path: Path) -> tuple[Any, Callable[[_Storage], np.ndarray]]:
     return state, storage
 
 
-def _rebuild_tensor(
-    storage: _Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any
-) -> _StoredTensor:
-    return _StoredTensor(storage, offset, tuple(shape), tuple(strides))
-
-
-def _rebuild_parameter(tensor: _StoredTensor, *_: Any) -> _StoredTensor:
-    return tensor
-
-
 _ALLOWED = {
     ("collections", "OrderedDict"): collections.OrderedDict,
-    ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
-    ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,
+    ("torch._utils", "_rebuild_tensor_v2"): lambda storage, offset, shape, strides, *_: (
+        _StoredTensor(storage, offset, tuple(shape), tuple(strides))
+    ),
+    ("torch._utils", "_rebuild_parameter"): lambda tensor, *_: tensor,
     **{("torch", name): dtype for name, dtype in _STORAGE_TYPES.items()},
 }
 

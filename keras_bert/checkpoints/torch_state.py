@@ -40,7 +40,27 @@ def read(folder: str | os.PathLike) -> Tensors:
     path = find(folder)
     if path is None:
         raise FileNotFoundError(f"{folder} holds none of {', '.join(WEIGHT_FILES)}")
-    return _read_shards(path) if path.suffix == ".json" else _read_file(path)
+    if path.suffix != ".json":
+        return _read_file(path)
+    # An index of shards: tensor -> file beside it.
+    shard_of = read_json(path).get("weight_map")
+    if not isinstance(shard_of, dict):
+        raise ValueError(f"{path} has no weight_map: it lists no shards")
+    for name in shard_of.values():
+        if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name:
+            raise ValueError(
+                f"{path} places a tensor in {name!r}: the name of a file beside it is expected, "
+                "without folders"
+            )
+    shards = {name: _read_file(path.parent / name) for name in sorted(set(shard_of.values()))}
+    for tensor, shard in shard_of.items():
+        if tensor not in shards[shard].shapes:
+            raise ValueError(f"{shard} does not hold {tensor}, which {path} places there")
+    return Tensors(
+        str(path),
+        {name: shape for shard in shards.values() for name, shape in shard.shapes.items()},
+        lambda name: next(s for s in shards.values() if name in s.shapes).read(name),
+    )
 
 
 def write(tensors: Mapping[str, np.ndarray], folder: str | os.PathLike) -> None:
@@ -51,34 +71,11 @@ def write(tensors: Mapping[str, np.ndarray], folder: str | os.PathLike) -> None:
 def _read_file(path: Path) -> Tensors:
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist: the folder is incomplete")
-    return torch_file.read(path) if path.suffix == ".bin" else _read_safetensors(path)
-
-
-def _read_safetensors(path: Path) -> Tensors:
+    if path.suffix == ".bin":
+        return torch_file.read(path)
     try:
         file = safe_open(path, framework="numpy")
     except SafetensorError as error:
         raise ValueError(f"{path} is not a readable safetensors file: {error}") from None
     shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}
     return Tensors(str(path), shapes, file.get_tensor)
-
-
-def _read_shards(index: Path) -> Tensors:
-    shard_of = read_json(index).get("weight_map")
-    if not isinstance(shard_of, dict):
-        raise ValueError(f"{index} has no weight_map: it lists no shards")
-    for name in shard_of.values():
-        if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name:
-            raise ValueError(
-                f"{index} places a tensor in {name!r}: the name of a file beside it is expected, "
-                "without folders"
-            )
-    shards = {name: _read_file(index.parent / name) for name in sorted(set(shard_of.values()))}
-    for tensor, shard in shard_of.items():
-        if tensor not in shards[shard].shapes:
-            raise ValueError(f"{shard} does not hold {tensor}, which {index} places there")
-    return Tensors(
-        str(index),
-        {name: shape for shard in shards.values() for name, shape in shard.shapes.items()},
-        lambda name: next(s for s in shards.values() if name in s.shapes).read(name),
-    )

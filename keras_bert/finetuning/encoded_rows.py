@@ -60,6 +60,7 @@ class EncodedRows:
         self._max_seq_length = max_seq_length
         self._targets = targets
         self._lengths = lengths
+        # [E, pieces], or [E, choices, pieces]: rows of one example count as long as the longest.
         pieces = ids.row_lengths(axis=ids.shape.rank - 1)
         if ids.shape.rank == 3:
             pieces = tf.reduce_max(pieces, axis=-1)
@@ -102,6 +103,7 @@ class EncodedRows:
         `outputs[positions]` puts the model's outputs into the order of the examples. Targets are
         None where there are none.
         """
+        # Lengths 9 3 5: order 1 2 0, positions 2 0 1.
         order = np.argsort(self.row_lengths, kind="stable")
         batches = tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
 
@@ -117,7 +119,7 @@ class EncodedRows:
             rows: int64 [B], their numbers.
             whole: those of the whole batch, the parts of which are padded to the same shape.
         """
-        ids = tf.gather(self._ids, rows)
+        ids = tf.gather(self._ids, rows)  # [B, pieces], or [B, choices, pieces]
         segments = tf.gather(self._segment_ids, rows)
         # Padded to a multiple, or to the least of the fixed lengths that the longest row fits in.
         longest = tf.reduce_max(tf.gather(self.row_lengths, whole))
@@ -127,7 +129,7 @@ class EncodedRows:
         else:
             lengths = tf.constant(self._lengths, tf.int64)
             length = tf.reduce_min(tf.boolean_mask(lengths, lengths >= longest))
-        shape = [None, length]
+        shape = [None, length]  # [B, S], or [B, choices, S]
         if self.choices is not None:
             shape.insert(1, tf.reduce_max(tf.gather(self.choices, whole)))
         inputs = {
@@ -141,7 +143,7 @@ class EncodedRows:
         def gathered(target: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
             part = tf.gather(target, rows)
             if not isinstance(part, tf.RaggedTensor):
-                return part
+                return part  # [B], a class or a number
             return _dense(part, NO_TARGET, shape[:2])  # one for each choice, or each piece
 
         if self._targets is None:
@@ -173,7 +175,14 @@ class TrainingBatches:
         self._weights = weights
         self._parts = parts
         self._full = full_batches or parts > 1
-        self._examples = tf.function(self._weighted_examples)
+
+        def examples(
+            rows: tf.Tensor, weights: tf.Tensor, whole: tf.Tensor, size: tf.Tensor
+        ) -> tuple[Any, ...]:
+            # One replica's slots, of which the last ones may not be in use.
+            return *encoded.examples(rows[:size], whole), weights[:size]
+
+        self._examples = tf.function(examples)
 
     def __len__(self) -> int:
         """Returns the number of batches of an epoch."""
@@ -193,6 +202,7 @@ class TrainingBatches:
             context: the input pipeline whose replicas read it, one after the other; None for one
                 replica that reads all.
         """
+        # Every pipeline makes the order of all and reads the rows of its own replicas.
         rows, weights, sizes = self._arrays(epoch)
         replicas = context.num_replicas_in_sync if context else 1
         pipelines = context.num_input_pipelines if context else 1
@@ -214,13 +224,10 @@ class TrainingBatches:
         )
         return _prefetched(batches, self._examples)
 
-    def _weighted_examples(
-        self, rows: tf.Tensor, weights: tf.Tensor, whole: tf.Tensor, size: tf.Tensor
-    ) -> tuple[Any, ...]:
-        return *self._encoded.examples(rows[:size], whole), weights[:size]
-
     def _arrays(self, epoch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns rows and weights, [batches, slots], and how many slots are in use, [batches]."""
+        # Shuffled, then by length inside a window of some batches: like lengths side by side waste
+        # little padding, and the batches are shuffled once more.
         lengths = self._encoded.row_lengths
         random = np.random.default_rng((self._seed, epoch))
         order = random.permutation(len(self._encoded))
@@ -228,7 +235,7 @@ class TrainingBatches:
         window = self._batch_size * _BATCHES_PER_WINDOW
         for part in _cut(order, window):
             batches += _cut(part[np.argsort(lengths[part], kind="stable")], self._batch_size)
-        slots = -(-self._batch_size // self._parts) * self._parts
+        slots = -(-self._batch_size // self._parts) * self._parts  # 10 in 4 parts: 12
         rows = np.zeros([len(batches), slots], np.int64)
         weights = np.zeros([len(batches), slots], np.float32)
         sizes = np.zeros(len(batches), np.int64)
@@ -263,6 +270,7 @@ def pack_texts(
         part = slice(start, start + _TEXTS_PER_CALL)
         first = list(texts[part])
         batch = preprocessor(first if text_pairs is None else (first, list(text_pairs[part])))
+        # [texts, S] -> [texts, pieces]: padding is added again, batch by batch.
         lengths = tf.reduce_sum(batch[INPUT_MASK], axis=-1)
         ids.append(tf.RaggedTensor.from_tensor(batch[INPUT_IDS], lengths))
         segments.append(tf.RaggedTensor.from_tensor(batch[SEGMENT_IDS], lengths))

@@ -35,7 +35,6 @@ class InferenceRunner:
     def __init__(self, model: keras.Model, before_batch: Callable[[], None] | None = None):
         self._before_batch = before_batch or (lambda: None)
         self._strategy = model.distribute_strategy or tf.distribute.get_strategy()
-        self._model = model
         signature = None
         if not isinstance(self._strategy, tf.distribute.TPUStrategy):
             # One trace for all sizes; a TPU compiles each by itself.
@@ -45,7 +44,15 @@ class InferenceRunner:
                     for tensor in model.inputs
                 }
             ]
-        self._forward = tf.function(self._forward_on_replicas, input_signature=signature)
+
+        # Each replica answers the whole batch: a TPU cannot be left out of the call, and what is
+        # small enough to be fine-tuned is quick to evaluate.
+        def forward(inputs: dict[str, tf.Tensor]) -> Any:
+            return self._strategy.run(
+                lambda features: model(features, training=False), args=(inputs,)
+            )
+
+        self._forward = tf.function(forward, input_signature=signature)
 
     def __call__(
         self,
@@ -82,7 +89,12 @@ class InferenceRunner:
                 )
                 size = len(next(iter(_as_dict(answer).values())))
                 if loss is not None and targets is not None:
-                    loss_sum += _loss(loss, targets, answer) * size
+                    # A model with several outputs has a loss for each: their mean.
+                    parts = [(loss, targets, answer)]
+                    if isinstance(answer, dict):
+                        parts = [(loss[name], targets[name], answer[name]) for name in answer]
+                    losses = [float(part(target, value)) for part, target, value in parts]
+                    loss_sum += float(np.mean(losses)) * size
                 answer = {key: value.numpy() for key, value in _as_dict(answer).items()}
                 if cut:
                     lengths = sizes[done : done + size]
@@ -102,19 +114,6 @@ class InferenceRunner:
         answers = joined[""] if "" in joined else joined
         return Inference(answers, None if loss is None else loss_sum / done)
 
-    # Each replica answers the whole batch: a TPU cannot be left out of the call, and what is small
-    # enough to be fine-tuned is quick to evaluate.
-    def _forward_on_replicas(self, inputs: dict[str, tf.Tensor]) -> Any:
-        return self._strategy.run(
-            lambda features: self._model(features, training=False), args=(inputs,)
-        )
-
 
 def _as_dict(answer: Any) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {"": answer}
-
-
-def _loss(loss: Any, targets: Any, answer: Any) -> float:
-    if not isinstance(answer, dict):
-        return float(loss(targets, answer))
-    return float(np.mean([float(loss[name](targets[name], answer[name])) for name in answer]))

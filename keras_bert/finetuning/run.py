@@ -92,6 +92,11 @@ class FinetuningRun:
             DivergenceError: the loss or, but for float16, a gradient is not finite.
             TerminatedError: the process, or another worker, was asked to end.
         """
+
+        def rank(values: Metrics) -> tuple[float, float]:
+            # The loss decides between equals: on small validation sets accuracies are often equal.
+            return values[self.best_by], -values["loss"]
+
         self._clock = self._saved_at = time.perf_counter()
         while not self._finished():
             state = self.state
@@ -107,7 +112,30 @@ class FinetuningRun:
                     verbose=0,
                     callbacks=[_Steps(self, progress, termination)],
                 )
-            self._end_epoch(progress)
+            # The epoch is over: evaluate, compare, log.
+            started = time.perf_counter()
+            # The chief's: what workers on other processors measure may differ in the last digits.
+            metrics = self._agree.chiefs(self.evaluate())
+            state = self.state
+            state.evaluation_seconds += time.perf_counter() - started
+            state.epoch, state.step = state.epoch + 1, 0
+            loss = state.loss.value
+            state.history.append({"epoch": state.epoch, "train_loss": loss, "validation": metrics})
+            if not metrics or not state.best_metrics or rank(metrics) > rank(state.best_metrics):
+                state.best_epoch, state.best_metrics = state.epoch, metrics
+                self.best_weights = self.model.get_weights()
+            self._take_time()
+            self.folder.log("train", self.step, {"epoch": state.epoch, "loss": loss})
+            shown = f"epoch {state.epoch}: train loss {loss:.4f}"
+            if metrics:
+                self.folder.log("validation", self.step, {"epoch": state.epoch, **metrics})
+                values = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+                shown += f"; validation {values}"
+            progress.write(shown)
+            if self._finished() and state.epoch < self.options.epochs:
+                progress.write(
+                    f"stopped: no better {self.best_by} for {self.options.patience} epochs"
+                )
 
     def save(self) -> None:
         """Saves where the run stands, in the chief."""
@@ -153,37 +181,6 @@ class FinetuningRun:
         state, patience = self.state, self.options.patience
         waited = state.epoch - state.best_epoch
         return state.epoch >= self.options.epochs or (patience is not None and waited >= patience)
-
-    def _end_epoch(self, progress: Progress) -> None:
-        """Evaluates, compares and logs."""
-        started = time.perf_counter()
-        # The chief's: what workers on other processors measure may differ in the last digits.
-        metrics = self._agree.chiefs(self.evaluate())
-        state = self.state
-        state.evaluation_seconds += time.perf_counter() - started
-        state.epoch, state.step = state.epoch + 1, 0
-        loss = state.loss.value
-        state.history.append({"epoch": state.epoch, "train_loss": loss, "validation": metrics})
-        if not metrics or not state.best_metrics or self._is_better(metrics):
-            state.best_epoch, state.best_metrics = state.epoch, metrics
-            self.best_weights = self.model.get_weights()
-        self._take_time()
-        self.folder.log("train", self.step, {"epoch": state.epoch, "loss": loss})
-        shown = f"epoch {state.epoch}: train loss {loss:.4f}"
-        if metrics:
-            self.folder.log("validation", self.step, {"epoch": state.epoch, **metrics})
-            values = ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-            shown += f"; validation {values}"
-        progress.write(shown)
-        if self._finished() and state.epoch < self.options.epochs:
-            progress.write(f"stopped: no better {self.best_by} for {self.options.patience} epochs")
-
-    def _is_better(self, metrics: Metrics) -> bool:
-        # The loss decides between equals: on small validation sets accuracies are often equal.
-        new, best = (
-            (values[self.best_by], -values["loss"]) for values in (metrics, self.state.best_metrics)
-        )
-        return new > best
 
     def _take_time(self) -> None:
         now = time.perf_counter()

@@ -138,18 +138,19 @@ def parse_grid(text: str) -> dict[str, tuple[float, ...]]:
                 f"the grid names {name!r}: it may hold {', '.join(PAPER_GRID)}, for example "
                 "learning_rate=2e-5,5e-5;epochs=2,3, or be 'paper'"
             )
-        grid[name] = tuple(_number(name, value) for value in values.split(","))
+        kind = float if name == "learning_rate" else int
+        numbers: list[float] = []
+        for value in values.split(","):
+            try:
+                numbers.append(kind(value))
+            except ValueError:
+                raise ValueError(
+                    f"the grid gives {name} the value {value!r}: give numbers"
+                ) from None
+        grid[name] = tuple(numbers)
         if len(set(grid[name])) < len(grid[name]):
             raise ValueError(f"the grid gives {name} a value twice ({values}): a run counts once")
     return grid
-
-
-def _number(name: str, text: str) -> float:
-    kind = float if name == "learning_rate" else int
-    try:
-        return kind(text)
-    except ValueError:
-        raise ValueError(f"the grid gives {name} the value {text!r}: give numbers") from None
 
 
 def search(
@@ -208,38 +209,29 @@ def search(
     strategy = create_strategy(options.strategy)
     runs: list[Run] = []
     for point, seed in itertools.product(points, range(options.seed, options.seed + seeds)):
-        run = _run(task, data, init_from, folder, options, point, seed)
-        if run is None:
+        run = Run(point, seed, None, None)
+        print(f"run {run.name}", flush=True)
+        keras.backend.clear_session()
+        try:
+            measured = finetune(
+                task,
+                data,
+                init_from,
+                folder / RUNS_FOLDER / run.name,
+                dataclasses.replace(options, **point, seed=seed),
+                keep_finished=True,
+            )
+        except DivergenceError as error:
+            runs.append(dataclasses.replace(run, collapsed=str(error)))
+            continue
+        if measured is None:
             return None
-        runs.append(run)
+        runs.append(dataclasses.replace(run, result=measured, collapsed=measured.collapsed))
     result = SearchResult(tuple(runs), runs[0])
     result = dataclasses.replace(result, best=_best(task, result))
     if is_chief(strategy):
         _keep(folder, task, result)
     return result
-
-
-def _run(
-    task: Task,
-    data: TaskData,
-    init_from: str | os.PathLike,
-    model_dir: Path,
-    options: FinetuningOptions,
-    point: Mapping[str, Any],
-    seed: int,
-) -> Run | None:
-    run = Run(point, seed, None, None)
-    folder = model_dir / RUNS_FOLDER / run.name
-    options = dataclasses.replace(options, **point, seed=seed)
-    print(f"run {run.name}", flush=True)
-    keras.backend.clear_session()
-    try:
-        result = finetune(task, data, init_from, folder, options, keep_finished=True)
-    except DivergenceError as error:
-        return dataclasses.replace(run, collapsed=str(error))
-    if result is None:
-        return None
-    return dataclasses.replace(run, result=result, collapsed=result.collapsed)
 
 
 def _best(task: Task, result: SearchResult) -> Run:

@@ -136,7 +136,17 @@ class FinetuningCheckpoint:
             return FinetuningState(), [], []
         state = FinetuningState.from_json(self._text.numpy().decode())
         self._saved_step, self._saved_best = self.step, state.best_epoch
-        return state, self._read_best(state.best_epoch), damaged
+        if not state.best_epoch:
+            return state, [], damaged
+        path = self._best_file(state.best_epoch)
+        try:
+            with np.load(path) as arrays:
+                best = [arrays[name] for name in arrays.files]  # in the order they were written
+        except Exception as error:  # a damaged file is reported in half a dozen ways
+            raise ValueError(
+                f"{path} cannot be read ({error}): remove {self._folder} to begin the run anew"
+            ) from error
+        return state, best, damaged
 
     def save(self, state: FinetuningState, best_weights: list[np.ndarray]) -> None:
         """Writes a checkpoint, unless there is one of this very step.
@@ -158,18 +168,6 @@ class FinetuningCheckpoint:
             if path not in kept:
                 path.unlink()
         self._saved_step, self._saved_best = self.step, state.best_epoch
-
-    def _read_best(self, epoch: int) -> list[np.ndarray]:
-        if not epoch:
-            return []
-        path = self._best_file(epoch)
-        try:
-            with np.load(path) as arrays:
-                return [arrays[name] for name in arrays.files]  # in the order they were written
-        except Exception as error:  # a damaged file is reported in half a dozen ways
-            raise ValueError(
-                f"{path} cannot be read ({error}): remove {self._folder} to begin the run anew"
-            ) from error
 
     def _best_file(self, epoch: int | str) -> Path:
         return self._folder / f"best-epoch-{epoch}.npz"

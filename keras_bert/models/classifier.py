@@ -49,7 +49,7 @@ class BertClassifier(TaskModel):
                 f"problem_type is {problem_type!r}: choose one of {', '.join(PROBLEM_TYPES)}"
             )
         encoder = as_encoder(config, seed=seed, dtype=dtype)
-        inputs = encoder_inputs()
+        inputs = encoder_inputs()  # int32 [B, S] each
         pooled_output = output_dropout(encoder)(encoder(inputs)["pooled_output"])  # [B, H]
         logits = output_layer(encoder, num_classes, "classifier")(pooled_output)  # [B, C]
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)

@@ -9,8 +9,8 @@ Its parts are made by methods, which a variant of the encoder replaces: see
 `keras_bert.models.registry`.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any
 
 import keras
 
@@ -36,7 +36,7 @@ from keras_bert.models import preset, registry
 
 
 @registry.register_encoder(BertConfig)
-class BertEncoder(keras.Model):
+class BertEncoder(preset.PresetModel):
     """The BERT encoder (Devlin et al. 2018): a dict of three inputs in, a dict of outputs out.
 
     Inputs, int32 [B, S] each: `input_ids`, `input_mask` (1 for real pieces), `segment_ids`.
@@ -88,6 +88,7 @@ class BertEncoder(keras.Model):
     ):
         config = as_config(config)
         registry.check_class(type(self), config)
+        # "mixed_bfloat16": variables in float32, products in bfloat16; layers and heads share it.
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
 
         # === Layers ===
@@ -117,11 +118,13 @@ class BertEncoder(keras.Model):
         hidden = embeddings(  # [B, S, H]
             word_embeddings(inputs[INPUT_IDS]), inputs[SEGMENT_IDS], inputs.get(POSITION_IDS)
         )
+        # Which positions a layer may look at: [B, S] for all queries alike, or a row of its own for
+        # each query, [B, S queries, S keys].
         mask = inputs[INPUT_MASK]
         visible = left_to_right_mask(mask) if config.left_to_right else mask  # [B, S] or [B, S, S]
         if packed:
             visible = within_documents(visible, inputs[PACK_IDS])  # [B, S, S]
-        hidden_states, attention_probs = [hidden], []
+        hidden_states, attention_probs = [hidden], []  # embeddings first
         for block in blocks:
             hidden = block(hidden, visible, return_probs=output_attention_probs)  # [B, S, H]
             if output_attention_probs:
@@ -193,26 +196,9 @@ class BertEncoder(keras.Model):
         """Returns the blocks in the order in which they are applied."""
         return [self.get_layer(f"layer_{i}") for i in range(self.config.num_hidden_layers)]
 
-    @classmethod
-    def from_preset(
-        cls, folder: str, ignore_config_keys: Collection[str] = (), **arguments: Any
-    ) -> Self:
-        """Opens the encoder of a model folder; see `keras_bert.models.preset.load`.
-
-        A folder with a variant of `cls` comes back as that variant.
-        """
-        return preset.load(cls, folder, arguments, ignore_config_keys)
-
-    def save_to_preset(self, folder: str, tokenizer: Any = None) -> None:
-        """Writes a model folder; see `keras_bert.models.preset.save`."""
-        preset.save(self, folder, tokenizer)
-
-    def head_config(self) -> dict[str, Any]:
-        """Returns what a preset keeps beside the config: nothing."""
-        return {}
-
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
+        # Not the functional graph that Keras would write: the constructor makes it again.
         return {
             "config": self.config.to_dict(),
             "output_hidden_states": self.output_hidden_states,
@@ -222,11 +208,6 @@ class BertEncoder(keras.Model):
             "dtype": self.policy.name,
             "name": self.name,
         }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
-        """Rebuilds the encoder from `get_config`."""
-        return cls(**config)
 
 
 def create_encoder(config: BertConfig | Mapping[str, Any], **arguments: Any) -> BertEncoder:

@@ -37,7 +37,7 @@ class BertMaskedLM(TaskModel):
         **kwargs: Any,
     ):
         encoder = as_encoder(config, packed=packed, seed=seed, dtype=dtype)
-        inputs = masked_lm_inputs(encoder.packed)
+        inputs = masked_lm_inputs(encoder.packed)  # [B, S] each, and positions [B, P]
         # The encoder takes its own inputs only; the positions are for the head.
         encoded = encoder({name: inputs[name] for name in encoder.input})
         # [B, P, V]

@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -80,9 +79,9 @@ def library_activations(
 
 def largest_difference(left: Activations, right: Activations) -> float:
     """Returns the largest difference of any output that both have."""
-    pairs = [(left.sequence_output, right.sequence_output)]
+    pairs = [(left.sequence_output, right.sequence_output)]  # [B, S, H] each
     if left.pooled_output is not None and right.pooled_output is not None:
-        pairs.append((left.pooled_output, right.pooled_output))
+        pairs.append((left.pooled_output, right.pooled_output))  # [B, H] each
     return max(float(np.abs(a - b).max()) for a, b in pairs)
 
 
@@ -99,6 +98,7 @@ def _transformers(folder: str | os.PathLike, features: dict[str, np.ndarray]) ->
         folder, config=config, output_loading_info=True, dtype=torch.float32
     )
     model, loading = loaded
+    # torch wants int64 ids; eval() turns dropout off.
     with torch.no_grad():
         outputs = model.eval()(
             input_ids=torch.tensor(features[INPUT_IDS], dtype=torch.long),
@@ -123,6 +123,13 @@ def _model_garden(
     path = model_garden.encoder_path(tensorflow_file.ObjectGraph(prefix))
     if "/" in path:  # inside a model with a head, which would have to be built around it
         return None
+    activations = {
+        "gelu": lambda inputs: tf.nn.gelu(inputs, approximate=False),
+        "gelu_tanh": lambda inputs: tf.nn.gelu(inputs, approximate=True),
+        "relu": tf.nn.relu,
+        "silu": tf.nn.silu,
+        "tanh": tf.nn.tanh,
+    }
     encoder = networks.BertEncoderV2(
         vocab_size=config.vocab_size,
         hidden_size=config.hidden_size,
@@ -131,11 +138,11 @@ def _model_garden(
         max_sequence_length=config.max_position_embeddings,
         type_vocab_size=config.type_vocab_size,
         inner_dim=config.intermediate_size,
-        inner_activation=_tensorflow_activation(config.hidden_act),
+        inner_activation=activations[config.hidden_act],
     )
-    encoder(encoder.inputs)
+    encoder(encoder.inputs)  # creates its variables, which the checkpoint is then read into
     status = tf.train.Checkpoint(**{path: encoder}).read(str(prefix)).expect_partial()
-    status.assert_nontrivial_match()
+    status.assert_nontrivial_match()  # else a wrong path would leave random weights unnoticed
     outputs = encoder(
         {
             "input_word_ids": features[INPUT_IDS],
@@ -151,6 +158,7 @@ def _model_garden(
 def _saved_model(folder: str | os.PathLike, features: dict[str, np.ndarray]) -> Activations:
     import tensorflow as tf
 
+    # Its own graph answers: [B, S, H] and [B, H].
     outputs = tf.saved_model.load(os.fspath(folder))(
         {
             "input_word_ids": tf.constant(features[INPUT_IDS]),
@@ -161,16 +169,3 @@ def _saved_model(folder: str | os.PathLike, features: dict[str, np.ndarray]) -> 
     return Activations(
         "the SavedModel", outputs["sequence_output"].numpy(), outputs["pooled_output"].numpy()
     )
-
-
-def _tensorflow_activation(name: str) -> Callable:
-    import tensorflow as tf
-
-    functions = {
-        "gelu": lambda inputs: tf.nn.gelu(inputs, approximate=False),
-        "gelu_tanh": lambda inputs: tf.nn.gelu(inputs, approximate=True),
-        "relu": tf.nn.relu,
-        "silu": tf.nn.silu,
-        "tanh": tf.nn.tanh,
-    }
-    return functions[name]

@@ -9,7 +9,7 @@ import os
 import warnings
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import h5py
 import keras
@@ -31,6 +31,38 @@ WEIGHTS_FILE = "model.weights.h5"
 _WORD_EMBEDDINGS = "word_embeddings/embeddings"
 
 
+class PresetModel(keras.Model):
+    """A model that is opened from a model folder and written to one."""
+
+    @classmethod
+    def from_preset(
+        cls, folder: str, ignore_config_keys: Collection[str] = (), **arguments: Any
+    ) -> Self:
+        """Opens a model folder as this class; see `keras_bert.models.preset.load`.
+
+        Args:
+            folder: a folder written by `save_to_preset`, or one of the other formats. That of a
+                variant of the encoder comes back as the variant.
+            ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
+            **arguments: arguments of the constructor other than `config`. What is left out comes
+                from the folder where it holds the same kind of head.
+        """
+        return load(cls, folder, arguments, ignore_config_keys)
+
+    def save_to_preset(self, folder: str, tokenizer: Any = None) -> None:
+        """Writes a model folder; see `keras_bert.models.preset.save`."""
+        save(self, folder, tokenizer)
+
+    def head_config(self) -> dict[str, Any]:
+        """Returns the arguments of the head, kept in a preset beside the config."""
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
+        """Rebuilds the model from `get_config`."""
+        return cls(**config)
+
+
 def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
     """Writes a model as a preset folder, each file whole or not at all.
 
@@ -48,7 +80,21 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
         tokenizer.vocabulary.check_size(model.config.vocab_size)
         tokenizer.save(folder)
     with atomic_file(folder / WEIGHTS_FILE) as path:
-        _save_weights(model, path)
+        # HDF5 adds up to 4 KiB of names and tree nodes to each variable.
+        weights = model.weights
+        sizes = (math.prod(weight.shape) * np.dtype(weight.dtype).itemsize for weight in weights)
+        check_room(path, sum(sizes) + 4096 * len(weights))
+        # Keras writes the optimizer of a compiled model along: two thirds of the file, and no part
+        # of what a preset is.
+        optimizer = getattr(model, "optimizer", None)
+        if optimizer is not None:
+            model.optimizer = None
+        try:
+            model.save_weights(path)
+        finally:
+            if optimizer is not None:
+                model.optimizer = optimizer
+    # What it takes to build the model again: head, encoder, and the arguments of the head.
     content = {
         "architecture": registry.architecture_of(type(model)),
         "config": model.config.to_dict(),
@@ -179,8 +225,10 @@ def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]
     architecture = registry.architecture_of(cls)
     if architecture in WORD_PREDICTORS:
         checkpoint.check_masked_lm()
+    # The same head: its labels and number of classes come along.
     if architecture == checkpoint.architecture:
         arguments = _head_arguments(checkpoint.head, arguments)
+    # Built with fresh weights first: whatever the checkpoint lacks keeps them.
     model = _build(cls, checkpoint.config, arguments)
     # Set the weights by path; those without a value stay fresh.
     encoder_paths = _by_path(model, getattr(model, "encoder", model).weights)
@@ -211,6 +259,7 @@ def _by_path(model: Any, variables: Iterable[Any]) -> dict[str, Any]:
     """
     # The scope is what stands before a name that every encoder has.
     word_embeddings = getattr(model, "encoder", model).word_embeddings.embeddings.path
+    # "generator/word_embeddings/embeddings" -> "generator/", which files do not have.
     scope = word_embeddings.removesuffix(_WORD_EMBEDDINGS)
     found: dict[str, Any] = {}
     for variable in variables:
@@ -244,6 +293,7 @@ def _read_config(
     file = folder / CONFIG_FILE
     content = read_json(file)
     architecture = content["architecture"]
+    # A class outside the package cannot be found by its name: only its own from_preset knows it.
     if architecture in MODEL_CLASSES:
         model_class = registry.model_class(architecture)
     elif asked is not None and registry.architecture_of(asked) == architecture:
@@ -265,23 +315,6 @@ def _build(cls: type, config: BertConfig, arguments: dict[str, Any]) -> Any:
         raise ValueError(f"{cls.__name__}.from_preset: {error}") from None
 
 
-def _save_weights(model: keras.Model, path: Path) -> None:
-    # HDF5 adds up to 4 KiB of names and tree nodes to each variable.
-    sizes = (math.prod(weight.shape) * np.dtype(weight.dtype).itemsize for weight in model.weights)
-    check_room(path, sum(sizes) + 4096 * len(model.weights))
-    # Keras writes the optimizer of a compiled model along: two thirds of the file, and no part of
-    # what a preset is.
-    optimizer = getattr(model, "optimizer", None)
-    if optimizer is None:
-        model.save_weights(path)
-        return
-    model.optimizer = None
-    try:
-        model.save_weights(path)
-    finally:
-        model.optimizer = optimizer
-
-
 def _load_weights(model: keras.Model, folder: Path) -> None:
     path = folder / WEIGHTS_FILE
     if not path.is_file():
@@ -290,6 +323,7 @@ def _load_weights(model: keras.Model, folder: Path) -> None:
         # Keras says nothing of weights in the file that the model does not have.
         items: list[tuple[str, Any]] = []
         with h5py.File(path) as file:
+            # Groups and data sets in one list; the states of dropouts are no weights.
             file.visititems(lambda name, item: items.append((name, item)))
             stored = sum(
                 isinstance(item, h5py.Dataset) and "seed_generator" not in name

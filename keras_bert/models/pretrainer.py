@@ -37,7 +37,8 @@ class BertPretrainer(TaskModel):
         **kwargs: Any,
     ):
         encoder = as_encoder(config, packed=packed, seed=seed, dtype=dtype)
-        inputs = masked_lm_inputs(encoder.packed)
+        inputs = masked_lm_inputs(encoder.packed)  # [B, S] each, and positions [B, P]
+        # sequence_output [B, S, H] for the words, pooled_output [B, H] for the pair
         encoded = encoder({name: inputs[name] for name in encoder.input})
         next_sentence = output_layer(encoder, 2, "next_sentence")
         outputs = {

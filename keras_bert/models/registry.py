@@ -36,6 +36,7 @@ _Encoder = TypeVar("_Encoder", bound=type)
 
 # Module of each encoder of the package; it registers its class when it is imported.
 _MODULES = {"bert": "keras_bert.models.encoder"}
+# model_type -> class of the encoder, as far as they are imported.
 _ENCODERS: dict[str, type] = {}
 
 
@@ -97,6 +98,7 @@ def class_for(cls: Any, config: BertConfig) -> Any:
     Raises:
         ValueError: the config describes another encoder.
     """
+    # BertClassifier stays what it is; BertEncoder of a ScaledConfig becomes ScaledEncoder.
     if not is_encoder_class(cls):
         return cls
     wanted = encoder_class(config)
@@ -123,6 +125,7 @@ def check_class(cls: type, config: BertConfig) -> None:
 
 def architecture_of(cls: type) -> str:
     """Returns the architecture that a preset of a model class names."""
+    # All encoders have one name there: the model type in the config tells them apart.
     return ENCODER if is_encoder_class(cls) else cls.__name__
 
 
@@ -132,5 +135,6 @@ def model_class(architecture: str) -> Any:
     Raises:
         KeyError: there is no such architecture.
     """
+    # Imported when it is asked for, so that a classifier does not wait for all other heads.
     module = MODEL_CLASSES[architecture].module
     return getattr(importlib.import_module(f"keras_bert.models.{module}"), architecture)

@@ -32,7 +32,7 @@ class BertSpanLabeler(TaskModel):
         **kwargs: Any,
     ):
         encoder = as_encoder(config, seed=seed, dtype=dtype)
-        inputs = encoder_inputs()
+        inputs = encoder_inputs()  # int32 [B, S] each
         # No dropout here: the original has none between the encoder and this head (run_squad.py).
         logits = output_layer(encoder, 2, "span")(encoder(inputs)["sequence_output"])  # [B, S, 2]
         outputs = {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}  # [B, S] each

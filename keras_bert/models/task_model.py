@@ -1,16 +1,16 @@
 """What all models with a head share: an encoder inside, presets, serialization."""
 
-from collections.abc import Collection, Sequence
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 
 from keras_bert.layers.initializer import truncated_normal
-from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.preset import PresetModel
 
 
-class TaskModel(keras.Model):
+class TaskModel(PresetModel):
     """A functional model around a `BertEncoder`; subclasses add the head.
 
     Attributes:
@@ -23,28 +23,6 @@ class TaskModel(keras.Model):
         self.encoder = encoder
         self.config = encoder.config
 
-    @classmethod
-    def from_preset(
-        cls, folder: str, ignore_config_keys: Collection[str] = (), **arguments: Any
-    ) -> Self:
-        """Opens a model folder under this head; see `keras_bert.models.preset.load`.
-
-        Args:
-            folder: a folder written by `save_to_preset`, or one of the other formats.
-            ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
-            **arguments: arguments of the constructor other than `config`. What is left out comes
-                from the folder where it holds the same kind of head.
-        """
-        return preset.load(cls, folder, arguments, ignore_config_keys)
-
-    def save_to_preset(self, folder: str, tokenizer: Any = None) -> None:
-        """Writes a model folder; see `keras_bert.models.preset.save`."""
-        preset.save(self, folder, tokenizer)
-
-    def head_config(self) -> dict[str, Any]:
-        """Returns the arguments of the head, kept in a preset beside the config."""
-        return {}
-
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
         return {
@@ -54,11 +32,6 @@ class TaskModel(keras.Model):
             "name": self.name,
             **self.head_config(),
         }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
-        """Rebuilds the model from `get_config`."""
-        return cls(**config)
 
 
 def output_layer(encoder: BertEncoder, units: int, name: str) -> keras.layers.Dense:

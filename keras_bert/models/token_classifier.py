@@ -40,7 +40,8 @@ class BertTokenClassifier(TaskModel):
     ):
         labels = checked_labels(labels, num_classes)
         encoder = as_encoder(config, seed=seed, dtype=dtype)
-        inputs = encoder_inputs()
+        inputs = encoder_inputs()  # int32 [B, S] each
+        # A label for every piece, [CLS] and padding too: the loss leaves out what has no target.
         sequence_output = output_dropout(encoder)(encoder(inputs)["sequence_output"])  # [B, S, H]
         logits = output_layer(encoder, num_classes, "classifier")(sequence_output)  # [B, S, C]
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)

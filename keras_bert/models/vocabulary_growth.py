@@ -42,11 +42,11 @@ def grow_vocabulary(
     for source, target in zip(model.weights, grown.weights, strict=True):
         value = keras.ops.convert_to_numpy(source.value)
         if source.path.endswith((_EMBEDDINGS, _OUTPUT_BIAS)):  # behind a name scope, if any
-            # [new V, H], or [new V] for the bias
+            # [V, H] -> [new V, H], or [V] -> [new V] for the bias
             larger = np.zeros((vocab_size, *value.shape[1:]), value.dtype)
-            larger[: len(value)] = value
+            larger[: len(value)] = value  # old tokens keep their ids
             for token, parts in pieces_of_new_tokens.items():
-                # [pieces, H] -> [H]
+                # "ang ##io ##plast ##y": [4, H] -> [H], summed in float64
                 larger[token] = value[list(parts)].mean(axis=0, dtype=np.float64)
             value = larger
         target.assign(value)

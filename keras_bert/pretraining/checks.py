@@ -130,7 +130,16 @@ def check_source(config: BertConfig, options: PretrainingOptions, vocabulary: Vo
     if source is None:
         return
     if not is_run(source):
-        _check_vocabulary(source, _sha256_of_model(source), vocabulary)
+        local = hub.local_folder(local_copy(source))
+        if not local.is_dir():
+            raise FileNotFoundError(
+                f"{source} is not a folder: give the folder of a model or a run"
+            )
+        try:
+            sha256 = BertTokenizer.from_preset(local).vocabulary.sha256
+        except FileNotFoundError:  # weights alone: nobody can tell
+            sha256 = None
+        _check_vocabulary(source, sha256, vocabulary)
         return
     settings = read_json(local_copy(f"{source}/run.json"))
     _check_vocabulary(source, settings["vocabulary_sha256"], vocabulary)
@@ -167,16 +176,6 @@ def check_config(source: str, found: dict[str, Any], config: BertConfig) -> None
                 f"{found.get(name)!r}, not {wanted.get(name)!r}): give its own, "
                 f"--model={folder}/config.json"
             )
-
-
-def _sha256_of_model(folder: str) -> str | None:
-    local = hub.local_folder(local_copy(folder))
-    if not local.is_dir():
-        raise FileNotFoundError(f"{folder} is not a folder: give the folder of a model or a run")
-    try:
-        return BertTokenizer.from_preset(local).vocabulary.sha256
-    except FileNotFoundError:  # weights alone: nobody can tell
-        return None
 
 
 def _check_vocabulary(source: str, sha256: str | None, vocabulary: Vocabulary) -> None:

@@ -38,6 +38,7 @@ def create_evaluation(
     )
 
     def evaluate() -> dict[str, float]:
+        # Sums and counts, divided once at the end: some rows of the last batch do not count.
         sums = StepSums.zeros(objective.scales)
         for batch in parts:
             sums = sums + step(batch)
@@ -65,5 +66,6 @@ def evaluation_part(
     def part(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return {name: value[first : first + rows] for name, value in batch.items()}
 
+    # Pipeline 1 of 2, batches of 8: rows 4 to 7 of each, [4, ...], in batches for its replicas.
     replica_batch = context.get_per_replica_batch_size(size)
     return dataset.map(part).rebatch(replica_batch, drop_remainder=True)

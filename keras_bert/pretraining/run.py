@@ -140,7 +140,10 @@ class PretrainingRun:
                     "learning_rate": rate
                 }
                 self.folder.log("train", self._step, metrics | {"seconds": self._seconds})
-                shown = self._shown_seconds(seconds, budget) if budget else decision.steps
+                shown = decision.steps
+                if budget:  # whole seconds, none of them behind the budget
+                    end = int(min(self._seconds, budget))
+                    shown = max(0, end - int(self._seconds - seconds))
                 # What the progress bar has room for.
                 formats = {"loss": ".3f"}
                 formats |= {name: ".3f" for name in metrics if name.endswith("_accuracy")}
@@ -224,10 +227,6 @@ class PretrainingRun:
             metrics["model_flop_utilization"] = rate / self.peak_flops
         skipped = self.state["skipped_steps"]
         return metrics | ({"skipped_steps": skipped} if skipped else {})
-
-    def _shown_seconds(self, seconds: float, budget: float) -> int:
-        end = min(self._seconds, budget)
-        return max(0, int(end) - int(self._seconds - seconds))
 
     def _progress(self) -> Progress:
         if self.options.time_budget:

@@ -60,6 +60,7 @@ class RestClient:
     def __init__(self, server: str, model: str, version: int | None = None, timeout: float = 60.0):
         self._server = _checked_address(server.removeprefix(REST_SCHEME).rstrip("/"))
         part = "" if version is None else f"/versions/{version}"
+        # /v1/models/reviews:predict, or /v1/models/reviews/versions/2:predict
         self._path = f"/v1/models/{urllib.parse.quote(model, safe='')}{part}:predict"
         self._timeout = timeout
 
@@ -88,7 +89,15 @@ class RestClient:
             ) from None
         finally:
             connection.close()
-        answer = _json(content, self._server)
+        try:
+            answer = json.loads(content)
+        except ValueError:
+            raise ServerError(
+                f"{self._server} does not answer in JSON: is this TF Serving's REST port?"
+            ) from None
+        # {"predictions": [...]}, or {"error": "..."} with a status that is not 200
+        if not isinstance(answer, dict):
+            answer = {"error": answer}
         if response.status != http.client.OK or "predictions" not in answer:
             raise ServerError(f"{self._server}{self._path}: {answer.get('error', answer)}")
         predictions = answer["predictions"]
@@ -141,6 +150,7 @@ class GrpcClient:
         request.model_spec.signature_name = signature
         if self._version is not None:
             request.model_spec.version.value = self._version
+        # By column, as they are: gRPC takes a tensor [N, ...] for each input.
         for name, values in inputs.items():
             request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
         try:
@@ -154,7 +164,12 @@ class GrpcClient:
             if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise _too_late(f"{GRPC_SCHEME}{self._server}", self._timeout) from None
             raise ServerError(f"{self._server}: {error.code().name}: {error.details()}") from None
-        return {name: _plain(tf.make_ndarray(value)) for name, value in response.outputs.items()}
+        arrays = {name: tf.make_ndarray(value) for name, value in response.outputs.items()}
+        # As nested lists, bytes as text.
+        return {
+            name: _decoded(array.tolist()) if array.dtype == object else array.tolist()
+            for name, array in arrays.items()
+        }
 
 
 def connect(server: str, model: str, version: int | None = None, timeout: float = 60.0) -> Client:
@@ -199,24 +214,8 @@ def _check_counts(inputs: Inputs) -> None:
         raise ValueError(f"the request holds {shown}: give as many of each")
 
 
-def _json(content: bytes, server: str) -> dict[str, Any]:
-    try:
-        answer = json.loads(content)
-    except ValueError:
-        raise ServerError(
-            f"{server} does not answer in JSON: is this TF Serving's REST port?"
-        ) from None
-    return answer if isinstance(answer, dict) else {"error": answer}
-
-
-def _plain(values: Any) -> list:
-    """Returns nested lists, bytes as text."""
-    if values.dtype == object:
-        return _decoded(values.tolist())
-    return values.tolist()
-
-
 def _decoded(value: Any) -> Any:
+    # TensorFlow's strings are bytes; lists may be nested, as of the entities of several texts.
     if isinstance(value, list):
         return [_decoded(part) for part in value]
     return value.decode("utf-8", errors="replace")

@@ -117,6 +117,7 @@ def write_kit(export_dir: Path, family: SignatureFamily, version_folder: Path) -
     used = graph_operations(version_folder) & TEXT_OPERATIONS
     # Joined requests must pass the guard in the graph, which counts their examples together.
     most = family.options.max_batch or _JOINED
+    # All follow from the name, the signatures and the operations of the graph just written.
     contents = {
         "batching_parameters.txt": _BATCHING.format(most=most),
         MODELS_FILE: _MODELS.format(name=name),
@@ -140,6 +141,7 @@ def model_name(export_dir: Path) -> str:
     Raises:
         ValueError: it is none that a URL, a configuration file and Docker all take.
     """
+    # Resolved, so that --export_dir=. is served under the name of the folder.
     name = export_dir.resolve().name
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
         raise ValueError(

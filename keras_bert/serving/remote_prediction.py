@@ -4,14 +4,12 @@ Nothing here imports TensorFlow, so that asking a server needs none and starts a
 """
 
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from keras_bert.progress import Progress
 from keras_bert.serving.client import Client
 from keras_bert.storage.growing_csv import growing_csv
-from keras_bert.storage.tables import Row, Table, check_columns, json_list, read_table
+from keras_bert.storage.tables import Table, check_columns, json_list, read_table
 from keras_bert.tasks.classification import answer_table as classification
 from keras_bert.tasks.multiple_choice import answer_table as multiple_choice
 from keras_bert.tasks.question_answering import answer_table as question_answering
@@ -45,7 +43,19 @@ def predict_remotely(
         TimeoutError: there is one, but no answer in time.
     """
     table = read_table(Path(input_path))
-    inputs = _inputs(table)
+    # The inputs of a signature are columns of the table; choice0, choice1, ... are one of them.
+    columns = {*table.columns, *(["choices"] if any(map(_is_choice, table.columns)) else [])}
+    names = next((names for names in _INPUTS if columns.issuperset(names)), None)
+    if names is None:
+        raise ValueError(
+            f"{table.path} has the columns {', '.join(table.columns)}; expected are text, text and "
+            "text_pair, question and context, or context and choice0, choice1, ...: rename them"
+        )
+    remedy = "every row needs what the others have"
+    inputs = {
+        name: _choices(table) if name == "choices" else table.column(name, remedy) for name in names
+    }
+    # Batch after batch: the answers to those before an interruption stay in the file.
     count = len(table.rows)
     with (
         growing_csv(output_path, count) as output,
@@ -55,42 +65,32 @@ def predict_remotely(
             part = slice(start, start + batch_size)
             answers = client.predict({name: values[part] for name, values in inputs.items()})
             asked = table.rows[part]
-            output.add(*_answered_rows(table, asked, answers), len(asked))
+            header: list[str] = []
+            rows: list[list[str]] = []
+            for index, row in enumerate(asked):
+                # The answer to one row; its outputs tell which kind of task the server has.
+                answer = {name: values[index] for name, values in answers.items()}
+                kinds = (classification, question_answering, tagging, multiple_choice)
+                served = next(filter(None, (kind.served(answer) for kind in kinds)), None)
+                if served is None:
+                    raise ValueError(
+                        f"the served model answers with {', '.join(answer)}, which make no table: "
+                        "ask it with keras_bert.serving.client"
+                    )
+                header, found = served
+                check_columns(table.path, table.columns, header)
+                known = [row.values.get(name, "") for name in table.columns]
+                rows += [known + fields for fields in found]
+            output.add([*table.columns, *header], rows, len(asked))
             progress.update(len(asked))
     return count
 
 
-def _answered_rows(
-    table: Table, asked: Sequence[Row], answers: Mapping[str, Sequence[Any]]
-) -> tuple[list[str], list[list[str]]]:
-    """Returns names and values of all columns of some rows of the table."""
-    header: list[str] = []
-    rows: list[list[str]] = []
-    for index, row in enumerate(asked):
-        header, found = _answer_rows({name: values[index] for name, values in answers.items()})
-        check_columns(table.path, table.columns, header)
-        known = [row.values.get(name, "") for name in table.columns]
-        rows += [known + answer for answer in found]
-    return [*table.columns, *header], rows
-
-
-def _inputs(table: Table) -> dict[str, Sequence[Any]]:
-    columns = {*table.columns, *(["choices"] if any(map(_is_choice, table.columns)) else [])}
-    names = next((names for names in _INPUTS if columns.issuperset(names)), None)
-    if names is None:
-        raise ValueError(
-            f"{table.path} has the columns {', '.join(table.columns)}; expected are text, text and "
-            "text_pair, question and context, or context and choice0, choice1, ...: rename them"
-        )
-    remedy = "every row needs what the others have"
-    return {
-        name: _choices(table) if name == "choices" else table.column(name, remedy) for name in names
-    }
-
-
 def _choices(table: Table) -> list[list[str]]:
     """Returns the choices of each row, as many for all: empty strings at the end are none."""
-    numbered = sorted(filter(_is_choice, table.columns), key=_number_of_choice)
+    numbered = sorted(
+        filter(_is_choice, table.columns), key=lambda name: int(name.removeprefix(_CHOICE))
+    )
     found = []
     for row in table.rows:
         listed = row.values.get("choices")
@@ -104,25 +104,10 @@ def _choices(table: Table) -> list[list[str]]:
                 )
             choices = parsed
         found.append(choices)
+    # Tensors are rectangular: [rows, most choices].
     most = max(map(len, found))
     return [[*choices, *[""] * (most - len(choices))] for choices in found]
 
 
 def _is_choice(column: str) -> bool:
     return column.startswith(_CHOICE) and column.removeprefix(_CHOICE).isdecimal()
-
-
-def _number_of_choice(column: str) -> int:
-    return int(column.removeprefix(_CHOICE))
-
-
-def _answer_rows(answer: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Returns names and values of the columns that one answer adds."""
-    for table in (classification, question_answering, tagging, multiple_choice):
-        found = table.served(answer)
-        if found is not None:
-            return found
-    raise ValueError(
-        f"the served model answers with {', '.join(answer)}, which make no table: ask it with "
-        "keras_bert.serving.client"
-    )

@@ -34,8 +34,11 @@ class ServingModule(tf.Module):
         super().__init__(name="keras_bert")
         # Plain variables, not the Keras model: what loads the export needs TensorFlow alone.
         self.weights = [variable.value for variable in family.model.weights]
+        # A module must hold what its graphs look up: tables and constants of the tokenizer, and
+        # whatever else the signatures bring (the weights of a sentence's pooling).
         self.tokenizer = family.tokenizer
         self.tracked = family.tracked
+        # Traced here, once: {"serving_default": strings in, "serve_ids": token ids in, ...}
         self.serving_signatures = family.functions()
 
 
@@ -66,15 +69,19 @@ def export_saved_model(
             model, or the folder lacks the head.
         OSError: the disk refused a write; the sentence names `export_dir`.
     """
+    # 1. What can be refused is refused before the model is opened.
     name = model_name(Path(export_dir))
     check_holds_exports(Path(export_dir))
-    checked_version(Path(export_dir), version)  # before the minutes that an export may take
+    checked_version(Path(export_dir), version)
+    # 2. The model, and a graph for each of its signatures.
     family = open_signatures(model_dir, options or ExportOptions(), head)
     module = ServingModule(family)
+    # 3. A version, written under a hidden name: TF Serving loads any folder that is a number.
     with write_errors(export_dir), unfinished_folder(Path(export_dir)) as written:
         tf.saved_model.save(module, str(written), signatures=module.serving_signatures)
         add_warmup(written, family, name)
         folder = _as_version(written, Path(export_dir), version)
+    # 4. Configuration and README beside it; they follow from the signatures.
     write_kit(Path(export_dir), family, folder)
     takes = ", ".join(family.string_inputs())
     print(f"{SERVING_DEFAULT} takes {takes}: {family.reason}", file=sys.stderr)
@@ -83,6 +90,7 @@ def export_saved_model(
 
 def _as_version(written: Path, export_dir: Path, version: int | None) -> Path:
     """Gives what was written the name of a version that no other export took meanwhile."""
+    # Two exports at once may both find 3 free: the rename of one fails, and it goes on to 4.
     while True:
         folder = export_dir / str(version or checked_version(export_dir, None))
         if rename_new(written, folder):
@@ -118,6 +126,7 @@ def checked_version(export_dir: Path, version: int | None) -> int:
     Raises:
         ValueError: the version exists or is below 1.
     """
+    # "1", "2" and so on are versions; models.config and README.md lie beside them.
     names = [path.name for path in export_dir.glob("*")] if export_dir.is_dir() else []
     taken = [int(name) for name in names if name.isdecimal()]
     if version is None:

@@ -41,6 +41,8 @@ class SentenceEncoder:
                 'give pooling, for example pooling="mean"'
             )
         self.width: int = signatures.tracked.width
+        # Strings [N] in, vectors [N, D] out: tokenizer, encoder and pooling in one graph, traced
+        # once for every N.
         self._answer = tf.function(
             lambda texts: signatures.answer(texts)[SENTENCE_EMBEDDING],
             input_signature=[tf.TensorSpec([None], tf.string)],
@@ -85,6 +87,7 @@ class SentenceEncoder:
         vectors = np.zeros([len(texts), self.width], np.float32)  # [N, D]
         for start in range(0, len(order), batch_size):
             indices = order[start : start + batch_size]
+            # [batch, D], back to the order in which the texts came.
             vectors[indices] = self._answer(
                 tf.constant([texts[index] for index in indices])
             ).numpy()

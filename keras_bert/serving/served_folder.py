@@ -70,11 +70,13 @@ def open_signatures(
     if head == "auto" and (foreign := describe_foreign(checkpoint)) is not None:
         model = _model(foreign.head.model_class, checkpoint, options)
         return _described(model, BertTokenizer.from_preset(folder), foreign, options)
+    # A pretrained model: what it can be asked for is words.
     if checkpoint.architecture in WORD_PREDICTORS:
         _check_overrides(None, options)
         check_no_pooling(options)
         length = _length(options, checkpoint.config.max_position_embeddings, folder)
         model = _model(BertMaskedLM, checkpoint, options)
+        # "[MASK]" in a text must stay one token: it is what the model is asked about.
         tokenizer = BertTokenizer.from_preset(folder, keep_special_tokens=True)
         return MaskedLMSignatures(model, tokenizer, length, options)
     if head == "masked_lm":
@@ -94,6 +96,7 @@ def _encoder_signatures(
         checkpoint = preset.read_checkpoint(
             sentence_modules.encoder_folder(folder), options.ignore_config_keys
         )
+    # What is asked for, else what sentence-transformers cut to, else all positions.
     most = checkpoint.config.max_position_embeddings
     length = _length(options, most, folder)
     if sentences is not None:
@@ -117,11 +120,13 @@ def _model(model_class: Any, checkpoint: Checkpoint, options: ExportOptions) -> 
 
 
 def _built_dtype(options: ExportOptions) -> str:
+    # int8 is not a dtype to build with: a float32 model is quantized afterwards.
     return "float32" if options.dtype == "int8" else options.dtype
 
 
 def _quantized(model: keras.Model, options: ExportOptions) -> keras.Model:
     if options.dtype == "int8":
+        # Dense layers alone: embeddings are looked up, not multiplied.
         model.quantize("int8", filters=lambda layer: isinstance(layer, keras.layers.Dense))
     return model
 
@@ -133,6 +138,7 @@ def _described(
     length = _length(options, description.max_seq_length, "the model")
     # What the user overrides of the task, because the folders of other libraries do not tell it.
     _check_overrides(description, options)
+    # Such as --null_threshold of question answering.
     kind = kind_of(description)
     if kind.override is not None and kind.override_value(options) is not None:
         why = "as you state"

@@ -88,7 +88,11 @@ class SignatureFamily(abc.ABC):
     def example(self) -> dict[str, Any]:
         """Returns values of one example by the names of `string_inputs`, within the limits."""
         most = self.options.max_text_bytes  # of ASCII samples a byte is a character
-        return {name: _cut(self.sample[name], most) for name in self.string_inputs()}
+        texts = {name: self.sample[name] for name in self.string_inputs()}
+        return {  # a text, or a list of texts
+            name: value[:most] if isinstance(value, str) else [text[:most] for text in value]
+            for name, value in texts.items()
+        }
 
     def id_inputs(self) -> dict[str, tf.TensorSpec]:
         """Returns what `ids` takes: int32 [N, S] each."""
@@ -163,11 +167,6 @@ class SignatureFamily(abc.ABC):
                     )
                 )
         return checks
-
-
-def _cut(value: Any, most: int | None) -> Any:
-    """Cuts a text, or each of a list of texts."""
-    return value[:most] if isinstance(value, str) else [text[:most] for text in value]
 
 
 def string_vector(name: str) -> tf.TensorSpec:

@@ -59,17 +59,13 @@ def growing_csv(path: str | os.PathLike, total: int) -> Iterator[GrowingCsv]:
         try:
             yield table
         except BaseException:
-            _keep(partial, table.answered, total)
+            if table.answered:
+                print(
+                    f"{partial} keeps the answers to the first {table.answered:,} of {total:,} "
+                    "rows: ask for the others alone",
+                    file=sys.stderr,
+                )
+            else:
+                partial.unlink()
             raise
     os.replace(partial, path)
-
-
-def _keep(partial: Path, answered: int, total: int) -> None:
-    if not answered:
-        partial.unlink()
-        return
-    print(
-        f"{partial} keeps the answers to the first {answered:,} of {total:,} rows: ask for the "
-        "others alone",
-        file=sys.stderr,
-    )

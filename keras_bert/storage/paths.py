@@ -27,7 +27,11 @@ def find_files(inputs: Sequence[str | os.PathLike]) -> list[str]:
         raise ValueError("--input is empty: give at least one file or glob")
     found: dict[str, None] = {}
     for pattern in [os.fspath(path) for path in inputs]:
-        matches = _glob(pattern)
+        if is_remote(pattern):
+            matches = sorted(gfile().glob(pattern))
+        else:  # a file whose name holds a bracket is that file, not a glob
+            exists = os.path.exists(pattern)
+            matches = [pattern] if exists else sorted(glob.glob(pattern, recursive=True))
         if not matches:
             raise FileNotFoundError(f"no file matches --input {pattern!r}: check the path")
         for path in matches:
@@ -100,10 +104,3 @@ class _RemoteFile(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
-
-
-def _glob(pattern: str) -> list[str]:
-    if is_remote(pattern):
-        return sorted(gfile().glob(pattern))
-    # A file whose name holds a bracket is that file, not a glob.
-    return [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))

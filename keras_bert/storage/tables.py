@@ -170,28 +170,25 @@ def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[
 
 def _read_json_lines(path: Path, text: str) -> tuple[tuple[str, ...], list[Row]]:
     # Not splitlines: JSON strings may hold other line ends, such as U+2028, as they are.
-    lines = enumerate(text.split("\n"), start=1)
-    rows = [Row(number, _object(path, number, line)) for number, line in lines if line.strip()]
+    rows = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            values = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}, line {number} is not valid JSON: {error}") from None
+        if not isinstance(values, dict):
+            raise ValueError(
+                f"{path}, line {number} holds a {type(values).__name__}: expected a JSON object"
+            )
+        fields = {}
+        for name, value in values.items():
+            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            fields[name] = "" if value is None else shown
+        rows.append(Row(number, fields))
     columns = dict.fromkeys(name for row in rows for name in row.values)
     return tuple(columns), rows
-
-
-def _object(path: Path, number: int, line: str) -> dict[str, str]:
-    try:
-        values = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {number} is not valid JSON: {error}") from None
-    if not isinstance(values, dict):
-        raise ValueError(
-            f"{path}, line {number} holds a {type(values).__name__}: expected a JSON object"
-        )
-    return {name: _as_string(value) for name, value in values.items()}
-
-
-def _as_string(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def json_list(field: str) -> list[str] | None:

@@ -1,45 +1,15 @@
-"""Data sets of TensorFlow Datasets, named `tfds:name` or `tfds:name/config`."""
+"""Features and splits of a data set of TensorFlow Datasets that a task learns from."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from keras_bert.finetuning.task import TEST, TRAIN, VALIDATION
+from keras_bert.storage.data_sets import import_tfds
 
-TFDS_PREFIX = "tfds:"
 # Names of splits there, by ours.
 USUAL_SPLITS = {TRAIN: ("train",), VALIDATION: ("validation", "dev"), TEST: ("test",)}
 # The index of an example in the files that the data set was made from.
 _PLACE = "idx"
-
-
-def is_tfds(source: str | os.PathLike) -> bool:
-    """Whether a `--data` names a data set of TensorFlow Datasets."""
-    return os.fspath(source).startswith(TFDS_PREFIX)
-
-
-def open_data_set(source: str) -> Any:
-    """Returns the builder of a data set, prepared; it is downloaded where it is not yet there.
-
-    Args:
-        source: "tfds:name" or "tfds:name/config".
-
-    Raises:
-        ValueError: there is no such data set.
-    """
-    import tensorflow_datasets as tfds
-
-    try:
-        builder = tfds.builder(source.removeprefix(TFDS_PREFIX))
-    except tfds.core.registered.DatasetNotFoundError as error:
-        raise ValueError(
-            f"{source}: TensorFlow Datasets knows no such data set: see "
-            "https://www.tensorflow.org/datasets/catalog"
-        ) from error
-    except ValueError as error:  # such as a name found in two folders of data
-        raise ValueError(f"{source}: TensorFlow Datasets says: {error}") from error
-    builder.download_and_prepare()
-    return builder
 
 
 def check_features(source: str, builder: Any, names: Iterable[str], remedy: str) -> None:
@@ -74,8 +44,7 @@ def read_splits(
     Raises:
         ValueError: there is no training data.
     """
-    import tensorflow_datasets as tfds
-
+    tfds = import_tfds()
     known = builder.info.splits
     splits = {
         split: list(tfds.as_numpy(builder.as_dataset(split=name)))

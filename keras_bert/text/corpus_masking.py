@@ -21,7 +21,7 @@ from keras_bert.features import (
     MASKED_LM_POSITIONS,
     MASKED_LM_WEIGHTS,
 )
-from keras_bert.text.masking_constants import (
+from keras_bert.text.masking_strategy import (
     INCREMENT,
     KEY_BITS,
     MULTIPLIERS,
@@ -29,8 +29,8 @@ from keras_bert.text.masking_constants import (
     RUN_LENGTHS,
     RUN_WEIGHTS,
     UNIFORM_BITS,
+    check_rates,
 )
-from keras_bert.text.masking_strategy import check_rates
 from keras_bert.text.vocabulary import Vocabulary
 
 
@@ -86,17 +86,26 @@ class CorpusMasking:
             `input_ids` int32 [B, S] with the chosen pieces hidden, `masked_lm_positions` int32
             [B, P] ascending, `masked_lm_ids` int32 [B, P], `masked_lm_weights` float32 [B, P].
         """
-        hashed = _seeds_of(seeds)
+        hashed = np.zeros(len(seeds), np.uint64)  # [B, numbers] -> [B]
+        for column in seeds.T:
+            hashed = _mix(_mix(hashed + INCREMENT) ^ column.astype(np.uint64))
         candidates = (input_mask != 0) & ~self._is_special[input_ids]
-        chosen = self._choose(
-            candidates, self._is_continuation[input_ids], self._budget(input_mask), hashed
-        )
-        rows, positions = np.nonzero(chosen)
+        # How many pieces of each sequence may be chosen: int32 [B].
+        wanted = np.round(np.count_nonzero(input_mask, axis=1) * self._masked_lm_prob)
+        budget = np.clip(wanted.astype(np.int32), 1, self._max_predictions)
+        chosen = self._choose(candidates, self._is_continuation[input_ids], budget, hashed)
+        rows, positions = np.nonzero(chosen)  # [chosen] each
+        originals = input_ids[rows, positions]
         ranks = np.cumsum(chosen, axis=1)[rows, positions] - 1
         hidden = input_ids.copy()
-        hidden[rows, positions] = self._shown(input_ids[rows, positions], positions, hashed[rows])
+        # What stands in the text instead of the chosen pieces, [chosen].
+        bits = _random_bits(hashed[rows], positions + REPLACEMENTS)
+        drawn = _uniform_numbers(bits)
+        number = (bits & np.uint64(0xFFFFFFFF)) % np.uint64(len(self._ordinary_ids))
+        shown = np.where(drawn < self._mask_or_random_rate, self._ordinary_ids[number], originals)
+        hidden[rows, positions] = np.where(drawn < self._mask_token_rate, self._mask_id, shown)
         slots = np.zeros((3, len(input_ids), self._max_predictions), np.int32)
-        fillings: tuple[np.ndarray | int, ...] = (positions, input_ids[rows, positions], 1)
+        fillings: tuple[np.ndarray | int, ...] = (positions, originals, 1)
         for values, filling in zip(slots, fillings, strict=True):
             values[rows, ranks] = filling
         return {
@@ -105,18 +114,6 @@ class CorpusMasking:
             MASKED_LM_IDS: slots[1],
             MASKED_LM_WEIGHTS: slots[2].astype(np.float32),
         }
-
-    def _budget(self, input_mask: np.ndarray) -> np.ndarray:
-        wanted = np.round(np.count_nonzero(input_mask, axis=1) * self._masked_lm_prob)
-        return np.clip(wanted.astype(np.int32), 1, self._max_predictions)
-
-    def _shown(self, ids: np.ndarray, positions: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        """Returns what stands in the text instead of chosen pieces; all arrays are [chosen]."""
-        bits = _random_bits(seeds, positions + REPLACEMENTS)
-        drawn = _uniform_numbers(bits)
-        number = (bits & np.uint64(0xFFFFFFFF)) % np.uint64(len(self._ordinary_ids))
-        shown = np.where(drawn < self._mask_or_random_rate, self._ordinary_ids[number], ids)
-        return np.where(drawn < self._mask_token_rate, self._mask_id, shown)
 
 
 def _choose_pieces(
@@ -136,7 +133,13 @@ def _choose_words(
     words, _ = _find_words(candidates, continues)
     sizes = _count_per_word(words, candidates)
     order = _random_order(sizes > 0, seeds)
-    taken = _take_in_order(np.take_along_axis(sizes, order, axis=1), budget)
+    sizes = np.take_along_axis(sizes, order, axis=1)
+    # From left to right, each word that is not larger than what is left of the budget.
+    taken, possible = np.zeros_like(sizes, bool), sizes > 0
+    while possible.any():
+        left = budget - np.where(taken, sizes, 0).sum(axis=1)
+        possible = (sizes > 0) & ~taken & (sizes <= left[:, None])
+        taken |= possible & (np.cumsum(np.where(possible, sizes, 0), axis=1) <= left[:, None])
     chosen = np.zeros_like(taken)
     np.put_along_axis(chosen, order, taken, axis=1)
     return candidates & np.take_along_axis(chosen, words, axis=1)
@@ -146,7 +149,15 @@ def _choose_runs_of_words(
     candidates: np.ndarray, continues: np.ndarray, budget: np.ndarray, seeds: np.ndarray
 ) -> np.ndarray:
     words, starts = _find_words(candidates, continues)
-    ends = _ends_of_runs(words, starts, candidates)
+    # Where the runs of one, two and three words from each position on end, 0 for none: [B, S, 3].
+    lengths = np.take_along_axis(_count_per_word(words, candidates), words, axis=1)
+    one = np.where(starts, np.arange(words.shape[1]) + lengths, 0)
+    one = np.pad(one, [[0, 0], [0, 1]])  # a run may end behind the last position
+    runs = [one]
+    for _ in RUN_WEIGHTS[1:]:
+        # One word more: the word that starts where the run so far ends.
+        runs.append(np.where(runs[-1] > 0, np.take_along_axis(one, runs[-1], axis=1), 0))
+    ends = np.stack(runs, axis=2)[:, :-1]
     available = np.count_nonzero(ends, axis=2)
     positions = np.arange(candidates.shape[1])
     uniform = _uniform_numbers(_random_bits(seeds[:, None], positions + RUN_LENGTHS))
@@ -172,27 +183,6 @@ def _count_per_word(words: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     flat = words + np.arange(len(words))[:, None] * words.shape[1]
     counts = np.bincount(flat[candidates], minlength=words.size)
     return counts.reshape(words.shape)
-
-
-def _take_in_order(sizes: np.ndarray, budget: np.ndarray) -> np.ndarray:
-    """Takes words from left to right unless one is larger than what is left of the budget."""
-    taken = np.zeros_like(sizes, bool)
-    while True:
-        left = budget - np.where(taken, sizes, 0).sum(axis=1)
-        possible = (sizes > 0) & ~taken & (sizes <= left[:, None])
-        if not possible.any():
-            return taken
-        taken |= possible & (np.cumsum(np.where(possible, sizes, 0), axis=1) <= left[:, None])
-
-
-def _ends_of_runs(words: np.ndarray, starts: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-    sizes = np.take_along_axis(_count_per_word(words, candidates), words, axis=1)
-    one = np.where(starts, np.arange(words.shape[1]) + sizes, 0)
-    one = np.pad(one, [[0, 0], [0, 1]])
-    runs = [one]
-    for _ in RUN_WEIGHTS[1:]:
-        runs.append(np.where(runs[-1] > 0, np.take_along_axis(one, runs[-1], axis=1), 0))
-    return np.stack(runs, axis=2)[:, :-1]
 
 
 def _take_runs(
@@ -224,13 +214,6 @@ def _random_order(exists: np.ndarray, seeds: np.ndarray) -> np.ndarray:
     # Descending, of equal ones the first: the position breaks ties.
     descending = np.where(exists, -keys, 1) * length + np.arange(length)
     return np.argsort(descending, axis=1)
-
-
-def _seeds_of(counters: np.ndarray) -> np.ndarray:
-    seeds = np.zeros(len(counters), np.uint64)
-    for column in counters.T:
-        seeds = _mix(_mix(seeds + INCREMENT) ^ column.astype(np.uint64))
-    return seeds
 
 
 def _random_bits(seeds: np.ndarray, indices: np.ndarray) -> np.ndarray:

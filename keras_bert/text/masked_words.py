@@ -12,7 +12,7 @@ Shapes: B batch, S sequence length, which is also the most words.
 
 import tensorflow as tf
 
-from keras_bert.text.masking_constants import RUN_LENGTHS, RUN_WEIGHTS
+from keras_bert.text.masking_strategy import RUN_LENGTHS, RUN_WEIGHTS
 from keras_bert.text.random_bits import random_bits, random_keys, uniform_numbers
 
 

@@ -21,8 +21,7 @@ from keras_bert.features import (
     MASKED_LM_WEIGHTS,
 )
 from keras_bert.text.masked_words import choose_runs_of_words, choose_words
-from keras_bert.text.masking_constants import REPLACEMENTS
-from keras_bert.text.masking_strategy import check_rates
+from keras_bert.text.masking_strategy import REPLACEMENTS, check_rates
 from keras_bert.text.random_bits import random_bits, random_keys, seeds_of, uniform_numbers
 from keras_bert.text.vocabulary import Vocabulary
 
@@ -99,13 +98,36 @@ class MaskedLanguageModelMasking(tf.Module):
         # In float64, so that halves round as in the Python of create_pretraining_data.py.
         wanted = tf.cast(tf.round(lengths * self._masked_lm_prob), tf.int32)
         budget = tf.clip_by_value(wanted, 1, self.max_predictions_per_seq)
+        # The positions that are chosen, negative, in any order; -S, behind all of them, for none.
+        length = tf.shape(input_ids)[1]
         if self._strategy == "token":
-            # Positions [B, P] ascending, and which of them are in use, bool [B, P].
-            positions, used = self._choose_pieces(candidates, budget, seeds)
+            # The P largest of random numbers are a random choice of P; so are the first of them.
+            keys = random_keys(seeds, tf.range(tf.cast(length, tf.int64)))  # [B, S]
+            top = tf.math.top_k(  # [B, min(P, S)]
+                tf.where(candidates, keys, -1), tf.minimum(self.max_predictions_per_seq, length)
+            )
+            rank = tf.range(tf.shape(top.values)[1])
+            chosen = (top.values >= 0) & (rank < budget[:, None])  # a candidate, within the budget
+            negatives = tf.where(chosen, -top.indices, -length)
         else:
-            positions, used = self._choose_words(input_ids, candidates, budget, seeds)
+            choose = choose_words if self._strategy == "whole_word" else choose_runs_of_words
+            continues = tf.gather(self._is_continuation, input_ids)  # [B, S]
+            chosen = choose(candidates, continues, budget, seeds)  # bool [B, S]
+            negatives = tf.where(chosen, -tf.range(length), -length)
+        # Positions [B, P] ascending, and which of them are in use, bool [B, P].
+        positions, used = self._first_positions(negatives, length)
         ids = tf.where(used, tf.gather(input_ids, positions, batch_dims=1), 0)  # [B, P]
-        shown = self._hide(ids, positions, seeds)
+        # What stands in the text instead of the chosen pieces, int32 [B, P].
+        bits = random_bits(seeds, tf.cast(positions, tf.int64) + REPLACEMENTS)  # [B, P]
+        uniform = uniform_numbers(bits)  # [B, P], from 0 to below 1
+        # The low 32 bits choose the piece, so that it does not depend on the number above.
+        number = tf.bitcast(bits & np.uint64(0xFFFFFFFF), tf.int64)
+        random_ids = tf.gather(
+            self._ordinary_ids, number % tf.size(self._ordinary_ids, out_type=tf.int64)
+        )
+        # Below 0.8 [MASK], from there to below 0.9 a random piece, from there on the piece itself.
+        shown = tf.where(uniform < self._mask_token_rate + self._random_token_rate, random_ids, ids)
+        shown = tf.where(uniform < self._mask_token_rate, self.vocabulary.mask_id, shown)
         indices = tf.where(used)  # [used, 2]: row and column in [B, P]
         rows = tf.cast(indices[:, 0], tf.int32)
         # [used, 2]: row and position in [B, S]
@@ -118,28 +140,6 @@ class MaskedLanguageModelMasking(tf.Module):
             MASKED_LM_IDS: ids,
             MASKED_LM_WEIGHTS: tf.cast(used, tf.float32),
         }
-
-    def _choose_pieces(
-        self, candidates: tf.Tensor, budget: tf.Tensor, seeds: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        length = tf.shape(candidates)[1]
-        # The P largest of random numbers are a random choice of P; so are the first few of them.
-        keys = tf.where(candidates, random_keys(seeds, tf.range(tf.cast(length, tf.int64))), -1)
-        # [B, min(P, S)]
-        top = tf.math.top_k(keys, tf.minimum(self.max_predictions_per_seq, length))
-        rank = tf.range(tf.shape(top.values)[1])
-        used = (top.values >= 0) & (rank < budget[:, None])  # a candidate, and within the budget
-        # Unused slots sort behind every position.
-        return self._first_positions(tf.where(used, -top.indices, -length), length)
-
-    def _choose_words(
-        self, input_ids: tf.Tensor, candidates: tf.Tensor, budget: tf.Tensor, seeds: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        choose = choose_words if self._strategy == "whole_word" else choose_runs_of_words
-        continues = tf.gather(self._is_continuation, input_ids)  # [B, S]
-        masked = choose(candidates, continues, budget, seeds)  # bool [B, S]
-        length = tf.shape(input_ids)[1]
-        return self._first_positions(tf.where(masked, -tf.range(length), -length), length)
 
     def _first_positions(
         self, negatives: tf.Tensor, length: tf.Tensor
@@ -159,16 +159,3 @@ class MaskedLanguageModelMasking(tf.Module):
         used.set_shape([None, self.max_predictions_per_seq])
         positions.set_shape([None, self.max_predictions_per_seq])
         return tf.where(used, positions, 0), used
-
-    def _hide(self, ids: tf.Tensor, positions: tf.Tensor, seeds: tf.Tensor) -> tf.Tensor:
-        """Returns what stands in the text instead of the chosen pieces, int32 [B, P]."""
-        bits = random_bits(seeds, tf.cast(positions, tf.int64) + REPLACEMENTS)  # [B, P]
-        uniform = uniform_numbers(bits)  # [B, P], from 0 to below 1
-        # The low 32 bits choose the piece, so that it does not depend on the number above.
-        number = tf.bitcast(bits & np.uint64(0xFFFFFFFF), tf.int64)
-        random_ids = tf.gather(
-            self._ordinary_ids, number % tf.size(self._ordinary_ids, out_type=tf.int64)
-        )
-        # Below 0.8 [MASK], from there to below 0.9 a random piece, from there on the piece itself.
-        shown = tf.where(uniform < self._mask_token_rate + self._random_token_rate, random_ids, ids)
-        return tf.where(uniform < self._mask_token_rate, self.vocabulary.mask_id, shown)

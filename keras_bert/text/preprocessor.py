@@ -110,7 +110,12 @@ class BertPreprocessor(keras.layers.Layer):
             self.max_seq_length,
             pad_to_max=self.pad_to == "max",
         )
-        return {name: _restore(rows, shape, texts.shape) for name, rows in packed.items()}
+        restored = {}
+        for name, rows in packed.items():
+            # [N, S] -> [..., S]; and the static part of that shape, which the reshape loses.
+            values = tf.reshape(rows, tf.concat([shape, tf.shape(rows)[-1:]], axis=0))
+            restored[name] = tf.ensure_shape(values, texts.shape.concatenate(rows.shape[-1:]))
+        return restored
 
     def _tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         return self.tokenizer(tf.reshape(texts, [-1]))  # [...] -> [N] -> [N, pieces]
@@ -170,30 +175,19 @@ def _split_inputs(inputs: Any) -> tuple[Any, Any]:
 
 
 def _as_strings(texts: Any) -> tf.Tensor | keras.KerasTensor:
+    if isinstance(texts, list) and not texts:
+        texts = tf.zeros([0], tf.string)  # TensorFlow would take an empty list for floats
     if not isinstance(texts, keras.KerasTensor):
-        texts = _to_tensor(texts)
+        try:
+            texts = tf.convert_to_tensor(texts)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"the preprocessor takes strings, but got {type(texts).__name__} that is no tensor "
+                f"of strings ({error}): check for None and mixed types"
+            ) from None
     if texts.dtype != "string":
         raise ValueError(
             f"the preprocessor takes strings, but got {tf.as_dtype(texts.dtype).name} of shape "
             f"{texts.shape}: pass the texts themselves"
         )
     return texts
-
-
-def _to_tensor(texts: Any) -> tf.Tensor:
-    # TensorFlow would take an empty list for floats.
-    if isinstance(texts, list) and not texts:
-        return tf.zeros([0], tf.string)
-    try:
-        return tf.convert_to_tensor(texts)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"the preprocessor takes strings, but got {type(texts).__name__} that is no tensor "
-            f"of strings ({error}): check for None and mixed types"
-        ) from None
-
-
-def _restore(rows: tf.Tensor, shape: tf.Tensor, static_shape: tf.TensorShape) -> tf.Tensor:
-    # [N, S] -> [..., S]; and the static part of that shape, which the reshape loses.
-    restored = tf.reshape(rows, tf.concat([shape, tf.shape(rows)[-1:]], axis=0))
-    return tf.ensure_shape(restored, static_shape.concatenate(rows.shape[-1:]))

@@ -8,7 +8,7 @@ not on the batch, the number of workers or where a run was resumed.
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.text.masking_constants import INCREMENT, KEY_BITS, MULTIPLIERS, UNIFORM_BITS
+from keras_bert.text.masking_strategy import INCREMENT, KEY_BITS, MULTIPLIERS, UNIFORM_BITS
 
 
 def seeds_of(counters: tf.Tensor) -> tf.Tensor:

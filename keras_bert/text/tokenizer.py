@@ -233,21 +233,18 @@ class BertTokenizer(tf.Module):
 
     def _tokenize_flat(self, texts: tf.Tensor) -> tf.RaggedTensor:
         plain = self._plain_text.matches(texts)  # bool [N]
-        return tf.cond(
-            tf.reduce_all(plain),
-            lambda: self._plain_text(texts),
-            lambda: self._tokenize_mixed(texts, plain),
-        )
 
-    def _tokenize_mixed(self, texts: tf.Tensor, plain: tf.Tensor) -> tf.RaggedTensor:
-        fast = self._plain_text(tf.boolean_mask(texts, plain))  # [plain texts, pieces]
-        # W words of the other texts
-        words = find_words(self._normalizer(tf.boolean_mask(texts, ~plain)))
-        both = tf.concat([fast, _per_text(words, self._wordpiece(words))], axis=0)
-        # The index of each text in `both`: plain ones first, each kind in its own order.
-        # Plain 0 1 1 0: order 1 2 0 3, whose inverse 2 0 1 3 tells where each text went.
-        rank = tf.argsort(tf.argsort(tf.cast(~plain, tf.int32), stable=True))
-        return tf.gather(both, rank)
+        def mixed() -> tf.RaggedTensor:
+            fast = self._plain_text(tf.boolean_mask(texts, plain))  # [plain texts, pieces]
+            # W words of the other texts
+            words = find_words(self._normalizer(tf.boolean_mask(texts, ~plain)))
+            both = tf.concat([fast, _per_text(words, self._wordpiece(words))], axis=0)
+            # The index of each text in `both`: plain ones first, each kind in its own order.
+            # Plain 0 1 1 0: order 1 2 0 3, whose inverse 2 0 1 3 tells where each text went.
+            rank = tf.argsort(tf.argsort(tf.cast(~plain, tf.int32), stable=True))
+            return tf.gather(both, rank)
+
+        return tf.cond(tf.reduce_all(plain), lambda: self._plain_text(texts), mixed)
 
     def _tokenize_flat_with_offsets(
         self, texts: tf.Tensor

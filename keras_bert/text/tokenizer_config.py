@@ -70,7 +70,14 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
         vocabulary, folder = Vocabulary.from_file(file), file.parent
         settings = {"lowercase": not is_cased(vocabulary) if lowercase is None else lowercase}
     else:
-        vocabulary, settings = _read_vocabulary(folder)
+        text, as_json = folder / vocabulary_module.FILE_NAME, folder / _TOKENIZER_FILE
+        normalizer: dict[str, Any] = {}
+        if text.is_file() or not as_json.is_file():
+            vocabulary = Vocabulary.from_file(text)
+        else:
+            vocabulary, normalizer = _read_tokenizer(as_json)
+        settings = {"lowercase": not is_cased(vocabulary)}
+        settings |= {name: normalizer[k] for name, k in _NORMALIZER_KEYS.items() if k in normalizer}
     path = Path(folder) / FILE_NAME
     stored = _read_json(path) if path.is_file() else {}
     for argument, key in _KEYS.items():
@@ -80,17 +87,6 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
                 raise ValueError(f"{path}: {key} is {value!r}; it must be true or false")
             settings[argument] = stored[key]
     return vocabulary, Settings(**settings)
-
-
-def _read_vocabulary(folder: Path) -> tuple[Vocabulary, dict[str, Any]]:
-    text, as_json = folder / vocabulary_module.FILE_NAME, folder / _TOKENIZER_FILE
-    normalizer: dict[str, Any] = {}
-    if text.is_file() or not as_json.is_file():
-        vocabulary = Vocabulary.from_file(text)
-    else:
-        vocabulary, normalizer = _read_tokenizer(as_json)
-    stored = {name: normalizer[k] for name, k in _NORMALIZER_KEYS.items() if k in normalizer}
-    return vocabulary, {"lowercase": not is_cased(vocabulary), **stored}
 
 
 def _read_tokenizer(path: Path) -> tuple[Vocabulary, dict[str, Any]]:

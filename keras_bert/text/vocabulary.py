@@ -62,7 +62,20 @@ class Vocabulary:
             FileNotFoundError: there is no such file.
             ValueError: the file is not UTF-8 or its lines are not a vocabulary; names the line.
         """
-        lines = _decode(Path(path)).split("\n")
+        path = Path(path)
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"there is no vocabulary at {path}: pass the path of a {FILE_NAME}"
+            )
+        content = path.read_bytes()
+        try:
+            lines = content.decode("utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise ValueError(
+                f"{path}, line {line} is not UTF-8 (byte {error.start} of the file): "
+                "convert the file to UTF-8"
+            ) from None
         if lines[-1] == "":
             lines.pop()  # what follows the last line's end is not a line
         tokens = [line.strip() for line in lines]
@@ -183,20 +196,6 @@ class Vocabulary:
                 f"{FILE_NAME} has {len(self)} entries but config.vocab_size is "
                 f"{config_vocab_size}: pass the vocabulary the checkpoint was trained with"
             )
-
-
-def _decode(path: Path) -> str:
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no vocabulary at {path}: pass the path of a {FILE_NAME}")
-    content = path.read_bytes()
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{path}, line {line} is not UTF-8 (byte {error.start} of the file): "
-            "convert the file to UTF-8"
-        ) from None
 
 
 def _check_tokens(tokens: Sequence[str], source: str) -> None:

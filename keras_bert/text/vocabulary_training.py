@@ -50,10 +50,22 @@ def train_vocabulary(
             raise ValueError(f"{name} is {value}: it must be at least 1")
     special = [PAD, *(f"[unused{n + 1}]" for n in range(unused_slots)), UNKNOWN, CLS, SEP, MASK]
     texts = list(texts) if iter(texts) is texts else texts
-    tokenizer = _create_tokenizer(lowercase)
+    tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=True,
+        strip_accents=lowercase,
+        lowercase=lowercase,
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     alphabet, continuations = _characters(texts, tokenizer, limit_alphabet)
     start = [*special, *alphabet, *(CONTINUATION_PREFIX + c for c in continuations)]
-    _check_room(vocab_size, len(special), len(start) - len(special))
+    if vocab_size < len(start):
+        raise ValueError(
+            f"vocab_size is {vocab_size}, but {len(special)} special entries and "
+            f"{len(start) - len(special)} single characters of the texts alone take {len(start)}: "
+            "raise it, or keep fewer characters with --limit_alphabet"
+        )
     # The trainer breaks ties between equally frequent pairs by the ids of their characters, and
     # numbers the "##" characters in the order of a hash map, which is another in every process.
     # Giving all characters as "special tokens" fixes their ids.
@@ -71,18 +83,6 @@ def train_vocabulary(
     return Vocabulary(sorted(ids, key=ids.__getitem__))
 
 
-def _create_tokenizer(lowercase: bool) -> Tokenizer:
-    tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
-    tokenizer.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=True,
-        strip_accents=lowercase,
-        lowercase=lowercase,
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return tokenizer
-
-
 def _characters(
     texts: Iterable[str], tokenizer: Tokenizer, limit: int
 ) -> tuple[list[str], list[str]]:
@@ -94,7 +94,13 @@ def _characters(
     trainer = trainers.WordPieceTrainer(
         vocab_size=0, continuing_subword_prefix=CONTINUATION_PREFIX, show_progress=False
     )
-    tokenizer.train_from_iterator(_counting(texts, counts), trainer)
+
+    def counted() -> Iterator[str]:
+        for text in texts:
+            counts.update(text)
+            yield text
+
+    tokenizer.train_from_iterator(counted(), trainer)
     pieces = tokenizer.get_vocab()
     if not pieces:
         raise ValueError("the texts hold no word to learn a vocabulary from: check --input")
@@ -102,25 +108,7 @@ def _characters(
     for character, count in counts.items():
         for part in tokenizer.normalizer.normalize_str(character):
             normalized[part] += count
-    found = sorted((piece for piece in pieces if len(piece) == 1), key=_by_count(normalized))
+    found = [piece for piece in pieces if len(piece) == 1]
+    found.sort(key=lambda character: (-normalized[character], character))
     alphabet = sorted(found[:limit])
     return alphabet, [c for c in alphabet if CONTINUATION_PREFIX + c in pieces]
-
-
-def _counting(texts: Iterable[str], counts: Counter[str]) -> Iterator[str]:
-    for text in texts:
-        counts.update(text)
-        yield text
-
-
-def _by_count(counts: Counter[str]):
-    return lambda character: (-counts[character], character)
-
-
-def _check_room(vocab_size: int, special: int, characters: int) -> None:
-    if vocab_size < special + characters:
-        raise ValueError(
-            f"vocab_size is {vocab_size}, but {special} special entries and {characters} single "
-            f"characters of the texts alone take {special + characters}: raise it, or keep fewer "
-            "characters with --limit_alphabet"
-        )

@@ -68,6 +68,7 @@ def compile_for_tpu(hlo: bytes, num_variables: int, topology: str) -> TpuProgram
     options = compiler.get_compile_options(
         num_replicas=len(devices), num_partitions=1, device_assignment=replicas
     )
+    # The same program in the form that the compiler takes (StableHLO), its variables in place.
     module = _module(hlo, num_variables)
     try:
         executable = devices[0].client.compile(
@@ -77,6 +78,7 @@ def compile_for_tpu(hlo: bytes, num_variables: int, topology: str) -> TpuProgram
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
         raise OutOfMemoryError(str(error).splitlines()[0]) from None
+    # What the compiler made of it, after all its fusions.
     text = executable.hlo_modules()[0].to_string()
     check_program(text)
     memory, cost = executable.get_compiled_memory_stats(), executable.cost_analysis()
@@ -132,7 +134,7 @@ def _module(hlo: bytes, num_variables: int) -> bytes:
         # What MLIR's types tell of any operation; a function has a name and arguments besides.
         operations: Iterable[Any] = module.body.operations
         functions = {op.attributes["sym_name"].value: op for op in operations}
-        main = functions["main"]
+        main = functions["main"]  # its first arguments are the variables, then comes the batch
         number = ir.IntegerType.get_signless(32)
         # As in a TensorFlow program, a variable's new value takes the place of the old one.
         main.arg_attrs = ir.ArrayAttr.get(
@@ -157,6 +159,7 @@ def bytes_summed(text: str) -> int:
     for line in text.splitlines():
         found = _ALL_REDUCE.search(line)
         if found:
+            # "f32[768]" -> ("f32", "32", "768"); "bf16[8,128]" -> ("bf16", "16", "8,128")
             for kind, bits, sides in _ARRAY.findall(found["result"]):
                 numbers = math.prod(int(side) for side in sides.split(",") if side)
                 total += numbers * (1 if kind == "pred" else int(bits) // 8)

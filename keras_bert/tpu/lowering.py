@@ -61,16 +61,16 @@ class _ChipsInSync(tf.distribute.ReplicaContext):
 
     def __init__(self, num_chips: int):
         super().__init__(tf.distribute.get_strategy(), 0)
-        self._groups = [list(range(num_chips))]
+        self._groups = [list(range(num_chips))]  # one group of all chips: [[0, 1, 2, 3]]
 
     def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
         """Adds up tensors of any shape over all chips; see `tf.distribute.ReplicaContext`."""
         if reduce_op != tf.distribute.ReduceOp.SUM:
             raise NotImplementedError(f"{reduce_op} over chips: the step only sums")
-        return tf.nest.map_structure(self._sum, value)
-
-    def _sum(self, value: Any) -> tf.Tensor:
-        return tf.raw_ops.CrossReplicaSum(input=value, group_assignment=self._groups)
+        return tf.nest.map_structure(
+            lambda part: tf.raw_ops.CrossReplicaSum(input=part, group_assignment=self._groups),
+            value,
+        )
 
 
 class LoweredStep(NamedTuple):
@@ -105,6 +105,7 @@ def pure_step(options: StepOptions) -> PureFunction:
     Raises:
         ValueError: an operation of the step has no TPU version.
     """
+    # As `pretrain` makes them, and nothing of them is trained: only the graph is wanted.
     objective = MaskedLanguageModel()
     model = objective.create_model(
         options.config, {"seed": 0, "dtype": dtype_policy(options.mixed_precision)}
@@ -124,7 +125,7 @@ def pure_step(options: StepOptions) -> PureFunction:
         with _ChipsInSync(options.num_chips):
             return step(batch)
 
-    # All shapes are static.
+    # All shapes are static: input_ids ("B", "S") -> [32, 512], masked_lm_ids ("B", "P") -> [32, 76]
     sizes = {
         "B": options.batch_size,
         "S": options.max_seq_length,
@@ -136,6 +137,7 @@ def pure_step(options: StepOptions) -> PureFunction:
             for feature in PRETRAINING_FEATURES
         }
     )
+    # Before the minutes of the compiler, whose message would name no operation of ours.
     check_operations(concrete.graph.as_graph_def())
     return pure_function(concrete, [v.value for v in [*model.variables, *optimizer.variables]])
 
@@ -152,15 +154,13 @@ def check_operations(graph: Any) -> None:
     # TensorFlow lists its TPU kernels from the first time that it compiles something for a TPU.
     nothing = tf.function(lambda x: x, jit_compile=True)
     nothing.experimental_get_compiler_ir(tf.TensorSpec(()))("hlo", platform_name="TPU")
+    # Branches, loops and calls have their operations in functions of the library.
     functions = [node for function in graph.library.function for node in function.node_def]
     for node in [*graph.node, *functions]:
-        if node.op not in _NOT_COMPUTED and not _has_tpu_kernel(node.op):
+        registered = kernels.get_registered_kernels_for_op(node.op).kernel
+        has_kernel = any(kernel.device_type == _TPU for kernel in registered)
+        if node.op not in _NOT_COMPUTED and not has_kernel:
             raise ValueError(
                 f"the step holds {node.op} ({node.name}), which has no TPU version: "
                 "do that before the batch is made, in tf.data"
             )
-
-
-def _has_tpu_kernel(operation: str) -> bool:
-    registered = kernels.get_registered_kernels_for_op(operation).kernel
-    return any(kernel.device_type == _TPU for kernel in registered)

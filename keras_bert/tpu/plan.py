@@ -63,7 +63,7 @@ def num_chips(topology: str) -> int:
         ValueError: the shape is not numbers with "x" between them.
     """
     shape = topology.partition(":")[2]
-    sides = shape.split("x")
+    sides = shape.split("x")  # "v4:2x2x1" -> 2, 2, 1
     if not all(side.isdecimal() and int(side) for side in sides):
         raise ValueError(f"topology is {topology!r}: its shape must look like 2x2 or 2x2x1")
     return math.prod(map(int, sides))
@@ -107,6 +107,7 @@ def largest_batch(memory_of: Callable[[int], int | None], capacity: int, first: 
     """
     fitting: dict[int, int] = {}
     too_large, guess = math.inf, _rounded(first)
+    # `best` fits, `too_large` does not: every round narrows what lies between.
     while True:
         memory = memory_of(guess)
         if memory is None:
@@ -114,25 +115,22 @@ def largest_batch(memory_of: Callable[[int], int | None], capacity: int, first: 
         else:
             fitting[guess] = memory
         best = max(fitting, default=0)
-        step = 8 if best >= 8 else 1
+        step = 8 if best >= 8 else 1  # the tiles of a TPU are 8 rows high
         if too_large - best <= max(step, best // 8):
             return best
-        # Where the line meets the capacity, or the middle of what is not known yet.
-        proposed = _next_guess(fitting, capacity)
+        # Where the line through two points meets the capacity, or the middle of what is not known
+        # yet.
+        proposed = math.inf
+        if len(fitting) == 1:
+            proposed = 2 * best  # one point is no line
+        elif fitting:
+            small, large = sorted(fitting)[-2:]
+            # bytes, the slope of the line
+            per_sequence = max(fitting[large] - fitting[small], 1) / (large - small)
+            proposed = large + int((capacity - fitting[large]) / per_sequence)
         guess = int(best + too_large) // 2 if proposed >= too_large else int(proposed)
         guess = max(_rounded(guess), best + step)
 
 
 def _rounded(batch: int) -> int:
     return batch // 8 * 8 if batch >= 8 else batch
-
-
-def _next_guess(fitting: dict[int, int], capacity: int) -> float:
-    if not fitting:
-        return math.inf
-    if len(fitting) == 1:
-        return 2 * max(fitting)  # one point is no line
-    small, large = sorted(fitting)[-2:]
-    # bytes, the slope of the line
-    per_sequence = max(fitting[large] - fitting[small], 1) / (large - small)
-    return large + int((capacity - fitting[large]) / per_sequence)

@@ -37,11 +37,13 @@ def plan(options: PlanOptions) -> Iterator[str]:
         ValueError: the options do not fit each other, or the step cannot run on a TPU.
         FileNotFoundError: there is no such model.
     """
+    # 1. What one chip does in a step.
     step = _step_options(options)
     yield (
         f"{options.model}, {options.max_seq_length} pieces, {options.batch_size} sequences a step, "
         f"{step.batch_size} on each of {num_chips(options.topology)} chips of {options.topology}"
     )
+    # 2. Does it compile for the chip, and what does it take?
     capacity = chip_of(options.topology).memory
     try:
         program = compile_step(step, options.topology)
@@ -49,6 +51,7 @@ def plan(options: PlanOptions) -> Iterator[str]:
         yield f"does not fit into the {capacity / GIB:.0f} GiB of a chip: {error}"
     else:
         yield from _figures(options, step, program, capacity)
+    # 3. How far the batch could grow: a compilation for each guess.
     if options.largest_batch:
         # Memory is what one micro-batch takes, so the search goes over its size.
         parts = step.accumulation_steps

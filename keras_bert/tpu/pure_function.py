@@ -11,6 +11,7 @@ order, with a tensor in place of each variable:
 Branches and loops get the state as further arguments and return it as further results.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -45,6 +46,7 @@ def pure_function(concrete: Any, variables: Sequence[tf.Variable]) -> PureFuncti
     used = [by_handle[id(outer)] for outer in captured if outer.dtype == tf.resource]
 
     def function(*values: tf.Tensor) -> list[tf.Tensor]:
+        # values = [value of each variable..., each argument...]
         state, arguments = list(values[: len(used)]), list(values[len(used) :])
         references = map(_Reference, range(len(used)))
         # Inputs of the graph are the arguments, then what was captured, in this order.
@@ -89,8 +91,10 @@ class _Replay:
         return [values[id(tensor)] for tensor in graph.outputs]
 
     def _do(self, operation: tf.Operation, inputs: list[Any]) -> Sequence[Any]:
+        # A call, a branch or a loop: its own graph is run once more in the same way.
         if operation.type in _CALLS:
             return _CALLS[operation.type](self, operation, inputs)
+        # No variable among its inputs: the same operation on today's tensors.
         if not any(isinstance(value, _Reference) for value in inputs):
             graph = tf.compat.v1.get_default_graph()
             attributes = dict(operation.node_def.attr)
@@ -115,14 +119,17 @@ class _Replay:
 
             return run
 
+        # Both give results and state in one list, as many of each in either branch.
         results = tf.cond(inputs[0], branch("then_branch"), branch("else_branch"))
         return self._keep_state(results, len(operation.outputs))
 
     def _while(self, operation: tf.Operation, inputs: list[Any]) -> list[Any]:
         condition, body = (_called_graph(operation, name) for name in ("cond", "body"))
         # References stay what they are in every round: only tensors go round, and the state.
+        # inputs: counter, batch, <w>, sum -> moving: 0, 1, 3
         moving = [i for i, value in enumerate(inputs) if not isinstance(value, _Reference)]
 
+        # Puts the references back between the tensors of a round; the state behind is cut off.
         def whole(values: Sequence[Any]) -> list[Any]:
             loop = dict(zip(moving, values, strict=False))
             return [loop.get(i, value) for i, value in enumerate(inputs)]
@@ -140,6 +147,7 @@ class _Replay:
         return whole(results)
 
     def _keep_state(self, results: Sequence[Any], count: int) -> list[Any]:
+        # In place: the callers of this replay hold the same list.
         self._state[:] = results[count:]
         return list(results[:count])
 
@@ -158,28 +166,18 @@ def _called_graph(operation: tf.Operation, attribute: str) -> Any:
     return operation.graph._get_function(operation.get_attr(attribute).name).graph
 
 
-def _read(state: list[tf.Tensor], _: tf.Operation, variable: _Reference) -> Sequence[tf.Tensor]:
-    return [state[variable.slot]]
+# New value of a variable from its old one and the operation's other input.
+_WRITTEN: dict[str, Callable[[tf.Tensor, tf.Tensor], tf.Tensor]] = {
+    "AssignVariableOp": lambda old, value: value,
+    "AssignAddVariableOp": operator.add,
+    "AssignSubVariableOp": operator.sub,
+}
 
 
 def _assign(
-    state: list[tf.Tensor], _: tf.Operation, variable: _Reference, value: tf.Tensor
+    state: list[tf.Tensor], operation: tf.Operation, variable: _Reference, value: tf.Tensor
 ) -> Sequence[tf.Tensor]:
-    state[variable.slot] = value
-    return []
-
-
-def _assign_add(
-    state: list[tf.Tensor], _: tf.Operation, variable: _Reference, value: tf.Tensor
-) -> Sequence[tf.Tensor]:
-    state[variable.slot] += value
-    return []
-
-
-def _assign_sub(
-    state: list[tf.Tensor], _: tf.Operation, variable: _Reference, value: tf.Tensor
-) -> Sequence[tf.Tensor]:
-    state[variable.slot] -= value
+    state[variable.slot] = _WRITTEN[operation.type](state[variable.slot], value)
     return []
 
 
@@ -196,16 +194,14 @@ def _apply_adam(
     m, v = state[first.slot], state[second.slot]
     state[first.slot] = m = m + (gradient - m) * (1.0 - beta_1)
     state[second.slot] = v = v + (tf.square(gradient) - v) * (1.0 - beta_2)
-    rate = rate * tf.sqrt(1.0 - power_2) / (1.0 - power_1)
+    rate = rate * tf.sqrt(1.0 - power_2) / (1.0 - power_1)  # corrects the bias of both moments
     state[variable.slot] -= rate * m / (tf.sqrt(v) + epsilon)
     return []
 
 
 # Each takes the state, the operation and its inputs.
 _ON_VARIABLES: dict[str, Callable[..., Sequence[tf.Tensor]]] = {
-    "ReadVariableOp": _read,
-    "AssignVariableOp": _assign,
-    "AssignAddVariableOp": _assign_add,
-    "AssignSubVariableOp": _assign_sub,
+    "ReadVariableOp": lambda state, _, variable: [state[variable.slot]],
+    **dict.fromkeys(_WRITTEN, _assign),
     "ResourceApplyAdam": _apply_adam,
 }

@@ -39,7 +39,8 @@ def package_versions() -> dict[str, str]:
 
 def peak_tflops(strategy: tf.distribute.Strategy) -> float | None:
     """Returns the bfloat16 operations per second of all replicas in 10^12, or None if unknown."""
-    kind = _kind()
+    devices = tf.config.list_logical_devices("TPU") or tf.config.list_logical_devices("GPU")
+    kind = _kind_of(devices[0]) if devices else None
     for name, tflops in _PEAK_TFLOPS.items():
         if kind and kind.startswith(name):
             return tflops * strategy.num_replicas_in_sync
@@ -53,14 +54,6 @@ def describe_devices() -> list[dict[str, Any]]:
         for device in tf.config.list_logical_devices()
         if device.device_type in ("CPU", "GPU", "TPU")
     ]
-
-
-def _kind() -> str | None:
-    for device_type in ("TPU", "GPU"):
-        devices = tf.config.list_logical_devices(device_type)
-        if devices:
-            return _kind_of(devices[0])
-    return None
 
 
 def _kind_of(device: Any) -> str | None:

@@ -32,8 +32,9 @@ class SmoothedCrossentropy(keras.losses.Loss):
             classes: the right ones, integers [B].
             mean: of the log probabilities of the classes that an example has, float32 [B].
         """
-        target = ops.expand_dims(ops.cast(classes, "int32"), -1)
-        told = -ops.take_along_axis(log_probabilities, target, axis=-1)[..., 0]
+        target = ops.expand_dims(ops.cast(classes, "int32"), -1)  # [B, 1]
+        told = -ops.take_along_axis(log_probabilities, target, axis=-1)[..., 0]  # [B]
+        # The target is 1 - s at the right class and s / C at each of all C: their sum is 1.
         return (1 - self.label_smoothing) * told - self.label_smoothing * mean
 
     def get_config(self) -> dict[str, Any]:

@@ -36,7 +36,15 @@ class RunFolder:
         self._writes = writes
         # As a file gives them back: tuples become lists, so that both sides compare equal.
         self._settings = json.loads(json.dumps(settings))
-        self._check_settings()
+        file = self.path / _RUN_FILE
+        before = read_json(file) if file.exists() else self._settings
+        for name in sorted(self._settings.keys() | before.keys()):
+            was, now = before.get(name), self._settings.get(name)
+            if was != now:
+                raise ValueError(
+                    f"{self.path} holds a run with {_difference(name, was, now)}: "
+                    "choose another --model_dir, or go on with the settings it was started with"
+                )
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
 
     @classmethod
@@ -158,19 +166,6 @@ class RunFolder:
             folder = self.path / "tensorboard" / split
             self._writers[split] = tf.summary.create_file_writer(str(folder))
         return self._writers[split]
-
-    def _check_settings(self) -> None:
-        path = self.path / _RUN_FILE
-        if not path.exists():
-            return
-        before = read_json(path)
-        for name in sorted(self._settings.keys() | before.keys()):
-            was, now = before.get(name), self._settings.get(name)
-            if was != now:
-                raise ValueError(
-                    f"{self.path} holds a run with {_difference(name, was, now)}: "
-                    "choose another --model_dir, or go on with the settings it was started with"
-                )
 
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:

@@ -44,13 +44,28 @@ class ParquetFile(NamedTuple):
                 text.
         """
         check_library(path)
+        import pyarrow as pa
+
         with _opened(path) as file:
-            _check_column(path, file.schema_arrow, text_field)
+            schema = file.schema_arrow
+            if schema.names.count(text_field) != 1:
+                raise ValueError(
+                    f"{path} has no column {text_field!r} (its columns: "
+                    f"{', '.join(schema.names)}): name the one with the text with --text_field"
+                )
+            kind = schema.field(text_field).type
+            text = kind.value_type if pa.types.is_dictionary(kind) else kind
+            if not (pa.types.is_string(text) or pa.types.is_large_string(text)):
+                raise ValueError(
+                    f"column {text_field!r} of {path} holds {kind}, not text: name the one with "
+                    "the text with --text_field"
+                )
             rows = file.metadata.num_rows
             text_bytes = sum(
-                chunk.total_uncompressed_size
-                for chunk in _chunks(file.metadata)
-                if chunk.path_in_schema == text_field
+                column.total_uncompressed_size
+                for group in map(file.metadata.row_group, range(file.metadata.num_row_groups))
+                for column in map(group.column, range(group.num_columns))
+                if column.path_in_schema == text_field
             )
         return cls(path, file_size(path), text_field, errors, text_bytes, rows)
 
@@ -67,32 +82,30 @@ class ParquetFile(NamedTuple):
         Raises:
             ValueError: the file is damaged, or a row has no text or one that is not UTF-8.
         """
-        with _opened(self.name) as file:
-            for row, content in enumerate(self._contents(file)):
-                text = self._decode(content, row)
-                for document in documents_of_text(text, numbers):
-                    yield document, self.size * (row + 1) // self.rows
-
-    def _contents(self, file: Any) -> Iterator[bytes | None]:
         import pyarrow as pa
 
-        for batch in file.iter_batches(_ROWS_PER_BATCH, columns=[self.text_field]):
+        with _opened(self.name) as file:
             # As bytes: pyarrow does not look whether a string is UTF-8.
-            yield from batch.column(0).cast(pa.large_binary()).to_pylist()
-
-    def _decode(self, content: bytes | None, row: int) -> str:
-        if content is None:
-            raise ValueError(
-                f"{self.name}, row {row} has no text in column {self.text_field!r}: remove such "
-                "rows, or name another column with --text_field"
+            contents = (
+                content
+                for batch in file.iter_batches(_ROWS_PER_BATCH, columns=[self.text_field])
+                for content in batch.column(0).cast(pa.large_binary()).to_pylist()
             )
-        try:
-            return codecs.decode(content, "utf-8", self.errors)
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{self.name}, row {row} is not UTF-8 at byte {error.start} of "
-                f"{self.text_field!r}: pass --errors=replace to read such bytes as U+FFFD"
-            ) from None
+            for row, content in enumerate(contents):
+                if content is None:
+                    raise ValueError(
+                        f"{self.name}, row {row} has no text in column {self.text_field!r}: remove "
+                        "such rows, or name another column with --text_field"
+                    )
+                try:
+                    text = codecs.decode(content, "utf-8", self.errors)
+                except UnicodeDecodeError as error:
+                    raise ValueError(
+                        f"{self.name}, row {row} is not UTF-8 at byte {error.start} of "
+                        f"{self.text_field!r}: pass --errors=replace to read such bytes as U+FFFD"
+                    ) from None
+                for document in documents_of_text(text, numbers):
+                    yield document, self.size * (row + 1) // self.rows
 
 
 @contextlib.contextmanager
@@ -115,26 +128,3 @@ def _opened(path: str) -> Iterator[Any]:
                 raise  # of the disk, not of the content
             reason = str(error).strip().splitlines()[0]
             raise ValueError(f"{path} is damaged or no Parquet file ({reason})") from None
-
-
-def _chunks(metadata: Any) -> Iterator[Any]:
-    """Yields what a file says of each of its columns in each group of rows."""
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        yield from map(group.column, range(group.num_columns))
-
-
-def _check_column(path: str, schema: Any, text_field: str) -> None:
-    import pyarrow as pa
-
-    if schema.names.count(text_field) != 1:
-        raise ValueError(
-            f"{path} has no column {text_field!r} (its columns: {', '.join(schema.names)}): name "
-            "the one with the text with --text_field"
-        )
-    kind = schema.field(text_field).type
-    text = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not (pa.types.is_string(text) or pa.types.is_large_string(text)):
-        raise ValueError(
-            f"column {text_field!r} of {path} holds {kind}, not text: name the one with the text "
-            "with --text_field"
-        )

@@ -11,8 +11,9 @@ from keras_bert.data.corpus.documents import Document, document_sentences
 from keras_bert.data.corpus.parquet_files import ENDING as PARQUET_ENDING
 from keras_bert.data.corpus.parquet_files import ParquetFile
 from keras_bert.data.corpus.text_files import TextFile
-from keras_bert.data.corpus.tfds_texts import TFDS_PREFIX, find_shards
+from keras_bert.data.corpus.tfds_texts import find_shards
 from keras_bert.progress import Progress
+from keras_bert.storage.data_sets import is_tfds
 from keras_bert.storage.paths import find_files
 
 # Files are worked on in groups of at least this much text, which no chunk crosses. Large enough
@@ -76,7 +77,18 @@ class Corpus:
         errors: DecodingErrors = "strict",
     ):
         check_choice("errors", errors, DecodingErrors)
-        self._open(_find_sources(inputs, text_field, errors))
+        # In the order of the inputs, each once.
+        found: dict[str, Source] = {}
+        for given in [os.fspath(path) for path in inputs] or [None]:
+            sources: list[Source] = []
+            if given and is_tfds(given):
+                sources += find_shards(given, text_field, errors)
+            else:
+                for path in find_files([given] if given else []):
+                    kind = ParquetFile if path.lower().endswith(PARQUET_ENDING) else TextFile
+                    sources.append(kind.at(path, text_field, errors))
+            found |= {source.name: source for source in sources if source.name not in found}
+        self._open(list(found.values()))
 
     @classmethod
     def of(cls, sources: Sequence[Source]) -> "Corpus":
@@ -174,23 +186,3 @@ def read_documents(
     """
     for document in Corpus(inputs, text_field, errors):
         yield document_sentences(document)
-
-
-def _find_sources(
-    inputs: Sequence[str | os.PathLike], text_field: str, errors: str
-) -> list[Source]:
-    """Returns the sources in the order of the inputs, each once."""
-    found: dict[str, Source] = {}
-    for given in [os.fspath(path) for path in inputs] or [None]:
-        if given and given.startswith(TFDS_PREFIX):
-            sources: list[Source] = [*find_shards(given, text_field, errors)]
-        else:
-            paths = find_files([given] if given else [])
-            sources = [_file_at(path, text_field, errors) for path in paths]
-        found |= {source.name: source for source in sources if source.name not in found}
-    return list(found.values())
-
-
-def _file_at(path: str, text_field: str, errors: str) -> Source:
-    kind = ParquetFile if path.lower().endswith(PARQUET_ENDING) else TextFile
-    return kind.at(path, text_field, errors)

@@ -56,17 +56,14 @@ def split_sentences(text: str) -> list[str]:
         >>> split_sentences('"Mr. Dashwood!" cried she. He left (at once.) Why?')
         ['"Mr. Dashwood!" cried she.', 'He left (at once.)', 'Why?']
     """
-    return [piece for sentence in _sentences(text.strip()) for piece in _limited(sentence)]
-
-
-def _sentences(text: str) -> Iterator[str]:
+    text = text.strip()
+    sentences: list[str] = []
     start = 0
     for candidate in _CANDIDATE.finditer(text):
         if _ends_sentence(text, start, candidate):
-            yield text[start : candidate.end()].rstrip()
+            sentences += _limited(text[start : candidate.end()].rstrip())
             start = candidate.end()
-    if start < len(text):
-        yield text[start:]
+    return [*sentences, *_limited(text[start:])]
 
 
 def _ends_sentence(text: str, start: int, candidate: re.Match[str]) -> bool:

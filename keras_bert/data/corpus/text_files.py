@@ -74,9 +74,25 @@ class TextFile(NamedTuple):
 
     def _of_json(self, lines: Iterable[str], numbers: Iterator[int]) -> Iterator[Document]:
         for line_number, line in enumerate(lines, start=1):
-            if line.strip():
-                text = _json_text(line, f"{self.name}, line {line_number}", self.text_field)
-                yield from documents_of_text(text, numbers)
+            if not line.strip():
+                continue
+            place = f"{self.name}, line {line_number}"
+            try:
+                record = json.loads(line.removeprefix(_BYTE_ORDER_MARK))
+            except json.JSONDecodeError as error:
+                raise ValueError(
+                    f"{place} is not JSON ({error.msg}): each line must be an object"
+                ) from None
+            if not isinstance(record, dict):
+                kind = type(record).__name__
+                raise ValueError(f"{place} holds a {kind}: each line must be an object")
+            text = record.get(self.text_field)
+            if not isinstance(text, str):
+                raise ValueError(
+                    f"{place} has no text in field {self.text_field!r} (its fields: "
+                    f"{', '.join(record)}): name the right one with --text_field"
+                )
+            yield from documents_of_text(_LONE_SURROGATE.sub("\ufffd", text), numbers)
 
     def _lines(self, file: BinaryIO) -> Iterator[str]:
         """Yields the lines of a file; a very long one of a text file comes in several pieces."""
@@ -85,42 +101,32 @@ class TextFile(NamedTuple):
         position = 0
         while True:
             block = read_block(self.name, content, _BLOCK_BYTES)
-            if self._is_jsonl and not position and not blocks:
-                self._check_is_no_array(block)
+            # An array would have to be in memory as a whole.
+            begins = not position and not blocks
+            if self._is_jsonl and begins and block.lstrip().startswith(b"["):
+                raise ValueError(
+                    f"{self.name} is one array: write each document as a line of its own, such as "
+                    '{"text": "..."}'
+                )
             waiting, end = sum(map(len, blocks)), block.rfind(b"\n") + 1
             if block and not end and (self._is_jsonl or waiting + len(block) < _LONGEST_LINE_BYTES):
                 blocks.append(block)
                 continue
             rest = b"".join([*blocks, block])
             end = waiting + end if end else _cut(rest) if block else len(rest)
-            yield from self._decoded_lines(rest[:end], position)
+            try:
+                lines = codecs.decode(rest[:end], "utf-8", self.errors).split("\n")
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{self.name} is not UTF-8 at byte {position + error.start}"
+                    f"{' of its content' if ending_of(self.name) else ''}: convert the file, or "
+                    "pass --errors=replace to read such bytes as U+FFFD"
+                ) from None
+            # What follows the last line's end is not a line.
+            yield from lines if lines[-1] else lines[:-1]
             if not block:
                 return
             blocks, position = [rest[end:]], position + end
-
-    def _decoded_lines(self, content: bytes, position: int) -> list[str]:
-        lines = self._decode(content, position).split("\n")
-        if not lines[-1]:
-            lines.pop()  # what follows the last line's end is not a line
-        return lines
-
-    def _check_is_no_array(self, beginning: bytes) -> None:
-        """Raises ValueError for a file that would have to be in memory as a whole."""
-        if beginning.lstrip().startswith(b"["):
-            raise ValueError(
-                f"{self.name} is one array: write each document as a line of its own, such as "
-                '{"text": "..."}'
-            )
-
-    def _decode(self, content: bytes, position: int) -> str:
-        try:
-            return codecs.decode(content, "utf-8", self.errors)
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{self.name} is not UTF-8 at byte {position + error.start}"
-                f"{' of its content' if ending_of(self.name) else ''}: convert the file, or "
-                "pass --errors=replace to read such bytes as U+FFFD"
-            ) from None
 
 
 def _cut(content: bytes) -> int:
@@ -132,20 +138,3 @@ def _cut(content: bytes) -> int:
     while end > 0 and content[end] & 0xC0 == 0x80:  # a byte inside a character
         end -= 1
     return end
-
-
-def _json_text(line: str, place: str, text_field: str) -> str:
-    try:
-        record = json.loads(line.removeprefix(_BYTE_ORDER_MARK))
-    except json.JSONDecodeError as error:
-        raise ValueError(
-            f"{place} is not JSON ({error.msg}): each line must be an object"
-        ) from None
-    if not isinstance(record, dict):
-        raise ValueError(f"{place} holds a {type(record).__name__}: each line must be an object")
-    if not isinstance(record.get(text_field), str):
-        raise ValueError(
-            f"{place} has no text in field {text_field!r} (its fields: {', '.join(record)}): "
-            "name the right one with --text_field"
-        )
-    return _LONE_SURROGATE.sub("\ufffd", record[text_field])

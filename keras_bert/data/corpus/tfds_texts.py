@@ -1,11 +1,11 @@
 """Texts of TensorFlow Datasets, such as `tfds:wikipedia/20230601.en`, as documents of a corpus."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from keras_bert.data.corpus.documents import Document, documents_of_text
+from keras_bert.storage.data_sets import TFDS_PREFIX, import_tfds, open_data_set
 
-TFDS_PREFIX = "tfds:"
 _SPLIT = "train"
 
 
@@ -48,24 +48,22 @@ class TfdsShard(NamedTuple):
         Raises:
             ValueError: a text is not UTF-8.
         """
-        tfds = _import_tfds()
+        tfds = import_tfds()
         split = f"{_SPLIT}[{self.index}shard]"
         dataset = tfds.builder(self.dataset).as_dataset(split=split, shuffle_files=False)
         read = 0
         for number, example in enumerate(tfds.as_numpy(dataset)):
             content = example[self.text_field]
             read += len(content)
-            for document in documents_of_text(self._decode(content, number), numbers):
+            try:
+                text = content.decode("utf-8", self.errors)
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"{self.name}, example {number} is not UTF-8 at byte {error.start} of "
+                    f"{self.text_field!r}: pass --errors=replace to read such bytes as U+FFFD"
+                ) from None
+            for document in documents_of_text(text, numbers):
                 yield document, min(read, self.size)
-
-    def _decode(self, content: bytes, number: int) -> str:
-        try:
-            return content.decode("utf-8", self.errors)
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{self.name}, example {number} is not UTF-8 at byte {error.start} of "
-                f"{self.text_field!r}: pass --errors=replace to read such bytes as U+FFFD"
-            ) from None
 
 
 def find_shards(source: str, text_field: str, errors: str) -> list[TfdsShard]:
@@ -80,16 +78,23 @@ def find_shards(source: str, text_field: str, errors: str) -> list[TfdsShard]:
         ValueError: TensorFlow Datasets is not installed or knows no such data set, or it has no
             such split or feature.
     """
-    tfds = _import_tfds()
-    try:
-        builder = tfds.builder(source.removeprefix(TFDS_PREFIX))
-    except (tfds.core.registered.DatasetNotFoundError, ValueError) as error:
+    builder = open_data_set(source)
+    if _SPLIT not in builder.info.splits:
         raise ValueError(
-            f"{source}: TensorFlow Datasets knows no such data set: see "
-            "https://www.tensorflow.org/datasets/catalog"
-        ) from error
-    builder.download_and_prepare()
-    _check_features(source, builder.info, text_field)
+            f"{source} has no split {_SPLIT!r} (its splits: {', '.join(builder.info.splits)}): "
+            "choose another data set or config"
+        )
+    if text_field not in builder.info.features:
+        raise ValueError(
+            f"{source} has no text in feature {text_field!r} (its features: "
+            f"{', '.join(builder.info.features)}): name the right one with --text_field"
+        )
+    feature = builder.info.features[text_field]
+    if feature.shape != () or feature.tf_dtype != "string":
+        raise ValueError(
+            f"{source}: feature {text_field!r} holds no text (it is {feature!r}): name another "
+            "with --text_field"
+        )
     split = builder.info.splits[_SPLIT]
     name = source.removeprefix(TFDS_PREFIX).partition(":")[0]  # may have named the version
     bytes_per_example = split.num_bytes / max(split.num_examples, 1)
@@ -105,33 +110,3 @@ def find_shards(source: str, text_field: str, errors: str) -> list[TfdsShard]:
         )
         for index, examples in enumerate(split.shard_lengths)
     ]
-
-
-def _check_features(source: str, info: Any, text_field: str) -> None:
-    if _SPLIT not in info.splits:
-        raise ValueError(
-            f"{source} has no split {_SPLIT!r} (its splits: {', '.join(info.splits)}): choose "
-            "another data set or config"
-        )
-    if text_field not in info.features:
-        raise ValueError(
-            f"{source} has no text in feature {text_field!r} (its features: "
-            f"{', '.join(info.features)}): name the right one with --text_field"
-        )
-    feature = info.features[text_field]
-    if feature.shape != () or feature.tf_dtype != "string":
-        raise ValueError(
-            f"{source}: feature {text_field!r} holds no text (it is {feature!r}): name another "
-            "with --text_field"
-        )
-
-
-def _import_tfds() -> Any:
-    try:
-        import tensorflow_datasets
-    except ImportError as error:
-        raise ValueError(
-            f"a tfds: corpus needs the package tensorflow-datasets ({error}): install it with "
-            "pip install tensorflow-datasets"
-        ) from None
-    return tensorflow_datasets

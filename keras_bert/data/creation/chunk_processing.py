@@ -7,13 +7,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from keras_bert.data.corpus.documents import Document, document_sentences
+from keras_bert.data.corpus.documents import document_sentences
 from keras_bert.data.creation.chunks import Chunk
 from keras_bert.data.creation.options import CreationOptions
 from keras_bert.data.records.encoding import encode_examples
 from keras_bert.data.records.examples import (
-    Examples,
-    PlannedExample,
     TokenizedDocuments,
     assemble_examples,
     plan_examples,
@@ -130,7 +128,20 @@ class ChunkProcessor:
 
     def make_records(self, chunk: Chunk) -> tuple[list[list[bytes]], ChunkCounts]:
         """Returns the records of a chunk for each shard, and their counts."""
-        documents = self._tokenize(chunk.documents)
+        texts = [document_sentences(document) for document in chunk.documents]
+        ids, sizes = self._tokenize_texts(text for sentences in texts for text in sentences)
+        ends = np.cumsum([0, *map(len, texts)])
+        # Sentences without a piece (control characters alone) and documents without a sentence
+        # are left out.
+        kept = sizes > 0
+        kept_before = np.concatenate([[0], np.cumsum(kept)])[ends]
+        filled = np.diff(kept_before) > 0
+        documents = TokenizedDocuments(
+            ids,
+            np.concatenate([[0], np.cumsum(sizes[kept])]).tolist(),
+            [0, *kept_before[1:][filled].tolist()],
+            [chunk.documents[index].number for index in np.flatnonzero(filled)],
+        )
         unknown = np.count_nonzero(documents.ids == self._vocabulary.unk_id)
         counts = ChunkCounts(
             chunks=1,
@@ -151,22 +162,6 @@ class ChunkProcessor:
         shards, first = self._options.num_shards, chunk.group + chunk.number
         return [records[(shard - first) % shards :: shards] for shard in range(shards)], counts
 
-    def _tokenize(self, documents: list[Document]) -> TokenizedDocuments:
-        texts = [document_sentences(document) for document in documents]
-        ids, sizes = self._tokenize_texts(text for sentences in texts for text in sentences)
-        ends = np.cumsum([0, *map(len, texts)])
-        # Sentences without a piece (control characters alone) and documents without a sentence
-        # are left out.
-        kept = sizes > 0
-        kept_before = np.concatenate([[0], np.cumsum(kept)])[ends]
-        filled = np.diff(kept_before) > 0
-        return TokenizedDocuments(
-            ids,
-            np.concatenate([[0], np.cumsum(sizes[kept])]).tolist(),
-            [0, *kept_before[1:][filled].tolist()],
-            [documents[index].number for index in np.flatnonzero(filled)],
-        )
-
     def _records_of_copy(
         self, documents: TokenizedDocuments, chunk: int, copy: int
     ) -> tuple[list[bytes], ChunkCounts]:
@@ -185,7 +180,14 @@ class ChunkProcessor:
         )
         if not plans:
             return [], ChunkCounts()
-        examples = self._assemble(documents, plans, rng)
+        special = self._vocabulary.cls_id, self._vocabulary.sep_id
+        if options.pack:
+            packs = choose_packs(plans, documents.sentence_starts, options.max_seq_length, rng)
+            in_order = [plan for pack in packs for plan in pack]
+            singles = assemble_examples(documents, in_order, *special)
+            examples = join_packs(singles, [len(pack) for pack in packs])
+        else:
+            examples = assemble_examples(documents, plans, *special)
         number, labels_1 = len(examples.splits) - 1, int(examples.next_sentence_labels.sum())
         truncated = [plan.truncated for plan in plans if plan.truncated]
         counts = ChunkCounts(
@@ -199,13 +201,3 @@ class ChunkProcessor:
         if self._masking:
             return self._masking.encode(examples, counters), counts
         return encode_examples(examples), counts
-
-    def _assemble(
-        self, documents: TokenizedDocuments, plans: list[PlannedExample], rng: random.Random
-    ) -> Examples:
-        special = self._vocabulary.cls_id, self._vocabulary.sep_id
-        if not self._options.pack:
-            return assemble_examples(documents, plans, *special)
-        packs = choose_packs(plans, documents.sentence_starts, self._options.max_seq_length, rng)
-        singles = assemble_examples(documents, [plan for pack in packs for plan in pack], *special)
-        return join_packs(singles, [len(pack) for pack in packs])

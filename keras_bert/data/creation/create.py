@@ -12,7 +12,7 @@ from typing import Any
 from keras_bert.data.corpus.reading import Corpus
 from keras_bert.data.creation.chunk_processing import ChunkCounts, ChunkSettings
 from keras_bert.data.creation.chunks import CHUNK_CHARACTERS, divide
-from keras_bert.data.creation.job_folder import FOLDER_NAME, JobFolder, open_job
+from keras_bert.data.creation.job_folder import FOLDER_NAME, open_job
 from keras_bert.data.creation.options import CreationOptions
 from keras_bert.data.creation.workers import process_chunks
 from keras_bert.data.records import manifest as manifest_module
@@ -53,8 +53,36 @@ def create_pretraining_data(options: CreationOptions) -> Manifest:
         "files of the corpus": corpus.fingerprint(),
     }
     with open_job(output, told, options.num_shards) as job:
-        _process(corpus, settings, job)
-        _check_counts(job.state.counts, corpus)
+        done, counts, workers = job.state.last, job.state.counts, settings.options.num_workers
+        with Progress(corpus.total_bytes, "B", "creating examples", done.end_position) as progress:
+            progress.write(plan(corpus, settings.options, f"{workers} worker(s)"))
+            if job.changes:
+                progress.write(f"settings changed ({job.changes})")
+                job.check_text(divide(corpus))
+            if counts.chunks:
+                progress.write(
+                    f"going on after {counts.chunks} chunk(s), {done.end_position / 1e6:.1f} MB: "
+                    f"{counts.examples} examples are there"
+                )
+            chunks = divide(corpus, first_group=done.group)
+            left = (chunk for chunk in chunks if chunk.identity > done.identity)
+            # Closed here: workers that outlive an interruption would be ended by Python as it ends
+            # itself, with a traceback behind our last word.
+            with contextlib.closing(process_chunks(left, settings, job.folder, workers)) as results:
+                for chunk, result in results:
+                    step = chunk.end_position - job.state.last.end_position
+                    job.append(chunk, result)
+                    progress.update(step, examples=job.state.counts.examples)
+        counts = job.state.counts
+        names = ", ".join(corpus.paths[:3]) + (", ..." if len(corpus.paths) > 3 else "")
+        if not counts.corpus_tokens:
+            raise ValueError(f"the corpus is empty: no text in {names}; check --input")
+        if not counts.examples:
+            raise ValueError(
+                f"the corpus ({counts.sentences} sentence(s) in {counts.documents} document(s), "
+                f"{names}) is too short for one example: give more text, with blank lines between "
+                "documents"
+            )
         manifest = write_rest(job.folder, settings, job.state.counts, job.state.shards)
         job.finish()
     return manifest
@@ -96,30 +124,6 @@ def recorded_settings(options: CreationOptions) -> dict[str, Any]:
     return values
 
 
-def _process(corpus: Corpus, settings: ChunkSettings, job: JobFolder) -> None:
-    """Works on all chunks that are still to be done."""
-    done, counts, workers = job.state.last, job.state.counts, settings.options.num_workers
-    with Progress(corpus.total_bytes, "B", "creating examples", done.end_position) as progress:
-        progress.write(plan(corpus, settings.options, f"{workers} worker(s)"))
-        if job.changes:
-            progress.write(f"settings changed ({job.changes})")
-            job.check_text(divide(corpus))
-        if counts.chunks:
-            progress.write(
-                f"going on after {counts.chunks} chunk(s), {done.end_position / 1e6:.1f} MB: "
-                f"{counts.examples} examples are there"
-            )
-        chunks = divide(corpus, first_group=done.group)
-        left = (chunk for chunk in chunks if chunk.identity > done.identity)
-        # Closed here: workers that outlive an interruption would be ended by Python as it ends
-        # itself, with a traceback behind our last word.
-        with contextlib.closing(process_chunks(left, settings, job.folder, workers)) as results:
-            for chunk, result in results:
-                step = chunk.end_position - job.state.last.end_position
-                job.append(chunk, result)
-                progress.update(step, examples=job.state.counts.examples)
-
-
 def plan(corpus: Corpus, options: CreationOptions, workers: str) -> str:
     """Returns a line that tells what is about to be made, and by whom."""
     number = max(1, round(corpus.text_bytes / CHUNK_CHARACTERS))
@@ -131,19 +135,6 @@ def plan(corpus: Corpus, options: CreationOptions, workers: str) -> str:
         f"chunk(s), {masks}dupe factor {options.dupe_factor} -> {options.num_shards} shard(s) in "
         f"{options.output_dir}, {workers}"
     )
-
-
-def _check_counts(counts: ChunkCounts, corpus: Corpus) -> None:
-    """Raises ValueError when the corpus gave no example."""
-    names = ", ".join(corpus.paths[:3]) + (", ..." if len(corpus.paths) > 3 else "")
-    if not counts.corpus_tokens:
-        raise ValueError(f"the corpus is empty: no text in {names}; check --input")
-    if not counts.examples:
-        raise ValueError(
-            f"the corpus ({counts.sentences} sentence(s) in {counts.documents} document(s), "
-            f"{names}) is too short for one example: give more text, with blank lines between "
-            "documents"
-        )
 
 
 def write_rest(

@@ -125,7 +125,25 @@ class JobFolder:
         )
         if set(changed) - _MAY_CHANGE:
             raise self._told_otherwise()
-        self._remove_incomplete()
+        # The folder holds what the state says and no more.
+        kept = {_STATE, *(shard.name for shard in self.state.shards)}
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name not in kept:
+                path.unlink()
+        for shard in self.state.shards:
+            path = self.folder / shard.name
+            if not path.exists() and (self._output / shard.name).exists() and shard.bytes:
+                os.replace(self._output / shard.name, path)  # killed while it moved its files
+            path.touch()
+            size = path.stat().st_size
+            if size < shard.bytes:
+                raise FileExistsError(
+                    f"{path} has {size} bytes, but {shard.bytes} were written: it was changed; "
+                    f"remove {self.folder} to begin anew"
+                )
+            os.truncate(path, shard.bytes)
 
     def append(self, chunk: Chunk, result: ChunkResult) -> None:
         """Moves the records of a chunk from its file to the ends of the shards."""
@@ -208,24 +226,3 @@ class JobFolder:
             f"({self.changes}): start it as it was to finish it, or remove {self.folder} to begin "
             "anew"
         )
-
-    def _remove_incomplete(self) -> None:
-        """Leaves what the state says and no more."""
-        kept = {_STATE, *(shard.name for shard in self.state.shards)}
-        for path in self.folder.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path)
-            elif path.name not in kept:
-                path.unlink()
-        for shard in self.state.shards:
-            path = self.folder / shard.name
-            if not path.exists() and (self._output / shard.name).exists() and shard.bytes:
-                os.replace(self._output / shard.name, path)  # killed while it moved its files
-            path.touch()
-            size = path.stat().st_size
-            if size < shard.bytes:
-                raise FileExistsError(
-                    f"{path} has {size} bytes, but {shard.bytes} were written: it was changed; "
-                    f"remove {self.folder} to begin anew"
-                )
-            os.truncate(path, shard.bytes)

@@ -82,14 +82,6 @@ class CreationOptions:
         if not 0 <= self.short_seq_prob <= 1:
             raise ValueError(f"short_seq_prob is {self.short_seq_prob}: it must be from 0 to 1")
         check_choice("sentence_task", self.sentence_task, SentenceTask)
-        self._check_cross_documents()
-        self._check_packing()
-        if self.static_masking:
-            self._check_masking()
-        else:
-            self._check_nothing_is_masked()
-
-    def _check_cross_documents(self) -> None:
         if self.cross_documents and self.sentence_task != "none":
             raise ValueError(
                 f"sentence_task is {self.sentence_task!r}, whose label says how two segments are "
@@ -101,8 +93,6 @@ class CreationOptions:
                 "pack keeps the attention inside each document and cross_documents lets it cross "
                 "them: leave out --pack or --cross_documents"
             )
-
-    def _check_packing(self) -> None:
         if self.pack and self.sentence_task != "none":
             raise ValueError(
                 f"sentence_task is {self.sentence_task!r}, whose label belongs to a sequence as a "
@@ -114,29 +104,26 @@ class CreationOptions:
                 "static_masking writes the schema of google-research/bert, which has no pack_ids: "
                 "leave out --pack or --static_masking"
             )
-
-    def _check_masking(self) -> None:
-        check_choice("masking", self.masking, MaskingStrategy)
-        check_rates(
-            self.predictions_per_seq,
-            self.masked_lm_prob,
-            self.mask_token_rate,
-            self.random_token_rate,
-        )
-
-        if self.predictions_per_seq > self.max_seq_length:
-            raise ValueError(
-                f"max_predictions_per_seq is {self.predictions_per_seq}: it must be at most "
-                f"max_seq_length, {self.max_seq_length}"
+        if self.static_masking:
+            check_choice("masking", self.masking, MaskingStrategy)
+            check_rates(
+                self.predictions_per_seq,
+                self.masked_lm_prob,
+                self.mask_token_rate,
+                self.random_token_rate,
             )
-
-    def _check_nothing_is_masked(self) -> None:
-        """Refuses options that would be without effect."""
-        for name, value in masking_options(self).items():
-            raise ValueError(
-                f"{name} is {value!r}, but masks are drawn when the records are read: "
-                "tell run_pretraining.py, or store masks with --static_masking"
-            )
+            if self.predictions_per_seq > self.max_seq_length:
+                raise ValueError(
+                    f"max_predictions_per_seq is {self.predictions_per_seq}: it must be at most "
+                    f"max_seq_length, {self.max_seq_length}"
+                )
+        else:
+            # Options that would be without effect.
+            for name, value in masking_options(self).items():
+                raise ValueError(
+                    f"{name} is {value!r}, but masks are drawn when the records are read: "
+                    "tell run_pretraining.py, or store masks with --static_masking"
+                )
 
     @property
     def predictions_per_seq(self) -> int:

@@ -55,16 +55,16 @@ def encode_masked_examples(batch: Mapping[str, np.ndarray]) -> list[bytes]:
         batch: all features of pretraining, see `keras_bert.features`.
     """
     integers = (INPUT_IDS, INPUT_MASK, SEGMENT_IDS, MASKED_LM_POSITIONS, MASKED_LM_IDS)
-    columns = [_integers(name, batch[name].ravel(), _row_splits(batch[name])) for name in integers]
+    columns = []
+    for name in integers:
+        values = batch[name]  # [N, S], or [N, P] for the predictions
+        splits = np.arange(len(values) + 1) * values.shape[1]
+        columns.append(_integers(name, values.ravel(), splits))
     weights = batch[MASKED_LM_WEIGHTS].astype("<f4")
     columns.append([_feature(MASKED_LM_WEIGHTS, _FLOAT_LIST, row.tobytes()) for row in weights])
     labels = batch[NEXT_SENTENCE_LABELS]
     columns.append(_integers(NEXT_SENTENCE_LABELS, labels, np.arange(len(labels) + 1)))
     return _examples(columns)
-
-
-def _row_splits(values: np.ndarray) -> np.ndarray:
-    return np.arange(len(values) + 1) * values.shape[1]
 
 
 def _integers(name: str, values: np.ndarray, splits: np.ndarray) -> list[bytes]:

@@ -258,8 +258,15 @@ class _NextSentencePlanner(_Planner):
                 return
             cut = self._cut(first, end)
             if others and (end - first == 1 or self._rng.random() < 0.5):
+                # A random sentence of a random other document, and as many as fit behind it.
                 a_size = self._starts[cut] - self._starts[first]
-                yield self._pair((first, cut), self._random_segment(others, target - a_size), 1)
+                index = self._rng.randrange(sum(map(len, others)))
+                before = len(others[0])
+                other = others[0][index] if index < before else others[1][index - before]
+                b_first, b_last = self._sentences(other)
+                b_first = self._rng.randrange(b_first, b_last)
+                b_end = self._chunk_end(b_first, b_last, target - a_size)
+                yield self._pair((first, cut), (b_first, b_end), 1)
                 first = cut  # the sentences behind the cut were not used
             else:
                 yield self._pair((first, cut), (cut, end), 0)
@@ -275,13 +282,6 @@ class _NextSentencePlanner(_Planner):
         while end < len(numbers) and numbers[end] == numbers[document]:
             end += 1
         return [others for others in (range(begin), range(end, len(numbers))) if others]
-
-    def _random_segment(self, others: list[range], target: int) -> tuple[int, int]:
-        index = self._rng.randrange(sum(map(len, others)))
-        chosen = others[0][index] if index < len(others[0]) else others[1][index - len(others[0])]
-        first, last = self._sentences(chosen)
-        first = self._rng.randrange(first, last)
-        return first, self._chunk_end(first, last, target)
 
 
 class _SentenceOrderPlanner(_Planner):

@@ -137,7 +137,10 @@ def decoded_examples(
         count: how many.
         colored: whether segments, special tokens and hidden pieces have colours of a terminal.
     """
-    paint = _painted if colored else _plain
+
+    def paint(text: str, color: str) -> str:
+        return f"\x1b[{color}m{text}\x1b[0m" if colored else text
+
     for batch in stored_batches(data, 1, vocabulary.pad_id).take(count).as_numpy_iterator():
         example = {name: value[0] for name, value in batch.items()}
         ids = example[INPUT_IDS][: example[INPUT_MASK].sum()]
@@ -154,14 +157,12 @@ def decoded_examples(
             for position, original in zip(positions, originals, strict=True):
                 stands, was = vocabulary.tokens[ids[position]], vocabulary.tokens[original]
                 tokens[position] = f"{{{paint(stands, _HIDDEN)}|{paint(was, _ORIGINAL)}}}"
-        yield f"{' '.join(tokens)}\n  ({len(tokens)} pieces, {_meaning(example, data)})"
-
-
-def _meaning(example: dict[str, np.ndarray], data: PretrainingData) -> str:
-    if data.packed:
-        return f"{example[PACK_IDS].max()} document(s)"
-    label = int(example[NEXT_SENTENCE_LABELS])
-    return f"label {label}: {_MEANINGS[data.sentence_task][label]}"
+        if data.packed:
+            meaning = f"{example[PACK_IDS].max()} document(s)"
+        else:
+            label = int(example[NEXT_SENTENCE_LABELS])
+            meaning = f"label {label}: {_MEANINGS[data.sentence_task][label]}"
+        yield f"{' '.join(tokens)}\n  ({len(tokens)} pieces, {meaning})"
 
 
 def _check_ids(ids: np.ndarray, vocabulary: Vocabulary) -> None:
@@ -170,14 +171,6 @@ def _check_ids(ids: np.ndarray, vocabulary: Vocabulary) -> None:
             f"the records hold piece {ids.max()} but the vocabulary has {len(vocabulary)} entries: "
             "give the vocabulary that the records were made with"
         )
-
-
-def _plain(text: str, _: str) -> str:
-    return text
-
-
-def _painted(text: str, color: str) -> str:
-    return f"\x1b[{color}m{text}\x1b[0m"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -43,7 +43,25 @@ def choose_packs(
     """
     whole = _Packs(max_seq_length)
     whole.add(plans)
-    filled = _fill(whole.packs, sentence_starts, max_seq_length)
+    # The emptiest sequences are given up, and their sentences fill the others. As many are given up
+    # as all the room would make: more would fill a little more of it, and tear more sentences from
+    # their neighbours. What fits nowhere stays together as far as it followed each other.
+    room = sum(max_seq_length - _total_length(pack) for pack in whole.packs)
+    number = min(math.ceil(room / max_seq_length), len(whole.packs) // 2)
+    by_length = sorted(whole.packs, key=_total_length)
+    given_up = [plan for pack in by_length[:number] for plan in pack]
+    kept = _Packs(max_seq_length, [list(pack) for pack in by_length[number:]])
+    sentences = []
+    for plan in given_up:
+        first = bisect_right(sentence_starts, plan.a_start)
+        end = bisect_left(sentence_starts, plan.a_end)
+        bounds = [plan.a_start, *sentence_starts[first:end], plan.a_end]
+        sentences += [_planned(start, stop) for start, stop in itertools.pairwise(bounds)]
+    left = list(kept.add_where_room_is(sentences))
+    beginnings = {plan.a_start for pack in whole.packs for plan in pack}
+    rest = _Packs(max_seq_length)
+    rest.add(_joined(left, beginnings))
+    filled = [_joined(pack, beginnings) for pack in kept.packs] + rest.packs
     packs = min(whole.packs, filled, key=len)
     for pack in packs:
         rng.shuffle(pack)  # the longest need not always be the first
@@ -107,35 +125,6 @@ class _Packs:
         room, number = self._rooms.pop(index)
         self.packs[number].append(plan)
         insort(self._rooms, (room - _length(plan), number))
-
-
-def _fill(
-    packs: list[list[PlannedExample]], sentence_starts: list[int], max_seq_length: int
-) -> list[list[PlannedExample]]:
-    """Gives up the emptiest sequences and fills the others with their sentences.
-
-    As many are given up as all the room would make: more would fill a little more of it, and tear
-    more sentences from their neighbours. What fits nowhere stays together as far as it followed
-    each other, and is packed anew.
-    """
-    room = sum(max_seq_length - _total_length(pack) for pack in packs)
-    number = min(math.ceil(room / max_seq_length), len(packs) // 2)
-    by_length = sorted(packs, key=_total_length)
-    given_up = [plan for pack in by_length[:number] for plan in pack]
-    kept = _Packs(max_seq_length, [list(pack) for pack in by_length[number:]])
-    sentences = [part for plan in given_up for part in _sentences(plan, sentence_starts)]
-    left = list(kept.add_where_room_is(sentences))
-    beginnings = {plan.a_start for pack in packs for plan in pack}
-    rest = _Packs(max_seq_length)
-    rest.add(_joined(left, beginnings))
-    return [_joined(pack, beginnings) for pack in kept.packs] + rest.packs
-
-
-def _sentences(plan: PlannedExample, sentence_starts: list[int]) -> list[PlannedExample]:
-    first = bisect_right(sentence_starts, plan.a_start)
-    end = bisect_left(sentence_starts, plan.a_end)
-    bounds = [plan.a_start, *sentence_starts[first:end], plan.a_end]
-    return [_planned(start, stop) for start, stop in itertools.pairwise(bounds)]
 
 
 def _joined(parts: list[PlannedExample], beginnings: set[int]) -> list[PlannedExample]:

@@ -49,9 +49,12 @@ def parse_examples(
     parsed = tf.io.parse_example(
         serialized, features | {NEXT_SENTENCE_LABELS: tf.io.FixedLenFeature([], tf.int64)}
     )
-    batch = {
-        name: _padded(parsed[name], max_seq_length, filler) for name, filler in fillers.items()
-    }
+    batch = {}
+    for name, filler in fillers.items():
+        values = tf.cast(parsed[name], tf.int32)  # [B, longest]
+        missing = max_seq_length - tf.shape(values)[1]
+        values = tf.pad(values, [[0, 0], [0, missing]], constant_values=filler)
+        batch[name] = tf.ensure_shape(values, [None, max_seq_length])  # [B, S]
     return batch | {
         INPUT_MASK: tf.cast(batch[SEGMENT_IDS] >= 0, tf.int32),
         SEGMENT_IDS: tf.maximum(batch[SEGMENT_IDS], 0),
@@ -117,7 +120,11 @@ def read_first_example(path: str) -> dict[str, int]:
         example.ParseFromString(first[0])
     except Exception:  # protobuf's DecodeError, which has no public home
         raise ValueError(f"{path} holds records that are no tf.train.Example: {_REMEDY}") from None
-    lengths = {name: _length(feature) for name, feature in example.features.feature.items()}
+    # A feature without values has no kind; any kind of it is empty.
+    lengths = {
+        name: len(getattr(feature, feature.WhichOneof("kind") or "int64_list").value)
+        for name, feature in example.features.feature.items()
+    }
     missing = sorted(_UNMASKED - lengths.keys())
     if MASKED_LM_POSITIONS in lengths:
         missing = sorted(_MASKED - lengths.keys())
@@ -153,14 +160,3 @@ def _reading(path, read):
             f"{path} is damaged, cut off or no TFRecord file "
             f"({error.message.splitlines()[0]}): make the records again"
         ) from None
-
-
-def _length(feature: tf.train.Feature) -> int:
-    kind = feature.WhichOneof("kind")
-    return len(getattr(feature, kind).value) if kind else 0
-
-
-def _padded(values: tf.Tensor, length: int, filler: int) -> tf.Tensor:
-    missing = length - tf.shape(values)[1]
-    padded = tf.pad(tf.cast(values, tf.int32), [[0, 0], [0, missing]], constant_values=filler)
-    return tf.ensure_shape(padded, [None, length])

@@ -39,7 +39,14 @@ class PretrainingData:
             self._open_folder(Path(source))
         else:
             patterns = [source] if isinstance(source, str | os.PathLike) else source
-            self._open_files(_find_records(patterns))
+            try:
+                paths = find_files(patterns)
+            except FileNotFoundError:
+                raise FileNotFoundError(
+                    f"there are no records at {', '.join(map(str, patterns))}: give a folder that "
+                    "create_pretraining_data.py made"
+                ) from None
+            self._open_files(paths)
         if not self.num_examples:
             raise ValueError(f"the records in {self.folder} hold no example: make them again")
 
@@ -88,9 +95,22 @@ class PretrainingData:
                 )
 
     def _open_files(self, paths: list[str]) -> None:
-        lengths = {path: read_first_example(path) for path in paths}
-        shapes = {path: _fixed_shape(path, found) for path, found in lengths.items() if found}
-        for path, shape in shapes.items():
+        shapes: dict[str, tuple[int, int]] = {}  # length of sequences, number of predictions
+        for path in paths:
+            lengths = read_first_example(path)
+            if not lengths:
+                continue
+            if MASKED_LM_POSITIONS not in lengths:
+                raise ValueError(
+                    f"the records in {path} are not masked and come with a "
+                    f"{manifest_module.FILE_NAME}: give their folder, {Path(path).parent}"
+                )
+            if lengths[INPUT_IDS] != lengths[SEGMENT_IDS]:
+                raise ValueError(
+                    f"{path}: {INPUT_IDS} has {lengths[INPUT_IDS]} values and {SEGMENT_IDS} "
+                    f"{lengths[SEGMENT_IDS]}: the records are damaged"
+                )
+            shapes[path] = shape = lengths[INPUT_IDS], lengths[MASKED_LM_POSITIONS]
             if shape != next(iter(shapes.values())):
                 raise ValueError(
                     f"{path} holds sequences and predictions of lengths {shape}, but "
@@ -104,28 +124,3 @@ class PretrainingData:
         self.max_seq_length, self.max_predictions_per_seq = shape
         self.sentence_task = "nsp"
         self.packed = False
-
-
-def _find_records(patterns: Sequence[str | os.PathLike]) -> list[str]:
-    try:
-        return find_files(patterns)
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"there are no records at {', '.join(map(str, patterns))}: give a folder that "
-            "create_pretraining_data.py made"
-        ) from None
-
-
-def _fixed_shape(path: str, lengths: dict[str, int]) -> tuple[int, int]:
-    """Returns the length of sequences and the number of predictions of masked records."""
-    if MASKED_LM_POSITIONS not in lengths:
-        raise ValueError(
-            f"the records in {path} are not masked and come with a {manifest_module.FILE_NAME}: "
-            f"give their folder, {Path(path).parent}"
-        )
-    if lengths[INPUT_IDS] != lengths[SEGMENT_IDS]:
-        raise ValueError(
-            f"{path}: {INPUT_IDS} has {lengths[INPUT_IDS]} values and {SEGMENT_IDS} "
-            f"{lengths[SEGMENT_IDS]}: the records are damaged"
-        )
-    return lengths[INPUT_IDS], lengths[MASKED_LM_POSITIONS]

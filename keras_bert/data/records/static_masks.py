@@ -1,7 +1,5 @@
 """Masks that are drawn once, when the records are made, in the schema of google-research/bert."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from keras_bert.data.records.encoding import encode_masked_examples
@@ -35,13 +33,6 @@ class StaticMasking:
             counters: seed, chunk and copy; the masks of an example follow from them and its index.
         """
         encoded = []
-        for batch, indices in self._batches(examples):
-            seeds = np.stack([*(np.full(len(indices), c) for c in counters), indices], axis=1)
-            masked = self._mask(batch[INPUT_IDS], batch[INPUT_MASK], seeds)
-            encoded += encode_masked_examples(batch | masked)
-        return encoded
-
-    def _batches(self, examples: Examples) -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
         rows = max(1, _PIECES_PER_CALL // self._max_seq_length)
         for start in range(0, len(examples.next_sentence_labels), rows):
             indices = np.arange(start, min(start + rows, len(examples.next_sentence_labels)))
@@ -59,4 +50,7 @@ class StaticMasking:
                 SEGMENT_IDS: segments,
                 NEXT_SENTENCE_LABELS: examples.next_sentence_labels[indices],
             }
-            yield batch, indices
+            seeds = np.stack([*(np.full(len(indices), c) for c in counters), indices], axis=1)
+            masked = self._mask(ids, batch[INPUT_MASK], seeds)
+            encoded += encode_masked_examples(batch | masked)
+        return encoded

@@ -52,12 +52,32 @@ def export_litert(
     """
     if dtype not in LITERT_DTYPES:
         raise ValueError(f"dtype is {dtype!r}: LiteRT files are {' or '.join(LITERT_DTYPES)}")
-    return _export(
-        model_dir,
-        export_dir,
-        head,
-        lambda family, folder: (folder / LITERT_FILE).write_bytes(_litert(family, dtype)),
-    )
+
+    def write(family: SignatureFamily, folder: Path) -> None:
+        # As in `ServingModule`: plain variables, which the converter writes into the file.
+        module = tf.Module()
+        module.weights = [variable.value for variable in family.model.weights]
+        function = tf.function(family.ids, autograph=False)
+        # Ids in, logits out: neither format has the operations of the tokenizer.
+        signature = function.get_concrete_function(**family.id_inputs())
+        with tempfile.TemporaryDirectory() as scratch:
+            tf.saved_model.save(module, scratch, signatures={SERVE_IDS: signature})
+            converter = tf.lite.TFLiteConverter.from_saved_model(
+                scratch, signature_keys=[SERVE_IDS]
+            )
+            if dtype == "int8":
+                # Without sample data this quantizes weights; activations follow while it runs.
+                converter.optimizations = [tf.lite.Optimize.DEFAULT]
+            try:
+                content = converter.convert()
+            except Exception as error:  # its own class is not public
+                raise ValueError(
+                    f"LiteRT cannot hold this {type(family.model).__name__} "
+                    f"({_first_line(error)}): serve it as a SavedModel"
+                ) from error
+        (folder / LITERT_FILE).write_bytes(content)
+
+    return _export(model_dir, export_dir, head, write)
 
 
 def export_onnx(
@@ -88,30 +108,11 @@ def _export(
     family = open_signatures(model_dir, ExportOptions(), head)
     with new_folder(export_dir) as folder:
         write(family, folder)
+        # The program that uses the file tokenizes itself: it needs vocabulary and settings.
         family.tokenizer.save(folder)
         if family.labels:
             (folder / LABELS_FILE).write_text(json.dumps(family.labels) + "\n", encoding="utf-8")
     return Path(export_dir)
-
-
-def _litert(family: SignatureFamily, dtype: ServingDtype) -> bytes:
-    module = tf.Module()
-    module.weights = [variable.value for variable in family.model.weights]
-    function = tf.function(family.ids, autograph=False)
-    # Ids in, logits out: neither format has the operations of the tokenizer.
-    signature = function.get_concrete_function(**family.id_inputs())
-    with tempfile.TemporaryDirectory() as scratch:
-        tf.saved_model.save(module, scratch, signatures={SERVE_IDS: signature})
-        converter = tf.lite.TFLiteConverter.from_saved_model(scratch, signature_keys=[SERVE_IDS])
-        if dtype == "int8":
-            converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        try:
-            return converter.convert()
-        except Exception as error:  # its own class is not public
-            raise ValueError(
-                f"LiteRT cannot hold this {type(family.model).__name__} ({_first_line(error)}): "
-                "serve it as a SavedModel"
-            ) from error
 
 
 def _write_onnx(family: SignatureFamily, folder: Path) -> None:
@@ -132,6 +133,8 @@ def _write_onnx(family: SignatureFamily, folder: Path) -> None:
             f"tf2onnx cannot convert this {type(family.model).__name__} ({_first_line(error)}): "
             "serve it as a SavedModel"
         ) from error
+    # The names that `serve_ids` has: those of a model with several outputs, in sorted order as
+    # Keras flattens them.
     outputs = family.model.output
     finish_onnx(path, sorted(outputs) if isinstance(outputs, dict) else [LOGITS])
 

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 _ONE = "one_of_erfc"
 
@@ -27,12 +26,24 @@ def finish_onnx(path: str | os.PathLike, output_names: Sequence[str]) -> None:
     model = onnx.load(os.fspath(path))
     # tf2onnx calls them Identity:0 and so on.
     names = dict(zip((output.name for output in model.graph.output), output_names, strict=True))
-    nodes = [new for node in model.graph.node for new in _without_erfc(node)]
+    nodes = []
+    for node in model.graph.node:
+        if node.op_type != "Erfc":
+            nodes.append(node)
+            continue
+        # erfc(x) becomes two nodes: Erf, and 1 - its result under the old name.
+        erf, make_node = f"{node.output[0]}/erf", onnx.helper.make_node
+        nodes += [
+            make_node("Erf", node.input, [erf], name=f"{node.name}/erf"),
+            make_node("Sub", [_ONE, erf], node.output, name=f"{node.name}/rest"),
+        ]
+    # A name is written in three places: the list of outputs, the list of shapes, and the nodes.
     for value in (*model.graph.output, *model.graph.value_info):
         value.name = names.get(value.name, value.name)
     for node in nodes:
         for names_of_node in (node.input, node.output):
             names_of_node[:] = [names.get(name, name) for name in names_of_node]
+    # A list of protobuf is not assigned to: it is emptied and filled.
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     # The constant that all of them subtract from.
@@ -46,16 +57,3 @@ def finish_onnx(path: str | os.PathLike, output_names: Sequence[str]) -> None:
             f"ONNX cannot hold the model ({sentence}): serve it as a SavedModel"
         ) from None
     Path(path).write_bytes(model.SerializeToString())
-
-
-def _without_erfc(node: Any) -> list[Any]:
-    from onnx import helper
-
-    if node.op_type != "Erfc":
-        return [node]
-    # erfc(x) becomes two nodes: Erf, and 1 - its result under the old name.
-    erf = f"{node.output[0]}/erf"
-    return [
-        helper.make_node("Erf", node.input, [erf], name=f"{node.name}/erf"),
-        helper.make_node("Sub", [_ONE, erf], node.output, name=f"{node.name}/rest"),
-    ]

@@ -141,18 +141,21 @@ class HubEncoder(tf.train.Checkpoint):
         setattr(self, tf_hub.LOWERCASE, lowercase)
         self.__call__ = tf.function(self._call, autograph=False)
         inputs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in _INPUTS}
+        # A SavedModel holds the graphs that were traced: one of each, for inference and training.
         for training in (False, True):
             self.__call__.get_concrete_function(inputs, training=training)
 
     def _call(
         self, inputs: dict[str, tf.Tensor], training: bool = False, mask: None = None
     ) -> dict[str, Any]:
+        # int32 [N, S] each, under the names of our encoder.
         ours = {_INPUTS[name]: values for name, values in inputs.items()}
         outputs = self._encoder_call(ours, training)
         return {
-            "default": outputs["pooled_output"],
+            "default": outputs["pooled_output"],  # [N, H], as in the first format of TF-Hub
             "pooled_output": outputs["pooled_output"],
-            "sequence_output": outputs["sequence_output"],
+            "sequence_output": outputs["sequence_output"],  # [N, S, H]
+            # L of [N, S, H]: without the embeddings, which come first in ours.
             "encoder_outputs": outputs["hidden_states"][1:],
         }
 

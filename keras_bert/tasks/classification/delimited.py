@@ -19,11 +19,11 @@ from keras_bert.finetuning.task import (
     TaskData,
     TaskDescription,
 )
-from keras_bert.storage.tables import EXTENSIONS, Row, Table, json_list, read_table
+from keras_bert.storage.data_sets import is_tfds
+from keras_bert.storage.tables import EXTENSIONS, Table, json_list, read_table
 from keras_bert.tasks.classification.head import LABEL_SEPARATOR, LabeledTexts, LabelType, TextHead
 from keras_bert.tasks.classification.tfds_texts import read_tfds_texts
 from keras_bert.tasks.splits import find_splits
-from keras_bert.tasks.tfds_source import is_tfds
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
 
 _METRICS: Mapping[LabelType, Mapping[str, Metric]] = {
@@ -114,18 +114,13 @@ def _read(
                 "learned from at least two; numbers with --regression"
             )
     reader = _LabelReader(columns.label, label_type, tuple(labels or ()))
-    splits = {
-        split: LabeledTexts(*read_texts(table, text_columns), _labels(table, split, reader))
-        for split, table in tables.items()
-    }
+    splits = {}
+    for split, table in tables.items():
+        # What is to be predicted may come without labels.
+        labeled = split in (TRAIN, VALIDATION) or columns.label in table.columns
+        classes = reader(table) if labeled else None
+        splits[split] = LabeledTexts(*read_texts(table, text_columns), classes)
     return TaskData(splits, reader.labels, text_columns)
-
-
-def _labels(table: Table, split: str, reader: "_LabelReader") -> np.ndarray | None:
-    # What is to be predicted may come without labels.
-    if split not in (TRAIN, VALIDATION) and reader.column not in table.columns:
-        return None
-    return reader(table)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +136,10 @@ class _LabelReader:
         if self.label_type == "regression":
             numbers = []
             for source, value in zip(table.rows, fields, strict=True):
-                number = _number(value)
+                try:
+                    number = float(value)
+                except ValueError:
+                    number = math.nan
                 if not math.isfinite(number):
                     raise ValueError(
                         f"{table.path}, line {source.line}: the label {value!r} is not a number: "
@@ -151,15 +149,21 @@ class _LabelReader:
             return np.array(numbers, np.float32)
         index = {label: i for i, label in enumerate(self.labels)}
         several = self.label_type == "multi_label"
-        found = [
-            [_class_of(label, index, table, row) for label in (_several(f) if several else [f])]
-            for row, f in zip(table.rows, fields, strict=True)
-        ]
+        found = []
+        for row, field in zip(table.rows, fields, strict=True):
+            names = _several(field) if several else [field]
+            for label in names:
+                if label not in index:
+                    raise ValueError(
+                        f"{table.path}, line {row.line}: the label {label!r} is not one of "
+                        f"{', '.join(map(repr, index))}: fix it, or name all with --labels"
+                    )
+            found.append([index[label] for label in names])
         if not several:
             return np.array([classes[0] for classes in found], np.int32)
         hot = np.zeros([len(found), len(index)], np.float32)
-        for row, classes in enumerate(found):
-            hot[row, classes] = 1.0
+        for number, classes in enumerate(found):
+            hot[number, classes] = 1.0
         return hot
 
 
@@ -168,15 +172,6 @@ def _several(field: str) -> list[str]:
     if found is None:
         found = field.split(LABEL_SEPARATOR)
     return [label for label in map(str.strip, found) if label]
-
-
-def _class_of(label: str, classes: Mapping[str, int], table: Table, row: Row) -> int:
-    if label not in classes:
-        raise ValueError(
-            f"{table.path}, line {row.line}: the label {label!r} is not one of "
-            f"{', '.join(map(repr, classes))}: fix it, or name all with --labels"
-        )
-    return classes[label]
 
 
 def read_texts(
@@ -230,10 +225,3 @@ def _label_column(table: Table, name: str, label_type: LabelType) -> list[str]:
                 f"{table.path}, line {row.line}: the label is empty: label or remove the row"
             )
     return values
-
-
-def _number(value: str) -> float:
-    try:
-        return float(value)
-    except ValueError:
-        return math.nan

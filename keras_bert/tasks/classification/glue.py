@@ -14,13 +14,13 @@ import numpy as np
 
 from keras_bert.finetuning import metrics
 from keras_bert.finetuning.task import TEST, TRAIN, VALIDATION, Metric, Task, TaskData
+from keras_bert.storage.data_sets import is_tfds
 from keras_bert.storage.files import atomic_file
 from keras_bert.storage.tables import Table, read_table, read_unquoted
 from keras_bert.tasks.classification import mrpc_files
 from keras_bert.tasks.classification.delimited import read_texts_to_predict
 from keras_bert.tasks.classification.head import LabeledTexts, TextHead
 from keras_bert.tasks.classification.tfds_texts import read_tfds_texts
-from keras_bert.tasks.tfds_source import is_tfds
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
 
 MISMATCHED_VALIDATION, MISMATCHED_TEST, DIAGNOSTIC = (
@@ -212,11 +212,14 @@ def _read(data: str | os.PathLike, name: str) -> TaskData:
                 f"{paths[split]} does not exist: give a folder with the files of {name} as GLUE "
                 f"distributes them ({', '.join(facts.files.values())})"
             )
-    splits = {
-        split: _labeled_texts(facts, _table(facts, split, path), split not in _SECRET)
-        for split, path in paths.items()
-        if path.is_file()
-    }
+    splits = {}
+    for split, path in paths.items():
+        if path.is_file():
+            labeled = split not in _SECRET
+            names = facts.columns if split in facts.without_names else None
+            # The leaderboard counts the lines of a test: none of them is passed over.
+            table = read_unquoted(path, names, facts.skip_broken and labeled)
+            splits[split] = _labeled_texts(facts, table, labeled)
     return TaskData(splits, facts.labels, facts.text_columns)
 
 
@@ -240,12 +243,6 @@ def _read_tfds(source: str, facts: GlueTask, with_diagnostic: bool) -> TaskData:
     return TaskData(splits, learned.labels, facts.text_columns)
 
 
-def _table(facts: GlueTask, split: str, path: Path) -> Table:
-    columns = facts.columns if split in facts.without_names else None
-    # The leaderboard counts the lines of a test.
-    return read_unquoted(path, columns, facts.skip_broken and split not in _SECRET)
-
-
 def _read_unlabeled(path: Path) -> Table:
     # The benchmark's own files have quotes in their texts and never around them.
     return read_unquoted(path) if path.suffix == ".tsv" else read_table(path)
@@ -258,23 +255,19 @@ def _labeled_texts(facts: GlueTask, table: Table, labeled: bool) -> LabeledTexts
     if not labeled:
         return LabeledTexts(texts, pairs)
     fields = table.column(facts.label, remedy)
-    rows = zip(table.rows, fields, strict=True)
-    labels = [_label(facts, field, f"{table.path}, line {row.line}") for row, field in rows]
-    return LabeledTexts(texts, pairs, np.array(labels, np.int32 if facts.labels else np.float32))
-
-
-def _label(facts: GlueTask, field: str, place: str) -> float:
-    if facts.labels:
-        if field not in facts.labels:
+    labels: list[float] = []
+    for row, field in zip(table.rows, fields, strict=True):
+        place = f"{table.path}, line {row.line}"
+        try:
+            labels.append(facts.labels.index(field) if facts.labels else float(field))
+        except ValueError:
+            if not facts.labels:
+                raise ValueError(f"{place}: the score is {field!r}, expected a number") from None
             raise ValueError(
                 f"{place}: the label is {field!r}, expected one of {', '.join(facts.labels)}: "
                 "give the file as GLUE distributes it"
-            )
-        return facts.labels.index(field)
-    try:
-        return float(field)
-    except ValueError:
-        raise ValueError(f"{place}: the score is {field!r}, expected a number") from None
+            ) from None
+    return LabeledTexts(texts, pairs, np.array(labels, np.int32 if facts.labels else np.float32))
 
 
 def _write_submission(
@@ -286,15 +279,13 @@ def _write_submission(
     for split, file in facts.submissions.items():
         if split not in predictions:
             continue
-        answers = [_answer(facts, prediction) for prediction in predictions[split]]
+        found = predictions[split]
+        if facts.labels:
+            answers = [facts.labels[int(np.argmax(scores))] for scores in found]
+        else:
+            answers = [f"{np.clip(float(score), 0.0, _HIGHEST_SIMILARITY):.3f}" for score in found]
         lines = ["index\tprediction", *(f"{i}\t{answer}" for i, answer in enumerate(answers))]
         written.append(folder / file)
         with atomic_file(written[-1]) as path:
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return written
-
-
-def _answer(facts: GlueTask, prediction: np.ndarray) -> str:
-    if facts.labels:
-        return facts.labels[int(np.argmax(prediction))]
-    return f"{np.clip(float(prediction), 0.0, _HIGHEST_SIMILARITY):.3f}"

@@ -187,14 +187,12 @@ class TextHead(FinetuningHead):
         """Returns one row."""
         if self.label_type == "regression":
             return [[number_text(prediction)]]
-        return [label_row(self._label(prediction), prediction)]
-
-    def _label(self, prediction: np.ndarray) -> str:
         if self.label_type == "class":
-            return self.labels[prediction.argmax()]
-        return LABEL_SEPARATOR.join(
-            label for label, score in zip(self.labels, prediction, strict=True) if score > 0.5
-        )
+            label = self.labels[prediction.argmax()]
+        else:
+            scored = zip(self.labels, prediction, strict=True)
+            label = LABEL_SEPARATOR.join(label for label, score in scored if score > 0.5)
+        return [label_row(label, prediction)]
 
     def example_table(self, examples: LabeledTexts) -> tuple[list[str], list[list[str]]]:
         """Returns the texts."""

@@ -54,15 +54,15 @@ class TextSignatures(SignatureFamily):
         )
         if self._head.label_type == "regression":
             return {"score": values}
+        # [C] -> [N, C]
         labels = tf.tile(tf.constant(self.labels)[None], [tf.shape(values)[0], 1])
-        return {**self._said(values, labels), "scores": values, "labels": labels}
-
-    def _said(self, scores: tf.Tensor, labels: tf.Tensor) -> Tensors:
+        outputs = {"scores": values, "labels": labels}
         if self._head.label_type == "class":
-            return {"label": tf.gather(tf.constant(self.labels), tf.argmax(scores, axis=-1))}
-        likely = tf.ragged.boolean_mask(labels, scores > 0.5)
-        joined = tf.strings.reduce_join(likely, axis=-1, separator=LABEL_SEPARATOR)
-        return {"likely_labels": joined}
+            best = tf.argmax(values, axis=-1)  # [N]
+            return {"label": tf.gather(tf.constant(self.labels), best), **outputs}
+        likely = tf.ragged.boolean_mask(labels, values > 0.5)  # [N, likely labels]
+        joined = tf.strings.reduce_join(likely, axis=-1, separator=LABEL_SEPARATOR)  # [N]
+        return {"likely_labels": joined, **outputs}
 
 
 def with_text_pair(

@@ -7,13 +7,9 @@ from typing import Any
 import numpy as np
 
 from keras_bert.finetuning.task import TEST, TRAIN, VALIDATION, TaskData
+from keras_bert.storage.data_sets import open_data_set
 from keras_bert.tasks.classification.head import LabeledTexts, LabelType
-from keras_bert.tasks.tfds_source import (
-    USUAL_SPLITS,
-    check_features,
-    open_data_set,
-    read_splits,
-)
+from keras_bert.tasks.tfds_source import USUAL_SPLITS, check_features, read_splits
 
 _SPLITS = {
     TRAIN: USUAL_SPLITS[TRAIN],

@@ -39,7 +39,12 @@ def sentence_settings(folder: Path, options: ExportOptions) -> tuple[SentenceMod
     if options.pooling is not None:
         wanted = dataclasses.replace(wanted, pooling=(options.pooling,))
     if options.normalize is not None:
-        wanted = dataclasses.replace(wanted, steps=_steps(wanted, options.normalize))
+        steps = wanted.steps
+        if not options.normalize:
+            steps = tuple(step for step in steps if not isinstance(step, Normalize))
+        elif not steps or not isinstance(steps[-1], Normalize):
+            steps = (*steps, Normalize())
+        wanted = dataclasses.replace(wanted, steps=steps)
     told = f"sentence_embedding is {_shown(wanted)}"
     if stored is None:
         return wanted, f"{told}, as you state"
@@ -83,14 +88,6 @@ def check_no_pooling(options: ExportOptions) -> None:
             "--pooling and --normalize are for the vectors of an encoder: add --head=encoder, or "
             "leave them out"
         )
-
-
-def _steps(modules: SentenceModules, normalize: bool) -> tuple[Dense | Normalize, ...]:
-    steps = modules.steps
-    if not normalize:
-        return tuple(step for step in steps if not isinstance(step, Normalize))
-    ends_so = bool(steps) and isinstance(steps[-1], Normalize)
-    return steps if ends_so else (*steps, Normalize())
 
 
 def _shown(modules: SentenceModules) -> str:

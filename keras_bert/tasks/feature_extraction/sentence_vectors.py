@@ -52,21 +52,22 @@ class SentenceVectors(tf.Module):
             pooled_output: float32 [N, H], which the pooling "pooler" takes.
         """
         pooled = [_pooled(mode, states, pooled_output) for mode in self.modules.pooling]
-        vectors = tf.concat(pooled, axis=-1)
+        vectors = tf.concat(pooled, axis=-1)  # [N, H x modes]
         weights = iter(self._weights)
         for step in self.modules.steps:
             if isinstance(step, Dense):
                 kernel, bias = next(weights)
-                vectors = tf.matmul(vectors, kernel)
+                vectors = tf.matmul(vectors, kernel)  # [N, inputs] -> [N, outputs]
                 vectors = _ACTIVATIONS[step.activation](vectors if bias is None else vectors + bias)
             else:
-                length = tf.norm(vectors, axis=-1, keepdims=True)
+                length = tf.norm(vectors, axis=-1, keepdims=True)  # [N, 1]
                 vectors /= tf.maximum(length, _SMALLEST_LENGTH)
         return tf.ensure_shape(vectors, [None, self.width])
 
 
 def _pooled(mode: str, states: tf.RaggedTensor, pooled_output: tf.Tensor) -> tf.Tensor:
     edges, values = states.row_splits, states.values  # [N + 1], [T, H]
+    # Every mode gives [N, H].
     if mode == "pooler":
         return pooled_output
     if mode == "cls":
@@ -81,6 +82,7 @@ def _pooled(mode: str, states: tf.RaggedTensor, pooled_output: tf.Tensor) -> tf.
         lengths = tf.cast(states.row_lengths(), tf.float32)
         return tf.reduce_sum(states, axis=1) / tf.sqrt(lengths)[:, None]
     # weightedmean: the first token counts once, the second twice, and so on.
+    # [T]: texts of 2 and 3 tokens have positions 0 1 0 1 2.
     positions = tf.range(tf.shape(values, tf.int64)[0]) - tf.gather(edges, states.value_rowids())
     weights = states.with_values(tf.cast(positions + 1, tf.float32)[:, None])  # [N, tokens, 1]
     weighted = tf.reduce_sum(states.with_values(values * weights.values), axis=1)

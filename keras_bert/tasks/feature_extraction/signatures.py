@@ -71,10 +71,10 @@ class EncoderSignatures(SignatureFamily):
         }
 
     def _answer_tokens(self, text: tf.Tensor) -> Tensors:
-        inputs = self._inputs(text)
-        states = self.encoder.sequence_output(inputs)
+        inputs = self._inputs(text)  # [N, S] each
+        states = self.encoder.sequence_output(inputs)  # [N, tokens, H], without padding
         names = tf.gather(tf.constant(self.tokenizer.vocabulary.tokens), inputs[INPUT_IDS])
-        vectors = tf.cast(states, tf.float32).to_tensor()
+        vectors = tf.cast(states, tf.float32).to_tensor()  # [N, S, H]
         return self._vectors(states) | {
             "tokens": tf.where(tf.cast(inputs[INPUT_MASK], tf.bool), names, ""),
             "token_vectors": vectors,
@@ -88,7 +88,7 @@ class EncoderSignatures(SignatureFamily):
         states = tf.cast(states, tf.float32)
         vectors = {
             "pooled_output": pooled_output,
-            "mean_pooled": tf.reduce_mean(states, axis=1),
+            "mean_pooled": tf.reduce_mean(states, axis=1),  # over the tokens: [N, H]
         }
         if self.tracked is not None:
             vectors[SENTENCE_EMBEDDING] = self.tracked(states, pooled_output)

@@ -17,11 +17,12 @@ from keras_bert.finetuning.task import (
     TaskData,
     TaskDescription,
 )
+from keras_bert.storage.data_sets import is_tfds, open_data_set
 from keras_bert.storage.files import atomic_file
 from keras_bert.storage.tables import EXTENSIONS, Row, Table, json_list, read_table
 from keras_bert.tasks.multiple_choice.head import ChoiceExample, ChoiceHead
 from keras_bert.tasks.splits import find_splits
-from keras_bert.tasks.tfds_source import check_features, is_tfds, open_data_set, read_splits
+from keras_bert.tasks.tfds_source import check_features, read_splits
 
 CONTEXT, CHOICES, LABEL = "context", "choices", "label"
 _CHOICE = re.compile(r"choice(\d+)$")

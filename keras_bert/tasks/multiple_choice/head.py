@@ -62,12 +62,19 @@ class ChoiceHead(FinetuningHead):
         preprocessor = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
         with Progress(len(choices), "choice", description) as progress:
             ids, segments = pack_texts(preprocessor, contexts, choices, progress.update)
+        targets = None
+        if all(example.label is not None for example in examples):
+            # One at the right choice and zero at the others, int32 [E, choices].
+            numbers = np.concatenate([np.arange(count) for count in counts])
+            right = np.repeat([example.label for example in examples], counts)
+            hot = (numbers == right).astype(np.int32)
+            targets = tf.RaggedTensor.from_row_lengths(hot, counts)
         return EncodedRows(
             tf.RaggedTensor.from_row_lengths(ids, counts),
             tf.RaggedTensor.from_row_lengths(segments, counts),
             tokenizer.vocabulary.pad_id,
             max_seq_length,
-            _targets(examples, counts),
+            targets,
         )
 
     def loss(self, label_smoothing: float = 0.0) -> keras.losses.Loss:
@@ -149,13 +156,3 @@ class ChoiceCrossentropy(SmoothedCrossentropy):
         log_probabilities = ops.log_softmax(scores)  # [B, K]
         mean = ops.sum(log_probabilities * there, axis=-1) / ops.sum(there, axis=-1)
         return self.smoothed(log_probabilities, ops.argmax(targets, axis=-1), mean)
-
-
-def _targets(examples: Sequence[ChoiceExample], counts: np.ndarray) -> tf.RaggedTensor | None:
-    """Returns one at the right choice and zero at the others, int32 [E, choices]."""
-    if any(example.label is None for example in examples):
-        return None
-    hot = np.concatenate([np.arange(count) for count in counts])
-    right = np.repeat([example.label for example in examples], counts)
-    values = (hot == right).astype(np.int32)
-    return tf.RaggedTensor.from_row_lengths(values, counts)

@@ -11,9 +11,7 @@ from keras_bert.features import ENCODER_FEATURES, INPUT_IDS
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector
 from keras_bert.signatures.code_points import valid_text
-
-CONTEXT = "context"
-CHOICES = "choices"
+from keras_bert.tasks.multiple_choice.choice_files import CHOICES, CONTEXT
 
 
 class ChoiceSignatures(SignatureFamily):
@@ -59,16 +57,18 @@ class ChoiceSignatures(SignatureFamily):
         given = tf.cast(tf.not_equal(choices, ""), tf.int32)
         there = tf.cumsum(given, axis=1, reverse=True) > 0  # [N, K]
         texts = tf.boolean_mask(choices, there)  # [R]
-        contexts = tf.gather(context, tf.where(there)[:, 0])
-        pooled = self.encoder.pooled_output(self.preprocess((contexts, texts)))
+        contexts = tf.gather(context, tf.where(there)[:, 0])  # [R], that of each choice
+        pooled = self.encoder.pooled_output(self.preprocess((contexts, texts)))  # [R, H]
+        # [R] -> [N, K]
         logits = tf.scatter_nd(
             tf.where(there), self._classifier(pooled)[:, 0], tf.shape(choices, tf.int64)
         )
         logits = tf.where(there, logits, -float("inf"))
+        # Choices that are not there get probability 0, in rows without any too.
         scores = tf.where(there, tf.nn.softmax(logits), 0.0)
         # One more choice, so that there is a best one where there is none.
         best = tf.argmax(tf.pad(logits, [[0, 0], [0, 1]], constant_values=-float("inf")), axis=-1)
-        some = tf.reduce_any(there, axis=1)
+        some = tf.reduce_any(there, axis=1)  # [N]
         text = tf.gather(tf.pad(choices, [[0, 0], [0, 1]]), best, batch_dims=1)
         return {
             "choice": tf.where(some, tf.cast(best, tf.int32), -1),

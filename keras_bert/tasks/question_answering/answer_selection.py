@@ -106,13 +106,17 @@ def select_answers(
     """
     start_logits, end_logits = (tf.cast(part, tf.float64) for part in (start_logits, end_logits))
     cls = tf.cumsum(windows.row_lengths, exclusive=True)  # [W]
+    # "There is no answer": both logits of [CLS], the least of a question's windows, [W] -> [N].
     null = tf.math.unsorted_segment_min(
         tf.gather(start_logits, cls) + tf.gather(end_logits, cls),
         windows.rows,
         tf.size(contexts.row_lengths, tf.int64),
     )
     spans = _spans(contexts, windows, start_logits, end_logits, settings)
-    return _selection(_different(_sorted(spans), characters, settings.n_best_size), null, settings)
+    # By question, then the best first; equals keep their order.
+    spans = spans.at(tf.argsort(-spans.scores, stable=True))
+    spans = spans.at(tf.argsort(spans.rows, stable=True))
+    return _selection(_different(spans, characters, settings.n_best_size), null, settings)
 
 
 def answered_questions(
@@ -155,15 +159,17 @@ def _spans(
         # Candidates are picked among all positions, as in the original: where [CLS] is among the
         # best it takes one of the positions.
         rows = tf.RaggedTensor.from_row_lengths(logits, windows.row_lengths, validate=False)
-        padded = rows.to_tensor(-float("inf"))
+        padded = rows.to_tensor(-float("inf"))  # [T] -> [W, positions]
         # Rows shorter than the list of the best need fillers.
         padded = tf.pad(padded, [[0, 0], [0, count]], constant_values=-float("inf"))
         positions = tf.cast(tf.math.top_k(padded, count).indices, tf.int64)
         return positions - windows.positions[:, None]  # [W, B], among the context's pieces
 
-    first, last = best(start_logits), best(end_logits)
-    lengths = windows.lengths[:, None]
+    first, last = best(start_logits), best(end_logits)  # [W, B] each
+    lengths = windows.lengths[:, None]  # [W, 1]
+    # Positions of the question and of special tokens are below 0 or behind the window's pieces.
     first_ok = (first >= 0) & (first < lengths)
+    # A start counts only in the window that shows it with most context: [W, B] indices into [E].
     entry = tf.cumsum(windows.lengths, exclusive=True)[:, None] + first
     # One more entry, for windows without pieces.
     in_best = tf.pad(in_best_window(windows, contexts.row_lengths), [[0, 1]])
@@ -171,8 +177,9 @@ def _spans(
     last_ok = (last >= 0) & (last < lengths)
     length = last[:, None, :] - first[:, :, None] + 1  # [W, B, B]
     allowed = (length >= 1) & (length <= settings.max_answer_length)
-    allowed &= first_ok[:, :, None] & last_ok[:, None, :]
+    allowed &= first_ok[:, :, None] & last_ok[:, None, :]  # every start with every end
     window, row, column = tf.unstack(tf.where(allowed), axis=1)  # [M] each
+    # Back from pairs to pieces of the window, [M], and from these to the logits and the context.
     begin = tf.gather_nd(first, tf.stack([window, row], axis=1))
     end = tf.gather_nd(last, tf.stack([window, column], axis=1))
     position = tf.gather(tf.cumsum(windows.row_lengths, exclusive=True) + windows.positions, window)
@@ -187,8 +194,9 @@ def _spans(
 
 
 def _selection(spans: Spans, null: tf.Tensor, settings: SelectionSettings) -> Selection:
+    # Spans of questions 0 0 2: splits 0 2 2 3, found 1 0 1.
     questions = tf.size(null, tf.int64)
-    splits = tf.searchsorted(spans.rows, tf.range(questions + 1), out_type=tf.int64)
+    splits = tf.searchsorted(spans.rows, tf.range(questions + 1), out_type=tf.int64)  # [N + 1]
     found = splits[1:] > splits[:-1]
     # The best span of each question is the first of its own; there is one more score behind the
     # last for questions without any.
@@ -196,8 +204,9 @@ def _selection(spans: Spans, null: tf.Tensor, settings: SelectionSettings) -> Se
     best = tf.where(found, tf.gather(tf.pad(spans.scores, [[0, 1]]), indices), null)
     null_scores = null - best
     has_null = settings.has_unanswerable | ~found
-    top = tf.where(has_null, tf.maximum(best, null), best)
-    odds = tf.exp(spans.scores - tf.gather(top, spans.rows))
+    # A softmax over the candidates of each question: the largest score is taken off before exp.
+    top = tf.where(has_null, tf.maximum(best, null), best)  # [N]
+    odds = tf.exp(spans.scores - tf.gather(top, spans.rows))  # [M]
     null_odds = tf.exp(null - top)
     total = tf.math.unsorted_segment_sum(odds, spans.rows, questions)
     total += tf.where(has_null, null_odds, 0.0)
@@ -213,29 +222,11 @@ def _selection(spans: Spans, null: tf.Tensor, settings: SelectionSettings) -> Se
     )
 
 
-def _sorted(spans: Spans) -> Spans:
-    """Sorts by question, then the best first; equals keep their order."""
-    spans = spans.at(tf.argsort(-spans.scores, stable=True))
-    return spans.at(tf.argsort(spans.rows, stable=True))
-
-
 def _different(spans: Spans, characters: CodePoints, most: int) -> Spans:
     """Keeps the best span of each different text, at most so many for each question."""
-    keys = _text_keys(spans, characters)
-    _, index = tf.unique(keys, out_idx=tf.int64)
-    count = tf.reduce_max(tf.concat([index, [-1]], axis=0)) + 1
-    positions = tf.range(tf.size(keys, tf.int64))
-    spans = spans.at(tf.math.unsorted_segment_min(positions, index, count))
-    rank = tf.range(count) - tf.searchsorted(spans.rows, spans.rows, out_type=tf.int64)
-    return spans.at(tf.where(rank < most)[:, 0])
-
-
-def _text_keys(spans: Spans, characters: CodePoints) -> tf.Tensor:
-    """Returns int64 [M], equal for equal texts of one question.
-
-    A hash of the code points, because strings of all candidates would take the length of the
-    context times their number. Arithmetic is modulo 2 ** 64.
-    """
+    # A hash of the code points, int64 [M], equal for equal texts of one question: strings of all
+    # candidates would take the length of the context times their number. Modulo 2 ** 64.
+    # Sums of c0, c1 b, c2 b^2, ...: a text is the difference of two of them, divided by b^start.
     ones = tf.ones_like(characters.values, tf.int64)
     powers = tf.math.cumprod(ones * _BASE, exclusive=True)
     inverse = tf.math.cumprod(ones * _INVERSE, exclusive=True)
@@ -245,4 +236,12 @@ def _text_keys(spans: Spans, characters: CodePoints) -> tf.Tensor:
     starts = row_starts + tf.cast(spans.starts, tf.int64)
     ends = row_starts + tf.cast(spans.ends, tf.int64)
     text = (tf.gather(sums, ends) - tf.gather(sums, starts)) * tf.gather(inverse, starts)
-    return ((text * _BASE) + (ends - starts)) * _BASE + spans.rows
+    keys = ((text * _BASE) + (ends - starts)) * _BASE + spans.rows
+    # Keys 7 5 7: index 0 1 0, so that the first span, the best one, stands for each text.
+    _, index = tf.unique(keys, out_idx=tf.int64)
+    count = tf.reduce_max(tf.concat([index, [-1]], axis=0)) + 1
+    positions = tf.range(tf.size(keys, tf.int64))
+    spans = spans.at(tf.math.unsorted_segment_min(positions, index, count))
+    # How many better ones its question has: the index less that of the question's first span.
+    rank = tf.range(count) - tf.searchsorted(spans.rows, spans.rows, out_type=tf.int64)
+    return spans.at(tf.where(rank < most)[:, 0])

@@ -6,6 +6,7 @@ differ in right answers of which nothing is left but articles and punctuation.
 """
 
 import collections
+import functools
 import re
 import string
 from collections.abc import Callable, Sequence
@@ -63,17 +64,12 @@ def _mean(
     return sum(scores) / len(scores) if scores else 0.0
 
 
-def _exact_match(predicted: str, question: Question) -> float:
-    return best_score(answer_exact_match, predicted, question)
-
-
-def _f1(predicted: str, question: Question) -> float:
-    return best_score(answer_f1, predicted, question)
+_f1 = functools.partial(best_score, answer_f1)
 
 
 def exact_match(predictions: Sequence[AnsweredQuestion], references: Sequence[Question]) -> float:
     """Returns the fraction of questions that are answered with the words of a right answer."""
-    return _mean(_exact_match, predictions, references)
+    return _mean(functools.partial(best_score, answer_exact_match), predictions, references)
 
 
 def f1(predictions: Sequence[AnsweredQuestion], references: Sequence[Question]) -> float:

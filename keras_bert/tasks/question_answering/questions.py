@@ -3,6 +3,8 @@
 import dataclasses
 from typing import NamedTuple
 
+QUESTION, CONTEXT = "question", "context"  # columns of files, inputs of signatures
+
 
 class Answer(NamedTuple):
     """A right answer: its text, and where in the context it starts, in characters."""

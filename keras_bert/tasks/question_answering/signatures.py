@@ -17,11 +17,9 @@ from keras_bert.signatures.code_points import code_points
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.question_answering.answer_selection import NO_SPAN, select_answers
 from keras_bert.tasks.question_answering.head import SpanHead
+from keras_bert.tasks.question_answering.questions import CONTEXT, QUESTION
 from keras_bert.tasks.question_answering.windows import Contexts, cut_windows, window_rows
 from keras_bert.text.packing import pad_rows
-
-QUESTION = "question"
-CONTEXT = "context"
 
 
 class SpanSignatures(SignatureFamily):
@@ -60,14 +58,15 @@ class SpanSignatures(SignatureFamily):
         tf.debugging.assert_equal(
             tf.shape(question), tf.shape(context), "every question needs its context"
         )
+        # The steps of training: pieces, windows, rows of ids.
         query = self.tokenizer(question)[:, : self._head.max_query_length]
         contexts = Contexts.of_rows(*self.tokenizer.tokenize_with_offsets(context))
         windows = cut_windows(query.row_lengths(), contexts.row_lengths, self._window_settings)
         vocabulary = self.tokenizer.vocabulary
-        rows = window_rows(windows, query, contexts, vocabulary)
+        rows = window_rows(windows, query, contexts, vocabulary)  # [W, pieces] each
         inputs = with_a_column(pad_rows(*rows, vocabulary))
         logits = self._span(self.encoder.sequence_output(inputs).values)  # [T, 2]
-        start_logits, end_logits = tf.unstack(logits, axis=1)
+        start_logits, end_logits = tf.unstack(logits, axis=1)  # [T] each
         characters = code_points(context)
         found = select_answers(
             contexts,

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.finetuning.task import TEST, Task, TaskData
+from keras_bert.storage.data_sets import is_tfds
 from keras_bert.storage.files import atomic_file
 from keras_bert.tasks.question_answering import metrics
 from keras_bert.tasks.question_answering.head import SpanHead
-from keras_bert.tasks.question_answering.questions import AnsweredQuestion, Question
+from keras_bert.tasks.question_answering.questions import AnsweredQuestion
 from keras_bert.tasks.question_answering.squad_files import (
     SQUAD_EXTENSIONS,
     read_squad,
     read_tfds_questions,
 )
 from keras_bert.tasks.splits import find_splits
-from keras_bert.tasks.tfds_source import is_tfds
 
 # Section A.3 of the paper and run_squad.py.
 _DEFAULTS = {"learning_rate": 5e-5, "max_seq_length": 384}
@@ -67,16 +67,13 @@ def _read(data: str | os.PathLike, has_unanswerable: bool) -> TaskData:
         }
     if not has_unanswerable:
         for split, questions in splits.items():
-            _check_answerable(data, split, questions)
+            for question in questions:
+                if question.answers == ():
+                    raise ValueError(
+                        f"{data}, {split}: the question {question.id!r} has no answer: use "
+                        "--task=squad2"
+                    )
     return TaskData(splits)
-
-
-def _check_answerable(data: str | os.PathLike, split: str, questions: Sequence[Question]) -> None:
-    for question in questions:
-        if question.answers == ():
-            raise ValueError(
-                f"{data}, {split}: the question {question.id!r} has no answer: use --task=squad2"
-            )
 
 
 def _write_answers(

@@ -1,17 +1,17 @@
 """Questions: SQuAD JSON (1.1 or 2.0), TensorFlow Datasets, tables of questions and contexts."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from keras_bert.config import read_json
 from keras_bert.finetuning.task import PredictionInput, TaskDescription
+from keras_bert.storage.data_sets import open_data_set
 from keras_bert.storage.tables import EXTENSIONS, read_table
-from keras_bert.tasks.question_answering.questions import Answer, Question
-from keras_bert.tasks.tfds_source import check_features, open_data_set, read_splits
+from keras_bert.tasks.question_answering.questions import CONTEXT, QUESTION, Answer, Question
+from keras_bert.tasks.tfds_source import check_features, read_splits
 
-QUESTION, CONTEXT, ID = "question", "context", "id"
+ID = "id"
 SQUAD_EXTENSIONS = (".json",)
 _TFDS_FEATURES = ("id", "question", "context", "answers")
 # How much of a context an error shows around a wrong offset.
@@ -35,23 +35,21 @@ def read_squad(path: Path, answers_optional: bool = False) -> list[Question]:
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist: give a file in the format of SQuAD")
     questions: dict[str, Question] = {}
-    for question in _questions(path, read_json(path), answers_optional):
-        if question.id in questions:
-            raise ValueError(f"{path}: two questions have the id {question.id!r}: rename one")
-        questions[question.id] = question
-    if not questions:
-        raise ValueError(f"{path} has no questions: give a file with at least one")
-    return list(questions.values())
-
-
-def _questions(path: Path, content: Any, answers_optional: bool) -> Iterator[Question]:
-    for number, article in enumerate(_list(content, "data", f"{path}"), start=1):
+    for number, article in enumerate(_list(read_json(path), "data", f"{path}"), start=1):
         place = f"{path}, article {number}"
         for position, paragraph in enumerate(_list(article, "paragraphs", place), start=1):
             here = f"{place}, paragraph {position}"
             context = _string(paragraph, "context", here)
             for entry in _list(paragraph, "qas", here):
-                yield _question(entry, context, path, here, answers_optional)
+                question = _question(entry, context, path, here, answers_optional)
+                if question.id in questions:
+                    raise ValueError(
+                        f"{path}: two questions have the id {question.id!r}: rename one"
+                    )
+                questions[question.id] = question
+    if not questions:
+        raise ValueError(f"{path} has no questions: give a file with at least one")
+    return list(questions.values())
 
 
 def _question(entry: Any, context: str, path: Path, place: str, answers_optional: bool) -> Question:
@@ -147,21 +145,16 @@ def read_tfds_questions(source: str) -> dict[str, list[Question]]:
     """
     builder = open_data_set(source)
     check_features(source, builder, _TFDS_FEATURES, "it is no data set of questions and contexts")
-    return {
-        split: [_entry_question(entry) for entry in entries]
-        for split, entries in read_splits(source, builder).items()
-    }
-
-
-def _entry_question(entry: dict[str, Any]) -> Question:
-    answers = entry["answers"]
-    pairs = zip(answers["text"], answers["answer_start"], strict=True)
-    return Question(
-        entry["id"].decode(),
-        entry["question"].decode(),
-        entry["context"].decode(),
-        tuple(Answer(text.decode(), int(start)) for text, start in pairs),
-    )
+    found: dict[str, list[Question]] = {}
+    for split, entries in read_splits(source, builder).items():
+        found[split] = []
+        for entry in entries:
+            name, asked, context = (entry[key].decode() for key in (ID, QUESTION, CONTEXT))
+            answers = entry["answers"]
+            pairs = zip(answers["text"], answers["answer_start"], strict=True)
+            right = tuple(Answer(text.decode(), int(start)) for text, start in pairs)
+            found[split].append(Question(name, asked, context, right))
+    return found
 
 
 def write_squad(path: Path, questions: list[Question]) -> None:

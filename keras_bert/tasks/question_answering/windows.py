@@ -17,7 +17,7 @@ import tensorflow as tf
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.progress import Progress
 from keras_bert.signatures.windows import has_most_context, spread
-from keras_bert.tasks.question_answering.questions import Question
+from keras_bert.tasks.question_answering.questions import Answer, Question
 from keras_bert.text.packing import join_pieces
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import Vocabulary
@@ -141,11 +141,12 @@ def cut_windows(
     """
     room = settings.max_seq_length - _SPECIAL_TOKENS - query_lengths  # [N]
     stride = tf.minimum(room, settings.doc_stride)
+    # 10 pieces, room for 6, stride 3: windows at 0, 3 and 6 of 6, 6 and 4 pieces.
     # [N]: 1 + ceil(excess / stride)
     counts = 1 - -tf.maximum(context_lengths - room, 0) // stride
     index = tf.ragged.range(counts).with_row_splits_dtype(tf.int64)  # [N, windows]
     rows = index.value_rowids()  # [W]
-    offsets = index.values * tf.gather(stride, rows)
+    offsets = index.values * tf.gather(stride, rows)  # [W]
     lengths = tf.minimum(tf.gather(room, rows), tf.gather(context_lengths, rows) - offsets)
     return Windows(rows, offsets, lengths, tf.gather(query_lengths, rows) + 2)
 
@@ -161,7 +162,8 @@ def window_rows(
         contexts: of these questions.
         vocabulary: tells the ids of [CLS] and [SEP].
     """
-    first = tf.gather(contexts.row_starts, windows.rows) + windows.offsets
+    first = tf.gather(contexts.row_starts, windows.rows) + windows.offsets  # [W], among the P
+    # [W, pieces] indices
     pieces = tf.ragged.range(first, first + windows.lengths).with_row_splits_dtype(tf.int64)
     return join_pieces(
         tf.gather(queries, windows.rows), tf.gather(contexts.ids, pieces), vocabulary
@@ -210,12 +212,14 @@ def answer_positions(
     row, piece = spread(contexts.row_starts, contexts.row_lengths)  # [E]
     touching = tf.gather(contexts.ends, piece) > tf.gather(starts, row)
     touching &= tf.gather(contexts.starts, piece) < tf.gather(ends, row)
+    # [E] -> the pieces of answers, then [N]: the least and the greatest of each question.
     row, piece = row[touching], piece[touching]
     index = piece - tf.gather(contexts.row_starts, row)
     questions = tf.size(starts, tf.int64)
     first = tf.math.unsorted_segment_min(index, row, questions)  # [N]
     last = tf.math.unsorted_segment_max(index, row, questions)  # below `first` without a piece
     found = tf.gather(first <= last, windows.rows)  # [W]
+    # [N] -> [W]: counted in the window, which may begin behind the answer or end before it.
     first = tf.gather(first, windows.rows) - windows.offsets
     last = tf.gather(last, windows.rows) - windows.offsets
     found &= (first >= 0) & (last < windows.lengths)
@@ -251,15 +255,22 @@ def encode_questions(
         ids.append(rows[0])
         segments.append(rows[1])
         if known:
-            spans = tf.constant([_first_answer(q) for q in questions[part]], tf.int32)  # [N, 2]
-            targets.append(answer_positions(windows, context, *tf.unstack(spans, axis=1)))
+            # First character and the one behind the last; equal ones where there is no answer.
+            first = [q.answers[0] if q.answers else Answer("", 0) for q in questions[part]]
+            begins = tf.constant([answer.start for answer in first], tf.int32)  # [N]
+            ends = begins + tf.constant([len(answer.text) for answer in first], tf.int32)
+            targets.append(answer_positions(windows, context, begins, ends))
         chunks.append((context, windows))
+    named = None
+    if known:
+        starts, ends = zip(*targets, strict=True)
+        named = {START_LOGITS: tf.concat(starts, axis=0), END_LOGITS: tf.concat(ends, axis=0)}
     encoded = EncodedQuestions(
         tf.concat(ids, axis=0),
         tf.concat(segments, axis=0),
         tokenizer.vocabulary.pad_id,
         settings.max_seq_length,
-        _named_targets(targets) if known else None,
+        named,
     )
     encoded.chunks = chunks
     return encoded
@@ -295,16 +306,3 @@ def _tokenized(
             parts.append(tokenizer.tokenize_with_offsets(part))
             progress.update(len(part))
     return [tf.concat(rows, axis=0) for rows in zip(*parts, strict=True)], np.array(texts_of)
-
-
-def _first_answer(question: Question) -> tuple[int, int]:
-    """Returns first character and the one behind the last; equal ones where there is no answer."""
-    if not question.answers:
-        return 0, 0
-    text, start = question.answers[0]
-    return start, start + len(text)
-
-
-def _named_targets(targets: Sequence[tuple[tf.Tensor, tf.Tensor]]) -> dict[str, tf.Tensor]:
-    starts, ends = zip(*targets, strict=True)
-    return {START_LOGITS: tf.concat(starts, axis=0), END_LOGITS: tf.concat(ends, axis=0)}

@@ -148,16 +148,11 @@ def _blocks(text: str, separator: str | None) -> Iterator[list[_Line]]:
             yield block
             block = []
         if not blank:
-            block.append(_Line(number, _fields(line, separator)))
+            # Not split(): numbers such as ten thousand hold a no-break space in many languages.
+            parts = line.split(separator) if separator else _BLANKS.split(line.strip(" \t"))
+            block.append(_Line(number, parts))
     if block:
         yield block
-
-
-def _fields(line: str, separator: str | None) -> list[str]:
-    if separator is not None:
-        return line.split(separator)
-    # Not split(): numbers such as ten thousand hold a no-break space in many languages.
-    return _BLANKS.split(line.strip(" \t"))
 
 
 def read_sentences(

@@ -17,6 +17,7 @@ from keras_bert.finetuning.task import (
     TaskData,
     TaskDescription,
 )
+from keras_bert.storage.data_sets import is_tfds, open_data_set
 from keras_bert.tasks.splits import find_splits
 from keras_bert.tasks.tagging.column_files import (
     EXTENSIONS,
@@ -35,7 +36,7 @@ from keras_bert.tasks.tagging.entities import (
 from keras_bert.tasks.tagging.head import TagHead
 from keras_bert.tasks.tagging.metrics import ENTITY_METRICS, PLAIN_METRICS
 from keras_bert.tasks.tagging.sentences import WORD, TaggedSentence
-from keras_bert.tasks.tfds_source import check_features, is_tfds, open_data_set, read_splits
+from keras_bert.tasks.tfds_source import check_features, read_splits
 
 # The feature of the words in data sets of TensorFlow Datasets.
 _TFDS_WORDS = "tokens"

@@ -17,7 +17,7 @@ from keras_bert.finetuning.metrics import confusion_matrix
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.tasks.tagging.answer_table import WORD_COLUMNS, span_columns, span_row, word_row
-from keras_bert.tasks.tagging.entities import Entity, are_entity_tags, entities
+from keras_bert.tasks.tagging.entities import are_entity_tags, entities
 from keras_bert.tasks.tagging.rows import encode_sentences
 from keras_bert.tasks.tagging.sentences import WORD, TaggedSentence
 from keras_bert.text.tokenizer import BertTokenizer
@@ -158,9 +158,12 @@ class TagHead(FinetuningHead):
         The score of an entity is that of its least certain word.
         """
         if are_entity_tags(self.labels):
-            return [
-                _entity_row(entity, prediction, example) for entity in entities(prediction.tags)
-            ]
+            found = []
+            for entity in entities(prediction.tags):
+                words = slice(entity.first, entity.last + 1)
+                text, score = " ".join(example.words[words]), prediction.scores[words].min()
+                found.append(span_row(text, entity.type, entity.first + 1, entity.last + 1, score))
+            return found
         rows = zip(example.words, prediction.tags, prediction.scores, strict=True)
         return [word_row(number, *fields) for number, fields in enumerate(rows, start=1)]
 
@@ -206,10 +209,3 @@ class TagCrossentropy(SmoothedCrossentropy):
     def counted(self, y_true: Any) -> Any:
         """Returns float32 [B, S]: 1 where a piece carries a tag, else 0."""
         return ops.cast(ops.convert_to_tensor(y_true, "int32") >= 0, "float32")
-
-
-def _entity_row(entity: Entity, prediction: TagPrediction, example: TaggedSentence) -> list[str]:
-    words = slice(entity.first, entity.last + 1)
-    score = prediction.scores[words].min()
-    text = " ".join(example.words[words])
-    return span_row(text, entity.type, entity.first + 1, entity.last + 1, score)

@@ -2,7 +2,7 @@
 
 The graph does what `tasks.tagging.windows` and `entities` do with Python lists, and tests hold both
 against each other. Shapes: N texts, D words of all texts, W windows of all texts, E
-entries (entities or words) of the text that has most.
+entries (entities or words) of the text that has most, C labels, F entries of all texts.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -62,19 +62,21 @@ class TagSignatures(SignatureFamily):
 
     def answer(self, text: tf.Tensor) -> Tensors:
         """Returns entities or words."""
-        ids, starts, ends = self.tokenizer.tokenize_with_offsets(text)
+        ids, starts, ends = self.tokenizer.tokenize_with_offsets(text)  # [N, pieces] each
         characters = code_points(text)
         words = join_words(starts, ends, characters)
         tagged = self._tag(words, ids.values, tf.size(text, tf.int64))
         if self._are_entities:
             name, (first, last, label, score) = "entities", self._entities(words, tagged)
         else:
+            # Every word is an entry: F = D.
             first = last = tf.range(tf.size(words.rows, tf.int64))
             label = tf.gather(tf.constant(self.labels), tagged.classes)
             name, score = "words", tagged.scores
-        rows = tf.gather(words.rows, first)
+        rows = tf.gather(words.rows, first)  # [F], the text of each entry
         start, end = tf.gather(words.starts, first), tf.gather(words.ends, last)
 
+        # [F] -> [N, E]
         def by_text(values: tf.Tensor, padding: Any) -> tf.Tensor:
             ragged = tf.RaggedTensor.from_value_rowids(
                 values, rows, tf.size(text, tf.int64), validate=False
@@ -91,13 +93,27 @@ class TagSignatures(SignatureFamily):
 
     def _tag(self, words: TextWords, pieces: tf.Tensor, texts: tf.Tensor) -> _Tagged:
         room = self.max_seq_length - _SPECIAL_TOKENS
-        lengths = tf.minimum(words.pieces, room)
+        # A word longer than a row keeps the pieces that fit.
+        lengths = tf.minimum(words.pieces, room)  # [D]
         _, kept = spread(words.first_piece, lengths)
         edges = tf.concat([[tf.constant(0, tf.int64)], tf.cumsum(lengths)], axis=0)  # [D + 1]
-        first, last = _windows(words.rows, edges, room, texts)
+        first, last = _windows(words.rows, edges, room, texts)  # words, [W] each
+        # From words to pieces: [W, pieces], first as indices into `kept`, then as ids.
         part = tf.ragged.range(tf.gather(edges, first), tf.gather(edges, last))
         ids = tf.gather(tf.gather(pieces, kept), part.with_row_splits_dtype(tf.int64))
-        logits = self._logits(ids)
+        # [W, tokens, C]: with [CLS] and [SEP], without padding.
+        vocabulary = self.tokenizer.vocabulary
+        rows, segment_ids = join_pieces(ids, None, vocabulary)
+        inputs = with_a_column(pad_rows(rows, segment_ids, vocabulary))
+        if isinstance(self.model, BertTokenClassifier):
+            states = self.encoder.sequence_output(inputs)  # [W, tokens, H]
+            logits = states.with_values(self.model.get_layer("classifier")(states.values))
+        else:
+            # A BiLSTM reads rows as a whole: [W, S, C], cut to the tokens of each.
+            padded = self.model(inputs, training=False)
+            logits = tf.RaggedTensor.from_tensor(padded, rows.row_lengths())
+        # Each word of each window is an entry; a word in several windows takes the tag of the one
+        # that shows it with most context.
         window, word = spread(first, last - first)
         begin, end = tf.gather(edges, word), tf.gather(edges, word + 1)
         left = begin - tf.gather(edges, tf.gather(first, window))
@@ -106,28 +122,20 @@ class TagSignatures(SignatureFamily):
             tf.minimum(left, right), window, word, tf.size(words.rows, tf.int64)
         )
         # Windows go forward: those that count are in the order of the words.
+        # The tag of a word is that of its first piece; 1 for [CLS].
         position = tf.gather(logits.row_starts(), window) + 1 + left
         own = tf.gather(logits.values, tf.boolean_mask(position, counts))  # [D, C]
         return _Tagged(tf.argmax(own, axis=-1), tf.reduce_max(tf.nn.softmax(own), axis=-1))
 
-    def _logits(self, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Returns logits [W, tokens, C] of windows of pieces [W, pieces]."""
-        vocabulary = self.tokenizer.vocabulary
-        ids, segment_ids = join_pieces(pieces, None, vocabulary)
-        inputs = with_a_column(pad_rows(ids, segment_ids, vocabulary))
-        if isinstance(self.model, BertTokenClassifier):
-            states = self.encoder.sequence_output(inputs)
-            return states.with_values(self.model.get_layer("classifier")(states.values))
-        padded = self.model(inputs, training=False)
-        return tf.RaggedTensor.from_tensor(padded, ids.row_lengths())
-
     def _entities(self, words: TextWords, tagged: _Tagged) -> tuple[tf.Tensor, ...]:
         """Returns first and last word, label and score of each entity."""
+        # Tables by class, [C]: B-PER -> type PER, letter B; O -> no entity.
         kinds = [(*entities([label]), None)[0] for label in self.labels]
         types = [kind.type if kind else OUTSIDE for kind in kinds]
         known = sorted(set(types))
         letters = np.array([label[:1] for label in self.labels])
 
+        # [C] -> [D]: what a table says of the class of each word.
         def of(values: Any) -> tf.Tensor:
             return tf.gather(tf.constant(values), tagged.classes)
 
@@ -135,12 +143,14 @@ class TagSignatures(SignatureFamily):
         inside, goes_on = of(letters != OUTSIDE), of(np.isin(letters, ["I", "E"]))
         open_ = of(np.isin(letters, ["B", "I"]))
         same = tf.equal(type_[1:], type_[:-1]) & tf.equal(words.rows[1:], words.rows[:-1])
+        # Whether a word goes on with the entity of the one before: B-PER I-PER O B-PER -> 0 1 0 0.
         joined = tf.concat([[False], goes_on[1:] & open_[:-1] & same], axis=0)[: tf.size(type_)]
         begins = inside & ~joined
-        position = tf.where(inside)[:, 0]
+        position = tf.where(inside)[:, 0]  # words of entities
+        # Begins 1 0 0 1 at words 0 1 3 4: entities 0 0 0 1.
         entity = tf.gather(tf.cumsum(tf.cast(begins, tf.int64)) - 1, position)
         count = tf.reduce_sum(tf.cast(begins, tf.int64))
-        first = tf.math.unsorted_segment_min(position, entity, count)
+        first = tf.math.unsorted_segment_min(position, entity, count)  # [F]
         last = tf.math.unsorted_segment_max(position, entity, count)
         score = tf.math.unsorted_segment_min(tf.gather(tagged.scores, position), entity, count)
         return first, last, tf.gather(tf.constant(known), tf.gather(type_, first)), score
@@ -162,8 +172,10 @@ def _windows(
     # Of the window that would begin at each word: its end, and where the next one begins.
     reach = tf.searchsorted(edges, edges[:-1] + room, "right", tf.int64) - 1
     ends = tf.minimum(reach, row_ends)
+    # The next window begins where half of this one's pieces are behind.
     half = tf.searchsorted(2 * edges, edges[:-1] + tf.gather(edges, ends), out_type=tf.int64)
     following = tf.clip_by_value(half, starts + 1, ends)
+    # The first windows of all texts; then, in rounds, the next window of each text that has one.
     is_start = tf.concat([[True], tf.not_equal(rows[1:], rows[:-1])], axis=0)[: tf.size(rows)]
     found = tf.where(is_start)[:, 0]
 

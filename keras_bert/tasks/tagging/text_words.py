@@ -46,12 +46,15 @@ def join_words(starts: tf.RaggedTensor, ends: tf.RaggedTensor, characters: CodeP
     """
     rows = starts.value_rowids()
     first = tf.gather(characters.row_starts, rows) + tf.cast(starts.values, tf.int64)
+    # The first character of each piece, string [P].
     letters = tf.strings.unicode_encode(tf.gather(characters.values, first)[:, None], "UTF-8")
     ideograph = tf.strings.regex_full_match(letters, _IDEOGRAPH)
+    # Another text, or white space before it.
     apart = tf.not_equal(rows[1:], rows[:-1]) | (starts.values[1:] > ends.values[:-1])
     # The first piece begins a chunk in any case: [P - 1], or [0], to [P].
     begins_chunk = tf.concat([[True], apart], axis=0) | ideograph | _before(ideograph)
     begins = begins_chunk | _begins_inside(letters, begins_chunk)
+    # [P] -> [D]: play ##ing ! has begins 1 0 1: words at pieces 0 2, the next ones at 2 3.
     place = tf.where(begins)[:, 0]
     following = tf.concat([place[1:], tf.size(begins, tf.int64)[None]], axis=0)[: tf.size(place)]
     return TextWords(
@@ -65,6 +68,8 @@ def join_words(starts: tf.RaggedTensor, ends: tf.RaggedTensor, characters: CodeP
 
 def _begins_inside(letters: tf.Tensor, begins_chunk: tf.Tensor) -> tf.Tensor:
     """Tells where words begin within what stands between white space, bool [P]."""
+    # Pieces  " It ' s ! "  of one chunk are the words  "  It  's  !  "
+    # edge    1 0  0 0 1 1  and each piece behind an edge begins one, too.
     punctuation = tf.strings.regex_full_match(letters, _PUNCTUATION)
     chunk = tf.cumsum(tf.cast(begins_chunk, tf.int32)) - 1
     others = tf.cumsum(tf.cast(~punctuation, tf.int32))  # up to and with each piece
@@ -72,7 +77,7 @@ def _begins_inside(letters: tf.Tensor, begins_chunk: tf.Tensor) -> tf.Tensor:
     last = tf.gather(tf.math.unsorted_segment_max(others, chunk, chunks), chunk)
     without_own = others - tf.cast(~punctuation, tf.int32)
     before = tf.gather(tf.math.unsorted_segment_min(without_own, chunk, chunks), chunk)
-    at_end = tf.equal(without_own, last)
+    at_end = tf.equal(without_own, last)  # nothing but punctuation from here to the chunk's end
     edge = punctuation & (tf.equal(others, before) | at_end)
     closes = tf.concat([at_end[1:] | begins_chunk[1:], [True]], axis=0)[: tf.size(letters)]
     possessive = tf.strings.regex_full_match(letters, _POSSESSIVE) & closes & ~begins_chunk

@@ -35,7 +35,10 @@ def windows(pieces: Sequence[int], room: int) -> list[Window]:
     ends = [0, *accumulate(lengths)]  # ends[w]: pieces before word w
     spans = [(0, _end_of(ends, 0, room))]
     while spans[-1][1] < len(lengths):
-        start = _next_start(ends, *spans[-1])
+        # The next window starts where half of this one is behind, at the latest where it ends.
+        start, end = spans[-1]
+        half = (ends[start] + ends[end]) / 2
+        start = next(w for w in range(start + 1, end + 1) if w == end or ends[w] >= half)
         spans.append((start, _end_of(ends, start, room)))
     owners = [_owner(word, spans, ends) for word in range(len(lengths))]
     # Owners never go back from one word to the next, so each window owns a stretch.
@@ -51,11 +54,6 @@ def _end_of(ends: Sequence[int], start: int, room: int) -> int:
     while end + 1 < len(ends) and ends[end + 1] - ends[start] <= room:
         end += 1
     return end
-
-
-def _next_start(ends: Sequence[int], start: int, end: int) -> int:
-    half = (ends[start] + ends[end]) / 2
-    return next(word for word in range(start + 1, end + 1) if word == end or ends[word] >= half)
 
 
 def _owner(word: int, spans: Sequence[tuple[int, int]], ends: Sequence[int]) -> int:

@@ -92,20 +92,18 @@ def matchable_tokens(vocabulary: Vocabulary) -> list[str]:
     Raises:
         ValueError: a piece is longer than 255 bytes.
     """
-    return [
-        token if token == UNKNOWN or _is_matchable(token) else f"[{index}]"
-        for index, token in enumerate(vocabulary.tokens)
-    ]
-
-
-def _is_matchable(token: str) -> bool:
-    body = token.removeprefix(CONTINUATION_PREFIX)
-    if len(body.encode()) > _MAX_BYTES_PER_PIECE:
-        raise ValueError(
-            f"the vocabulary's piece {token[:20]!r}... takes {len(body.encode())} bytes, but a "
-            f"piece can have {_MAX_BYTES_PER_PIECE} at most: shorten it"
-        )
-    return len(body) == 1 or (len(body) > 1 and all(map(unicode_table.is_letter, body)))
+    found = []
+    for index, token in enumerate(vocabulary.tokens):
+        body = token.removeprefix(CONTINUATION_PREFIX)
+        if len(body.encode()) > _MAX_BYTES_PER_PIECE:
+            raise ValueError(
+                f"the vocabulary's piece {token[:20]!r}... takes {len(body.encode())} bytes, but a "
+                f"piece can have {_MAX_BYTES_PER_PIECE} at most: shorten it"
+            )
+        letters = len(body) > 1 and all(map(unicode_table.is_letter, body))
+        matchable = token == UNKNOWN or len(body) == 1 or letters
+        found.append(token if matchable else f"[{index}]")
+    return found
 
 
 def _lengths(vocabulary: Vocabulary) -> np.ndarray:

@@ -91,7 +91,17 @@ class Normalizer(tf.Module):
         sources = None
         if with_sources:
             rows = decoded.row_splits
-            sources = _sources(packed, splits, special_lengths, rows[:-1])
+            first = tf.ragged.row_splits_to_segment_ids(splits)  # [T]: the code point it comes from
+            # [C]: no accent that is stripped
+            standing = tf.equal(packed & table.IS_STRIPPED_MARK, 0)
+            positions = tf.where(standing)[:, 0]  # [standing]
+            # The next code point that stands by itself; the last one is a text's final line break.
+            following = tf.pad(positions, [[0, 1]])
+            # [C]: e, accent, f -> 2 2 3
+            ends = tf.gather(following, tf.cumsum(tf.cast(standing, tf.int64)))
+            if special_lengths is not None:
+                ends += special_lengths
+            sources = Sources(first, tf.gather(ends, first), rows[:-1])
         if self._lowercase or self._strip_accents:
             characters, sources = self._resolve_contexts(code_points, characters, splits, sources)
         return NormalizedText(characters, tf.gather(splits, decoded.row_splits), sources)
@@ -189,24 +199,6 @@ class _PagedLookup(tf.Module):
         within = code_points & ((1 << table.PAGE_BITS) - 1)
         starts = tf.gather(self._pages, tf.bitwise.right_shift(code_points, table.PAGE_BITS))
         return tf.gather(self._entries, starts | within)
-
-
-def _sources(
-    packed: tf.Tensor,
-    splits: tf.Tensor,
-    special_lengths: tf.Tensor | None,
-    row_starts: tf.Tensor,
-) -> Sources:
-    first = tf.ragged.row_splits_to_segment_ids(splits)  # [T]: the code point it comes from
-    standing = tf.equal(packed & table.IS_STRIPPED_MARK, 0)  # [C]: no accent that is stripped
-    positions = tf.where(standing)[:, 0]  # [standing]
-    # The next code point that stands by itself; the last one is a text's final line break.
-    following = tf.pad(positions, [[0, 1]])
-    # [C]: e, accent, f -> 2 2 3
-    ends = tf.gather(following, tf.cumsum(tf.cast(standing, tf.int64)))
-    if special_lengths is not None:
-        ends += special_lengths
-    return Sources(first, tf.gather(ends, first), row_starts)
 
 
 def _finish_sigmas(

@@ -58,9 +58,13 @@ class CharacterForms(dict[int, str]):
         for index, code_point in enumerate(code_points):
             stops += bool(contexts[index] & table.STOPS_REORDERING)
             packed = list(self._packed(code_point))
-            is_sigma = self._tables.lowercase and code_point == table.CAPITAL_SIGMA
-            if is_sigma and _ends_word(contexts, index):
-                packed = [table.FINAL_SIGMA]
+            if self._tables.lowercase and code_point == table.CAPITAL_SIGMA:
+                # Whether it ends a word (Unicode 14, table 3-17, Final_Sigma): its neighbours
+                # leftwards and rightwards.
+                before = _first_solid(contexts, range(index - 1, -1, -1))
+                after = _first_solid(contexts, range(index + 1, len(contexts)))
+                if before == table.CASED and after != table.CASED:
+                    packed = [table.FINAL_SIGMA]
             characters += packed
             stretches += [stops] * len(packed)
         return self._reordered(characters, stretches) if self._tables.strip_accents else characters
@@ -94,14 +98,6 @@ def _form(packed: int) -> str:
         return " "
     character = chr(packed & table.CODE_POINT_BITS)
     return f" {character} " if packed & table.IS_ALONE else character
-
-
-def _ends_word(contexts: list[int], sigma: int) -> bool:
-    """Whether a capital sigma is a final one (Unicode 14, table 3-17, Final_Sigma)."""
-    # Leftwards and rightwards from the sigma.
-    before = _first_solid(contexts, range(sigma - 1, -1, -1))
-    after = _first_solid(contexts, range(sigma + 1, len(contexts)))
-    return before == table.CASED and after != table.CASED
 
 
 def _first_solid(contexts: list[int], positions: range) -> int:

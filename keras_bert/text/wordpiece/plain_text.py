@@ -66,11 +66,12 @@ class PlainText(tf.Module):
 
 
 def _pattern(tables: table.NormalizationTables, excluded: str) -> str:
+    # Those that become one character, themselves, and are words of their own.
     alone = [
         chr(code_point)
         for first, last in _NON_ASCII_RANGES
         for code_point in range(first, last + 1)
-        if _stands_alone_unchanged(tables, code_point)
+        if code_point + tables.offsets[code_point] == code_point | table.COUNT_ONE | table.IS_ALONE
     ]
     characters = sorted(map(ord, {*_ASCII, *alone} - set(excluded)))
     # As ranges of a regular expression: code points 9 10 13 become \x{9}-\x{a}\x{d}-\x{d}.
@@ -79,9 +80,3 @@ def _pattern(tables: table.NormalizationTables, excluded: str) -> str:
     ends = [c for c in characters if c + 1 not in present]
     ranges = [f"\\x{{{a:x}}}-\\x{{{b:x}}}" for a, b in zip(starts, ends, strict=True)]
     return "[" + "".join(ranges) + "]*"
-
-
-def _stands_alone_unchanged(tables: table.NormalizationTables, code_point: int) -> bool:
-    # one character, itself, a word of its own
-    unchanged = code_point | table.COUNT_ONE | table.IS_ALONE
-    return code_point + tables.offsets[code_point] == unchanged

@@ -138,7 +138,11 @@ def normalization_tables(
             is_cjk = any(first <= code_point <= last for first, last in _CJK_RANGES)
             inherited = int(packed[code_point]) & IS_ALONE if is_cjk else 0
             values = [_pack(facts, c, strip_accents) | inherited for c in characters]
-            packed[code_point] = _pack_sequence(values, sequences)
+            if len(values) > 1:  # a range of `sequences`
+                start = len(sequences)
+                sequences += values
+                values = [start | IS_SEQUENCE | (len(values) << COUNT_SHIFT)]
+            packed[code_point] = values[0] if values else 0
     if lowercase:
         packed[CAPITAL_SIGMA] |= IS_CONTEXTUAL
     if strip_accents:
@@ -240,14 +244,3 @@ def _pack(facts: _Facts, code_point: int, strip_accents: bool) -> int:
     if strip_accents and facts.combining[code_point]:
         packed |= IS_CONTEXTUAL
     return packed
-
-
-def _pack_sequence(values: list[int], sequences: list[int]) -> int:
-    """Packs the characters one code point becomes; more than one go to `sequences`."""
-    if len(values) == 1:
-        return values[0]
-    if not values:
-        return 0
-    start = len(sequences)
-    sequences.extend(values)
-    return start | IS_SEQUENCE | (len(values) << COUNT_SHIFT)
