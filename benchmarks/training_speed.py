@@ -145,35 +145,45 @@ def model_garden() -> Step:
     """Returns a step of Model Garden's BertPretrainerV2 in a `tf.function`."""
     import tensorflow as tf
     import tf_keras
-    from official.nlp.configs import bert, encoders
-    from official.nlp.tasks import masked_lm
+    from official.nlp.modeling import layers, models, networks
 
     policy = "mixed_bfloat16" if FLAGS.dtype == "bfloat16" else "float32"
     tf_keras.mixed_precision.set_global_policy(policy)
-    layers, width = SIZES[FLAGS.model]
-    encoder = encoders.EncoderConfig(
-        type="bert",
-        bert=encoders.BertEncoderConfig(
-            vocab_size=VOCABULARY,
-            num_layers=layers,
-            hidden_size=width,
-            num_attention_heads=width // 64,
-            intermediate_size=4 * width,
-        ),
+    depth, width = SIZES[FLAGS.model]
+    encoder = networks.BertEncoder(
+        VOCABULARY,
+        num_layers=depth,
+        hidden_size=width,
+        num_attention_heads=width // 64,
+        intermediate_size=4 * width,
+        dict_outputs=True,
     )
-    heads = [bert.ClsHeadConfig(inner_dim=width, num_classes=2, name="next_sentence")]
-    task = masked_lm.MaskedLMTask(
-        masked_lm.MaskedLMConfig(model=bert.PretrainerConfig(encoder=encoder, cls_heads=heads))
-    )
-    model = task.build_model()
+    head = layers.ClassificationHead(inner_dim=width, num_classes=2, name="next_sentence")
+    model = models.BertPretrainerV2(encoder_network=encoder, classification_heads=[head])
     optimizer = tf_keras.optimizers.AdamW(1e-4, weight_decay=0.01, global_clipnorm=1.0)
     examples = {name: tf.constant(values) for name, values in batch().items()}
-    examples["input_word_ids"] = examples["input_ids"]
-    examples["input_type_ids"] = examples["segment_ids"]
-    examples["masked_lm_weights"] = tf.ones_like(examples["masked_lm_ids"], tf.float32)
-    metrics = task.build_metrics()
-    step = tf.function(lambda: task.train_step(examples, model, optimizer, metrics))
-    return lambda: step()["loss"].numpy()
+    inputs = {
+        "input_word_ids": examples["input_ids"],
+        "input_mask": examples["input_mask"],
+        "input_type_ids": examples["segment_ids"],
+        "masked_lm_positions": examples["masked_lm_positions"],
+    }
+    cross_entropy = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    @tf.function
+    def step() -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            outputs = model(inputs, training=True)
+            loss = cross_entropy(
+                examples["masked_lm_ids"], tf.cast(outputs["mlm_logits"], tf.float32)
+            ) + cross_entropy(
+                examples["next_sentence_labels"], tf.cast(outputs["next_sentence"], tf.float32)
+            )
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    return lambda: step().numpy()
 
 
 SIDES = {
