@@ -2,16 +2,16 @@
 
     make benchmark NAME=serving_speed ARGS='--texts=1000 --runs=3'
 
-The 6-layer MiniLM and the test reviews of food_reviews.py, in batches of 32 as they come, cut at
-512 pieces; every side returns the pooled output. Sides take turns, and the median of each side's
-runs counts.
+The 6-layer MiniLM and the test reviews of food_reviews.py, cut at 512 pieces; every side returns
+the pooled output. In batches of 32 as they come; in batches of like length, for which all texts
+must be at hand, as `SentenceTransformer.encode` has them; and one text after the other. Sides take
+turns, and the median of each side's runs counts.
 """
 
 import os
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import food_reviews
 import numpy as np
 import packages
 from absl import app, flags
+from contest import measured
 
 flags.DEFINE_integer("texts", 1000, "How many reviews.", lower_bound=1)
 flags.DEFINE_integer("runs", 3, "Runs of each side.", lower_bound=1)
@@ -118,46 +119,57 @@ def sides(folder: Path, scratch: Path) -> Iterator[tuple[str, Side]]:
     yield "ONNX Runtime, float32", onnx_runtime(folder, scratch)
 
 
-def measure(answer: Side, batches: Sequence[list[str]]) -> tuple[float, float]:
-    """Returns seconds and processor seconds for all batches."""
-    start, busy = time.perf_counter(), time.process_time()
-    for batch in batches:
-        answer(batch)
-    return time.perf_counter() - start, time.process_time() - busy
+def orders(texts: list[str]) -> dict[str, list[list[str]]]:
+    """Returns the batches of each way to ask."""
+
+    def cut(texts: list[str], size: int) -> list[list[str]]:
+        return [texts[start : start + size] for start in range(0, len(texts), size)]
+
+    return {
+        "as they come": cut(texts, BATCH_SIZE),
+        "by length": cut(sorted(texts, key=len, reverse=True), BATCH_SIZE),
+        "one at a time": cut(texts[: max(1, len(texts) // 10)], 1),
+    }
 
 
 def main(_: list[str]) -> None:
     """Measures and prints a table."""
     texts = [str(text) for text in food_reviews.load()["test"]["text"][: flags.FLAGS.texts]]
-    batches = [texts[start : start + BATCH_SIZE] for start in range(0, len(texts), BATCH_SIZE)]
     with tempfile.TemporaryDirectory() as scratch:
         contest = dict(sides(packages.minilm(), Path(scratch)))
-        expected = contest["Hugging Face, float32"](batches[0])
+        expected = contest["Hugging Face, float32"](texts[:BATCH_SIZE])
         for name, answer in contest.items():
-            distance = np.abs(answer(batches[0]) - expected).max()
+            distance = np.abs(answer(texts[:BATCH_SIZE]) - expected).max()
             print(f"{name}: largest difference to Hugging Face float32 {distance:.1e}", flush=True)
-        times: dict[str, list[tuple[float, float]]] = {name: [] for name in contest}
-        for _ in range(flags.FLAGS.runs):
-            for name, answer in contest.items():
-                times[name].append(measure(answer, batches))
-                seconds, busy = times[name][-1]
-                print(f"{name}: {seconds:.1f} s, {busy:.1f} s of processors", flush=True)
-    report(times, len(texts))
+        for order, batches in orders(texts).items():
+            times: dict[str, list[dict[str, float]]] = {name: [] for name in contest}
+            for _ in range(flags.FLAGS.runs):
+                for name, answer in contest.items():
+                    # Names of the loop at once: the call ends before the next begins.
+                    found = measured(lambda: [answer(batch) for batch in batches])  # noqa: B023
+                    times[name].append(found)
+                    print(f"{order}, {name}: {found['seconds']:.1f} s", flush=True)
+            report(order, times, sum(map(len, batches)))
 
 
-def report(times: dict[str, list[tuple[float, float]]], texts: int) -> None:
+def report(order: str, times: dict[str, list[dict[str, float]]], texts: int) -> None:
     """Prints medians, and how often each side goes into the fastest one of Hugging Face."""
-    rates = {
-        name: texts / statistics.median(run[0] for run in runs) for name, runs in times.items()
-    }
-    work = {name: texts / statistics.median(run[1] for run in runs) for name, runs in times.items()}
+    seconds, processor = (
+        {name: statistics.median(run[what] for run in runs) / texts for name, runs in times.items()}
+        for what in ("seconds", "processor")
+    )
     peer = "Hugging Face, bfloat16"
-    print(f"\n| side | texts/s | x {peer} | texts/s of processor | x |\n|---|---|---|---|---|")
-    for name, rate in rates.items():
+    print(
+        f"\n{order}\n\n| side | texts/s | ms a text | x {peer} | texts/s of processor | x |"
+        "\n|---|---|---|---|---|---|"
+    )
+    for name in times:
         print(
-            f"| {name} | {rate:.1f} | {rate / rates[peer]:.2f} "
-            f"| {work[name]:.1f} | {work[name] / work[peer]:.2f} |"
+            f"| {name} | {1 / seconds[name]:.1f} | {1000 * seconds[name]:.1f} "
+            f"| {seconds[peer] / seconds[name]:.2f} | {1 / processor[name]:.1f} "
+            f"| {processor[peer] / processor[name]:.2f} |"
         )
+    print(flush=True)
 
 
 if __name__ == "__main__":
