@@ -29,20 +29,28 @@ def cells(name: str, kind: str) -> list[str]:
 
 
 def commands(name: str) -> list[Snippet]:
-    """Returns what cells of code give to the tools of this project."""
+    """Returns what cells of code give to the tools of this project; variables of Bash are 1."""
     found = []
     for number, source in enumerate(cells(name, "code"), start=1):
-        joined = re.sub(r"\\{1,2}\n\s*", "", source)  # two in a string of Python
+        joined = re.sub(r"^#.*$|\\{1,2}\n\s*", "", source, flags=re.M)  # two in Python's strings
         shown = [f"keras-bert {command}" for command in _COMMAND.findall(joined)]
+        shown = [re.sub(r"\$\w+", "1", command) for command in shown]
         found += [Snippet(f"{name}, cell of code", number, "bash", command) for command in shown]
     return found
 
 
 def trees(name: str) -> list[ast.Module]:
-    """Returns the cells of Python; lines for IPython are left out, cells for Bash too."""
+    """Returns the cells of Python, and programs in their strings; what is for Bash is left out."""
     sources = [source for source in cells(name, "code") if not source.startswith("%%")]
     python = [re.sub(r"^(\s*)[%!].*$", r"\1pass", source, flags=re.M) for source in sources]
-    return [ast.parse(source) for source in python]
+    parsed = [ast.parse(source) for source in python]
+    strings = [
+        node.value
+        for tree in parsed
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    return parsed + [ast.parse(text) for text in strings if text.startswith("\nfrom keras_bert")]
 
 
 def imported(name: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def test_a_notebook_is_stored_clean(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_notebook_uses_exists(name):
-    assert notebooks.imported(name).keys() - notebooks.unknown_keywords(name)
+    assert notebooks.imported(name)
     assert notebooks.unknown_keywords(name) == []
 
 
@@ -150,10 +150,7 @@ class TestTheNotebooksRun:
         text, pictures = executed("3_question_answering")
         assert len(pictures) == 1
         assert _metrics(folder / "output/question_answering")["f1"] > 0
-        contexts = {
-            question.context for question in read_squad(folder / "output/questions/dev.json")
-        }
-        assert len(contexts) > 10
+        assert len(read_squad(folder / "output/questions/train.json")) == 300
         assert re.search(r"who kept silent\?\n( +\d+\.\d%  \S.*\n){4}", text)
         assert (folder / "output/served/questions/1/saved_model.pb").is_file()
 
