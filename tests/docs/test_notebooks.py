@@ -149,7 +149,7 @@ class TestTheNotebooksRun:
     def test_question_answering(self, executed, folder):
         text, pictures = executed("3_question_answering")
         assert len(pictures) == 1
-        assert _metrics(folder / "output/question_answering")["f1"] > 0
+        assert _metrics(folder / "output/question_answering")["f1"] > 0.05  # of a span at random: 0.003
         assert len(read_squad(folder / "output/questions/train.json")) == 300
         assert re.search(r"who kept silent\?\n( +\d+\.\d%  \S.*\n){4}", text)
         assert (folder / "output/served/questions/1/saved_model.pb").is_file()
