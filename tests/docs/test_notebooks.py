@@ -149,7 +149,9 @@ class TestTheNotebooksRun:
     def test_question_answering(self, executed, folder):
         text, pictures = executed("3_question_answering")
         assert len(pictures) == 1
-        assert _metrics(folder / "output/question_answering")["f1"] > 0.05  # of a span at random: 0.003
+        assert (
+            _metrics(folder / "output/question_answering")["f1"] > 0.05
+        )  # of a span at random: 0.003
         assert len(read_squad(folder / "output/questions/train.json")) == 300
         assert re.search(r"who kept silent\?\n( +\d+\.\d%  \S.*\n){4}", text)
         assert (folder / "output/served/questions/1/saved_model.pb").is_file()
@@ -183,7 +185,8 @@ class TestTheNotebooksRun:
         text, _ = executed("7_serving")
         assert re.search(r"docker run .*tensorflow/serving", text)
         assert "REST: (2, 128)" in text
-        assert re.search(r"gRPC: (differs by at most [0-4]\.\de-0[6-9]|.*not installed)", text)
+        difference = re.search(r"gRPC: (?:differs by at most (\S+)|.* is not installed)", text)[1]
+        assert float(difference or 0) < 1e-5
         cosines = dict(re.findall(r"(float32|int8): cosine with Keras (\S+)", text))
         assert float(cosines["float32"]) > 0.9999
         assert float(cosines["int8"]) > 0.95
