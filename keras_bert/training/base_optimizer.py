@@ -111,7 +111,8 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         norm = tf.linalg.global_norm([grad for grad, _ in pairs]) / scale
         finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
         clipping = tf.ones_like(norm)
-        if (most := self.global_clipnorm) is not None:
+        most = self.global_clipnorm  # AutoGraph, which reads this function, knows no `:=`
+        if most is not None:
             # norm 4 and limit 1: 1 x min(1/4, 1/1) = 0.25; norm 0.5: 1 x min(2, 1) = 1.
             clipping = most * tf.minimum(1.0 / norm, 1.0 / most)
         # Undoes the scale and clips, in one product for each gradient; NaN x 0 is 0 below.

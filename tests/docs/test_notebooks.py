@@ -1,0 +1,205 @@
+"""The notebooks of colab/: what they name exists, and in their small setting they run.
+
+Those that start from the small pretrained model share it, as they do in a folder of their reader.
+"""
+
+import csv
+import inspect
+import json
+import math
+import re
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from keras_bert.tasks.feature_extraction.feature_files import read_features
+from keras_bert.tasks.question_answering.squad_files import read_squad
+from tests.docs import notebooks
+from tests.docs.documents import ROOT, complaint, flags_of, headings, tools
+from tests.docs.notebooks import NAMES
+
+SECONDS = 900  # of a cell, on a processor that others use too
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_is_stored_clean(name):
+    notebook = notebooks.read(name)
+    nbformat.validate(notebook)
+    assert notebook.metadata.kernelspec.name == "python3"
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell for cell in code if cell.outputs or cell.execution_count] == []
+    assert notebook.cells[0].source.startswith(f"# {name.partition('_')[0]}. ")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_notebook_uses_exists(name):
+    assert notebooks.imported(name)
+    assert notebooks.unknown_keywords(name) == []
+
+
+def test_every_command_is_one_that_its_tool_takes():
+    commands = [command for name in NAMES for command in notebooks.commands(name)]
+    assert len({command.tool for command in commands}) >= 8
+    assert [f"{c}: {reason}" for c in commands if (reason := complaint(c))] == []
+
+
+def test_flags_and_links_in_texts_exist():
+    flags = {flag for tool in tools() for flag in flags_of(tool)} | {"help"}
+    wrong = []
+    for name in NAMES:
+        text = "\n".join(notebooks.cells(name, "markdown"))
+        spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+        named = [flag for span in spans for flag in re.findall(r"(?<![\w-])--(\w+)", span)]
+        wrong += [f"{name}: --{flag}" for flag in named if flag not in flags]
+        for target in re.findall(r"\]\((?!\w+:)([^)\s]+)\)", text):
+            path, _, anchor = target.partition("#")
+            file = (notebooks.FOLDER / path).resolve()
+            if not file.is_file():
+                wrong.append(f"{name}: {target}")
+            elif anchor and anchor not in headings(str(file.relative_to(ROOT))):
+                wrong.append(f"{name}: {target}")
+    assert wrong == []
+
+
+def test_the_check_finds_wrong_names(monkeypatch):
+    def cell(source):
+        monkeypatch.setattr(notebooks, "cells", lambda name, kind: [source])
+
+    cell("from keras_bert import FinetuningOptions\nFinetuningOptions(epoch=1)")
+    assert notebooks.unknown_keywords("a") == ["FinetuningOptions(epoch=)"]
+    cell("from keras_bert import BertTagger")
+    with pytest.raises(AttributeError, match="BertTagger"):
+        notebooks.imported("a")
+    cell("!keras-bert build_vocab --input=a \\\n  --size=3")
+    assert "Unknown command line flag" in complaint(notebooks.commands("a")[0])
+
+
+@pytest.mark.parametrize(("number", "least"), [(0, 8), (1, 5)])
+def test_cells_that_notebooks_share_are_equal(number, least):
+    """The setup, and the model to start from: as good as one place for each."""
+    begin = ("import importlib.util\n", "from keras_bert import (\n    BertConfig,\n    BertTok")[
+        number
+    ]
+    found = [
+        source
+        for name in NAMES
+        for source in notebooks.cells(name, "code")
+        if source.startswith(begin)
+    ]
+    assert len(found) >= least
+    assert len(set(found)) == 1
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("colab")
+
+
+@pytest.fixture
+def executed(folder, monkeypatch):
+    """Returns a function: a notebook's outputs, as printed text and a list of pictures."""
+    monkeypatch.setenv("KERAS_BERT_SMALL", "1")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+    def execute(name):
+        # Without the cache: execution writes outputs into what it is given.
+        notebook = nbformat.read(notebooks.FOLDER / f"{name}.ipynb", as_version=4)
+        resources = {"metadata": {"path": str(folder)}}
+        NotebookClient(
+            notebook, timeout=SECONDS, kernel_name="python3", resources=resources
+        ).execute()
+        outputs = [output for cell in notebook.cells for output in getattr(cell, "outputs", ())]
+        text = "".join(output.text for output in outputs if output.output_type == "stream")
+        pictures = [output for output in outputs if "image/png" in output.get("data", {})]
+        return text, pictures
+
+    return execute
+
+
+def _metrics(folder):
+    return json.loads((folder / "metrics.json").read_text())["metrics"]["test"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+class TestTheNotebooksRun:
+    """Each asks for the files and numbers that its reader is promised."""
+
+    def test_classifier(self, executed, folder):
+        text, pictures = executed("1_classifier")
+        assert len(pictures) == 2
+        assert _metrics(folder / "output/classifier")["accuracy"] > 0.6  # of two classes alike
+        assert (folder / "output/served/translations/1/saved_model.pb").is_file()
+        with open(folder / "output/answers.csv", encoding="utf-8", newline="") as file:
+            assert len(list(csv.DictReader(file))) == 600
+        # What the SavedModel says in a process of its own.
+        assert re.search(r"\[b'(1611|today)' b'(1611|today)'\]", text)
+
+    def test_pretraining(self, executed, folder):
+        text, pictures = executed("2_pretraining")
+        assert len(pictures) == 1
+        run = folder / "output/pretraining/run"
+        lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        [held_out] = [line["masked_lm_loss"] for line in lines if line["split"] == "eval"]
+        assert held_out < math.log(6000)  # of guessing any piece
+        assert (run / "preset" / "vocab.txt").is_file()
+        assert re.search(r"love \.\n    (\S+ \d+\.\d%(  )?){5}\n", text)
+
+    def test_question_answering(self, executed, folder):
+        text, pictures = executed("3_question_answering")
+        assert len(pictures) == 1
+        assert (
+            _metrics(folder / "output/question_answering")["f1"] > 0.05
+        )  # of a span at random: 0.003
+        assert len(read_squad(folder / "output/questions/train.json")) == 300
+        assert re.search(r"who kept silent\?\n( +\d+\.\d%  \S.*\n){4}", text)
+        assert (folder / "output/served/questions/1/saved_model.pb").is_file()
+
+    def test_tagging(self, executed, folder):
+        text, pictures = executed("4_tagging")
+        assert len(pictures) == 1
+        assert _metrics(folder / "output/tagger")["f1"] > 0.3  # saying O everywhere: 0
+        [restored] = re.findall(r"^the next morning.*$", text, re.M | re.I)
+        assert restored.lower().startswith("the next morning mr. darcy called on elizabeth")
+
+    def test_features(self, executed, folder):
+        text, pictures = executed("5_features")
+        assert len(pictures) == 1
+        found, chance = re.search(r"found: (\d+)% \(chance ([\d.]+)%\)", text).groups()
+        assert float(found) > 10 * float(chance)
+        vectors = (folder / "output/vectors.tsv").read_text().splitlines()
+        metadata = (folder / "output/metadata.tsv").read_text().splitlines()
+        assert len(metadata) == 1 + len(vectors)
+        assert {len(line.split("\t")) for line in metadata} == {2}
+        features = list(read_features(folder / "output/features.npz"))
+        assert len(features) == 20
+        assert features[0].values.shape[1] == 4 * 128
+
+    def test_inside(self, executed):
+        text, pictures = executed("6_inside")
+        assert len(pictures) == 3
+        assert len(re.findall(r"^    (?:\S+ \d+\.\d%(?:  )?){6}$", text, re.M)) == 4
+
+    def test_serving(self, executed, folder):
+        text, _ = executed("7_serving")
+        assert re.search(r"docker run .*tensorflow/serving", text)
+        assert "REST: (2, 128)" in text
+        difference = re.search(r"gRPC: (?:differs by at most (\S+)|.* is not installed)", text)[1]
+        assert float(difference or 0) < 1e-5
+        cosines = dict(re.findall(r"(float32|int8): cosine with Keras (\S+)", text))
+        assert float(cosines["float32"]) > 0.9999
+        assert float(cosines["int8"]) > 0.95
+
+    def test_tpu(self, executed, folder):
+        text, _ = executed("8_tpu")
+        assert (folder / "output/tpu/records/manifest.json").is_file()
+        assert "NO TPU HERE" in text
+        assert "tensorflow-tpu==2.20.0 libtpu==0.0.17" in text
+        assert len(re.findall("^not run, because", text, re.M)) == 2
+        assert not (folder / "output/tpu/venv").exists()  # 3 GB
+
+
+def test_every_notebook_is_run():
+    asked = inspect.getsource(TestTheNotebooksRun)
+    assert re.findall(r'executed\("(\w+)"\)', asked) == NAMES
