@@ -39,6 +39,7 @@ _PUBLIC = {
     "ExportOptions": "signatures.options",
     "export_saved_model": "serving.saved_model",
     "SentenceEncoder": "serving.sentence_encoder",
+    "show_attention": "visualize.attention.view",
 }
 
 __all__ = ["__version__", *_PUBLIC]
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from keras_bert.text.vocabulary import Vocabulary as Vocabulary
     from keras_bert.text.vocabulary_training import train_vocabulary as train_vocabulary
     from keras_bert.training.optimizer import create_optimizer as create_optimizer
+    from keras_bert.visualize.attention.view import show_attention as show_attention
 
 
 def __getattr__(name: str) -> Any:
