@@ -63,7 +63,7 @@ def draw(
         axes.tick_params(labelsize=8, length=2)
         if has_labels:
             axes.set(xlabel="to", ylabel="from")
-    figure.colorbar(image, ax=panels, label="attention", shrink=0.6, aspect=30)
+    figure.colorbar(image, ax=panels, label="attention", shrink=0.6, aspect=30, pad=0.02)
     with atomic_file(path) as temporary:
         figure.savefig(temporary, format=path.suffix[1:], dpi=130)
 

@@ -143,14 +143,15 @@ function describe(layer, head) {
     }
   }
   const best = Object.keys(sums).reduce((a, b) => (sums[b] > sums[a] ? b : a));
-  const name = `${nameOf("layer", layer)}, ${nameOf("head", head)}`;
+  const name = `${capital(nameOf("layer", layer))}, ${nameOf("head", head)}`;
   return sums[best] < 0.25
     ? `${name}: spread widely`
     : `${name}: ${percent(sums[best])} of all weight goes to ${best}`;
 }
 
+const capital = (text) => text[0].toUpperCase() + text.slice(1);
 const nameOf = (kind, value) => (value === MEAN ? `mean of all ${kind}s` : `${kind} ${value}`);
-const percent = (value) => `${(100 * value).toFixed(value < 0.0995 ? 1 : 0)} %`;
+const percent = (value) => `${(100 * value).toFixed(value < 0.0995 ? 1 : 0)}\u00a0%`;
 
 // === Colours ===
 
@@ -276,7 +277,7 @@ function drawWords() {
     if (counts(other)) {
       paint(button, weightOf(other), most);
       button.title = `${percent(weightOf(other))}`;
-    } else button.setAttribute("aria-disabled", other !== unit);
+    } else button.classList.add("uncounted");
     button.addEventListener("click", () => choose({ token: other.tokens[0], target: null }, true));
     buttons.push(button);
     text.append(button);
@@ -420,17 +421,13 @@ function drawLines() {
 
   function column(side, title, members) {
     const list = make("ol");
-    const buttons = members.map((unit) => {
+    const buttons = members.map((unit, index) => {
       const button = make("button", { className: "token", type: "button", title: unit.label }, unit.label);
       button.dataset.token = unit.tokens[0];
       const number = make("span", { className: "number" });
-      const entry = make("li", {}, button);
-      if (side === "left") entry.prepend(number);
-      else entry.append(number);
-      if (isPair) {
-        if (side === "left") entry.prepend(segmentName(unit.segment));
-        else entry.append(segmentName(unit.segment));
-      }
+      const begins = isPair && unit.segment !== members[index - 1]?.segment;
+      const parts = [button, ...(begins ? [segmentName(unit.segment)] : []), number];
+      const entry = make("li", {}, ...(side === "left" ? parts.reverse() : parts));
       const at = { side, token: unit.tokens[0] };
       button.addEventListener("mouseenter", () => emphasize(at));
       button.addEventListener("mouseleave", () => emphasize(state.pinned));
@@ -505,7 +502,7 @@ function drawMatrix() {
   context.font = font;
   const widest = Math.max(...units.map((unit) => context.measureText(unit.label).width));
   const margin = Math.ceil(Math.min(widest, 120)) + 10;
-  const cell = Math.max(14, Math.min(30, Math.floor((frame.clientWidth - margin - 2) / count)));
+  const cell = Math.max(13, Math.min(30, Math.floor((frame.clientWidth - margin - 2) / count)));
   const size = margin + cell * count + 2;
   const ratio = window.devicePixelRatio || 1;
   canvas.width = canvas.height = size * ratio;
@@ -594,9 +591,10 @@ function drawMatrix() {
 
 function drawHeads() {
   // More pixels than these cannot be seen; a pixel shows the largest weight that falls into it.
-  const side = Math.min(n, 64);
   const least = data.heads > 8 ? 24 : 32;
+  if (!current().units.some(isVisible)) return nothing();
   const kept = [...Array(n).keys()].filter((token) => !(state.hide && data.special[token]));
+  const side = Math.min(kept.length, 64);
   const grid = headGrid("thumbnails", least, (button, layer, head) => {
     const matrix = tokenMatrix(layer, head);
     const pixels = new Float32Array(side * side);
@@ -623,7 +621,7 @@ function drawHeads() {
     button.addEventListener("click", () => choose({ layer, head, view: "lines" }));
   });
   grid.id = "heads";
-  const note = "Layers down, heads across; in each, from rows to columns, darkest at its largest weight. Choose one to open it.";
+  const note = "Layers down, heads across; in each, from rows to columns, the full colour is its largest weight. Choose one to open it.";
   panel.replaceChildren(make("p", { className: "note" }, note), grid);
   setStatus(`${data.layers * data.heads} heads. Point at one to see where it looks.`);
   showLegend(0, false);
@@ -728,8 +726,9 @@ function connect() {
   for (const tab of tabs) tab.addEventListener("click", () => choose({ view: tab.dataset.view }));
   rove(document.querySelector(".tabs"), tabs, 0, 1, true);
   document.addEventListener("keydown", (event) => {
-    const isTyping = ["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName);
-    if (event.ctrlKey || event.metaKey || event.altKey || isTyping || !KEYS[event.key]) return;
+    // In a list of options, keys choose among these.
+    const isList = event.target.tagName === "SELECT";
+    if (event.ctrlKey || event.metaKey || event.altKey || isList || !KEYS[event.key]) return;
     event.preventDefault();
     KEYS[event.key]();
   });

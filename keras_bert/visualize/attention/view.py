@@ -161,5 +161,7 @@ def show_attention(
             f"start is {start} but the text has {len(attention.tokens)} tokens for the model: "
             f"give 0 to {len(attention.tokens) - 1}"
         )
-    name = Path(model).name if isinstance(model, str | os.PathLike) else type(model).__name__
+    # "mini/preset" of a folder "runs/mini/preset": the last name alone may say nothing.
+    is_folder = isinstance(model, str | os.PathLike)
+    name = "/".join(Path(model).parts[-2:]) if is_folder else type(model).__name__
     return AttentionView(attention, name, start, max_tokens)
