@@ -36,6 +36,8 @@ _PUBLIC = {
     "create_task": "tasks.registry",
     "FinetunedModel": "tasks.finetuned_model",
     "predict_file": "tasks.predict",
+    "SentenceScorer": "tasks.fill_mask.scoring",
+    "guess_every_word": "tasks.fill_mask.every_word",
     "ExportOptions": "signatures.options",
     "export_saved_model": "serving.saved_model",
     "SentenceEncoder": "serving.sentence_encoder",
@@ -68,6 +70,8 @@ if TYPE_CHECKING:
     from keras_bert.serving.saved_model import export_saved_model as export_saved_model
     from keras_bert.serving.sentence_encoder import SentenceEncoder as SentenceEncoder
     from keras_bert.signatures.options import ExportOptions as ExportOptions
+    from keras_bert.tasks.fill_mask.every_word import guess_every_word as guess_every_word
+    from keras_bert.tasks.fill_mask.scoring import SentenceScorer as SentenceScorer
     from keras_bert.tasks.finetuned_model import FinetunedModel as FinetunedModel
     from keras_bert.tasks.predict import predict_file as predict_file
     from keras_bert.tasks.registry import create_task as create_task

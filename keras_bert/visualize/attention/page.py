@@ -2,8 +2,8 @@
 
 Probabilities are stored as bytes, deflated, in base64. A byte is the rounded square root of a
 probability, q = round(255 sqrt(p)): small ones, of which there are most, keep more digits than
-large ones. The error of p is at most sqrt(p) / 255 + 1 / 510^2, 0.4 points at 100 % and 0.04 at 1 %;
-the page divides each row by its sum again.
+large ones. The error of p is at most sqrt(p) / 255 + 1 / 510^2, which is 0.4 points at 100 % and
+0.04 at 1 %; the page divides each row by its sum again.
 
 Where the page shows a part of the tokens, each row ends with what goes to all others.
 """
