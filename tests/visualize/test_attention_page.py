@@ -336,8 +336,8 @@ def test_words_can_be_read_on_every_shade(dark, browser, pages):
         """[...document.querySelectorAll("#text .token, #status, .note, .axis, label")].map(e => {
             const own = getComputedStyle(e);
             const none = own.backgroundColor === "rgba(0, 0, 0, 0)";
-            const back = none ? getComputedStyle(document.body).backgroundColor : own.backgroundColor;
-            return [own.color, back];
+            const page = getComputedStyle(document.body).backgroundColor;
+            return [own.color, none ? page : own.backgroundColor];
         })"""
     )
     assert len(pairs) > 20
