@@ -160,3 +160,7 @@ class Browser:
             self.errors.append(json.dumps(parameters["entry"]))
         elif event["method"] == "Network.requestWillBeSent":
             self.requests.append(parameters["request"]["url"])
+
+
+if __name__ == "__main__":  # asked by `make chromium`
+    print(find_chromium())
