@@ -226,8 +226,8 @@ def test_scores_are_those_of_transformers(folder, model, tokenizer, tmp_path):
 
     from keras_bert.models.conversion import convert
 
-    convert(folder, tmp_path / "hf", "hf")
-    peer = transformers.BertForMaskedLM.from_pretrained(tmp_path / "hf").eval()
+    convert(folder, tmp_path, "hf")
+    peer = transformers.BertForMaskedLM.from_pretrained(tmp_path).eval()
     vocabulary = tokenizer.vocabulary
     scores = list(SentenceScorer(model, tokenizer)(TEXTS))
     for score, ids in zip(scores, tokenizer(TEXTS).to_list(), strict=True):
