@@ -36,9 +36,12 @@ _PUBLIC = {
     "create_task": "tasks.registry",
     "FinetunedModel": "tasks.finetuned_model",
     "predict_file": "tasks.predict",
+    "SentenceScorer": "tasks.fill_mask.scoring",
+    "guess_every_word": "tasks.fill_mask.every_word",
     "ExportOptions": "signatures.options",
     "export_saved_model": "serving.saved_model",
     "SentenceEncoder": "serving.sentence_encoder",
+    "show_attention": "visualize.attention.view",
 }
 
 __all__ = ["__version__", *_PUBLIC]
@@ -67,6 +70,8 @@ if TYPE_CHECKING:
     from keras_bert.serving.saved_model import export_saved_model as export_saved_model
     from keras_bert.serving.sentence_encoder import SentenceEncoder as SentenceEncoder
     from keras_bert.signatures.options import ExportOptions as ExportOptions
+    from keras_bert.tasks.fill_mask.every_word import guess_every_word as guess_every_word
+    from keras_bert.tasks.fill_mask.scoring import SentenceScorer as SentenceScorer
     from keras_bert.tasks.finetuned_model import FinetunedModel as FinetunedModel
     from keras_bert.tasks.predict import predict_file as predict_file
     from keras_bert.tasks.registry import create_task as create_task
@@ -75,6 +80,7 @@ if TYPE_CHECKING:
     from keras_bert.text.vocabulary import Vocabulary as Vocabulary
     from keras_bert.text.vocabulary_training import train_vocabulary as train_vocabulary
     from keras_bert.training.optimizer import create_optimizer as create_optimizer
+    from keras_bert.visualize.attention.view import show_attention as show_attention
 
 
 def __getattr__(name: str) -> Any:

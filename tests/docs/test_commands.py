@@ -23,6 +23,7 @@ ROADS = (
     ("README.md",),
     ("docs/serving.md",),
     ("docs/fine-tuning.md",),
+    ("docs/inspection.md",),
     ("docs/design.md",),
     # The data of the others are those of paper.md.
     tuple(
@@ -38,6 +39,10 @@ BEFORE = {
         "python tools/convert_checkpoint.py --from=bert --to=runs/mini/preset",
         # Columns of questions would be sent in place of texts.
         'python -c \'open("new.csv", "w").write("text\\nthe film was good\\nit was bad\\n")\'',
+    ),
+    "docs/inspection.md": (
+        "python tools/convert_checkpoint.py --from=bert --to=runs/mini/preset",
+        'python -c \'open("sentences.txt", "w").write("the film was good\\nit was bad\\n")\'',
     ),
     "docs/recipes/time_budget.md": tuple(
         f"python tools/create_pretraining_data.py --input='{texts}/*.txt' "

@@ -1,0 +1,1 @@
+"""What a model attends to, as a page and as a picture."""

@@ -1,0 +1,76 @@
+"""Attention as a picture of matrices."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert.storage.files import atomic_file
+from keras_bert.visualize.attention.probabilities import Attention, join_pieces
+from keras_bert.visualize.figure import new_figure
+
+_FORMATS = (".png", ".svg")
+# A label needs so many inches; where all panels together would be wider, they have none.
+_INCHES_PER_LABEL = 0.19
+_WIDEST = 40.0
+_SMALL_PANEL = 1.1
+
+
+def draw(
+    attention: Attention,
+    path: str | os.PathLike,
+    start: int,
+    end: int,
+    layer: int | None,
+    head: int | None,
+    join_words: bool,
+) -> None:
+    """Draws the attention of tokens `start` to `end`; see `AttentionView.save_heat_map`."""
+    path = Path(path)
+    if path.suffix not in _FORMATS:
+        raise ValueError(f"{path} does not end with .png or .svg: give one of them")
+    probabilities = attention.probabilities  # [L, A, S, S]
+    layers = _chosen("layer", layer, probabilities.shape[0])
+    heads = _chosen("head", head, probabilities.shape[1])
+    labels: list[str] = [token.piece for token in attention.tokens[start:end]]
+    matrices = probabilities[layers][:, heads][..., start:end, start:end]
+    if join_words:
+        indices = np.array([token.word for token in attention.tokens[start:end]])
+        matrices = join_pieces(matrices, indices - indices[0])
+        labels = list(attention.words[indices[0] : indices[-1] + 1])
+    labels = [label.replace("$", r"\$") for label in labels]  # else the start of a formula
+    rows, columns = matrices.shape[:2]
+    panel = _INCHES_PER_LABEL * len(labels)
+    # Many panels are looked at side by side, small; one or a few are read.
+    has_labels = rows * columns <= 4 and columns * (panel + 1) <= _WIDEST
+    side = max(panel, 2.0) if has_labels else max(_SMALL_PANEL, 6.0 / max(rows, columns))
+    margin = 1.1 if has_labels else 0.25
+    figure = new_figure(columns * (side + margin) + 1, rows * (side + margin) + 0.5)
+    panels = figure.subplots(rows, columns, squeeze=False)
+    # Of square roots: small weights, of which there are most, are seen, too. `new_figure` has told
+    # whether matplotlib is there.
+    from matplotlib.colors import PowerNorm
+
+    norm = PowerNorm(gamma=0.5, vmin=0, vmax=1)
+    ticks = range(len(labels))
+    image = None
+    for row, column in np.ndindex(rows, columns):
+        axes = panels[row, column]
+        image = axes.imshow(matrices[row, column], cmap="cividis", norm=norm)
+        axes.set_title(f"layer {layers[row]}, head {heads[column]}", fontsize=8)
+        axes.set_xticks(ticks if has_labels else [], labels if has_labels else [], rotation=90)
+        axes.set_yticks(ticks if has_labels else [], labels if has_labels else [])
+        axes.tick_params(labelsize=8, length=2)
+        if has_labels:
+            axes.set(xlabel="to", ylabel="from")
+    figure.colorbar(image, ax=panels, label="attention", shrink=0.6, aspect=30, pad=0.02)
+    with atomic_file(path) as temporary:
+        figure.savefig(temporary, format=path.suffix[1:], dpi=130)
+
+
+def _chosen(name: str, index: int | None, count: int) -> list[int]:
+    if index is None:
+        return list(range(count))
+    if not 0 <= index < count:
+        raise ValueError(f"{name} is {index}: the model has {count}, counted from 0")
+    return [index]

@@ -1,0 +1,167 @@
+"""What a model attends to, to be looked at: in a notebook, as a page, as a picture."""
+
+import html
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert.storage.files import atomic_file
+from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.visualize.attention import heat_map, page
+from keras_bert.visualize.attention.probabilities import (
+    Attention,
+    Token,
+    open_model,
+    read_attention,
+)
+
+# Of a page in a notebook, in pixels: controls, a text of some lines and the list below it.
+_FRAME_HEIGHT = 760
+
+
+class AttentionView:
+    """The attention of a model for one text; a notebook shows it as an interactive page.
+
+    Attributes:
+        tokens: S tokens: [CLS], the pieces of the text, [SEP] (and the same of a second text).
+        words: the words of these tokens, as they stand in the text.
+        probabilities: float32 [L, A, S, S]: layers, heads, from a token, to a token.
+        start: the first token on the page.
+        end: the token behind the last one on the page.
+        cut_pieces: how many pieces of the text did not fit the positions of the model.
+    """
+
+    def __init__(self, attention: Attention, name: str, start: int = 0, max_tokens: int = 256):
+        self._attention = attention
+        self._name = name
+        self.start = start
+        self.end = min(start + max_tokens, len(attention.tokens))
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The tokens of the whole text."""
+        return self._attention.tokens
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of the whole text; `tokens[i].word` is an index into them."""
+        return self._attention.words
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """Float32 [L, A, S, S]; each row sums to 1."""
+        return self._attention.probabilities
+
+    @property
+    def cut_pieces(self) -> int:
+        """How many pieces of the text did not fit the positions of the model."""
+        return self._attention.cut_pieces
+
+    def html(self) -> str:
+        """Returns the page: one HTML text that needs no other file and no network."""
+        return page.attention_page(self._attention, self._name, self.start, self.end)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the page, whole or not at all.
+
+        Args:
+            path: the .html to write; its folder is created when missing.
+
+        Raises:
+            ValueError: the name ends otherwise.
+        """
+        if Path(path).suffix not in (".html", ".htm"):
+            raise ValueError(
+                f"{path} does not end with .html: the page is one; save_heat_map writes .png and "
+                ".svg"
+            )
+        text = self.html()
+        with atomic_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+    def save_heat_map(
+        self,
+        path: str | os.PathLike,
+        layer: int | None = None,
+        head: int | None = None,
+        join_words: bool = False,
+    ) -> None:
+        """Draws attention as matrices: from the token of a row to the token of a column.
+
+        The picture shows the tokens of the page, `start` to `end`.
+
+        Args:
+            path: the .png or .svg to write.
+            layer: counted from 0; None draws all of them, one below the other.
+            head: counted from 0; None draws all of them, one beside the other.
+            join_words: join the pieces of a word: attention to it is the sum, from it the mean.
+
+        Raises:
+            ValueError: matplotlib is not installed, the model has no such layer or head, or the
+                name ends otherwise.
+        """
+        heat_map.draw(self._attention, path, self.start, self.end, layer, head, join_words)
+
+    def _repr_html_(self) -> str:
+        # A frame of its own: neither page nor notebook can disturb the other.
+        return (
+            f'<iframe srcdoc="{html.escape(self.html())}" title="Attention" '
+            f'style="width:100%;height:{_FRAME_HEIGHT}px;border:0"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        layers, heads = self.probabilities.shape[:2]
+        return f"AttentionView({len(self.tokens)} tokens, {layers} layers, {heads} heads)"
+
+
+def show_attention(
+    model: Any,
+    text: str,
+    text_pair: str | None = None,
+    *,
+    tokenizer: BertTokenizer | None = None,
+    start: int = 0,
+    max_tokens: int = 256,
+) -> AttentionView:
+    """Shows which tokens a model attends to in a text, or in a pair of texts.
+
+    The model reads the text as far as its positions go. A folder's tokenizer is opened so that
+    "[MASK]" in the text is the special token.
+
+    Args:
+        model: a model folder of any format, a `BertEncoder`, a model with a head, or a
+            `FinetunedModel`.
+        text: the text.
+        text_pair: the second text of a pair.
+        tokenizer: that of a model that is given as an object; a folder brings its own.
+        start: the first token on the page, for texts of more than `max_tokens`.
+        max_tokens: how many tokens the page holds. Its size grows with their square: a page of
+            128 tokens for 12 layers of 12 heads takes at most 3.3 MB.
+
+    Returns:
+        A view, which a notebook displays; `save` writes the page, `save_heat_map` a picture.
+
+    Raises:
+        FileNotFoundError: there is no such folder, or a file of it is missing.
+        ValueError: it is no model of this package, there is no tokenizer, or `start` or
+            `max_tokens` do not fit the text.
+
+    Example:
+        view = show_attention("runs/mini/preset", "The doctor said that he was late .")
+        view.save("attention.html")
+    """
+    if max_tokens < 1:
+        raise ValueError(f"max_tokens is {max_tokens}: a page holds at least 1 token")
+    encoder, tokenizer = open_model(model, tokenizer)
+    attention = read_attention(encoder, tokenizer, text, text_pair)
+    if not 0 <= start < len(attention.tokens):
+        raise ValueError(
+            f"start is {start} but the text has {len(attention.tokens)} tokens for the model: "
+            f"give 0 to {len(attention.tokens) - 1}"
+        )
+    # "mini/preset" of a folder "runs/mini/preset": the last name alone may say nothing.
+    is_folder = isinstance(model, str | os.PathLike)
+    name = "/".join(Path(model).parts[-2:]) if is_folder else type(model).__name__
+    return AttentionView(attention, name, start, max_tokens)
