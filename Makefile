@@ -35,7 +35,7 @@ export MPLBACKEND ?= Agg
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help install quickstart test test-slow test-oracles test-processors test-processors-short \
-  test-long test-beam tpu-plan-env test-tpu-plan chromium lint format clean
+  test-long test-beam tpu-plan-env test-tpu-plan test-browser chromium lint format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 24
@@ -68,14 +68,17 @@ quickstart: $(STAMP)  ## run the whole road on the sample data: about ten minute
 test: lint  ## check style and types and run the fast tests
 	@$(PYTEST) -m "not slow and not oracle and not beam and not long"
 
+test-slow: $(STAMP)  ## run the slow tests
+	@# In the order of tests/conftest.py, not of the number of tests in a file.
+	@$(PYTEST) --no-loadscope-reorder -m "slow and not oracle and not long and not browser"
+
 chromium: $(STAMP)  ## install the browser that tests of pages drive, where there is none (Debian, as root)
 	@$(BIN)/python tests/visualize/chromium.py > /dev/null 2>&1 || { \
 	  apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core \
-	  > /dev/null; } || echo "there is no Chromium: install one, or name a Chrome in CHROMIUM"
+	  > /dev/null; } || { echo "there is no Chromium: install one, or name a Chrome in CHROMIUM"; exit 1; }
 
-test-slow: $(STAMP) chromium  ## run the slow tests (installs Chromium)
-	@# In the order of tests/conftest.py, not of the number of tests in a file.
-	@$(PYTEST) --no-loadscope-reorder -m "slow and not oracle and not long"
+test-browser: chromium  ## run the tests of pages in headless Chromium (installs it)
+	@$(BIN)/python -m pytest -q -m browser
 
 test-oracles: $(ORACLES)  ## run the comparisons with other libraries (installs them)
 	@$(PYTEST) -m "oracle and not long"

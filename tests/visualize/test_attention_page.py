@@ -10,7 +10,8 @@ from keras_bert.visualize.attention.probabilities import join_pieces
 from tests.visualize.attention_models import LONG, PAIR, TEXT, tiny_encoder, tiny_tokenizer
 from tests.visualize.chromium import Browser
 
-pytestmark = pytest.mark.slow  # starts Chromium; see chromium.py for how to get it
+# Starts Chromium; see chromium.py for how to get it.
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
 PIECES = "[CLS] the a ##b ##c film , x [SEP] film d ##e the [SEP]".split()
 VIEWS = {"1": "words", "2": "lines", "3": "matrix", "4": "heads"}
 PHONE, DESK = 390, 1280
