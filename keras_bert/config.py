@@ -14,6 +14,7 @@ from keras_bert import config_keys
 Dialect = Literal["keras_bert", "google", "hf"]
 
 CONFIG_FILES = ("config.json", "bert_config.json")
+POSITION_INITIALIZERS = ("normal", "sinusoids")
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "tanh")
 
 # Layers and width of the two models of the paper and of four small ones of Turc et al. 2019
@@ -68,6 +69,9 @@ class BertConfig:
         classifier_dropout: dropout before a task's output layer; None follows hidden_dropout_prob.
         left_to_right: whether a position sees only what stands before it: the baseline that the
             paper compares with (section 5.1). Other formats cannot say so.
+        position_initializer: what the learned position table starts as: "normal", as in the paper,
+            or "sinusoids" (Vaswani et al. 2017, section 3.5), from which a small model finds
+            neighbouring words much sooner. Nothing depends on it once a model is trained.
         model_type: of the class, not a field: which encoder its configs belong to. A variant of the
             encoder has a subclass with further fields and a name of its own here; files keep the
             name, see `keras_bert.models.registry.register_encoder`.
@@ -97,6 +101,7 @@ class BertConfig:
     pad_token_id: int = 0
     classifier_dropout: float | None = None
     left_to_right: bool = False
+    position_initializer: str = "normal"
 
     def __post_init__(self) -> None:
         for name in _POSITIVE_INTEGERS:
@@ -127,6 +132,11 @@ class BertConfig:
             )
         if not isinstance(self.left_to_right, bool):
             raise ValueError(f"left_to_right is {self.left_to_right!r}: it must be true or false")
+        if self.position_initializer not in POSITION_INITIALIZERS:
+            raise ValueError(
+                f"position_initializer is {self.position_initializer!r}: choose one of "
+                f"{', '.join(POSITION_INITIALIZERS)}"
+            )
         for name in ("initializer_range", "layer_norm_eps"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
@@ -236,6 +246,8 @@ class BertConfig:
             raise ValueError(
                 "left_to_right is True: only our own format keeps a left-to-right model"
             )
+        if dialect != "keras_bert":
+            del values["position_initializer"]  # start values; a file holds trained ones
         if dialect == "google":
             values = {key: values[key] for key in _GOOGLE_FIELDS}
         return values

@@ -17,7 +17,7 @@ import keras
 from keras import ops
 
 from keras_bert.layers.dropout import Dropout
-from keras_bert.layers.initializer import truncated_normal
+from keras_bert.layers.initializer import position_initializer, truncated_normal
 from keras_bert.layers.layer_norm import LayerNormalization
 
 
@@ -86,6 +86,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         initializer_range: standard deviation of the truncated normal initializer.
         layer_norm_eps: epsilon of the norm.
         seed: seed of the dropout; None draws one.
+        position_initializer: what the position table starts as, see `BertConfig`.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         initializer_range: float = 0.02,
         layer_norm_eps: float = 1e-12,
         seed: int | None = None,
+        position_initializer: str = "normal",
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -105,6 +107,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         self.initializer_range = initializer_range
         self.layer_norm_eps = layer_norm_eps
         self.seed = seed
+        self.position_initializer = position_initializer
         self.layer_norm = LayerNormalization(
             epsilon=layer_norm_eps, dtype=self.dtype_policy, name="layer_norm"
         )
@@ -122,7 +125,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         self.position_embeddings = self.add_weight(
             name="position_embeddings",
             shape=(self.max_position_embeddings, hidden_size),
-            initializer=truncated_normal(self.initializer_range),
+            initializer=position_initializer(self.position_initializer, self.initializer_range),
         )
         self.segment_embeddings = self.add_weight(  # [T, H]
             name="segment_embeddings",
@@ -209,4 +212,5 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             "initializer_range": self.initializer_range,
             "layer_norm_eps": self.layer_norm_eps,
             "seed": self.seed,
+            "position_initializer": self.position_initializer,
         }

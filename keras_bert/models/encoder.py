@@ -167,6 +167,7 @@ class BertEncoder(preset.PresetModel):
             config.initializer_range,
             config.layer_norm_eps,
             seed=seed,
+            position_initializer=config.position_initializer,
             dtype=dtype,
             name="embeddings",
         )

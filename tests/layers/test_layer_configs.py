@@ -28,6 +28,7 @@ _CASES = [
             "initializer_range": 0.5,
             "layer_norm_eps": 1e-3,
             "seed": 4,
+            "position_initializer": "sinusoids",
         },
         (_HIDDEN, _IDS),
     ),
