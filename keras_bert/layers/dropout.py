@@ -36,9 +36,12 @@ class Dropout(keras.layers.Dropout):
         if not training or not self.rate:
             return inputs
         *rows, width = ops.shape(inputs)
-        shape = (*rows, -(-width // 2))  # rounded up
-        words = keras.random.randint(shape, -(2**31), 2**31 - 1, "int32", self.seed_generator)
-        integers = ops.view(words, "uint16")[..., :width]  # [..., H / 2] -> [..., H]
+        half = -(-width // 2)  # rounded up
+        words = keras.random.randint(
+            (*rows, half, 1), -(2**31), 2**31 - 1, "int32", self.seed_generator
+        )
+        # [..., H / 2, 1] -> [..., H / 2, 2] -> [..., H]
+        integers = ops.reshape(ops.view(words, "uint16"), (*rows, 2 * half))[..., :width]
         scale, threshold = scale_and_threshold(self.rate, inputs.dtype)
         kept = ops.cast(ops.greater_equal(integers, threshold), inputs.dtype)  # [..., H], 0 or 1
         return inputs * (kept * ops.cast(scale, inputs.dtype))
