@@ -6,6 +6,8 @@ Every step is one of the other tools; its command line is printed before it runs
 be repeated by hand. The folder quickstart_output is made anew each time.
 """
 
+import csv
+import itertools
 import json
 import shlex
 import shutil
@@ -21,7 +23,8 @@ from keras_bert import command_line
 
 flags.DEFINE_string("output_dir", "quickstart_output", "Folder to make, anew each time.")
 flags.DEFINE_float("pretraining_seconds", 270, "Time for pretraining.")
-flags.DEFINE_integer("epochs", 2, "Epochs of fine-tuning.")
+flags.DEFINE_integer("labeled_pairs", 1000, "Pairs of verses to learn from.", lower_bound=2)
+flags.DEFINE_integer("epochs", 8, "Epochs of fine-tuning.")
 
 _TOOLS = Path(__file__).parent
 _CONFIG = _TOOLS / "sample_data" / "quickstart_config.json"
@@ -106,18 +109,30 @@ def _pretrain(folder: Path) -> None:
 
 def _finetune(folder: Path) -> None:
     _title("3. Fine-tuning: are these two verses the same? From the pretrained model, then afresh")
+    few = folder / "data" / "few_pairs"
+    _copy_rows(folder / "data" / "pairs", few, flags.FLAGS.labeled_pairs)
     for name in ("pretrained", "from_scratch"):
         _run(
             "run_finetuning",
             *(["--from_scratch"] if name == "from_scratch" else []),
             task="csv",
-            data=folder / "data" / "pairs",
+            data=few,
             init_from=folder / "pretraining" / "preset",
             model_dir=folder / "finetuning" / name,
             epochs=flags.FLAGS.epochs,
             batch_size=32,
             learning_rate=5e-4,
         )
+
+
+def _copy_rows(source: Path, target: Path, rows: int) -> None:
+    """Copies a data set with the first rows of its training data, which are in random order."""
+    shutil.copytree(source, target)
+    with open(source / "train.csv", encoding="utf-8", newline="") as file:
+        kept = list(itertools.islice(csv.reader(file), rows + 1))  # and the names of the columns
+    with open(target / "train.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(kept)
+    print(f"learning from {len(kept) - 1:,} pairs of verses")
 
 
 def _serve(folder: Path) -> None:
