@@ -18,7 +18,7 @@ BENCHMARKS := $(VENV)/.benchmarks-installed
 # Those whose first lines say how make runs them; the other files of the folder are their parts.
 BENCHMARK_NAMES := $(sort $(basename $(notdir $(shell grep -l 'make benchmark NAME=' benchmarks/*.py))))
 # A process a core: TensorFlow starts slowly, so each file of tests stays in one.
-PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile
+PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile --durations=15
 # oneDNN, which multiplies TensorFlow's matrices, behaves as on a lesser processor where its
 # instructions are limited (a limit above what the processor has changes nothing), and 0 turns it
 # off. TensorFlow does not know of the limit: under AVX2 a bfloat16 product aborts the process.

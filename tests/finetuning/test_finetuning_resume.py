@@ -23,6 +23,7 @@ from keras_bert.tasks.tagging.conll import conll_task
 from keras_bert.tasks.tagging.sentences import TaggedSentence
 from keras_bert.training.run_folder import RunFolder
 from tests.conftest import WORDS, sentiment_rows
+from tests.markers import some_slow
 from tests.tolerances import REORDERED
 
 # 27 examples in batches of 8: four steps an epoch, the last one not full.
@@ -256,8 +257,7 @@ KINDS = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some_slow(KINDS, ("tags", "span")))
 def test_all_kinds_of_heads_can_be_cut_into_pieces(kind, without_dropout, tmp_path, monkeypatch):
     make_task, make_split, labels = KINDS[kind]
     splits = {
