@@ -38,9 +38,10 @@ def answer_rounds(measure: Callable[[], Round], **facts: Any) -> None:
     """
     _tell(facts)
     for _ in sys.stdin:
+        found = measure()
         # Kilobytes on Linux: resident memory at its worst moment so far.
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        _tell({**measure(), "peak_mb": peak})
+        _tell({**found, "peak_mb": peak})
 
 
 def _tell(values: Mapping[str, Any]) -> None:

@@ -37,3 +37,7 @@ def main() -> None:
         sys.exit(f"error: {name!r} is no tool of keras-bert: {remedy}")
     sys.argv = [str(tools[name]), *sys.argv[2:]]
     runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

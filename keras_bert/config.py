@@ -246,8 +246,9 @@ class BertConfig:
             raise ValueError(
                 "left_to_right is True: only our own format keeps a left-to-right model"
             )
-        if dialect != "keras_bert":
-            del values["position_initializer"]  # start values; a file holds trained ones
+        # Left out where it is the paper's, which files of before this field do not name.
+        if dialect != "keras_bert" or self.position_initializer == "normal":
+            del values["position_initializer"]
         if dialect == "google":
             values = {key: values[key] for key in _GOOGLE_FIELDS}
         return values

@@ -27,9 +27,17 @@ class Dropout(keras.layers.Dropout):
     """Sets units to zero at random in training and scales the others, which keeps the mean.
 
     Args:
-        rate: fraction of the units that are dropped, at least 0 and below 1; to within 0.002.
+        rate: fraction of the units that are dropped, at least 0 and below 1. In bfloat16 to within
+            0.004, as far as its factor can say it; rates below that may drop nothing.
         seed: seed of the masks; None draws one.
     """
+
+    def __init__(self, rate: float, seed: int | None = None, **kwargs: Any):
+        if kwargs.get("noise_shape") is not None:
+            raise ValueError(
+                "noise_shape is not known here: take keras.layers.Dropout to drop rows or columns"
+            )
+        super().__init__(rate, seed=seed, **kwargs)
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Returns the inputs [..., H], in training some of them zero and the others scaled."""

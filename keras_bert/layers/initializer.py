@@ -18,13 +18,13 @@ def truncated_normal(initializer_range: float) -> keras.initializers.Initializer
 class Sinusoids(keras.initializers.Initializer):
     """Sines and cosines of the position (Vaswani et al. 2017, section 3.5), to start a table with.
 
-    Row p is sin(p w_0), ..., sin(p w_n), cos(p w_0), ..., cos(p w_n) with w_i falling from 1 to
-    1 / 1000 in equal ratios. The row of a position at a fixed distance is then a rotation of it, so
-    that attention to a neighbour is one linear map away, where random rows must be learned one by
-    one.
+    Row p is sin(p w_0), ..., sin(p w_n), cos(p w_0), ..., cos(p w_n); the frequencies w fall from 1
+    towards 1 / 1000 in equal ratios. The row of a position at a fixed distance is then a rotation
+    of it, so that attention to a neighbour is one linear map away, where random rows must be
+    learned one by one.
 
     Args:
-        initializer_range: standard deviation of the entries.
+        initializer_range: root mean square of the entries.
     """
 
     def __init__(self, initializer_range: float):
@@ -38,7 +38,9 @@ class Sinusoids(keras.initializers.Initializer):
         angles = np.arange(positions)[:, None] * frequencies  # [positions, width / 2]
         table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)[:, :width]
         # The mean square of a sine is 1/2.
-        return keras.ops.convert_to_tensor(table * self.initializer_range * np.sqrt(2), dtype)
+        return keras.ops.convert_to_tensor(
+            table * self.initializer_range * np.sqrt(2), dtype or keras.config.floatx()
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""

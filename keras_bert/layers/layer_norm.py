@@ -16,6 +16,9 @@ from typing import Any
 import keras
 from keras import ops
 
+# Axis, center, scale, rms_scaling; Keras writes the axis as a list once the layer is built.
+_KNOWN = ([-1, True, True, False], [[-1], True, True, False])
+
 
 @keras.saving.register_keras_serializable("keras_bert")
 class LayerNormalization(keras.layers.LayerNormalization):
@@ -23,7 +26,18 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     Without training it is Keras' formula, operation for operation: where TensorFlow finds another
     one in a frozen graph, it may put a kernel in its place that has an epsilon of its own.
+
+    Args:
+        epsilon: added to the variance.
     """
+
+    def __init__(self, epsilon: float = 1e-12, **kwargs: Any):
+        super().__init__(epsilon=epsilon, **kwargs)
+        if [self.axis, self.center, self.scale, self.rms_scaling] not in _KNOWN:
+            raise ValueError(
+                f"{self.name}: only the last axis is normalized, with scale and offset; take "
+                "keras.layers.LayerNormalization for anything else"
+            )
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Returns the normalized inputs [..., H]; mean and variance are float32."""
@@ -42,22 +56,24 @@ def _differentiable_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> 
         centered = x - mean  # [..., H]
         variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)  # [..., 1]
         rstd = ops.rsqrt(variance + epsilon)  # [..., 1]
+        # [H] each; float32 already, unless the policy keeps variables in fewer bits.
+        scale, offset = ops.cast(gamma, "float32"), ops.cast(beta, "float32")
 
         # Backends hand in the upstream gradient last or by its name.
         def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
             upstream = ops.cast(arguments[-1] if upstream is None else upstream, "float32")
             x_hat = (ops.cast(inputs, "float32") - mean) * rstd  # [..., H]
             projected = upstream * x_hat  # [..., H]
-            g = upstream * gamma  # [..., H]
-            along = ops.mean(projected * gamma, axis=-1, keepdims=True)  # [..., 1]
+            g = upstream * scale  # [..., H]
+            along = ops.mean(projected * scale, axis=-1, keepdims=True)  # [..., 1]
             d_inputs = rstd * (g - ops.mean(g, axis=-1, keepdims=True) - x_hat * along)
             tokens = tuple(range(len(x_hat.shape) - 1))
             return (
                 ops.cast(d_inputs, inputs.dtype),  # [..., H]
-                ops.sum(projected, axis=tokens),  # [H]
-                ops.sum(upstream, axis=tokens),  # [H]
+                ops.cast(ops.sum(projected, axis=tokens), gamma.dtype),  # [H]
+                ops.cast(ops.sum(upstream, axis=tokens), beta.dtype),  # [H]
             )
 
-        return ops.cast(centered * rstd * gamma + beta, inputs.dtype), gradient
+        return ops.cast(centered * rstd * scale + offset, inputs.dtype), gradient
 
     return normalize(inputs, gamma, beta)

@@ -62,14 +62,17 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
         self.dense.build(sequence_output_shape)
         self.layer_norm.build(sequence_output_shape)
 
-    def call(self, sequence_output: Any, positions: Any) -> Any:
+    def call(self, sequence_output: Any, positions: Any, training: bool = False) -> Any:
         """Returns [B, P, H] for sequence output [B, S, H] and positions [B, P]."""
         # [B, P] -> [B, P, 1]: the same position for all H components.
         index = ops.expand_dims(positions, -1)
         picked = ops.take_along_axis(sequence_output, index, axis=1)  # [B, P, H]
-        return self.layer_norm(self.activation(self.dense(picked)))  # [B, P, H]
+        transformed = self.activation(self.dense(picked), training)  # [B, P, H]
+        return self.layer_norm(transformed, training=training)
 
-    def compute_output_spec(self, sequence_output: Any, positions: Any) -> keras.KerasTensor:
+    def compute_output_spec(
+        self, sequence_output: Any, positions: Any, training: bool = False
+    ) -> keras.KerasTensor:
         """Gives the symbolic shape of `call`."""
         shape = (*positions.shape, sequence_output.shape[-1])  # [B, P, H]
         return keras.KerasTensor(shape, dtype=self.compute_dtype)

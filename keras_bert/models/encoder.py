@@ -153,7 +153,8 @@ class BertEncoder(preset.PresetModel):
     def create_embeddings(config: Any, seed: int | None, dtype: Any) -> EmbeddingPostprocessor:
         """Returns the layer named "embeddings": what happens to word embeddings before the blocks.
 
-        That of a variant is an `EmbeddingPostprocessor` with another `embed`.
+        That of a variant is an `EmbeddingPostprocessor` with another `embed`, made with all of
+        these arguments: what is left out takes its default, not the config's value.
 
         Args:
             config: the numbers of the encoder.

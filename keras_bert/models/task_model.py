@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.initializer import truncated_normal
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.preset import PresetModel
@@ -45,11 +46,11 @@ def output_layer(encoder: BertEncoder, units: int, name: str) -> keras.layers.De
     )
 
 
-def output_dropout(encoder: BertEncoder) -> keras.layers.Dropout:
+def output_dropout(encoder: BertEncoder) -> Dropout:
     """Returns the dropout before the output layer of a fine-tuned head."""
     # Far from the seeds of the encoder: its own and one for each of its blocks, counted up from it.
     seed = None if encoder.seed is None else encoder.seed + 7919
-    return keras.layers.Dropout(
+    return Dropout(
         encoder.config.output_dropout_prob, seed=seed, dtype=encoder.policy, name="output_dropout"
     )
 

@@ -43,6 +43,7 @@ def test_neighbours_are_dropped_independently():
     assert both == pytest.approx(0.25, abs=0.007)  # five standard deviations of 128,000 pairs
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="takes TensorFlow's gradient")
 def test_a_gradient_passes_where_a_unit_passed():
     import tensorflow as tf
 
@@ -69,4 +70,8 @@ def test_seeds_decide():
     layer = Dropout(0.5, seed=6)
     first, second = (ops.convert_to_numpy(layer(ops.ones((8, 8)), training=True)) for _ in range(2))
     assert (first != second).any()
-    assert isinstance(layer, keras.layers.Dropout)
+
+
+def test_rows_and_columns_are_left_to_keras():
+    with pytest.raises(ValueError, match="noise_shape is not known here: take keras.layers.Drop"):
+        Dropout(0.5, noise_shape=(1, 4))

@@ -3,13 +3,18 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import ops
 
 from keras_bert.layers.activations import activation_function
 from keras_bert.layers.layer_norm import LayerNormalization
 
-pytestmark = pytest.mark.numerical
+tf = pytest.importorskip("tensorflow")
+pytestmark = [
+    pytest.mark.numerical,
+    pytest.mark.skipif(
+        keras.backend.backend() != "tensorflow", reason="takes TensorFlow's gradient"
+    ),
+]
 # float32: the same mathematics in another order. bfloat16: 8 bits, of values up to about 4.
 TOLERANCES = {"float32": 1e-5, "bfloat16": 4e-2}
 
@@ -94,3 +99,24 @@ def test_gelu_by_hand():
     )
     np.testing.assert_allclose(value, [0.841345, -0.045500, 0.0], atol=1e-6)
     np.testing.assert_allclose(gradient, [1.083316, -0.085232, 0.5], atol=1e-6)
+
+
+@pytest.mark.half_precision
+def test_layer_norm_under_a_policy_that_keeps_variables_in_bfloat16():
+    layer = LayerNormalization(dtype="bfloat16")
+    layer.build((2, 4))
+    rows = tf.constant([[1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 0.0, 4.0]], tf.bfloat16)
+
+    values = value_and_gradients(
+        lambda x: layer(x, training=True), rows, rows, [v.value for v in layer.variables]
+    )
+
+    # (x - 2.5) / sqrt(1.25) and (x - 1) / sqrt(3)
+    expected = [[-1.3416, -0.4472, 0.4472, 1.3416], [-0.5774, -0.5774, -0.5774, 1.7321]]
+    np.testing.assert_allclose(values[0], expected, atol=1e-2)
+    np.testing.assert_allclose(values[3], [1, 2, 3, 8])  # of the offset: the sum over rows
+
+
+def test_other_norms_are_left_to_keras():
+    with pytest.raises(ValueError, match="only the last axis is normalized, with scale and offs"):
+        LayerNormalization(axis=1)

@@ -112,6 +112,7 @@ class ToyEncoder(BertEncoder):
             config.initializer_range,
             config.layer_norm_eps,
             seed=seed,
+            position_initializer=config.position_initializer,
             dtype=dtype,
             name="embeddings",
             scale=config.embedding_scale,

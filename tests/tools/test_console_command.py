@@ -73,6 +73,14 @@ def test_from_text_to_records_without_a_clone(keras_bert, tmp_path):
 def test_the_overview_names_every_tool(keras_bert):
     listed = [line.split()[0] for line in keras_bert("--help").splitlines()[2:]]
     assert listed == TOOLS
+
+
+def test_the_package_can_be_run_as_a_module():
+    command = [sys.executable, "-m", "keras_bert"]
+    shown = subprocess.run([*command, "--help"], capture_output=True, text=True, cwd=ROOT)
+    assert shown.returncode == 0 and "run_pretraining" in shown.stdout
+    refused = subprocess.run([*command, "run_pretrainig"], capture_output=True, text=True, cwd=ROOT)
+    assert refused.returncode == 1 and "did you mean run_pretraining?" in refused.stderr
     assert keras_bert() == keras_bert("--help")
 
 

@@ -118,7 +118,7 @@ class SentenceScorer:
         for text in texts:
             ids = self._tokenizer([text]).values.numpy()  # int32 [N]
             chunk.append((text, ids))
-            pieces += len(ids)
+            pieces += max(1, len(ids))  # texts without pieces take room, too
             if pieces >= self._pieces_per_chunk:
                 yield from self._scores(chunk)
                 chunk, pieces = [], 0
