@@ -73,14 +73,6 @@ def test_from_text_to_records_without_a_clone(keras_bert, tmp_path):
 def test_the_overview_names_every_tool(keras_bert):
     listed = [line.split()[0] for line in keras_bert("--help").splitlines()[2:]]
     assert listed == TOOLS
-
-
-def test_the_package_can_be_run_as_a_module():
-    command = [sys.executable, "-m", "keras_bert"]
-    shown = subprocess.run([*command, "--help"], capture_output=True, text=True, cwd=ROOT)
-    assert shown.returncode == 0 and "run_pretraining" in shown.stdout
-    refused = subprocess.run([*command, "run_pretrainig"], capture_output=True, text=True, cwd=ROOT)
-    assert refused.returncode == 1 and "did you mean run_pretraining?" in refused.stderr
     assert keras_bert() == keras_bert("--help")
 
 
@@ -98,3 +90,11 @@ def test_errors_are_one_sentence(keras_bert):
     assert "clone of the repository" in keras_bert("quickstart", status=1)
     missing = keras_bert("build_vocab", "--input=none.txt", "--output=vocab.txt", status=1)
     assert missing.startswith("error: ") and missing.count("\n") == 1
+
+
+def test_the_package_can_be_run_as_a_module():
+    command = [sys.executable, "-m", "keras_bert"]
+    shown = subprocess.run([*command, "--help"], capture_output=True, text=True, cwd=ROOT)
+    assert shown.returncode == 0 and "run_pretraining" in shown.stdout
+    refused = subprocess.run([*command, "run_pretrainig"], capture_output=True, text=True, cwd=ROOT)
+    assert refused.returncode == 1 and "did you mean run_pretraining?" in refused.stderr
