@@ -29,7 +29,11 @@ TEXTS = [
 # Strings that each kind of model takes.
 REQUESTS = {
     "pairs": {"text": TEXTS, "text_pair": TEXTS[::-1]},
-    "choices": {"context": TEXTS, "choices": [["a", "b", ""], ["", "", ""], ["x"] * 3, TEXTS[:3]]},
+    # Choices that are never alike: which of two equals is taken is a matter of rounding.
+    "choices": {
+        "context": TEXTS,
+        "choices": [["a", "b", ""], ["c", "", "d"], ["x", "y", "z"], TEXTS[:3]],
+    },
     "masked_lm": {"text": ["the [MASK] film [MASK]", "none", "", "[MASK] " * 60]},
 } | {
     name: {"question": TEXTS, "context": random_texts(3, 1)} for name in ("spans", "spans_or_none")
