@@ -25,6 +25,7 @@ flags.DEFINE_integer("head", None, "Head of the picture, from 0; unset: all.", l
 flags.DEFINE_bool("join_words", False, "Join pieces into words in the picture, too.")
 flags.DEFINE_integer("start", 0, "First token that is shown, for long texts.", lower_bound=0)
 flags.DEFINE_integer("max_tokens", 256, "Most tokens that are shown.", lower_bound=1)
+flags.DEFINE_list("ignore_config_keys", [], "Unknown keys of the model's config to pass over.")
 flags.mark_flags_as_required(["model_dir", "text"])
 
 
@@ -39,6 +40,7 @@ def main(_: Sequence[str]) -> None:
         values.text_pair,
         start=values.start,
         max_tokens=values.max_tokens,
+        ignore_config_keys=values.ignore_config_keys,
     )
     if values.png is not None:
         view.save_heat_map(values.png, values.layer, values.head, values.join_words)

@@ -40,6 +40,8 @@ def test_files_of_others_do_not_name_it_and_ours_do():
     assert BertConfig.from_dict(CONFIG.to_dict()).position_initializer == "sinusoids"
     assert not {"position_initializer"} & {*CONFIG.to_dict("hf"), *CONFIG.to_dict("google")}
     assert BertConfig().position_initializer == "normal"  # the paper's
+    # So that runs and files of before this field are of the same configuration.
+    assert "position_initializer" not in BertConfig().to_dict()
 
 
 def test_an_unknown_name():

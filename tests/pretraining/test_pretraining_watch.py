@@ -118,10 +118,10 @@ def test_the_best_model_is_kept_beside_the_latest(corpus, tmp_path):
         train_steps=60,
         warmup_steps=60,
         eval_steps=20,
-        learning_rate=1.0,
+        learning_rate=0.3,
     )
     losses = [line["loss"] for line in metrics_of(tmp_path, "eval")]
-    assert losses[0] == min(losses) < losses[-1]
+    assert min(losses) < losses[-1]
     best, latest = weights_of(tmp_path, "best_preset"), weights_of(tmp_path)
     assert np.abs(best["pooler/kernel"] - latest["pooler/kernel"]).max() > 0.1
 

@@ -1,5 +1,6 @@
 """Documents of a corpus, cut into parts where one is larger than memory allows."""
 
+import codecs
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -49,6 +50,27 @@ def documents_of_lines(lines: Iterable[str], numbers: Iterator[int]) -> Iterator
             number = next(numbers)
     if paragraphs:
         yield Document(number, paragraphs)
+
+
+def decoded(content: bytes, errors: str, name: str, field: str) -> str:
+    """Returns the text of a field that a file of records holds as bytes.
+
+    Args:
+        content: its bytes, of any buffer.
+        errors: "strict", or "replace" to read bytes that are not UTF-8 as U+FFFD.
+        name: of the record, for the message.
+        field: of the record, for the message.
+
+    Raises:
+        ValueError: the bytes are not UTF-8.
+    """
+    try:
+        return codecs.decode(content, "utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{name} is not UTF-8 at byte {error.start} of {field!r}: pass --errors=replace to "
+            "read such bytes as U+FFFD"
+        ) from None
 
 
 def documents_of_text(text: str, numbers: Iterator[int]) -> Iterator[Document]:

@@ -1,12 +1,11 @@
 """Parquet files, in which many data sets are handed out: a row is a document."""
 
-import codecs
 import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from keras_bert.data.corpus.compression import check_library
-from keras_bert.data.corpus.documents import Document, documents_of_text
+from keras_bert.data.corpus.documents import Document, decoded, documents_of_text
 from keras_bert.storage.paths import file_size, fingerprint, open_file
 
 ENDING = ".parquet"
@@ -97,13 +96,7 @@ class ParquetFile(NamedTuple):
                         f"{self.name}, row {row} has no text in column {self.text_field!r}: remove "
                         "such rows, or name another column with --text_field"
                     )
-                try:
-                    text = codecs.decode(content, "utf-8", self.errors)
-                except UnicodeDecodeError as error:
-                    raise ValueError(
-                        f"{self.name}, row {row} is not UTF-8 at byte {error.start} of "
-                        f"{self.text_field!r}: pass --errors=replace to read such bytes as U+FFFD"
-                    ) from None
+                text = decoded(content, self.errors, f"{self.name}, row {row}", self.text_field)
                 for document in documents_of_text(text, numbers):
                     yield document, self.size * (row + 1) // self.rows
 

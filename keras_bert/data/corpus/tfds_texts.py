@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from keras_bert.data.corpus.documents import Document, documents_of_text
+from keras_bert.data.corpus.documents import Document, decoded, documents_of_text
 from keras_bert.storage.data_sets import TFDS_PREFIX, import_tfds, open_data_set
 
 _SPLIT = "train"
@@ -55,13 +55,7 @@ class TfdsShard(NamedTuple):
         for number, example in enumerate(tfds.as_numpy(dataset)):
             content = example[self.text_field]
             read += len(content)
-            try:
-                text = content.decode("utf-8", self.errors)
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"{self.name}, example {number} is not UTF-8 at byte {error.start} of "
-                    f"{self.text_field!r}: pass --errors=replace to read such bytes as U+FFFD"
-                ) from None
+            text = decoded(content, self.errors, f"{self.name}, example {number}", self.text_field)
             for document in documents_of_text(text, numbers):
                 yield document, min(read, self.size)
 

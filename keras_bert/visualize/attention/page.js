@@ -483,6 +483,9 @@ function drawLines() {
   panel.replaceChildren(
     make("div", { className: "lines", id: "lines" }, columns.left.element, middle, columns.right.element),
   );
+  // What was pinned may be hidden by now: on another part of the text, or by a choice.
+  const held = state.pinned && shown.units[shown.unitOf[state.pinned.token]];
+  if (state.pinned && !columns[state.pinned.side].buttons.some(({ unit }) => unit === held)) state.pinned = null;
   emphasize(state.pinned);
   showLegend(0, false);
 }

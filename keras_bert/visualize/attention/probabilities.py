@@ -4,7 +4,7 @@ Shapes: L layers, A heads, S tokens, W words.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -54,7 +54,9 @@ class Attention(NamedTuple):
 
 
 def open_model(
-    model: Any, tokenizer: BertTokenizer | None = None
+    model: Any,
+    tokenizer: BertTokenizer | None = None,
+    ignore_config_keys: Collection[str] = (),
 ) -> tuple[BertEncoder, BertTokenizer]:
     """Returns an encoder that gives its attention probabilities, and its tokenizer.
 
@@ -62,13 +64,16 @@ def open_model(
         model: a folder of any format that `BertEncoder.from_preset` opens; or a `BertEncoder`, a
             model with a head, or what has one as `model` (a `FinetunedModel`).
         tokenizer: that of the model; None takes that of the folder or of the `FinetunedModel`.
+        ignore_config_keys: unknown keys of a folder's config to pass over.
 
     Raises:
         FileNotFoundError: there is no such folder, or a file of it is missing.
         ValueError: it is no such model, there is no tokenizer, or its vocabulary is another's.
     """
     if isinstance(model, str | os.PathLike):
-        encoder = BertEncoder.from_preset(os.fspath(model), output_attention_probs=True)
+        encoder = BertEncoder.from_preset(
+            os.fspath(model), ignore_config_keys, output_attention_probs=True
+        )
         tokenizer = tokenizer or BertTokenizer.from_preset(model, keep_special_tokens=True)
     else:
         tokenizer = tokenizer or getattr(model, "tokenizer", None)

@@ -2,6 +2,7 @@
 
 import html
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,7 @@ def show_attention(
     tokenizer: BertTokenizer | None = None,
     start: int = 0,
     max_tokens: int = 256,
+    ignore_config_keys: Collection[str] = (),
 ) -> AttentionView:
     """Shows which tokens a model attends to in a text, or in a pair of texts.
 
@@ -139,6 +141,7 @@ def show_attention(
         start: the first token on the page, for texts of more than `max_tokens`.
         max_tokens: how many tokens the page holds. Its size grows with their square: a page of
             128 tokens for 12 layers of 12 heads takes at most 3.3 MB.
+        ignore_config_keys: unknown keys of a folder's config to pass over.
 
     Returns:
         A view, which a notebook displays; `save` writes the page, `save_heat_map` a picture.
@@ -154,7 +157,7 @@ def show_attention(
     """
     if max_tokens < 1:
         raise ValueError(f"max_tokens is {max_tokens}: a page holds at least 1 token")
-    encoder, tokenizer = open_model(model, tokenizer)
+    encoder, tokenizer = open_model(model, tokenizer, ignore_config_keys)
     attention = read_attention(encoder, tokenizer, text, text_pair)
     if not 0 <= start < len(attention.tokens):
         raise ValueError(

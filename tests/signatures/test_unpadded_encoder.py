@@ -1,0 +1,80 @@
+"""The unpadded encoder against the Keras model on padded rows, whatever the chunks are."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import BertConfig, BertEncoder
+from keras_bert.signatures.unpadded_encoder import UnpaddedEncoder
+from tests.tolerances import REORDERED
+
+# A row of every kind of chunk: one that fills a chunk alone, neighbours of 4 times the length and
+# of one piece, equal ones. Not in order of length.
+LENGTHS = np.array([3, 1, 70, 17, 16, 15, 64, 4, 1, 1, 5, 63, 2, 16])
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["both ways", "left to right"])
+def encoder(request):
+    config = BertConfig(
+        vocab_size=50,
+        hidden_size=24,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=32,
+        max_position_embeddings=80,
+        initializer_range=0.3,
+        left_to_right=request.param,
+    )
+    return BertEncoder(config, seed=0)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    draw = np.random.default_rng(1)
+    mask = np.arange(LENGTHS.max()) < LENGTHS[:, None]
+    return {
+        "input_ids": tf.constant(draw.integers(1, 50, mask.shape) * mask, tf.int32),
+        "input_mask": tf.constant(mask, tf.int32),
+        "segment_ids": tf.constant(draw.integers(0, 2, mask.shape) * mask, tf.int32),
+    }
+
+
+@pytest.mark.parametrize("tokens_per_chunk", [1, 20, 100, 10_000])
+def test_chunks_change_no_answer(tokens_per_chunk, encoder, rows):
+    expected = encoder(rows)
+    unpadded = UnpaddedEncoder(encoder, tokens_per_chunk)
+
+    pooled = tf.function(unpadded.pooled_output)(rows)
+    sequence = tf.function(unpadded.sequence_output)(rows)
+
+    np.testing.assert_allclose(pooled, expected["pooled_output"], **REORDERED)
+    np.testing.assert_allclose(unpadded.pooled_from(sequence), pooled, **REORDERED)
+    assert sequence.row_lengths().numpy().tolist() == LENGTHS.tolist()
+    for row, length in enumerate(LENGTHS):
+        np.testing.assert_allclose(
+            sequence[row], expected["sequence_output"][row, :length], **REORDERED
+        )
+
+
+def test_a_long_row_does_not_pad_short_ones_to_its_length(monkeypatch):
+    config = BertConfig.from_name("bert_tiny", vocab_size=50, max_position_embeddings=400)
+    encoder = BertEncoder(config, seed=0)
+    lengths = np.array([340] + [2] * 86)
+    mask = tf.constant(np.arange(340) < lengths[:, None], tf.int32)
+    cells = []
+    for block in encoder.encoder_blocks():
+        attend = block.attention.attend
+
+        def counted(query, *others, attend=attend, **named):
+            cells.append(query.shape[0] * query.shape[2] ** 2)
+            return attend(query, *others, **named)
+
+        monkeypatch.setattr(block.attention, "attend", counted)
+
+    # Run eagerly, so that shapes are known when `attend` is called.
+    UnpaddedEncoder(encoder).pooled_output(
+        {"input_ids": mask, "input_mask": mask, "segment_ids": tf.zeros_like(mask)}
+    )
+
+    # In each of two blocks: the long row alone, 340 x 340, and 86 of 2 x 2.
+    assert sorted(cells) == [344, 344, 115_600, 115_600]
