@@ -20,9 +20,8 @@ import packages
 import verse_questions
 from absl import app, flags
 
-from keras_bert import FinetuningOptions, create_task, finetune
+from keras_bert import FinetuningOptions, Question, create_task, finetune
 from keras_bert.tasks.question_answering.metrics import answer_exact_match, answer_f1, best_score
-from keras_bert.tasks.question_answering.questions import Question
 
 _WORD = re.compile(r"\S+")
 

@@ -23,8 +23,15 @@ import packages
 import tensorflow as tf
 from absl import app, flags
 
-from keras_bert import BertPreprocessor, BertTokenizer, ExportOptions, export_saved_model
-from keras_bert.serving.formats.litert_onnx import LITERT_DTYPES, export_litert, export_onnx
+from keras_bert import (
+    BertPreprocessor,
+    BertTokenizer,
+    ExportOptions,
+    export_litert,
+    export_onnx,
+    export_saved_model,
+)
+from keras_bert.serving.formats.litert_onnx import LITERT_DTYPES
 from keras_bert.signatures.options import ServingDtype
 
 flags.DEFINE_integer("texts", 64, "How many reviews.", lower_bound=2)

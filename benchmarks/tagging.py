@@ -18,11 +18,10 @@ import numpy as np
 import packages
 from absl import app, flags
 
-from keras_bert import FinetuningOptions, create_task, finetune
+from keras_bert import FinetuningOptions, TaggedSentence, create_task, finetune
 from keras_bert.tasks.tagging.column_files import WordColumns, read_columns
 from keras_bert.tasks.tagging.head import TagPrediction
 from keras_bert.tasks.tagging.metrics import count_entities, tag_accuracy
-from keras_bert.tasks.tagging.sentences import TaggedSentence
 
 _COLUMNS = {"parts of speech": WordColumns(0, 1), "proper names": WordColumns(0, 2)}
 

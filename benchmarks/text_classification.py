@@ -29,10 +29,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, PredefinedSplit
 from sklearn.pipeline import Pipeline
 
-from keras_bert import FinetuningOptions, create_task
-from keras_bert.finetuning.search import SearchResult, search
-from keras_bert.finetuning.task import TEST, TRAIN, VALIDATION, TaskData
-from keras_bert.tasks.classification.head import LabeledTexts
+from keras_bert import FinetuningOptions, LabeledTexts, TaskData, create_task, search
+from keras_bert.finetuning.search import SearchResult
+from keras_bert.finetuning.task import TEST, TRAIN, VALIDATION
 
 _WRITE: Mapping[str, Callable[[Path], Path]] = {
     "reviews": lambda folder: food_reviews.write(folder, validation=400),

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from keras_bert.tasks.question_answering.questions import Answer, Question
-from keras_bert.tasks.question_answering.squad_files import write_squad
+from keras_bert import Answer, Question, write_squad
 
 _SAMPLE_DATA = Path(__file__).resolve().parents[1] / "tools" / "sample_data"
 _VERSES_OF_A_PARAGRAPH = 6

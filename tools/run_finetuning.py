@@ -3,8 +3,9 @@
     python tools/run_finetuning.py --task=csv --data=reviews --init_from=runs/mini/preset \
         --model_dir=runs/reviews --epochs=3 --batch_size=32 --learning_rate=3e-5 --seeds=5
 
---data is a folder with train, validation (or dev) and test files in the task's own format, or
-tfds:name/config. The folder it writes holds the model, its metrics, predictions and pictures.
+--data is a folder with train, validation (or dev, valid, val) and test files in the task's own
+format, or tfds:name/config. The folder it writes holds the model, its metrics, predictions and
+pictures.
 --task=my_module:my_task takes a task of your own: a function in my_module.py of the working
 directory that returns a Task (docs/fine-tuning.md).
 

@@ -1,20 +1,21 @@
-"""The files of a data folder: train, validation (or dev) and test."""
+"""The files of a data folder: train, validation (or dev, valid, val) and test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-_NAMES = {"train": ("train",), "validation": ("validation", "dev"), "test": ("test",)}
+_NAMES = {
+    "train": ("train",),
+    "validation": ("validation", "dev", "valid", "val"),
+    "test": ("test",),
+}
 
 
-def find_splits(
-    folder: Path, extensions: Sequence[str], names: Mapping[str, Sequence[str]] | None = None
-) -> dict[str, Path]:
+def find_splits(folder: Path, extensions: Sequence[str]) -> dict[str, Path]:
     """Returns the file of each split that is there; "train" always is.
 
     Args:
         folder: the folder.
         extensions: those of the formats that may be read, such as ".csv".
-        names: the names of files, by split, where they are not the usual ones.
 
     Raises:
         FileNotFoundError: there is no folder, or no training file in it.
@@ -24,7 +25,7 @@ def find_splits(
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder: give the folder of the data")
     splits = {}
-    for split, stems in (_NAMES | dict(names or {})).items():
+    for split, stems in _NAMES.items():
         candidates = [folder / (stem + extension) for stem in stems for extension in extensions]
         found = [path for path in candidates if path.is_file()]
         if len(found) > 1:

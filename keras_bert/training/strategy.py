@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping
 
 import tensorflow as tf
@@ -47,6 +48,10 @@ def compiles_step() -> bool:
 # Here and below once a process. A TPU that is initialized again forgets what it holds.
 @functools.cache
 def _tpu(tpu: str | None) -> tf.distribute.Strategy:
+    print(
+        f"connecting to the TPU {tpu or 'local'!r}: where there is none, this takes minutes",
+        file=sys.stderr,
+    )
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu or "local")
         tf.config.experimental_connect_to_cluster(resolver)

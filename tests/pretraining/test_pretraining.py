@@ -166,9 +166,10 @@ def test_unknown_strategy_is_refused():
 
 
 @pytest.mark.parametrize("tpu", ["local", "a-name-that-nobody-has"])
-def test_a_tpu_that_does_not_answer_is_named(tpu):
+def test_a_tpu_that_does_not_answer_is_named(tpu, capsys):
     with pytest.raises(ValueError, match=f"no TPU answers at '{tpu}': "):
         create_strategy("tpu", tpu)
+    assert f"connecting to the TPU '{tpu}'" in capsys.readouterr().err
 
 
 def test_workers_must_know_each_other(monkeypatch):

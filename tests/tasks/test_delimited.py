@@ -37,6 +37,12 @@ def test_labels_are_those_of_the_train_file_sorted(tmp_path):
     np.testing.assert_array_equal(data.splits["test"].labels, [0])
 
 
+@pytest.mark.parametrize("name", ["validation", "dev", "valid", "val"])
+def test_validation_data_has_any_of_its_usual_names(tmp_path, name):
+    files = {"train_csv": TRAIN, f"{name}_csv": TRAIN}
+    assert list(csv_task().read(folder(tmp_path, **files)).splits) == ["train", "validation"]
+
+
 def test_given_labels_keep_their_order(tmp_path):
     content = "text,label\none,z\ntwo,a\n"
     data = csv_task(labels=["z", "never seen", "a"]).read(folder(tmp_path, train_csv=content))

@@ -182,12 +182,10 @@ def _read_swag(data: str | os.PathLike) -> TaskData:
                 for split, entries in read_splits(source, builder).items()
             }
         )
-    names = {VALIDATION: ("val", "validation", "dev")}
-    splits = find_splits(Path(data), (".csv",), names)
     return TaskData(
         {
             split: read_swag(path, label_needed=split in (TRAIN, VALIDATION))
-            for split, path in splits.items()
+            for split, path in find_splits(Path(data), (".csv",)).items()
         }
     )
 
