@@ -58,6 +58,7 @@ _PUBLIC = {
     "connect": "serving.client",
     "ServerError": "serving.client",
     "show_attention": "visualize.attention.view",
+    "show_attributions": "visualize.attributions.view",
     "plot_learning_curves": "visualize.curves",
 }
 
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
     from keras_bert.training.optimizer import create_optimizer as create_optimizer
     from keras_bert.training.strategy import create_strategy as create_strategy
     from keras_bert.visualize.attention.view import show_attention as show_attention
+    from keras_bert.visualize.attributions.view import show_attributions as show_attributions
     from keras_bert.visualize.curves import plot_learning_curves as plot_learning_curves
 
 

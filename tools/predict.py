@@ -9,6 +9,8 @@ runs is asked with --server instead:
     python tools/predict.py --server=localhost:8501 --served_model=reviews \
         --input=new.csv --output=predictions.csv
 
+--explain=explanations.jsonl tells for each prediction which words made it (integrated gradients).
+
 Answers of a server are written as they come, to predictions.csv.partial, which an error leaves.
 """
 
@@ -25,6 +27,7 @@ flags.DEFINE_string(
 flags.DEFINE_string("served_model", None, "With --server: the name of the model there.")
 flags.DEFINE_string("input", None, "Table (.csv, .tsv, .jsonl), SQuAD .json, or column file.")
 flags.DEFINE_string("output", None, "CSV file to write.")
+flags.DEFINE_string("explain", None, "JSON lines to write: which words made each prediction.")
 flags.DEFINE_integer("batch_size", 32, "Texts per call of the model.", lower_bound=1)
 flags.mark_flags_as_required(["input", "output"])
 
@@ -36,8 +39,15 @@ def main(_: Sequence[str]) -> None:
         raise ValueError("give either --model_dir or --server")
     if (values.server is None) != (values.served_model is None):
         raise ValueError("--server and --served_model belong together: give both or neither")
+    if values.server is not None and values.explain is not None:
+        raise ValueError("--explain takes gradients, which a server gives not: use --model_dir")
     count = _predict_here(values) if values.server is None else _predict_there(values)
     print(f"{count:,} predictions: {values.output}")
+    if values.explain is not None:
+        from keras_bert.visualize.attributions.predictions import explain_file
+
+        count = explain_file(values.model_dir, values.input, values.explain)
+        print(f"{count:,} explanations: {values.explain}")
 
 
 def _predict_here(values: flags.FlagValues) -> int:

@@ -11,6 +11,8 @@ Shapes: B sequences, S positions, H width, V entries of the vocabulary, M positi
 T segments (`type_vocab_size`), P positions that are predicted.
 """
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -19,6 +21,9 @@ from keras import ops
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.initializer import position_initializer, truncated_normal
 from keras_bert.layers.layer_norm import LayerNormalization
+
+# Ids [B, S] and the table [V, H] -> vectors [B, S, H].
+Lookup = Callable[[Any, Any], Any]
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -38,6 +43,23 @@ class WordEmbedding(keras.layers.Layer):
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.initializer_range = initializer_range
+        self._lookup: Lookup | None = None
+
+    @contextlib.contextmanager
+    def replaced_lookup(self, lookup: Lookup) -> Iterator[None]:
+        """While it is open, vectors come from a function of the ids and the table.
+
+        So the vectors of an input are reached from outside of a model: to look at points between
+        two texts, or to take gradients with respect to them.
+
+        Args:
+            lookup: takes ids int32 [B, S] and the table [V, H], returns [B, S, H].
+        """
+        self._lookup, before = lookup, self._lookup
+        try:
+            yield
+        finally:
+            self._lookup = before
 
     def build(self, input_shape: Any) -> None:
         """Makes the table [V, H]."""
@@ -53,6 +75,8 @@ class WordEmbedding(keras.layers.Layer):
         if reverse:
             # [B, P, H] x [H, V] -> [B, P, V]
             return ops.matmul(ops.cast(inputs, table.dtype), ops.transpose(table))
+        if self._lookup is not None:
+            return self._lookup(inputs, table)
         return ops.take(table, inputs, axis=0)  # [B, S] -> [B, S, H]
 
     def compute_output_spec(self, inputs: Any, reverse: bool = False) -> keras.KerasTensor:

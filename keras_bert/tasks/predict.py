@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from keras_bert.finetuning.prediction_table import write_predictions
+from keras_bert.finetuning.task import PredictionInput, TaskDescription
 from keras_bert.storage.tables import check_columns
 from keras_bert.tasks.finetuned_model import FinetunedModel
 from keras_bert.tasks.kinds import kind_of, load_description
@@ -33,11 +34,25 @@ def predict_file(
         ValueError: the input lacks a column, or has one that the output adds.
     """
     description = load_description(model_dir)
-    # The reader of the task, where it has one and is one of ours, else of its kind.
-    own = create_task(description.task).read_for_prediction if description.task in TASKS else None
-    found = (own or kind_of(description).read)(Path(input_path), description)
+    found = read_to_predict(input_path, description)
     if found.table is not None:
         check_columns(input_path, found.table[0], description.head.answer_columns())
     predictions = FinetunedModel.load(model_dir).predict_examples(found.examples, batch_size)
     write_predictions(output_path, description.head, found.examples, predictions, found.table)
     return len(found.examples)
+
+
+def read_to_predict(input_path: str | os.PathLike, description: TaskDescription) -> PredictionInput:
+    """Reads a file in the format that a model was trained on.
+
+    Args:
+        input_path: the file; labels are not needed.
+        description: the model's task.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it lacks a column, or a row is damaged.
+    """
+    # The reader of the task, where it has one and is one of ours, else of its kind.
+    own = create_task(description.task).read_for_prediction if description.task in TASKS else None
+    return (own or kind_of(description).read)(Path(input_path), description)

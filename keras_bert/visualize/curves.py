@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_bert.storage.files import atomic_file
+from keras_bert.visualize.figure import new_figure
 
 
 def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathLike) -> None:
@@ -21,16 +22,12 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathL
     Raises:
         ValueError: matplotlib is not installed, or there are no metrics.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ValueError("drawing needs matplotlib: pip install keras-bert-tpu[viz]") from None
     if not metrics:
         raise ValueError("there are no metrics to draw: the run has not made a step")
     named = [name for line in metrics for name in line if name.endswith("_loss")]
     losses = [*dict.fromkeys(named), "loss"]
     below = [loss.replace("_loss", "_accuracy") for loss in losses[:-1]] + ["learning_rate"]
-    figure = Figure(figsize=(5.5 * len(losses), 6.5), layout="constrained")
+    figure = new_figure(5.5 * len(losses), 6.5)
     axes_of = figure.subplots(2, len(losses), squeeze=False)
     for axes, name in zip(axes_of.flat, [*losses, *below], strict=True):
         train = [(line["step"], line[name]) for line in metrics if _has(line, "train", name)]

@@ -24,11 +24,11 @@ from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.visualize.attention.page import attention_page
 from keras_bert.visualize.attention.probabilities import (
     Attention,
-    Token,
     join_pieces,
     open_model,
     read_attention,
 )
+from keras_bert.visualize.model_input import Token
 from tests.tolerances import FORMULA, REORDERED
 from tests.visualize.attention_models import (
     LONG,

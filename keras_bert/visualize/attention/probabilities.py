@@ -9,31 +9,10 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
-import tensorflow as tf
 
-from keras_bert.features import SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.text import packing
 from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.text.vocabulary import CONTINUATION_PREFIX
-
-
-class Token(NamedTuple):
-    """One position of the model's input.
-
-    Attributes:
-        piece: its entry of the vocabulary, such as "##ing".
-        text: what of the text became it; the entry itself for [CLS] and [SEP].
-        segment: 0 for the first text, 1 for the second.
-        word: index of its word, counted from 0 over both texts; [CLS] and [SEP] are words, too.
-        is_special: whether it is [CLS] or [SEP], which the text does not hold.
-    """
-
-    piece: str
-    text: str
-    segment: int
-    word: int
-    is_special: bool
+from keras_bert.visualize.model_input import Token, read_texts
 
 
 class Attention(NamedTuple):
@@ -120,63 +99,10 @@ def read_attention(
     Raises:
         ValueError: a text is no string, or the model knows one segment only and there are two.
     """
-    texts = [text] if text_pair is None else [text, text_pair]
-    for name, given in zip(("text", "text_pair"), texts, strict=False):
-        if not isinstance(given, str):
-            raise ValueError(f"{name} is a {type(given).__name__}: give one string")
-    if text_pair is not None and encoder.config.type_vocab_size < 2:
-        raise ValueError(
-            f"text_pair is given but the model's type_vocab_size is "
-            f"{encoder.config.type_vocab_size}: it needs 2 segments; leave text_pair out"
-        )
-    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)  # ragged [1 or 2, pieces] each
-    rows = [ids[index : index + 1] for index in range(len(texts))]  # ragged [1, pieces]
-    inputs = packing.pack(  # int32 [1, S] each
-        rows[0],
-        rows[1] if text_pair is not None else None,
-        tokenizer.vocabulary,
-        encoder.config.max_position_embeddings,
-        pad_to_max=False,
-    )
-    # Beside its pieces the first segment holds [CLS] and [SEP], the second [SEP].
-    segments = inputs[SEGMENT_IDS].numpy()[0]
-    kept = [int(np.sum(segments == 0)) - 2, int(np.sum(segments == 1)) - 1][: len(texts)]
-    pieces = [
-        _Pieces(*(part[index].numpy()[:count].tolist() for part in (ids, starts, ends)))
-        for index, count in enumerate(kept)
-    ]
-    tokens, words = _describe(texts, pieces, tokenizer.vocabulary.tokens)
-    outputs = encoder(inputs, training=False)["attention_probs"]  # L of [1, A, S, S]
+    read = read_texts(tokenizer, encoder.config, text, text_pair)
+    outputs = encoder(read.features, training=False)["attention_probs"]  # L of [1, A, S, S]
     probabilities = np.stack([keras.ops.convert_to_numpy(layer)[0] for layer in outputs])
-    cut = int(tf.size(ids.flat_values)) - sum(kept)
-    return Attention(tuple(tokens), tuple(words), probabilities.astype(np.float32), cut)
-
-
-class _Pieces(NamedTuple):
-    ids: list[int]
-    starts: list[int]
-    ends: list[int]
-
-
-def _describe(
-    texts: Sequence[str], pieces: Sequence[_Pieces], vocabulary: Sequence[str]
-) -> tuple[list[Token], list[str]]:
-    """Returns the tokens of [CLS] first [SEP] second [SEP], and their words."""
-    tokens = [Token("[CLS]", "[CLS]", 0, 0, True)]
-    words = ["[CLS]"]
-    for segment, (text, found) in enumerate(zip(texts, pieces, strict=True)):
-        word_start = 0
-        for index, start, end in zip(*found, strict=True):
-            piece = vocabulary[index]
-            if piece.startswith(CONTINUATION_PREFIX) and not tokens[-1].is_special:
-                words[-1] = text[word_start:end]
-            else:
-                word_start = start
-                words.append(text[start:end])
-            tokens.append(Token(piece, text[start:end], segment, len(words) - 1, False))
-        words.append("[SEP]")
-        tokens.append(Token("[SEP]", "[SEP]", segment, len(words) - 1, True))
-    return tokens, words
+    return Attention(read.tokens, read.words, probabilities.astype(np.float32), read.cut_pieces)
 
 
 def join_pieces(probabilities: np.ndarray, words: Sequence[int]) -> np.ndarray:

@@ -13,10 +13,10 @@ from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.visualize.attention import heat_map, page
 from keras_bert.visualize.attention.probabilities import (
     Attention,
-    Token,
     open_model,
     read_attention,
 )
+from keras_bert.visualize.model_input import Token
 
 # Of a page in a notebook, in pixels: controls, a text of some lines and the list below it.
 _FRAME_HEIGHT = 760

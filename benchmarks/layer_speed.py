@@ -1,0 +1,100 @@
+"""Layers whose training this package computes itself, beside those of Keras.
+
+    make benchmark NAME=layer_speed ARGS='--dtype=bfloat16'
+
+Forward and backward of one layer, the shapes of bert_base: dropout and layer norm on
+[batch, length, 768], exact GELU on [batch, length, 3072]. Both sides are graphs of TensorFlow and
+take turns. Processor time counts all threads.
+"""
+
+import os
+import statistics
+from collections.abc import Callable
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import contest
+import keras
+import tensorflow as tf
+from absl import app, flags
+
+from keras_bert.layers.activations import activation_function
+from keras_bert.layers.dropout import Dropout
+from keras_bert.layers.layer_norm import LayerNormalization
+
+flags.DEFINE_enum("dtype", "bfloat16", ["bfloat16", "float32"], "Number format of the layer.")
+flags.DEFINE_integer("batch_size", 8, "Sequences in a batch.", lower_bound=1)
+flags.DEFINE_integer("length", 128, "Pieces of a sequence.", lower_bound=1)
+flags.DEFINE_integer("repetitions", 20, "Runs of a layer in a round.", lower_bound=1)
+flags.DEFINE_integer("rounds", 5, "Rounds of each side.", lower_bound=1)
+
+FLAGS = flags.FLAGS
+Apply = Callable[[tf.Tensor], tf.Tensor]
+Norm = keras.layers.LayerNormalization
+
+
+def sides_of_layers(policy: str) -> dict[str, tuple[int, Apply, Apply]]:
+    """Returns, by name, the width of a layer, ours in training and that of Keras."""
+    own_norm, norm = LayerNormalization(1e-12, dtype=policy), Norm(epsilon=1e-12, dtype=policy)
+    own_dropout = Dropout(0.1, seed=0, dtype=policy)
+    dropout = keras.layers.Dropout(0.1, seed=0, dtype=policy)
+    own_gelu = activation_function("gelu")
+    return {
+        "dropout": (
+            768,
+            lambda x: own_dropout(x, training=True),
+            lambda x: dropout(x, training=True),
+        ),
+        "layer norm": (768, lambda x: own_norm(x, training=True), norm),
+        "exact GELU": (
+            3072,
+            lambda x: own_gelu(x, training=True),
+            lambda x: keras.activations.gelu(x, approximate=False),
+        ),
+    }
+
+
+def forward_and_backward(apply: Apply, inputs: tf.Tensor) -> Callable[[], None]:
+    """Returns what runs a layer and its gradient once."""
+    upstream = tf.cast(tf.random.normal(inputs.shape, seed=1), inputs.dtype)
+
+    @tf.function
+    def step(inputs: tf.Tensor, upstream: tf.Tensor) -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = apply(inputs)
+        sources = [inputs, *tape.watched_variables()]
+        return [outputs, *tape.gradient(outputs, sources, upstream, unconnected_gradients="zero")]
+
+    def run() -> None:
+        for tensor in step(inputs, upstream):
+            tensor.numpy()
+
+    run()
+    return run
+
+
+def main(_: list[str]) -> None:
+    """Prints a table, a row for each layer."""
+    policy = "mixed_bfloat16" if FLAGS.dtype == "bfloat16" else "float32"
+    print("| layer | ours, ms | Keras, ms | ratio | processor: ours, ms | Keras, ms | ratio |")
+    print("|---|---|---|---|---|---|---|")
+    for name, (width, *layers) in sides_of_layers(policy).items():
+        shape = (FLAGS.batch_size, FLAGS.length, width)
+        inputs = tf.cast(tf.random.normal(shape, seed=0), FLAGS.dtype)
+        runs = [forward_and_backward(apply, inputs) for apply in layers]
+        rounds = [
+            [contest.measured(run, FLAGS.repetitions) for run in runs] for _ in range(FLAGS.rounds)
+        ]
+        cells = []
+        for quantity in ("seconds", "processor"):
+            own, peer = (
+                1000 * statistics.median(found[side][quantity] for found in rounds)
+                for side in range(2)
+            )
+            cells += [f"{own:.1f}", f"{peer:.1f}", f"{peer / own:.2f}"]
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,1 @@
+"""Attributions: what each word of a text contributes to an answer."""

@@ -1,0 +1,268 @@
+"""Which words made this answer: in a notebook, as a page, as numbers."""
+
+import html
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
+from keras_bert.finetuning.task import TASK_FILE
+from keras_bert.models import preset
+from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.storage import hub
+from keras_bert.storage.files import atomic_file
+from keras_bert.tasks.finetuned_model import FinetunedModel
+from keras_bert.tasks.kinds import describe_foreign
+from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.visualize.attributions import page
+from keras_bert.visualize.attributions.integrated_gradients import (
+    Attribution,
+    IntegratedGradients,
+)
+from keras_bert.visualize.attributions.targets import Question, find_target, model_inputs, pick
+from keras_bert.visualize.model_input import ModelInput, Token, read_texts
+
+# Of a page in a notebook, in pixels.
+_FRAME_HEIGHT = 520
+
+
+class AttributionView:
+    """What the words of a text contribute to an answer; a notebook shows it as a page.
+
+    Attributes:
+        target: the name of what is explained.
+        tokens: S tokens: [CLS], the pieces of the text, [SEP] (and the same of a second text).
+        words: W words of these tokens, as they stand in the text.
+        scores: float32 [S]: what each token adds to the logit.
+        word_scores: float32 [W]: the same of whole words.
+        logit: that of the text.
+        baseline_logit: that of the baseline.
+        baseline: the piece that stands for all others there.
+        error: how far the sum of the scores is from `logit - baseline_logit`, in parts of it.
+        cut_pieces: how many pieces of the text the model does not read.
+    """
+
+    def __init__(self, name: str, target: str, read: ModelInput, found: Attribution, baseline: str):
+        self.model_name = name
+        self.target = target
+        self.baseline = baseline
+        self.tokens: tuple[Token, ...] = read.tokens
+        self.words: tuple[str, ...] = read.words
+        self.cut_pieces = read.cut_pieces
+        self.scores: np.ndarray = found.scores
+        words = np.array([token.word for token in read.tokens])
+        sums = np.bincount(words, weights=found.scores, minlength=len(read.words))
+        self.word_scores: np.ndarray = sums.astype(np.float32)
+        self.logit = found.logit
+        self.baseline_logit = found.baseline_logit
+        self.error = found.error
+        self.points = found.points
+
+    def html(self) -> str:
+        """Returns the page: one HTML text that needs no other file, no script and no network."""
+        return page.attribution_page(self)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the page, whole or not at all.
+
+        Args:
+            path: the .html to write; its folder is created when missing.
+
+        Raises:
+            ValueError: the name ends otherwise.
+        """
+        if Path(path).suffix not in (".html", ".htm"):
+            raise ValueError(f"{path} does not end with .html: the page is one")
+        text = self.html()
+        with atomic_file(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the numbers as JSON holds them: target, logits, error, words with scores."""
+        return {
+            "target": self.target,
+            "logit": self.logit,
+            "baseline": self.baseline,
+            "baseline_logit": self.baseline_logit,
+            "error": self.error,
+            "words": [
+                [word, float(score)]
+                for word, score in zip(self.words, self.word_scores, strict=True)
+            ],
+        }
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe srcdoc="{html.escape(self.html())}" title="Attributions" '
+            f'style="width:100%;height:{_FRAME_HEIGHT}px;border:0"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return f"AttributionView({self.target!r}, {len(self.words)} words)"
+
+
+class Explainer:
+    """Explains answers of one model.
+
+    Args:
+        model: a model folder of any format, a `FinetunedModel`, or a model with a head.
+        tokenizer: that of a model that is given as an object; a folder brings its own.
+        labels: names of the classes, where the model does not know them.
+        ignore_config_keys: unknown keys of a folder's config to pass over.
+
+    Raises:
+        FileNotFoundError: there is no such folder, or a file of it is missing.
+        ValueError: it is no model with a head, there is no tokenizer, or its vocabulary is
+            another's.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: BertTokenizer | None = None,
+        ignore_config_keys: Collection[str] = (),
+    ):
+        self.name = type(model).__name__
+        self._length: int | None = None
+        labels: tuple[str, ...] = ()
+        if isinstance(model, str | os.PathLike):
+            # "mini/preset" of a folder "runs/mini/preset": the last name alone may say nothing.
+            self.name = "/".join(Path(model).parts[-2:])
+            model, own = _open_folder(model, ignore_config_keys)
+            tokenizer = tokenizer or own
+        if isinstance(model, FinetunedModel):
+            tokenizer = tokenizer or model.tokenizer
+            self._length, labels = model.description.max_seq_length, model.description.labels
+            model = model.model
+        if isinstance(model, BertPretrainer):
+            # The same layers under the head that is asked for words.
+            pretrainer, model = model, BertMaskedLM(model.config, dtype="float32")
+            by_path = {variable.path: variable for variable in pretrainer.variables}
+            for variable in model.variables:
+                variable.assign(by_path[variable.path])
+        if not hasattr(model, "encoder"):
+            raise ValueError(
+                f"the model is a {type(model).__name__}, which gives no answer that could be "
+                "explained: give a fine-tuned model, or a masked language model"
+            )
+        if tokenizer is None:
+            raise ValueError(
+                f"there is no tokenizer for the {type(model).__name__}: give tokenizer=, for "
+                "example BertTokenizer.from_preset of the folder it came from"
+            )
+        tokenizer.vocabulary.check_size(model.config.vocab_size)
+        if not labels and getattr(model, "num_classes", 1) > 1:
+            numbers = tuple(str(index) for index in range(model.num_classes))
+            labels = tuple(getattr(model, "labels", None) or numbers)
+        self._model, self._tokenizer, self._labels = model, tokenizer, labels
+        self._integrate = IntegratedGradients(model, pick)
+
+    def read(self, text: str, text_pair: str | None = None) -> ModelInput:
+        """Returns what the model reads of a text or a pair of texts."""
+        return read_texts(self._tokenizer, self._model.config, text, text_pair, self._length)
+
+    def __call__(
+        self,
+        text: str,
+        text_pair: str | None = None,
+        target: str | int | None = None,
+        position: str | int | None = None,
+        baseline: str = "[MASK]",
+        tolerance: float = 0.005,
+        max_points: int = 1024,
+    ) -> AttributionView:
+        """Returns what each word contributes; see `show_attributions`."""
+        vocabulary = self._tokenizer.vocabulary
+        if baseline not in vocabulary.tokens:
+            raise ValueError(
+                f"baseline is {baseline!r}, which is no piece of the vocabulary: give [MASK], "
+                "[PAD] or [UNK]"
+            )
+        read = self.read(text, text_pair)
+        inputs = model_inputs(self._model, read, position)
+        outputs = self._model(inputs, training=False)
+        question = Question(target, position, self._labels)
+        chosen = find_target(self._model, outputs, read, question, vocabulary)
+        found = self._integrate(
+            inputs,
+            chosen.indices,
+            np.array([token.is_special for token in read.tokens]),
+            list(vocabulary.tokens).index(baseline),
+            tolerance,
+            max_points,
+        )
+        return AttributionView(self.name, chosen.name, read, found, baseline)
+
+
+def _open_folder(folder: Any, ignore_config_keys: Collection[str]) -> tuple[Any, BertTokenizer]:
+    """Returns the model of a folder, a `FinetunedModel` where it is one, and its tokenizer."""
+    folder = hub.local_folder(folder)
+    if (folder / TASK_FILE).is_file():
+        finetuned = FinetunedModel.load(folder)
+        return finetuned, finetuned.tokenizer
+    checkpoint = preset.read_checkpoint(folder, ignore_config_keys)
+    arguments = {"dtype": "float32"}
+    if (foreign := describe_foreign(checkpoint)) is not None:
+        model = preset.from_checkpoint(foreign.head.model_class, checkpoint, arguments)
+        tokenizer = BertTokenizer.from_preset(folder)
+        return FinetunedModel(model, tokenizer, foreign), tokenizer
+    if checkpoint.architecture not in WORD_PREDICTORS:
+        raise ValueError(
+            f"{folder} holds a {checkpoint.architecture}, which gives no answer that could be "
+            "explained: give a fine-tuned model, or a masked language model"
+        )
+    model = preset.from_checkpoint(BertMaskedLM, checkpoint, arguments)
+    # "[MASK]" in a text must stay one token: it is what the model is asked about.
+    return model, BertTokenizer.from_preset(folder, keep_special_tokens=True)
+
+
+def show_attributions(
+    model: Any,
+    text: str,
+    text_pair: str | None = None,
+    *,
+    target: str | int | None = None,
+    position: str | int | None = None,
+    baseline: str = "[MASK]",
+    tolerance: float = 0.005,
+    max_points: int = 1024,
+    tokenizer: BertTokenizer | None = None,
+    ignore_config_keys: Collection[str] = (),
+) -> AttributionView:
+    """Shows which words made an answer, by integrated gradients (Sundararajan et al. 2017).
+
+    The scores of all words together are the difference between the logit of the text and that of a
+    baseline without words, in which `baseline` stands for every piece.
+
+    Args:
+        model: a model folder of any format, a `FinetunedModel`, or a model with a head (class,
+            tags, span, choice, masked word).
+        text: the text; of models for questions the question, of multiple choice the context.
+        text_pair: the second text of a pair; the context of a question, or a choice.
+        target: what is explained: a label or its index, an answer that stands in the context, a
+            piece for [MASK]; None takes what the model answers.
+        position: of a tagger, the word (or its index among `words`); of a masked language model,
+            which [MASK], from 0. None takes the entity that the model is surest of, or the first.
+        baseline: [MASK], which a pretrained model knows as "some piece"; or [PAD], [UNK].
+        tolerance: the error of the sum above which more points are taken.
+        max_points: the most points; an error that is left is told.
+        tokenizer: that of a model that is given as an object; a folder brings its own.
+        ignore_config_keys: unknown keys of a folder's config to pass over.
+
+    Returns:
+        A view, which a notebook displays; `save` writes the page, `as_dict` gives the numbers.
+
+    Raises:
+        FileNotFoundError: there is no such folder, or a file of it is missing.
+        ValueError: the model has no head, there is no tokenizer, or there is no such target.
+
+    Example:
+        view = show_attributions("runs/reviews", "Stale crackers, and the box was open.")
+        view.save("attributions.html")
+    """
+    explain = Explainer(model, tokenizer, ignore_config_keys)
+    return explain(text, text_pair, target, position, baseline, tolerance, max_points)

@@ -1,0 +1,127 @@
+"""What a model reads of a text: its tokens, and what of the text each of them stands for."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.config import BertConfig
+from keras_bert.features import SEGMENT_IDS
+from keras_bert.text import packing
+from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.vocabulary import CONTINUATION_PREFIX
+
+
+class Token(NamedTuple):
+    """One position of the model's input.
+
+    Attributes:
+        piece: its entry of the vocabulary, such as "##ing".
+        text: what of the text became it; the entry itself for [CLS] and [SEP].
+        segment: 0 for the first text, 1 for the second.
+        word: index of its word, counted from 0 over both texts; [CLS] and [SEP] are words, too.
+        is_special: whether it is [CLS] or [SEP], which the text does not hold.
+        start: where it begins in its text, in code points; 0 for [CLS] and [SEP].
+        end: where it ends.
+    """
+
+    piece: str
+    text: str
+    segment: int
+    word: int
+    is_special: bool
+    start: int = 0
+    end: int = 0
+
+
+class ModelInput(NamedTuple):
+    """A text or a pair of texts as a model reads it.
+
+    Attributes:
+        features: the encoder's inputs, int32 [1, S] each.
+        tokens: S tokens.
+        words: W words, as they stand in the text.
+        cut_pieces: how many pieces of the text did not fit.
+    """
+
+    features: Mapping[str, tf.Tensor]
+    tokens: tuple[Token, ...]
+    words: tuple[str, ...]
+    cut_pieces: int
+
+
+def read_texts(
+    tokenizer: BertTokenizer,
+    config: BertConfig,
+    text: str,
+    text_pair: str | None = None,
+    max_seq_length: int | None = None,
+) -> ModelInput:
+    """Returns what a model reads of a text or a pair of texts, cut as `BertPreprocessor` cuts it.
+
+    Args:
+        tokenizer: that of the model.
+        config: that of the model.
+        text: the text.
+        text_pair: the second text of a pair.
+        max_seq_length: the most tokens; None takes all positions of the model.
+
+    Raises:
+        ValueError: a text is no string, or the model knows one segment only and there are two.
+    """
+    texts = [text] if text_pair is None else [text, text_pair]
+    for name, given in zip(("text", "text_pair"), texts, strict=False):
+        if not isinstance(given, str):
+            raise ValueError(f"{name} is a {type(given).__name__}: give one string")
+    if text_pair is not None and config.type_vocab_size < 2:
+        raise ValueError(
+            f"text_pair is given but the model's type_vocab_size is {config.type_vocab_size}: it "
+            "needs 2 segments; leave text_pair out"
+        )
+    ids, starts, ends = tokenizer.tokenize_with_offsets(texts)  # ragged [1 or 2, pieces] each
+    rows = [ids[index : index + 1] for index in range(len(texts))]  # ragged [1, pieces]
+    features = packing.pack(  # int32 [1, S] each
+        rows[0],
+        rows[1] if text_pair is not None else None,
+        tokenizer.vocabulary,
+        max_seq_length or config.max_position_embeddings,
+        pad_to_max=False,
+    )
+    # Beside its pieces the first segment holds [CLS] and [SEP], the second [SEP].
+    segments = features[SEGMENT_IDS].numpy()[0]
+    kept = [int(np.sum(segments == 0)) - 2, int(np.sum(segments == 1)) - 1][: len(texts)]
+    pieces = [
+        _Pieces(*(part[index].numpy()[:count].tolist() for part in (ids, starts, ends)))
+        for index, count in enumerate(kept)
+    ]
+    tokens, words = _describe(texts, pieces, tokenizer.vocabulary.tokens)
+    cut = int(tf.size(ids.flat_values)) - sum(kept)
+    return ModelInput(features, tuple(tokens), tuple(words), cut)
+
+
+class _Pieces(NamedTuple):
+    ids: list[int]
+    starts: list[int]
+    ends: list[int]
+
+
+def _describe(
+    texts: Sequence[str], pieces: Sequence[_Pieces], vocabulary: Sequence[str]
+) -> tuple[list[Token], list[str]]:
+    """Returns the tokens of [CLS] first [SEP] second [SEP], and their words."""
+    tokens = [Token("[CLS]", "[CLS]", 0, 0, True)]
+    words = ["[CLS]"]
+    for segment, (text, found) in enumerate(zip(texts, pieces, strict=True)):
+        word_start = 0
+        for index, start, end in zip(*found, strict=True):
+            piece = vocabulary[index]
+            if piece.startswith(CONTINUATION_PREFIX) and not tokens[-1].is_special:
+                words[-1] = text[word_start:end]
+            else:
+                word_start = start
+                words.append(text[start:end])
+            tokens.append(Token(piece, text[start:end], segment, len(words) - 1, False, start, end))
+        words.append("[SEP]")
+        tokens.append(Token("[SEP]", "[SEP]", segment, len(words) - 1, True))
+    return tokens, words

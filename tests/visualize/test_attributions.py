@@ -1,0 +1,224 @@
+"""Which words made an answer: the sums, an oracle, the page, the numbers for a file."""
+
+import html
+import json
+import re
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert import (
+    BertClassifier,
+    BertEncoder,
+    BertMaskedLM,
+    BertTokenClassifier,
+    FinetunedModel,
+    show_attributions,
+)
+from keras_bert.visualize.attributions.predictions import explain_file
+from keras_bert.visualize.attributions.view import Explainer
+from tests.markers import some_fast
+from tests.signatures.tiny_models import MODELS, TAGS, random_texts, tiny_config, write_model
+from tests.tolerances import REORDERED
+from tests.visualize.attention_models import tiny_tokenizer
+
+CONTEXT = "a film, the ab x. y"
+PAIRS = ("pairs", "spans", "spans_or_none", "choices")
+HEADS = [name for name in MODELS if name != "encoder"]
+
+
+@pytest.fixture(scope="module")
+def explainers(tmp_path_factory):
+    """One for each kind of head, made when it is asked for."""
+    made = {}
+
+    def explainer(name):
+        if name not in made:
+            made[name] = Explainer(write_model(tmp_path_factory.mktemp(name), name))
+        return made[name]
+
+    return explainer
+
+
+def texts_for(name):
+    texts = [text for text in random_texts(12, 1, 6) if text.strip()]
+    assert len(texts) >= 10
+    return [f"the [MASK] {text}" if name in ("masked_lm", "pretrainer") else text for text in texts]
+
+
+@pytest.mark.parametrize("name", some_fast(HEADS, ("classes", "spans")))
+def test_scores_add_up_to_the_difference_of_the_logits(name, explainers):
+    for text in texts_for(name)[:10]:
+        view = explainers(name)(text, CONTEXT if name in PAIRS else None)
+        difference = view.logit - view.baseline_logit
+        assert abs(view.scores.sum() - difference) <= 0.01 * max(abs(difference), 1e-3)
+        assert view.error <= 0.01
+        assert view.word_scores.sum() == pytest.approx(view.scores.sum(), abs=1e-5)
+        special = [token.is_special or token.piece == "[MASK]" for token in view.tokens]
+        assert not view.scores[special].any()
+
+
+def test_the_logits_are_those_of_the_live_model(explainers, tmp_path):
+    folder = write_model(tmp_path, "classes")
+    model = FinetunedModel.load(folder)
+    view = show_attributions(model, "the film abc", target="good")
+    whole, baseline = (
+        model.model(explain.read(text).features).numpy()[0, 2]
+        for explain, text in (
+            (Explainer(model), "the film abc"),
+            (Explainer(model.model, tiny_tokenizer(keep_special_tokens=True)), "[MASK] " * 5),
+        )
+    )
+    assert [token.piece for token in view.tokens] == "[CLS] the film a ##b ##c [SEP]".split()
+    np.testing.assert_allclose([view.logit, view.baseline_logit], [whole, baseline], **REORDERED)
+
+
+def test_other_weights_give_another_map():
+    # Adebayo et al. 2018: a map that random weights give, too, tells nothing of the model.
+    maps = []
+    for seed in (1, 2):
+        keras.utils.set_random_seed(seed)
+        model = BertClassifier(tiny_config(), num_classes=2)
+        text = "the film abc, x. the film de y z"
+        maps.append(show_attributions(model, text, tokenizer=tiny_tokenizer(), target=0).scores)
+    assert abs(np.corrcoef(*maps)[0, 1]) < 0.7
+
+
+def test_what_is_explained_can_be_named(explainers):
+    assert explainers("classes")("the film", target="good").target == "good"
+    assert explainers("classes")("the film", target=0).target == "bad"
+    assert explainers("number")("the film").target == "the number"
+    tagged = explainers("tags")("the film x", position="film", target="B-LOC")
+    assert tagged.target == "B-LOC for 'film'"
+    assert explainers("tags")("the film x", position=2, target="B-LOC").target == tagged.target
+    answer = explainers("spans")("the film", CONTEXT, target="the ab")
+    assert answer.target == "the answer 'the a b'"
+    word = explainers("masked_lm")("the [MASK] x [MASK]", target="film", position=1)
+    assert word.target == "[MASK] = film"
+    assert word.logit != explainers("masked_lm")("the [MASK] x [MASK]", target="film").logit
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "sentence"),
+    [
+        ("classes", {"target": "god"}, "target is 'god': choose one of bad, fine, good"),
+        ("classes", {"target": 3}, "target is 3: choose one of bad, fine, good"),
+        ("classes", {"baseline": "[NO]"}, r"baseline is '\[NO\]', which is no piece"),
+        ("tags", {"position": "no"}, "position is 'no': give one of the words the, film"),
+        ("spans", {}, "text_pair is missing: give the question as text"),
+        ("spans", {"text_pair": "a b", "target": "c"}, "target is 'c', which does not stand in"),
+        ("masked_lm", {}, r"position is None but the text has 0 \[MASK\]"),
+        (
+            "masked_lm",
+            {"text": "[MASK]", "target": "films"},
+            "target is 'films', which is no piece",
+        ),
+    ],
+)
+def test_what_there_is_not_is_named(name, arguments, sentence, explainers):
+    with pytest.raises(ValueError, match=sentence):
+        explainers(name)(**({"text": "the film"} | arguments))
+
+
+def test_models_without_an_answer_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="BertEncoder, which gives no answer that could be expl"):
+        show_attributions(write_model(tmp_path, "encoder"), "the film")
+    with pytest.raises(ValueError, match="BertEncoder, which gives no answer that could be expl"):
+        show_attributions(BertEncoder(tiny_config()), "the film", tokenizer=tiny_tokenizer())
+    with pytest.raises(ValueError, match="there is no tokenizer for the BertMaskedLM"):
+        show_attributions(BertMaskedLM(tiny_config()), "the [MASK]")
+
+
+def test_an_error_that_is_left_is_told(explainers):
+    view = explainers("choices")("the film x", CONTEXT, tolerance=0.0, max_points=16)
+    assert view.points == 16
+    if view.error > 0.01:
+        assert "take them as rough" in view.html()
+    view.error = 0.04
+    assert "add up to the difference to 4.0 % only, after 16 points" in view.html()
+
+
+def test_the_page_holds_words_scores_and_nothing_that_a_text_could_start(explainers, tmp_path):
+    view = explainers("pairs")("<script>alert(1)</script> film", "& {{WORDS}} the", target="yes")
+    path = tmp_path / "new" / "page.html"
+    view.save(path)
+    text = path.read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "Explained: <b>yes</b>" in text
+    shown = [
+        html.unescape(word)
+        for word in re.findall(r'class="word \w+" style="[^"]*" title="[^"]*">(.*?)</span>', text)
+    ]
+    assert shown == [word for word in view.words if word not in ("[CLS]", "[SEP]")]
+    index = int(np.abs(view.word_scores).argmax())
+    assert f"<td>{view.word_scores[index]:+.4f}</td>" in text
+    assert view._repr_html_().startswith("<iframe")
+    with pytest.raises(ValueError, match="does not end with .html"):
+        view.save(tmp_path / "page.png")
+
+
+def test_tokens_know_where_they_stand(explainers):
+    view = explainers("pairs")("The abc film", "de the")
+    assert [(t.start, t.end) for t in view.tokens] == [
+        *((0, 0), (0, 3), (4, 5), (5, 6), (6, 7), (8, 12), (0, 0)),
+        *((0, 1), (1, 2), (3, 6), (0, 0)),
+    ]
+
+
+FILES = {
+    "classes": ("texts.csv", "text\nthe film\nabc\n"),
+    "pairs": ("pairs.csv", "text,text_pair\nthe film,abc\nx,y z\n"),
+    "tags": ("words.txt", "the\nfilm\n\nx\ny\nz\n"),
+    "plain_tags": ("words.txt", "the\nfilm\n\nx\n"),
+    "choices": ("choices.csv", "context,choice0,choice1\nthe film,x,y z\nabc,the,film\n"),
+    "spans": (
+        "questions.json",
+        json.dumps(
+            {
+                "version": "1.1",
+                "data": [
+                    {
+                        "title": "t",
+                        "paragraphs": [
+                            {
+                                "context": "the film abc x y z . " * 4,
+                                "qas": [{"id": "1", "question": "film ?", "answers": []}],
+                            }
+                        ],
+                    }
+                ],
+            }
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", some_fast(FILES, ("classes", "tags")))
+def test_every_prediction_of_a_file_is_explained(name, tmp_path):
+    folder = write_model(tmp_path / "model", name)
+    file, content = FILES[name]
+    (tmp_path / file).write_text(content, encoding="utf-8")
+    if file == "words.txt":
+        task = json.loads((folder / "task.json").read_text())
+        (folder / "task.json").write_text(json.dumps(task | {"text_columns": {"word": "0"}}))
+    count = explain_file(folder, tmp_path / file, tmp_path / "out.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert len(lines) == count > 0
+    for line in lines:
+        total = sum(score for _, score in line["words"])
+        assert total == pytest.approx(line["logit"] - line["baseline_logit"], rel=0.01, abs=2e-5)
+    if name == "classes":
+        scores = FinetunedModel.load(folder).predict(["the film", "abc"])
+        assert [line["target"] for line in lines] == [
+            ("bad", "fine", "good")[index] for index in scores.argmax(axis=1)
+        ]
+        assert [word for word, _ in lines[0]["words"]] == ["[CLS]", "the", "film", "[SEP]"]
+
+
+def test_a_tagger_explains_its_entities():
+    model = BertTokenClassifier(tiny_config(), num_classes=len(TAGS), labels=TAGS, seed=0)
+    view = show_attributions(model, "the film abc", tokenizer=tiny_tokenizer())
+    tag, word = re.fullmatch(r"(.*) for '(.*)'", view.target).groups()
+    assert tag in TAGS
+    assert word in ("the", "film", "abc")
