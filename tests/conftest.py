@@ -1,8 +1,10 @@
 """What tests share: two logical devices, tiny models of every head and a task to learn."""
 
 import csv
+import fcntl
 import os
 import random
+import shutil
 from pathlib import Path
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -128,31 +130,49 @@ def pair_regression_run(pretrained_folder, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def model_folder(tmp_path_factory):
-    """Returns a function: the folder of one of `MODELS` of tiny_models.py, written once."""
-    from tests.signatures.tiny_models import write_model
+def made_once(tmp_path_factory):
+    """Returns a function that gives a folder by name, made by the first process that asks for it.
 
-    root = tmp_path_factory.mktemp("heads")
+    `make(path)` fills it; all processes of a run of the tests share it.
+    """
+    root = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        root = root.parent  # of all workers
 
-    def folder(name):
-        path = root / name
-        return path if path.exists() else write_model(path, name)
+    def folder(name, make):
+        path, lock = root / name, root / f"{name}.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with open(lock, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
+            if not path.exists():
+                unfinished = root / f"{name}.unfinished"
+                shutil.rmtree(unfinished, ignore_errors=True)
+                make(unfinished)
+                unfinished.rename(path)
+        return path
 
     return folder
 
 
 @pytest.fixture(scope="session")
-def exported(model_folder, tmp_path_factory):
+def model_folder(made_once):
+    """Returns a function: the folder of one of `MODELS` of tiny_models.py, written once."""
+    from tests.signatures.tiny_models import write_model
+
+    return lambda name: made_once(f"heads/{name}", lambda path: write_model(path, name))
+
+
+@pytest.fixture(scope="session")
+def exported(model_folder, made_once):
     """Returns a function: version 1 of one of these models, exported once in a dtype."""
     from keras_bert.serving.saved_model import export_saved_model
     from keras_bert.signatures.options import ExportOptions
 
-    root = tmp_path_factory.mktemp("exports")
-
     def folder(name, dtype="float32"):
-        base = root / dtype / name
-        if not base.exists():
-            export_saved_model(model_folder(name), base, options=ExportOptions(dtype))
-        return base / "1"
+        def export(path):
+            export_saved_model(model_folder(name), path / name, options=ExportOptions(dtype))
+
+        # The folder above a version has the name of the model in TF Serving.
+        return made_once(f"exports/{dtype}/{name}", export) / name / "1"
 
     return folder

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs import command_process, document_folders
+from tests import command_process
+from tests.docs import document_folders
 from tests.docs.documents import ROOT, Snippet, snippets
 from tests.serving.rest_server import rest_server
 
@@ -120,15 +121,10 @@ def models(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def server():
-    return command_process.start_server()
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("road", ROADS, ids=lambda road: road[0])
-def test_what_documents_show_runs(road, server, models, tmp_path):
+def test_what_documents_show_runs(road, models, tmp_path):
     document_folders.fill(tmp_path, models)
     with contextlib.ExitStack() as stack:
         address = None
@@ -139,8 +135,9 @@ def test_what_documents_show_runs(road, server, models, tmp_path):
             if file := _file_name(snippet):
                 (tmp_path / file).write_text(snippet.text)
             arguments = _arguments(snippet, tmp_path, address)
-            status, output = command_process.run(server, tmp_path, arguments)
-            assert status == 0, f"{snippet}\nrun as: {arguments}\n{output[-3000:]}"
+            done = command_process.run(arguments, tmp_path)
+            printed = (done.stdout + done.stderr)[-3000:]
+            assert done.returncode == 0, f"{snippet}\nrun as: {arguments}\n{printed}"
 
 
 def _file_name(snippet: Snippet) -> str | None:

@@ -1,8 +1,5 @@
 """`hf://org/name`: the Hub's own client, offline, on a cache as it lays it out."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +8,7 @@ from keras_bert import BertConfig, BertEncoder
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.models import preset
 from keras_bert.storage import hub
+from tests import command_process
 
 REPOSITORY = Path(__file__).parents[2]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -46,13 +44,8 @@ def test_from_preset_opens_a_repository(tmp_path):
             f"print(BertEncoder.from_preset('{name}').config); "
             f"print(BertTokenizer.from_preset('{name}').vocabulary.tokens)"
         )
-        environment = os.environ | {
-            "PYTHONPATH": str(REPOSITORY),
-            "HF_HUB_CACHE": str(tmp_path),
-            "HF_HUB_OFFLINE": "1",
-        }
-        command = [sys.executable, "-c", code]
-        return subprocess.run(command, env=environment, capture_output=True, text=True)
+        environment = {"HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+        return command_process.run(["-c", code], environment=environment)
 
     done = run("hf://someone/tiny-bert")
     assert done.stdout.splitlines() == [str(CONFIG), str(TOKENS)], done.stderr

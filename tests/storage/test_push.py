@@ -4,9 +4,6 @@ The server is reached through HF_ENDPOINT. Oracle: what it received is what lies
 """
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +11,7 @@ import pytest
 
 from keras_bert import BertEncoder, BertTokenizer
 from keras_bert.models import model_card, preset
+from tests import command_process
 from tests.storage.hub_server import INLINE, TOKEN, HubServer
 
 REPOSITORY = Path(__file__).parents[2]
@@ -43,16 +41,13 @@ def run_python(server, tmp_path):
 
     def run(*arguments, **environment):
         environment = {
-            **os.environ,
-            "PYTHONPATH": str(REPOSITORY),
             "HF_ENDPOINT": server.url,
             "HF_HOME": str(tmp_path / "hub"),
             "HF_TOKEN": TOKEN,
             "HF_HUB_DISABLE_XET": "1",  # its protocol is not HTTP alone
             **environment,
         }
-        command = [sys.executable, *map(str, arguments)]
-        return subprocess.run(command, env=environment, capture_output=True, text=True)
+        return command_process.run(arguments, environment=environment)
 
     return run
 

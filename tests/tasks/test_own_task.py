@@ -2,8 +2,6 @@
 
 import csv
 import dataclasses
-import os
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -26,6 +24,7 @@ from keras_bert.tasks.classification.head import LabeledTexts, TextHead
 from keras_bert.tasks.kinds import KINDS, TaskKind
 from keras_bert.tasks.predict import predict_file
 from keras_bert.tasks.registry import create_task
+from tests import command_process
 from tests.conftest import sentiment_rows
 from tests.tolerances import REORDERED
 
@@ -96,16 +95,11 @@ def test_a_task_in_one_file_is_learned_predicted_and_served(own_module, pretrain
     for seed, (split, count) in enumerate({"train": 512, "validation": 64}.items()):
         lines = [f"{SIGN_OF[label]} {text}" for text, label in sentiment_rows(count, seed)]
         (data / f"{split}.signs").write_text("\n".join(lines))
-    command = [sys.executable, str(REPOSITORY / "tools" / "run_finetuning.py")]
+    command = [REPOSITORY / "tools" / "run_finetuning.py"]
     command += ["--task=own_tasks:signs", "--data=data", "--model_dir=run"]
     command += [f"--init_from={pretrained_folder}", "--learning_rate=3e-3", "--batch_size=16"]
-    done = subprocess.run(
-        [*command, "--mixed_precision=float32", "--max_seq_length=16"],
-        cwd=own_module,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-    )
+    command += ["--mixed_precision=float32", "--max_seq_length=16"]
+    done = command_process.run(command, own_module)
     assert done.returncode == 0, done.stderr[-2000:]
     [measured] = [line.split() for line in done.stdout.splitlines() if " accuracy " in line]
     assert measured[0] == "validation" and float(measured[2]) > 0.9

@@ -1,15 +1,13 @@
 """convert_checkpoint as a command: the report, the tokenizer's files, targets left alone."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from keras_bert import BertConfig, BertMaskedLM, BertTokenizer
+from tests import command_process
 
 REPOSITORY = Path(__file__).parents[2]
 ROWS = 64  # of the embeddings: 8 pieces and padding to a multiple of 64
@@ -17,10 +15,8 @@ PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Zürich", "##s", "is"]
 
 
 def convert(**arguments):
-    command = [sys.executable, str(REPOSITORY / "tools" / "convert_checkpoint.py")]
-    command += [f"--{name}={value}" for name, value in arguments.items()]
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "KERAS_BERT_TRACEBACK": ""}
-    return subprocess.run(command, env=environment, capture_output=True, text=True)
+    flags = [f"--{name}={value}" for name, value in arguments.items()]
+    return command_process.run([REPOSITORY / "tools" / "convert_checkpoint.py", *flags])
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,8 @@
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import command_process
 
 TOOLS = Path(__file__).parents[2] / "tools"
 TEXT = "\n\n".join(
@@ -15,11 +14,7 @@ TEXT = "\n\n".join(
 def run(tool, **flags):
     """Runs a tool; returns its exit status, standard output and standard error."""
     arguments = [f"--{name}={value}" for name, value in flags.items()]
-    command = [sys.executable, TOOLS / f"{tool}.py", *arguments]
-    environment = os.environ | {"PYTHONPATH": str(TOOLS.parent)}
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=TOOLS.parent, env=environment
-    )
+    done = command_process.run([TOOLS / f"{tool}.py", *arguments], TOOLS.parent)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -126,10 +121,7 @@ for path in pathlib.Path({str(folder / "records")!r}).iterdir():
 sys.argv = ["inspect_records.py", "--input=ram://bucket/records", "--count=2"]
 runpy.run_path({str(TOOLS / "inspect_records.py")!r}, run_name="__main__")
 """
-    environment = os.environ | {"PYTHONPATH": str(TOOLS.parent)}
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=environment
-    )
+    done = command_process.run(["-c", program])
     assert done.returncode == 0, done.stderr
     assert done.stdout == printed["inspect_records"][0]
 

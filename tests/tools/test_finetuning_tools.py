@@ -1,20 +1,17 @@
 """run_finetuning, predict and export_saved_model as commands."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import command_process
 
 REPOSITORY = Path(__file__).parents[2]
 
 
 def call(tool, **arguments):
-    command = [sys.executable, str(REPOSITORY / "tools" / f"{tool}.py")]
-    command += [f"--{name}={value}" for name, value in arguments.items()]
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
-    return subprocess.run(command, env=environment, capture_output=True, text=True)
+    flags = [f"--{name}={value}" for name, value in arguments.items()]
+    return command_process.run([REPOSITORY / "tools" / f"{tool}.py", *flags])
 
 
 @pytest.mark.slow
