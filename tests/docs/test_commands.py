@@ -42,6 +42,9 @@ BEFORE = {
         'python -c \'open("new.csv", "w").write("text\\nthe film was good\\nit was bad\\n")\'',
     ),
     "docs/inspection.md": (
+        "python tools/run_finetuning.py --data=reviews --init_from=bert "
+        "--model_dir=runs/reviews --epochs=1 --max_seq_length=32",
+        'python -c \'open("new.csv", "w").write("text\\nthe film was good\\nit was bad\\n")\'',
         "python tools/convert_checkpoint.py --from=bert --to=runs/mini/preset",
         'python -c \'open("sentences.txt", "w").write("the film was good\\nit was bad\\n")\'',
     ),

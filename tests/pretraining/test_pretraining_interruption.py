@@ -198,7 +198,7 @@ def test_sigterm_loses_no_step(corpus, tmp_path):
 
 @pytest.mark.slow
 def test_a_terminated_run_ends_as_if_nothing_had_been(corpus, tmp_path):
-    changes = {"train_steps": 300, "checkpoint_steps": 100_000}
+    changes = {"train_steps": 150, "checkpoint_steps": 100_000}
     subprocess.run(command(corpus, tmp_path / "whole", **changes), check=True)
     for step in (20, 100):
         process = start(command(corpus, tmp_path / "run", **changes))
@@ -280,7 +280,7 @@ def _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, moments, steps):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # ten starts of TensorFlow, on a busy machine
 def test_a_kill_at_any_moment_changes_nothing(corpus, tmp_path):
-    _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, list(MOMENTS), 600)
+    _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, list(MOMENTS), 300)
 
 
 @pytest.mark.long

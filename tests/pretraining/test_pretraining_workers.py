@@ -129,7 +129,7 @@ def test_workers_with_different_options_are_refused(corpus, tmp_path):
 @pytest.mark.slow
 def test_two_workers_stop_together_and_go_on(corpus, tmp_path):
     folder = tmp_path / "run"
-    changes = {"train_steps": 400, "checkpoint_steps": 100_000}
+    changes = {"train_steps": 150, "checkpoint_steps": 100_000}
     arguments = _arguments(corpus, folder, **changes)
     processes = _start_workers([arguments] * 2)
     while not (folder / "metrics.jsonl").exists() or not metrics_of(folder, "train"):
