@@ -81,7 +81,7 @@ test-browser: chromium  ## run the tests of pages in headless Chromium (installs
 	@$(BIN)/python -m pytest -q -m browser
 
 test-oracles: $(ORACLES)  ## run the comparisons with other libraries (installs them)
-	@$(PYTEST) -m "oracle and not long"
+	@$(PYTEST) --no-loadscope-reorder -m "oracle and not long"
 
 test-processors: $(STAMP)  ## run the numerical tests with the arithmetic of several processors
 	@for setting in ONEDNN_MAX_CPU_ISA={DEFAULT,AVX512_CORE_BF16,AVX512_CORE} $(WITHOUT_ONEDNN); do \

@@ -22,7 +22,7 @@ tf.config.set_logical_device_configuration(
 )
 
 # Each holds a test of minutes. They come first, so that no core waits for them at the end.
-LONGEST = ("test_pretraining_interruption.py", "test_quickstart.py")
+LONGEST = ("test_pretraining_interruption.py", "test_quickstart.py", "test_backends.py")
 
 
 TOLERANCES = {name for name in vars(tolerances) if name.isupper()}

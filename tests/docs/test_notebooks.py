@@ -180,6 +180,9 @@ class TestTheNotebooksRun:
         text, pictures = executed("6_inside")
         assert len(pictures) == 3
         assert len(re.findall(r"^    (?:\S+ \d+\.\d%(?:  )?){6}$", text, re.M)) == 4
+        shares = float(re.search(r"the shares add up to (\S+)", text)[1])
+        difference = float(re.search(r"difference of the logits: (\S+)", text)[1])
+        assert shares == pytest.approx(difference, rel=0.01, abs=0.002)
 
     def test_serving(self, executed, folder):
         text, _ = executed("7_serving")
