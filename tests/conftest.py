@@ -22,7 +22,10 @@ tf.config.set_logical_device_configuration(
 )
 
 # Each holds a test of minutes. They come first, so that no core waits for them at the end.
-LONGEST = ("test_pretraining_interruption.py", "test_quickstart.py", "test_backends.py")
+LONGEST = (
+    *("test_pretraining_interruption.py", "test_pretraining_workers.py", "test_quickstart.py"),
+    *("test_commands.py", "test_notebooks.py", "test_fresh_environment.py", "test_backends.py"),
+)
 
 
 TOLERANCES = {name for name in vars(tolerances) if name.isupper()}

@@ -65,9 +65,9 @@ def _change_a_byte(path):
 @pytest.mark.parametrize(
     ("suffix", "damage"),
     [
-        (".data-00000-of-00001", _cut),
+        pytest.param(".data-00000-of-00001", _cut, marks=pytest.mark.long),
         (".data-00000-of-00001", _change_a_byte),
-        (".data-00000-of-00001", lambda path: path.unlink()),
+        pytest.param(".data-00000-of-00001", lambda path: path.unlink(), marks=pytest.mark.long),
         (".index", _cut),
     ],
     ids=["cut data", "changed data", "no data", "cut index"],
@@ -123,7 +123,10 @@ def test_the_latest_checkpoints_stay(corpus, tmp_path):
         run_pretraining(corpus, tmp_path / "none", keep_checkpoints=0)
 
 
-@pytest.mark.parametrize(("strategy", "accumulation_steps"), [("mirrored", 1), ("cpu", 4)])
+@pytest.mark.parametrize(
+    ("strategy", "accumulation_steps"),
+    [("mirrored", 1), pytest.param("cpu", 4, marks=pytest.mark.long)],
+)
 def test_a_run_goes_on_with_other_replicas_or_micro_batches(
     corpus, tmp_path, strategy, accumulation_steps
 ):

@@ -121,7 +121,7 @@ def test_two_replicas_equal_one_with_twice_the_batch(one_replica, two_devices):
     assert metrics == approx(one_replica[1], REORDERED)
 
 
-@pytest.mark.parametrize("accumulation_steps", [2, 4])
+@pytest.mark.parametrize("accumulation_steps", [pytest.param(2, marks=pytest.mark.long), 4])
 def test_micro_batches_equal_the_whole_batch(one_replica, accumulation_steps):
     weights, metrics, _ = _train(tf.distribute.get_strategy(), accumulation_steps)
     _assert_equal(weights, one_replica[0], REORDERED_UPDATES)
@@ -133,7 +133,9 @@ def test_replicas_with_micro_batches_equal_one_replica(one_replica, two_devices)
     _assert_equal(weights, one_replica[0], REORDERED_UPDATES)
 
 
-@pytest.mark.parametrize(("replicas", "accumulation_steps"), [(1, 1), (2, 2)])
+@pytest.mark.parametrize(
+    ("replicas", "accumulation_steps"), [pytest.param(1, 1, marks=pytest.mark.long), (2, 2)]
+)
 def test_a_batch_with_a_nan_is_as_if_it_had_not_been(replicas, accumulation_steps, two_devices):
     strategy = two_devices if replicas == 2 else tf.distribute.get_strategy()
     batches = list(_batches())

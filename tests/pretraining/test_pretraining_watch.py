@@ -52,7 +52,10 @@ def _write_records(folder, bad):
     return folder / "*.tfrecord"
 
 
-@pytest.mark.parametrize(("strategy", "accumulation_steps"), [("cpu", 1), ("mirrored", 2)])
+@pytest.mark.parametrize(
+    ("strategy", "accumulation_steps"),
+    [pytest.param("cpu", 1, marks=pytest.mark.long), ("mirrored", 2)],
+)
 def test_a_nan_in_the_data_is_skipped_and_counted(tmp_path, capsys, strategy, accumulation_steps):
     # Each of two epochs of four batches holds the one bad example once.
     records = _write_records(tmp_path / "records", bad=1)

@@ -73,7 +73,12 @@ def _assert_same_run(one_replica, folder, metrics):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "accumulation_steps"), [("mirrored", 1), ("cpu", 2), ("mirrored", 2)]
+    ("strategy", "accumulation_steps"),
+    [
+        ("mirrored", 2),
+        pytest.param("mirrored", 1, marks=pytest.mark.long),
+        pytest.param("cpu", 2, marks=pytest.mark.long),
+    ],
 )
 def test_replicas_and_micro_batches_make_one_batch(
     corpus, one_replica, tmp_path, strategy, accumulation_steps

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.markers import some_slow
+from tests.markers import some_long, some_slow
 from tests.serving import fuzz_process
 from tests.serving.fuzz_process import check, random_bytes, request_of
 from tests.signatures.tiny_models import MODELS, ask
@@ -15,7 +15,7 @@ ONE_MEGABYTE = 1 << 20
 NAMES = ["classes", "tags", "spans_or_none", "choices", "masked_lm", "encoder"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", some_long(NAMES, ("spans_or_none", "masked_lm")))
 def test_some_bytes_are_answered(name, model_folder):
     draw = random.Random(1)
     texts = [random_bytes(draw) for _ in range(96)]

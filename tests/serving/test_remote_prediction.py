@@ -10,6 +10,7 @@ from keras_bert.serving.client import RestClient
 from keras_bert.serving.remote_prediction import predict_remotely
 from keras_bert.tasks.predict import predict_file
 from tests.conftest import write_csv
+from tests.markers import some_long
 from tests.serving.rest_server import rest_server
 from tests.signatures.tiny_models import ask, random_texts
 
@@ -27,7 +28,9 @@ def predict(folder, tmp_path, header, rows, batch_size=4):
     return read(tmp_path / "out.csv")
 
 
-@pytest.mark.parametrize("name", ["classes", "several", "number", "pairs"])
+@pytest.mark.parametrize(
+    "name", some_long(["classes", "several", "number", "pairs"], ("several", "pairs"))
+)
 def test_columns_are_those_of_the_live_model(name, model_folder, tmp_path):
     texts = [f"the {text}" for text in random_texts(9, seed=6)]
     header = ["id", "text", "text_pair"] if name == "pairs" else ["id", "text"]

@@ -9,6 +9,7 @@ from keras_bert.tasks.finetuned_model import FinetunedModel
 from keras_bert.tasks.tagging.entities import are_entity_tags, entities
 from keras_bert.tasks.tagging.sentences import TaggedSentence
 from keras_bert.tasks.tagging.text_words import join_words
+from tests.markers import some_long
 from tests.signatures.tiny_models import ask, random_texts
 from tests.tolerances import REORDERED
 
@@ -23,7 +24,7 @@ def words_of(tokenizer, texts):
     return found
 
 
-@pytest.mark.parametrize("name", ["tags", "plain_tags", "bilstm"])
+@pytest.mark.parametrize("name", some_long(["tags", "plain_tags", "bilstm"], ("tags", "bilstm")))
 def test_entries_are_those_of_the_live_head(name, model_folder):
     live = FinetunedModel.load(model_folder(name))
     texts = random_texts(40, seed=5)

@@ -39,7 +39,7 @@ def rows():
     }
 
 
-@pytest.mark.parametrize("tokens_per_chunk", [1, 20, 100, 10_000])
+@pytest.mark.parametrize("tokens_per_chunk", [20, 10_000])
 def test_chunks_change_no_answer(tokens_per_chunk, encoder, rows):
     expected = encoder(rows)
     unpadded = UnpaddedEncoder(encoder, tokens_per_chunk)

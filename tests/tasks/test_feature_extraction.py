@@ -126,9 +126,10 @@ def test_long_texts_keep_every_piece(folder):
         )
 
 
-@pytest.mark.parametrize("level", ["piece", "word"])
-@pytest.mark.parametrize("name", ["features.npz", "features.tfrecord"])
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(
+    ("dtype", "name", "level"),
+    [("float16", "features.tfrecord", "word"), ("float32", "features.npz", "piece")],
+)
 def test_files_read_back(folder, tmp_path, name, dtype, level):
     texts = [*TEXTS, "é 字 \U0001f600 film"]
     extractor = FeatureExtractor.from_preset(folder, layers="last", level=level)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import Vocabulary
-from tests.markers import some_slow
+from tests.markers import some_long, some_slow
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 SETTINGS = [
@@ -84,7 +84,8 @@ RANGES = (
 )
 
 
-@pytest.mark.parametrize("index", range(len(SETTINGS)))
+# The other two: test_every_code_point.
+@pytest.mark.parametrize("index", some_long(range(len(SETTINGS)), (2, 3)))
 def test_every_character_with_rules(index):
     check_characters(index, code_points(*RANGES))
 
