@@ -34,7 +34,7 @@ def attribution_page(view: "AttributionView") -> str:
         "WARNING": _warnings(view),
         "WORDS": _shaded_words(view, scores, largest),
         "STRONGEST": _rows(view, order[:_STRONGEST], largest),
-        "OTHERS": _folded(f"{len(order) - _STRONGEST} other words", view, order, largest),
+        "OTHERS": _folded(f"Other words ({len(order) - _STRONGEST})", view, order, largest),
         "PIECES": _pieces(view),
     }
     text = importlib.resources.files(__package__).joinpath("page.html").read_text("utf-8")
@@ -57,7 +57,9 @@ def _warnings(view: "AttributionView") -> str:
             f"{view.points} points: take them as rough."
         )
     if view.cut_pieces:
-        told.append(f"The last {view.cut_pieces} pieces are not read: the text is too long.")
+        told.append(
+            f"{view.cut_pieces} pieces are not read: the text is longer than the model takes."
+        )
     return "".join(f'<p class="warning">{html.escape(sentence)}</p>\n' for sentence in told)
 
 
