@@ -98,8 +98,10 @@ test-processors-short: $(STAMP)  ## run a few of them, on the two settings that 
 	    -m "$(NUMERICAL) and not slow and not half_precision" || exit 1; \
 	done
 
-test-long: $(ORACLES)  ## run the longest tests, by hand before a release
+test-long: $(ORACLES) $(TPU_STAMP)  ## run the longest tests, by hand before a release
 	@$(PYTEST) --no-loadscope-reorder -m long
+	@$(TPU_VENV)/bin/python -m pytest -q -m "tpu_plan and long" \
+	  --confcutdir=tests/tpu_plan tests/tpu_plan
 
 .PHONY: benchmark
 benchmark:  ## run a benchmark: make benchmark NAME=serving_speed ARGS='--texts=100'
@@ -135,7 +137,8 @@ $(TPU_STAMP): setup.cfg constraints-tpu-plan.txt
 	@touch $@
 
 test-tpu-plan: $(TPU_STAMP)  ## compile the training step for TPUs, without a TPU
-	@$(TPU_VENV)/bin/python -m pytest -q -m tpu_plan --confcutdir=tests/tpu_plan tests/tpu_plan
+	@$(TPU_VENV)/bin/python -m pytest -q -m "tpu_plan and not long" \
+	  --confcutdir=tests/tpu_plan tests/tpu_plan
 
 lint: $(STAMP)  ## check style, format and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python -m mypy

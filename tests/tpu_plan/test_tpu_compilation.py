@@ -58,7 +58,10 @@ def compiled(lowered):
     )
 
 
-@pytest.mark.parametrize("topology", ["v5e:2x2", "v4:2x2x1", "v6e:2x2"])
+@pytest.mark.parametrize(
+    "topology",
+    ["v5e:2x2", *(pytest.param(name, marks=pytest.mark.long) for name in ("v4:2x2x1", "v6e:2x2"))],
+)
 def test_two_layers_of_base_width_compile(compiled, topology):
     program = compiled(topology)
     assert program.num_replicas == 4
