@@ -25,7 +25,8 @@ def run(
 ) -> subprocess.CompletedProcess:
     """Does what `python ARGUMENTS` does in a folder, with more variables in the environment.
 
-    `python FILE ...` and `python -c CODE ...` are known.
+    `python FILE ...` and `python -c CODE ...` are known. What TensorFlow and Keras read of the
+    environment when they are loaded is that of the fork server, whatever `environment` says.
     """
     with tempfile.TemporaryDirectory() as logs:
         paths = [os.path.join(logs, name) for name in ("out", "err")]
@@ -38,9 +39,12 @@ def run(
                 dict(environment or {}),
             ),
         )
+        for path in paths:
+            Path(path).touch()
         process.start()
-        process.join(_SECONDS)
-        if process.exitcode is None:
+        try:
+            process.join(_SECONDS)
+        finally:  # also where the test's own time is over
             process.kill()
             process.join()
         out, err = (Path(path).read_text(encoding="utf-8", errors="replace") for path in paths)
@@ -60,4 +64,5 @@ def _work(
         exec(compile(arguments[1], "<a document>", "exec"), {"__name__": "__main__"})
     else:
         sys.argv = arguments
+        sys.path.insert(0, os.path.dirname(arguments[0]))
         runpy.run_path(arguments[0], run_name="__main__")

@@ -32,20 +32,19 @@ def main(_: Sequence[str]) -> None:
     from keras_bert import show_attributions
 
     values = flags.FLAGS
-    position = values.position
     view = show_attributions(
         values.model_dir,
         values.text,
         values.text_pair,
         target=values.target,
-        position=int(position) if (position or "").isdecimal() else position,
+        position=values.position,
         baseline=values.baseline,
         ignore_config_keys=values.ignore_config_keys,
     )
     view.save(values.output)
     print(
-        f"{values.output}: {view.target}, {len(view.words)} words, scores add up to "
-        f"{100 * (1 - view.error):.1f} % of the difference"
+        f"{values.output}: {view.target}, {len(view.words)} words, the sum of the scores is "
+        f"{100 * view.error:.1f} % off the difference"
     )
 
 

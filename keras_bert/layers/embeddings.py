@@ -50,7 +50,8 @@ class WordEmbedding(keras.layers.Layer):
         """While it is open, vectors come from a function of the ids and the table.
 
         So the vectors of an input are reached from outside of a model: to look at points between
-        two texts, or to take gradients with respect to them.
+        two texts, or to take gradients with respect to them. Not while another thread calls the
+        same model.
 
         Args:
             lookup: takes ids int32 [B, S] and the table [V, H], returns [B, S, H].

@@ -43,12 +43,14 @@ class ModelInput(NamedTuple):
         tokens: S tokens.
         words: W words, as they stand in the text.
         cut_pieces: how many pieces of the text did not fit.
+        texts: the text, or both.
     """
 
     features: Mapping[str, tf.Tensor]
     tokens: tuple[Token, ...]
     words: tuple[str, ...]
     cut_pieces: int
+    texts: tuple[str, ...]
 
 
 def read_texts(
@@ -97,7 +99,7 @@ def read_texts(
     ]
     tokens, words = _describe(texts, pieces, tokenizer.vocabulary.tokens)
     cut = int(tf.size(ids.flat_values)) - sum(kept)
-    return ModelInput(features, tuple(tokens), tuple(words), cut)
+    return ModelInput(features, tuple(tokens), tuple(words), cut, tuple(texts))
 
 
 class _Pieces(NamedTuple):

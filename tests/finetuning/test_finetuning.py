@@ -145,7 +145,7 @@ def test_a_run_can_start_from_a_fine_tuned_folder(sentiment_run, tmp_path):
 
 
 @pytest.mark.half_precision
-@pytest.mark.parametrize("precision", [pytest.param("bfloat16", marks=pytest.mark.long), "float16"])
+@pytest.mark.parametrize("precision", ["bfloat16", pytest.param("float16", marks=pytest.mark.long)])
 def test_mixed_precision_trains_and_is_written_in_float32(pretrained_folder, tmp_path, precision):
     options = FinetuningOptions(
         epochs=2, batch_size=8, learning_rate=1e-3, mixed_precision=precision

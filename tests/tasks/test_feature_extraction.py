@@ -2,6 +2,7 @@
 
 import functools
 import gzip
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -128,7 +129,16 @@ def test_long_texts_keep_every_piece(folder):
 
 @pytest.mark.parametrize(
     ("dtype", "name", "level"),
-    [("float16", "features.tfrecord", "word"), ("float32", "features.npz", "piece")],
+    [
+        ("float16", "features.tfrecord", "word"),
+        ("float32", "features.npz", "piece"),
+        *(
+            pytest.param(*others, marks=pytest.mark.long)
+            for others in itertools.product(
+                ("float16", "float32"), ("features.npz", "features.tfrecord"), ("piece", "word")
+            )
+        ),
+    ],
 )
 def test_files_read_back(folder, tmp_path, name, dtype, level):
     texts = [*TEXTS, "é 字 \U0001f600 film"]

@@ -16,7 +16,8 @@ PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Zürich", "##s", "is"]
 
 def convert(**arguments):
     flags = [f"--{name}={value}" for name, value in arguments.items()]
-    return command_process.run([REPOSITORY / "tools" / "convert_checkpoint.py", *flags])
+    tool = REPOSITORY / "tools" / "convert_checkpoint.py"
+    return command_process.run([tool, *flags], environment={"KERAS_BERT_TRACEBACK": ""})
 
 
 @pytest.fixture(scope="module")

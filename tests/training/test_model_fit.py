@@ -40,7 +40,7 @@ def test_raw_strings_are_learned(strategy, pretrained_folder, tmp_path):
     callbacks = [
         keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: seen.append(dict(logs))),
         keras.callbacks.ModelCheckpoint(tmp_path / "best.weights.h5", save_weights_only=True),
-        keras.callbacks.EarlyStopping("val_loss", patience=5),
+        keras.callbacks.EarlyStopping("val_loss", patience=1),
     ]
     data = dataset(preprocess)
     # An epoch sees the data four times: making an iterator of raw strings takes a second.

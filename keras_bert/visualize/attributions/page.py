@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # Rows of the table; the rest is folded.
 _STRONGEST = 12
-_TOLD_ERROR = 0.01
+_TOLD_ERROR = 0.005
 
 
 def attribution_page(view: "AttributionView") -> str:
@@ -53,7 +53,7 @@ def _warnings(view: "AttributionView") -> str:
     told = []
     if view.error > _TOLD_ERROR:
         told.append(
-            f"The scores add up to the difference to {100 * view.error:.1f} % only, after "
+            f"The sum of the scores is {100 * view.error:.1f} % off the difference, after "
             f"{view.points} points: take them as rough."
         )
     if view.cut_pieces:

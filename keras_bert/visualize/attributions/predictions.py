@@ -3,13 +3,13 @@
 import json
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from keras_bert.progress import Progress
 from keras_bert.storage.files import atomic_file
-from keras_bert.tasks.classification.head import LabeledTexts
+from keras_bert.tasks.classification.head import LabeledTexts, TextHead
 from keras_bert.tasks.finetuned_model import FinetunedModel
 from keras_bert.tasks.multiple_choice.head import ChoiceExample
 from keras_bert.tasks.predict import read_to_predict
@@ -18,14 +18,14 @@ from keras_bert.tasks.tagging.entities import are_entity_tags, entities
 from keras_bert.tasks.tagging.sentences import TaggedSentence
 from keras_bert.visualize.attributions.view import Explainer
 
-# What stands before an answer that lies behind what the model reads at once.
-_CHARACTERS_BEFORE = 200
+# What stands before an answer that lies behind what the model reads at once: the first that fits.
+_CHARACTERS_BEFORE = (200, 50, 10, 0)
 
 
 class _Asked(NamedTuple):
     text: str
     text_pair: str | None = None
-    target: str | None = None
+    target: str | int | tuple[int, int] | None = None
     position: int | None = None
 
 
@@ -34,8 +34,10 @@ def explain_file(
 ) -> int:
     """Writes what made each prediction for a file: a JSON object a line; returns their number.
 
-    Each has `example`, its number from 1, and what `AttributionView.as_dict` gives. A tagged
-    sentence has a line for each entity; where labels name no entities, one for the surest word.
+    Each has `example`, its number from 1, and what `AttributionView.as_dict` gives; or
+    `not_explained`, the reason. A text with several labels has a line for each that is predicted, a
+    tagged sentence one for each entity (where labels name no entities, for the surest word).
+    Taggers are explained sentence by sentence, without what stands before and after.
 
     Args:
         model_dir: the folder of a fine-tuning run.
@@ -56,22 +58,24 @@ def explain_file(
         Progress(len(examples), "example", "explaining") as progress,
     ):
         for number, asked in enumerate(_asked(model, explain, examples), start=1):
-            for question in asked:
-                line = {"example": number, **explain(*question).as_dict()}
+            for one in asked:
+                found = {"not_explained": one} if isinstance(one, str) else explain(*one).as_dict()
+                line = {"example": number, **found}
                 lines.write(json.dumps(line, ensure_ascii=False) + "\n")
                 count += 1
             progress.update()
     return count
 
 
-def _asked(model: FinetunedModel, explain: Explainer, examples: Any) -> Iterator[list[_Asked]]:
-    """Yields for each example what is to be explained."""
-    if isinstance(examples, LabeledTexts):
-        yield from ([_Asked(texts[0], texts[1] if texts[1:] else None)] for texts in examples)
-        return
+def _asked(
+    model: FinetunedModel, explain: Explainer, examples: Any
+) -> Iterator[list[_Asked | str]]:
+    """Yields for each example what is to be explained, or why nothing is."""
     predictions: Any = model.predict_examples(examples)
     for example, prediction in zip(examples, predictions, strict=True):
-        if isinstance(example, Question):
+        if isinstance(examples, LabeledTexts):
+            yield _labels(model, example, prediction)
+        elif isinstance(example, Question):
             yield [_answer(explain, example, prediction.answer)]
         elif isinstance(example, ChoiceExample):
             yield [_Asked(example.context, example.choices[int(prediction.argmax())])]
@@ -79,26 +83,46 @@ def _asked(model: FinetunedModel, explain: Explainer, examples: Any) -> Iterator
             yield list(_entities(explain, example, prediction.tags))
         else:
             text = " ".join(example.words)
-            yield [_Asked(text)] if explain.read(text).words[1:-1] else []
+            yield [_Asked(text) if explain.read(text).words[1:-1] else "the sentence is empty"]
 
 
-def _answer(explain: Explainer, question: Question, answer: Any) -> _Asked:
-    if not answer.text.strip():
-        return _Asked(question.question, question.context)  # unanswerable: the likeliest span
-    context = question.context
-    tokens = explain.read(question.question, context).tokens
-    if answer.end > max(token.end for token in tokens if token.segment == 1):
-        # It was found in a later window: the context from a little before it, at a word.
-        start = max(0, answer.start - _CHARACTERS_BEFORE)
-        context = context[context.rfind(" ", 0, start) + 1 :]
-    return _Asked(question.question, context, answer.text)
+def _labels(model: FinetunedModel, texts: tuple[str, ...], prediction: Any) -> list[_Asked | str]:
+    asked = _Asked(texts[0], texts[1] if texts[1:] else None)
+    if cast(TextHead, model.description.head).label_type != "multi_label":
+        return [asked]
+    labels = [asked._replace(target=int(index)) for index in np.flatnonzero(prediction > 0.5)]
+    return [*labels] or ["no label has a probability above 0.5"]
 
 
-def _entities(explain: Explainer, example: TaggedSentence, tags: Sequence[str]) -> Iterator[_Asked]:
+def _answer(explain: Explainer, question: Question, answer: Any) -> _Asked | str:
+    if answer.start == answer.end:
+        return "the prediction is that there is no answer"
+    # The whole context, or where the answer was found in a later window, from a little before it.
+    later = (max(0, answer.start - before) for before in _CHARACTERS_BEFORE)
+    for start in (0, *(question.context.rfind(" ", 0, at + 1) + 1 for at in later)):
+        context = question.context[start:]
+        ends = [
+            token.end
+            for token in explain.read(question.question, context).tokens
+            if token.segment == 1
+        ]
+        span = (answer.start - start, answer.end - start)
+        if span[0] >= 0 and span[1] <= max(ends):
+            return _Asked(question.question, context, span)
+    return "question and answer are longer than what the model reads at once"
+
+
+def _entities(
+    explain: Explainer, example: TaggedSentence, tags: Sequence[str]
+) -> Iterator[_Asked | str]:
     text = " ".join(example.words)
     starts = np.cumsum([0, *(len(word) + 1 for word in example.words)]).tolist()
-    # The code point at which a piece begins -> its word.
-    words = {token.start: token.word for token in explain.read(text).tokens[1:-1]}
+    tokens = explain.read(text).tokens[1:-1]
     for entity in entities(tags):
-        if starts[entity.first] in words:  # else it is behind what the model reads at once
-            yield _Asked(text, None, tags[entity.first], words[starts[entity.first]])
+        # The first piece of its first word.
+        first, end = starts[entity.first], starts[entity.first + 1]
+        word = next((token.word for token in tokens if first <= token.start < end), None)
+        if word is None:
+            yield f"word {entity.first + 1} is behind what the model reads at once"
+        else:
+            yield _Asked(text, None, tags[entity.first], word)

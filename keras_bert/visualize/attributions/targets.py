@@ -63,13 +63,14 @@ class Question(NamedTuple):
     """What is asked about a text.
 
     Attributes:
-        target: a label, a piece or an answer; None takes what the model answers.
+        target: a label or its index; an answer, or its first and last code point in the context
+            and the one behind; a piece; None takes what the model answers.
         position: of a tagger, the word (its index among `words`, or itself); of a masked language
             model, which [MASK], from 0; None takes what the model is surest of, or the first.
         labels: names of the logits, where there are classes.
     """
 
-    target: str | int | None
+    target: str | int | tuple[int, int] | None
     position: str | int | None
     labels: Sequence[str]
 
@@ -85,8 +86,8 @@ def model_inputs(model: Any, read: ModelInput, position: str | int | None) -> di
         return {name: tensor[:, None] for name, tensor in read.features.items()}
     if isinstance(model, BertMaskedLM):
         masks = [i for i, token in enumerate(read.tokens) if token.piece == MASK]
-        number = 0 if position is None else position
-        if not isinstance(number, int) or not 0 <= number < len(masks):
+        number = 0 if position is None else _as_index(position)
+        if number is None or not 0 <= number < len(masks):
             raise ValueError(
                 f"position is {position!r} but the text has {len(masks)} {MASK}: put {MASK} where "
                 "a word is missing, and number them from 0"
@@ -113,32 +114,49 @@ def find_target(
     if isinstance(model, BertMaskedLM):
         return _piece_target(outputs, question, vocabulary)
     if isinstance(model, BertSpanLabeler):
-        return _span_target(outputs, read.tokens, question)
+        return _span_target(outputs, read, question)
     if isinstance(model, BertMultipleChoice):
+        if len(read.texts) < 2:
+            raise ValueError("text_pair is missing: give the context as text, one choice as pair")
+        _check_no_target(question, "one choice has one score")
         return Target("score of the choice", (0, 0))
     if isinstance(model, BertTokenClassifier | BertBiLSTMTagger):
         return _tag_target(outputs, read, question)
     if isinstance(model, BertClassifier):
-        return _class_target(outputs, question)
+        return _class_target(model, outputs, question)
     raise ValueError(
         f"the model is a {type(model).__name__}, which gives no answer that could be explained: "
         "give a fine-tuned model, or a masked language model and a text with [MASK]"
     )
 
 
-def _class_target(logits: Any, question: Question) -> Target:
+def _check_no_target(question: Question, why: str) -> None:
+    if question.target is not None:
+        raise ValueError(f"target is {question.target!r}, but {why}: leave it out")
+
+
+def _as_index(value: object) -> int | None:
+    """Returns the number that a value is, or that a flag has written; None for others."""
+    if isinstance(value, str) and value.isdecimal():
+        return int(value)
+    return value if isinstance(value, int) else None
+
+
+def _class_target(model: BertClassifier, logits: Any, question: Question) -> Target:
     row = logits.numpy()[0]  # [C]
-    if len(row) == 1:
+    if len(row) == 1 and model.problem_type in (None, "regression"):
+        _check_no_target(question, "the model gives one number")
         return Target("the number", (0, 0))
     index = int(row.argmax()) if question.target is None else _label_index(question)
     return Target(question.labels[index], (index, 0))
 
 
 def _label_index(question: Question) -> int:
-    if isinstance(question.target, int) and 0 <= question.target < len(question.labels):
-        return question.target
     if question.target in question.labels:
         return list(question.labels).index(str(question.target))
+    index = _as_index(question.target)
+    if index is not None and 0 <= index < len(question.labels):
+        return index
     raise ValueError(
         f"target is {question.target!r}: choose one of {', '.join(question.labels)}, or its index"
     )
@@ -177,18 +195,22 @@ def _word(
     """Returns the index of the word that is asked about; None where nobody asks."""
     if position is None:
         return None
-    named = [word for word in first_of_word if position in (word, words[word])]
+    named = [word for word in first_of_word if words[word] == position]
+    named = named or [word for word in first_of_word if word == _as_index(position)]
     if not named:
         known = ", ".join(words[word] for word in first_of_word)
         raise ValueError(f"position is {position!r}: give one of the words {known}, or its index")
     return named[0]
 
 
-def _span_target(outputs: Mapping[str, Any], tokens: Sequence[Token], question: Question) -> Target:
+def _span_target(outputs: Mapping[str, Any], read: ModelInput, question: Question) -> Target:
+    tokens = read.tokens
     # Pieces of the second text, the context.
     context = [i for i, token in enumerate(tokens) if token.segment == 1 and not token.is_special]
     if not context:
-        raise ValueError("text_pair is missing: give the question as text, its context as pair")
+        raise ValueError(
+            "text_pair is missing or empty: give the question as text, its context as pair"
+        )
     first = context[0]
     if question.target is None:
         starts, ends = (outputs[name].numpy()[0] for name in ("start_logits", "end_logits"))
@@ -200,32 +222,38 @@ def _span_target(outputs: Mapping[str, Any], tokens: Sequence[Token], question: 
         best = int(np.where(possible, scores, -np.inf).argmax())
         start, end = best // size + first, best % size + first
     else:
-        start, end = _tokens_of_answer(tokens, context, str(question.target))
+        start, end = _tokens_of_answer(tokens, context, question.target, read.texts[1])
     name = " ".join(token.text for token in tokens[start : end + 1])
     return Target(f"the answer {name!r}", (start, end))
 
 
 def _tokens_of_answer(
-    tokens: Sequence[Token], context: Sequence[int], answer: str
+    tokens: Sequence[Token], context: Sequence[int], answer: Any, text: str
 ) -> tuple[int, int]:
-    """Returns the first and the last token of an answer that is given by its words."""
-    wanted = answer.split()
-    texts = [tokens[index].text for index in context]
-    joined = "".join(texts)
-    at = joined.find("".join(wanted))
-    if not wanted or at < 0:
-        raise ValueError(f"target is {answer!r}, which does not stand in the context: copy it")
-    # Characters of the context without white space, by the token that they belong to.
-    owners = [index for index, text in zip(context, texts, strict=True) for _ in range(len(text))]
-    return owners[at], owners[at + len("".join(wanted)) - 1]
+    """Returns the first and the last token of an answer, given by its words or code points."""
+    if isinstance(answer, tuple):
+        spans = [answer]
+    else:
+        wanted = str(answer).strip()
+        starts = [at for at in range(len(text)) if wanted and text.startswith(wanted, at)]
+        spans = [(start, start + len(wanted)) for start in starts]
+    for start, end in spans:
+        inside = [i for i in context if tokens[i].start < end and tokens[i].end > start]
+        # Of whole tokens: "he" does not stand in "the".
+        if inside and tokens[inside[0]].start >= start and tokens[inside[-1]].end <= end:
+            return inside[0], inside[-1]
+    raise ValueError(
+        f"target is {answer!r}, which does not stand in the part of the context that the model "
+        "reads, as whole words: copy it from there"
+    )
 
 
 def _piece_target(logits: Any, question: Question, vocabulary: Vocabulary) -> Target:
     if question.target is None:
         # Rows without a piece, of embeddings padded to a multiple of 8, are no guess.
         index = int(logits.numpy()[0, 0, : len(vocabulary)].argmax())
-    elif question.target in vocabulary.tokens:
-        index = list(vocabulary.tokens).index(str(question.target))
+    elif question.target in vocabulary:
+        index = vocabulary.id_of(str(question.target))
     else:
         raise ValueError(
             f"target is {question.target!r}, which is no piece of the vocabulary: give one piece, "

@@ -13,6 +13,7 @@ from keras_bert.finetuning.task import TASK_FILE
 from keras_bert.models import preset
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.task_model import TaskModel
 from keras_bert.storage import hub
 from keras_bert.storage.files import atomic_file
 from keras_bert.tasks.finetuned_model import FinetunedModel
@@ -34,6 +35,7 @@ class AttributionView:
     """What the words of a text contribute to an answer; a notebook shows it as a page.
 
     Attributes:
+        model_name: name of the model.
         target: the name of what is explained.
         tokens: S tokens: [CLS], the pieces of the text, [SEP] (and the same of a second text).
         words: W words of these tokens, as they stand in the text.
@@ -43,6 +45,7 @@ class AttributionView:
         baseline_logit: that of the baseline.
         baseline: the piece that stands for all others there.
         error: how far the sum of the scores is from `logit - baseline_logit`, in parts of it.
+        points: at how many points between baseline and text gradients were taken.
         cut_pieces: how many pieces of the text the model does not read.
     """
 
@@ -89,6 +92,7 @@ class AttributionView:
             "baseline": self.baseline,
             "baseline_logit": self.baseline_logit,
             "error": self.error,
+            "cut_pieces": self.cut_pieces,
             "words": [
                 [word, float(score)]
                 for word, score in zip(self.words, self.word_scores, strict=True)
@@ -111,7 +115,6 @@ class Explainer:
     Args:
         model: a model folder of any format, a `FinetunedModel`, or a model with a head.
         tokenizer: that of a model that is given as an object; a folder brings its own.
-        labels: names of the classes, where the model does not know them.
         ignore_config_keys: unknown keys of a folder's config to pass over.
 
     Raises:
@@ -138,13 +141,7 @@ class Explainer:
             tokenizer = tokenizer or model.tokenizer
             self._length, labels = model.description.max_seq_length, model.description.labels
             model = model.model
-        if isinstance(model, BertPretrainer):
-            # The same layers under the head that is asked for words.
-            pretrainer, model = model, BertMaskedLM(model.config, dtype="float32")
-            by_path = {variable.path: variable for variable in pretrainer.variables}
-            for variable in model.variables:
-                variable.assign(by_path[variable.path])
-        if not hasattr(model, "encoder"):
+        if not isinstance(model, TaskModel):
             raise ValueError(
                 f"the model is a {type(model).__name__}, which gives no answer that could be "
                 "explained: give a fine-tuned model, or a masked language model"
@@ -155,7 +152,12 @@ class Explainer:
                 "example BertTokenizer.from_preset of the folder it came from"
             )
         tokenizer.vocabulary.check_size(model.config.vocab_size)
-        if not labels and getattr(model, "num_classes", 1) > 1:
+        model = _plain(model)
+        if isinstance(model, BertMaskedLM):
+            # "[MASK]" in a text must stay one token: it is what the model is asked about.
+            settings = tokenizer.settings | {"keep_special_tokens": True}
+            tokenizer = BertTokenizer(tokenizer.vocabulary, **settings)
+        if not labels and hasattr(model, "num_classes"):
             numbers = tuple(str(index) for index in range(model.num_classes))
             labels = tuple(getattr(model, "labels", None) or numbers)
         self._model, self._tokenizer, self._labels = model, tokenizer, labels
@@ -169,7 +171,7 @@ class Explainer:
         self,
         text: str,
         text_pair: str | None = None,
-        target: str | int | None = None,
+        target: str | int | tuple[int, int] | None = None,
         position: str | int | None = None,
         baseline: str = "[MASK]",
         tolerance: float = 0.005,
@@ -177,7 +179,7 @@ class Explainer:
     ) -> AttributionView:
         """Returns what each word contributes; see `show_attributions`."""
         vocabulary = self._tokenizer.vocabulary
-        if baseline not in vocabulary.tokens:
+        if baseline not in vocabulary:
             raise ValueError(
                 f"baseline is {baseline!r}, which is no piece of the vocabulary: give [MASK], "
                 "[PAD] or [UNK]"
@@ -191,7 +193,7 @@ class Explainer:
             inputs,
             chosen.indices,
             np.array([token.is_special for token in read.tokens]),
-            list(vocabulary.tokens).index(baseline),
+            vocabulary.id_of(baseline),
             tolerance,
             max_points,
         )
@@ -202,7 +204,7 @@ def _open_folder(folder: Any, ignore_config_keys: Collection[str]) -> tuple[Any,
     """Returns the model of a folder, a `FinetunedModel` where it is one, and its tokenizer."""
     folder = hub.local_folder(folder)
     if (folder / TASK_FILE).is_file():
-        finetuned = FinetunedModel.load(folder)
+        finetuned = FinetunedModel.load(folder)  # ours: its config has no unknown keys
         return finetuned, finetuned.tokenizer
     checkpoint = preset.read_checkpoint(folder, ignore_config_keys)
     arguments = {"dtype": "float32"}
@@ -216,8 +218,24 @@ def _open_folder(folder: Any, ignore_config_keys: Collection[str]) -> tuple[Any,
             "explained: give a fine-tuned model, or a masked language model"
         )
     model = preset.from_checkpoint(BertMaskedLM, checkpoint, arguments)
-    # "[MASK]" in a text must stay one token: it is what the model is asked about.
-    return model, BertTokenizer.from_preset(folder, keep_special_tokens=True)
+    return model, BertTokenizer.from_preset(folder)
+
+
+def _plain(model: TaskModel) -> TaskModel:
+    """Returns a model of one text a row, in float32, with a head that has an answer."""
+    is_pretrainer = isinstance(model, BertPretrainer)
+    in_float32 = model.encoder.policy.compute_dtype == "float32"
+    if in_float32 and not model.encoder.packed and not is_pretrainer:
+        return model
+    arguments: dict[str, Any] = {} if is_pretrainer else model.get_config()
+    arguments |= {"config": model.config, "dtype": "float32"}
+    if "packed" in arguments:
+        arguments["packed"] = False
+    copy = (BertMaskedLM if is_pretrainer else type(model))(**arguments)
+    weights = {weight.path: weight for weight in model.weights}
+    for weight in copy.weights:
+        weight.assign(weights[weight.path])
+    return copy
 
 
 def show_attributions(
@@ -225,7 +243,7 @@ def show_attributions(
     text: str,
     text_pair: str | None = None,
     *,
-    target: str | int | None = None,
+    target: str | int | tuple[int, int] | None = None,
     position: str | int | None = None,
     baseline: str = "[MASK]",
     tolerance: float = 0.005,
@@ -240,16 +258,17 @@ def show_attributions(
 
     Args:
         model: a model folder of any format, a `FinetunedModel`, or a model with a head (class,
-            tags, span, choice, masked word).
+            tags, span, choice, masked word). One that is not float32 is copied in float32.
         text: the text; of models for questions the question, of multiple choice the context.
         text_pair: the second text of a pair; the context of a question, or a choice.
-        target: what is explained: a label or its index, an answer that stands in the context, a
-            piece for [MASK]; None takes what the model answers.
+        target: what is explained: a label or its index; an answer that stands in the context, or
+            the code points where it begins and ends there; a piece for [MASK]. None takes the
+            likeliest (of answers those of up to 30 pieces).
         position: of a tagger, the word (or its index among `words`); of a masked language model,
             which [MASK], from 0. None takes the entity that the model is surest of, or the first.
         baseline: [MASK], which a pretrained model knows as "some piece"; or [PAD], [UNK].
         tolerance: the error of the sum above which more points are taken.
-        max_points: the most points; an error that is left is told.
+        max_points: the most points, at least 16; an error that is left is told.
         tokenizer: that of a model that is given as an object; a folder brings its own.
         ignore_config_keys: unknown keys of a folder's config to pass over.
 
