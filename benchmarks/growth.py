@@ -103,6 +103,7 @@ def step_of(size: Size) -> Callable[[], object]:
 
 def main(_: Sequence[str]) -> None:
     """Prints a table for each of the four, and draws them."""
+    tf.get_logger().setLevel("ERROR")  # each size is a graph of its own, as it should be
     found: dict[str, list[tuple[int, float, float]]] = {}
     for name, values in LINES.items():
         sizes = [Size(**{name: value}) for value in values]
