@@ -40,7 +40,9 @@ def main(_: Sequence[str]) -> None:
     if (values.server is None) != (values.served_model is None):
         raise ValueError("--server and --served_model belong together: give both or neither")
     if values.server is not None and values.explain is not None:
-        raise ValueError("--explain takes gradients, which a server gives not: use --model_dir")
+        raise ValueError("--explain takes gradients, which a server does not give: use --model_dir")
+    if values.explain is not None and values.explain == values.output:
+        raise ValueError(f"--explain and --output are both {values.output}: give two files")
     count = _predict_here(values) if values.server is None else _predict_there(values)
     print(f"{count:,} predictions: {values.output}")
     if values.explain is not None:

@@ -10,12 +10,12 @@ Where the page shows a part of the tokens, each row ends with what goes to all o
 
 import base64
 import html
-import importlib.resources
 import json
 import zlib
 
 import numpy as np
 
+from keras_bert.visualize import html_page
 from keras_bert.visualize.attention.probabilities import Attention
 
 _LARGEST_BYTE = 255
@@ -50,17 +50,12 @@ def attention_page(attention: Attention, model_name: str, start: int, end: int) 
     }
     parts = {
         "TITLE": html.escape(f"Attention of {model_name}"),
-        "STYLE": _resource("page.css"),
-        "SCRIPT": _resource("page.js"),
+        "STYLE": html_page.resource(__package__, "page.css"),
+        "SCRIPT": html_page.resource(__package__, "page.js"),
         # Nothing in a text may end the element that holds it.
         "DATA": json.dumps(content, ensure_ascii=False).replace("<", "\\u003c"),
     }
-    text = _resource("page.html")
-    before, *rest = text.split("{{")
-    # Each part once, so that a text with braces in it stays what it is.
-    return before + "".join(
-        parts[name] + after for name, after in (part.split("}}", 1) for part in rest)
-    )
+    return html_page.fill(html_page.resource(__package__, "page.html"), parts)
 
 
 def _encode(probabilities: np.ndarray, start: int, end: int) -> str:
@@ -73,7 +68,3 @@ def _encode(probabilities: np.ndarray, start: int, end: int) -> str:
     rows = np.concatenate([shown, elsewhere], axis=-1)
     quantized = np.rint(_LARGEST_BYTE * np.sqrt(np.clip(rows, 0, 1))).astype(np.uint8)
     return base64.b64encode(zlib.compress(quantized.tobytes(), 9)).decode()
-
-
-def _resource(name: str) -> str:
-    return importlib.resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -1,6 +1,5 @@
 """What a model attends to, to be looked at: in a notebook, as a page, as a picture."""
 
-import html
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -8,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.storage.files import atomic_file
 from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.visualize import html_page
 from keras_bert.visualize.attention import heat_map, page
 from keras_bert.visualize.attention.probabilities import (
     Attention,
@@ -73,14 +72,7 @@ class AttentionView:
         Raises:
             ValueError: the name ends otherwise.
         """
-        if Path(path).suffix not in (".html", ".htm"):
-            raise ValueError(
-                f"{path} does not end with .html: the page is one; save_heat_map writes .png and "
-                ".svg"
-            )
-        text = self.html()
-        with atomic_file(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        html_page.save(path, self.html(), "; save_heat_map writes .png and .svg")
 
     def save_heat_map(
         self,
@@ -106,11 +98,7 @@ class AttentionView:
         heat_map.draw(self._attention, path, self.start, self.end, layer, head, join_words)
 
     def _repr_html_(self) -> str:
-        # A frame of its own: neither page nor notebook can disturb the other.
-        return (
-            f'<iframe srcdoc="{html.escape(self.html())}" title="Attention" '
-            f'style="width:100%;height:{_FRAME_HEIGHT}px;border:0"></iframe>'
-        )
+        return html_page.frame(self.html(), "Attention", _FRAME_HEIGHT)
 
     def __repr__(self) -> str:
         layers, heads = self.probabilities.shape[:2]

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-# Logits differ by less than this? Then the error is told in parts of this.
+# Where the logits differ by less, the error is told in parts of this.
 _SMALLEST_DIFFERENCE = 1e-3
 # Of one part of the line: between -1 and 1, with their weights.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)

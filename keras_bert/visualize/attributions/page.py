@@ -5,10 +5,11 @@ word's number stands in the table and is read out by screen readers.
 """
 
 import html
-import importlib.resources
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from keras_bert.visualize import html_page
 
 if TYPE_CHECKING:
     from keras_bert.visualize.attributions.view import AttributionView
@@ -25,7 +26,7 @@ def attribution_page(view: "AttributionView") -> str:
     order = [index for index in np.argsort(-np.abs(scores)) if not _is_special(view, index)]
     parts = {
         "TITLE": html.escape(f"{view.target}: attributions of {view.model_name}"),
-        "STYLE": importlib.resources.files(__package__).joinpath("page.css").read_text("utf-8"),
+        "STYLE": html_page.resource(__package__, "page.css"),
         "MODEL": html.escape(view.model_name),
         "TARGET": html.escape(view.target),
         "LOGITS": f"{view.logit:.3f} for this text, {view.baseline_logit:.3f} with "
@@ -37,12 +38,7 @@ def attribution_page(view: "AttributionView") -> str:
         "OTHERS": _folded(f"Other words ({len(order) - _STRONGEST})", view, order, largest),
         "PIECES": _pieces(view),
     }
-    text = importlib.resources.files(__package__).joinpath("page.html").read_text("utf-8")
-    before, *rest = text.split("{{")
-    # Each part once, so that a text with braces in it stays what it is.
-    return before + "".join(
-        parts[name] + after for name, after in (part.split("}}", 1) for part in rest)
-    )
+    return html_page.fill(html_page.resource(__package__, "page.html"), parts)
 
 
 def _is_special(view: "AttributionView", word: int) -> bool:

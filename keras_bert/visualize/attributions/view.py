@@ -1,6 +1,5 @@
 """Which words made this answer: in a notebook, as a page, as numbers."""
 
-import html
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -15,10 +14,10 @@ from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.task_model import TaskModel
 from keras_bert.storage import hub
-from keras_bert.storage.files import atomic_file
 from keras_bert.tasks.finetuned_model import FinetunedModel
 from keras_bert.tasks.kinds import describe_foreign
 from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.visualize import html_page
 from keras_bert.visualize.attributions import page
 from keras_bert.visualize.attributions.integrated_gradients import (
     Attribution,
@@ -78,11 +77,7 @@ class AttributionView:
         Raises:
             ValueError: the name ends otherwise.
         """
-        if Path(path).suffix not in (".html", ".htm"):
-            raise ValueError(f"{path} does not end with .html: the page is one")
-        text = self.html()
-        with atomic_file(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        html_page.save(path, self.html())
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the numbers as JSON holds them: target, logits, error, words with scores."""
@@ -100,10 +95,7 @@ class AttributionView:
         }
 
     def _repr_html_(self) -> str:
-        return (
-            f'<iframe srcdoc="{html.escape(self.html())}" title="Attributions" '
-            f'style="width:100%;height:{_FRAME_HEIGHT}px;border:0"></iframe>'
-        )
+        return html_page.frame(self.html(), "Attributions", _FRAME_HEIGHT)
 
     def __repr__(self) -> str:
         return f"AttributionView({self.target!r}, {len(self.words)} words)"
