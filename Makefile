@@ -14,19 +14,22 @@ TPU_STAMP := $(TPU_VENV)/.installed
 # Apache Beam asks for an older protobuf than constraints.txt names.
 BEAM_VENV := .venv-beam
 BEAM_STAMP := $(BEAM_VENV)/.installed
+# The site is made without TensorFlow: docstrings are read, not imported.
+DOCS_VENV := .venv-docs
+DOCS_STAMP := $(DOCS_VENV)/.installed
 BENCHMARKS := $(VENV)/.benchmarks-installed
 # Those whose first lines say how make runs them; the other files of the folder are their parts.
 BENCHMARK_NAMES := $(sort $(basename $(notdir $(shell grep -l 'make benchmark NAME=' benchmarks/*.py))))
 # A process a core: TensorFlow starts slowly, so each file of tests stays in one.
-PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile --durations=15
+PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile --durations=30
 # oneDNN, which multiplies TensorFlow's matrices, behaves as on a lesser processor where its
 # instructions are limited (a limit above what the processor has changes nothing), and 0 turns it
 # off. TensorFlow does not know of the limit: under AVX2 a bfloat16 product aborts the process.
 NUMERICAL := numerical and not oracle and not long
 AVX2 := ONEDNN_MAX_CPU_ISA=AVX2
 WITHOUT_ONEDNN := TF_ENABLE_ONEDNN_OPTS=0
-SHORT_NUMERICAL := tests/models tests/serving/test_foreign_models.py \
-  tests/pretraining/test_pretraining_step.py tests/tasks/test_tag_head.py \
+SHORT_NUMERICAL := tests/layers tests/models/test_encoder.py tests/models/test_heads.py \
+  tests/models/test_packed_encoder.py tests/serving/test_foreign_models.py \
   tests/training/test_lamb.py tests/training/test_optimizer.py
 FILES := setup.cfg pyproject.toml constraints.txt
 
@@ -35,7 +38,7 @@ export MPLBACKEND ?= Agg
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help install quickstart test test-slow test-oracles test-processors test-processors-short \
-  test-long test-beam tpu-plan-env test-tpu-plan test-browser chromium lint format clean
+  test-long test-beam tpu-plan-env test-tpu-plan test-browser chromium docs lint format clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 24
@@ -56,9 +59,9 @@ $(ORACLES): $(STAMP)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps \
 	  --no-build-isolation seqeval
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt '.[oracles]'
-	@# Model Garden's BERT needs few of the forty packages that it depends on.
+	@# Model Garden's BERT and KerasHub need few of the packages that they depend on.
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps \
-	  tf-models-official tf_keras gin-config tensorflow-serving-api
+	  tf-models-official tf_keras gin-config tensorflow-serving-api keras-hub kagglehub kagglesdk
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --no-deps
 	@touch $@
 
@@ -140,6 +143,21 @@ test-tpu-plan: $(TPU_STAMP)  ## compile the training step for TPUs, without a TP
 	@$(TPU_VENV)/bin/python -m pytest -q -m "tpu_plan and not long" \
 	  --confcutdir=tests/tpu_plan tests/tpu_plan
 
+docs: $(DOCS_STAMP)  ## make the documentation site in build/site; a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
+	@echo "open build/site/index.html"
+
+$(DOCS_STAMP): setup.cfg constraints.txt
+	@test -n "$(PYTHON)" || { echo "error: Python 3.11 to 3.13 with venv is needed;" \
+	  "name one with: make PYTHON=/path/to/python3.11"; exit 1; }
+	@test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
+	@# The extra without the package, which would bring TensorFlow.
+	@$(DOCS_VENV)/bin/python -c "import configparser; c = configparser.ConfigParser(); \
+	  c.read('setup.cfg'); print(c['options.extras_require']['docs'])" > $(DOCS_VENV)/requirements.txt
+	@$(DOCS_VENV)/bin/python -m pip install --quiet --constraint constraints.txt \
+	  --requirement $(DOCS_VENV)/requirements.txt
+	@touch $@
+
 lint: $(STAMP)  ## check style, format and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python -m mypy
 
@@ -147,4 +165,4 @@ format: $(STAMP)  ## fix style and format
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 clean:  ## remove everything that can be made again
-	rm -rf $(VENV) $(TPU_VENV) $(BEAM_VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .cache quickstart_output
+	rm -rf $(VENV) $(TPU_VENV) $(BEAM_VENV) $(DOCS_VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .cache quickstart_output

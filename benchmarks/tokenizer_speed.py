@@ -2,18 +2,22 @@
 
 Both get the same lines and two threads, and must give the same ids. Ours tokenizes batches of lines
 in `tf.data` (`num_parallel_calls`), Rust's in `encode_batch` (rayon). Prints the median of several
-rounds, taken in turns.
+rounds, taken in turns. `--type=byte_level_bpe` compares RoBERTa's kind of tokenizer, with a
+vocabulary learned from the prose.
 
     make benchmark NAME=tokenizer_speed
+    make benchmark NAME=tokenizer_speed ARGS='--type=byte_level_bpe'
 """
 
 import gzip
 import json
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from absl import app, flags
 
@@ -26,6 +30,10 @@ _PROSE = flags.DEFINE_string(
 _GOLDEN = flags.DEFINE_string(
     "golden", str(_REPOSITORY / "tests/golden"), "Folder with the multilingual lines."
 )
+_TYPE = flags.DEFINE_enum(
+    "type", "wordpiece", ["wordpiece", "byte_level_bpe"], "Kind of tokenizer to compare."
+)
+_VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 8000, "Pieces of byte-level BPE.", lower_bound=300)
 _THREADS = flags.DEFINE_integer("threads", 2, "Threads for each side.", lower_bound=1)
 _BATCH = flags.DEFINE_integer("batch", 512, "Lines in a batch of ours.", lower_bound=1)
 _ROUNDS = flags.DEFINE_integer("rounds", 7, "Timed rounds.", lower_bound=1)
@@ -36,14 +44,14 @@ def main(argv: Sequence[str]) -> None:
     del argv
     # Read when the Rust library starts its threads, so before its first use.
     os.environ["RAYON_NUM_THREADS"] = str(_THREADS.value)
-    vocabulary = str(Path(_GOLDEN.value) / "vocab_uncased.txt")
     prose = [line for line in gzip.open(_PROSE.value, "rt", encoding="utf-8") if line.strip()]
     golden = (Path(_GOLDEN.value) / "tokenization.jsonl").read_text(encoding="utf-8")
     multilingual = [json.loads(line)["text"] for line in golden.split("\n") if line] * 20
     _print_versions()
+    our_tokenizer, rust_tokenizer = _tokenizers(prose)
     for name, lines in (("English prose", prose), ("multilingual lines", multilingual)):
-        ours, ours_ids = _ours(lines, vocabulary)
-        rust, rust_ids = _rust(lines, vocabulary)
+        ours, ours_ids = _ours(lines, our_tokenizer)
+        rust, rust_ids = _rust(lines, rust_tokenizer)
         same = sum(a == b for a, b in zip(ours_ids, rust_ids, strict=True))
         size = sum(len(line.encode()) for line in lines) / 1e6
         seconds = _medians([ours, rust])
@@ -55,12 +63,26 @@ def main(argv: Sequence[str]) -> None:
         )
 
 
-def _ours(lines: Sequence[str], vocabulary: str) -> tuple[Callable[[], object], list[list[int]]]:
+def _tokenizers(prose: Sequence[str]) -> tuple[Any, Any]:
+    """Returns a tokenizer of this library and the one of the Rust library that equals it."""
+    import tokenizers
+
+    from keras_bert import BertTokenizer, ByteLevelBpeTokenizer, train_byte_level_bpe
+
+    if _TYPE.value == "wordpiece":
+        vocabulary = str(Path(_GOLDEN.value) / "vocab_uncased.txt")
+        rust = tokenizers.BertWordPieceTokenizer(vocabulary, lowercase=True)
+        return BertTokenizer.from_vocab(vocabulary), rust
+    files = train_byte_level_bpe(prose, _VOCAB_SIZE.value)
+    with tempfile.TemporaryDirectory() as folder:
+        files.save(folder)
+        rust = tokenizers.ByteLevelBPETokenizer(f"{folder}/vocab.json", f"{folder}/merges.txt")
+        return ByteLevelBpeTokenizer.from_preset(folder), rust
+
+
+def _ours(lines: Sequence[str], tokenizer: Any) -> tuple[Callable[[], object], list[list[int]]]:
     import tensorflow as tf
 
-    from keras_bert import BertTokenizer
-
-    tokenizer = BertTokenizer.from_vocab(vocabulary)
     # Strings that are tensors already, as they are after reading a file in tf.data.
     strings = tf.constant(lines)
     batches = -(-len(lines) // _BATCH.value)
@@ -80,12 +102,8 @@ def _ours(lines: Sequence[str], vocabulary: str) -> tuple[Callable[[], object], 
     return run, [ids for batch in dataset for ids in batch.to_list()]
 
 
-def _rust(lines: Sequence[str], vocabulary: str) -> tuple[Callable[[], object], list[list[int]]]:
-    import tokenizers
-
-    tokenizer = tokenizers.BertWordPieceTokenizer(vocabulary, lowercase=True)
-
-    def run() -> list[tokenizers.Encoding]:
+def _rust(lines: Sequence[str], tokenizer: Any) -> tuple[Callable[[], object], list[list[int]]]:
+    def run() -> list[Any]:
         return tokenizer.encode_batch(list(lines), add_special_tokens=False)
 
     return run, [encoding.ids for encoding in run()]

@@ -9,21 +9,46 @@ from keras_bert.version import __version__
 # where TensorFlow is absent and `import keras_bert` is fast.
 _PUBLIC = {
     "BertConfig": "config",
+    "AlbertConfig": "family_configs",
+    "DistilBertConfig": "family_configs",
+    "ElectraConfig": "family_configs",
+    "RobertaConfig": "family_configs",
+    "LocalBertConfig": "family_configs",
     "BertEncoder": "models.encoder",
+    "AlbertEncoder": "models.family_encoders",
+    "DistilBertEncoder": "models.family_encoders",
+    "ElectraEncoder": "models.family_encoders",
+    "RobertaEncoder": "models.family_encoders",
+    "LocalBertEncoder": "models.family_encoders",
     "BertPretrainer": "models.pretrainer",
     "BertMaskedLM": "models.masked_lm",
     "BertClassifier": "models.classifier",
+    "BertDocumentClassifier": "models.document_classifier",
+    "BertEncoderDecoder": "models.seq2seq.encoder_decoder",
+    "SearchOptions": "models.seq2seq.sequence_search",
     "BertMultipleChoice": "models.multiple_choice",
+    "BertReplacedTokenDetector": "models.replaced_token_detector",
     "BertTokenClassifier": "models.token_classifier",
     "BertSpanLabeler": "models.span_labeler",
     "BertBiLSTMTagger": "models.bilstm_tagger",
     "create_encoder": "models.encoder",
     "register_encoder": "models.registry",
-    "grow_vocabulary": "models.vocabulary_growth",
+    "grow_vocabulary": "models.surgery.vocabulary_growth",
+    "extend_positions": "models.surgery.position_extension",
+    "with_local_attention": "models.surgery.local_attention",
     "Vocabulary": "text.vocabulary",
     "train_vocabulary": "text.vocabulary_training",
+    "train_byte_level_bpe": "text.byte_level.training",
+    "train_sentencepiece": "text.sentencepiece.training",
+    "Tokenizer": "text.base_tokenizer",
     "BertTokenizer": "text.tokenizer",
+    "ByteLevelBpeTokenizer": "text.byte_level.tokenizer",
+    "SentencePieceTokenizer": "text.sentencepiece.tokenizer",
     "BertPreprocessor": "text.preprocessor",
+    "load_tokenizer": "text.loading",
+    "load_preprocessor": "text.preprocessor",
+    "load_encoder": "models.loading",
+    "load_model": "models.loading",
     "CreationOptions": "data.creation.options",
     "create_pretraining_data": "data.creation.create",
     "create_optimizer": "training.optimizer",
@@ -38,18 +63,34 @@ _PUBLIC = {
     "finetune": "finetuning.finetune",
     "search": "finetuning.search",
     "create_task": "tasks.registry",
+    "run_glue": "tasks.classification.glue_benchmark",
+    "GlueResult": "tasks.classification.glue_benchmark",
     "LabeledTexts": "tasks.classification.head",
     "TextHead": "tasks.classification.head",
+    "Seq2SeqHead": "tasks.seq2seq.head",
+    "SourceTarget": "tasks.seq2seq.head",
     "TaggedSentence": "tasks.tagging.sentences",
     "Question": "tasks.question_answering.questions",
     "Answer": "tasks.question_answering.questions",
     "write_squad": "tasks.question_answering.squad_files",
+    "convert_triviaqa": "tasks.question_answering.triviaqa",
     "FinetunedModel": "tasks.finetuned_model",
+    "FinetunedEnsemble": "tasks.ensemble",
     "predict_file": "tasks.predict",
     "SentenceScorer": "tasks.fill_mask.scoring",
     "guess_every_word": "tasks.fill_mask.every_word",
+    "AugmentationOptions": "tasks.fill_mask.augmentation_options",
+    "augment_file": "tasks.fill_mask.augmentation",
     "fill_mask": "tasks.fill_mask.guesses",
+    "GenerationOptions": "generation.options",
+    "TextGenerator": "generation.generator",
+    "rerank": "generation.rerank",
+    "corpus_bleu": "generation.bleu",
+    "self_bleu": "generation.bleu",
+    "unique_ngram_rate": "generation.bleu",
     "FeatureExtractor": "tasks.feature_extraction.extraction",
+    "ProbingOptions": "probing.options",
+    "probe_layers": "probing.probe",
     "ExportOptions": "signatures.options",
     "export_saved_model": "serving.saved_model",
     "SentenceEncoder": "serving.sentence_encoder",
@@ -59,6 +100,15 @@ _PUBLIC = {
     "ServerError": "serving.client",
     "show_attention": "visualize.attention.view",
     "show_attributions": "visualize.attributions.view",
+    "head_statistics": "visualize.attention.head_statistics",
+    "plot_head_statistics": "visualize.attention.head_picture",
+    "plot_probes": "visualize.probe_picture",
+    "show_run": "visualize.runs.view",
+    "inspect_vocabulary": "visualize.vocabulary_report",
+    "inspect_model": "visualize.model_report",
+    "write_projector": "tasks.feature_extraction.projector",
+    "principal_components": "visualize.principal_components",
+    "plot_principal_components": "visualize.principal_components",
     "plot_learning_curves": "visualize.curves",
 }
 
@@ -68,26 +118,58 @@ if TYPE_CHECKING:
     from keras_bert.config import BertConfig as BertConfig
     from keras_bert.data.creation.create import create_pretraining_data as create_pretraining_data
     from keras_bert.data.creation.options import CreationOptions as CreationOptions
+    from keras_bert.family_configs import AlbertConfig as AlbertConfig
+    from keras_bert.family_configs import DistilBertConfig as DistilBertConfig
+    from keras_bert.family_configs import ElectraConfig as ElectraConfig
+    from keras_bert.family_configs import LocalBertConfig as LocalBertConfig
+    from keras_bert.family_configs import RobertaConfig as RobertaConfig
     from keras_bert.finetuning.finetune import finetune as finetune
     from keras_bert.finetuning.metrics import accuracy as accuracy
     from keras_bert.finetuning.options import FinetuningOptions as FinetuningOptions
     from keras_bert.finetuning.search import search as search
     from keras_bert.finetuning.task import Task as Task
     from keras_bert.finetuning.task import TaskData as TaskData
+    from keras_bert.generation.bleu import corpus_bleu as corpus_bleu
+    from keras_bert.generation.bleu import self_bleu as self_bleu
+    from keras_bert.generation.bleu import unique_ngram_rate as unique_ngram_rate
+    from keras_bert.generation.generator import TextGenerator as TextGenerator
+    from keras_bert.generation.options import GenerationOptions as GenerationOptions
+    from keras_bert.generation.rerank import rerank as rerank
     from keras_bert.models.bilstm_tagger import BertBiLSTMTagger as BertBiLSTMTagger
     from keras_bert.models.classifier import BertClassifier as BertClassifier
+    from keras_bert.models.document_classifier import (
+        BertDocumentClassifier as BertDocumentClassifier,
+    )
     from keras_bert.models.encoder import BertEncoder as BertEncoder
     from keras_bert.models.encoder import create_encoder as create_encoder
+    from keras_bert.models.family_encoders import AlbertEncoder as AlbertEncoder
+    from keras_bert.models.family_encoders import DistilBertEncoder as DistilBertEncoder
+    from keras_bert.models.family_encoders import ElectraEncoder as ElectraEncoder
+    from keras_bert.models.family_encoders import LocalBertEncoder as LocalBertEncoder
+    from keras_bert.models.family_encoders import RobertaEncoder as RobertaEncoder
+    from keras_bert.models.loading import load_encoder as load_encoder
+    from keras_bert.models.loading import load_model as load_model
     from keras_bert.models.masked_lm import BertMaskedLM as BertMaskedLM
     from keras_bert.models.multiple_choice import BertMultipleChoice as BertMultipleChoice
     from keras_bert.models.pretrainer import BertPretrainer as BertPretrainer
     from keras_bert.models.registry import register_encoder as register_encoder
+    from keras_bert.models.replaced_token_detector import (
+        BertReplacedTokenDetector as BertReplacedTokenDetector,
+    )
+    from keras_bert.models.seq2seq.encoder_decoder import BertEncoderDecoder as BertEncoderDecoder
+    from keras_bert.models.seq2seq.sequence_search import SearchOptions as SearchOptions
     from keras_bert.models.span_labeler import BertSpanLabeler as BertSpanLabeler
+    from keras_bert.models.surgery.local_attention import (
+        with_local_attention as with_local_attention,
+    )
+    from keras_bert.models.surgery.position_extension import extend_positions as extend_positions
+    from keras_bert.models.surgery.vocabulary_growth import grow_vocabulary as grow_vocabulary
     from keras_bert.models.token_classifier import BertTokenClassifier as BertTokenClassifier
-    from keras_bert.models.vocabulary_growth import grow_vocabulary as grow_vocabulary
     from keras_bert.pretraining.objectives.objective import Objective as Objective
     from keras_bert.pretraining.options import PretrainingOptions as PretrainingOptions
     from keras_bert.pretraining.pretrain import pretrain as pretrain
+    from keras_bert.probing.options import ProbingOptions as ProbingOptions
+    from keras_bert.probing.probe import probe_layers as probe_layers
     from keras_bert.serving.client import ServerError as ServerError
     from keras_bert.serving.client import connect as connect
     from keras_bert.serving.formats.litert_onnx import export_litert as export_litert
@@ -95,9 +177,17 @@ if TYPE_CHECKING:
     from keras_bert.serving.saved_model import export_saved_model as export_saved_model
     from keras_bert.serving.sentence_encoder import SentenceEncoder as SentenceEncoder
     from keras_bert.signatures.options import ExportOptions as ExportOptions
+    from keras_bert.tasks.classification.glue_benchmark import GlueResult as GlueResult
+    from keras_bert.tasks.classification.glue_benchmark import run_glue as run_glue
     from keras_bert.tasks.classification.head import LabeledTexts as LabeledTexts
     from keras_bert.tasks.classification.head import TextHead as TextHead
+    from keras_bert.tasks.ensemble import FinetunedEnsemble as FinetunedEnsemble
     from keras_bert.tasks.feature_extraction.extraction import FeatureExtractor as FeatureExtractor
+    from keras_bert.tasks.feature_extraction.projector import write_projector as write_projector
+    from keras_bert.tasks.fill_mask.augmentation import augment_file as augment_file
+    from keras_bert.tasks.fill_mask.augmentation_options import (
+        AugmentationOptions as AugmentationOptions,
+    )
     from keras_bert.tasks.fill_mask.every_word import guess_every_word as guess_every_word
     from keras_bert.tasks.fill_mask.guesses import fill_mask as fill_mask
     from keras_bert.tasks.fill_mask.scoring import SentenceScorer as SentenceScorer
@@ -106,17 +196,45 @@ if TYPE_CHECKING:
     from keras_bert.tasks.question_answering.questions import Answer as Answer
     from keras_bert.tasks.question_answering.questions import Question as Question
     from keras_bert.tasks.question_answering.squad_files import write_squad as write_squad
+    from keras_bert.tasks.question_answering.triviaqa import convert_triviaqa as convert_triviaqa
     from keras_bert.tasks.registry import create_task as create_task
+    from keras_bert.tasks.seq2seq.head import Seq2SeqHead as Seq2SeqHead
+    from keras_bert.tasks.seq2seq.head import SourceTarget as SourceTarget
     from keras_bert.tasks.tagging.sentences import TaggedSentence as TaggedSentence
+    from keras_bert.text.base_tokenizer import Tokenizer as Tokenizer
+    from keras_bert.text.byte_level.tokenizer import (
+        ByteLevelBpeTokenizer as ByteLevelBpeTokenizer,
+    )
+    from keras_bert.text.byte_level.training import train_byte_level_bpe as train_byte_level_bpe
+    from keras_bert.text.loading import load_tokenizer as load_tokenizer
     from keras_bert.text.preprocessor import BertPreprocessor as BertPreprocessor
+    from keras_bert.text.preprocessor import load_preprocessor as load_preprocessor
+    from keras_bert.text.sentencepiece.tokenizer import (
+        SentencePieceTokenizer as SentencePieceTokenizer,
+    )
+    from keras_bert.text.sentencepiece.training import train_sentencepiece as train_sentencepiece
     from keras_bert.text.tokenizer import BertTokenizer as BertTokenizer
     from keras_bert.text.vocabulary import Vocabulary as Vocabulary
     from keras_bert.text.vocabulary_training import train_vocabulary as train_vocabulary
     from keras_bert.training.optimizer import create_optimizer as create_optimizer
     from keras_bert.training.strategy import create_strategy as create_strategy
+    from keras_bert.visualize.attention.head_picture import (
+        plot_head_statistics as plot_head_statistics,
+    )
+    from keras_bert.visualize.attention.head_statistics import head_statistics as head_statistics
     from keras_bert.visualize.attention.view import show_attention as show_attention
     from keras_bert.visualize.attributions.view import show_attributions as show_attributions
     from keras_bert.visualize.curves import plot_learning_curves as plot_learning_curves
+    from keras_bert.visualize.model_report import inspect_model as inspect_model
+    from keras_bert.visualize.principal_components import (
+        plot_principal_components as plot_principal_components,
+    )
+    from keras_bert.visualize.principal_components import (
+        principal_components as principal_components,
+    )
+    from keras_bert.visualize.probe_picture import plot_probes as plot_probes
+    from keras_bert.visualize.runs.view import show_run as show_run
+    from keras_bert.visualize.vocabulary_report import inspect_vocabulary as inspect_vocabulary
 
 
 def __getattr__(name: str) -> Any:

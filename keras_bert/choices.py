@@ -16,9 +16,13 @@ MaskingStrategy = Literal["token", "whole_word", "ngram"]
 LayerStrategy = Literal[
     "concat_last_4", "sum_last_4", "sum_all", "last", "second_to_last", "embeddings"
 ]
+# How vectors of the windows of a long text become one (layers/window_pooling.py).
+WindowPoolingChoice = Literal["mean", "max", "attention"]
 # What gets a vector of its own (tasks/feature_extraction/extraction.py).
-FeatureLevel = Literal["piece", "word"]
-# Formats of model folders that are written (models/conversion.py).
+FeatureLevel = Literal["piece", "word", "text"]
+# How a table of positions gets longer (models/surgery/position_extension.py).
+PositionExtension = Literal["copy", "interpolate"]
+# Formats of model folders that are written (models/conversion/convert.py).
 TargetFormat = Literal["keras", "google", "hf", "garden"]
 StrategyName = Literal["auto", "tpu", "mirrored", "multi_worker", "cpu"]  # training/strategy.py
 Precision = Literal["auto", "float32", "bfloat16", "float16"]  # training/precision.py
@@ -26,7 +30,9 @@ OptimizerName = Literal["adamw", "lamb"]  # training/optimizer.py
 ScheduleName = Literal[  # training/schedules.py
     "linear", "polynomial", "cosine", "constant", "warmup_stable_decay"
 ]
-ObjectiveName = Literal["masked", "left_to_right"]  # pretraining/objectives/registry.py
+ObjectiveName = Literal[  # pretraining/objectives/registry.py
+    "masked", "left_to_right", "electra", "distillation"
+]
 
 
 def check_choice(name: str, value: str, choices: Any) -> None:

@@ -2,12 +2,13 @@
 
 import dataclasses
 import functools
+import importlib
 import json
 import os
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from keras_bert import config_keys
 
@@ -17,16 +18,16 @@ CONFIG_FILES = ("config.json", "bert_config.json")
 POSITION_INITIALIZERS = ("normal", "sinusoids")
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "tanh")
 
-# Layers and width of the two models of the paper and of four small ones of Turc et al. 2019
-# (arXiv:1908.08962). Each has heads of 64 and an intermediate size of four times the width.
-_SIZES = {
-    "tiny": (2, 128),
-    "mini": (4, 256),
-    "small": (4, 512),
-    "medium": (8, 512),
-    "base": (12, 768),
-    "large": (24, 1024),
-}
+
+def size_fields(layers: int, width: int) -> dict[str, int]:
+    """Returns the fields of a named size: heads of 64, feed-forward layers of four widths."""
+    return {
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "num_attention_heads": width // 64,
+        "intermediate_size": 4 * width,
+    }
+
 
 # Names that mean another activation in another dialect's file; every other name means itself.
 # google-research/bert computes the tanh form under the name "gelu" (modeling.py, `gelu`).
@@ -74,7 +75,15 @@ class BertConfig:
             neighbouring words much sooner. Nothing depends on it once a model is trained.
         model_type: of the class, not a field: which encoder its configs belong to. A variant of the
             encoder has a subclass with further fields and a name of its own here; files keep the
-            name, see `keras_bert.models.registry.register_encoder`.
+            name, see `keras_bert.models.registry.register_encoder`. So have the families that came
+            after BERT, see `keras_bert.family_configs`.
+        named_sizes: of the class: the fields of each size that `from_name` knows.
+        hugging_face_names: of the class: key in a config file of transformers -> field, where the
+            two differ; None where transformers has no such model.
+        hugging_face_types: of the class: other model types of transformers that are read as it.
+        has_segments: of the class: whether `segment_ids` are looked at.
+        has_segment_table: of the class: whether there are segment embeddings.
+        pooler_act: of the class: the activation of the pooler.
 
     Raises:
         ValueError: a value is out of its range; the sentence names the field.
@@ -85,6 +94,20 @@ class BertConfig:
     """
 
     model_type: ClassVar[str] = "bert"
+    # The two models of the paper and four small ones of Turc et al. 2019 (arXiv:1908.08962).
+    named_sizes: ClassVar[Mapping[str, Mapping[str, int | float]]] = {
+        "tiny": size_fields(2, 128),
+        "mini": size_fields(4, 256),
+        "small": size_fields(4, 512),
+        "medium": size_fields(8, 512),
+        "base": size_fields(12, 768),
+        "large": size_fields(24, 1024),
+    }
+    hugging_face_names: ClassVar[Mapping[str, str] | None] = {}
+    hugging_face_types: ClassVar[tuple[str, ...]] = ()
+    has_segments: ClassVar[bool] = True
+    has_segment_table: ClassVar[bool] = True
+    pooler_act: ClassVar[str] = "tanh"
 
     vocab_size: int = 30522
     hidden_size: int = 768
@@ -103,9 +126,20 @@ class BertConfig:
     left_to_right: bool = False
     position_initializer: str = "normal"
 
+    def __init_subclass__(cls) -> None:
+        # Of a variant transformers knows nothing unless its class says so.
+        if "hugging_face_names" not in vars(cls):
+            cls.hugging_face_names = None
+
     def __post_init__(self) -> None:
         for name in _POSITIVE_INTEGERS:
             value = getattr(self, name)
+            if name == "type_vocab_size" and not self.has_segment_table:
+                if value != 0:
+                    raise ValueError(
+                        f"{name} is {value!r}: {self.model_type} has no segments, so 0"
+                    )
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} is {value!r}: it must be an integer of at least 1")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
@@ -147,6 +181,62 @@ class BertConfig:
         return self.hidden_size // self.num_attention_heads
 
     @property
+    def takes_pairs(self) -> bool:
+        """Whether it can read a pair of texts: by two segments, or by [SEP] where it has none."""
+        return not self.has_segments or self.type_vocab_size >= 2
+
+    @property
+    def embedding_width(self) -> int:
+        """Width of word, position and segment embeddings, E; in BERT that of the encoder."""
+        return self.hidden_size
+
+    @property
+    def projects_embeddings(self) -> bool:
+        """Whether a dense layer leads from the embeddings to the blocks."""
+        return self.embedding_width != self.hidden_size
+
+    @property
+    def first_position(self) -> int:
+        """Row of the position table that the first piece of a text takes; none before it is used.
+
+        The table has `first_position + max_position_embeddings` rows.
+        """
+        return 0
+
+    def attention_pairs(self, length: int) -> int:
+        """Returns how many pairs of positions the attention of a block computes.
+
+        Args:
+            length: pieces of the sequence, padding included.
+        """
+        return length * length
+
+    @property
+    def has_local_attention(self) -> bool:
+        """Whether positions see some of the others alone, so that no table has all pairs."""
+        return False
+
+    @property
+    def shares_attention(self) -> bool:
+        """Whether all blocks attend with one set of parameters, the norm behind it among them."""
+        return False
+
+    @property
+    def shares_feed_forward(self) -> bool:
+        """Whether all blocks have one feed-forward layer, the norm behind it among it."""
+        return False
+
+    @property
+    def hugging_face_type(self) -> str:
+        """The model type in files of transformers."""
+        return self.model_type
+
+    @property
+    def transform_act(self) -> str:
+        """Activation of the masked language model head."""
+        return self.hidden_act
+
+    @property
     def output_dropout_prob(self) -> float:
         """Dropout before a task's output layer."""
         if self.classifier_dropout is None:
@@ -161,6 +251,9 @@ class BertConfig:
     def from_name(cls, name: str, **changes: Any) -> Self:
         """Returns a named size: `bert_tiny` (or `tiny`), mini, small, medium, base, large.
 
+        Sizes of other families begin with their name: `electra_small`, `distilbert_base`,
+        `albert_base`, `roberta_base`; or have one of their own, as `distilroberta_base` has.
+
         Args:
             name: the size.
             **changes: fields that differ from the named size, such as `vocab_size=8000`.
@@ -168,20 +261,20 @@ class BertConfig:
         Raises:
             ValueError: the name is unknown.
         """
-        size = name.removeprefix("bert_").removeprefix("bert-")
-        if size not in _SIZES:
-            raise ValueError(
-                f"{name!r} is not a named size: choose one of "
-                f"{', '.join('bert_' + known for known in _SIZES)}"
-            )
-        layers, width = _SIZES[size]
-        fields = {
-            "num_hidden_layers": layers,
-            "hidden_size": width,
-            "num_attention_heads": width // 64,
-            "intermediate_size": 4 * width,
+        sizes: dict[str, tuple[type[Self], Mapping[str, int | float]]] = {
+            # "base" is a size of its family, "distilroberta_base" a name of its own.
+            size if "_" in size else f"{family}_{size}": (one, fields)
+            for family, one in config_classes(cls).items()
+            for size, fields in one.named_sizes.items()
         }
-        return cls(**(fields | changes))
+        asked = name.replace("-", "_")
+        # "tiny" and "bert_tiny" mean that size of the class that is asked.
+        of_class = f"{cls.model_type}_{asked.removeprefix('bert_')}"
+        found = sizes.get(asked) or sizes.get(of_class)
+        if found is None:
+            raise ValueError(f"{name!r} is not a named size: choose one of {', '.join(sizes)}")
+        config_class, fields = found
+        return config_class(**(dict(fields) | changes))
 
     @classmethod
     def from_dict(
@@ -205,11 +298,9 @@ class BertConfig:
             ValueError: keys are unknown (near valid ones are named) or have refused values.
         """
         config_class: type[Self] = cls
-        if dialect == "keras_bert" and values.get("model_type", cls.model_type) != cls.model_type:
-            model_type = values["model_type"]
-            classes = {
-                name: found for name, found in CONFIG_CLASSES.items() if issubclass(found, cls)
-            }
+        model_type = values.get("model_type", cls.model_type)
+        if dialect != "google" and model_type != cls.model_type:
+            classes = _classes_by_file_type(cls) if dialect == "hf" else config_classes(cls)
             if model_type not in classes:
                 raise ValueError(
                     f"model_type is {model_type!r}: expected one of {', '.join(classes)}; an "
@@ -217,6 +308,8 @@ class BertConfig:
                     "(keras_bert.models.registry.register_encoder)"
                 )
             config_class = classes[model_type]
+        if dialect == "hf":
+            values = config_class.in_our_names(values)
         defaults = _defaults(config_class)
         config_keys.check(values, defaults, dialect != "keras_bert", ignore_config_keys)
         known = {key: values[key] for key in values if key in defaults}
@@ -237,11 +330,14 @@ class BertConfig:
         values = dataclasses.asdict(self)
         values["hidden_act"] = _ACTIVATIONS_WRITTEN[dialect].get(self.hidden_act, self.hidden_act)
         if self.model_type != BertConfig.model_type:
-            if dialect != "keras_bert":
+            if dialect == "google" or (dialect == "hf" and self.hugging_face_names is None):
                 raise ValueError(
-                    f"model_type is {self.model_type!r}: only our own format keeps such an encoder"
+                    f"model_type is {self.model_type!r}: the format {dialect} keeps no such encoder"
                 )
             values["model_type"] = self.model_type
+        if dialect == "hf":
+            # Rows of the table, of which the first are never used.
+            values["max_position_embeddings"] += self.first_position
         if dialect != "keras_bert" and values.pop("left_to_right"):
             raise ValueError(
                 "left_to_right is True: only our own format keeps a left-to-right model"
@@ -251,7 +347,22 @@ class BertConfig:
             del values["position_initializer"]
         if dialect == "google":
             values = {key: values[key] for key in _GOOGLE_FIELDS}
+        if dialect == "hf":
+            theirs = {field: key for key, field in (self.hugging_face_names or {}).items()}
+            values = {theirs.get(field, field): value for field, value in values.items()}
         return values
+
+    @classmethod
+    def in_our_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the content of a config file of transformers under the names of our fields."""
+        ours: dict[str, Any] = {}
+        for key, value in values.items():
+            field = (cls.hugging_face_names or {}).get(key, key)
+            if ours.setdefault(field, value) != value:
+                raise ValueError(
+                    f"{key} is {value!r}, and {field}, which says the same, is {ours[field]!r}"
+                )
+        return ours
 
     @classmethod
     def from_file(
@@ -285,6 +396,7 @@ class BertConfig:
             raise ValueError(f"{path}: {error}") from None
         if dialect != "keras_bert":
             defaults = _defaults(type(config))
+            values = type(config).in_our_names(values) if dialect == "hf" else values
             _tell_passed_over(path, config_keys.check(values, defaults, True, ignore_config_keys))
         return config
 
@@ -294,7 +406,11 @@ _MARKS_OF_TRANSFORMERS = frozenset(
     "architectures finetuning_task model_type output_past pruned_heads torchscript"
     " transformers_version".split()
 )
-# Class of the config by the `model_type` in a file of ours; `register_encoder` adds to it.
+# Fields that no file of another program has: `to_dict` writes the first into all of our own, and
+# who writes a config by hand may write the second.
+_MARKS_OF_OURS = frozenset(("left_to_right", "shared_parameters"))
+# Class of the config by the `model_type` in a file; `keras_bert.family_configs` and
+# `register_encoder` add to it.
 CONFIG_CLASSES: dict[str, type[BertConfig]] = {BertConfig.model_type: BertConfig}
 _POSITIVE_INTEGERS = (
     "vocab_size",
@@ -318,6 +434,21 @@ _GOOGLE_FIELDS = (
     "type_vocab_size",
     "vocab_size",
 )
+
+
+_AnyConfig = TypeVar("_AnyConfig", bound=BertConfig)
+
+
+def config_classes(base: type[_AnyConfig]) -> dict[str, type[_AnyConfig]]:
+    """Returns the known classes that are `base` or derived from it, by their model type."""
+    importlib.import_module("keras_bert.family_configs")  # adds its classes; it imports this module
+    return {name: found for name, found in CONFIG_CLASSES.items() if issubclass(found, base)}
+
+
+def _classes_by_file_type(base: type[_AnyConfig]) -> dict[str, type[_AnyConfig]]:
+    """Returns `config_classes` by every model type that files of transformers have for them."""
+    classes = config_classes(base)
+    return classes | {kind: one for one in classes.values() for kind in one.hugging_face_types}
 
 
 def _defaults(config_class: type[BertConfig]) -> dict[str, Any]:
@@ -364,13 +495,25 @@ def _config_and_dialect(
     if isinstance(values.get("config"), dict):  # our preset: architecture, config, head
         return values["config"], "keras_bert"
     model_type = values.get("model_type", "bert")
-    if model_type in CONFIG_CLASSES and model_type != "bert":
-        return values, "keras_bert"  # a variant of ours; files of others hold no such type
-    if model_type != "bert":
+    if model_type == config_keys.ENCODER_DECODER_TYPE:  # the encoder of an EncoderDecoderModel
+        values = values.get("encoder")  # type: ignore[assignment]  # judged in the next line
+        if not isinstance(values, dict) or values.get("model_type", "bert") != "bert":
+            found = values.get("model_type") if isinstance(values, dict) else values
+            raise ValueError(
+                f"the encoder's model_type is {found!r}: of two models only two BERTs are supported"
+            )
+        return values, "hf"
+    classes = _classes_by_file_type(BertConfig)
+    if model_type not in classes:
+        of_others = [name for name, one in classes.items() if one.hugging_face_names is not None]
         raise ValueError(
-            f"model_type is {model_type!r}: only 'bert' is supported; "
+            f"model_type is {model_type!r}: {', '.join(map(repr, of_others))} are supported; "
             "the checkpoint belongs to another architecture"
         )
+    if classes[model_type].hugging_face_names is None:
+        return values, "keras_bert"  # a variant of ours; files of others hold no such type
+    if not _MARKS_OF_OURS.isdisjoint(values):
+        return values, "keras_bert"
     if not _MARKS_OF_TRANSFORMERS.isdisjoint(values):
         return values, "hf"
     return values, unmarked

@@ -46,6 +46,10 @@ _HARMLESS_IN_FILES_OF_OTHERS = frozenset(
     # transformers: the summary of heads that BERT does not have.
     " summary_activation summary_first_dropout summary_last_dropout summary_proj_to_labels"
     " summary_type summary_use_proj"
+    # transformers: DistilBERT's start values of its positions, and a dropout of one head.
+    " qa_dropout sinusoidal_pos_embds tie_weights_"
+    # ALBERT's released configs; no code of its authors or of transformers reads these.
+    " down_scale_factor gap_size layers_to_keep net_structure_type num_memory_blocks"
     # Exports: ONNX, transformers.js, OpenVINO, AWS Neuron.
     " export_model_type neuron onnx transformers.js_config use_io_binding"
     # Megatron and NVIDIA: precision of their training, files, tasks of a multi-task run.
@@ -70,6 +74,9 @@ _HARMLESS_IN_FILES_OF_OTHERS = frozenset(
 _READ = frozenset(
     "architectures id2label label2id model_type problem_type tie_word_embeddings".split()
 )
+
+# `model_type` of a file with two configs, `encoder` and `decoder`.
+ENCODER_DECODER_TYPE = "encoder-decoder"
 
 # Other names of fields: harmless where they agree, another architecture where they do not.
 _SECOND_NAMES = {

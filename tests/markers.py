@@ -1,11 +1,12 @@
 """Marks on parameters of tests."""
 
 from collections.abc import Container, Iterable
+from typing import Any
 
 import pytest
 
 
-def some_fast(names: Iterable[str], fast: Container[str]) -> list:
+def some_fast(names: Iterable[Any], fast: Container[Any]) -> list:
     """Parameters of which only `fast` belong to the fast suite."""
     return [pytest.param(name, marks=() if name in fast else pytest.mark.slow) for name in names]
 

@@ -89,6 +89,26 @@ def test_make_lists_the_benchmarks_where_the_name_is_none_of_them(arguments):
     assert set(found[2].split()) == NAMES
 
 
+def test_the_memory_table_of_the_faq_is_what_its_command_prints():
+    script = """
+import memory_table as m
+from keras_bert import BertConfig
+# The weights of bert_base_uncased; a block of 1 x 128 tokens, H 768, I 3072, 12 heads, bfloat16:
+# 128 (2 (7680 + 6144) + 4 * 3072 + 8 * 12 * 128)
+assert m.weights(BertConfig()) == 109_482_240
+assert m.block_bytes(BertConfig(), 128, 2) == 6_684_672
+m.app.run(m.main)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(FOLDER), str(ROOT)])},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() in (ROOT / "docs" / "faq.md").read_text("utf-8")
+
+
 def test_memory_is_judged_by_the_second_half():
     # The second half rises by 2 MB in each second; the first fell.
     samples = [(0, 900.0), (1, 500.0), (2, 700.0), (3, 102.0), (4, 104.0), (5, 106.0)]

@@ -234,8 +234,11 @@ def test_bad_files_are_refused_by_name(tmp_path):
     (tmp_path / "config.json").write_text("{", encoding="utf-8")
     with pytest.raises(ValueError, match="config.json is not valid JSON"):
         BertConfig.from_file(tmp_path)
-    _write(tmp_path, "config.json", {"model_type": "roberta"})
-    with pytest.raises(ValueError, match="config.json: model_type is 'roberta'.*only 'bert'"):
+    _write(tmp_path, "config.json", {"model_type": "deberta"})
+    with pytest.raises(
+        ValueError,
+        match="config.json: model_type is 'deberta'.*'electra', .*, 'camembert' are supported",
+    ):
         BertConfig.from_file(tmp_path)
     (tmp_path / "config.json").write_text("[]", encoding="utf-8")
     with pytest.raises(ValueError, match="holds a list, expected a JSON object"):

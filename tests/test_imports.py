@@ -20,7 +20,7 @@ PACKAGE = ROOT / "keras_bert"
 
 # As in docs/design.md: a part imports only from parts that stand before it (or from itself).
 PARTS = (
-    *("version", "choices", "features", "config_keys", "config", "progress"),
+    *("version", "choices", "features", "config_keys", "config", "family_configs", "progress"),
     "storage",
     "command_line",
     "__main__",
@@ -34,6 +34,8 @@ PARTS = (
     "finetuning",
     "signatures",
     "tasks",
+    "probing",
+    "generation",
     "serving",
     "tpu",
     "visualize",
@@ -45,6 +47,12 @@ WITHOUT_TENSORFLOW = PARTS[: PARTS.index("text")]
 def _source_files():
     """All modules of the package, except its front door, which names parts of every folder."""
     return sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
+
+
+def test_no_folder_has_more_than_twenty_modules():
+    folders = {path.parent for path in _source_files()}
+    sizes = {folder: len({*folder.glob("*.py")} - {folder / "__init__.py"}) for folder in folders}
+    assert {str(folder): size for folder, size in sizes.items() if size > 20} == {}
 
 
 def _module_name(path):

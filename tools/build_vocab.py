@@ -3,7 +3,13 @@
     python tools/build_vocab.py --input='books/*.txt' --output=vocab/vocab.txt --vocab_size=8000
 
 Writes vocab.txt and, beside it, tokenizer_config.json with the treatment of case. Tells how well
-the vocabulary covers the files of --held_out, or else the beginning of the corpus.
+the vocabulary covers the files of --held_out, or else the beginning of the corpus. The other
+families name their files otherwise:
+
+    python tools/build_vocab.py --type=byte_level_bpe --input='books/*.txt' --output=bpe/vocab.json
+
+also writes merges.txt, for models like RoBERTa; --type=sentencepiece writes spiece.model, for
+models like ALBERT, or sentencepiece.bpe.model, for XLM-R; it needs the extra sentencepiece.
 """
 
 from __future__ import annotations
@@ -11,19 +17,39 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import Literal, get_args
 
 from absl import flags
 
-from keras_bert import Vocabulary, command_line
+from keras_bert import command_line
 from keras_bert.choices import DecodingErrors
+from keras_bert.text.tokenizer_files import (
+    MODEL_FILES,
+    VOCAB_JSON,
+    VOCABULARY_FILES,
+    TokenizerFiles,
+    WordPieceFiles,
+)
 from keras_bert.text.vocabulary import FILE_NAME
 
-if TYPE_CHECKING:
-    from keras_bert.text.coverage import Coverage
+# What each type may be written as.
+_FILE_NAMES = {
+    "wordpiece": (FILE_NAME,),
+    "byte_level_bpe": (VOCAB_JSON,),
+    "sentencepiece": MODEL_FILES,
+}
+
+# What flags are for that not all have.
+_FLAGS_OF_KINDS = {
+    "unused_slots": ("wordpiece",),
+    "limit_alphabet": ("wordpiece",),
+    "lowercase": ("wordpiece", MODEL_FILES[0]),
+    "min_frequency": ("wordpiece", "byte_level_bpe"),
+}
 
 flags.DEFINE_list("input", None, "Files, globs (.txt, .jsonl, .parquet, compressed), tfds:name.")
-flags.DEFINE_string("output", None, "The vocab.txt to write.")
+flags.DEFINE_enum("type", "wordpiece", list(_FILE_NAMES), "Kind of the pieces.")
+flags.DEFINE_string("output", None, "The vocab.txt to write; other types have other names.")
 flags.DEFINE_integer("vocab_size", 30522, "Number of entries.")
 flags.DEFINE_bool("lowercase", True, "Lower-case the text and strip accents.")
 flags.DEFINE_integer("min_frequency", 2, "How often a pair must occur to become one piece.")
@@ -37,57 +63,90 @@ flags.DEFINE_list("held_out", None, "Files or globs that the report is about; no
 flags.mark_flags_as_required(["input", "output"])
 
 _SAMPLE_PARAGRAPHS = 5000
+_BATCH = 1000  # texts that the report has in memory
 
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags, learns, writes, and tells what the vocabulary covers."""
-    from keras_bert import train_vocabulary
+    from keras_bert import train_byte_level_bpe, train_sentencepiece, train_vocabulary
     from keras_bert.data.corpus.reading import Corpus
     from keras_bert.progress import Progress
-
-    values = flags.FLAGS
-    output = Path(values.output)
-    if output.name != FILE_NAME:
-        raise ValueError(f"--output is {output}: name the file {FILE_NAME}, which models look for")
-    if output.exists():
-        raise FileExistsError(
-            f"{output} exists, and models and records may depend on it: choose another --output, "
-            "or remove it first"
-        )
-    corpus = Corpus(values.input, values.text_field, values.errors)
-    held_out = None
-    if values.held_out:  # a wrong path is told before hours of training
-        held_out = Corpus(values.held_out, values.text_field, values.errors)
-    # The corpus is read twice: once for its characters, once for its words.
-    with Progress(2 * corpus.total_bytes, "B", "reading the corpus") as progress:
-        vocabulary = train_vocabulary(
-            corpus.paragraphs(progress),
-            values.vocab_size,
-            values.lowercase,
-            values.min_frequency,
-            values.unused_slots,
-            values.limit_alphabet,
-        )
-    sample: Iterable[str] = itertools.islice(corpus.paragraphs(), _SAMPLE_PARAGRAPHS)
-    place = f"on the first {_SAMPLE_PARAGRAPHS:,} paragraphs of the corpus"
-    if held_out:
-        sample, place = held_out.paragraphs(), f"on {', '.join(held_out.paths)}"
-    coverage = _save_and_measure(vocabulary, output.parent, sample)
-    print(f"{output}: {len(vocabulary):,} entries")
-    if len(vocabulary) < values.vocab_size:
-        print(f"note: the corpus holds no more that occur {values.min_frequency} times")
-    print(f"{place} ({coverage.words:,} words): {coverage}")
-
-
-def _save_and_measure(vocabulary: Vocabulary, folder: Path, sample: Iterable[str]) -> Coverage:
     from keras_bert.text import tokenizer_config
     from keras_bert.text.corpus_tokenizer import CorpusTokenizer
     from keras_bert.text.coverage import measure_coverage
 
-    settings = tokenizer_config.Settings(lowercase=flags.FLAGS.lowercase)
-    vocabulary.save(folder / FILE_NAME)
-    tokenizer_config.write(folder, settings)
-    return measure_coverage(CorpusTokenizer(vocabulary, settings), sample)
+    values = flags.FLAGS
+    output = Path(values.output)
+    if output.name not in _FILE_NAMES[values.type]:
+        names = " or ".join(_FILE_NAMES[values.type])
+        raise ValueError(f"--output is {output}: name the file {names}, which models look for")
+    # A run that was killed may have left the other files, which are written first.
+    for existing in (output, *(output.parent / name for name in VOCABULARY_FILES)):
+        if existing.exists():
+            raise FileExistsError(
+                f"{existing} exists, and models and records may depend on it: choose another "
+                "--output, in another folder, or remove it first"
+            )
+    corpus = Corpus(values.input, values.text_field, values.errors)
+    held_out = None
+    if values.held_out:  # a wrong path is told before hours of training
+        held_out = Corpus(values.held_out, values.text_field, values.errors)
+    kind = output.name if values.type == "sentencepiece" else values.type
+    for name, kinds in _FLAGS_OF_KINDS.items():
+        if values[name].present and kind not in kinds:
+            raise ValueError(
+                f"--{name} is for {' and '.join(kinds)}, and this makes {kind}: leave it out"
+            )
+    # The corpus of a WordPiece is read twice: once for its characters, once for its words.
+    passes = 2 if values.type == "wordpiece" else 1
+    with Progress(passes * corpus.total_bytes, "B", "reading the corpus") as progress:
+        paragraphs = corpus.paragraphs(progress)
+        if values.type == "wordpiece":
+            vocabulary = train_vocabulary(
+                paragraphs,
+                values.vocab_size,
+                values.lowercase,
+                values.min_frequency,
+                values.unused_slots,
+                values.limit_alphabet,
+            )
+            settings = tokenizer_config.Settings(lowercase=values.lowercase)
+            tokenizer: TokenizerFiles = WordPieceFiles(vocabulary, settings)
+        elif values.type == "byte_level_bpe":
+            tokenizer = train_byte_level_bpe(paragraphs, values.vocab_size, values.min_frequency)
+        else:
+            scheme: Literal["albert", "xlm_roberta"]
+            scheme = "albert" if output.name == MODEL_FILES[0] else "xlm_roberta"
+            tokenizer = train_sentencepiece(paragraphs, values.vocab_size, scheme, values.lowercase)
+    tokenizer.save(output.parent)
+    sample: Iterable[str] = itertools.islice(corpus.paragraphs(), _SAMPLE_PARAGRAPHS)
+    place = f"on the first {_SAMPLE_PARAGRAPHS:,} paragraphs of the corpus"
+    if held_out:
+        sample, place = held_out.paragraphs(), f"on {', '.join(held_out.paths)}"
+    entries = len(tokenizer.vocabulary)
+    print(f"{output}: {entries:,} entries")
+    if entries < values.vocab_size:
+        print(f"note: the corpus holds no more that occur {values.min_frequency} times")
+    if isinstance(tokenizer, WordPieceFiles):
+        function = CorpusTokenizer(tokenizer.vocabulary, tokenizer.settings)
+        coverage = measure_coverage(function, sample)
+        print(f"{place} ({coverage.words:,} words): {coverage}")
+    else:
+        print(f"{place}: {_coverage(tokenizer, sample)}")
+
+
+def _coverage(tokenizer: TokenizerFiles, sample: Iterable[str]) -> str:
+    """Returns how many pieces words take, where words stand between white space."""
+    texts_to_ids, texts = tokenizer.texts_to_ids(), iter(sample)
+    words = pieces = unknown = 0
+    while batch := list(itertools.islice(texts, _BATCH)):
+        words += sum(len(text.split()) for text in batch)
+        ids, _ = texts_to_ids(batch)
+        pieces += len(ids)
+        unknown += int((ids == tokenizer.vocabulary.unk_id).sum())
+    special = tokenizer.vocabulary.special_tokens.unk
+    rate = f"{pieces / max(words, 1):.3f} pieces per word between spaces"
+    return f"{rate}, {unknown:,} of {pieces:,} pieces {special}"
 
 
 if __name__ == "__main__":

@@ -7,6 +7,9 @@ where the library that owns one of them is installed.
 
     python tools/convert_checkpoint.py --from=uncased_L-12_H-768_A-12 --to=bert_base_hf --format=hf
 
+--max_position_embeddings=4096 gives the result a longer table of positions, --attention_window=256
+attention in a sliding window: a start for texts of that length (docs/long_texts.md).
+
 With --to=hf://org/name the result is uploaded to the Hugging Face Hub, with a model card (extra
 `hub`; log in with `hf auth login` or set HF_TOKEN):
 
@@ -24,14 +27,14 @@ from absl import flags
 
 from keras_bert import command_line
 from keras_bert.checkpoints import sentence_modules
-from keras_bert.choices import TargetFormat
-from keras_bert.models import model_card
+from keras_bert.choices import PositionExtension, TargetFormat
+from keras_bert.models.conversion import model_card
 from keras_bert.storage import hub
 from keras_bert.storage.files import atomic_folder
-from keras_bert.text import tokenizer_config
+from keras_bert.text.tokenizer_files import read_tokenizer_files
 
 if TYPE_CHECKING:
-    from keras_bert.models.conversion import ParityReport
+    from keras_bert.models.conversion.convert import ParityReport
 
 _FROM = flags.DEFINE_string("from", None, "Model folder, or hf://org/name.", required=True)
 _TO = flags.DEFINE_string(
@@ -46,6 +49,20 @@ _FORMAT = flags.DEFINE_enum(
 _PRIVATE = flags.DEFINE_bool(
     "private", True, "Whether a new repository on the Hub is seen by its owners alone."
 )
+_POSITIONS = flags.DEFINE_integer(
+    "max_position_embeddings", None, "Positions of the result; unset: those of the source."
+)
+_EXTENSION = flags.DEFINE_enum(
+    "position_extension",
+    "copy",
+    get_args(PositionExtension),
+    "How a longer table of positions is made: repeated, or stretched.",
+)
+_WINDOW = flags.DEFINE_integer(
+    "attention_window",
+    None,
+    "Attention in a window: pieces that a position sees to each side (--format=keras).",
+)
 _IGNORED = flags.DEFINE_list(
     "ignore_config_keys", [], "Unknown keys of the source's config to pass over."
 )
@@ -53,6 +70,11 @@ _IGNORED = flags.DEFINE_list(
 
 def main(_: Sequence[str]) -> None:
     """Converts, writes the tokenizer's files beside the weights, and prints the report."""
+    if _EXTENSION.present and _POSITIONS.value is None:
+        raise ValueError(
+            "--position_extension is for a longer table of positions: give "
+            "--max_position_embeddings, too, or leave it out"
+        )
     if hub.is_hub_name(_TO.value):
         return _convert_and_push(_TO.value)
     if _PRIVATE.present:
@@ -89,15 +111,31 @@ def _convert_and_push(name: str) -> None:
 
 def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityReport, str, str]:
     """Returns the report, a description of the tokenizer and a line on modules behind it."""
-    from keras_bert.models.conversion import convert
+    from keras_bert.models.conversion.convert import convert
 
-    report = convert(source, target, format, _IGNORED.value)
+    extension = cast(PositionExtension, _EXTENSION.value)
+    report = convert(
+        source,
+        target,
+        format,
+        _IGNORED.value,
+        _POSITIONS.value,
+        extension,
+        _WINDOW.value,
+    )
     tokenizer = _convert_tokenizer(source, target, report.checkpoint.config.vocab_size)
     try:
         if not sentence_modules.is_sentence_folder(source):
             return report, tokenizer, ""
         sentence_modules.copy(source, target)
         sentences = f"{sentence_modules.MODULES_FILE} and what it lists were copied"
+        length = sentence_modules.read(target).max_seq_length
+        if _POSITIONS.value is not None and length is not None and length < _POSITIONS.value:
+            # What the author of the model chose is not changed in silence.
+            sentences += (
+                f"; texts are cut at {length} pieces as before: for longer ones change "
+                f"max_seq_length in {sentence_modules.TRANSFORMER_FILE}"
+            )
     except ValueError as error:  # no reason not to convert the encoder
         sentences = f"the encoder alone: {error}"
     return report, tokenizer, f"\nsentences:       {sentences}"
@@ -105,15 +143,15 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
 
 def _convert_tokenizer(source: Path, target: Path, vocab_size: int) -> str:
     try:
-        vocabulary, settings = tokenizer_config.read(source)
+        tokenizer = read_tokenizer_files(source)
     except FileNotFoundError:
         return "none: the source holds no vocabulary"
+    vocabulary = tokenizer.vocabulary
     padding = vocab_size - len(vocabulary)
     if padding < 0:  # more rows than pieces are padding, and convert like any others
         vocabulary.check_size(vocab_size)
-    vocabulary.save(target / "vocab.txt")
-    tokenizer_config.write(target, settings)
-    told = f"{len(vocabulary)} pieces, {'un' if settings.lowercase else ''}cased"
+    tokenizer.save(target)
+    told = f"{len(vocabulary)} pieces, {'un' if tokenizer.lowercase else ''}cased"
     return f"{told}; the embeddings have {padding} rows of padding" if padding else told
 
 

@@ -63,7 +63,7 @@ def _create(options: CreationOptions, runner: str, beam_arguments: Sequence[str]
             from keras_bert.data.creation.beam import create_pretraining_data_with_beam
         except ImportError as error:
             raise ValueError(
-                f"--runner=beam needs Apache Beam ({error}): pip install 'keras-bert-tpu[beam]'"
+                f"--runner=beam needs Apache Beam ({error}): pip install apache-beam"
             ) from None
         return create_pretraining_data_with_beam(options, beam_arguments)
     if beam_arguments:

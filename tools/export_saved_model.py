@@ -4,7 +4,8 @@
 
 What loads it needs tensorflow and tensorflow_text only (imported for its operations); beside the
 version the folder holds what TF Serving wants and a README with the commands. docs/serving.md tells
-names and shapes of all signatures and the other formats.
+names and shapes of all signatures and the other formats. Several --model_dir are an ensemble, which
+is served as one model.
 """
 
 import dataclasses
@@ -17,7 +18,12 @@ from absl import flags, logging
 from keras_bert import ExportOptions, command_line
 from keras_bert.signatures.options import Head
 
-flags.DEFINE_string("model_dir", None, "Folder of a run of run_finetuning.py, or of any model.")
+# Not a list: commas stand in names of folders, such as those of a grid.
+flags.DEFINE_multi_string(
+    "model_dir",
+    None,
+    "Folder of a run of run_finetuning.py, or of any model; several runs are an ensemble.",
+)
 flags.DEFINE_string("export_dir", None, "Folder to write <version>/saved_model.pb into.")
 flags.DEFINE_integer("version", None, "Number of the version; unset: the next one.")
 flags.DEFINE_enum("head", "auto", get_args(Head), "What to serve; auto: what the folder holds.")
@@ -56,7 +62,13 @@ def _export(values: flags.FlagValues) -> Path:
     from keras_bert.serving.formats.litert_onnx import export_litert, export_onnx
     from keras_bert.serving.formats.tf_hub import export_hub_form
 
-    folders = values.model_dir, values.export_dir
+    several = len(values.model_dir) > 1
+    if several and values.format != "serving":
+        raise ValueError(
+            f"--format={values.format} takes one model, but --model_dir names "
+            f"{len(values.model_dir)}: give one, or leave out --format"
+        )
+    folders = values.model_dir[0], values.export_dir
     if values.format == "tfhub":
         return export_hub_form(*folders, values.max_seq_length)
     if values.format == "litert":
@@ -64,7 +76,8 @@ def _export(values: flags.FlagValues) -> Path:
     if values.format == "onnx":
         return export_onnx(*folders, values.head)
     options = command_line.options_from_flags(ExportOptions)
-    return export_saved_model(*folders, values.version, options, values.head)
+    model_dir = values.model_dir if several else values.model_dir[0]
+    return export_saved_model(model_dir, values.export_dir, values.version, options, values.head)
 
 
 if __name__ == "__main__":

@@ -31,12 +31,13 @@ flags.mark_flags_as_required(["init_from", "text"])
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags and prints the guesses."""
-    from keras_bert import BertMaskedLM, BertTokenizer, guess_every_word
+    from keras_bert import guess_every_word, load_tokenizer
+    from keras_bert.models.masked_lm import load_masked_lm
     from keras_bert.tasks.fill_mask.guesses import fill_mask
 
     options = flags.FLAGS
-    model = BertMaskedLM.from_preset(options.init_from, options.ignore_config_keys)
-    tokenizer = BertTokenizer.from_preset(options.init_from, keep_special_tokens=True)
+    model = load_masked_lm(options.init_from, options.ignore_config_keys)
+    tokenizer = load_tokenizer(options.init_from, keep_special_tokens=True)
     for text in options.text:
         print(text)
         if options.every_word:

@@ -16,7 +16,9 @@ from absl import flags
 from keras_bert import command_line
 
 flags.DEFINE_list("input", None, "Folder of records, or files or globs of masked records.")
-flags.DEFINE_string("vocab", None, "vocab.txt; the one in the folder if unset.")
+flags.DEFINE_string(
+    "vocab", None, "vocab.txt, or a folder of a tokenizer; that of the records if unset."
+)
 flags.DEFINE_integer("count", 3, "How many examples to show.", lower_bound=0)
 flags.mark_flags_as_required(["input"])
 
@@ -26,12 +28,18 @@ def main(_: Sequence[str]) -> None:
     from keras_bert import Vocabulary
     from keras_bert.data.records.inspection import decoded_examples, describe, measure
     from keras_bert.data.records.record_set import PretrainingData
-    from keras_bert.storage.remote_folders import local_copy
-    from keras_bert.text.vocabulary import FILE_NAME
+    from keras_bert.storage.remote_folders import local_copy, local_files
+    from keras_bert.text.tokenizer_files import TOKENIZER_FILES, read_tokenizer_files
 
     data = PretrainingData(_source(flags.FLAGS.input))
-    vocab = flags.FLAGS.vocab or os.path.join(os.path.dirname(data.paths[0]), FILE_NAME)
-    vocabulary = Vocabulary.from_file(local_copy(vocab))
+    vocab = flags.FLAGS.vocab
+    if vocab is None:  # of a bucket the tokenizer's files alone, not all records beside them
+        vocab = local_files(os.path.dirname(data.paths[0]), TOKENIZER_FILES)
+    vocab = local_copy(vocab)
+    is_folder = os.path.isdir(vocab)
+    vocabulary = (
+        read_tokenizer_files(vocab).vocabulary if is_folder else Vocabulary.from_file(vocab)
+    )
     data.check_vocabulary(vocabulary)
     for line in describe(data, measure(data, vocabulary), vocabulary):
         print(line)

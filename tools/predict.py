@@ -2,6 +2,8 @@
 
     python tools/predict.py --model_dir=runs/reviews --input=new.csv --output=predictions.csv
 
+Several --model_dir are an ensemble: --model_dir=runs/a --model_dir=runs/b.
+
 The output is a CSV: the input's columns, then predicted_label (predicted_labels where a text has
 several) and score_<label> for each label; for a regression predicted_value. A model that TF Serving
 runs is asked with --server instead:
@@ -20,7 +22,10 @@ from absl import flags
 
 from keras_bert import command_line
 
-flags.DEFINE_string("model_dir", None, "Folder of a run of run_finetuning.py.")
+# Not a list: commas stand in names of folders, such as those of a grid.
+flags.DEFINE_multi_string(
+    "model_dir", None, "Folder of a run of run_finetuning.py; several are an ensemble."
+)
 flags.DEFINE_string(
     "server", None, "host:port of TF Serving's REST interface, or grpc://host:port."
 )
@@ -41,6 +46,11 @@ def main(_: Sequence[str]) -> None:
         raise ValueError("--server and --served_model belong together: give both or neither")
     if values.server is not None and values.explain is not None:
         raise ValueError("--explain takes gradients, which a server does not give: use --model_dir")
+    if values.explain is not None and len(values.model_dir) > 1:
+        raise ValueError(
+            f"--explain explains one model, but --model_dir names {len(values.model_dir)}: leave "
+            "out --explain, or ask for each model by itself"
+        )
     if values.explain is not None and values.explain == values.output:
         raise ValueError(f"--explain and --output are both {values.output}: give two files")
     count = _predict_here(values) if values.server is None else _predict_there(values)
@@ -48,7 +58,7 @@ def main(_: Sequence[str]) -> None:
     if values.explain is not None:
         from keras_bert.visualize.attributions.predictions import explain_file
 
-        count = explain_file(values.model_dir, values.input, values.explain)
+        count = explain_file(values.model_dir[0], values.input, values.explain)
         print(f"{count:,} explanations: {values.explain}")
 
 

@@ -29,15 +29,28 @@ _TEXT_FLAGS = {
     "label_column": "Column of the label (csv; unset: label).",
     "scheme": "BIO, IOB1, BIOES or plain (conll; unset: seen in the tags).",
     "label_feature": "Feature of a TFDS set that holds the tags (conll; unset: ner).",
+    "window_pooling": "Read long texts in windows and pool them: mean, max, attention (csv).",
     "features_from": "Train a BiLSTM on frozen features: concat_last_4, ... (conll).",
 }
 _INTEGER_FLAGS = {
     "word_index": "Column of the word, from 0 (conll; unset: 0).",
     "label_index": "Column of the tag; negative counts from the last (conll; unset: -1).",
-    "doc_stride": "Pieces from window to window of a long context (squad; unset: 128).",
+    "doc_stride": "Pieces from window to window of a long text (squad; unset: 128. csv with "
+    "--window_pooling; unset: half a window).",
+    "max_windows": "Most windows of a text (csv with --window_pooling; unset: 8).",
     "max_query_length": "Most pieces of a question (squad; unset: 64).",
     "max_answer_length": "Most pieces of an answer (squad; unset: 30).",
+    "max_target_length": "Most pieces of a target with its end (seq2seq; unset: 64).",
+    "beam_size": "Beams of the search; 1 is greedy search (seq2seq; unset: 4).",
     "lstm_width": "Width of each direction's LSTM (conll with --features_from; unset: 768).",
+}
+_TARGET_FLAGS = {
+    "source_column": "Column of the text to read (seq2seq; unset: source).",
+    "target_column": "Column of the text to write (seq2seq; unset: target).",
+    "decoder": "bert2bert, bertshare or random: the decoder's start (seq2seq; unset: bert2bert).",
+}
+_FLOAT_FLAGS = {
+    "length_penalty": "Prefers longer texts, the more the larger (seq2seq; unset: 0.6).",
 }
 _BOOL_FLAGS = {
     "document_context": "Fill the window with neighbouring sentences (conll).",
@@ -57,7 +70,8 @@ flags.DEFINE_string(
 )
 command_line.define_flags(FinetuningOptions)
 for _define, _flags in (
-    (flags.DEFINE_string, _TEXT_FLAGS),
+    (flags.DEFINE_string, _TEXT_FLAGS | _TARGET_FLAGS),
+    (flags.DEFINE_float, _FLOAT_FLAGS),
     (flags.DEFINE_integer, _INTEGER_FLAGS),
     (flags.DEFINE_bool, _BOOL_FLAGS),
 ):
@@ -122,7 +136,7 @@ def _task_arguments(values: dict) -> dict:
     """Returns the arguments of the task that were given by flags."""
     if values["regression"] and values["multi_label"]:
         raise ValueError("--regression and --multi_label exclude each other: leave out one")
-    names = [*_TEXT_FLAGS, *_INTEGER_FLAGS, *_BOOL_FLAGS, "labels"]
+    names = [*_TEXT_FLAGS, *_TARGET_FLAGS, *_INTEGER_FLAGS, *_FLOAT_FLAGS, *_BOOL_FLAGS, "labels"]
     arguments = {name: values[name] for name in names}
     for label_type in ("regression", "multi_label"):
         if values[label_type]:

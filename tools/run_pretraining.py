@@ -18,24 +18,29 @@ from keras_bert import PretrainingOptions, command_line
 from keras_bert.choices import StrategyName
 
 command_line.define_flags(PretrainingOptions)
-flags.DEFINE_string("model", "bert_base", "Named size (bert_tiny to bert_large) or config.json.")
+flags.DEFINE_string(
+    "model", "bert_base", "Named size (bert_base, albert_base, roberta_base, ...) or config.json."
+)
 flags.DEFINE_enum("strategy", "auto", get_args(StrategyName), "Where it runs.")
 flags.DEFINE_string("tpu", None, "Name or address of the TPU; 'local' on a TPU VM.")
 
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags and pretrains."""
-    from keras_bert import Vocabulary, pretrain
+    from keras_bert import pretrain
     from keras_bert.pretraining.pretrain import load_config
     from keras_bert.storage.remote_folders import local_copy, run_location
+    from keras_bert.text.tokenizer_files import read_tokenizer_files
     from keras_bert.training.cluster import is_chief
     from keras_bert.training.strategy import create_strategy
     from keras_bert.visualize.pretraining_report import write_pretraining_report
 
     values = flags.FLAGS
     options = command_line.options_from_flags(PretrainingOptions)
-    vocabulary = Vocabulary.from_file(f"{local_copy(options.data_dir)}/vocab.txt")
-    config = load_config(values.model, len(vocabulary), options.ignore_config_keys)
+    vocabulary = read_tokenizer_files(local_copy(options.data_dir)).vocabulary
+    config = load_config(
+        values.model, len(vocabulary), options.ignore_config_keys, vocabulary.pad_id
+    )
     strategy = create_strategy(values.strategy, values.tpu)
     metrics = pretrain(config, options, strategy)
     if metrics is None:

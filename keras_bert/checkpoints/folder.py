@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Literal
 
 from keras_bert.checkpoints import (
+    encoder_decoder,
     google,
     hugging_face,
     model_garden,
@@ -15,7 +16,8 @@ from keras_bert.checkpoints import (
     torch_state,
 )
 from keras_bert.checkpoints.checkpoint import Checkpoint
-from keras_bert.config import BertConfig, Dialect
+from keras_bert.checkpoints.model_classes import ENCODER_DECODER
+from keras_bert.config import CONFIG_FILES, BertConfig, Dialect
 
 Format = Literal["google", "hf", "garden"]
 # SavedModels are read here; `keras_bert.serving.formats.tf_hub` writes them.
@@ -67,6 +69,8 @@ def read_config(folder: str | os.PathLike, ignore_config_keys: Collection[str] =
     if torch_state.find(folder):
         dialect = "hf"
     elif list(Path(folder).glob("*.index")):
+        if not any((Path(folder) / name).exists() for name in CONFIG_FILES):
+            return google.read_config(folder, ignore_config_keys)
         dialect = "google"  # Model Garden shares Google's
     return BertConfig.from_file(folder, dialect, ignore_config_keys)
 
@@ -82,7 +86,10 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
         FileNotFoundError: a file is missing.
         ValueError: the files are damaged or do not belong together.
     """
-    return _READERS[format_of(folder)].read(folder, ignore_config_keys)
+    format = format_of(folder)
+    if format == "hf" and encoder_decoder.is_encoder_decoder(folder):
+        return encoder_decoder.read(folder, ignore_config_keys)
+    return _READERS[format].read(folder, ignore_config_keys)
 
 
 def write(checkpoint: Checkpoint, folder: str | os.PathLike, format: Format) -> None:
@@ -91,4 +98,7 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike, format: Format) -> 
     Raises:
         ValueError: the format cannot hold the head or a value of the config.
     """
-    _FORMATS[format].write(checkpoint, folder)
+    if format == "hf" and checkpoint.architecture == ENCODER_DECODER:
+        encoder_decoder.write(checkpoint, folder)
+    else:
+        _FORMATS[format].write(checkpoint, folder)

@@ -5,6 +5,7 @@ weight as [outputs, inputs]. Encoders saved alone lack the prefix "bert."; files
 TensorFlow in 2018 and 2019 spell the parameters of a norm gamma and beta.
 """
 
+import dataclasses
 import json
 import os
 import re
@@ -29,9 +30,6 @@ from keras_bert.config import BertConfig, find_config_file, read_json
 
 CONFIG_FILE = "config.json"
 
-_PREFIX = "bert."
-_LAYER = "bert.encoder.layer.{layer}"
-
 
 def _dense(ours: str, theirs: str) -> list[Row]:
     return [
@@ -42,64 +40,252 @@ def _dense(ours: str, theirs: str) -> list[Row]:
 
 def _norm(ours: str, theirs: str) -> list[Row]:
     return [
-        Row(f"{ours}/gamma", (f"{theirs}.LayerNorm.weight",)),
-        Row(f"{ours}/beta", (f"{theirs}.LayerNorm.bias",)),
+        Row(f"{ours}/gamma", (f"{theirs}.weight",)),
+        Row(f"{ours}/beta", (f"{theirs}.bias",)),
     ]
 
 
-_ENCODER = [
-    Row("word_embeddings/embeddings", ("bert.embeddings.word_embeddings.weight",)),
-    Row("embeddings/position_embeddings", ("bert.embeddings.position_embeddings.weight",)),
-    Row("embeddings/segment_embeddings", ("bert.embeddings.token_type_embeddings.weight",)),
-    *_norm("embeddings/layer_norm", "bert.embeddings"),
-    *(
+def _attention(
+    layer: str, query: str, key: str, value: str, ours: str = "layer_{layer}"
+) -> list[Row]:
+    return [
         Row(
-            f"layer_{{layer}}/attention/query_key_value/{ours}",
-            tuple(f"{_LAYER}.attention.self.{part}.{theirs}" for part in ("query", "key", "value")),
+            f"{ours}/attention/query_key_value/{name}",
+            tuple(f"{layer}.{part}.{theirs}" for part in (query, key, value)),
             form,
         )
-        for ours, theirs, form in (
+        for name, theirs, form in (
             ("kernel", "weight", THIRDS_TRANSPOSED),
             ("bias", "bias", THIRDS),
         )
-    ),
-    *_dense("layer_{layer}/attention/output", f"{_LAYER}.attention.output.dense"),
-    *_norm("layer_{layer}/attention_norm", f"{_LAYER}.attention.output"),
-    *_dense("layer_{layer}/intermediate", f"{_LAYER}.intermediate.dense"),
-    *_dense("layer_{layer}/output", f"{_LAYER}.output.dense"),
-    *_norm("layer_{layer}/feed_forward_norm", f"{_LAYER}.output"),
-    *_dense("pooler", "bert.pooler.dense"),
-]
-_MASKED_LM = [
+    ]
+
+
+def _embeddings(embeddings: str) -> list[Row]:
+    return [
+        Row("word_embeddings/embeddings", (f"{embeddings}.word_embeddings.weight",)),
+        Row("embeddings/position_embeddings", (f"{embeddings}.position_embeddings.weight",)),
+        Row("embeddings/segment_embeddings", (f"{embeddings}.token_type_embeddings.weight",)),
+        *_norm("embeddings/layer_norm", f"{embeddings}.LayerNorm"),
+    ]
+
+
+def _encoder(prefix: str) -> list[Row]:
+    """Returns the rows of BERT and of those that share its code, as `ElectraModel` does."""
+    layer = f"{prefix}encoder.layer.{{layer}}"
+    return [
+        *_embeddings(f"{prefix}embeddings"),
+        *_attention(f"{layer}.attention.self", "query", "key", "value"),
+        *_dense("layer_{layer}/attention/output", f"{layer}.attention.output.dense"),
+        *_norm("layer_{layer}/attention_norm", f"{layer}.attention.output.LayerNorm"),
+        *_dense("layer_{layer}/intermediate", f"{layer}.intermediate.dense"),
+        *_dense("layer_{layer}/output", f"{layer}.output.dense"),
+        *_norm("layer_{layer}/feed_forward_norm", f"{layer}.output.LayerNorm"),
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Family:
+    """How transformers names the models of a family.
+
+    Attributes:
+        class_name: what stands before "Model" and "ForMaskedLM".
+        prefix: before the tensors of the encoder, where there is a head.
+        encoder: the encoder's rows.
+        heads: rows of each head that the family has there, by our name of it.
+        copies: see `Leftovers`.
+        classes: names of classes that the rule (`MODEL_CLASSES`, with `class_name` in place of
+            "Bert") does not give.
+        idle: tensors that a head may hold beside its own, by our name of the head; see `Leftovers`.
+    """
+
+    class_name: str
+    prefix: str
+    encoder: list[Row]
+    heads: Mapping[str, list[Row]]
+    copies: Mapping[str, str]
+    classes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    idle: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+
+    def model_class(self, architecture: str) -> str:
+        if architecture in self.classes:
+            return self.classes[architecture]
+        name = MODEL_CLASSES[architecture].hugging_face or ""
+        return name.replace("Bert", self.class_name, 1)
+
+
+_BERT_MASKED_LM = [
     *_dense("masked_lm_transform/dense", "cls.predictions.transform.dense"),
-    *_norm("masked_lm_transform/layer_norm", "cls.predictions.transform"),
+    *_norm("masked_lm_transform/layer_norm", "cls.predictions.transform.LayerNorm"),
     Row("masked_lm_bias/bias", ("cls.predictions.bias",), SAME),
 ]
-_HEADS = {
-    "BertEncoder": [],
-    "BertMaskedLM": _MASKED_LM,
-    "BertPretrainer": [*_MASKED_LM, *_dense("next_sentence", "cls.seq_relationship")],
-    "BertClassifier": _dense("classifier", "classifier"),
-    "BertTokenClassifier": _dense("classifier", "classifier"),
-    "BertMultipleChoice": _dense("classifier", "classifier"),
-    "BertSpanLabeler": _dense("span", "qa_outputs"),
+_BERT_POOLER = _dense("pooler", "bert.pooler.dense")
+_CLASSIFIER = _dense("classifier", "classifier")
+_SPAN = _dense("span", "qa_outputs")
+_BERT = _Family(
+    "Bert",
+    "bert.",
+    [*_encoder("bert."), *_BERT_POOLER],
+    {
+        "BertEncoder": [],
+        "BertMaskedLM": _BERT_MASKED_LM,
+        "BertPretrainer": [*_BERT_MASKED_LM, *_dense("next_sentence", "cls.seq_relationship")],
+        "BertClassifier": _CLASSIFIER,
+        "BertTokenClassifier": _CLASSIFIER,
+        "BertMultipleChoice": _CLASSIFIER,
+        "BertSpanLabeler": _SPAN,
+    },
+    {
+        "cls.predictions.decoder.weight": "word_embeddings/embeddings",
+        "cls.predictions.decoder.bias": "masked_lm_bias/bias",
+    },
+)
+_DISTILBERT_LAYER = "distilbert.transformer.layer.{layer}"
+_DISTILBERT_POOLER = _dense("pooler", "pre_classifier")  # a part of two heads
+_DISTILBERT = _Family(
+    "DistilBert",
+    "distilbert.",
+    [
+        Row("word_embeddings/embeddings", ("distilbert.embeddings.word_embeddings.weight",)),
+        Row(
+            "embeddings/position_embeddings", ("distilbert.embeddings.position_embeddings.weight",)
+        ),
+        *_norm("embeddings/layer_norm", "distilbert.embeddings.LayerNorm"),
+        *_attention(f"{_DISTILBERT_LAYER}.attention", "q_lin", "k_lin", "v_lin"),
+        *_dense("layer_{layer}/attention/output", f"{_DISTILBERT_LAYER}.attention.out_lin"),
+        *_norm("layer_{layer}/attention_norm", f"{_DISTILBERT_LAYER}.sa_layer_norm"),
+        *_dense("layer_{layer}/intermediate", f"{_DISTILBERT_LAYER}.ffn.lin1"),
+        *_dense("layer_{layer}/output", f"{_DISTILBERT_LAYER}.ffn.lin2"),
+        *_norm("layer_{layer}/feed_forward_norm", f"{_DISTILBERT_LAYER}.output_layer_norm"),
+    ],
+    {
+        "BertEncoder": [],
+        "BertMaskedLM": [
+            *_dense("masked_lm_transform/dense", "vocab_transform"),
+            *_norm("masked_lm_transform/layer_norm", "vocab_layer_norm"),
+            Row("masked_lm_bias/bias", ("vocab_projector.bias",), SAME),
+        ],
+        "BertClassifier": [*_DISTILBERT_POOLER, *_CLASSIFIER],
+        "BertTokenClassifier": _CLASSIFIER,
+        "BertMultipleChoice": [*_DISTILBERT_POOLER, *_CLASSIFIER],
+        "BertSpanLabeler": _SPAN,
+    },
+    {"vocab_projector.weight": "word_embeddings/embeddings"},
+)
+_ELECTRA = _Family(
+    "Electra",
+    "electra.",
+    [*_encoder("electra."), *_dense("embeddings_projection", "electra.embeddings_project")],
+    {
+        "BertEncoder": [],
+        "BertMaskedLM": [  # the generator
+            *_dense("masked_lm_transform/dense", "generator_predictions.dense"),
+            *_norm("masked_lm_transform/layer_norm", "generator_predictions.LayerNorm"),
+            Row("masked_lm_bias/bias", ("generator_lm_head.bias",), SAME),
+        ],
+        "BertReplacedTokenDetector": [  # the discriminator
+            *_dense("replaced_token/dense", "discriminator_predictions.dense"),
+            *_dense("replaced_token/prediction", "discriminator_predictions.dense_prediction"),
+        ],
+        "BertClassifier": [
+            *_dense("pooler", "classifier.dense"),
+            *_dense("classifier", "classifier.out_proj"),
+        ],
+        "BertTokenClassifier": _CLASSIFIER,
+        "BertMultipleChoice": [*_dense("pooler", "sequence_summary.summary"), *_CLASSIFIER],
+        "BertSpanLabeler": _SPAN,
+    },
+    {"generator_lm_head.weight": "word_embeddings/embeddings"},
+    {"BertReplacedTokenDetector": "ElectraForPreTraining"},
+)
+_ALBERT_LAYER = "albert.encoder.albert_layer_groups.0.albert_layers.0"
+_ALBERT_MASKED_LM = [
+    *_dense("masked_lm_transform/dense", "predictions.dense"),
+    *_norm("masked_lm_transform/layer_norm", "predictions.LayerNorm"),
+    Row("masked_lm_bias/bias", ("predictions.bias",), SAME),
+]
+_ALBERT = _Family(
+    "Albert",
+    "albert.",
+    [
+        *_embeddings("albert.embeddings"),
+        *_dense("embeddings_projection", "albert.encoder.embedding_hidden_mapping_in"),
+        # One set of parameters, which all layers share.
+        *_attention(f"{_ALBERT_LAYER}.attention", "query", "key", "value", "layer_0"),
+        *_dense("layer_0/attention/output", f"{_ALBERT_LAYER}.attention.dense"),
+        *_norm("layer_0/attention_norm", f"{_ALBERT_LAYER}.attention.LayerNorm"),
+        *_dense("layer_0/intermediate", f"{_ALBERT_LAYER}.ffn"),
+        *_dense("layer_0/output", f"{_ALBERT_LAYER}.ffn_output"),
+        *_norm("layer_0/feed_forward_norm", f"{_ALBERT_LAYER}.full_layer_layer_norm"),
+        *_dense("pooler", "albert.pooler"),
+    ],
+    {
+        "BertEncoder": [],
+        "BertMaskedLM": _ALBERT_MASKED_LM,
+        "BertPretrainer": [
+            *_ALBERT_MASKED_LM,
+            *_dense("next_sentence", "sop_classifier.classifier"),
+        ],
+        "BertClassifier": _CLASSIFIER,
+        "BertTokenClassifier": _CLASSIFIER,
+        "BertMultipleChoice": _CLASSIFIER,
+        "BertSpanLabeler": _SPAN,
+    },
+    {
+        "predictions.decoder.weight": "word_embeddings/embeddings",
+        "predictions.decoder.bias": "masked_lm_bias/bias",
+    },
+)
+_ROBERTA_POOLER = _dense("pooler", "roberta.pooler.dense")
+_ROBERTA = _Family(
+    "Roberta",
+    "roberta.",
+    _encoder("roberta."),
+    {
+        "BertEncoder": _ROBERTA_POOLER,
+        "BertMaskedLM": [
+            *_ROBERTA_POOLER,
+            *_dense("masked_lm_transform/dense", "lm_head.dense"),
+            *_norm("masked_lm_transform/layer_norm", "lm_head.layer_norm"),
+            Row("masked_lm_bias/bias", ("lm_head.bias",), SAME),
+        ],
+        "BertClassifier": [
+            *_dense("pooler", "classifier.dense"),
+            *_dense("classifier", "classifier.out_proj"),
+        ],
+        "BertTokenClassifier": [*_ROBERTA_POOLER, *_CLASSIFIER],
+        "BertMultipleChoice": [*_ROBERTA_POOLER, *_CLASSIFIER],
+        "BertSpanLabeler": [*_ROBERTA_POOLER, *_SPAN],
+    },
+    {
+        "lm_head.decoder.weight": "word_embeddings/embeddings",
+        "lm_head.decoder.bias": "masked_lm_bias/bias",
+    },
+    idle={
+        "BertClassifier": {
+            r"roberta\.pooler\.dense\.(weight|bias)": "idle: the classifier has its own dense layer"
+        }
+    },
+)
+# By the model type in their files.
+_FAMILIES = {
+    "bert": _BERT,
+    "distilbert": _DISTILBERT,
+    "electra": _ELECTRA,
+    "albert": _ALBERT,
+    "roberta": _ROBERTA,
+    "xlm-roberta": dataclasses.replace(_ROBERTA, class_name="XLMRoberta"),
+    "camembert": dataclasses.replace(_ROBERTA, class_name="Camembert"),
 }
 # All three call their output layer "classifier": the config says which of them it is.
 _CLASSIFIERS = ("BertClassifier", "BertTokenClassifier", "BertMultipleChoice")
-_COPIES = {
-    "cls.predictions.decoder.weight": "word_embeddings/embeddings",
-    "cls.predictions.decoder.bias": "masked_lm_bias/bias",
+DROPPED = {
+    r"(\w+\.)*embeddings\.(position_ids|token_type_ids)": "constant numbers, not weights",
+    # https://pypi.org/project/antiberty
+    r"cls\.(species|chain|graft)\.(weight|bias)": "an extra output layer of AntiBERTy",
+    # huawei-noah/Pretrained-Language-Model, TinyBERT/transformer/modeling.py
+    r"fit_dense\.(weight|bias)": "a layer that only TinyBERT's distillation used",
 }
-_LEFTOVERS = Leftovers(
-    dropped={
-        r"(bert\.)?embeddings\.(position_ids|token_type_ids)": "constant numbers, not weights",
-        # https://pypi.org/project/antiberty
-        r"cls\.(species|chain|graft)\.(weight|bias)": "an extra output layer of AntiBERTy",
-        # huawei-noah/Pretrained-Language-Model, TinyBERT/transformer/modeling.py
-        r"fit_dense\.(weight|bias)": "a layer that only TinyBERT's distillation used",
-    },
-    copies=_COPIES,
-)
 
 
 def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) -> Checkpoint:
@@ -116,14 +302,15 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
     config = BertConfig.from_file(folder, "hf", ignore_config_keys)
     values = read_json(find_config_file(folder))
     tensors = torch_state.read(folder)
-    architecture, head = _architecture(tensors, values)
+    family = _FAMILIES[config.hugging_face_type]
+    architecture, head = _architecture(tensors, values, family)
     # The rows with the names as this file spells them.
-    has_prefix = any(name.startswith(_PREFIX) for name in tensors.shapes)
+    has_prefix = any(name.startswith(family.prefix) for name in tensors.shapes)
     has_gamma = any(name.endswith("LayerNorm.gamma") for name in tensors.shapes)
 
     def spelled(name: str) -> str:
         if not has_prefix:
-            name = name.removeprefix(_PREFIX)
+            name = name.removeprefix(family.prefix)
         if has_gamma:
             name = re.sub(r"LayerNorm\.weight$", "LayerNorm.gamma", name)
             name = re.sub(r"LayerNorm\.bias$", "LayerNorm.beta", name)
@@ -133,18 +320,18 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
         tensors,
         [
             Row(row.ours, tuple(map(spelled, row.theirs)), row.form)
-            for row in _rows(architecture, config)
+            for row in _rows(family, architecture, config)
         ],
         variable_shapes(config, architecture, head),
         config,
-        _LEFTOVERS,
+        Leftovers({**DROPPED, **family.idle.get(architecture, {})}, family.copies),
         optional=POOLER,
     )
     # Why the masked language model's output matrix is not the word embedding, if so.
     untied = None
     if "masked_lm_bias/bias" in variables:
-        decoder = next(iter(_COPIES))
-        untied = name_table.differing_copy(tensors, variables, _COPIES)
+        decoder = next(iter(family.copies))
+        untied = name_table.differing_copy(tensors, variables, family.copies)
         if values.get("tie_word_embeddings") is False and decoder not in tensors.shapes:
             untied = (
                 f"{tensors.source}: tie_word_embeddings is false, and there is no {decoder} that "
@@ -159,20 +346,30 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
     Raises:
         ValueError: transformers has no such head, or the config file no place for a config value.
     """
-    if checkpoint.architecture not in _HEADS:
-        raise ValueError(
-            f"transformers has no head like that of {checkpoint.architecture}: "
-            "convert the encoder alone, or choose another format"
-        )
     config = checkpoint.config
-    rows = _rows(checkpoint.architecture, config)
-    tensors = name_table.to_tensors(checkpoint.variables, rows, config)
+    # The fields of the config in Hugging Face's words; a variant of the user's own has none.
+    values = config.to_dict("hf")
+    family = _FAMILIES[config.hugging_face_type]
+    if checkpoint.architecture not in family.heads:
+        raise ValueError(
+            f"transformers has no {family.class_name} with a head like that of "
+            f"{checkpoint.architecture}: open the folder by from_preset of BertMaskedLM or "
+            "BertEncoder, save_to_preset and convert that; or choose another format"
+        )
+    rows = _rows(family, checkpoint.architecture, config)
+    named = {row.ours for row in rows}
+    variables = {
+        path: value
+        for path, value in checkpoint.variables.items()
+        # Some families have a pooler in some heads only.
+        if path in named or path not in POOLER
+    }
+    tensors = name_table.to_tensors(variables, rows, config)
     if checkpoint.architecture == ENCODER:  # transformers saves its BertModel without prefix
-        tensors = {name.removeprefix(_PREFIX): value for name, value in tensors.items()}
-    # The fields of the config in Hugging Face's words.
-    values = checkpoint.config.to_dict("hf") | {
-        "model_type": "bert",
-        "architectures": [MODEL_CLASSES[checkpoint.architecture].hugging_face],
+        tensors = {name.removeprefix(family.prefix): value for name, value in tensors.items()}
+    values |= {
+        "model_type": config.hugging_face_type,
+        "architectures": [family.model_class(checkpoint.architecture)],
     }
     if "num_classes" in checkpoint.head:
         num_classes = checkpoint.head["num_classes"]
@@ -188,27 +385,57 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
     (Path(folder) / CONFIG_FILE).write_text(content + "\n", encoding="utf-8")
 
 
-def _rows(architecture: str, config: BertConfig) -> list[Row]:
-    return name_table.expand([*_ENCODER, *_HEADS[architecture]], config.num_hidden_layers)
+def encoder_decoder_rows() -> list[Row]:
+    """Returns the rows of `EncoderDecoderModel` of two BERTs, see `encoder_decoder.py`."""
+    layer, ours = "decoder.bert.encoder.layer.{layer}.crossattention", "decoder/layer_{layer}"
+    return [
+        *_encoder("encoder."),
+        *_dense("pooler", "encoder.pooler.dense"),
+        *(
+            dataclasses.replace(row, ours=f"decoder/{row.ours}")
+            for row in _encoder("decoder.bert.")
+        ),
+        *_dense(f"{ours}/cross_attention/query", f"{layer}.self.query"),
+        *_dense(f"{ours}/cross_attention/key", f"{layer}.self.key"),
+        *_dense(f"{ours}/cross_attention/value", f"{layer}.self.value"),
+        *_dense(f"{ours}/cross_attention/output", f"{layer}.output.dense"),
+        *_norm(f"{ours}/cross_attention_norm", f"{layer}.output.LayerNorm"),
+        *(
+            dataclasses.replace(row, theirs=tuple(f"decoder.{name}" for name in row.theirs))
+            for row in _BERT_MASKED_LM
+        ),
+    ]
 
 
-def _architecture(tensors: Tensors, values: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    if "classifier.weight" in tensors.shapes:
+def _rows(family: _Family, architecture: str, config: BertConfig) -> list[Row]:
+    rows = [*family.encoder, *family.heads[architecture]]
+    return name_table.expand(rows, config.num_hidden_layers)
+
+
+def _architecture(
+    tensors: Tensors, values: Mapping[str, Any], family: _Family
+) -> tuple[str, dict[str, Any]]:
+    layers = ("classifier.weight", "classifier.out_proj.weight")
+    outputs = [name for name in layers if name in tensors.shapes]
+    if outputs:
         named = values.get("architectures") or []
-        found = [name for name in _CLASSIFIERS if MODEL_CLASSES[name].hugging_face in named]
+        classes = {name: family.model_class(name) for name in _CLASSIFIERS}
+        found = [name for name, theirs in classes.items() if theirs in named]
         if not found:
+            *others, last = classes.values()
             raise ValueError(
-                f"{tensors.source} holds classifier.weight, but the config's architectures {named} "
-                "do not say of what: expected BertForSequenceClassification, "
-                "BertForTokenClassification or BertForMultipleChoice"
+                f"{tensors.source} holds {outputs[0]}, but the config's architectures {named} "
+                f"do not say of what: expected {', '.join(others)} or {last}"
             )
         if found[0] == "BertMultipleChoice":
+            if family is _ELECTRA:
+                _check_summary(tensors, values)
             return found[0], {}
-        num_classes, labels = tensors.shapes["classifier.weight"][0], None
+        num_classes, labels = tensors.shapes[outputs[0]][0], None
         if names := values.get("id2label"):
             if sorted(map(int, names)) != list(range(num_classes)):
                 raise ValueError(
-                    f"{tensors.source}: classifier.weight has {num_classes} rows, but the config's "
+                    f"{tensors.source}: {outputs[0]} has {num_classes} rows, but the config's "
                     f"id2label names the classes {', '.join(names)}"
                 )
             labels = [names[str(index)] for index in range(num_classes)]
@@ -218,13 +445,35 @@ def _architecture(tensors: Tensors, values: Mapping[str, Any]) -> tuple[str, dic
         if found[0] == "BertClassifier" and values.get("problem_type") in PROBLEM_TYPES:
             head["problem_type"] = values["problem_type"]
         return found[0], head
-    if "qa_outputs.weight" in tensors.shapes:
-        return "BertSpanLabeler", {}
-    if "cls.predictions.bias" not in tensors.shapes:
-        return "BertEncoder", {}
-    if "cls.seq_relationship.weight" in tensors.shapes:
-        return "BertPretrainer", {}
-    return "BertMaskedLM", {}
+    # Tensors that only this head has; the first whose are there counts.
+    for architecture, names in (
+        ("BertSpanLabeler", {"qa_outputs.weight"}),
+        ("BertReplacedTokenDetector", {"discriminator_predictions.dense.weight"}),
+        ("BertPretrainer", {"cls.predictions.bias", "cls.seq_relationship.weight"}),
+        ("BertMaskedLM", {"cls.predictions.bias"}),
+        ("BertMaskedLM", {"vocab_projector.bias"}),
+        ("BertMaskedLM", {"generator_lm_head.bias"}),
+        ("BertPretrainer", {"predictions.bias", "sop_classifier.classifier.weight"}),
+        ("BertMaskedLM", {"predictions.bias"}),
+        ("BertMaskedLM", {"lm_head.bias"}),
+    ):
+        if names <= tensors.shapes.keys() and architecture in family.heads:
+            return architecture, {}
+    return ENCODER, {}
+
+
+def _check_summary(tensors: Tensors, values: Mapping[str, Any]) -> None:
+    """Refuses a summary of choices other than a dense layer with GELU on [CLS], the default."""
+    for key, default in (
+        ("summary_type", "first"),
+        ("summary_use_proj", True),
+        ("summary_activation", "gelu"),
+    ):
+        if values.get(key, default) != default:
+            raise ValueError(
+                f"{tensors.source}: {key} is {values[key]!r}: only {default!r} is supported in a "
+                "multiple choice model of ELECTRA"
+            )
 
 
 def _placeholder_labels(num_classes: int) -> list[str]:

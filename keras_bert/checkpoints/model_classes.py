@@ -7,14 +7,15 @@ what files hold. `keras_bert.models.registry` turns a name into the class.
 import dataclasses
 from collections.abc import Mapping
 
-# Variable path -> shape; a size is a number, a field of the config or an argument of the head.
+# Variable path -> shape; a size is a number, an attribute of the config or an argument of
+# the head.
 HeadVariables = Mapping[str, tuple[str | int, ...]]
 
 _MASKED_LM: HeadVariables = {
-    "masked_lm_transform/dense/kernel": ("hidden_size", "hidden_size"),
-    "masked_lm_transform/dense/bias": ("hidden_size",),
-    "masked_lm_transform/layer_norm/gamma": ("hidden_size",),
-    "masked_lm_transform/layer_norm/beta": ("hidden_size",),
+    "masked_lm_transform/dense/kernel": ("hidden_size", "embedding_width"),
+    "masked_lm_transform/dense/bias": ("embedding_width",),
+    "masked_lm_transform/layer_norm/gamma": ("embedding_width",),
+    "masked_lm_transform/layer_norm/beta": ("embedding_width",),
     "masked_lm_bias/bias": ("vocab_size",),
 }
 
@@ -48,6 +49,7 @@ class ModelClass:
 # A preset names one of these as its architecture. An encoder without a head is "BertEncoder", of
 # whatever variant: which one, `model_type` in its config says, as for the encoder inside a head.
 ENCODER = "BertEncoder"
+ENCODER_DECODER = "BertEncoderDecoder"
 MODEL_CLASSES: Mapping[str, ModelClass] = {
     ENCODER: ModelClass("encoder", "BertModel", "feature-extraction", {}, uses_pooler=True),
     "BertPretrainer": ModelClass(
@@ -73,6 +75,10 @@ MODEL_CLASSES: Mapping[str, ModelClass] = {
         _output("classifier", "num_classes"),
         uses_pooler=True,
     ),
+    # Windows of long texts: what others would read of it is the first window alone.
+    "BertDocumentClassifier": ModelClass(
+        "document_classifier", None, "text-classification", None, uses_pooler=True
+    ),
     "BertMultipleChoice": ModelClass(
         "multiple_choice",
         "BertForMultipleChoice",
@@ -92,6 +98,26 @@ MODEL_CLASSES: Mapping[str, ModelClass] = {
         "BertForQuestionAnswering",
         "question-answering",
         _output("span", 2),
+        uses_pooler=False,
+    ),
+    # Variables of its decoder depend on what it shares with the encoder: see `variable_shapes`.
+    ENCODER_DECODER: ModelClass(
+        "encoder_decoder",
+        "EncoderDecoderModel",
+        None,  # translation, summarization, ...: the folder does not tell
+        _MASKED_LM,
+        uses_pooler=False,
+    ),
+    "BertReplacedTokenDetector": ModelClass(
+        "replaced_token_detector",
+        None,  # ElectraForPreTraining, of ELECTRA alone
+        None,
+        {
+            "replaced_token/dense/kernel": ("hidden_size", "hidden_size"),
+            "replaced_token/dense/bias": ("hidden_size",),
+            "replaced_token/prediction/kernel": ("hidden_size", 1),
+            "replaced_token/prediction/bias": (1,),
+        },
         uses_pooler=False,
     ),
     "BertBiLSTMTagger": ModelClass("bilstm_tagger", None, None, None, uses_pooler=False),

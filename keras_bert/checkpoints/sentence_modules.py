@@ -17,11 +17,11 @@ from keras_bert.checkpoints import torch_state
 from keras_bert.config import read_json
 
 MODULES_FILE = "modules.json"
+TRANSFORMER_FILE = "sentence_bert_config.json"
 POOLING_MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 
 _PACKAGE = "sentence_transformers."
 _CONFIG_FILE = "config.json"
-_TRANSFORMER_FILE = "sentence_bert_config.json"
 _TOKENIZER_FILE = "tokenizer_config.json"
 _MODEL_FILE = "config_sentence_transformers.json"
 # What the module with the encoder is called, in folders of 2019 too.
@@ -193,7 +193,7 @@ def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
     # Said here, wherever the source said it.
     settings = {"max_seq_length": modules.max_seq_length, "do_lower_case": modules.lowercase}
     content = json.dumps(settings, indent=2) + "\n"
-    (target / _TRANSFORMER_FILE).write_text(content, encoding="utf-8")
+    (target / TRANSFORMER_FILE).write_text(content, encoding="utf-8")
 
 
 def _entries(file: Path) -> list[tuple[str, str]]:
@@ -286,7 +286,7 @@ def _check_inputs(file: Path) -> dict[str, Any]:
 
 def _text_settings(folder: Path) -> tuple[int | None, bool]:
     """Returns the length of rows and whether texts are lower-cased."""
-    file = folder / _TRANSFORMER_FILE
+    file = folder / TRANSFORMER_FILE
     values = read_json(file) if file.is_file() else {}
     arguments = {
         name: value for key in _ARGUMENT_KEYS for name, value in (values.get(key) or {}).items()

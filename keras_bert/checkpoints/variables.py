@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from keras_bert.checkpoints.model_classes import MODEL_CLASSES
+from keras_bert.checkpoints.model_classes import ENCODER_DECODER, MODEL_CLASSES
 from keras_bert.config import BertConfig
 
 Shapes = dict[str, tuple[int, ...]]
@@ -17,34 +17,57 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
     Args:
         config: the encoder's numbers.
         architecture: name of the model class, such as "BertClassifier".
-        head: arguments of the head; `num_classes` is read where the class has it.
+        head: arguments of the head; `num_classes` is read where the class has it, and `decoder` of
+            an encoder with a decoder.
     """
     # Embeddings, blocks and pooler.
-    width = config.hidden_size
-    shapes = {
-        "word_embeddings/embeddings": (config.vocab_size, width),
-        "embeddings/position_embeddings": (config.max_position_embeddings, width),
-        "embeddings/segment_embeddings": (config.type_vocab_size, width),
-        **_norm("embeddings/layer_norm", width),
+    width, embedding = config.hidden_size, config.embedding_width
+    shapes: Shapes = {
+        "word_embeddings/embeddings": (config.vocab_size, embedding),
+        "embeddings/position_embeddings": (
+            config.first_position + config.max_position_embeddings,
+            embedding,
+        ),
+        "embeddings/segment_embeddings": (config.type_vocab_size, embedding),
+        **_norm("embeddings/layer_norm", embedding),
     }
+    if not config.has_segment_table:
+        del shapes["embeddings/segment_embeddings"]
+    if config.projects_embeddings:
+        shapes |= _dense("embeddings_projection", embedding, width)
     for index in range(config.num_hidden_layers):
         layer = f"layer_{index}"
-        shapes |= _dense(f"{layer}/attention/query_key_value", width, 3 * width)
-        shapes |= _dense(f"{layer}/attention/output", width, width)
-        shapes |= _norm(f"{layer}/attention_norm", width)
-        shapes |= _dense(f"{layer}/intermediate", width, config.intermediate_size)
-        shapes |= _dense(f"{layer}/output", config.intermediate_size, width)
-        shapes |= _norm(f"{layer}/feed_forward_norm", width)
+        # What all layers share has the name of the first.
+        if not (index and config.shares_attention):
+            shapes |= _dense(f"{layer}/attention/query_key_value", width, 3 * width)
+            shapes |= _dense(f"{layer}/attention/output", width, width)
+            shapes |= _norm(f"{layer}/attention_norm", width)
+        if not (index and config.shares_feed_forward):
+            shapes |= _dense(f"{layer}/intermediate", width, config.intermediate_size)
+            shapes |= _dense(f"{layer}/output", config.intermediate_size, width)
+            shapes |= _norm(f"{layer}/feed_forward_norm", width)
+    if architecture == ENCODER_DECODER:
+        # All that the encoder has, unless it is the encoder's own, and the cross-attention.
+        shared = head.get("decoder") == "bertshare"
+        copies = {} if shared else {f"decoder/{path}": shape for path, shape in shapes.items()}
+        shapes |= copies
+        for index in range(config.num_hidden_layers):
+            layer = f"decoder/layer_{index}"
+            for name in ("query", "key", "value", "output"):
+                shapes |= _dense(f"{layer}/cross_attention/{name}", width, width)
+            shapes |= _norm(f"{layer}/cross_attention_norm", width)
     shapes |= _dense("pooler", width, width)
     # The head.
     variables = MODEL_CLASSES[architecture].head_variables
     if variables is None:
         raise ValueError(f"no format but our own has the head of {architecture}")
-    sizes = vars(config) | dict(head)
-    return shapes | {
-        path: tuple(size if isinstance(size, int) else sizes[size] for size in shape)
-        for path, shape in variables.items()
-    }
+
+    def number(size: str | int) -> int:
+        if isinstance(size, int):
+            return size
+        return head[size] if size in head else getattr(config, size)
+
+    return shapes | {path: tuple(map(number, shape)) for path, shape in variables.items()}
 
 
 def _dense(path: str, inputs: int, outputs: int) -> Shapes:

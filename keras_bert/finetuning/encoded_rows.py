@@ -1,7 +1,7 @@
 """Model inputs made once and kept ragged, and batches of them that waste little on padding.
 
-Shapes: E examples, R rows of the model's input in each of them (choices; 1 for all other heads),
-B batch, S positions.
+Shapes: E examples, R rows of the model's input in each of them (choices, or windows of a long text;
+1 for all other heads), B batch, S positions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,28 +22,42 @@ _LENGTH_MULTIPLE = 8
 _TEXTS_PER_CALL = 512
 # Targets of padded positions and padded choices: no class, no loss.
 NO_TARGET = -1
+# The same for logits of a teacher: no probability.
+NO_LOGIT = -1e9
 
-Targets: TypeAlias = tf.Tensor | tf.RaggedTensor | Mapping[str, tf.Tensor | tf.RaggedTensor]
+Targets: TypeAlias = tf.Tensor | tf.RaggedTensor | Mapping[str, Any]
 
 
 class EncodedRows:
     """The inputs and targets of E examples.
 
     Args:
-        ids: int32 [E, pieces], or [E, choices, pieces] for multiple choice. Whole rows, special
-            tokens included.
+        ids: int32 [E, pieces], or [E, R, pieces] for several rows of an example. Whole rows,
+            special tokens included.
         segment_ids: of the same shape.
         pad_id: the id of [PAD].
         max_seq_length: the most positions of a row.
         targets: what the loss compares with, [E, ...], one tensor or several by the names of the
-            model's outputs; ragged ones are padded with `NO_TARGET`. None where nothing is learned.
+            model's outputs, which may be dictionaries themselves; ragged ones are padded with
+            `NO_TARGET`, or `NO_LOGIT` where they are float. None where nothing is learned.
         lengths: the few lengths to pad to, ascending, the last at least that of the longest row;
             None pads to the longest row of a batch. Compiled steps want few.
+        joint: whether the model gives one answer for all rows of an example (windows of a text);
+            else it gives one for each (choices).
 
     Attributes:
         row_lengths: int64 [E], pieces of the longest row of each example.
         choices: int64 [E], rows of each example; None where every example has one.
+        positions: int64, which pieces of all rows one behind the other carry a target, where only
+            some do; else None.
+        targets: see above.
+        joint: see above.
+        remark: what a user should know of how the rows were made, for the line that announces a
+            run; empty for nothing.
     """
+
+    positions: np.ndarray | None = None
+    remark: str = ""
 
     def __init__(
         self,
@@ -53,23 +67,54 @@ class EncodedRows:
         max_seq_length: int,
         targets: Targets | None = None,
         lengths: Sequence[int] | None = None,
+        joint: bool = False,
     ):
         self._ids = ids
         self._segment_ids = segment_ids
         self._pad_id = pad_id
         self._max_seq_length = max_seq_length
-        self._targets = targets
+        self.targets = targets
         self._lengths = lengths
-        # [E, pieces], or [E, choices, pieces]: rows of one example count as long as the longest.
+        self.joint = joint
+        # [E, pieces], or [E, R, pieces]: rows of one example count as long as the longest.
         pieces = ids.row_lengths(axis=ids.shape.rank - 1)
+        self._every_length = pieces  # [E]
         if ids.shape.rank == 3:
+            self._every_length = pieces.flat_values  # [rows of all examples]
             pieces = tf.reduce_max(pieces, axis=-1)
         self.choices = ids.row_lengths().numpy() if ids.shape.rank == 3 else None
         self.row_lengths = pieces.numpy()
+        # What examples are sorted by, [E]: padding of windows costs more than that of positions.
+        self.sort_lengths = self.row_lengths
+        if joint and self.choices is not None:
+            self.sort_lengths = self.choices * (max_seq_length + 1) + self.row_lengths
         self.real_tokens = int(tf.size(ids.flat_values))
 
     def __len__(self) -> int:
         return len(self.row_lengths)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[EncodedRows]", targets: Targets) -> "EncodedRows":
+        """Returns the rows of several parts one behind the other, with other targets.
+
+        Their remarks stand one behind the other, too.
+        """
+        first = parts[0]
+        rows = EncodedRows(
+            tf.concat([part._ids for part in parts], axis=0),
+            tf.concat([part._segment_ids for part in parts], axis=0),
+            first._pad_id,
+            first._max_seq_length,
+            targets,
+            first._lengths,
+            first.joint,
+        )
+        rows.remark = "; ".join(part.remark for part in parts if part.remark)
+        return rows
+
+    def full_rows(self) -> float:
+        """Returns the fraction of rows that fill all positions: of texts, windows or choices."""
+        return float(np.mean(self._every_length.numpy() == self._max_seq_length))
 
     def fixed_lengths(self, lengths: Sequence[int]) -> None:
         """Pads to one of a few lengths from now on; see `lengths` above."""
@@ -104,7 +149,7 @@ class EncodedRows:
         None where there are none.
         """
         # Lengths 9 3 5: order 1 2 0, positions 2 0 1.
-        order = np.argsort(self.row_lengths, kind="stable")
+        order = np.argsort(self.sort_lengths, kind="stable")
         batches = tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
 
         def examples(rows: tf.Tensor) -> tuple[Any, Any]:
@@ -119,7 +164,7 @@ class EncodedRows:
             rows: int64 [B], their numbers.
             whole: those of the whole batch, the parts of which are padded to the same shape.
         """
-        ids = tf.gather(self._ids, rows)  # [B, pieces], or [B, choices, pieces]
+        ids = tf.gather(self._ids, rows)  # [B, pieces], or [B, R, pieces]
         segments = tf.gather(self._segment_ids, rows)
         # Padded to a multiple, or to the least of the fixed lengths that the longest row fits in.
         longest = tf.reduce_max(tf.gather(self.row_lengths, whole))
@@ -129,9 +174,15 @@ class EncodedRows:
         else:
             lengths = tf.constant(self._lengths, tf.int64)
             length = tf.reduce_min(tf.boolean_mask(lengths, lengths >= longest))
-        shape = [None, length]  # [B, S], or [B, choices, S]
+        shape = [None, length]  # [B, S], or [B, R, S]
         if self.choices is not None:
-            shape.insert(1, tf.reduce_max(tf.gather(self.choices, whole)))
+            count = tf.reduce_max(tf.gather(self.choices, whole))
+            if self.joint and self._lengths is not None:
+                # Few numbers of windows, too: powers of two up to the most of any text.
+                powers = [1 << n for n in range(int(self.choices.max()).bit_length())]
+                counts = tf.constant([*powers, self.choices.max()], tf.int64)
+                count = tf.reduce_min(tf.boolean_mask(counts, counts >= count))
+            shape.insert(1, count)
         inputs = {
             INPUT_IDS: _dense(ids, self._pad_id, shape),
             INPUT_MASK: _dense(tf.ones_like(ids), 0, shape),
@@ -144,13 +195,14 @@ class EncodedRows:
             part = tf.gather(target, rows)
             if not isinstance(part, tf.RaggedTensor):
                 return part  # [B], a class or a number
-            return _dense(part, NO_TARGET, shape[:2])  # one for each choice, or each piece
+            # One for each choice, or each piece; logits of classes have an axis more.
+            padding = NO_LOGIT if part.dtype.is_floating else NO_TARGET
+            return _dense(part, padding, [*shape[:2], *part.shape[2:]])
 
-        if self._targets is None:
+        if self.targets is None:
             return None
-        if isinstance(self._targets, Mapping):
-            return {name: gathered(target) for name, target in self._targets.items()}
-        return gathered(self._targets)
+        # A ragged tensor is one target, not its parts.
+        return tf.nest.map_structure(gathered, self.targets)
 
 
 class TrainingBatches:
@@ -228,7 +280,7 @@ class TrainingBatches:
         """Returns rows and weights, [batches, slots], and how many slots are in use, [batches]."""
         # Shuffled, then by length inside a window of some batches: like lengths side by side waste
         # little padding, and the batches are shuffled once more.
-        lengths = self._encoded.row_lengths
+        lengths = self._encoded.sort_lengths
         random = np.random.default_rng((self._seed, epoch))
         order = random.permutation(len(self._encoded))
         batches: list[np.ndarray] = []
@@ -241,7 +293,7 @@ class TrainingBatches:
         sizes = np.zeros(len(batches), np.int64)
         for index, position in enumerate(random.permutation(len(batches))):
             batch = batches[position]
-            rows[index] = batch[0]  # what fills a batch is no longer than its longest row
+            rows[index] = batch[0]  # what fills a batch is no longer than its longest example
             rows[index, : len(batch)] = batch
             weights[index, : len(batch)] = self._weights[batch]
             sizes[index] = slots if self._full else len(batch)
@@ -282,7 +334,7 @@ def _cut(values: np.ndarray, size: int) -> list[np.ndarray]:
     return [values[start : start + size] for start in range(0, len(values), size)]
 
 
-def _dense(rows: tf.RaggedTensor, padding: int, shape: list[Any]) -> tf.Tensor:
+def _dense(rows: tf.RaggedTensor, padding: float, shape: list[Any]) -> tf.Tensor:
     return rows.to_tensor(padding, shape=tf.stack([-1 if n is None else n for n in shape]))
 
 

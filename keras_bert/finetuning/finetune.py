@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,16 @@ import tensorflow as tf
 
 from keras_bert.config import BertConfig
 from keras_bert.finetuning.collapse import no_better_than_chance
+from keras_bert.finetuning.distillation import (
+    Imitation,
+    TeacherFolder,
+    distilled_losses,
+    distilled_rows,
+    teacher_digest,
+)
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.head import EvaluatedHead, FinetuningHead, PerExample, TrainableHead
-from keras_bert.finetuning.inference import InferenceRunner
+from keras_bert.finetuning.inference import Inference, InferenceRunner
 from keras_bert.finetuning.model_preparation import create_model, finetuning_optimizer
 from keras_bert.finetuning.options import FREE_OPTIONS, FinetuningOptions, ResolvedOptions
 from keras_bert.finetuning.prediction_table import write_predictions
@@ -28,18 +35,21 @@ from keras_bert.finetuning.task import (
     TASK_FILE,
     TEST,
     TRAIN,
+    UNLABELED,
     VALIDATION,
     Task,
     TaskData,
     TaskDescription,
 )
 from keras_bert.models.preset import CONFIG_FILE, read_config
+from keras_bert.models.surgery.layer_selection import parsed_layers
 from keras_bert.progress import Progress
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.loading import load_tokenizer
 from keras_bert.training.checkpointing import latest_step
 from keras_bert.training.cluster import check_workers, is_chief
 from keras_bert.training.precision import DynamicLossScale
-from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_folder import RunFolder, default_values
 from keras_bert.training.strategy import create_strategy, has_other_hosts
 from keras_bert.training.termination import TerminatedError, Termination
 
@@ -85,15 +95,29 @@ def finetune(
     """
     # 1. Check what can be checked before anything is computed.
     strategy = create_strategy(options.strategy)
-    tokenizer = BertTokenizer.from_preset(init_from)
+    tokenizer = load_tokenizer(init_from)
     config = read_config(init_from, options.ignore_config_keys)
     tokenizer.vocabulary.check_size(config.vocab_size)
-    description = _description(task, data, config, options)
+    if options.init_layers:
+        layers = parsed_layers(options.init_layers, config.num_hidden_layers)
+        config = config.replace(num_hidden_layers=len(layers))
+    description = _description(task, data, config, tokenizer, options)
     settings = _settings(init_from, description, data, options)
+    if options.teacher:
+        settings["teacher"] = teacher_digest(options.teacher)
     options = options.resolved(task.defaults)
     head = description.head
     loss = head.loss(options.label_smoothing)
     weights = _example_weights(head, data, options)
+    if UNLABELED in data.splits and not options.teacher:
+        raise ValueError(
+            f"the data has {len(data.splits[UNLABELED]):,} unlabeled examples, from which nothing "
+            "is learned without a teacher: name one with --teacher, or take the file away"
+        )
+    teacher = None
+    if options.teacher:
+        teacher = TeacherFolder.read(options, description, config, tokenizer)
+        loss = distilled_losses(head, loss, options)
     folder = _run_folder(model_dir, settings, is_chief(strategy))
     finished = FinetuningResult.finished(model_dir) if keep_finished else None
     step = latest_step(str(folder.checkpoints))
@@ -105,7 +129,17 @@ def finetune(
     # 2. Model and data.
     keras.utils.set_random_seed(options.seed)
     splits = _encode(head, tokenizer, data, description.max_seq_length, strategy)
-    train = splits[TRAIN]
+    train, imitation, teaching = splits[TRAIN], None, None
+    if teacher is not None:
+        with strategy.scope():
+            teaching = teacher.open(options)
+        # Its answers are computed once, before the optimizer's moments take their memory.
+        train = distilled_rows(teacher, teaching, head, data, splits, options.batch_size)
+        if not options.imitated:
+            teaching = None  # its weights are not needed any more
+        if weights is not None:
+            unlabeled = np.ones(len(train) - len(weights), np.float32)
+            weights = np.concatenate([weights, unlabeled])
     batches = train.training_batches(
         options.batch_size,
         options.seed,
@@ -120,6 +154,8 @@ def finetune(
         loss_scale = DynamicLossScale() if "float16" in model.encoder.policy.name else None
         # Not compiled by XLA: every length of a batch would be compiled anew.
         model.compile(optimizer, jit_compile=False, auto_scale_loss=False)
+    if options.imitated:
+        imitation = Imitation(model, teaching, options)
     model.train_step = FinetuningStep(
         model,
         optimizer,
@@ -127,6 +163,7 @@ def finetune(
         options.seed,
         options.accumulation_steps,
         loss_scale,
+        imitation,
     )
     # All is built. To build it again, Keras 3 reads a batch and averages it over replicas, which it
     # cannot do with one of several workers.
@@ -179,10 +216,11 @@ def finetune(
             best_epoch=state.best_epoch,
             metrics=metrics,
             epochs=tuple(state.history),
-            confusion=measure.confusion(predictions),
+            confusion=measure.tables(predictions, head.confusion),
+            calibration=measure.tables(predictions, head.calibration),
             collapsed=measure.collapse(predictions)
             or no_better_than_chance(
-                state.last_loss.value, None if weights is not None else chance
+                state.last_loss.value, None if weights is not None or teacher else chance
             ),
             seconds=state.seconds,
             real_tokens_per_second=state.tokens / (state.seconds - state.evaluation_seconds),
@@ -217,7 +255,13 @@ class _Measurement:
         # several, which do so together.
         strategy = model.distribute_strategy
         together = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-        self._run = InferenceRunner(model, None if together else termination.check)
+        before_batch = None if together else termination.check
+        answer, final = (head.answering(model, final) for final in (False, True))
+        self._run = self._final_run = InferenceRunner(model, before_batch, answer)
+        if final is not None:
+            self._final_run = InferenceRunner(model, before_batch, final)
+        # A head that answers by itself measures the loss by itself.
+        self._loss = head.loss() if answer is None else None
         self._batch_size = options.batch_size
         self._references = {name: head.references(split) for name, split in data.splits.items()}
 
@@ -225,14 +269,19 @@ class _Measurement:
         """Measures the validation data; no split, no metrics."""
         if VALIDATION not in self._splits:
             return {}
-        outputs, loss = self._infer(VALIDATION)
+        outputs, loss = self._infer(VALIDATION, self._run)
         predictions = self._predictions(VALIDATION, outputs, self._head)
         return self._measures(VALIDATION, predictions, loss)
 
     def all_splits(self) -> tuple[FinetuningHead, dict[str, Metrics], dict[str, PerExample]]:
         """Returns the tuned head, and metrics and predictions of all splits but "train"."""
         head = self._head
-        outputs = {name: self._infer(name) for name in self._splits if name != TRAIN}
+        learned_from = (TRAIN, UNLABELED)
+        outputs = {
+            name: self._infer(name, self._final_run)
+            for name in self._splits
+            if name not in learned_from
+        }
         if self._references.get(VALIDATION) is not None:
             found = self._predictions(VALIDATION, outputs[VALIDATION].outputs, head)
             head = head.tuned(found, self._references[VALIDATION])
@@ -251,23 +300,30 @@ class _Measurement:
                 return self._head.collapse(predictions[name], self._references[name])
         return None
 
-    def confusion(self, predictions: Mapping[str, PerExample]) -> dict[str, list[list[int]]]:
-        """Returns the confusion matrix of each labeled split, where there is such a thing."""
+    def tables(
+        self, predictions: Mapping[str, PerExample], table: Callable[[Any, Any], np.ndarray | None]
+    ) -> dict[str, list[list[Any]]]:
+        """Returns a table of predictions and references of each labeled split.
+
+        Args:
+            predictions: of each split.
+            table: makes it of both; None where there is no such thing.
+        """
         found = {}
         for name, values in predictions.items():
             if self._references[name] is not None:
-                matrix = self._head.confusion(values, self._references[name])
-                if matrix is not None:
-                    found[name] = matrix.tolist()
+                made = table(values, self._references[name])
+                if made is not None:
+                    found[name] = made.tolist()
         return found
 
-    def _infer(self, name: str) -> Any:
+    def _infer(self, name: str, run: InferenceRunner) -> Inference:
         labeled = self._references[name] is not None
-        return self._run(
+        return run(
             self._splits[name],
             self._batch_size,
             self._head.per_position,
-            self._head.loss() if labeled else None,
+            self._loss if labeled else None,
             f"evaluating {name}",
         )
 
@@ -276,12 +332,17 @@ class _Measurement:
 
     def _measures(self, name: str, predictions: PerExample, loss: float | None) -> Metrics:
         references = self._references[name]
-        values = {key: f(predictions, references) for key, f in self._metrics.items()}
+        measured = {key: f(predictions, references) for key, f in self._metrics.items()}
+        values = {key: value for key, value in measured.items() if value is not None}
         return values if loss is None else values | {"loss": loss}
 
 
 def _description(
-    task: Task, data: TaskData, config: BertConfig, options: FinetuningOptions
+    task: Task,
+    data: TaskData,
+    config: BertConfig,
+    tokenizer: Tokenizer,
+    options: FinetuningOptions,
 ) -> TaskDescription:
     positions = config.max_position_embeddings
     length = options.max_seq_length
@@ -292,12 +353,13 @@ def _description(
             f"max_seq_length is {length} but the model has {positions} positions "
             f"(max_position_embeddings): use at most {positions}"
         )
-    if task.head.needs_segments(data.splits[TRAIN]) and config.type_vocab_size < 2:
+    task.head.check_positions(positions)
+    if task.head.needs_segments(data.splits[TRAIN]) and not config.takes_pairs:
         raise ValueError(
             f"the data has pairs of texts but the model's type_vocab_size is "
             f"{config.type_vocab_size}: it needs 2 segments; choose another model"
         )
-    head = task.head.with_labels(data.labels)
+    head = task.head.with_labels(data.labels).for_tokenizer(tokenizer)
     columns = dict(data.text_columns or head.default_columns(data.splits[TRAIN]))
     return TaskDescription(task.name, head, columns, length)
 
@@ -327,7 +389,7 @@ def _run_folder(
             f"{path} holds a model that no fine-tuning run wrote: choose another --model_dir, "
             "or remove it"
         )
-    return RunFolder(path, settings, writes)
+    return RunFolder(path, settings, writes, {"options": default_values(FinetuningOptions)})
 
 
 def _fingerprint(description: TaskDescription, data: TaskData, name: str) -> str:
@@ -344,7 +406,7 @@ def _fingerprint(description: TaskDescription, data: TaskData, name: str) -> str
 
 def _encode(
     head: TrainableHead,
-    tokenizer: BertTokenizer,
+    tokenizer: Tokenizer,
     data: TaskData,
     max_seq_length: int,
     strategy: tf.distribute.Strategy,
@@ -402,14 +464,17 @@ def _announce(
     step: int,
 ) -> None:
     labels = f", {len(data.labels)} labels" if data.labels else ""
-    full = np.mean(train.row_lengths == description.max_seq_length)
+    unlabeled = (
+        f" and {len(data.splits[UNLABELED]):,} unlabeled" if UNLABELED in data.splits else ""
+    )
+    taught = f", teacher {options.teacher}" if options.teacher else ""
     start = "fresh weights" if options.from_scratch else "pretrained weights"
     trained = sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
     print(
         f"fine-tuning {trained:,} parameters ({start}) on {len(data.splits[TRAIN]):,} examples"
-        f"{labels}, {options.epochs} epochs, batch {options.batch_size}, "
-        f"{model.encoder.policy.name}; {full:.1%} of the rows fill all "
-        f"{description.max_seq_length} positions"
+        f"{unlabeled}{labels}{taught}, {options.epochs} epochs, batch {options.batch_size}, "
+        f"{model.encoder.policy.name}; {train.full_rows():.1%} of the rows fill all "
+        f"{description.max_seq_length} positions{train.remark and f'; {train.remark}'}"
         f"{f'; resumed at step {step}' if step else ''}",
         flush=True,
     )

@@ -7,16 +7,20 @@ the signatures beside it, see `keras_bert.tasks.kinds`.
 
 import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from keras_bert.finetuning.encoded_rows import EncodedRows
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.finetuning.ensemble import mean_logits
+from keras_bert.text.base_tokenizer import Tokenizer
 
 # One entry for each example: a list, or an array whose first axis is that of the examples.
 PerExample = Sequence[Any] | np.ndarray
+# What the last axis of the logits is: classes, or choices, of which one is right; labels, of which
+# any number is; one number.
+LogitsMeaning = Literal["classes", "labels", "number"]
 
 
 class TrainableHead(abc.ABC):
@@ -28,10 +32,17 @@ class TrainableHead(abc.ABC):
         model_class: the Keras model: it is made of a config and `model_arguments`, or opened with
             its `from_preset`.
         per_position: whether the model's outputs have an axis of positions.
+        learns_from_teacher: whether its logits can be learned from those of another model.
     """
 
     model_class: ClassVar[type[Any]]
     per_position: ClassVar[bool] = False
+    learns_from_teacher: ClassVar[bool] = True
+
+    @property
+    def logits_are(self) -> LogitsMeaning:
+        """What the logits mean, by which a student learns from those of a teacher."""
+        return "classes"
 
     def model_arguments(self) -> dict[str, Any]:
         """Returns the arguments of `model_class` beyond config, seed and dtype."""
@@ -39,7 +50,7 @@ class TrainableHead(abc.ABC):
 
     @abc.abstractmethod
     def encode(
-        self, tokenizer: BertTokenizer, examples: Any, max_seq_length: int, description: str
+        self, tokenizer: Tokenizer, examples: Any, max_seq_length: int, description: str
     ) -> EncodedRows:
         """Turns a split into rows of the model's input, with targets where it is labeled.
 
@@ -62,6 +73,27 @@ class TrainableHead(abc.ABC):
     def needs_segments(self, examples: Any) -> bool:
         """Whether the model must tell two segments apart to learn from a split."""
 
+    def check_positions(self, positions: int) -> None:  # noqa: B027  most heads need none
+        """Refuses a model with too few positions for what the head itself writes.
+
+        Args:
+            positions: those of the model; `max_seq_length` is at most as many.
+
+        Raises:
+            ValueError: it needs more.
+        """
+
+    def row_settings(self, max_seq_length: int) -> dict[str, Any]:
+        """Returns what decides, beside the tokenizer, which rows are made of an example.
+
+        A teacher reads the rows of its student where both heads have the same. How long a single
+        row may be is not among it.
+
+        Args:
+            max_seq_length: the most positions of a row.
+        """
+        return {}
+
     def chance_loss(self, examples: Any, label_smoothing: float = 0.0) -> float | None:
         """Returns the loss of the best constant guess on a split, where it has a formula."""
         return None
@@ -76,6 +108,20 @@ class EvaluatedHead(abc.ABC):
 
     Predictions and references are lists or arrays, as the head itself makes them (`PerExample`).
     """
+
+    def answering(self, model: Any, final: bool) -> Callable[[dict[str, Any]], Any] | None:
+        """Returns what answers a batch in evaluation; None where the model itself does.
+
+        A head with such a function measures the loss itself, as a metric of its task.
+
+        Args:
+            model: the Keras model.
+            final: whether it is for the predictions that are kept, not for an epoch's measures.
+
+        Raises:
+            ValueError: the model cannot answer what the head asks.
+        """
+        return None
 
     @abc.abstractmethod
     def predictions(self, outputs: Any, encoded: Any, examples: Any) -> PerExample:
@@ -108,6 +154,13 @@ class EvaluatedHead(abc.ABC):
         """
         return None
 
+    def calibration(self, predictions: Any, references: Any) -> np.ndarray | None:
+        """Returns how sure predictions are and how often they are right: `calibration_bins`.
+
+        None where predictions are no probabilities of single classes.
+        """
+        return None
+
 
 class AnswerTable(abc.ABC):
     """What a table of predictions needs: columns of the examples and of the answers."""
@@ -131,11 +184,13 @@ class FinetuningHead(TrainableHead, EvaluatedHead, AnswerTable):
 
     Attributes:
         kind: name of the kind of head in `task.json`.
+        member_fields: fields in which the members of an ensemble may differ.
         labels: names of the classes in the order of their indices; empty where there are none, and
             in a task whose data has not been read yet.
     """
 
     kind: ClassVar[str]
+    member_fields: ClassVar[tuple[str, ...]] = ()
 
     labels: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
 
@@ -151,6 +206,34 @@ class FinetuningHead(TrainableHead, EvaluatedHead, AnswerTable):
     def with_labels(self, labels: Sequence[str]) -> Self:
         """Returns the head for data with these classes."""
         return dataclasses.replace(self, labels=tuple(labels))
+
+    # Whether several models answer as one by what they say of the same rows.
+    joins_members: ClassVar[bool] = True
+
+    def of_ensemble(self, members: Sequence[Self]) -> Self:
+        """Returns the head of an ensemble, from those of its members; this is the first of them."""
+        return self
+
+    def ensemble_logits(self, members: Sequence[Any]) -> Any:
+        """Joins what several models say of the same rows, in NumPy arrays or in a graph.
+
+        Args:
+            members: float [..., C], the logits of each member, its classes in the order of
+                `labels`.
+
+        Returns:
+            float32 [..., C]; whatever is made of the logits of one model can be made of them. Their
+            probabilities are the mean of the members', if the head says nothing else.
+        """
+        return mean_logits(members, self.logits_are)
+
+    def for_tokenizer(self, tokenizer: Tokenizer) -> Self:
+        """Returns the head with what it keeps of the tokenizer.
+
+        Raises:
+            ValueError: it cannot work with this one.
+        """
+        return self
 
     def default_columns(self, examples: Any) -> dict[str, str]:
         """Returns `TaskData.text_columns` of a split, where the task's reader names none."""

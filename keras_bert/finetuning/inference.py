@@ -1,5 +1,6 @@
 """The outputs of a model for encoded rows, in their order, and the loss along the way."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -30,9 +31,16 @@ class InferenceRunner:
     Args:
         model: takes what `EncodedRows` gives.
         before_batch: called before each batch; what it raises ends the call.
+        answer: what makes outputs of the model's inputs; None for the model itself.
     """
 
-    def __init__(self, model: keras.Model, before_batch: Callable[[], None] | None = None):
+    def __init__(
+        self,
+        model: keras.Model,
+        before_batch: Callable[[], None] | None = None,
+        answer: Callable[[dict[str, tf.Tensor]], Any] | None = None,
+    ):
+        answer = answer or functools.partial(model, training=False)
         self._before_batch = before_batch or (lambda: None)
         self._strategy = model.distribute_strategy or tf.distribute.get_strategy()
         signature = None
@@ -48,9 +56,7 @@ class InferenceRunner:
         # Each replica answers the whole batch: a TPU cannot be left out of the call, and what is
         # small enough to be fine-tuned is quick to evaluate.
         def forward(inputs: dict[str, tf.Tensor]) -> Any:
-            return self._strategy.run(
-                lambda features: model(features, training=False), args=(inputs,)
-            )
+            return self._strategy.run(answer, args=(inputs,))
 
         self._forward = tf.function(forward, input_signature=signature)
 
@@ -74,9 +80,10 @@ class InferenceRunner:
         """
         batches, positions = encoded.inference_batches(batch_size)
         # The second axis of an output: positions, or choices.
-        sizes = encoded.row_lengths if encoded.choices is None else encoded.choices
+        sizes, cut = encoded.row_lengths, per_position
+        if encoded.choices is not None and not encoded.joint:
+            sizes, cut = encoded.choices, True
         sizes = sizes[np.argsort(positions)]
-        cut = per_position or encoded.choices is not None
         outputs: list[Any] = []
         loss_sum, done = 0.0, 0
         with Progress(len(batches), "batch", description) as progress:

@@ -4,14 +4,21 @@ Predictions of classes are probabilities [N, C], references their indices [N]; s
 once are probabilities and zeros and ones [N, C]; numbers are [N] each.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 # Names of metrics that are errors; of all others the highest value is the best.
-LOWER_IS_BETTER = frozenset({"mean_squared_error"})
+LOWER_IS_BETTER = frozenset({"mean_squared_error", "loss"})
 
 
 def accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """Returns the fraction of examples whose likeliest class is theirs."""
+    """Returns the fraction of examples whose likeliest class is theirs.
+
+    Args:
+        probabilities: float [N, classes].
+        labels: the right classes, integer [N].
+    """
     return float(np.mean(np.argmax(probabilities, axis=-1) == labels))
 
 
@@ -48,6 +55,36 @@ def confusion_matrix(references: np.ndarray, predictions: np.ndarray, classes: i
     """Counts pairs of class indices: int64 [classes, classes], references in rows."""
     pairs = np.asarray(references, np.int64) * classes + np.asarray(predictions, np.int64)
     return np.bincount(pairs, minlength=classes * classes).reshape(classes, classes)
+
+
+def calibration_bins(confidences: np.ndarray, right: np.ndarray, bins: int = 10) -> np.ndarray:
+    """Compares how sure a model is with how often it is right (Naeini et al. 2015).
+
+    Args:
+        confidences: [N], the probability of each prediction.
+        right: [N], whether it was right.
+        bins: bins of equal width from 0 to 1, the upper end of each in it.
+
+    Returns:
+        float64 [bins, 3]: predictions in the bin, their mean confidence, the rate of the right
+        ones; the two means are 0 where there is none.
+    """
+    confidences = np.asarray(confidences, np.float64)
+    # 0.1 belongs to the first of ten bins, 0.11 to the second, 0 to the first.
+    index = np.clip(np.ceil(confidences * bins).astype(np.int64) - 1, 0, bins - 1)  # [N]
+    counts = np.bincount(index, minlength=bins)
+    sums = (np.bincount(index, weights=values, minlength=bins) for values in (confidences, right))
+    return np.stack([counts, *(total / np.maximum(counts, 1) for total in sums)], axis=1)
+
+
+def expected_calibration_error(bins: np.ndarray | Sequence[Sequence[float]]) -> float:
+    """Returns the mean gap between confidence and accuracy over predictions (Guo et al. 2017).
+
+    Args:
+        bins: what `calibration_bins` returned.
+    """
+    counts, confidence, accuracy = np.asarray(bins, np.float64).T
+    return float(np.sum(counts * np.abs(accuracy - confidence)) / max(np.sum(counts), 1))
 
 
 def _f1(predicted: np.ndarray, true: np.ndarray) -> float:

@@ -7,12 +7,14 @@ from typing import Any
 from keras_bert.config import BertConfig
 from keras_bert.finetuning.head import TrainableHead
 from keras_bert.finetuning.options import FinetuningOptions, ResolvedOptions
+from keras_bert.models import preset
+from keras_bert.models.surgery.layer_selection import parsed_layers, select_layers
 from keras_bert.training.base_optimizer import NOT_DECAYED, BaseOptimizer
 from keras_bert.training.optimizer import create_optimizer
 from keras_bert.training.precision import dtype_policy
 from keras_bert.training.rematerialization import rematerialize
 
-_EMBEDDINGS = r"^(word_embeddings|embeddings)/"
+_EMBEDDINGS = r"^(word_embeddings|embeddings|embeddings_projection)/"
 
 
 def create_model(
@@ -26,9 +28,9 @@ def create_model(
     Args:
         head: its kind of head.
         init_from: the model folder to start from.
-        config: the config of the folder.
-        options: `from_scratch`, `reinitialized_layers`, `freeze_encoder`, `mixed_precision`,
-            `layer_decay`, `remat`, `seed`, `ignore_config_keys` are used.
+        config: the config of the folder, or of the layers that are taken from it.
+        options: `init_layers`, `from_scratch`, `reinitialized_layers`, `freeze_encoder`,
+            `mixed_precision`, `layer_decay`, `remat`, `seed`, `ignore_config_keys` are used.
 
     Raises:
         ValueError: more layers are to start fresh than there are, or an encoder that is only a
@@ -39,12 +41,23 @@ def create_model(
             f"reinitialized_layers is {options.reinitialized_layers} but the model has "
             f"{config.num_hidden_layers} layers: name at most as many"
         )
+    shares = config.shares_attention or config.shares_feed_forward
+    if shares and 0 < options.reinitialized_layers < config.num_hidden_layers:
+        raise ValueError(
+            f"reinitialized_layers is {options.reinitialized_layers} but the layers of the model "
+            f"share parameters: start all {config.num_hidden_layers} fresh, or none"
+        )
     arguments = head.model_arguments() | {
         "seed": options.seed,
         "dtype": dtype_policy(options.mixed_precision),
     }
     if options.from_scratch:
         model = head.model_class(config, **arguments)
+    elif options.init_layers:
+        source = preset.read_checkpoint(init_from, options.ignore_config_keys)
+        layers = parsed_layers(options.init_layers, source.config.num_hidden_layers)
+        source = select_layers(source, layers)
+        model = preset.from_checkpoint(head.model_class, source, arguments)
     else:
         model = head.model_class.from_preset(
             os.fspath(init_from), options.ignore_config_keys, **arguments
@@ -90,7 +103,7 @@ def finetuning_optimizer(model: Any, options: ResolvedOptions, steps: int) -> Ba
         pattern for pattern in NOT_DECAYED if any(re.search(pattern, path) for path in learning)
     ]
     if options.layer_decay != 1:
-        arguments["rate_scales"] = layer_rates(model.config.num_hidden_layers, options.layer_decay)
+        arguments["rate_scales"] = layer_rates(model.config, options.layer_decay)
     return create_optimizer(
         options.learning_rate,
         train_steps=steps,
@@ -100,18 +113,25 @@ def finetuning_optimizer(model: Any, options: ResolvedOptions, steps: int) -> Ba
     )
 
 
-def layer_rates(num_hidden_layers: int, decay: float) -> dict[str, float]:
+def layer_rates(config: BertConfig, decay: float) -> dict[str, float]:
     """Returns the scale of the learning rate by patterns of variable paths.
 
     Pooler and head learn at the full rate, encoder block k of n at decay^(n - k) counted from 0,
-    the embeddings at decay^(n + 1).
+    the embeddings at decay^(n + 1). Parameters that all blocks share learn as those of the
+    uppermost.
 
     Args:
-        num_hidden_layers: number of encoder blocks, n.
+        config: the number of encoder blocks, n, and what they share.
         decay: what each layer down multiplies the rate with.
     """
-    rates = {
-        rf"^layer_{index}/": decay ** (num_hidden_layers - index)
-        for index in range(num_hidden_layers)
-    }
-    return rates | {_EMBEDDINGS: decay ** (num_hidden_layers + 1)}
+    count = config.num_hidden_layers
+    # What blocks share has the name of the first; the first pattern that matches counts.
+    shared = [
+        *(["attention", "attention_norm"] if config.shares_attention else []),
+        *(["intermediate", "output", "feed_forward_norm"] if config.shares_feed_forward else []),
+    ]
+    rates = {rf"^layer_0/({'|'.join(shared)})/": decay} if shared else {}
+    all_shared = config.shares_attention and config.shares_feed_forward
+    for index in range(0 if all_shared else count):
+        rates[rf"^layer_{index}/"] = decay ** (count - index)
+    return rates | {_EMBEDDINGS: decay ** (count + 1)}

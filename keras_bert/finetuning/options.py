@@ -30,7 +30,7 @@ class FinetuningOptions:
             positions where they are fewer.
         warmup_proportion: proportion of the steps until the peak.
         bias_correction: correct the moments of Adam for their zero start. Without it the first
-            steps are up to ten times too long, and small sets collapse (Mosbach et al. 2020,
+            steps are up to 6.6 times too long, and small sets collapse (Mosbach et al. 2020,
             arXiv:2006.04884).
         layer_decay: each layer learns so many times as fast as the one above it; 1 for all alike.
         reinitialized_layers: how many of the uppermost encoder blocks start fresh, with the pooler
@@ -40,6 +40,15 @@ class FinetuningOptions:
             themselves in the order of the labels; None counts all examples alike.
         label_smoothing: the fraction of the target that is spread over all classes.
         patience: stop after so many epochs without a better validation metric; None goes on.
+        init_layers: layers of the given model that the one to train has, counted from 0; empty for
+            all. DistilBERT starts with every other one.
+        teacher: folder of a finished fine-tuning run on the same task to learn from; None for none.
+        distillation_alpha: weight of the teacher's answers in the loss; the labels have the rest.
+        distillation_temperature: by what logits of both models are divided for soft targets.
+        hidden_state_weight: weight of the squared error of hidden states, summed over layers.
+        attention_weight: weight of the squared error of attention scores, summed over layers.
+        teacher_layers: layers of the teacher, counted from 0, that those of the model learn from;
+            empty for every n-th, whose last is the last.
         from_scratch: take configuration and vocabulary of the given model, not its weights.
         mixed_precision: number format of the computation: "float32", "bfloat16", "float16", or
             "auto" for bfloat16 where the hardware is fast in it.
@@ -69,6 +78,13 @@ class FinetuningOptions:
     class_weights: str | tuple[float, ...] | None = None
     label_smoothing: float = 0.0
     patience: int | None = None
+    init_layers: tuple[str, ...] = ()
+    teacher: str | None = None
+    distillation_alpha: float = 0.5
+    distillation_temperature: float = 2.0
+    hidden_state_weight: float = 0.0
+    attention_weight: float = 0.0
+    teacher_layers: tuple[str, ...] = ()
     from_scratch: bool = False
     mixed_precision: Precision = "auto"
     accumulation_steps: int = 1
@@ -115,6 +131,43 @@ class FinetuningOptions:
                 f"class_weights are {self.class_weights}: they must be numbers above 0"
             )
 
+        if not 0 <= self.distillation_alpha <= 1:
+            raise ValueError(
+                f"distillation_alpha is {self.distillation_alpha}: it must be from 0 to 1"
+            )
+        if not 0 < self.distillation_temperature < math.inf:
+            raise ValueError(
+                f"distillation_temperature is {self.distillation_temperature}: it must be above 0"
+            )
+        for name in ("hidden_state_weight", "attention_weight"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be 0 or more")
+        if self.teacher is None:
+            for name, default in OF_TEACHER.items():
+                if getattr(self, name) != default:
+                    raise ValueError(
+                        f"{name} is {getattr(self, name)!r}, but there is no teacher: leave it "
+                        "out, or name one with --teacher"
+                    )
+        elif not self.distillation_alpha and not self.imitated:
+            raise ValueError(
+                f"the teacher {self.teacher} has no part in the loss: distillation_alpha is 0, and "
+                "so are hidden_state_weight and attention_weight; raise one, or leave it out"
+            )
+        if self.teacher_layers and not self.imitated:
+            raise ValueError(
+                f"teacher_layers is {','.join(self.teacher_layers)}, but no layers are compared: "
+                "give hidden_state_weight or attention_weight"
+            )
+        if self.init_layers and self.from_scratch:
+            raise ValueError("from_scratch takes no weights: leave out init_layers")
+
+    @property
+    def imitated(self) -> dict[str, float]:
+        """The weights of what is compared layer by layer, by name, as far as they are not 0."""
+        weights = {"hidden_state": self.hidden_state_weight, "attention": self.attention_weight}
+        return {name: weight for name, weight in weights.items() if weight}
+
     def resolved(self, task_defaults: Mapping[str, Any]) -> "ResolvedOptions":
         """Returns the options with the task's defaults, then the general ones, for each None."""
         missing = {
@@ -126,6 +179,15 @@ class FinetuningOptions:
             field.name: getattr(self, field.name) for field in dataclasses.fields(FinetuningOptions)
         }
         return ResolvedOptions(**given | missing)
+
+
+# What needs a teacher, with the defaults.
+OF_TEACHER: Mapping[str, Any] = {
+    field.name: field.default
+    for field in dataclasses.fields(FinetuningOptions)
+    if field.name.startswith(("distillation_", "teacher_"))
+    or field.name in ("hidden_state_weight", "attention_weight")
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,6 +24,9 @@ class FinetuningResult:
         confusion: for each labeled split how often each class (rows) was predicted as each
             (columns); empty where examples have no single class.
         collapsed: what is wrong with a run that learned nothing; None for one that did.
+        calibration: for each labeled split how sure predictions are and how often they are right,
+            see `calibration_bins`; empty where they are no probabilities of single classes, and in
+            folders written before it was kept.
         seconds: time of the training, evaluations included.
         real_tokens_per_second: trained tokens without padding, evaluations not included.
     """
@@ -35,6 +38,7 @@ class FinetuningResult:
     collapsed: str | None
     seconds: float
     real_tokens_per_second: float
+    calibration: Mapping[str, list[list[float]]] = dataclasses.field(default_factory=dict)
 
     @property
     def validation(self) -> Mapping[str, float]:

@@ -161,6 +161,7 @@ def search(
     options: FinetuningOptions,
     seeds: int = 1,
     grid: Mapping[str, Sequence[float]] | None = None,
+    keep_finished: bool = False,
 ) -> SearchResult | None:
     """Fine-tunes once for every point of the grid and every seed.
 
@@ -177,6 +178,8 @@ def search(
             theirs.
         seeds: how many runs for each point.
         grid: values by the name of the option; None for the options as they are.
+        keep_finished: a single run that was finished before is taken as it is, as those of several
+            are; else it is made again.
 
     Returns:
         All runs; None when SIGTERM ended one of them early: see `finetune`.
@@ -190,7 +193,7 @@ def search(
     if grid and VALIDATION not in data.splits:
         raise ValueError("a grid chooses by validation data, but there is none: add a dev file")
     if seeds == 1 and not grid:
-        measured = finetune(task, data, init_from, model_dir, options)
+        measured = finetune(task, data, init_from, model_dir, options, keep_finished=keep_finished)
         if measured is None:
             return None
         single = Run({}, options.seed, measured, measured.collapsed)

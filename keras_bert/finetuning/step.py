@@ -1,14 +1,18 @@
 """One step of fine-tuning: the same update for any number of replicas and micro-batches."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
+from keras_bert.finetuning.distillation import Imitation
 from keras_bert.training.base_optimizer import BaseOptimizer
 from keras_bert.training.dropout_seeds import DropoutSeeds
 from keras_bert.training.precision import DynamicLossScale
+
+_TOKENS = "real tokens"  # among the counts by name of an output
 
 
 class Batch(NamedTuple):
@@ -38,6 +42,8 @@ class FinetuningStep:
         accumulation_steps: micro-batches into which a replica cuts its batch to save memory.
         loss_scale: keeps float16 gradients from vanishing; None where numbers have the range of
             float32.
+        imitation: compares the layers with those of a teacher, a mean over the real tokens of the
+            global batch; None for the losses alone.
     """
 
     def __init__(
@@ -48,6 +54,7 @@ class FinetuningStep:
         seed: int,
         accumulation_steps: int = 1,
         loss_scale: DynamicLossScale | None = None,
+        imitation: Imitation | None = None,
     ):
         self._model = model
         self._optimizer = optimizer
@@ -55,6 +62,7 @@ class FinetuningStep:
         self._dropout_seeds = DropoutSeeds(model, seed)
         self._accumulation_steps = accumulation_steps
         self._loss_scale = loss_scale
+        self._imitation = imitation
         self._variables = model.trainable_variables
 
     def __call__(self, data: tuple[Any, Any, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -68,15 +76,14 @@ class FinetuningStep:
         batch = Batch(*data)
         # How many examples a part has, and what the sum of each loss is divided by.
         real = tf.cast(batch.weights > 0, tf.float32)
+        counts = {
+            name: tf.reduce_sum(_counted(loss, _part(batch.targets, name), real))
+            for name, loss in self._losses.items()
+        }
+        if self._imitation:
+            counts[_TOKENS] = self._imitation.count(batch.inputs, real)
         examples, counts = context.all_reduce(
-            tf.distribute.ReduceOp.SUM,
-            (
-                tf.reduce_sum(real),
-                {
-                    name: tf.reduce_sum(_counted(loss, _part(batch.targets, name), real))
-                    for name, loss in self._losses.items()
-                },
-            ),
+            tf.distribute.ReduceOp.SUM, (tf.reduce_sum(real), counts)
         )
         step = self._optimizer.iterations.value
         if self._accumulation_steps == 1:
@@ -119,7 +126,9 @@ class FinetuningStep:
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         seeds = self._dropout_seeds.at(step, part)
         with self._dropout_seeds.scope(seeds), tf.GradientTape() as tape:
-            outputs = self._model(batch.inputs, training=True)
+            recorded = self._imitation.recorder.states() if self._imitation else nullcontext()
+            with recorded as states:
+                outputs = self._model(batch.inputs, training=True)
             loss = tf.zeros(())
             for name, of_output in self._losses.items():
                 targets = _part(batch.targets, name)
@@ -128,6 +137,9 @@ class FinetuningStep:
                 # No labeled piece, no loss.
                 loss += weighted / tf.maximum(counts[name], 1.0)
             loss = loss / len(self._losses)
+            if self._imitation and states:
+                imitated = self._imitation(states, batch.inputs, batch.weights)  # a sum, []
+                loss += imitated / tf.maximum(counts[_TOKENS], 1.0)
             scaled = loss * self._scale()
         variables = [variable.value for variable in self._variables]
         gradients = tape.gradient(scaled, variables, unconnected_gradients="zero")

@@ -15,10 +15,12 @@ TASK_FILE = "task.json"
 
 # A metric takes the predictions and the references of a whole split, as its head gives them,
 # because correlations and F1 are not means over examples. Higher is better for the first metric
-# of a task.
-Metric = Callable[[Any, Any], float]
+# of a task. None where the predictions do not tell: some are made once, after the best epoch.
+Metric = Callable[[Any, Any], float | None]
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
+# Examples to learn from that only a teacher answers.
+UNLABELED = "unlabeled"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +29,8 @@ class TaskData:
 
     Attributes:
         splits: what is learned from under "train"; what the best epoch is chosen by under
-            "validation", if any; all others, such as "test", are measured once at the end, or
+            "validation", if any; examples whose answers come from a teacher under "unlabeled", if
+            any; all others, such as "test", are measured once at the end, or
             predicted where they have no labels. Each is what the task's head encodes.
         labels: names of the classes in the order of their indices; empty where there are none.
         text_columns: which column of a table holds "text" and, for pairs, "text_pair"; the columns

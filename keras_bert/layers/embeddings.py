@@ -7,8 +7,8 @@
 The word table is a layer of its own, because the masked language model scores with it once more:
 the logit of a piece is the product of a hidden state with the piece's own embedding (tied weights).
 
-Shapes: B sequences, S positions, H width, V entries of the vocabulary, M positions at most,
-T segments (`type_vocab_size`), P positions that are predicted.
+Shapes: B sequences, S positions, H width of the embeddings, V entries of the vocabulary,
+M positions at most, T segments (`type_vocab_size`), P positions that are predicted.
 """
 
 import contextlib
@@ -105,13 +105,15 @@ class EmbeddingPostprocessor(keras.layers.Layer):
     modeling.py.
 
     Args:
-        max_position_embeddings: the longest sequence.
-        type_vocab_size: number of segments.
+        max_position_embeddings: the longest sequence, M.
+        type_vocab_size: number of segments, T; 0 where the family has none.
         dropout_rate: dropout after the norm.
         initializer_range: standard deviation of the truncated normal initializer.
         layer_norm_eps: epsilon of the norm.
         seed: seed of the dropout; None draws one.
         position_initializer: what the position table starts as, see `BertConfig`.
+        first_position: row of the table for position 0, F: RoBERTa leaves the rows before it out.
+        reads_segments: whether the segment ids count; else every piece is of segment 0.
     """
 
     def __init__(
@@ -123,6 +125,8 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         layer_norm_eps: float = 1e-12,
         seed: int | None = None,
         position_initializer: str = "normal",
+        first_position: int = 0,
+        reads_segments: bool = True,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -133,6 +137,8 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         self.layer_norm_eps = layer_norm_eps
         self.seed = seed
         self.position_initializer = position_initializer
+        self.first_position = first_position
+        self.reads_segments = reads_segments
         self.layer_norm = LayerNormalization(
             epsilon=layer_norm_eps, dtype=self.dtype_policy, name="layer_norm"
         )
@@ -146,17 +152,18 @@ class EmbeddingPostprocessor(keras.layers.Layer):
     ) -> None:
         """Makes both tables and the norm for word embeddings [B, S, H]."""
         hidden_size = word_embeddings_shape[-1]
-        # One row for each position [M, H]: learned, so there is none for a position beyond M.
+        # One row for each position [F + M, H]: learned, so there is none for one beyond M.
         self.position_embeddings = self.add_weight(
             name="position_embeddings",
-            shape=(self.max_position_embeddings, hidden_size),
+            shape=(self.first_position + self.max_position_embeddings, hidden_size),
             initializer=position_initializer(self.position_initializer, self.initializer_range),
         )
-        self.segment_embeddings = self.add_weight(  # [T, H]
-            name="segment_embeddings",
-            shape=(self.type_vocab_size, hidden_size),
-            initializer=truncated_normal(self.initializer_range),
-        )
+        if self.type_vocab_size:
+            self.segment_embeddings = self.add_weight(  # [T, H]
+                name="segment_embeddings",
+                shape=(self.type_vocab_size, hidden_size),
+                initializer=truncated_normal(self.initializer_range),
+            )
         self.layer_norm.build(word_embeddings_shape)  # scale and offset, [H] each
 
     def call(
@@ -199,18 +206,23 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             training: whether dropout is on.
         """
         if position_ids is None:
-            # Every sequence counts from 0: the first S rows serve all of them.
-            positions = self.position_embeddings[: ops.shape(word_embeddings)[1]][None]  # [1, S, H]
+            # Every sequence counts from 0: the same S rows serve all of them.
+            first = self.first_position
+            rows = self.position_embeddings[first : first + ops.shape(word_embeddings)[1]]
+            positions = rows[None]  # [1, S, H]
         else:
             table = ops.convert_to_tensor(self.position_embeddings)
-            positions = ops.take(table, position_ids, axis=0)  # [..., H]
-        # A one-hot product: the table has two rows, and its gradient stays dense on every device.
-        one_hot = ops.one_hot(  # [..., 2]
-            segment_ids, self.type_vocab_size, dtype=self.compute_dtype
-        )
-        segment_table = ops.cast(self.segment_embeddings, self.compute_dtype)  # [T, H]
-        segments = ops.matmul(one_hot, segment_table)  # [..., H]
-        hidden = word_embeddings + ops.cast(positions, self.compute_dtype) + segments  # [..., H]
+            positions = ops.take(table, position_ids + self.first_position, axis=0)  # [..., H]
+        hidden = word_embeddings + ops.cast(positions, self.compute_dtype)  # [..., H]
+        if self.type_vocab_size and not self.reads_segments:
+            hidden = hidden + ops.cast(self.segment_embeddings[0], self.compute_dtype)  # [..., H]
+        elif self.type_vocab_size:
+            # A one-hot product: the table has two rows, and its gradient stays dense everywhere.
+            one_hot = ops.one_hot(  # [..., 2]
+                segment_ids, self.type_vocab_size, dtype=self.compute_dtype
+            )
+            segment_table = ops.cast(self.segment_embeddings, self.compute_dtype)  # [T, H]
+            hidden = hidden + ops.matmul(one_hot, segment_table)  # [..., H]
         return self.dropout(self.layer_norm(hidden), training=training)  # [..., H]
 
     def compute_output_spec(
@@ -238,4 +250,6 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             "layer_norm_eps": self.layer_norm_eps,
             "seed": self.seed,
             "position_initializer": self.position_initializer,
+            "first_position": self.first_position,
+            "reads_segments": self.reads_segments,
         }

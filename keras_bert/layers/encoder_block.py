@@ -38,6 +38,12 @@ class EncoderBlock(keras.layers.Layer):
         seed: seed of all dropouts of the block; None draws one.
     """
 
+    # Made on building, where they are not those of another block.
+    attention_norm: LayerNormalization
+    feed_forward_norm: LayerNormalization
+    intermediate: keras.layers.Dense
+    output_dense: keras.layers.Dense
+
     def __init__(
         self,
         num_attention_heads: int,
@@ -61,8 +67,6 @@ class EncoderBlock(keras.layers.Layer):
         self.seed = seed
         self.activation = activation_function(hidden_act)
         self.attention = self.create_attention()
-        self.attention_norm = self._norm("attention_norm")
-        self.feed_forward_norm = self._norm("feed_forward_norm")
         self.attention_dropout = self._dropout("attention_dropout", 2)
         self.feed_forward_dropout = self._dropout("feed_forward_dropout", 3)
 
@@ -72,10 +76,32 @@ class EncoderBlock(keras.layers.Layer):
             self.num_attention_heads,
             self.attention_probs_dropout_prob,
             self.initializer_range,
-            seed=_derived(self.seed, 1),
+            seed=derived_seed(self.seed, 1),
             dtype=self.dtype_policy,
             name="attention",
         )
+
+    def share_parameters(
+        self, other: "EncoderBlock", attention: bool = True, feed_forward: bool = True
+    ) -> None:
+        """Makes the block compute with dense layers and norms of another one (ALBERT, section 3.1).
+
+        Dropouts stay its own: with those of the other it would drop the same units once more
+        wherever their state is set back, as rematerialization does.
+
+        Args:
+            other: a block that is built; this one is not yet.
+            attention: whether the projections of the attention and the norm behind it are shared.
+            feed_forward: whether the feed-forward layer and the norm behind it are shared.
+        """
+        if attention:
+            self.attention.query_key_value = other.attention.query_key_value
+            self.attention.output_dense = other.attention.output_dense
+            self.attention_norm = other.attention_norm
+        if feed_forward:
+            self.intermediate = other.intermediate
+            self.output_dense = other.output_dense
+            self.feed_forward_norm = other.feed_forward_norm
 
     def _norm(self, name: str) -> LayerNormalization:
         return LayerNormalization(epsilon=self.layer_norm_eps, dtype=self.dtype_policy, name=name)
@@ -83,7 +109,7 @@ class EncoderBlock(keras.layers.Layer):
     def _dropout(self, name: str, stream: int) -> Dropout:
         return Dropout(
             self.hidden_dropout_prob,
-            seed=_derived(self.seed, stream),
+            seed=derived_seed(self.seed, stream),
             dtype=self.dtype_policy,
             name=name,
         )
@@ -99,19 +125,26 @@ class EncoderBlock(keras.layers.Layer):
     def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
         """Makes all sub-layers for hidden states [B, S, H]."""
         self.attention.build(hidden_shape)  # [H, 3H] and [H, H]
-        self.attention_norm.build(hidden_shape)
-        self.intermediate = self._dense(self.intermediate_size, "intermediate")  # [H, I]
-        self.intermediate.build(hidden_shape)
-        self.output_dense = self._dense(hidden_shape[-1], "output")  # [I, H]
-        self.output_dense.build((*hidden_shape[:-1], self.intermediate_size))
-        self.feed_forward_norm.build(hidden_shape)
+        if not hasattr(self, "attention_norm"):
+            self.attention_norm = self._norm("attention_norm")
+            self.attention_norm.build(hidden_shape)
+        if not hasattr(self, "intermediate"):
+            self.feed_forward_norm = self._norm("feed_forward_norm")
+            self.intermediate = self._dense(self.intermediate_size, "intermediate")  # [H, I]
+            self.intermediate.build(hidden_shape)
+            self.output_dense = self._dense(hidden_shape[-1], "output")  # [I, H]
+            self.output_dense.build((*hidden_shape[:-1], self.intermediate_size))
+            self.feed_forward_norm.build(hidden_shape)
 
     def call(
         self, hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
     ) -> Any:
         """Transforms hidden states [B, S, H]; arguments and results as in `SelfAttention`."""
-        # [B, S, H], [B, A, S, S]
-        attended, probs = self.attention(hidden, input_mask, training=training, return_probs=True)
+        attended = self.attention(
+            hidden, input_mask, training=training, return_probs=return_probs
+        )  # [B, S, H], or that and [B, A, S, S]
+        if return_probs:
+            attended, probs = attended
         hidden = self.attention_half(hidden, attended, training)  # [B, S, H]
         hidden = self.feed_forward_half(hidden, training)  # [B, S, H]
         return (hidden, probs) if return_probs else hidden
@@ -149,7 +182,12 @@ class EncoderBlock(keras.layers.Layer):
         }
 
 
-def _derived(seed: int | None, stream: int) -> int | None:
-    """One seed per dropout: the same seed twice would drop the same units twice."""
+def derived_seed(seed: int | None, stream: int) -> int | None:
+    """Returns the seed of one dropout of a block: the same twice would drop the same units twice.
+
+    Args:
+        seed: that of the block; None stays None.
+        stream: the number of the dropout.
+    """
     # Blocks have neighbouring seeds and fewer than 1009 streams each: no two get the same number.
     return None if seed is None else (seed * 1009 + stream) % (2**31)

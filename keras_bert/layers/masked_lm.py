@@ -33,6 +33,7 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
         hidden_act: name of the activation, as in `BertConfig`.
         initializer_range: standard deviation of the truncated normal initializer.
         layer_norm_eps: epsilon of the norm.
+        units: width of the word embeddings, E; None where it is that of the encoder, H.
     """
 
     def __init__(
@@ -40,9 +41,11 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
         hidden_act: str = "gelu",
         initializer_range: float = 0.02,
         layer_norm_eps: float = 1e-12,
+        units: int | None = None,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        self.units = units
         self.hidden_act = hidden_act
         self.initializer_range = initializer_range
         self.layer_norm_eps = layer_norm_eps
@@ -53,28 +56,36 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
 
     def build(self, sequence_output_shape: Any, positions_shape: Any = None) -> None:
         """Makes the dense layer and the norm for sequence outputs [B, S, H]."""
-        self.dense = keras.layers.Dense(  # [H, H]
-            sequence_output_shape[-1],
+        units = self.units or sequence_output_shape[-1]
+        self.dense = keras.layers.Dense(  # [H, E]
+            units,
             kernel_initializer=truncated_normal(self.initializer_range),
             dtype=self.dtype_policy,
             name="dense",
         )
         self.dense.build(sequence_output_shape)
-        self.layer_norm.build(sequence_output_shape)
+        self.layer_norm.build((*sequence_output_shape[:-1], units))
 
-    def call(self, sequence_output: Any, positions: Any, training: bool = False) -> Any:
-        """Returns [B, P, H] for sequence output [B, S, H] and positions [B, P]."""
-        # [B, P] -> [B, P, 1]: the same position for all H components.
-        index = ops.expand_dims(positions, -1)
-        picked = ops.take_along_axis(sequence_output, index, axis=1)  # [B, P, H]
-        transformed = self.activation(self.dense(picked), training)  # [B, P, H]
+    def call(self, sequence_output: Any, positions: Any = None, training: bool = False) -> Any:
+        """Returns [B, P, E] for sequence output [B, S, H] and positions [B, P].
+
+        None for the positions takes all of them, as a decoder does: [B, S, E].
+        """
+        picked = sequence_output
+        if positions is not None:
+            # [B, P] -> [B, P, 1]: the same position for all H components.
+            index = ops.expand_dims(positions, -1)
+            picked = ops.take_along_axis(sequence_output, index, axis=1)  # [B, P, H]
+        transformed = self.activation(self.dense(picked), training)  # [B, P, E]
         return self.layer_norm(transformed, training=training)
 
     def compute_output_spec(
-        self, sequence_output: Any, positions: Any, training: bool = False
+        self, sequence_output: Any, positions: Any = None, training: bool = False
     ) -> keras.KerasTensor:
         """Gives the symbolic shape of `call`."""
-        shape = (*positions.shape, sequence_output.shape[-1])  # [B, P, H]
+        *rows, width = sequence_output.shape
+        places = rows if positions is None else positions.shape
+        shape = (*places, self.units or width)  # [B, P, E]
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
@@ -83,6 +94,7 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
             "hidden_act": self.hidden_act,
             "initializer_range": self.initializer_range,
             "layer_norm_eps": self.layer_norm_eps,
+            "units": self.units,
         }
 
 

@@ -42,6 +42,10 @@ class SelfAttention(keras.layers.Layer):
         seed: seed of the dropout; None draws one.
     """
 
+    # Made on building, where they are not those of another layer.
+    query_key_value: keras.layers.Dense
+    output_dense: keras.layers.Dense
+
     def __init__(
         self,
         num_attention_heads: int,
@@ -61,6 +65,8 @@ class SelfAttention(keras.layers.Layer):
         """Makes both projections for hidden states [B, S, H]."""
         hidden_size = hidden_shape[-1]
         self.head_size = hidden_size // self.num_attention_heads
+        if hasattr(self, "query_key_value"):
+            return  # of another layer, see `EncoderBlock.share_parameters`
         # One matrix product of [H, 3H] is faster than three of [H, H].
         self.query_key_value = self._dense(3 * hidden_size, "query_key_value")
         self.query_key_value.build(hidden_shape)
@@ -89,12 +95,19 @@ class SelfAttention(keras.layers.Layer):
 
         Returns:
             [B, S, H], or that and the probabilities before dropout.
+
+        Raises:
+            ValueError: the layer has no probabilities of all pairs to return.
         """
         query, key, value = split_heads(self.project(hidden), self.num_attention_heads)
         # [B, A, S, D], [B, A, S, S]
         context, probs = self.attend(query, key, value, score_bias(input_mask), training)
         output = self.project_output(merge_heads(context))  # [B, S, H]
-        return (output, probs) if return_probs else output
+        if not return_probs:
+            return output
+        if probs is None:
+            raise no_table(self)
+        return output, probs
 
     def project(self, hidden: Any) -> Any:
         """Returns query, key and value side by side, [..., 3H], of hidden states [..., H]."""
@@ -113,17 +126,30 @@ class SelfAttention(keras.layers.Layer):
             training: whether dropout is on.
 
         Returns:
-            Context [B, A, S, D], and the probabilities before dropout [B, A, S, S] in float32.
+            Context [B, A, S, D], and the probabilities before dropout [B, A, S, S] in float32; a
+            layer that does not compute all pairs gives None in their place.
         """
-        # Scaling the query costs S x D products where scaling the scores would cost S x S.
-        query = query * ops.cast(1.0 / math.sqrt(self.head_size), query.dtype)  # [B, A, S, D]
-        scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, A, S, S]
+        scores = self.scores(query, key)  # [B, A, S, S]
         # In float32 under every policy: -10000 + score has no digits left in bfloat16.
         scores = ops.cast(scores, "float32") + bias  # [B, A, S, S] + [B, 1, 1 or S, S]
         probs = ops.softmax(scores)  # [B, A, S, S], each row sums to 1
         # [B, A, S, S]
         dropped = self.dropout(ops.cast(probs, self.compute_dtype), training=training)
         return ops.matmul(dropped, value), probs  # [B, A, S, S] x [B, A, S, D] -> [B, A, S, D]
+
+    def scores(self, query: Any, key: Any) -> Any:
+        """Returns how well each query agrees with each key, before the softmax.
+
+        Args:
+            query: [B, A, S, D].
+            key: [B, A, S, D].
+
+        Returns:
+            query . key / sqrt(D), [B, A, S, S] in the dtype of the arithmetic.
+        """
+        # Scaling the query costs S x D products where scaling the scores would cost S x S.
+        query = query * ops.cast(1.0 / math.sqrt(self.head_size), query.dtype)  # [B, A, S, D]
+        return ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, A, S, S]
 
     def project_output(self, context: Any) -> Any:
         """Returns [..., H], the heads of context [..., H] mixed with each other."""
@@ -148,6 +174,14 @@ class SelfAttention(keras.layers.Layer):
             "initializer_range": self.initializer_range,
             "seed": self.seed,
         }
+
+
+def no_table(layer: keras.layers.Layer) -> ValueError:
+    """Returns what is raised where probabilities of all pairs are asked of a layer without them."""
+    return ValueError(
+        f"return_probs is True, but {type(layer).__name__} does not compute all pairs of "
+        "positions: leave it out, or look at the attention of a BertEncoder"
+    )
 
 
 def split_heads(projected: Any, num_heads: int) -> list[Any]:

@@ -68,12 +68,17 @@ class BertEncoder(preset.PresetModel):
         packed: whether sequences hold several documents.
         seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy such as "mixed_bfloat16"; None takes the global one.
+        shared_embeddings: an encoder whose embeddings this one uses, too; made by the model that
+            holds both, as ELECTRA's is.
 
     Example:
         >>> encoder = BertEncoder(BertConfig.from_name("bert_tiny"))
         >>> encoder.count_params()
         4385920
     """
+
+    word_embeddings: WordEmbedding
+    embeddings_projection: keras.layers.Dense | None
 
     def __init__(
         self,
@@ -84,6 +89,7 @@ class BertEncoder(preset.PresetModel):
         seed: int | None = None,
         dtype: Any = None,
         name: str = "bert_encoder",
+        shared_embeddings: "BertEncoder | None" = None,
         **kwargs: Any,
     ):
         config = as_config(config)
@@ -92,22 +98,42 @@ class BertEncoder(preset.PresetModel):
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
 
         # === Layers ===
-        # A layer of its own, which the masked language model calls once more.
-        word_embeddings = WordEmbedding(
-            config.vocab_size,
-            config.hidden_size,
-            config.initializer_range,
-            dtype=policy,
-            name="word_embeddings",
-        )
-        embeddings = self.create_embeddings(config, seed, policy)
+        if shared_embeddings is None:
+            # A layer of its own, which the masked language model calls once more.
+            word_embeddings = WordEmbedding(
+                config.vocab_size,
+                config.embedding_width,
+                config.initializer_range,
+                dtype=policy,
+                name="word_embeddings",
+            )
+            embeddings = self.create_embeddings(config, seed, policy)
+        else:
+            word_embeddings = shared_embeddings.word_embeddings
+            embeddings = shared_embeddings.get_layer("embeddings")
+        # Where the embeddings have a width of their own, E, a dense layer leads to H.
+        projection = None
+        if config.projects_embeddings:
+            projection = keras.layers.Dense(
+                config.hidden_size,
+                kernel_initializer=truncated_normal(config.initializer_range),
+                dtype=policy,
+                name="embeddings_projection",
+            )
         blocks = [
             self.create_block(config, index, seed, policy)
             for index in range(config.num_hidden_layers)
         ]
+        if config.shares_attention or config.shares_feed_forward:
+            # ALBERT: the variables are those of layer_0; every block keeps dropouts of its own.
+            blocks[0].build((None, None, config.hidden_size))
+            for block in blocks[1:]:
+                block.share_parameters(
+                    blocks[0], config.shares_attention, config.shares_feed_forward
+                )
         pooler = keras.layers.Dense(
             config.hidden_size,
-            activation="tanh",
+            activation=config.pooler_act,
             kernel_initializer=truncated_normal(config.initializer_range),
             dtype=policy,
             name="pooler",
@@ -115,9 +141,11 @@ class BertEncoder(preset.PresetModel):
 
         # === Functional model ===
         inputs = encoder_inputs(packed)  # int32 [B, S] each
-        hidden = embeddings(  # [B, S, H]
+        hidden = embeddings(  # [B, S, E], in BERT E = H
             word_embeddings(inputs[INPUT_IDS]), inputs[SEGMENT_IDS], inputs.get(POSITION_IDS)
         )
+        if projection is not None:
+            hidden = projection(hidden)  # [B, S, E] -> [B, S, H]
         # Which positions a layer may look at: [B, S] for all queries alike, or a row of its own for
         # each query, [B, S queries, S keys].
         mask = inputs[INPUT_MASK]
@@ -148,6 +176,7 @@ class BertEncoder(preset.PresetModel):
         self.seed = seed
         self.policy = policy
         self.word_embeddings = word_embeddings
+        self.embeddings_projection = projection
 
     @staticmethod
     def create_embeddings(config: Any, seed: int | None, dtype: Any) -> EmbeddingPostprocessor:
@@ -169,6 +198,8 @@ class BertEncoder(preset.PresetModel):
             config.layer_norm_eps,
             seed=seed,
             position_initializer=config.position_initializer,
+            first_position=config.first_position,
+            reads_segments=config.has_segments,
             dtype=dtype,
             name="embeddings",
         )

@@ -1,15 +1,42 @@
 """BertMaskedLM: predicts the pieces at given positions."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import keras
 
+from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.config import BertConfig
 from keras_bert.features import MASKED_LM_POSITIONS
 from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
+from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder, as_encoder, encoder_inputs
 from keras_bert.models.task_model import TaskModel
+
+
+def load_masked_lm(
+    folder: str | os.PathLike, ignore_config_keys: Collection[str] = (), **arguments: Any
+) -> "BertMaskedLM":
+    """Opens a model folder of any format to ask it for words; `from_preset` opens it to train it.
+
+    Args:
+        folder: the folder, or hf://org/name.
+        ignore_config_keys: unknown keys of its config to pass over, see `BertConfig.from_dict`.
+        **arguments: arguments of the constructor other than `config`.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+        ValueError: it holds no head that predicts words, and a fresh one knows none.
+    """
+    checkpoint = preset.read_checkpoint(folder, ignore_config_keys)
+    predicts = checkpoint.architecture in WORD_PREDICTORS
+    if not predicts or "masked_lm_bias/bias" not in checkpoint.variables:
+        raise ValueError(
+            f"{folder} holds a {checkpoint.architecture}, which predicts no masked words: give a "
+            "model with a masked LM head"
+        )
+    return preset.from_checkpoint(BertMaskedLM, checkpoint, arguments)
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -59,12 +86,13 @@ def masked_lm_logits(encoder: BertEncoder, sequence_output: Any, positions: Any)
     """Returns logits [B, P, V] of the masked language model head on top of an encoder."""
     config = encoder.config
     transform = MaskedLanguageModelTransform(
-        config.hidden_act,
+        config.transform_act,
         config.initializer_range,
         config.layer_norm_eps,
+        config.embedding_width,
         dtype=encoder.policy,
         name="masked_lm_transform",
     )
-    # [B, S, H] -> [B, P, H] -> [B, P, V]: scored against the word embeddings themselves.
+    # [B, S, H] -> [B, P, E] -> [B, P, V]: scored against the word embeddings themselves.
     scores = encoder.word_embeddings(transform(sequence_output, positions), reverse=True)
     return OutputBias(dtype=encoder.policy, name="masked_lm_bias")(scores)  # [B, P, V], float32

@@ -1,13 +1,14 @@
 """Model folders: ours written and read, those of other libraries read.
 
-Ours holds `config.json`, `vocab.txt`, `tokenizer_config.json` and `model.weights.h5`.
+Ours holds `config.json`, `model.weights.h5` and the files of a tokenizer: `tokenizer_config.json`
+and `vocab.txt`, or those of byte-level BPE or SentencePiece.
 """
 
 import json
 import math
 import os
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,6 +29,7 @@ from keras_bert.storage.files import atomic_file, check_room
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"
 
+_DECODER = "decoder/"
 _WORD_EMBEDDINGS = "word_embeddings/embeddings"
 
 
@@ -57,6 +59,16 @@ class PresetModel(keras.Model):
         """Returns the arguments of the head, kept in a preset beside the config."""
         return {}
 
+    def initial_variables(self, checkpoint: Checkpoint) -> Mapping[str, np.ndarray]:
+        """Returns what variables of a fresh model start as, by path: what the checkpoint holds.
+
+        A model whose parts start from the same weights returns them under each of their paths.
+
+        Args:
+            checkpoint: the weights.
+        """
+        return checkpoint.variables
+
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
         """Rebuilds the model from `get_config`."""
@@ -69,7 +81,7 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
     Args:
         model: one of the package's models.
         folder: the folder; other files in it stay.
-        tokenizer: a `BertTokenizer`, written as `vocab.txt` and `tokenizer_config.json`.
+        tokenizer: the model's tokenizer; its files are written too.
 
     Raises:
         ValueError: the tokenizer's vocabulary is not of the config's size.
@@ -188,9 +200,16 @@ def is_ours(folder: str | os.PathLike) -> bool:
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder: give the folder of a model")
-    return not tf_hub.is_saved_model(folder) and "architecture" in read_json(
-        find_config_file(folder)
-    )
+    if tf_hub.is_saved_model(folder):
+        return False
+    try:
+        config_file = find_config_file(folder)
+    except FileNotFoundError:
+        # Google's ELECTRA comes without; a BERT that lacks it is refused by its reader.
+        if list(folder.glob("*.index")):
+            return False
+        raise
+    return "architecture" in read_json(config_file)
 
 
 def as_checkpoint(model: Any) -> Checkpoint:
@@ -231,14 +250,19 @@ def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]
     # Built with fresh weights first: whatever the checkpoint lacks keeps them.
     model = _build(cls, checkpoint.config, arguments)
     # Set the weights by path; those without a value stay fresh.
+    held = model.initial_variables(checkpoint)
     encoder_paths = _by_path(model, getattr(model, "encoder", model).weights)
     fresh = []
     for path, variable in _by_path(model, model.weights).items():
-        value = checkpoint.variables.get(path)
+        value = held.get(path)
         if value is not None and tuple(value.shape) == tuple(variable.shape):
             variable.assign(value)
         elif path in encoder_paths and path not in POOLER:
             raise ValueError(f"the encoder has no variable {path} {variable.shape}")
+        elif value is not None and path.startswith(_DECODER):
+            raise ValueError(
+                f"{path} of the checkpoint is {value.shape} and that of the model {variable.shape}"
+            )
         else:
             fresh.append(path)
     row = MODEL_CLASSES.get(architecture)

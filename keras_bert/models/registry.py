@@ -35,7 +35,14 @@ from keras_bert.config import CONFIG_CLASSES, BertConfig
 _Encoder = TypeVar("_Encoder", bound=type)
 
 # Module of each encoder of the package; it registers its class when it is imported.
-_MODULES = {"bert": "keras_bert.models.encoder"}
+_MODULES = {
+    "bert": "keras_bert.models.encoder",
+    "distilbert": "keras_bert.models.family_encoders",
+    "electra": "keras_bert.models.family_encoders",
+    "albert": "keras_bert.models.family_encoders",
+    "roberta": "keras_bert.models.family_encoders",
+    "local_bert": "keras_bert.models.family_encoders",
+}
 # model_type -> class of the encoder, as far as they are imported.
 _ENCODERS: dict[str, type] = {}
 

@@ -9,7 +9,8 @@ from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.storage import hub
 from keras_bert.storage.remote_folders import local_copy
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
 _POSITIVE = "train_steps batch_size accumulation_steps checkpoint_steps learning_rate".split()
@@ -18,13 +19,13 @@ _NOT_NEGATIVE = "steps_per_loop eval_steps max_skipped_steps weight_decay_rate".
 
 def check_data(
     config: BertConfig, data: PretrainingData, eval_data: PretrainingData | None
-) -> BertTokenizer:
+) -> Tokenizer:
     """Returns the tokenizer of the records.
 
     Raises:
         ValueError: records, vocabulary and config do not fit each other.
     """
-    tokenizer = BertTokenizer.from_preset(data.folder)
+    tokenizer = load_tokenizer(data.folder)
     for records in (data, eval_data):
         if records is not None:
             records.check_vocabulary(tokenizer.vocabulary)
@@ -43,6 +44,13 @@ def check_data(
                     f"{held_out!r}, those in {data.folder} with {training!r}: make both alike"
                 )
     tokenizer.vocabulary.check_size(config.vocab_size)
+    padding = tokenizer.vocabulary.pad_id
+    if config.first_position and config.pad_token_id != padding:
+        # Here masks say what is padding; in other libraries the id does, and positions follow.
+        raise ValueError(
+            f"pad_token_id is {config.pad_token_id} and the vocabulary's padding {padding}; "
+            f"positions of a {config.model_type} begin behind it: give both the same id"
+        )
     return tokenizer
 
 
@@ -58,6 +66,8 @@ def check_options(options: PretrainingOptions, strategy: tf.distribute.Strategy)
     for name in _NOT_NEGATIVE:
         if not getattr(options, name) >= 0:
             raise ValueError(f"{name} is {getattr(options, name)}: it must be 0 or more")
+    if not 0 <= options.beta_2 < 1:
+        raise ValueError(f"beta_2 is {options.beta_2}: it must be from 0 to below 1")
     parts = strategy.num_replicas_in_sync * options.accumulation_steps
     if options.batch_size % parts:
         raise ValueError(
@@ -127,6 +137,11 @@ def check_source(config: BertConfig, options: PretrainingOptions, vocabulary: Vo
             optimizer or loss scale.
     """
     source = options.init_from
+    if options.init_layers and (source is None or is_run(source)):
+        raise ValueError(
+            f"init_layers is {','.join(options.init_layers)}: name the model folder whose layers "
+            "are taken with --init_from"
+        )
     if source is None:
         return
     if not is_run(source):
@@ -136,7 +151,7 @@ def check_source(config: BertConfig, options: PretrainingOptions, vocabulary: Vo
                 f"{source} is not a folder: give the folder of a model or a run"
             )
         try:
-            sha256 = BertTokenizer.from_preset(local).vocabulary.sha256
+            sha256 = load_tokenizer(local).vocabulary.sha256
         except FileNotFoundError:  # weights alone: nobody can tell
             sha256 = None
         _check_vocabulary(source, sha256, vocabulary)
@@ -170,6 +185,9 @@ def check_config(source: str, found: dict[str, Any], config: BertConfig) -> None
     wanted = config.to_dict()
     for name in sorted(wanted.keys() | found.keys()):
         if "dropout" in name or name == "position_initializer":
+            continue
+        # Weights of a discriminator say nothing of the generator that it had.
+        if name == "generator_size" and not is_run(source):
             continue
         if wanted.get(name) != found.get(name):
             folder = f"{source}/preset" if is_run(source) else source

@@ -30,8 +30,9 @@ class PretrainingOptions:
         warmup_steps: steps until the peak; None for one in a hundred of the schedule's steps, at
             least one, as are the paper's 10,000 of 1,000,000. With a time budget its ratio to
             `train_steps` is that of the warmup to the time; None for one in a hundred.
-        objective: "masked", or "left_to_right": the next piece is predicted by a model that sees
-            what stands before it, the baseline of the paper.
+        objective: "masked"; "left_to_right": the next piece is predicted by a model that sees what
+            stands before it, the baseline of the paper; "electra": a discriminator tells which
+            tokens a generator replaced; "distillation": a model learns from a larger one.
         masking: what is hidden as one: a piece ("token"), a word ("whole_word") or a run of up to
             three words ("ngram").
         masked_lm_prob: rate of the pieces that are chosen to be predicted.
@@ -51,6 +52,18 @@ class PretrainingOptions:
         init_from: what to start from: a model folder, whose weights are taken, or the folder of
             another run, which this one goes on with (weights, moments and step); None starts
             afresh.
+        init_layers: layers of the model folder `init_from` that the model starts with, counted from
+            0, or "uniform" for every n-th of them; empty for all.
+        teacher: model folder to distill from, with objective "distillation"; None for none.
+        teacher_layers: layers of the teacher, counted from 0, that the layers of the model learn
+            from; empty for TinyBERT's uniform map, whose last is the last.
+        distillation_temperature: by what logits of both models are divided for soft targets.
+        soft_target_weight: weight of the divergence from the teacher's predictions.
+        masked_lm_weight: weight of the masked LM loss in distillation.
+        cosine_weight: weight of 1 minus the cosine of the last hidden states.
+        hidden_state_weight: weight of the squared error of hidden states, summed over layers.
+        attention_weight: weight of the squared error of attention scores, summed over layers.
+        embedding_weight: weight of the squared error of the embeddings.
         next_sentence: whether the next sentence loss counts; it never does where the records have
             no sentence pairs.
         peak_tflops: operations per second in 10^12 that all devices together could make, to show
@@ -62,6 +75,8 @@ class PretrainingOptions:
         schedule: what follows the warmup: "linear", "polynomial", "cosine", "constant" or
             "warmup_stable_decay". A time budget has the linear one only.
         weight_decay_rate: weight decay of the optimizer.
+        beta_2: decay of the second moment of the optimizer. RoBERTa's 0.98 follows large batches
+            sooner.
         bias_correction: whether Adam corrects its moments for their zero start. The original does
             not, and its 10,000 steps of warmup hide what that does: without correction the first
             updates are up to 6.6 times too large (at step 12), which a run of a few thousand steps
@@ -93,6 +108,16 @@ class PretrainingOptions:
     max_skipped_steps: int = 10
     time_budget: float | None = None
     init_from: str | None = None
+    init_layers: tuple[str, ...] = ()
+    teacher: str | None = None
+    teacher_layers: tuple[str, ...] = ()
+    distillation_temperature: float = 2.0
+    soft_target_weight: float = 5.0
+    masked_lm_weight: float = 2.0
+    cosine_weight: float = 1.0
+    hidden_state_weight: float = 0.0
+    attention_weight: float = 0.0
+    embedding_weight: float = 0.0
     next_sentence: bool = True
     peak_tflops: float | None = None
     remat: bool = False
@@ -100,6 +125,7 @@ class PretrainingOptions:
     optimizer: OptimizerName = "adamw"
     schedule: ScheduleName = "linear"
     weight_decay_rate: float = 0.01
+    beta_2: float = 0.999
     bias_correction: bool = False
     seed: int = 0
     ignore_config_keys: tuple[str, ...] = ()
@@ -122,3 +148,11 @@ class PretrainingOptions:
         if self.warmup_steps is not None:
             return self.warmup_steps / self.train_steps
         return _WARMUP_PROPORTION
+
+
+# What is for objective "distillation" alone, with the defaults.
+DISTILLATION_OPTIONS = {
+    field.name: field.default
+    for field in dataclasses.fields(PretrainingOptions)
+    if field.name.startswith(("teacher", "distillation_")) or field.name.endswith("_weight")
+}

@@ -16,6 +16,11 @@ import tensorflow as tf
 from keras_bert.config import BertConfig
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.models import preset
+from keras_bert.models.surgery.layer_selection import (
+    check_same_widths,
+    parsed_layers,
+    select_layers,
+)
 from keras_bert.pretraining.checks import (
     check_config,
     check_data,
@@ -34,7 +39,7 @@ from keras_bert.pretraining.run import PretrainingRun
 from keras_bert.pretraining.step import PretrainingStep, make_training_loop
 from keras_bert.storage import hub
 from keras_bert.storage.remote_folders import local_copy, run_location
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.training.base_optimizer import BaseOptimizer
 from keras_bert.training.checkpointing import TrainingCheckpoint, has_checkpoint
 from keras_bert.training.cluster import check_workers, is_chief
@@ -42,7 +47,7 @@ from keras_bert.training.devices import describe_devices, package_versions, peak
 from keras_bert.training.optimizer import optimizer_class
 from keras_bert.training.precision import DynamicLossScale, dtype_policy
 from keras_bert.training.rematerialization import rematerialize
-from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_folder import RunFolder, default_values
 from keras_bert.training.schedules import TimeBudgetDecay, create_schedule
 from keras_bert.training.strategy import compiles_step, has_other_hosts
 
@@ -91,7 +96,8 @@ def pretrain(
     targets = objective.targets(options, tokenizer, data)
     settings = _settings(config, options, objective, tokenizer, data)
     location = run_location(options.model_dir)
-    folder = RunFolder(location.local, settings, is_chief(strategy))
+    defaults = {"options": default_values(PretrainingOptions)}
+    folder = RunFolder(location.local, settings, is_chief(strategy), defaults)
     goes_on = has_checkpoint(location.checkpoints)  # its own; it comes before `init_from`
     if not goes_on:
         check_source(config, options, tokenizer.vocabulary)
@@ -192,16 +198,25 @@ def create_model(
         restored: whether the weights will come from a checkpoint anyway.
 
     Raises:
-        ValueError: `init_from` has another configuration.
+        ValueError: `init_from` has another configuration, or `init_layers` names other layers than
+            there are.
     """
     precision = dtype_policy(options.mixed_precision)
     arguments: dict[str, Any] = {"seed": options.seed, "dtype": precision, "packed": packed}
     source = None
     if not (restored or options.init_from is None or is_run(options.init_from)):
         source = preset.read_checkpoint(local_copy(options.init_from), options.ignore_config_keys)
-        check_config(options.init_from, source.config.to_dict(), config)
-        # Under its own dropout, the one thing in which the two may differ.
-        source = dataclasses.replace(source, config=config)
+        if options.init_layers:
+            check_same_widths(source.config, config, options.init_from)
+            layers = parsed_layers(
+                options.init_layers, source.config.num_hidden_layers, config.num_hidden_layers
+            )
+            source = select_layers(source, layers, config)
+        else:
+            found = objective.model_config(source.config)
+            check_config(options.init_from, found.to_dict(), config)
+            # Under its own dropout, the one thing in which the two may differ.
+            source = dataclasses.replace(source, config=config)
     model = objective.create_model(config, arguments, source)
     if options.remat:
         rematerialize(model.encoder)
@@ -219,7 +234,10 @@ def create_optimizer_and_schedule(options: PretrainingOptions) -> tuple[BaseOpti
             options.scheduled_steps,
             options.scheduled_warmup_steps,
         )
-    arguments: dict[str, Any] = {"weight_decay_rate": options.weight_decay_rate}
+    arguments: dict[str, Any] = {
+        "weight_decay_rate": options.weight_decay_rate,
+        "beta_2": options.beta_2,
+    }
     if options.optimizer == "adamw":
         arguments["bias_correction"] = options.bias_correction
     return optimizer_class(options.optimizer)(schedule, **arguments), schedule
@@ -229,7 +247,7 @@ def _settings(
     config: BertConfig,
     options: PretrainingOptions,
     objective: Objective,
-    tokenizer: BertTokenizer,
+    tokenizer: Tokenizer,
     data: PretrainingData,
 ) -> dict[str, Any]:
     """Returns what defines the run: a folder whose `run.json` differs is another run's."""
@@ -284,15 +302,19 @@ def _start(step: int) -> dict[str, Any]:
 
 
 def load_config(
-    model: str, vocab_size: int, ignore_config_keys: Collection[str] = ()
+    model: str,
+    vocab_size: int | None,
+    ignore_config_keys: Collection[str] = (),
+    pad_token_id: int | None = None,
 ) -> BertConfig:
     """Returns the config that a `--model` flag names.
 
     Args:
-        model: a named size, which takes the vocabulary's size, or a config file as it is, also
-            that of a model on the Hub: "hf://org/name/config.json".
-        vocab_size: entries of the vocabulary.
+        model: a named size, which takes size and [PAD] of the vocabulary, or a config file as it
+            is, also that of a model on the Hub: "hf://org/name/config.json".
+        vocab_size: entries of the vocabulary; None leaves those of the published model.
         ignore_config_keys: unknown keys of the file to pass over, see `BertConfig.from_dict`.
+        pad_token_id: id of [PAD] in the vocabulary; None leaves that of the published model.
 
     Raises:
         ValueError: the name is unknown or the file is not a config.
@@ -303,4 +325,7 @@ def load_config(
         return BertConfig.from_file(folder, "hf", ignore_config_keys)
     if model.endswith(".json") or os.sep in model or Path(model).exists():
         return BertConfig.from_file(local_copy(model), ignore_config_keys=ignore_config_keys)
-    return BertConfig.from_name(model, vocab_size=vocab_size)
+    numbers = {"vocab_size": vocab_size, "pad_token_id": pad_token_id}
+    return BertConfig.from_name(
+        model, **{name: number for name, number in numbers.items() if number is not None}
+    )

@@ -13,10 +13,14 @@ from keras_bert.storage.tables import Table, check_columns, json_list, read_tabl
 from keras_bert.tasks.classification import answer_table as classification
 from keras_bert.tasks.multiple_choice import answer_table as multiple_choice
 from keras_bert.tasks.question_answering import answer_table as question_answering
+from keras_bert.tasks.seq2seq import answer_table as seq2seq
 from keras_bert.tasks.tagging import answer_table as tagging
 
 # The columns that are sent, by the name of the first of them.
-_INPUTS = (("question", "context"), ("context", "choices"), ("text", "text_pair"), ("text",))
+_INPUTS = (
+    *(("question", "context"), ("context", "choices")),
+    *(("text", "text_pair"), ("text",), ("source",)),
+)
 _CHOICE = "choice"
 
 
@@ -28,8 +32,8 @@ def predict_remotely(
     Args:
         client: of the server.
         input_path: a .csv, .tsv or .jsonl file with the columns `text` (and `text_pair`),
-            `question` and `context`, or `context` and `choice0`, `choice1` and so on (in JSON lines
-            also a list `choices`).
+            `question` and `context`, `context` and `choice0`, `choice1` and so on (in JSON lines
+            also a list `choices`), or `source`.
         output_path: the CSV to write. Taggers write a row for each entity or word. Answers go to
             `<output_path>.partial` as they come, which an error leaves behind.
         batch_size: rows of a request.
@@ -49,7 +53,8 @@ def predict_remotely(
     if names is None:
         raise ValueError(
             f"{table.path} has the columns {', '.join(table.columns)}; expected are text, text and "
-            "text_pair, question and context, or context and choice0, choice1, ...: rename them"
+            "text_pair, question and context, context and choice0, choice1, ..., or source: rename "
+            "them"
         )
     remedy = "every row needs what the others have"
     inputs = {
@@ -70,7 +75,7 @@ def predict_remotely(
             for index, row in enumerate(asked):
                 # The answer to one row; its outputs tell which kind of task the server has.
                 answer = {name: values[index] for name, values in answers.items()}
-                kinds = (classification, question_answering, tagging, multiple_choice)
+                kinds = (classification, question_answering, tagging, multiple_choice, seq2seq)
                 served = next(filter(None, (kind.served(answer) for kind in kinds)), None)
                 if served is None:
                     raise ValueError(

@@ -11,12 +11,13 @@ needs the operations of TensorFlow and tensorflow_text only, which TF Serving's 
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import tensorflow as tf
 
 from keras_bert.serving.kit import MODELS_FILE, add_warmup, model_name, write_kit
-from keras_bert.serving.served_folder import open_signatures
+from keras_bert.serving.served_folder import open_ensemble, open_signatures
 from keras_bert.signatures.base import SERVING_DEFAULT, SignatureFamily
 from keras_bert.signatures.options import ExportOptions, Head
 from keras_bert.storage.files import write_errors
@@ -33,17 +34,19 @@ class ServingModule(tf.Module):
     def __init__(self, family: SignatureFamily):
         super().__init__(name="keras_bert")
         # Plain variables, not the Keras model: what loads the export needs TensorFlow alone.
-        self.weights = [variable.value for variable in family.model.weights]
+        self.weights = [
+            variable.value for member in family.members for variable in member.model.weights
+        ]
         # A module must hold what its graphs look up: tables and constants of the tokenizer, and
         # whatever else the signatures bring (the weights of a sentence's pooling).
-        self.tokenizer = family.tokenizer
+        self.tokenizers = [member.tokenizer for member in family.members]
         self.tracked = family.tracked
         # Traced here, once: {"serving_default": strings in, "serve_ids": token ids in, ...}
         self.serving_signatures = family.functions()
 
 
 def export_saved_model(
-    model_dir: str | os.PathLike,
+    model_dir: str | os.PathLike | Sequence[str | os.PathLike],
     export_dir: str | os.PathLike,
     version: int | None = None,
     options: ExportOptions | None = None,
@@ -52,11 +55,13 @@ def export_saved_model(
     """Writes `<export_dir>/<version>/saved_model.pb` from a model folder, and TF Serving's kit.
 
     Args:
-        model_dir: the folder of a fine-tuning run, or of any model.
+        model_dir: the folder of a fine-tuning run, or of any model; several runs for an ensemble,
+            which has the signatures of one model and takes the memory and the time of all.
         export_dir: holds one folder for each version, as TF Serving wants it.
         version: its number; None takes the next free one.
         options: settings; None takes the defaults.
-        head: see `open_signatures`.
+        head: "auto" serves the head that the folder holds, "encoder" its vectors, "masked_lm" its
+            guesses of masked words.
 
     Returns:
         The folder of the version.
@@ -66,7 +71,7 @@ def export_saved_model(
         FileExistsError: `export_dir` holds something else than exports, or another export wrote
             the version meanwhile.
         ValueError: the version exists or is below 1, the name of `export_dir` is none for a served
-            model, or the folder lacks the head.
+            model, the folder lacks the head, or the members of an ensemble do not fit each other.
         OSError: the disk refused a write; the sentence names `export_dir`.
     """
     # 1. What can be refused is refused before the model is opened.
@@ -74,7 +79,12 @@ def export_saved_model(
     check_holds_exports(Path(export_dir))
     checked_version(Path(export_dir), version)
     # 2. The model, and a graph for each of its signatures.
-    family = open_signatures(model_dir, options or ExportOptions(), head)
+    options = options or ExportOptions()
+    folders = [model_dir] if isinstance(model_dir, str | os.PathLike) else list(model_dir)
+    if len(folders) == 1:
+        family = open_signatures(folders[0], options, head)
+    else:
+        family = open_ensemble(folders, options, head)
     module = ServingModule(family)
     # 3. A version, written under a hidden name: TF Serving loads any folder that is a number.
     with write_errors(export_dir), unfinished_folder(Path(export_dir)) as written:

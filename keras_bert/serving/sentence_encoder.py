@@ -30,7 +30,7 @@ class SentenceEncoder:
         ValueError: it is not known how sentences become vectors.
 
     Example:
-        encoder = SentenceEncoder.from_preset("all-MiniLM-L6-v2")
+        encoder = SentenceEncoder.from_preset("hf://sentence-transformers/all-MiniLM-L6-v2")
         first, second = encoder.encode(["A man eats.", "Someone has lunch."])
     """
 
@@ -56,6 +56,8 @@ class SentenceEncoder:
         pooling: PoolingChoice | None = None,
         normalize: bool | None = None,
         max_seq_length: int | None = None,
+        max_windows: int | None = None,
+        doc_stride: int | None = None,
     ) -> Self:
         """Opens a folder of sentence-transformers, or any model folder with a pooling of its own.
 
@@ -64,13 +66,21 @@ class SentenceEncoder:
             pooling: "cls", "mean", "max" or "pooler"; None takes what the folder says.
             normalize: whether vectors have length 1; None takes what the folder says.
             max_seq_length: the most positions of a row; None takes what the folder says.
+            max_windows: read texts longer than a row in up to so many windows; None cuts them.
+            doc_stride: by how many pieces the next window begins later; None takes half a window.
 
         Raises:
             FileNotFoundError: it is no model folder.
             ValueError: nothing says how sentences become vectors, or a module of the folder cannot
                 be reproduced.
         """
-        options = ExportOptions(max_seq_length=max_seq_length, pooling=pooling, normalize=normalize)
+        options = ExportOptions(
+            max_seq_length=max_seq_length,
+            pooling=pooling,
+            normalize=normalize,
+            max_windows=max_windows,
+            doc_stride=doc_stride,
+        )
         # What is opened with this head has signatures of no other family.
         return cls(cast(EncoderSignatures, open_signatures(folder, options, head="encoder")))
 

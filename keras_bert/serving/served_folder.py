@@ -11,6 +11,7 @@ The first row that fits counts; `head` asks for one of the last two by name.
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,14 @@ from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.finetuning.task import TASK_FILE, TaskDescription
+from keras_bert.generation.signatures import GenerationSignatures
 from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.options import ExportOptions, Head
 from keras_bert.storage import hub
+from keras_bert.tasks.ensemble import EnsembleDescription
 from keras_bert.tasks.feature_extraction.pooling import (
     check_no_pooling,
     sentence_settings,
@@ -35,6 +38,8 @@ from keras_bert.tasks.feature_extraction.pooling import (
 from keras_bert.tasks.feature_extraction.signatures import EncoderSignatures
 from keras_bert.tasks.fill_mask.signatures import MaskedLMSignatures
 from keras_bert.tasks.kinds import KINDS, describe_foreign, kind_of, load_description
+from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.tokenizer import BertTokenizer
 
 
@@ -62,22 +67,29 @@ def open_signatures(
     # Ours: task.json says which head it is, what its labels are and how long its rows were.
     if head == "auto" and (folder / TASK_FILE).is_file():
         description = load_description(folder)
-        model_class, dtype = description.head.model_class, _built_dtype(options)
-        model = _quantized(model_class.from_preset(os.fspath(folder), dtype=dtype), options)
-        return _described(model, BertTokenizer.from_preset(folder), description, options)
+        return _described(
+            _own_model(folder, description, options), load_tokenizer(folder), description, options
+        )
     # Of another library, or pretrained: its weights tell which head it has.
     checkpoint = preset.read_checkpoint(folder, options.ignore_config_keys)
     if head == "auto" and (foreign := describe_foreign(checkpoint)) is not None:
         model = _model(foreign.head.model_class, checkpoint, options)
-        return _described(model, BertTokenizer.from_preset(folder), foreign, options)
+        return _described(model, load_tokenizer(folder), foreign, options)
     # A pretrained model: what it can be asked for is words.
     if checkpoint.architecture in WORD_PREDICTORS:
-        _check_overrides(None, options)
+        _check_overrides(None, options, generates=True)
         check_no_pooling(options)
         length = _length(options, checkpoint.config.max_position_embeddings, folder)
         model = _model(BertMaskedLM, checkpoint, options)
         # "[MASK]" in a text must stay one token: it is what the model is asked about.
-        tokenizer = BertTokenizer.from_preset(folder, keep_special_tokens=True)
+        tokenizer = load_tokenizer(folder, keep_special_tokens=True)
+        if options.generate_sweeps is not None:
+            if not isinstance(tokenizer, BertTokenizer):
+                raise ValueError(
+                    f"{folder} has a {type(tokenizer).__name__}: --generate_sweeps joins word "
+                    "pieces and needs a WordPiece vocabulary; leave it out"
+                )
+            return GenerationSignatures(model, tokenizer, length, options)
         return MaskedLMSignatures(model, tokenizer, length, options)
     if head == "masked_lm":
         raise ValueError(
@@ -85,6 +97,45 @@ def open_signatures(
             "export it with --head=auto, or give a pretrained model with that head"
         )
     return _encoder_signatures(folder, options, checkpoint)
+
+
+def open_ensemble(
+    folders: Sequence[str | os.PathLike], options: ExportOptions, head: Head = "auto"
+) -> SignatureFamily:
+    """Opens several fine-tuning runs and returns the signatures of them as an ensemble.
+
+    They are those of one model, `serve_ids` only where all members read the same rows.
+
+    Args:
+        folders: the runs, see `keras_bert.tasks.ensemble.FinetunedEnsemble`.
+        options: settings of the export; a null threshold is that of the ensemble.
+        head: "auto" alone.
+
+    Raises:
+        FileNotFoundError: a folder is not that of a complete run.
+        ValueError: the members do not fit each other, a length is longer than one of the models,
+            or the options state what is not so.
+    """
+    if head != "auto":
+        raise ValueError(f"--head={head} is for one model: leave it out, or give one --model_dir")
+    ensemble = EnsembleDescription.read([hub.local_folder(folder) for folder in folders])
+    # The first one decides for all, by the description of the ensemble.
+    described = (ensemble.description, *ensemble.descriptions[1:])
+    first, *others = [
+        _described(_own_model(Path(folder), description, options), tokenizer, description, options)
+        for folder, tokenizer, description in zip(
+            ensemble.folders, ensemble.tokenizers, described, strict=True
+        )
+    ]
+    first.add_members(others, ensemble.join)
+    first.reason = f"{first.reason}; an ensemble of {len(first.members)} models"
+    return first
+
+
+def _own_model(folder: Path, description: TaskDescription, options: ExportOptions) -> Any:
+    """Returns the model of a folder that has a `task.json`."""
+    model_class, dtype = description.head.model_class, _built_dtype(options)
+    return _quantized(model_class.from_preset(os.fspath(folder), dtype=dtype), options)
 
 
 def _encoder_signatures(
@@ -132,7 +183,7 @@ def _quantized(model: keras.Model, options: ExportOptions) -> keras.Model:
 
 
 def _described(
-    model: Any, tokenizer: BertTokenizer, description: TaskDescription, options: ExportOptions
+    model: Any, tokenizer: Tokenizer, description: TaskDescription, options: ExportOptions
 ) -> SignatureFamily:
     check_no_pooling(options)
     length = _length(options, description.max_seq_length, "the model")
@@ -150,16 +201,21 @@ def _described(
     return family
 
 
-def _check_overrides(description: TaskDescription | None, options: ExportOptions) -> None:
+def _check_overrides(
+    description: TaskDescription | None, options: ExportOptions, generates: bool = False
+) -> None:
     """Checks that the options override nothing of another head.
 
     Args:
         description: the task; None for encoders and masked language models.
         options: settings of the export.
+        generates: whether it is a masked language model, which can generate.
 
     Raises:
         ValueError: they do.
     """
+    if options.generate_sweeps is not None and not generates:
+        raise ValueError("--generate_sweeps is for masked language models: leave it out")
     for name, kind in KINDS.items():
         of_this_kind = description is not None and description.head.kind == name
         if kind.override_value(options) is not None and not of_this_kind:

@@ -8,14 +8,15 @@
 A family (one subclass for each kind of task) says what strings it takes and makes the answers of
 them; this module makes the other signatures from that. All of them take any N, also 0, and what is
 answered for a text does not depend on the texts beside it, rounding apart. Guards are assertions in
-the graph: a request over a limit is refused in words before anything is computed.
+the graph: a request over a limit is refused in words before anything is computed. A family may
+stand for an ensemble: then it asks all `members` and makes its answers of their joined logits.
 
 Shapes: N examples of a request, S positions.
 """
 
 import abc
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import tensorflow as tf
 
@@ -23,8 +24,8 @@ from keras_bert.features import ENCODER_FEATURES, INPUT_IDS
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.signatures.unpadded_encoder import UnpaddedEncoder
 from keras_bert.signatures.vocabulary_rows import check_rows
+from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.preprocessor import BertPreprocessor
-from keras_bert.text.tokenizer import BertTokenizer
 
 SERVING_DEFAULT = "serving_default"
 SERVE_IDS = "serve_ids"
@@ -46,6 +47,7 @@ class SignatureFamily(abc.ABC):
     Attributes:
         sample: values of an example, ASCII; `example` gives those that are asked for.
         labels: names of the classes, where there are classes.
+        joins_members: whether all that it answers comes from the joined logits of its `members`.
         tracked: what its graphs hold besides model and tokenizer.
         reason: why it takes and answers what it does, for the user of an export.
 
@@ -53,13 +55,14 @@ class SignatureFamily(abc.ABC):
         ValueError: the vocabulary has more pieces than the embedding has rows.
     """
 
-    sample: ClassVar[Mapping[str, Any]]
+    sample: Mapping[str, Any]
     labels: tuple[str, ...] = ()
     tracked: tf.Module | None = None
     reason: str = "as the head asks"
+    joins_members: ClassVar[bool] = False
 
     def __init__(
-        self, model: Any, tokenizer: BertTokenizer, max_seq_length: int, options: ExportOptions
+        self, model: Any, tokenizer: Tokenizer, max_seq_length: int, options: ExportOptions
     ):
         check_rows(tokenizer.vocabulary, model.config)
         self.model = model
@@ -69,6 +72,43 @@ class SignatureFamily(abc.ABC):
         # A head has its encoder inside; a bare encoder is one itself.
         self.encoder = UnpaddedEncoder(getattr(model, "encoder", model))
         self.preprocess = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
+        self._others: tuple[Self, ...] = ()
+        self._join: Callable[[Sequence[tf.Tensor]], tf.Tensor] | None = None
+
+    def add_members(
+        self, others: Sequence[Self], join: Callable[[Sequence[tf.Tensor]], tf.Tensor]
+    ) -> None:
+        """Makes these the signatures of an ensemble, of which the model given is the first member.
+
+        Args:
+            others: signatures of the other members.
+            join: makes the logits of the ensemble of those of its members, in their order.
+
+        Raises:
+            ValueError: models of this kind cannot be joined.
+        """
+        if not self.joins_members:
+            raise ValueError(
+                f"{type(self).__name__} cannot join several models: export one at a time"
+            )
+        self._others, self._join = tuple(others), join
+
+    @property
+    def members(self) -> "tuple[Self, ...]":
+        """The signatures of all models: of an ensemble its members, else this one alone."""
+        return (self, *self._others)
+
+    @property
+    def shares_rows(self) -> bool:
+        """Whether all members read the same rows of token ids."""
+        return all(
+            (member.tokenizer, member.max_seq_length) == (self.tokenizer, self.max_seq_length)
+            for member in self._others
+        )
+
+    def joined(self, logits: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Joins the logits of all members, which stand in the order of `members`."""
+        return logits[0] if self._join is None else self._join(logits)
 
     @abc.abstractmethod
     def string_inputs(self) -> dict[str, tf.TensorSpec]:
@@ -83,6 +123,10 @@ class SignatureFamily(abc.ABC):
 
     def more_answers(self) -> dict[str, Callable[..., Tensors]]:
         """Returns further signatures on the same strings by their names."""
+        return {}
+
+    def more_inputs(self) -> dict[str, dict[str, tf.TensorSpec]]:
+        """Returns what further signatures take beside the strings: [N, ...], by their names."""
         return {}
 
     def example(self) -> dict[str, Any]:
@@ -103,18 +147,19 @@ class SignatureFamily(abc.ABC):
 
     def ids(self, **inputs: tf.Tensor) -> Tensors:
         """Returns the outputs of `serve_ids`: what the Keras model says."""
-        return {"logits": self.model(inputs, training=False)}
+        return {"logits": self.joined([m.model(inputs, training=False) for m in self.members])}
 
     def functions(self) -> dict[str, Any]:
         """Returns all signatures as concrete functions."""
-        strings, ids = self.string_inputs(), self.id_inputs()
+        strings, ids, more = self.string_inputs(), self.id_inputs(), self.more_inputs()
         examples = tf.TensorSpec([None], tf.string, name=EXAMPLES)
         traced = {
-            name: _traced(self._guarded(answer), strings)
+            name: _traced(self._guarded(answer), strings | more.get(name, {}))
             for name, answer in {SERVING_DEFAULT: self.answer, **self.more_answers()}.items()
         }
         traced[SERVE_EXAMPLES] = _traced(self._answer_examples, {EXAMPLES: examples})
-        traced[SERVE_IDS] = _traced(self._guarded(self.ids), ids)
+        if self.shares_rows:  # else members have no ids in common
+            traced[SERVE_IDS] = _traced(self._guarded(self.ids), ids)
         return traced
 
     def _answer_examples(self, examples: tf.Tensor) -> Tensors:
@@ -158,7 +203,7 @@ class SignatureFamily(abc.ABC):
                         f"a {name} is longer than {size} bytes: send shorter ones",
                     )
                 )
-            if values.dtype != tf.string:
+            if values.dtype != tf.string and values.shape.rank != 1:  # but a number for each text
                 checks.append(
                     tf.debugging.assert_less_equal(
                         tf.shape(values)[-1],

@@ -27,6 +27,11 @@ class ExportOptions:
         max_text_bytes: the most bytes of a text; None sets no limit.
         max_choices: the most choices of an example, of multiple choice; None sets no limit.
         top_k: how many guesses a masked language model gives for each mask.
+        generate_sweeps: sweeps of Gibbs sampling of a signature `generate`, which a masked language
+            model then has, too; None leaves it out.
+        generate_top_k: `generate` draws from so many of the likeliest pieces in the second half of
+            its sweeps: 1 takes the likeliest, 0 draws from all.
+        generate_temperature: divides the logits that `generate` draws from.
         text_pair: whether a classifier of another library reads pairs of texts, which its folder
             does not tell; None takes what the model was trained on, else single texts.
         null_threshold: the null score above which a question has no answer, in place of the one
@@ -38,10 +43,14 @@ class ExportOptions:
             of sentence-transformers says.
         normalize: whether the vector of the sentence is divided by its length; None takes what the
             folder says.
+        max_windows: an encoder reads texts longer than a row in up to so many windows; None cuts
+            them.
+        doc_stride: by how many pieces the next of these windows begins later; None takes half a
+            window.
 
     Raises:
-        ValueError: the dtype or the pooling is unknown, a number is below 1 or the threshold is
-            none.
+        ValueError: the dtype or the pooling is unknown, a number is out of its range, or it is for
+            a signature that is not asked for.
     """
 
     dtype: ServingDtype = "float32"
@@ -50,19 +59,46 @@ class ExportOptions:
     max_text_bytes: int | None = None
     max_choices: int | None = None
     top_k: int = 5
+    generate_sweeps: int | None = None
+    generate_top_k: int = 0
+    generate_temperature: float = 1.0
     text_pair: bool | None = None
     null_threshold: float | None = None
     ignore_config_keys: tuple[str, ...] = ()
     pooling: PoolingChoice | None = None
     normalize: bool | None = None
+    max_windows: int | None = None
+    doc_stride: int | None = None
 
     def __post_init__(self) -> None:
         check_choice("dtype", self.dtype, ServingDtype)
         if self.pooling is not None:
             check_choice("pooling", self.pooling, PoolingChoice)
-        for name in ("max_batch", "max_text_bytes", "max_choices", "top_k"):
+        for name in (
+            *("max_batch", "max_text_bytes", "max_choices", "top_k", "generate_sweeps"),
+            *("max_windows", "doc_stride"),
+        ):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}: it must be at least 1")
+        if self.generate_top_k < 0:
+            raise ValueError(f"generate_top_k is {self.generate_top_k}: it must be 0 or more")
+        if not 0 < self.generate_temperature < math.inf:
+            raise ValueError(
+                f"generate_temperature is {self.generate_temperature}: it must be above 0"
+            )
+        if self.generate_sweeps is None and (self.generate_top_k, self.generate_temperature) != (
+            0,
+            1.0,
+        ):
+            raise ValueError(
+                "generate_top_k and generate_temperature are for the signature generate: give "
+                "generate_sweeps, too, or leave them out"
+            )
+        if self.doc_stride is not None and self.max_windows is None:
+            raise ValueError(
+                f"doc_stride is {self.doc_stride}, but texts are read in one row each: give "
+                "max_windows, too, or leave it out"
+            )
         if self.null_threshold is not None and not math.isfinite(self.null_threshold):
             raise ValueError(f"null_threshold is {self.null_threshold}: it must be a number")

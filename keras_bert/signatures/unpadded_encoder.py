@@ -81,6 +81,7 @@ class UnpaddedEncoder:
         self._config = encoder.config
         self._word_embeddings = encoder.word_embeddings
         self._embeddings = encoder.get_layer("embeddings")
+        self._projection = encoder.embeddings_projection
         self._blocks = encoder.encoder_blocks()
         self._pooler = encoder.get_layer("pooler")
         self._tokens_per_chunk = tokens_per_chunk
@@ -138,8 +139,10 @@ class UnpaddedEncoder:
         def body(index: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
             part = slice(edges[index], edges[index + 1])
             chunk = self._chunk(ids[part], segments[part], lengths[part])
-            words = self._word_embeddings(chunk.ids)  # [T, H]
+            words = self._word_embeddings(chunk.ids)  # [T, E]
             hidden = self._embeddings.embed(words, chunk.segment_ids, chunk.positions)
+            if self._projection is not None:
+                hidden = self._projection(hidden)  # [T, E] -> [T, H]
             every_token = tf.range(tf.size(chunk.ids))  # [T]
             for block in self._blocks[:-1]:
                 hidden = _apply(block, hidden, chunk, every_token)  # [T, H]

@@ -11,7 +11,11 @@ CARD_FILE = "README.md"
 
 # Everything a model and its tokenizer need, and no weights of other frameworks. Folders of
 # sentence-transformers keep parts of a model one level deeper.
-_FILES = ["*.json", "vocab.txt", "*.safetensors", "0_*/vocab.txt", "*_Dense/pytorch_model.bin"]
+_FILES = [
+    *("*.json", "vocab.txt", "merges.txt", "spiece.model", "sentencepiece.bpe.model"),
+    *("*.safetensors", "0_*/vocab.txt", "0_*/vocab.json", "0_*/merges.txt", "0_*/*.model"),
+    "*_Dense/pytorch_model.bin",
+]
 # Where there are no safetensors: PyTorch's own files, and those of the other formats.
 _OTHER_FILES = [
     *("pytorch_model*.bin", "0_*/pytorch_model*.bin"),
@@ -115,7 +119,7 @@ def _library(name: str) -> Any:
         import huggingface_hub
     except ImportError:
         raise ValueError(
-            f"{name} needs the package huggingface_hub: pip install 'keras-bert-tpu[hub]'"
+            f"{name} needs the package huggingface_hub: pip install huggingface_hub"
         ) from None
     return huggingface_hub
 

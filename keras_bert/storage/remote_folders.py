@@ -7,6 +7,7 @@ small or read from end to end, and the rest of the package knows local files onl
 import functools
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from keras_bert.storage.paths import gfile, is_remote
@@ -31,6 +32,20 @@ def local_copy(path: str) -> str:
         gfile().copy(path, str(target))
     else:
         raise FileNotFoundError(f"{path} does not exist: give a file or folder that does")
+    return str(target)
+
+
+def local_files(folder: str, names: Iterable[str]) -> str:
+    """Returns a local folder with those of some files that a remote folder holds.
+
+    Any other folder comes back as it is.
+    """
+    if not is_remote(folder):
+        return folder
+    target = _new_folder()
+    for name in names:
+        if gfile().exists(f"{folder}/{name}"):
+            gfile().copy(f"{folder}/{name}", str(target / name))
     return str(target)
 
 

@@ -1,5 +1,6 @@
 """A fine-tuned model with its tokenizer: examples in, predictions out."""
 
+import abc
 import dataclasses
 import os
 from collections.abc import Sequence
@@ -13,34 +14,27 @@ from keras_bert.finetuning.task import TaskDescription
 from keras_bert.models.task_model import TaskModel
 from keras_bert.tasks.classification.head import LabeledTexts, TextHead
 from keras_bert.tasks.kinds import load_description
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.loading import load_tokenizer
 
 
-@dataclasses.dataclass(frozen=True)
-class FinetunedModel:
-    """What a fine-tuning run leaves behind.
+class AnsweringModel(abc.ABC):
+    """What a fine-tuned model and an ensemble of them have in common.
 
     Attributes:
-        model: the Keras model.
-        tokenizer: the tokenizer it was trained with.
         description: its task.
     """
 
-    model: TaskModel
-    tokenizer: BertTokenizer
     description: TaskDescription
 
-    @classmethod
-    def load(cls, folder: str | os.PathLike) -> Self:
-        """Opens the `--model_dir` of a fine-tuning run, in float32.
+    @abc.abstractmethod
+    def predict_examples(self, examples: Any, batch_size: int = 32) -> PerExample:
+        """Returns one prediction for each example, as the head defines it.
 
-        Raises:
-            FileNotFoundError: the folder is not that of a complete run.
-            ValueError: a file in it is damaged.
+        Args:
+            examples: what the head encodes; labels are not looked at.
+            batch_size: rows per call of a model.
         """
-        description = load_description(folder)
-        model = description.head.model_class.from_preset(os.fspath(folder), dtype="float32")
-        return cls(model, BertTokenizer.from_preset(folder), description)
 
     def predict(
         self, texts: Sequence[str], text_pairs: Sequence[str] | None = None, batch_size: int = 32
@@ -61,6 +55,40 @@ class FinetunedModel:
         found = self.predict_examples(LabeledTexts(texts, text_pairs), batch_size)
         return cast(np.ndarray, found)  # what a `TextHead` makes
 
+
+@dataclasses.dataclass(frozen=True)
+class FinetunedModel(AnsweringModel):
+    """What a fine-tuning run leaves behind.
+
+    Attributes:
+        model: the Keras model.
+        tokenizer: the tokenizer it was trained with.
+        description: its task.
+    """
+
+    model: TaskModel
+    tokenizer: Tokenizer
+    description: TaskDescription
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike) -> Self:
+        """Opens the `--model_dir` of a fine-tuning run, in float32.
+
+        Raises:
+            FileNotFoundError: the folder is not that of a complete run.
+            ValueError: a file in it is damaged.
+        """
+        description = load_description(folder)
+        return cls.open(folder, load_tokenizer(folder), description)
+
+    @classmethod
+    def open(
+        cls, folder: str | os.PathLike, tokenizer: Tokenizer, description: TaskDescription
+    ) -> Self:
+        """Opens the model of such a folder, of which the rest has been read."""
+        model = description.head.model_class.from_preset(os.fspath(folder), dtype="float32")
+        return cls(model, tokenizer, description)
+
     def predict_examples(self, examples: Any, batch_size: int = 32) -> PerExample:
         """Returns one prediction for each example, as the head defines it.
 
@@ -72,6 +100,6 @@ class FinetunedModel:
             return []
         head, length = self.description.head, self.description.max_seq_length
         encoded = head.encode(self.tokenizer, examples, length, "tokenizing")
-        run = InferenceRunner(self.model)
+        run = InferenceRunner(self.model, answer=head.answering(self.model, final=True))
         outputs = run(encoded, batch_size, head.per_position).outputs
         return head.predictions(outputs, encoded, examples)

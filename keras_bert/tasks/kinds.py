@@ -14,6 +14,7 @@ from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.config import BertConfig, read_json
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.finetuning.task import TASK_FILE, PredictionReader, TaskDescription
+from keras_bert.models.document_classifier import BertDocumentClassifier
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.classification.delimited import read_texts_to_predict
@@ -25,6 +26,9 @@ from keras_bert.tasks.multiple_choice.signatures import ChoiceSignatures
 from keras_bert.tasks.question_answering.head import SpanHead
 from keras_bert.tasks.question_answering.signatures import SpanSignatures, with_null_threshold
 from keras_bert.tasks.question_answering.squad_files import read_questions_to_predict
+from keras_bert.tasks.seq2seq.head import Seq2SeqHead
+from keras_bert.tasks.seq2seq.pair_files import read_sources_to_predict
+from keras_bert.tasks.seq2seq.signatures import Seq2SeqSignatures
 from keras_bert.tasks.tagging.conll import read_sentences_to_predict
 from keras_bert.tasks.tagging.head import TagHead
 from keras_bert.tasks.tagging.signatures import TagSignatures
@@ -103,6 +107,14 @@ KINDS: dict[str, TaskKind] = {
         read=read_choices_to_predict,
         export_option="max_choices",
     ),
+    Seq2SeqHead.kind: TaskKind(
+        models="encoders with a decoder",
+        head=Seq2SeqHead,
+        signatures=Seq2SeqSignatures,
+        read=read_sources_to_predict,
+        untold="the folder does not tell how texts were searched for: beam search with 4 beams, a "
+        "length penalty of 0.6 and at most 64 pieces",
+    ),
 }
 
 
@@ -152,7 +164,16 @@ def describe_foreign(checkpoint: Checkpoint) -> TaskDescription | None:
     Returns:
         A description without the name of a task; None where no kind has a model of this
         architecture.
+
+    Raises:
+        ValueError: the model reads texts in windows, and nothing tells how they were cut.
     """
+    if checkpoint.architecture == BertDocumentClassifier.__name__:
+        raise ValueError(
+            f"the model is a {checkpoint.architecture} without {TASK_FILE}, which would tell how "
+            "texts are cut in windows: fine-tune it with run_finetuning.py, or give --head=encoder "
+            "for its encoder alone"
+        )
     for kind in KINDS.values():
         if kind.architecture == checkpoint.architecture:
             length = checkpoint.config.max_position_embeddings

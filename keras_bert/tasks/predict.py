@@ -1,18 +1,20 @@
 """Predictions of a fine-tuned model for a file: what it holds and the answers beside it."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from keras_bert.finetuning.prediction_table import write_predictions
 from keras_bert.finetuning.task import PredictionInput, TaskDescription
 from keras_bert.storage.tables import check_columns
-from keras_bert.tasks.finetuned_model import FinetunedModel
+from keras_bert.tasks.ensemble import EnsembleDescription, FinetunedEnsemble
+from keras_bert.tasks.finetuned_model import AnsweringModel, FinetunedModel
 from keras_bert.tasks.kinds import kind_of, load_description
 from keras_bert.tasks.registry import TASKS, create_task
 
 
 def predict_file(
-    model_dir: str | os.PathLike,
+    model_dir: str | os.PathLike | Sequence[str | os.PathLike],
     input_path: str | os.PathLike,
     output_path: str | os.PathLike,
     batch_size: int = 32,
@@ -22,22 +24,36 @@ def predict_file(
     Classes: `predicted_label` and `score_<label>`, the probability of each label. Several labels:
     `predicted_labels` and the same scores. Regression: `predicted_value`. Questions: `answer` and
     where it stands. Tags: a row for each entity. Multiple choice: `predicted_choice` and scores.
+    Text to text: `generated_text` and `score`.
 
     Args:
-        model_dir: the folder of a fine-tuning run.
+        model_dir: the folder of a fine-tuning run, or several for an ensemble: see
+            `FinetunedEnsemble`.
         input_path: a file in the format that the model was trained on; labels are not needed.
         output_path: the CSV to write.
         batch_size: rows per call of the model.
 
     Raises:
         FileNotFoundError: model or input do not exist.
-        ValueError: the input lacks a column, or has one that the output adds.
+        ValueError: the input lacks a column, or has one that the output adds; or the members of an
+            ensemble do not fit each other.
     """
-    description = load_description(model_dir)
+    folders = [model_dir] if isinstance(model_dir, str | os.PathLike) else list(model_dir)
+    # What can be refused is refused before a model is opened.
+    if len(folders) == 1:
+        description = load_description(folders[0])
+    else:
+        ensemble = EnsembleDescription.read(folders)
+        description = ensemble.description
     found = read_to_predict(input_path, description)
     if found.table is not None:
         check_columns(input_path, found.table[0], description.head.answer_columns())
-    predictions = FinetunedModel.load(model_dir).predict_examples(found.examples, batch_size)
+    model: AnsweringModel
+    if len(folders) == 1:
+        model = FinetunedModel.load(folders[0])
+    else:
+        model = FinetunedEnsemble.open(ensemble)
+    predictions = model.predict_examples(found.examples, batch_size)
     write_predictions(output_path, description.head, found.examples, predictions, found.table)
     return len(found.examples)
 

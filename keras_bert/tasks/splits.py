@@ -1,4 +1,4 @@
-"""The files of a data folder: train, validation (or dev, valid, val) and test."""
+"""The files of a data folder: train, validation (or dev, valid, val), test and unlabeled."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +7,7 @@ _NAMES = {
     "train": ("train",),
     "validation": ("validation", "dev", "valid", "val"),
     "test": ("test",),
+    "unlabeled": ("unlabeled",),
 }
 
 

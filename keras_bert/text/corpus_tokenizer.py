@@ -65,6 +65,17 @@ class CorpusTokenizer:
             runs.forget_if_full()
         return np.array(pieces, np.int32), np.diff(ends)
 
+    def words(self, text: str) -> list[str]:
+        """Returns the words of a text as they are cut into pieces: normalized and split.
+
+        Special tokens that are spelled out are plain text here, whatever the settings.
+        """
+        return self._runs.words(text)
+
+    def pieces(self, word: str) -> tuple[int, ...]:
+        """Returns the ids of the pieces of one of these words."""
+        return self._runs.pieces(word)
+
 
 class _Runs(dict[str, tuple[int, ...]]):
     """The ids of each run of characters without a space; missing ones are worked out."""
@@ -86,9 +97,15 @@ class _Runs(dict[str, tuple[int, ...]]):
             self[run] = ids
         return ids
 
+    def words(self, text: str) -> list[str]:
+        return self._characters.normalized(text).split()
+
+    def pieces(self, word: str) -> tuple[int, ...]:
+        self.forget_if_full()
+        return self._words[word]
+
     def _ids(self, run: str) -> tuple[int, ...]:
-        words = self._characters.normalized(run).split()
-        return tuple(piece for word in words for piece in self._words[word])
+        return tuple(piece for word in self.words(run) for piece in self._words[word])
 
     def forget_if_full(self) -> None:
         if len(self) + len(self._words) > _MAX_REMEMBERED:

@@ -1,5 +1,7 @@
 """How well a vocabulary covers a text."""
 
+import collections
+import heapq
 import itertools
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -7,8 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
+from keras_bert.text.vocabulary import CONTINUATION_PREFIX, UNKNOWN
 
-_TEXTS_PER_CALL = 4096  # bounds the memory
+# Distinct words that are counted one by one, some hundred MB; beyond them the rarest are added up
+# and forgotten.
+_MOST_WORDS = 1_000_000
 
 
 class Coverage(NamedTuple):
@@ -40,13 +45,120 @@ class Coverage(NamedTuple):
         """Rate of the words that are [UNK]."""
         return self.unknown / max(self.words, 1)
 
+    @property
+    def whole_rate(self) -> float:
+        """Rate of the words that are one piece, not [UNK]."""
+        return self.whole / max(self.words, 1)
+
     def __str__(self) -> str:
-        whole = self.whole / max(self.words, 1)
         return (
             f"{self.pieces_per_word:.3f} pieces per word, {100 * self.unknown_rate:.3f} % of the "
-            f"words [UNK], {100 * whole:.1f} % one piece; {self.entries_used:,} of "
+            f"words [UNK], {100 * self.whole_rate:.1f} % one piece; {self.entries_used:,} of "
             f"{self.entries:,} entries occur"
         )
+
+
+class WordCounts:
+    """The words of a text, and what a vocabulary makes of them.
+
+    Args:
+        tokenizer: makes the pieces.
+
+    Attributes:
+        words: how often each distinct word occurs, normalized.
+        forgotten: how many distinct words were forgotten because there were too many; they count in
+            everything but `words`.
+        piece_counts: int64 [V], how often each entry of the vocabulary occurs.
+        words_by_pieces: how many words take so many pieces, by the number of pieces; [UNK] is one.
+        unknown: how many words are [UNK].
+        unknown_characters: how often words are [UNK] that hold a character which is no entry of the
+            vocabulary, neither alone nor as a continuation; by the character.
+    """
+
+    def __init__(self, tokenizer: CorpusTokenizer):
+        self._tokenizer = tokenizer
+        bodies = (token.removeprefix(CONTINUATION_PREFIX) for token in tokenizer.vocabulary.tokens)
+        self._characters = {body for body in bodies if len(body) == 1}
+        self._uncounted: collections.Counter[str] = collections.Counter()
+        self.words: collections.Counter[str] = collections.Counter()
+        self.forgotten = 0
+        self.piece_counts = np.zeros(len(tokenizer.vocabulary), np.int64)
+        self.words_by_pieces: collections.Counter[int] = collections.Counter()
+        self.unknown = 0
+        self.unknown_characters: collections.Counter[str] = collections.Counter()
+
+    @property
+    def coverage(self) -> Coverage:
+        """The sums."""
+        unknown = self.unknown
+        return Coverage(
+            words=self.words_by_pieces.total(),
+            pieces=int(self.piece_counts.sum()),
+            unknown=unknown,
+            whole=self.words_by_pieces[1] - unknown,
+            entries_used=int(np.count_nonzero(self.piece_counts)),
+            entries=len(self.piece_counts),
+        )
+
+    def add(self, text: str) -> None:
+        """Counts the words of a text; `settle` must follow the last one."""
+        self._uncounted.update(self._tokenizer.words(text))
+        if len(self._uncounted) > _MOST_WORDS:
+            self.settle()
+
+    def settle(self) -> None:
+        """Works out the pieces of what was added, once for each distinct word."""
+        unk = self._tokenizer.vocabulary.unk_id
+        for word, count in self._uncounted.items():
+            pieces = self._tokenizer.pieces(word)
+            self.words_by_pieces[len(pieces)] += count
+            for piece in pieces:
+                self.piece_counts[piece] += count
+            if pieces[0] == unk:
+                self.unknown += count
+                for character in set(word) - self._characters:
+                    self.unknown_characters[character] += count
+        self.words.update(self._uncounted)
+        self._uncounted.clear()
+        if len(self.words) > _MOST_WORDS:
+            kept = self.words.most_common(_MOST_WORDS // 2)
+            self.forgotten += len(self.words) - len(kept)
+            self.words = collections.Counter(dict(kept))
+
+    def pieces(self, word: str) -> list[str]:
+        """Returns the pieces of a word."""
+        vocabulary = self._tokenizer.vocabulary
+        return [vocabulary.tokens[piece] for piece in self._tokenizer.pieces(word)]
+
+    def commonest_unknown(self, count: int) -> list[tuple[str, int]]:
+        """Returns the commonest words that are [UNK], and how often they occur."""
+        found = (pair for pair in self.words.most_common() if self.pieces(pair[0]) == [UNKNOWN])
+        return list(itertools.islice(found, count))
+
+    def commonest_split(self, count: int) -> list[tuple[str, int]]:
+        """Returns the commonest words of several pieces, and how often they occur."""
+        found = (pair for pair in self.words.most_common() if len(self.pieces(pair[0])) > 1)
+        return list(itertools.islice(found, count))
+
+    def most_split(self, count: int) -> list[tuple[str, int]]:
+        """Returns the words of most pieces, the commonest of equals first, and how often each."""
+        return heapq.nlargest(
+            count, self.words.items(), key=lambda pair: (len(self.pieces(pair[0])), pair[1])
+        )
+
+
+def count_words(tokenizer: CorpusTokenizer, texts: Iterable[str]) -> WordCounts:
+    """Counts the words of texts and their pieces; reads the texts as a stream.
+
+    Args:
+        tokenizer: makes the pieces.
+        texts: the texts.
+    """
+    counts = WordCounts(tokenizer)
+    for text in texts:
+        counts.add(text)
+    counts.settle()
+    return counts
 
 
 def measure_coverage(tokenizer: CorpusTokenizer, texts: Iterable[str]) -> Coverage:
@@ -56,23 +168,4 @@ def measure_coverage(tokenizer: CorpusTokenizer, texts: Iterable[str]) -> Covera
         tokenizer: makes the pieces.
         texts: the texts.
     """
-    vocabulary = tokenizer.vocabulary
-    counts = np.zeros(len(vocabulary), np.int64)
-    whole = 0
-    stream = iter(texts)
-    while block := list(itertools.islice(stream, _TEXTS_PER_CALL)):
-        ids, sizes = tokenizer(block)
-        counts += np.bincount(ids, minlength=len(vocabulary))
-        # Whole words: pieces that start a word and that none continues.
-        continues = np.append(vocabulary.continuation_mask[ids], False)
-        continues[np.cumsum(sizes) - sizes] = False  # a text starts with a word of its own
-        whole += int(np.count_nonzero(~continues[:-1] & ~continues[1:]))
-    unknown = int(counts[vocabulary.unk_id])
-    return Coverage(
-        words=int(counts[~vocabulary.continuation_mask].sum()),
-        pieces=int(counts.sum()),
-        unknown=unknown,
-        whole=whole - unknown,
-        entries_used=int(np.count_nonzero(counts)),
-        entries=len(vocabulary),
-    )
+    return count_words(tokenizer, texts).coverage

@@ -1,9 +1,10 @@
-"""Pieces of one or two texts to the model's inputs: [CLS] a [SEP] b [SEP].
+"""Pieces of one or two texts to the model's inputs: [CLS] a [SEP] b [SEP], or as its family has it.
 
     first, second          input_ids                   segment_ids      input_mask
     [5 6], [7 8 9]         cls 5 6 sep 7 8 9 sep pad   0 0 0 0 1 1 1 1 0   1 1 1 1 1 1 1 1 0
 
-Shapes: N texts or pairs, S positions.
+The vocabulary knows the framing of its family: RoBERTa's pairs are <s> a </s> </s> b </s>, and
+their segment ids 0. Shapes: N texts or pairs, S positions.
 """
 
 import tensorflow as tf
@@ -55,18 +56,19 @@ def pack(
     Args:
         first: int32 [N, pieces], ids of the texts.
         second: int32 [N, pieces], ids of the second texts of pairs, or None.
-        vocabulary: tells the ids of [CLS], [SEP] and [PAD].
+        vocabulary: tells the ids of [CLS], [SEP] and [PAD], and the framing.
         max_seq_length: the most positions a row may have, special tokens included.
         pad_to_max: pad to `max_seq_length`; otherwise to the longest row of the batch.
 
     Returns:
         "input_ids", "input_mask" (1 at real tokens) and "segment_ids" (0 for [CLS] a [SEP], 1 for
-        b [SEP]), each int32 [N, S].
+        b [SEP]; 0 in families without segments), each int32 [N, S].
     """
     if second is None:
-        first = truncate(first, max_seq_length - 2)
+        first = truncate(first, max_seq_length - vocabulary.framing.special_in_single)
     else:
-        first, second = truncate_pair(first, second, max_seq_length - 3)
+        room = max_seq_length - vocabulary.framing.special_in_pair
+        first, second = truncate_pair(first, second, room)
     rows = join_pieces(first, second, vocabulary)
     return pad_rows(*rows, vocabulary, max_seq_length if pad_to_max else None)
 
@@ -79,15 +81,19 @@ def join_pieces(
     Args:
         first: int32 [N, pieces].
         second: int32 [N, pieces], or None for rows of one text.
-        vocabulary: tells the ids of [CLS] and [SEP].
+        vocabulary: tells the ids of [CLS] and [SEP], and the framing.
     """
     rows = first.nrows()
     cls = _column(vocabulary.cls_id, rows)  # [N, 1]
     sep = _column(vocabulary.sep_id, rows)
+    framing = vocabulary.framing
     segments = [tf.concat([cls, first, sep], axis=1)]  # ragged [N, pieces]
     if second is not None:
-        segments.append(tf.concat([second, sep], axis=1))
+        more = [sep] * (framing.separators - 1)
+        segments.append(tf.concat([*more, second, sep], axis=1))
     ids = tf.concat(segments, axis=1)
+    if not framing.has_segments:
+        return ids, tf.zeros_like(ids)
     # 0 0 .. 1 1
     return ids, tf.concat([tf.ones_like(s) * i for i, s in enumerate(segments)], axis=1)
 

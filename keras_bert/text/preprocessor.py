@@ -5,22 +5,23 @@
 Two texts of a pair go the same way side by side and meet in `pack`.
 """
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
 
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
+from keras_bert.models.preset import read_config
+from keras_bert.storage import hub
 from keras_bert.text import packing
-from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.loading import load_tokenizer, tokenizer_class
 
 TEXT = "text"
 TEXT_PAIR = "text_pair"
 _PADDINGS = ("max", "longest")
-# [CLS] a [SEP] b [SEP] with room for one piece of each text.
-_SHORTEST = 5
 
 Strings: TypeAlias = tf.Tensor | Sequence[str] | str
 
@@ -28,6 +29,9 @@ Strings: TypeAlias = tf.Tensor | Sequence[str] | str
 @keras.saving.register_keras_serializable(package="keras_bert")
 class BertPreprocessor(keras.layers.Layer):
     """Tokenizes texts or pairs of texts and packs them as [CLS] a [SEP] b [SEP].
+
+    Other families frame texts otherwise, which their tokenizers know: RoBERTa's pairs become
+    <s> a </s> </s> b </s>.
 
     It works eagerly, in `tf.data.Dataset.map`, as a layer of a Keras model and in a SavedModel.
     Its config holds the vocabulary, so a `.keras` file needs nothing beside it.
@@ -40,7 +44,8 @@ class BertPreprocessor(keras.layers.Layer):
             "longest" to the longest row of the batch.
 
     Raises:
-        ValueError: `max_seq_length` is less than 5 or `pad_to` is unknown.
+        ValueError: `max_seq_length` has no room for a piece of each text of a pair (less than 5,
+            with RoBERTa's framing less than 6), or `pad_to` is unknown.
 
     Example:
         >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "!"]
@@ -50,13 +55,16 @@ class BertPreprocessor(keras.layers.Layer):
     """
 
     def __init__(
-        self, tokenizer: BertTokenizer, max_seq_length: int, pad_to: str = "max", **kwargs: Any
+        self, tokenizer: Tokenizer, max_seq_length: int, pad_to: str = "max", **kwargs: Any
     ):
         super().__init__(**kwargs)
-        if max_seq_length < _SHORTEST:
+        special = tokenizer.vocabulary.special_tokens
+        separators = [special.sep] * tokenizer.vocabulary.framing.separators
+        shortest = ["a", *separators, "b", special.sep]
+        if max_seq_length < len(shortest) + 1:
             raise ValueError(
-                f"max_seq_length is {max_seq_length}; it must be at least {_SHORTEST} to hold "
-                "[CLS] a [SEP] b [SEP]"
+                f"max_seq_length is {max_seq_length}; it must be at least {len(shortest) + 1} to "
+                f"hold {' '.join([special.cls, *shortest])}"
             )
         if pad_to not in _PADDINGS:
             raise ValueError(f'pad_to is {pad_to!r}; it must be "max" or "longest"')
@@ -76,7 +84,8 @@ class BertPreprocessor(keras.layers.Layer):
             **kwargs: the arguments of every Keras layer.
 
         Returns:
-            "input_ids", "input_mask" and "segment_ids", each int32 [..., S].
+            "input_ids", "input_mask" and "segment_ids", each int32 [..., S]. The segments are all 0
+            in families that have none.
 
         Raises:
             ValueError: the inputs are not strings, or the two texts differ in shape.
@@ -133,10 +142,8 @@ class BertPreprocessor(keras.layers.Layer):
         """Returns everything needed to make the layer anew, the vocabulary included."""
         config = super().get_config()
         return config | {
-            "tokenizer": {
-                "vocabulary": list(self.tokenizer.vocabulary.tokens),
-                **self.tokenizer.settings,
-            },
+            "tokenizer_class": type(self.tokenizer).__name__,
+            "tokenizer": self.tokenizer.get_config(),
             "max_seq_length": self.max_seq_length,
             "pad_to": self.pad_to,
         }
@@ -144,9 +151,41 @@ class BertPreprocessor(keras.layers.Layer):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "BertPreprocessor":
         """Makes a layer from what `get_config` returned."""
-        settings = dict(config["tokenizer"])
-        vocabulary = Vocabulary(settings.pop("vocabulary"))
-        return cls(**{**config, "tokenizer": BertTokenizer(vocabulary, **settings)})
+        # Files of earlier versions hold a BertTokenizer and do not say so.
+        kind = tokenizer_class(config.get("tokenizer_class", "BertTokenizer"))
+        others = {key: value for key, value in config.items() if key != "tokenizer_class"}
+        return cls(**{**others, "tokenizer": kind.from_config(config["tokenizer"])})
+
+
+def load_preprocessor(
+    folder: str | os.PathLike,
+    max_seq_length: int | None = None,
+    pad_to: str = "longest",
+    ignore_config_keys: Collection[str] = (),
+    **settings: Any,
+) -> BertPreprocessor:
+    """Opens the preprocessor of a model folder, of whichever family and format.
+
+    Args:
+        folder: the folder, or `hf://org/name` for one on the Hugging Face Hub.
+        max_seq_length: the most positions of a row; None takes those of the model.
+        pad_to: "longest" row of the batch, or "max".
+        ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
+        **settings: arguments of the tokenizer that replace those of the folder.
+
+    Raises:
+        FileNotFoundError: the folder, its vocabulary or its config does not exist.
+        ValueError: a file is damaged, or holds a tokenizer that the package does not have.
+
+    Example:
+        preprocess = load_preprocessor("runs/mini/preset", max_seq_length=128)
+        inputs = preprocess((["a text"], ["its second text"]))
+    """
+    local = hub.local_folder(folder)
+    tokenizer = load_tokenizer(local, **settings)
+    if max_seq_length is None:
+        max_seq_length = read_config(local, ignore_config_keys).max_position_embeddings
+    return BertPreprocessor(tokenizer, max_seq_length, pad_to)
 
 
 def _split_inputs(inputs: Any) -> tuple[Any, Any]:

@@ -15,13 +15,13 @@ Shapes: N texts, T normalized characters, K characters of words, W words, all of
 """
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from keras_bert.text import tokenizer_config
+from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.vocabulary import (
     CONTINUATION_PREFIX,
     FILE_NAME,
@@ -34,7 +34,7 @@ from keras_bert.text.wordpiece.plain_text import PlainText
 from keras_bert.text.wordpiece.words import Words, find_words
 
 
-class BertTokenizer(tf.Module):
+class BertTokenizer(Tokenizer):
     """Splits text into the word pieces of a vocabulary, exactly as the original does.
 
     The ids equal those of FullTokenizer in tokenization.py of google-research/bert (under Python
@@ -83,11 +83,8 @@ class BertTokenizer(tf.Module):
         self._wordpiece = WordPiece(vocabulary, tokens, keep_special_tokens)
         with tf.init_scope():
             self._tokens = tf.constant(vocabulary.tokens)
-        texts = tf.TensorSpec([None], tf.string)
-        self._tokenize = tf.function(self._tokenize_flat, input_signature=[texts], autograph=False)
-        self._tokenize_with_offsets = tf.function(
-            self._tokenize_flat_with_offsets, input_signature=[texts], autograph=False
-        )
+        self.keep_special_tokens = keep_special_tokens
+        self._trace()
 
     @classmethod
     def from_vocab(cls, path: str | os.PathLike, **settings: Any) -> "BertTokenizer":
@@ -133,49 +130,19 @@ class BertTokenizer(tf.Module):
         """The arguments it was made with, except the vocabulary."""
         return self._settings._asdict()
 
-    def __call__(self, texts: tf.Tensor | Sequence[str]) -> tf.RaggedTensor:
-        """Returns the ids of the pieces of each text.
+    def get_config(self) -> dict[str, Any]:
+        """Returns the pieces and the settings."""
+        return {"vocabulary": list(self._vocabulary.tokens), **self.settings}
 
-        Args:
-            texts: string [N].
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "BertTokenizer":
+        """Makes a tokenizer from what `get_config` returned."""
+        settings = dict(config)
+        return cls(Vocabulary(settings.pop("vocabulary")), **settings)
 
-        Returns:
-            int32 [N, pieces], without [CLS] and [SEP].
-        """
-        return self._tokenize(_as_strings(texts))
-
-    def tokenize_with_offsets(
-        self, texts: tf.Tensor | Sequence[str]
-    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns the ids of the pieces and where in the original text each of them stands.
-
-        Positions count code points, as Python's strings do, so `text[start:end]` is what became
-        the piece. Accents that were stripped from a piece belong to it; [UNK] covers its word.
-        Where one character became several (a Hangul syllable, "İ"), each of their pieces stands
-        for the whole character.
-
-        Args:
-            texts: string [N].
-
-        Returns:
-            ids, start, end: each int32 [N, pieces].
-        """
-        return self._tokenize_with_offsets(_as_strings(texts))
-
-    def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
-        """Tokenizes each word by itself, for labels that are given per word.
-
-        Args:
-            words: string [N, words].
-
-        Returns:
-            int32 [N, words, pieces]; no pieces for a word of removed characters alone.
-        """
-        words = tf.convert_to_tensor(words) if not isinstance(words, tf.RaggedTensor) else words
-        if not isinstance(words, tf.RaggedTensor):
-            words = tf.RaggedTensor.from_tensor(words)
-        pieces = self(words.flat_values)  # [words of all texts, pieces]
-        return words.with_flat_values(pieces.with_row_splits_dtype(words.row_splits.dtype))
+    def with_settings(self, **settings: Any) -> "BertTokenizer":
+        """Returns a tokenizer of the same vocabulary with other settings in place of some."""
+        return BertTokenizer(self._vocabulary, **{**self.settings, **settings})
 
     def detokenize(self, ids: tf.RaggedTensor | tf.Tensor) -> tf.Tensor:
         """Joins pieces to text: a space between words, none before a "##" piece.
@@ -276,14 +243,3 @@ def _per_text(words: Words, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
     # Where the words of a text begin and end, and where the pieces of these words do: [N + 1].
     splits = tf.gather(pieces.row_splits, words.row_splits)
     return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
-
-
-def _as_strings(texts: tf.Tensor | Sequence[str]) -> tf.Tensor:
-    is_empty = not tf.is_tensor(texts) and len(texts) == 0  # a list without a dtype
-    texts = tf.convert_to_tensor(texts, tf.string if is_empty else None)
-    if texts.dtype != tf.string or texts.shape.rank not in (None, 1):
-        raise ValueError(
-            f"the tokenizer takes a list of strings, but got a tensor of {texts.dtype.name} with "
-            f"shape {texts.shape}: pass strings of shape [N]"
-        )
-    return texts

@@ -78,20 +78,38 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
             vocabulary, normalizer = _read_tokenizer(as_json)
         settings = {"lowercase": not is_cased(vocabulary)}
         settings |= {name: normalizer[k] for name, k in _NORMALIZER_KEYS.items() if k in normalizer}
-    path = Path(folder) / FILE_NAME
-    stored = _read_json(path) if path.is_file() else {}
+    return vocabulary, _with_stored(settings, folder)
+
+
+def read_file(path: str | os.PathLike) -> tuple[Vocabulary, Settings]:
+    """Reads a vocab.txt, and the settings of a tokenizer_config.json beside it, if any.
+
+    Without one a vocabulary with capital letters means cased, any other uncased.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: one of the files is damaged.
+    """
+    vocabulary = Vocabulary.from_file(path)
+    return vocabulary, _with_stored({"lowercase": not is_cased(vocabulary)}, Path(path).parent)
+
+
+def _with_stored(settings: dict[str, Any], folder: Path) -> Settings:
+    """Returns settings with those that a folder's tokenizer_config.json names in their place."""
+    path = folder / FILE_NAME
+    stored = read_json(path) if path.is_file() else {}
     for argument, key in _KEYS.items():
         if key in stored:
             value = stored[key]
             if not (isinstance(value, bool) or (value is None and key == _KEYS["strip_accents"])):
                 raise ValueError(f"{path}: {key} is {value!r}; it must be true or false")
             settings[argument] = stored[key]
-    return vocabulary, Settings(**settings)
+    return Settings(**settings)
 
 
 def _read_tokenizer(path: Path) -> tuple[Vocabulary, dict[str, Any]]:
     """Reads a tokenizer.json: its vocabulary and the arguments of its `BertNormalizer`, if any."""
-    stored = _read_json(path)
+    stored = read_json(path)
     model = stored.get("model") or {}
     kind, prefix = model.get("type"), model.get("continuing_subword_prefix")
     if (kind, prefix) != ("WordPiece", CONTINUATION_PREFIX):
@@ -137,7 +155,12 @@ def is_cased(vocabulary: Vocabulary) -> bool:
     )
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Returns the object that a JSON file holds.
+
+    Raises:
+        ValueError: it is no JSON, or something else than an object.
+    """
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

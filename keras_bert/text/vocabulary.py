@@ -6,10 +6,13 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
 
 from keras_bert.storage import files
+from keras_bert.text.byte_level.byte_alphabet import token_bytes
+from keras_bert.text.framing import BERT_FRAMING, BERT_TOKENS, Framing, SpecialTokens
 
 PAD = "[PAD]"
 UNKNOWN = "[UNK]"
@@ -17,25 +20,37 @@ CLS = "[CLS]"
 SEP = "[SEP]"
 MASK = "[MASK]"
 SPECIAL_TOKENS = (PAD, UNKNOWN, CLS, SEP, MASK)
-CONTINUATION_PREFIX = "##"
+CONTINUATION_PREFIX: Literal["##"] = "##"
 # A longer word is [UNK]; tokenization.py of google-research/bert: max_input_chars_per_word.
 MAX_CHARACTERS_PER_WORD = 200
 FILE_NAME = "vocab.txt"
+# What tells pieces that begin a word from those that continue one: "##" stands before the latter,
+# "Ġ" (a space in byte-level vocabularies) and "▁" (one in SentencePiece's) before the former.
+WordMark = Literal["##", "Ġ", "▁"]
+BYTE_LEVEL_SPACE: WordMark = "Ġ"
+SENTENCEPIECE_SPACE: WordMark = "▁"
 
 # NVIDIA pads to multiples of 8, others to 64 or 128, Megatron to 128 for each of its GPUs.
 _PADDED_TO = (8, 16, 32, 64, 128, 256, 512, 1024)
-_UNUSED_SLOT = re.compile(r"\[unused\d+\]")
+UNUSED_SLOT = re.compile(r"\[unused\d+\]")
 
 
 class Vocabulary:
-    """An immutable list of distinct word pieces; the id of a piece is its index in the list.
+    """An immutable list of distinct pieces; the id of a piece is its index in the list.
+
+    It also knows what a family of models means by its pieces: which of them are special tokens, in
+    what role, which begin a word, and how rows of one text or two are framed.
 
     Args:
-        tokens: the pieces in the order of their ids. Pieces that continue a word start with "##".
+        tokens: the pieces in the order of their ids.
+        special_tokens: the special tokens by role; BERT's are [PAD], [UNK], [CLS], [SEP], [MASK].
+        word_mark: "##" before pieces that continue a word (WordPiece); "Ġ" or "▁" before pieces
+            that begin one (byte-level BPE, SentencePiece).
+        framing: how rows are made.
 
     Raises:
-        ValueError: an entry is blank, appears twice or cannot be stored on one line of vocab.txt,
-            or one of [PAD], [UNK], [CLS], [SEP], [MASK] is missing.
+        ValueError: an entry appears twice, or a special token is missing; with "##" also where one
+            is blank or cannot be stored on one line of vocab.txt.
 
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing"])
@@ -43,9 +58,22 @@ class Vocabulary:
         6
     """
 
-    def __init__(self, tokens: Sequence[str]):
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        special_tokens: SpecialTokens = BERT_TOKENS,
+        word_mark: WordMark = CONTINUATION_PREFIX,
+        framing: Framing = BERT_FRAMING,
+    ):
+        if word_mark not in get_args(WordMark):
+            raise ValueError(
+                f"word_mark is {word_mark!r}: it must be one of {', '.join(get_args(WordMark))}"
+            )
         self._tokens = tuple(tokens)
-        _check_tokens(self._tokens, "the vocabulary")
+        self.special_tokens = SpecialTokens(*special_tokens)
+        self.word_mark = word_mark
+        self.framing = Framing(*framing)
+        _check_tokens(self._tokens, "the vocabulary", self.special_tokens, word_mark)
         self._ids = {token: index for index, token in enumerate(self._tokens)}
 
     @classmethod
@@ -79,7 +107,7 @@ class Vocabulary:
         if lines[-1] == "":
             lines.pop()  # what follows the last line's end is not a line
         tokens = [line.strip() for line in lines]
-        _check_tokens(tokens, str(path))
+        _check_tokens(tokens, str(path), BERT_TOKENS, CONTINUATION_PREFIX)
         return cls(tokens)
 
     @property
@@ -94,10 +122,13 @@ class Vocabulary:
         return token in self._ids
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self._tokens == other._tokens
+        return isinstance(other, Vocabulary) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        return hash(self._tokens)
+        return hash(self._identity())
+
+    def _identity(self) -> tuple:
+        return self._tokens, self.special_tokens, self.word_mark, self.framing
 
     def id_of(self, token: str) -> int:
         """Returns the id of a piece.
@@ -111,38 +142,59 @@ class Vocabulary:
 
     @property
     def pad_id(self) -> int:
-        """Id of [PAD]."""
-        return self._ids[PAD]
+        """Id of [PAD] or <pad>."""
+        return self._ids[self.special_tokens.pad]
 
     @property
     def unk_id(self) -> int:
-        """Id of [UNK]."""
-        return self._ids[UNKNOWN]
+        """Id of [UNK] or <unk>."""
+        return self._ids[self.special_tokens.unk]
 
     @property
     def cls_id(self) -> int:
-        """Id of [CLS]."""
-        return self._ids[CLS]
+        """Id of [CLS] or <s>, which begins a row."""
+        return self._ids[self.special_tokens.cls]
 
     @property
     def sep_id(self) -> int:
-        """Id of [SEP]."""
-        return self._ids[SEP]
+        """Id of [SEP] or </s>, which ends a text."""
+        return self._ids[self.special_tokens.sep]
 
     @property
     def mask_id(self) -> int:
-        """Id of [MASK]."""
-        return self._ids[MASK]
+        """Id of [MASK] or <mask>."""
+        return self._ids[self.special_tokens.mask]
 
     @property
     def special_ids(self) -> tuple[int, ...]:
-        """Ids of [PAD], [UNK], [CLS], [SEP], [MASK], in this order."""
-        return tuple(self._ids[token] for token in SPECIAL_TOKENS)
+        """Ids of the special tokens in the order pad, unk, cls, sep, mask."""
+        return tuple(self._ids[token] for token in self.special_tokens)
 
     @functools.cached_property
     def continuation_mask(self) -> np.ndarray:
-        """Bool [V]: which pieces continue a word (start with "##")."""
-        return np.array([token.startswith(CONTINUATION_PREFIX) for token in self._tokens])
+        """Bool [V]: which pieces continue a word, wherever they stand behind another piece."""
+        marked = np.array([token.startswith(self.word_mark) for token in self._tokens])
+        if self.word_mark == CONTINUATION_PREFIX:
+            return marked
+        marked[list(self.special_ids)] = True
+        return ~marked
+
+    def continues_word(self, token: str) -> bool:
+        """Whether a piece continues the word of the piece before it, if there is one."""
+        return bool(self.continuation_mask[self._ids[token]])
+
+    def spelled(self, token: str) -> str:
+        """Returns what a piece says without its mark: "##ing" -> "ing", "Ġthe" -> "the".
+
+        Bytes of a byte-level piece that are no whole character come out as U+FFFD.
+        """
+        if token in self.special_tokens:
+            return token
+        body = token.removeprefix(self.word_mark)
+        if self.word_mark == BYTE_LEVEL_SPACE:
+            own = token_bytes(body)
+            return body if own is None else own.decode("utf-8", "replace")
+        return body
 
     @functools.cached_property
     def sha256(self) -> str:
@@ -153,6 +205,10 @@ class Vocabulary:
         """Writes the pieces to `path`, one a line."""
         with files.atomic_file(path) as temporary:
             temporary.write_bytes(self._file_bytes())
+
+    @property
+    def _name(self) -> str:
+        return FILE_NAME if self.word_mark == CONTINUATION_PREFIX else "the vocabulary"
 
     def _file_bytes(self) -> bytes:
         return "".join(f"{token}\n" for token in self._tokens).encode()
@@ -167,7 +223,7 @@ class Vocabulary:
             tokens: the pieces to add.
         """
         grown = list(self._tokens)
-        slots = (i for i, token in enumerate(self._tokens) if _UNUSED_SLOT.fullmatch(token))
+        slots = (i for i, token in enumerate(self._tokens) if UNUSED_SLOT.fullmatch(token))
         for token in dict.fromkeys(tokens):
             if token in self._ids:
                 continue
@@ -176,7 +232,7 @@ class Vocabulary:
                 grown.append(token)
             else:
                 grown[slot] = token
-        return Vocabulary(grown)
+        return Vocabulary(grown, self.special_tokens, self.word_mark, self.framing)
 
     def check_size(self, config_vocab_size: int) -> None:
         """Makes sure that the model's embedding table has one row for each piece.
@@ -193,28 +249,32 @@ class Vocabulary:
         padded = {-len(self) // multiple * -multiple for multiple in _PADDED_TO}
         if config_vocab_size not in (len(self), *padded):
             raise ValueError(
-                f"{FILE_NAME} has {len(self)} entries but config.vocab_size is "
+                f"{self._name} has {len(self)} entries but config.vocab_size is "
                 f"{config_vocab_size}: pass the vocabulary the checkpoint was trained with"
             )
 
 
-def _check_tokens(tokens: Sequence[str], source: str) -> None:
+def _check_tokens(
+    tokens: Sequence[str], source: str, special_tokens: SpecialTokens, word_mark: WordMark
+) -> None:
+    # Other vocabularies are no files of lines, and may hold what a line cannot.
+    in_lines = word_mark == CONTINUATION_PREFIX
     first_line: dict[str, int] = {}
     for line, token in enumerate(tokens, start=1):
-        if not token:
+        if in_lines and not token:
             raise ValueError(f"{source}: line {line} is blank; every line must hold one piece")
         if token in first_line:
             raise ValueError(
                 f"{source}: {token!r} is on line {first_line[token]} and again on line {line}; "
                 "every piece must be there once"
             )
-        if token != token.strip() or "\n" in token:
+        if in_lines and (token != token.strip() or "\n" in token):
             raise ValueError(
                 f"{source}: {token!r} (line {line}) begins or ends with white space or spans "
                 "lines, which a file of one piece a line cannot hold; remove the white space"
             )
         first_line[token] = line
-    missing = [token for token in SPECIAL_TOKENS if token not in first_line]
+    missing = [token for token in special_tokens if token not in first_line]
     if missing:
         raise ValueError(
             f"{source} ({len(tokens)} entries) lacks the special tokens {', '.join(missing)}: "

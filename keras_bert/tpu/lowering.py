@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
-from keras_bert.choices import OptimizerName, Precision
+from keras_bert.choices import ObjectiveName, OptimizerName, Precision
 from keras_bert.config import BertConfig
 from keras_bert.features import PRETRAINING_FEATURES
-from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
+from keras_bert.pretraining.objectives.distillation import Distillation
+from keras_bert.pretraining.objectives.objective import Objective
+from keras_bert.pretraining.objectives.registry import objective_named
 from keras_bert.pretraining.step import PretrainingStep
 from keras_bert.tpu.pure_function import PureFunction, pure_function
 from keras_bert.training.optimizer import create_optimizer
@@ -43,6 +45,8 @@ class StepOptions:
         accumulation_steps: micro-batches into which the batch is cut.
         remat: whether encoder blocks are computed again in the backward pass.
         num_chips: replicas of the step, over which gradients and counts are summed.
+        objective: what is learned; the config is one that its `model_config` returned.
+        teacher: numbers of the teacher of a distillation; None for other objectives.
     """
 
     config: BertConfig
@@ -54,6 +58,15 @@ class StepOptions:
     accumulation_steps: int = 1
     remat: bool = False
     num_chips: int = 1
+    objective: ObjectiveName = "masked"
+    teacher: BertConfig | None = None
+
+
+def step_objective(options: StepOptions) -> Objective:
+    """Returns the objective of a step; that of distillation has a teacher with fresh weights."""
+    if options.objective == "distillation":
+        return Distillation(teacher=options.teacher)
+    return objective_named(options.objective)
 
 
 class _ChipsInSync(tf.distribute.ReplicaContext):
@@ -106,7 +119,7 @@ def pure_step(options: StepOptions) -> PureFunction:
         ValueError: an operation of the step has no TPU version.
     """
     # As `pretrain` makes them, and nothing of them is trained: only the graph is wanted.
-    objective = MaskedLanguageModel()
+    objective = step_objective(options)
     model = objective.create_model(
         options.config, {"seed": 0, "dtype": dtype_policy(options.mixed_precision)}
     )
@@ -139,7 +152,10 @@ def pure_step(options: StepOptions) -> PureFunction:
     )
     # Before the minutes of the compiler, whose message would name no operation of ours.
     check_operations(concrete.graph.as_graph_def())
-    return pure_function(concrete, [v.value for v in [*model.variables, *optimizer.variables]])
+    variables = [*model.variables, *optimizer.variables]
+    if options.teacher is not None:
+        variables += model.teacher.model.variables  # read and not written
+    return pure_function(concrete, [variable.value for variable in variables])
 
 
 def check_operations(graph: Any) -> None:

@@ -11,7 +11,9 @@ class PlanOptions:
     """Settings of a plan.
 
     Attributes:
-        model: named size (bert_tiny to bert_large) or config.json.
+        model: named size (bert_tiny to bert_large, albert_base, roberta_base) or config.json.
+        objective: what is learned.
+        teacher: named size or config.json of the teacher, with objective "distillation".
         max_seq_length: pieces per sequence.
         max_predictions_per_seq: most masked positions of a sequence; None gives room for 15 %.
         batch_size: sequences per step over all chips.
@@ -28,6 +30,8 @@ class PlanOptions:
     """
 
     model: str = "bert_base"
+    objective: Literal["masked", "electra", "distillation"] = "masked"
+    teacher: str | None = None
     max_seq_length: int = 128
     max_predictions_per_seq: int | None = None
     batch_size: int = 256

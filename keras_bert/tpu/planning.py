@@ -10,13 +10,14 @@ import multiprocessing
 from collections.abc import Iterator
 
 import keras_bert.tpu.environment  # noqa: F401  # isort: skip
+from keras_bert.pretraining.objectives.registry import objective_named
 from keras_bert.pretraining.pretrain import load_config
 from keras_bert.tpu.compilation import (
     OutOfMemoryError,
     TpuProgram,
     compile_for_tpu,
 )
-from keras_bert.tpu.lowering import LoweredStep, StepOptions, lower_step
+from keras_bert.tpu.lowering import LoweredStep, StepOptions, lower_step, step_objective
 from keras_bert.tpu.options import PlanOptions
 from keras_bert.tpu.plan import (
     GIB,
@@ -25,9 +26,6 @@ from keras_bert.tpu.plan import (
     largest_batch,
     num_chips,
 )
-from keras_bert.training.flops import pretraining_flops
-
-_VOCAB_SIZE = 30522  # of the vocabulary that a named size was published with
 
 
 def plan(options: PlanOptions) -> Iterator[str]:
@@ -98,13 +96,21 @@ def lower_in_a_process(step: StepOptions) -> LoweredStep:
 
 def least_flops(step: StepOptions) -> int:
     """Returns the operations that the model needs for one step of one replica."""
-    return pretraining_flops(
+    flops = step_objective(step).flops(
         step.config, step.batch_size, step.max_seq_length, step.max_predictions_per_seq
     )
+    assert flops is not None
+    return flops
 
 
 def _step_options(options: PlanOptions) -> StepOptions:
-    config = load_config(options.model, _VOCAB_SIZE)
+    config = objective_named(options.objective).model_config(load_config(options.model, None))
+    if (options.teacher is None) == (options.objective == "distillation"):
+        raise ValueError(
+            f"objective is {options.objective!r} and teacher is {options.teacher!r}: distillation, "
+            "and nothing else, has a teacher; name its size or config.json"
+        )
+    teacher = None if options.teacher is None else load_config(options.teacher, None)
     if options.max_seq_length > config.max_position_embeddings:
         raise ValueError(
             f"max_seq_length {options.max_seq_length} is more than the model's "
@@ -129,6 +135,8 @@ def _step_options(options: PlanOptions) -> StepOptions:
         options.accumulation_steps,
         options.remat,
         num_chips(options.topology),
+        options.objective,
+        teacher,
     )
 
 

@@ -1,5 +1,6 @@
 """Several processes that train one model: who writes, and how they decide together."""
 
+import contextlib
 import json
 import zlib
 from collections.abc import Mapping
@@ -38,19 +39,27 @@ def check_workers(strategy: tf.distribute.Strategy, step: int, settings: Mapping
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return
     told = zlib.crc32(json.dumps(settings, sort_keys=True).encode())  # one number to compare
-    # [workers, 2]
-    rows = tf.function(_gathered)(strategy, tf.constant([step, told], tf.float64)).numpy()
+    gather = tf.function(_gathered)
+    row = tf.constant([step, told], tf.float64)
+    rows = gather(strategy, row).numpy()  # [workers, 2]
     steps, tellings = [int(row[0]) for row in rows], {row[1] for row in rows}
+    problem = None
     if len(set(steps)) > 1:
-        raise ValueError(
+        problem = (
             f"the workers stand at different steps ({', '.join(map(str, steps))}): give all of "
             "them one --model_dir that each can read, on a shared disk or in a bucket"
         )
-    if len(tellings) > 1:
-        raise ValueError(
+    elif len(tellings) > 1:
+        problem = (
             "the workers were started with different options, model or data: give all of them "
             "the same command and the same records"
         )
+    if problem is not None:
+        # Another worker may still be fetching its rows from this process, which is about to end.
+        # Once all have begun to gather again they have them, and how that ends matters to nobody.
+        with contextlib.suppress(tf.errors.OpError):
+            gather(strategy, row)
+        raise ValueError(problem)
 
 
 class Agreement:

@@ -1,6 +1,106 @@
-"""How many floating-point operations BERT needs: the analytic minimum of a pretraining step."""
+"""How many floating-point operations BERT needs: the analytic minimum, part by part.
 
+A product of [M, K] and [K, N] takes 2MKN, and twice that again in the backward pass, once for the
+gradient of either factor. Everything else (norms, softmax, dropout, the optimizer) is a few per
+cent of that and left out, as in the usual definition of model FLOP utilisation. So are look-ups in
+tables of embeddings, however a device makes them.
+"""
+
+from collections.abc import Mapping
+
+from keras_bert.checkpoints.model_classes import MODEL_CLASSES
+from keras_bert.checkpoints.variables import variable_shapes
 from keras_bert.config import BertConfig
+
+EMBEDDING_PROJECTION = "embeddings, projection"
+PROJECTIONS = "attention, projections"
+SCORES = "attention, scores and context"
+FEED_FORWARD = "feed-forward"
+POOLER = "pooler"
+HEAD = "head"
+
+_BACKWARD = 2  # products of the backward pass for each of the forward pass
+
+
+def forward_flops(
+    config: BertConfig,
+    architecture: str,
+    head_shapes: Mapping[str, tuple[int, ...]],
+    batch_size: int,
+    max_seq_length: int,
+    max_predictions_per_seq: int = 0,
+) -> dict[str, int]:
+    """Returns the operations of all matrix products of a forward pass, by part of the model.
+
+    Args:
+        config: the model's numbers.
+        architecture: name of the model class, such as "BertPretrainer".
+        head_shapes: shapes of the head's variables by path.
+        batch_size: sequences, B.
+        max_seq_length: pieces per sequence, padding included, S.
+        max_predictions_per_seq: predicted positions per sequence, P.
+    """
+    row = MODEL_CLASSES[architecture]
+    tokens, predictions = batch_size * max_seq_length, batch_size * max_predictions_per_seq
+    head = 0
+    for path, shape in head_shapes.items():
+        if len(shape) == 2:
+            if path.startswith("masked_lm_transform"):
+                applied = predictions
+            else:  # once a sequence, or for each of its positions
+                pooled = row.uses_pooler or path.startswith("next_sentence")
+                applied = batch_size if pooled else tokens
+            head += 2 * applied * shape[0] * shape[1]
+    if row.predicts_words:  # the word embeddings once more
+        head += 2 * predictions * config.embedding_width * config.vocab_size
+    pooler = 2 * batch_size * config.hidden_size**2 if row.uses_pooler else 0
+    return {**_encoder_parts(config, batch_size, max_seq_length), POOLER: pooler, HEAD: head}
+
+
+def _encoder_parts(config: BertConfig, batch_size: int, max_seq_length: int) -> dict[str, int]:
+    """Returns the operations of the forward pass of all blocks and what stands before them."""
+    hidden, embedding, layers = config.hidden_size, config.embedding_width, config.num_hidden_layers
+    tokens = batch_size * max_seq_length
+    return {
+        EMBEDDING_PROJECTION: 2 * tokens * embedding * hidden if config.projects_embeddings else 0,
+        PROJECTIONS: layers * 2 * tokens * 4 * hidden * hidden,
+        SCORES: layers * 2 * 2 * batch_size * config.attention_pairs(max_seq_length) * hidden,
+        FEED_FORWARD: layers * 2 * tokens * 2 * hidden * config.intermediate_size,
+    }
+
+
+def encoder_flops(config: BertConfig, batch_size: int, max_seq_length: int) -> int:
+    """Returns the operations of the forward pass of an encoder without its pooler.
+
+    Args:
+        config: the model's numbers.
+        batch_size: sequences, B.
+        max_seq_length: pieces per sequence, padding included, S.
+    """
+    return sum(_encoder_parts(config, batch_size, max_seq_length).values())
+
+
+def masked_lm_flops(config: BertConfig, predictions: int) -> int:
+    """Returns the operations of the forward pass of the masked LM head: transform, vocabulary.
+
+    Args:
+        config: the model's numbers.
+        predictions: predicted positions of all sequences.
+    """
+    return 2 * predictions * config.embedding_width * (config.hidden_size + config.vocab_size)
+
+
+def training_flops(forward: Mapping[str, int], encoder_learns: bool = True) -> dict[str, int]:
+    """Returns the operations of a training step, forward and backward, by part of the model.
+
+    Args:
+        forward: what `forward_flops` returned.
+        encoder_learns: whether gradients go on into the encoder.
+    """
+    return {
+        part: flops * (1 + (_BACKWARD if encoder_learns or part == HEAD else 0))
+        for part, flops in forward.items()
+    }
 
 
 def pretraining_flops(
@@ -8,21 +108,16 @@ def pretraining_flops(
 ) -> int:
     """Returns the operations of all matrix products of one step, forward and backward.
 
-    A product of [M, K] and [K, N] takes 2MKN, and twice that again in the backward pass, once for
-    the gradient of either factor. Everything else (norms, softmax, dropout, the optimizer) is a few
-    per cent of that and left out, as in the usual definition of model FLOP utilisation.
-
     Args:
         config: the model's numbers.
         batch_size: sequences per step, B.
         max_seq_length: pieces per sequence, padding included, S.
         max_predictions_per_seq: predicted positions per sequence, P.
     """
-    hidden = config.hidden_size
-    tokens, predictions = batch_size * max_seq_length, batch_size * max_predictions_per_seq
-    block = 2 * tokens * hidden * (4 * hidden + 2 * config.intermediate_size)  # projections
-    block += 2 * 2 * tokens * max_seq_length * hidden  # scores and context of the attention
-    # transform, then vocabulary
-    masked_lm = 2 * predictions * hidden * (hidden + config.vocab_size)
-    next_sentence = 2 * batch_size * hidden * (hidden + 2)  # pooler, then two classes
-    return 3 * (config.num_hidden_layers * block + masked_lm + next_sentence)
+    architecture = "BertPretrainer"
+    encoder, whole = (variable_shapes(config, name, {}) for name in ("BertEncoder", architecture))
+    head = {path: shape for path, shape in whole.items() if path not in encoder}
+    forward = forward_flops(
+        config, architecture, head, batch_size, max_seq_length, max_predictions_per_seq
+    )
+    return sum(training_flops(forward).values())

@@ -1,6 +1,7 @@
 """The folder of a training run: what it was told, what it measured, where it stands."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import shutil
@@ -25,24 +26,38 @@ class RunFolder:
         path: the folder; made when missing.
         settings: what defines the run. A folder that holds a run with other settings is refused,
             because its checkpoints belong to another model, other data or another schedule.
+        defaults: by the name of a setting that is a dictionary: values of entries that a run of an
+            earlier version did not write down, as it did not have them.
         writes: whether this process writes; of several that train one model, one does.
 
     Raises:
         ValueError: a setting differs; the sentence names it with both values.
     """
 
-    def __init__(self, path: str | os.PathLike, settings: Mapping[str, Any], writes: bool = True):
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        settings: Mapping[str, Any],
+        writes: bool = True,
+        defaults: Mapping[str, Mapping[str, Any]] | None = None,
+    ):
         self.path = Path(path)
         self._writes = writes
         # As a file gives them back: tuples become lists, so that both sides compare equal.
         self._settings = json.loads(json.dumps(settings))
         file = self.path / _RUN_FILE
         before = read_json(file) if file.exists() else self._settings
+        for name, values in json.loads(json.dumps(defaults or {})).items():
+            if isinstance(before.get(name), dict):
+                shared = {
+                    key: value for key, value in values.items() if key in self._settings[name]
+                }
+                before = before | {name: shared | before[name]}
         for name in sorted(self._settings.keys() | before.keys()):
             was, now = before.get(name), self._settings.get(name)
             if was != now:
                 raise ValueError(
-                    f"{self.path} holds a run with {_difference(name, was, now)}: "
+                    f"{self.path} holds a run with {difference(name, was, now)}: "
                     "choose another --model_dir, or go on with the settings it was started with"
                 )
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
@@ -168,6 +183,15 @@ class RunFolder:
         return self._writers[split]
 
 
+def default_values(options_class: type) -> dict[str, Any]:
+    """Returns the defaults of a dataclass of options, by field, as far as there are some."""
+    return {
+        field.name: field.default
+        for field in dataclasses.fields(options_class)
+        if field.default is not dataclasses.MISSING
+    }
+
+
 def _read_lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
@@ -176,9 +200,10 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
-def _difference(name: str, was: Any, now: Any) -> str:
+def difference(name: str, was: Any, now: Any) -> str:
+    """Returns what a setting was and is, of dictionaries the first value that differs."""
     if isinstance(was, dict) and isinstance(now, dict):
         # Down to the first value that differs: "options.batch_size", not two whole dictionaries.
         inner = next(key for key in sorted(was.keys() | now.keys()) if was.get(key) != now.get(key))
-        return _difference(f"{name}.{inner}", was.get(inner), now.get(inner))
+        return difference(f"{name}.{inner}", was.get(inner), now.get(inner))
     return f"{name}={was!r}, now it is {now!r}"

@@ -7,6 +7,9 @@ from typing import Any
 from keras_bert.storage.files import atomic_file
 from keras_bert.visualize.figure import new_figure
 
+# The least that a metric must reach, on held-out records: always the most frequent piece.
+BASELINES = {"masked_lm_accuracy": "most_frequent_piece_accuracy"}
+
 
 def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathLike) -> None:
     """Draws losses, accuracies and learning rate over the steps as a PNG.
@@ -24,30 +27,43 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathL
     """
     if not metrics:
         raise ValueError("there are no metrics to draw: the run has not made a step")
-    named = [name for line in metrics for name in line if name.endswith("_loss")]
-    losses = [*dict.fromkeys(named), "loss"]
-    below = [loss.replace("_loss", "_accuracy") for loss in losses[:-1]] + ["learning_rate"]
+    losses, below = curve_names(metrics)
     figure = new_figure(5.5 * len(losses), 6.5)
     axes_of = figure.subplots(2, len(losses), squeeze=False)
     for axes, name in zip(axes_of.flat, [*losses, *below], strict=True):
-        train = [(line["step"], line[name]) for line in metrics if _has(line, "train", name)]
-        held_out = [(line["step"], line[name]) for line in metrics if _has(line, "eval", name)]
+        train, held_out = (points(metrics, split, name) for split in ("train", "eval"))
         if train:
             axes.plot(*zip(*train, strict=True), linewidth=1, label="training")
         if held_out:
             axes.plot(*zip(*held_out, strict=True), "o-", color="black", label="held out")
-        most_frequent = "most_frequent_piece_accuracy"
-        baseline = [line[most_frequent] for line in metrics if _has(line, "eval", most_frequent)]
-        if name == "masked_lm_accuracy" and baseline:
-            axes.axhline(baseline[-1], linestyle="--", color="gray", label="most frequent piece")
+        baseline = points(metrics, "eval", BASELINES.get(name, ""))
+        if baseline:
+            axes.axhline(baseline[-1][1], linestyle="--", color="gray", label="most frequent piece")
         if train or held_out:
             axes.legend()
-        title = name.replace("_", " ").replace("masked lm", "masked LM")
-        axes.set(title=f"{title} (nats)" if name in losses else title, xlabel="step")
+        axes.set(title=curve_title(name), xlabel="step")
         axes.grid(alpha=0.3)
     with atomic_file(path) as temporary:
         figure.savefig(temporary, format="png", dpi=110)
 
 
-def _has(line: dict[str, Any], split: str, name: str) -> bool:
-    return line["split"] == split and name in line
+def curve_names(metrics: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """Returns which metrics are drawn: each loss and their sum, and as many that belong below.
+
+    Below a loss stands its accuracy, below the sum the learning rate.
+    """
+    named = [name for line in metrics for name in line if name.endswith("_loss")]
+    losses = [*dict.fromkeys(named), "loss"]
+    return losses, [loss.replace("_loss", "_accuracy") for loss in losses[:-1]] + ["learning_rate"]
+
+
+def curve_title(name: str) -> str:
+    """Returns what a picture calls a metric, with its unit."""
+    title = name.replace("_", " ").replace("masked lm", "masked LM")
+    return f"{title} (nats)" if name.split("_")[-1] == "loss" else title
+
+
+def points(metrics: Sequence[dict[str, Any]], split: str, name: str) -> list[tuple[float, float]]:
+    """Returns step and value of each line of a split that has the metric."""
+    lines = (line for line in metrics if line["split"] == split and name in line)
+    return [(line["step"], line[name]) for line in lines]

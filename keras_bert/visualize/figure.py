@@ -16,5 +16,5 @@ def new_figure(width: float, height: float) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ValueError("drawing needs matplotlib: pip install keras-bert-tpu[viz]") from None
+        raise ValueError("drawing needs matplotlib: pip install matplotlib") from None
     return Figure(figsize=(width, height), layout="constrained")

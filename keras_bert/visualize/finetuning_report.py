@@ -11,6 +11,7 @@ from keras_bert.finetuning.search import SearchResult
 from keras_bert.finetuning.task import TRAIN, VALIDATION, Task, TaskData
 from keras_bert.storage.files import atomic_file
 from keras_bert.tasks.kinds import load_description
+from keras_bert.tasks.seq2seq.head import Seq2SeqHead
 from keras_bert.training.devices import package_versions
 from keras_bert.visualize.confusion import plot_confusion_matrix
 from keras_bert.visualize.finetuning_curves import plot_finetuning_curves
@@ -114,6 +115,11 @@ def _card(
     if description.labels:
         yield f"- Labels: {', '.join(f'`{label}`' for label in description.labels)}"
     yield f"- Longest input: {description.max_seq_length} pieces"
+    if isinstance(head := description.head, Seq2SeqHead):
+        yield (
+            f"- Decoder: {head.decoder}; longest text: {head.max_target_length} pieces; beams: "
+            f"{head.beam_size}, length penalty: {head.length_penalty:g}"
+        )
     yield f"- Command: `python {shlex.join(sys.argv)}`"
     seeds = ", ".join(str(seed) for seed in dict.fromkeys(run.seed for run in result.runs))
     yield f"- Seeds: {seeds}; kept: {result.best.name}"

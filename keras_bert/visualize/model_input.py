@@ -3,14 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.features import SEGMENT_IDS
 from keras_bert.text import packing
-from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.text.vocabulary import CONTINUATION_PREFIX
+from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.vocabulary import MASK, Vocabulary
 
 
 class Token(NamedTuple):
@@ -44,6 +42,7 @@ class ModelInput(NamedTuple):
         words: W words, as they stand in the text.
         cut_pieces: how many pieces of the text did not fit.
         texts: the text, or both.
+        mask: how the vocabulary spells [MASK].
     """
 
     features: Mapping[str, tf.Tensor]
@@ -51,10 +50,11 @@ class ModelInput(NamedTuple):
     words: tuple[str, ...]
     cut_pieces: int
     texts: tuple[str, ...]
+    mask: str = MASK
 
 
 def read_texts(
-    tokenizer: BertTokenizer,
+    tokenizer: Tokenizer,
     config: BertConfig,
     text: str,
     text_pair: str | None = None,
@@ -76,30 +76,32 @@ def read_texts(
     for name, given in zip(("text", "text_pair"), texts, strict=False):
         if not isinstance(given, str):
             raise ValueError(f"{name} is a {type(given).__name__}: give one string")
-    if text_pair is not None and config.type_vocab_size < 2:
+    if text_pair is not None and not config.takes_pairs:
         raise ValueError(
             f"text_pair is given but the model's type_vocab_size is {config.type_vocab_size}: it "
             "needs 2 segments; leave text_pair out"
         )
     ids, starts, ends = tokenizer.tokenize_with_offsets(texts)  # ragged [1 or 2, pieces] each
     rows = [ids[index : index + 1] for index in range(len(texts))]  # ragged [1, pieces]
-    features = packing.pack(  # int32 [1, S] each
-        rows[0],
-        rows[1] if text_pair is not None else None,
-        tokenizer.vocabulary,
-        max_seq_length or config.max_position_embeddings,
-        pad_to_max=False,
-    )
-    # Beside its pieces the first segment holds [CLS] and [SEP], the second [SEP].
-    segments = features[SEGMENT_IDS].numpy()[0]
-    kept = [int(np.sum(segments == 0)) - 2, int(np.sum(segments == 1)) - 1][: len(texts)]
+    vocabulary, length = tokenizer.vocabulary, max_seq_length or config.max_position_embeddings
+    if text_pair is None:
+        rows = [packing.truncate(rows[0], length - vocabulary.framing.special_in_single)]
+    else:
+        rows = list(
+            packing.truncate_pair(rows[0], rows[1], length - vocabulary.framing.special_in_pair)
+        )
+    second = None if text_pair is None else rows[1]
+    features = packing.pack(rows[0], second, vocabulary, length, pad_to_max=False)  # int32 [1, S]
+    kept = [int(row.row_lengths()[0]) for row in rows]
     pieces = [
         _Pieces(*(part[index].numpy()[:count].tolist() for part in (ids, starts, ends)))
         for index, count in enumerate(kept)
     ]
-    tokens, words = _describe(texts, pieces, tokenizer.vocabulary.tokens)
+    tokens, words = _describe(texts, pieces, vocabulary)
     cut = int(tf.size(ids.flat_values)) - sum(kept)
-    return ModelInput(features, tuple(tokens), tuple(words), cut, tuple(texts))
+    return ModelInput(
+        features, tuple(tokens), tuple(words), cut, tuple(texts), vocabulary.special_tokens.mask
+    )
 
 
 class _Pieces(NamedTuple):
@@ -109,21 +111,26 @@ class _Pieces(NamedTuple):
 
 
 def _describe(
-    texts: Sequence[str], pieces: Sequence[_Pieces], vocabulary: Sequence[str]
+    texts: Sequence[str], pieces: Sequence[_Pieces], vocabulary: Vocabulary
 ) -> tuple[list[Token], list[str]]:
     """Returns the tokens of [CLS] first [SEP] second [SEP], and their words."""
-    tokens = [Token("[CLS]", "[CLS]", 0, 0, True)]
-    words = ["[CLS]"]
+    cls, sep = vocabulary.special_tokens.cls, vocabulary.special_tokens.sep
+    tokens = [Token(cls, cls, 0, 0, True)]
+    words = [cls]
     for segment, (text, found) in enumerate(zip(texts, pieces, strict=True)):
         word_start = 0
+        if segment:
+            for _ in range(vocabulary.framing.separators - 1):
+                words.append(sep)
+                tokens.append(Token(sep, sep, segment, len(words) - 1, True))
         for index, start, end in zip(*found, strict=True):
-            piece = vocabulary[index]
-            if piece.startswith(CONTINUATION_PREFIX) and not tokens[-1].is_special:
+            piece = vocabulary.tokens[index]
+            if vocabulary.continuation_mask[index] and not tokens[-1].is_special:
                 words[-1] = text[word_start:end]
             else:
                 word_start = start
                 words.append(text[start:end])
             tokens.append(Token(piece, text[start:end], segment, len(words) - 1, False, start, end))
-        words.append("[SEP]")
-        tokens.append(Token("[SEP]", "[SEP]", segment, len(words) - 1, True))
+        words.append(sep)
+        tokens.append(Token(sep, sep, segment, len(words) - 1, True))
     return tokens, words

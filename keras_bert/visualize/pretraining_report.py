@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,15 +66,29 @@ def _heading(folder: RunFolder) -> Iterable[str]:
     )
 
 
-def _results(metrics: list[dict[str, Any]]) -> Iterable[str]:
+def final_figures(metrics: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Returns the lines of the metrics that say most, by what they are; nothing before a step."""
     train = [line for line in metrics if line["split"] == "train"]
     held_out = [line for line in metrics if line["split"] == "eval"]
-    if not train:
-        return
-    columns = {"training, last steps": train[-1]}
+    columns = {"training, last steps": train[-1]} if train else {}
     if held_out:
         columns["held out, last"] = held_out[-1]
         columns["held out, best"] = min(held_out, key=lambda line: line["loss"])
+    return columns
+
+
+def median_speed(metrics: Sequence[dict[str, Any]]) -> float | None:
+    """Returns the real tokens per second of training; None where there are too few lines."""
+    # Without the first call of the loop, in which the step is traced and compiled.
+    lines = [line for line in metrics if line["split"] == "train"][1:]
+    rates = sorted(line["tokens_per_second"] for line in lines)
+    return rates[len(rates) // 2] if rates else None
+
+
+def _results(metrics: list[dict[str, Any]]) -> Iterable[str]:
+    columns = final_figures(metrics)
+    if not columns:
+        return
     yield "## Numbers\n"
     yield f"| | {' | '.join(columns)} |"
     yield "|---" * (len(columns) + 1) + "|"
@@ -83,16 +97,12 @@ def _results(metrics: list[dict[str, Any]]) -> Iterable[str]:
         if name not in ("split", "seconds"):
             cells = (_number(line.get(name)) for line in columns.values())
             yield f"| {name.replace('_', ' ')} | {' | '.join(cells)} |"
-    yield from _speed(train)
-
-
-def _speed(train: list[dict[str, Any]]) -> Iterable[str]:
-    if len(train) < 2:
+    speed = median_speed(metrics)
+    if speed is None:
         yield ""
         return
-    # Without the first call of the loop, in which the step is traced and compiled.
-    rates = sorted(line["tokens_per_second"] for line in train[1:])
-    yield f"\n{train[-1]['seconds']:,.0f} s of training; median {rates[len(rates) // 2]:,.0f} "
+    seconds = columns["training, last steps"]["seconds"]
+    yield f"\n{seconds:,.0f} s of training; median {speed:,.0f} "
     yield "real tokens per second (padding not counted).\n"
 
 

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertEncoder, BertPretrainer
-from keras_bert.models.conversion import convert
+from keras_bert.models.conversion.convert import convert
 from tests.tolerances import ORACLE
 
 # No two sizes alike but those that are alike in every BERT: attention is [H, H].

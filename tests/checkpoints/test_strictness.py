@@ -17,7 +17,7 @@ from keras_bert import (
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints import tensorflow_file
 from keras_bert.models import preset
-from keras_bert.models.conversion import convert
+from keras_bert.models.conversion.convert import convert
 
 _CONFIG = BertConfig(
     vocab_size=19,

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_bert import BertEncoder, BertMaskedLM, BertTokenizer
 from keras_bert.checkpoints import folder as checkpoints
-from keras_bert.models import conversion
+from keras_bert.models.conversion import convert as conversion
 from tests.tolerances import ORACLE
 
 pytestmark = pytest.mark.oracle

@@ -139,6 +139,7 @@ def test_the_bytes_are_the_same_for_every_task_and_more_workers(make_records, ch
     assert contents(folders[0]) == contents(folders[1]) == contents(folders[2])
 
 
+@pytest.mark.slow
 def test_another_seed_and_another_pass_make_other_pairs(records, make_records):
     first = [tuple(ids) for ids, _, _ in read_examples(records)]
     other = {tuple(ids) for ids, _, _ in read_examples(make_records(seed=2))}

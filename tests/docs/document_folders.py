@@ -15,7 +15,7 @@ from keras_bert.checkpoints import folder as folders
 from keras_bert.models import preset
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from tests.conftest import WORDS, sentiment_rows, write_csv
+from tests.conftest import NEGATIVE, POSITIVE, WORDS, sentiment_rows, write_csv
 from tests.docs.documents import ROOT
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -62,6 +62,10 @@ def fill(folder: Path, models: Path) -> None:
     (folder / "words.txt").write_text("angioplasty\nstent\n")
     _write_reviews(folder)
     _write_questions(folder)
+    _write_replies(folder)
+    _write_tagged(folder)
+    _write_glue(folder)
+    _write_triviaqa(folder)
     rows = [
         (text, "who was good", f"the film was good : {text}") for text, _ in sentiment_rows(8, 3)
     ]
@@ -76,11 +80,58 @@ def _write_texts(folder: Path, name: str) -> None:
         (folder / name / f"{number}.txt").write_text("\n\n".join(documents))
 
 
+def _write_replies(folder: Path) -> None:
+    replies = {"pos": "it was good", "neg": "it was bad"}
+    for seed, (name, count) in enumerate({"train": 48, "dev": 8}.items()):
+        rows = [(text, replies[label]) for text, label in sentiment_rows(count, seed)]
+        write_csv(folder / "replies" / f"{name}.csv", ["source", "target"], rows)
+    write_csv(folder / "sources.csv", ["source"], [["the film was good"], ["it was bad"]])
+
+
 def _write_reviews(folder: Path) -> None:
     stars = {"neg": 1, "pos": 5}
     for seed, (name, count) in enumerate({"train": 64, "dev": 16, "test": 16}.items()):
         rows = [(text, label, stars[label]) for text, label in sentiment_rows(count, seed)]
         write_csv(folder / "reviews" / f"{name}.csv", ["text", "label", "stars"], rows)
+
+
+def _write_tagged(folder: Path) -> None:
+    (folder / "tagged").mkdir()
+    for seed, (name, count) in enumerate({"train": 48, "dev": 16, "test": 16}.items()):
+        rows = [
+            [f"{word} {'ADJ' if word in POSITIVE + NEGATIVE else 'X'}" for word in text.split()]
+            for text, _ in sentiment_rows(count, seed)
+        ]
+        text = "\n\n".join(map("\n".join, rows)) + "\n"
+        (folder / "tagged" / f"{name}.txt").write_text(text)
+
+
+def _write_glue(folder: Path) -> None:
+    """One task of the benchmark: `run_glue.py` does those that are there."""
+    (folder / "glue_data" / "SST-2").mkdir(parents=True)
+    for seed, (name, count) in enumerate({"train": 32, "dev": 16}.items()):
+        rows = [f"{text}\t{'01'[label == 'pos']}" for text, label in sentiment_rows(count, seed)]
+        file = folder / "glue_data" / "SST-2" / f"{name}.tsv"
+        file.write_text("\n".join(["sentence\tlabel", *rows]) + "\n")
+
+
+def _write_triviaqa(folder: Path) -> None:
+    draw = random.Random(3)
+    for name in ("qa", "evidence/wikipedia"):
+        (folder / "triviaqa-rc" / name).mkdir(parents=True)
+    for split in ("train", "dev"):
+        entries = []
+        for number in range(8):
+            words = draw.choices(WORDS, k=12)
+            file = f"{split}_{number}.txt"
+            (folder / "triviaqa-rc/evidence/wikipedia" / file).write_text(" ".join(words))
+            answer = {"Value": words[4].title(), "Aliases": [words[4]]}
+            entries.append(
+                {"QuestionId": f"{split}_{number}", "Question": "a good film", "Answer": answer}
+                | {"EntityPages": [{"Filename": file}]}
+            )
+        path = folder / "triviaqa-rc" / "qa" / f"wikipedia-{split}.json"
+        path.write_text(json.dumps({"Data": entries}))
 
 
 def _write_questions(folder: Path) -> None:

@@ -168,17 +168,22 @@ class TestTheNotebooksRun:
         assert len(pictures) == 1
         found, chance = re.search(r"found: (\d+)% \(chance ([\d.]+)%\)", text).groups()
         assert float(found) > 10 * float(chance)
-        vectors = (folder / "output/vectors.tsv").read_text().splitlines()
-        metadata = (folder / "output/metadata.tsv").read_text().splitlines()
+        vectors = (folder / "output/projector/vectors.tsv").read_text().splitlines()
+        metadata = (folder / "output/projector/metadata.tsv").read_text().splitlines()
         assert len(metadata) == 1 + len(vectors)
         assert {len(line.split("\t")) for line in metadata} == {2}
         features = list(read_features(folder / "output/features.npz"))
         assert len(features) == 20
         assert features[0].values.shape[1] == 4 * 128
+        assert (folder / "output/texts.png").read_bytes().startswith(b"\x89PNG")
+        texts = (folder / "output/texts_projector/metadata.tsv").read_text().splitlines()
+        assert len(texts) == 21
 
     def test_inside(self, executed):
         text, pictures = executed("6_inside")
-        assert len(pictures) == 3
+        assert len(pictures) == 5
+        assert "start/preset: 4 tags; " in text
+        assert "most frequent tag of the word" in text
         assert len(re.findall(r"^    (?:\S+ \d+\.\d%(?:  )?){6}$", text, re.M)) == 4
         shares = float(re.search(r"the shares add up to (\S+)", text)[1])
         difference = float(re.search(r"difference of the logits: (\S+)", text)[1])

@@ -41,6 +41,7 @@ def test_a_separable_task_is_learned(sentiment_run):
     assert result.epochs[-1]["train_loss"] < 0.5 * math.log(2)
 
 
+@pytest.mark.slow
 def test_the_best_epoch_is_what_is_written(pretrained_folder, sentiment_folder, tmp_path):
     # With every label of the validation data wrong, the model gets worse as it learns.
     task = csv_task()

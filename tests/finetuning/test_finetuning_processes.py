@@ -75,7 +75,7 @@ def measured(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # six starts of TensorFlow, on a busy machine
+@pytest.mark.timeout(1800)  # several runs, on a busy machine
 def test_kills_and_terminations_change_nothing(reviews, pretrained_folder, tmp_path):
     arguments = reviews, pretrained_folder
     changes = {"seeds": 2, "checkpoint_steps": 20}
@@ -111,7 +111,7 @@ def test_kills_and_terminations_change_nothing(reviews, pretrained_folder, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # five starts of TensorFlow, on a busy machine
+@pytest.mark.timeout(1800)  # several runs, on a busy machine
 def test_two_workers_learn_as_one_process_and_stop_together(reviews, pretrained_folder, tmp_path):
     config = BertConfig.from_file(pretrained_folder)
     config = config.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)

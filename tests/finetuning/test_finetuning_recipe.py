@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, BertConfig, BertEncoder, BertTokenizer
+from keras_bert import AlbertConfig, BertClassifier, BertConfig, BertEncoder, BertTokenizer
 from keras_bert.finetuning.finetune import finetune
 from keras_bert.finetuning.model_preparation import layer_rates
 from keras_bert.finetuning.options import FinetuningOptions
@@ -65,10 +65,23 @@ def test_lower_layers_learn_slower_with_layer_decay(pretrained_folder, tmp_path)
 
 
 def test_layer_rates_by_hand():
-    assert layer_rates(2, 0.5) == {
+    embeddings = "^(word_embeddings|embeddings|embeddings_projection)/"
+    assert layer_rates(BertConfig(num_hidden_layers=2), 0.5) == {
         "^layer_0/": 0.25,
         "^layer_1/": 0.5,
-        "^(word_embeddings|embeddings)/": 0.125,
+        embeddings: 0.125,
+    }
+    # What both layers share learns as the upper one; a pattern without a variable is an error.
+    shared = AlbertConfig(num_hidden_layers=2, shared_parameters="attention")
+    assert layer_rates(shared, 0.5) == {
+        "^layer_0/(attention|attention_norm)/": 0.5,
+        "^layer_0/": 0.25,
+        "^layer_1/": 0.5,
+        embeddings: 0.125,
+    }
+    assert layer_rates(shared.replace(shared_parameters="all"), 0.5) == {
+        "^layer_0/(attention|attention_norm|intermediate|output|feed_forward_norm)/": 0.5,
+        embeddings: 0.125,
     }
 
 

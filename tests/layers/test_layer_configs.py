@@ -6,10 +6,15 @@ import keras
 import numpy as np
 import pytest
 
+from keras_bert.layers.cross_attention import CrossAttention
+from keras_bert.layers.decoder_block import DecoderBlock
 from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
 from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.layers.local_attention import LocalEncoderBlock, LocalSelfAttention
 from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
+from keras_bert.layers.replaced_token import ReplacedTokenDetection
 from keras_bert.layers.self_attention import SelfAttention
+from keras_bert.layers.window_pooling import WindowPooling
 from keras_bert.models.multiple_choice import FlattenChoices, UnflattenChoices
 
 _HIDDEN = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
@@ -29,6 +34,8 @@ _CASES = [
             "layer_norm_eps": 1e-3,
             "seed": 4,
             "position_initializer": "sinusoids",
+            "first_position": 2,
+            "reads_segments": False,
         },
         (_HIDDEN, _IDS),
     ),
@@ -52,12 +59,65 @@ _CASES = [
         (_HIDDEN, _MASK),
     ),
     (
+        LocalSelfAttention,
+        {
+            "num_attention_heads": 2,
+            "attention_window": 2,
+            "global_tokens": 0,
+            "dropout_rate": 0.3,
+            "initializer_range": 0.5,
+            "seed": 4,
+        },
+        (_HIDDEN, _MASK),
+    ),
+    (
+        LocalEncoderBlock,
+        {
+            "num_attention_heads": 2,
+            "intermediate_size": 12,
+            "hidden_act": "relu",
+            "hidden_dropout_prob": 0.2,
+            "attention_probs_dropout_prob": 0.3,
+            "initializer_range": 0.5,
+            "layer_norm_eps": 1e-3,
+            "seed": 4,
+            "attention_window": 2,
+            "global_tokens": 0,
+        },
+        (_HIDDEN, _MASK),
+    ),
+    (
+        CrossAttention,
+        {"num_attention_heads": 2, "dropout_rate": 0.3, "initializer_range": 0.5, "seed": 4},
+        (_HIDDEN, _HIDDEN[:, :3], _MASK[:, :3]),
+    ),
+    (
+        DecoderBlock,
+        {
+            "num_attention_heads": 2,
+            "intermediate_size": 12,
+            "hidden_act": "relu",
+            "hidden_dropout_prob": 0.2,
+            "attention_probs_dropout_prob": 0.3,
+            "initializer_range": 0.5,
+            "layer_norm_eps": 1e-3,
+            "seed": 4,
+        },
+        (_HIDDEN, np.ones((2, 5, 5), "int32"), _HIDDEN[:, :3], _MASK[:, :3]),
+    ),
+    (
         MaskedLanguageModelTransform,
-        {"hidden_act": "silu", "initializer_range": 0.5, "layer_norm_eps": 1e-3},
+        {"hidden_act": "silu", "initializer_range": 0.5, "layer_norm_eps": 1e-3, "units": 5},
         (_HIDDEN, np.array([[0, 3], [2, 2]], "int32")),
     ),
+    (ReplacedTokenDetection, {"hidden_act": "silu", "initializer_range": 0.5}, (_HIDDEN,)),
     (OutputBias, {}, (_HIDDEN,)),
     (FlattenChoices, {}, (_HIDDEN,)),
+    (
+        WindowPooling,
+        {"pooling": "attention", "initializer_range": 0.5},
+        (_HIDDEN, _MASK[:, :, None]),
+    ),
     (UnflattenChoices, {}, (np.arange(10, dtype="float32")[:, None], _HIDDEN)),
 ]
 

@@ -34,7 +34,7 @@ from keras_bert.layers.encoder_block import EncoderBlock
 from keras_bert.layers.self_attention import SelfAttention
 from keras_bert.models import preset
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
-from keras_bert.models.conversion import convert
+from keras_bert.models.conversion.convert import convert
 from keras_bert.models.encoder import create_encoder
 from keras_bert.models.registry import register_encoder
 from keras_bert.serving.saved_model import export_saved_model
@@ -333,7 +333,7 @@ def test_a_config_of_another_encoder_is_refused(pretrained, tmp_path):
         ToyEncoder.from_preset(tmp_path)
     with pytest.raises(ValueError, match=r"describes a ToyEncoder, not a BertEncoder"):
         BertEncoder(CONFIG)
-    with pytest.raises(ValueError, match=r"model_type is 'unheard': expected one of bert, toy"):
+    with pytest.raises(ValueError, match=r"model_type is 'unheard': expected one of bert, .*toy"):
         BertConfig.from_dict({"model_type": "unheard"})
     with pytest.raises(ValueError, match=r"'toy' belongs to ToyConfig"):
         register_encoder(type("Other", (BertConfig,), {"model_type": "toy"}))

@@ -1,5 +1,6 @@
 """The activations of the parity report. Oracle: transformers, asked without this package's help."""
 
+import dataclasses
 from pathlib import Path
 
 import keras
@@ -9,8 +10,9 @@ import safetensors.numpy
 
 from keras_bert import BertConfig, BertEncoder
 from keras_bert.checkpoints import hugging_face, name_table
-from keras_bert.models import parity, preset
-from keras_bert.models.conversion import convert
+from keras_bert.models import preset
+from keras_bert.models.conversion import parity
+from keras_bert.models.conversion.convert import convert
 
 pytestmark = pytest.mark.oracle  # transformers
 
@@ -85,10 +87,11 @@ def test_a_matrix_turned_both_ways_is_seen_in_the_activations(ours, tmp_path, mo
     path = "layer_{layer}/attention/output/kernel"
     rows = [
         name_table.Row(row.ours, row.theirs) if row.ours == path else row
-        for row in hugging_face._ENCODER
+        for row in hugging_face._BERT.encoder
     ]
-    assert rows != hugging_face._ENCODER
-    monkeypatch.setattr(hugging_face, "_ENCODER", rows)
+    assert rows != hugging_face._BERT.encoder
+    family = dataclasses.replace(hugging_face._BERT, encoder=rows)
+    monkeypatch.setitem(hugging_face._FAMILIES, "bert", family)
     with pytest.raises(ValueError, match="more than rounding explains") as caught:
         convert_to(ours[0], tmp_path / "hf", "hf")
     expected = largest(transformers_outputs(tmp_path / "hf"), outputs(ours[1]))

@@ -1,9 +1,7 @@
 """Tiny pretraining runs for the tests: their configuration, options and what they leave."""
 
 import json
-import os
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.pretraining.pretrain import pretrain
 from keras_bert.text.vocabulary import SPECIAL_TOKENS
 from keras_bert.training.strategy import create_strategy
+from tests import command_process
 
 ROOT = Path(__file__).parents[2]
 WORDS = "the a cat dog bird sat ran flew on under over mat tree house and then it was".split()
@@ -76,13 +75,14 @@ def command(corpus, model_dir, config=None, **changes):
 
 def start(arguments, **environment):
     """Starts a process of the tool; its output is one text."""
-    return subprocess.Popen(
-        arguments,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    return command_process.start(arguments[1:], environment=environment, joined=True)
+
+
+def finish(arguments):
+    """Runs the tool to its end, which is a good one."""
+    process = start(arguments)
+    output, _ = process.communicate(timeout=900)
+    assert process.returncode == 0, output
 
 
 def free_ports(count):

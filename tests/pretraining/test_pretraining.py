@@ -114,10 +114,17 @@ def test_a_warmup_of_its_own_is_one_in_a_hundred_steps(corpus, tmp_path):
     assert schedule.warmup_proportion == 0.01
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_trained_again(corpus, tmp_path):
     records = str(corpus / "records")
     first = run_pretraining(corpus, tmp_path, eval_data_dir=records)
     before = weights_of(tmp_path)
+    # As a version wrote it that did not have the option yet.
+    settings = json.loads((tmp_path / "run.json").read_text())
+    assert settings["options"].pop("beta_2") == 0.999
+    (tmp_path / "run.json").write_text(json.dumps(settings))
+    with pytest.raises(ValueError, match=r"options\.beta_2=0\.999, now it is 0\.98"):
+        run_pretraining(corpus, tmp_path, eval_data_dir=records, beta_2=0.98)
     again = run_pretraining(corpus, tmp_path, eval_data_dir=records)
     assert again == approx(first, FORMULA)
     for path, value in weights_of(tmp_path).items():

@@ -1,11 +1,9 @@
 """Runs that are interrupted: killed, terminated, damaged, moved to other machines."""
 
 import json
-import os
 import random
 import shutil
 import signal
-import subprocess
 import time
 
 import numpy as np
@@ -14,8 +12,8 @@ import tensorflow as tf
 
 from keras_bert.pretraining import evaluation
 from tests.pretraining.pretraining_runs import (
-    ROOT,
     command,
+    finish,
     metrics_of,
     run_pretraining,
     start,
@@ -23,8 +21,6 @@ from tests.pretraining.pretraining_runs import (
     without_dropout,
 )
 from tests.tolerances import EXACT, REORDERED_UPDATES
-
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 
 
 def _assert_same_weights(left, right, tolerance=EXACT, preset="preset"):
@@ -185,6 +181,7 @@ def _wait_for_step(process, folder, step):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_sigterm_loses_no_step(corpus, tmp_path):
     # No checkpoint is due before the end: what is saved is saved because of the signal.
     arguments = command(corpus, tmp_path, train_steps=2000, checkpoint_steps=100_000)
@@ -202,13 +199,13 @@ def test_sigterm_loses_no_step(corpus, tmp_path):
 @pytest.mark.slow
 def test_a_terminated_run_ends_as_if_nothing_had_been(corpus, tmp_path):
     changes = {"train_steps": 150, "checkpoint_steps": 100_000}
-    subprocess.run(command(corpus, tmp_path / "whole", **changes), check=True)
+    finish(command(corpus, tmp_path / "whole", **changes))
     for step in (20, 60):
         process = start(command(corpus, tmp_path / "run", **changes))
         _wait_for_step(process, tmp_path / "run", step)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 128 + signal.SIGTERM
-    subprocess.run(command(corpus, tmp_path / "run", **changes), check=True)
+    finish(command(corpus, tmp_path / "run", **changes))
     _assert_same_weights(tmp_path / "whole", tmp_path / "run")
 
 
@@ -236,16 +233,15 @@ MOMENTS = {
 }
 
 
-def _killed_at(moment, arguments, run, output, delay):
+def _killed_at(moment, arguments, run, delay):
     """Starts the tool and kills it a little after a moment; tells whether it was still alive."""
-    with open(output, "w+") as file:
-        process = subprocess.Popen(arguments, stdout=file, stderr=file, env=ENVIRONMENT)
-        while process.poll() is None and not MOMENTS[moment](run, output.read_text()):
-            time.sleep(0.001)
-        time.sleep(delay)
-        alive = process.poll() is None
-        process.kill()
-        process.wait()
+    process = start(arguments)
+    while process.poll() is None and not MOMENTS[moment](run, process.printed()[0]):
+        time.sleep(0.001)
+    time.sleep(delay)
+    alive = process.poll() is None
+    process.kill()
+    process.wait()
     return alive
 
 
@@ -256,16 +252,16 @@ def _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, moments, steps):
         "eval_data_dir": corpus / "records",
     }
     whole, run = tmp_path / "whole", tmp_path / "run"
-    subprocess.run(command(corpus, whole, **changes), check=True, env=ENVIRONMENT)
+    finish(command(corpus, whole, **changes))
     draw = random.Random(7)
     killed = []
     for moment in moments:
         delay = draw.choice([0.0, 0.01, 0.1, 1.0]) * draw.random()
         arguments = command(corpus, run, **changes)
-        killed.append(_killed_at(moment, arguments, run, tmp_path / "printed", delay))
+        killed.append(_killed_at(moment, arguments, run, delay))
     assert all(killed), f"the run ended before {moments[killed.index(False)]!r}: give more steps"
     assert not (run / "report.md").exists()
-    subprocess.run(command(corpus, run, **changes), check=True, env=ENVIRONMENT)
+    finish(command(corpus, run, **changes))
     _assert_same_weights(whole, run)
     _assert_same_weights(whole, run, preset="best_preset")
     lines = metrics_of(run, "train")
@@ -281,7 +277,7 @@ def _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, moments, steps):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # ten starts of TensorFlow, on a busy machine
+@pytest.mark.timeout(1800)  # ten runs, on a busy machine
 def test_a_kill_at_any_moment_changes_nothing(corpus, tmp_path):
     _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, list(MOMENTS), 300)
 

@@ -55,6 +55,7 @@ def _write_masked_records(folder):
     return str(folder / "records.tfrecord")
 
 
+@pytest.mark.slow
 def test_one_batch_is_learned_by_heart(tmp_path):
     records = _write_masked_records(tmp_path / "records")
     metrics = run_pretraining(
@@ -106,6 +107,7 @@ def test_left_to_right_needs_unmasked_records(tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_how_often_and_what_masks_become_are_options_that_a_run_keeps(corpus, tmp_path):
     def loss(name, **changes):
         # A rate of nearly zero: the first steps measure the fresh model on the data.

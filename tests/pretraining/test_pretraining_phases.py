@@ -10,7 +10,7 @@ from keras_bert.data.creation.create import create_pretraining_data
 from keras_bert.data.creation.options import CreationOptions
 from keras_bert.data.records.pipeline import training_batches
 from keras_bert.data.records.record_set import PretrainingData
-from keras_bert.models.vocabulary_growth import grow_vocabulary
+from keras_bert.models.surgery.vocabulary_growth import grow_vocabulary
 from keras_bert.pretraining.objectives.registry import create_objective
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.pretraining.pretraining_runs import (
@@ -48,6 +48,7 @@ def test_two_phases_on_the_same_data_are_one_run(corpus, tmp_path, capsys):
     assert "resumed at step 20" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_model_folder_gives_its_weights_only(corpus, tmp_path, capsys):
     run_pretraining(corpus, tmp_path / "first", train_steps=4)
     preset = str(tmp_path / "first" / "preset")
@@ -118,6 +119,7 @@ def test_a_run_behind_the_one_it_goes_on_from_is_refused(corpus, tmp_path):
         run_pretraining(corpus, tmp_path / "next", init_from=first)
 
 
+@pytest.mark.slow
 def test_recomputed_blocks_train_alike(corpus, tmp_path):
     config = without_dropout(num_hidden_layers=2)
     run_pretraining(corpus, tmp_path / "plain", config=config, train_steps=6)

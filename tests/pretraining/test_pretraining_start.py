@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertPretrainer, BertTokenizer
+from keras_bert import BertPretrainer, BertTokenizer, RobertaConfig
 from keras_bert.checkpoints import hugging_face
 from keras_bert.config import read_json
 from keras_bert.data.records.record_set import PretrainingData
@@ -168,3 +168,9 @@ def test_held_out_batches_are_as_large_as_micro_batches(corpus):
         assert batches.element_spec["input_ids"].shape[0] == 24 / 3 / 4
         seen += [float(tf.reduce_sum(batch["example_weights"])) for batch in batches]
     assert sum(seen) == data.num_examples
+
+
+def test_another_id_of_padding_is_refused(corpus, tmp_path):
+    config = RobertaConfig(**dataclasses.asdict(tiny_config()) | {"pad_token_id": 1})
+    with pytest.raises(ValueError, match="pad_token_id is 1 and the vocabulary's padding 0; pos"):
+        run_pretraining(corpus, tmp_path / "run", config=config)

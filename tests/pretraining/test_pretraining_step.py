@@ -218,6 +218,7 @@ def test_a_compiled_step_makes_the_same_update(one_replica, two_devices):
     assert metrics == approx(one_replica[1], REORDERED)
 
 
+@pytest.mark.slow
 def test_dropout_follows_from_the_seed():
     strategy = tf.distribute.get_strategy()
     first, _, _ = _train(strategy, dropout=0.5, seed=1)

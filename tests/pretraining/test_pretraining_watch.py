@@ -112,6 +112,7 @@ def test_a_run_without_next_sentences_leaves_their_head_alone(corpus, tmp_path):
     assert "next_sentence_loss" not in metrics_of(tmp_path / "run", "train")[-1]
 
 
+@pytest.mark.slow
 def test_the_best_model_is_kept_beside_the_latest(corpus, tmp_path):
     # The rate grows until the model is destroyed: the best evaluation is not the last one.
     run_pretraining(

@@ -54,6 +54,7 @@ def test_a_copy_of_folders_in_folders():
             assert file.read() == name
 
 
+@pytest.mark.slow
 def test_a_run_in_a_bucket_is_resumed_there_and_equals_a_local_one(corpus, tmp_path, capsys):
     _put(corpus / "records", "ram://bucket/records")
     run = {"eval_data_dir": "ram://bucket/records", "checkpoint_steps": 5}

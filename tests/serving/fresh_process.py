@@ -15,9 +15,10 @@ results, loaded = {}, {}
 for index, (folder, signature, inputs) in enumerate(json.load(open(requests))):
     if folder not in loaded:
         loaded[folder] = tf.saved_model.load(folder)
-    tensors = {k: tf.constant(v, tf.int32 if signature == "serve_ids" else tf.string)
-               for k, v in inputs.items()}
-    for name, value in loaded[folder].signatures[signature](**tensors).items():
+    function = loaded[folder].signatures[signature]
+    dtypes = {k: spec.dtype for k, spec in function.structured_input_signature[1].items()}
+    tensors = {k: tf.constant(v, dtypes[k]) for k, v in inputs.items()}
+    for name, value in function(**tensors).items():
         results[f"{index}/{name}"] = value.numpy()
 assert not any(name.split(".")[0] == "keras_bert" for name in sys.modules)
 np.savez(answers, **{k: np.char.decode(v.astype("S")) if v.dtype == object else v

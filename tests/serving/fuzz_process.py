@@ -103,7 +103,7 @@ def main():
             request = request_of(name, part)
             together = _answer(serve, request)
             check(together, part)
-            for row in range(0, _BATCH if start < _BATCH else 0, _BATCH // _ALONE):
+            for row in range(0, 0 if start else len(part), _BATCH // _ALONE):
                 alone = {key: values[row : row + 1] for key, values in request.items()}
                 check_alone(row, _answer(serve, alone), together)
         print(f"{name}: {len(strings)} answered", flush=True)

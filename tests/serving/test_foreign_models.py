@@ -13,7 +13,7 @@ from keras_bert import BertTokenizer
 from keras_bert.checkpoints import hugging_face
 from keras_bert.finetuning.task import TASK_FILE, TaskDescription
 from keras_bert.models import preset
-from keras_bert.models.conversion import convert
+from keras_bert.models.conversion.convert import convert
 from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions

@@ -30,7 +30,7 @@ def test_the_text_of_a_choice_is_utf8(model_folder):
 
 @pytest.mark.parametrize(
     "count",
-    [pytest.param(400, marks=pytest.mark.slow), pytest.param(10_000, marks=pytest.mark.long)],
+    [pytest.param(200, marks=pytest.mark.slow), pytest.param(10_000, marks=pytest.mark.long)],
 )
 def test_exports_answer_thousands_of_strings_each(count, exported, tmp_path):
     exports = [f"{name}={exported(name)}" for name in MODELS]

@@ -6,7 +6,8 @@ import tensorflow as tf
 
 from keras_bert import BertEncoder, BertPreprocessor, BertTokenizer
 from keras_bert.checkpoints import folder as checkpoints
-from keras_bert.models import conversion, preset
+from keras_bert.models import preset
+from keras_bert.models.conversion import convert as conversion
 from keras_bert.serving.formats.tf_hub import export_hub_form
 from tests.tolerances import REORDERED
 

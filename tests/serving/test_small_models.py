@@ -96,7 +96,7 @@ def test_a_missing_package_is_told(model_folder, tmp_path):
     command = [sys.executable, "-c", code, model_folder("encoder"), tmp_path / "onnx"]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True)
     assert re.fullmatch(
-        r"ONNX needs the package tf2onnx \(.*\): pip install 'keras-bert-tpu\[onnx\]'\n",
+        r"ONNX needs the package tf2onnx \(.*\): pip install tf2onnx\n",
         done.stdout,
     )
     assert not (tmp_path / "onnx").exists()

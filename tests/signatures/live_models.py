@@ -12,7 +12,7 @@ import random
 import numpy as np
 
 from keras_bert import BertTokenizer
-from tests.signatures.tiny_models import MAX_SEQ_LENGTH, MODELS, SPAN, TAGS, random_texts
+from tests.signatures.tiny_models import MAX_SEQ_LENGTH, MODELS, SPAN, TAGS, WINDOWS, random_texts
 
 TOP_K = 5  # the default of ExportOptions
 
@@ -88,12 +88,32 @@ def text_answers(name, model, tokenizer, text, text_pair=None):
     pieces = pieces_of(tokenizer, text)
     pairs = [None] * len(text) if text_pair is None else pieces_of(tokenizer, text_pair)
     rows = [packed(tokenizer, *pair) for pair in zip(pieces, pairs, strict=True)]
-    logits = np.float32(model(padded(rows)))  # [R, C]
+    return _labeled(name, np.float32(model(padded(rows))))
+
+
+def window_answers(name, model, tokenizer, text):
+    """Labels and scores of texts in windows, which attention with one query pools."""
+    room, stride, most = MAX_SEQ_LENGTH - 2, WINDOWS["doc_stride"], WINDOWS["max_windows"]
+    query = np.float64(model.get_layer("window_pooling").query)  # [H]
+    kernel, bias = map(np.float64, model.get_layer("classifier").get_weights())
+    logits = []
+    for pieces in pieces_of(tokenizer, text):
+        starts = [0]
+        while starts[-1] + room < len(pieces) and len(starts) < most:
+            starts.append(starts[-1] + stride)
+        rows = [packed(tokenizer, pieces[start : start + room]) for start in starts]
+        vectors = np.float64(model.encoder(padded(rows))["pooled_output"])  # [windows, H]
+        logits.append(softmax(vectors @ query) @ vectors @ kernel + bias)
+    return _labeled(name, np.array(logits, np.float32))
+
+
+def _labeled(name, logits):
+    """The answers for logits [texts, C]."""
     labels = np.array(MODELS[name][2])
     if name == "number":
         return {"score": logits[:, 0]}
     scores = 1 / (1 + np.exp(-logits)) if name == "several" else softmax(logits)
-    found = {"scores": scores, "labels": np.tile(labels, [len(text), 1])}
+    found = {"scores": scores, "labels": np.tile(labels, [len(logits), 1])}
     if name == "several":
         return found | {"likely_labels": np.array(["|".join(labels[row > 0.5]) for row in scores])}
     return found | {"label": labels[scores.argmax(-1)]}
@@ -271,6 +291,7 @@ def _decided(spans, null, threshold):
 
 
 _ANSWERS = {
+    "windows": window_answers,
     "choices": choice_answers,
     "masked_lm": mask_answers,
     "pretrainer": mask_answers,
@@ -282,5 +303,9 @@ _ANSWERS = {
 
 def live_answers(folder, name, dtype="float32", **request):
     """The outputs of `serving_default`, and for encoders of `serve_tokens`, by name."""
-    model, tokenizer = live_model(folder, name, dtype)
+    return answers_of(name, *live_model(folder, name, dtype), **request)
+
+
+def answers_of(name, model, tokenizer, **request):
+    """The same of any function from a batch to the logits of one of `MODELS`."""
     return _ANSWERS.get(name, text_answers)(name, model, tokenizer, **request)

@@ -35,7 +35,7 @@ def compare(found, expected):
             np.testing.assert_allclose(found[output], values, **REORDERED, err_msg=output)
 
 
-# Taggers and spans have another oracle in the fast suite, the live head.
+# Taggers, spans and windows have another oracle in the fast suite, the live head.
 FAST = ("several", "number", "pairs", "choices", "masked_lm", "encoder")
 
 

@@ -10,6 +10,7 @@ from keras_bert import BertConfig, BertTokenizer
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.models.classifier import BertClassifier
+from keras_bert.models.document_classifier import BertDocumentClassifier
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.multiple_choice import BertMultipleChoice
@@ -30,12 +31,14 @@ TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC", "E-LOC", "S-PER")
 MAX_SEQ_LENGTH = 24
 
 SPAN = dict(doc_stride=5, max_query_length=6, max_answer_length=4, n_best_size=7)
+WINDOWS = dict(window_pooling="attention", doc_stride=8, max_windows=3)
 # Name -> model class, its arguments, the head of the run and its labels.
 MODELS = {
     "classes": (BertClassifier, TextHead(), ("bad", "fine", "good")),
     "several": (BertClassifier, TextHead("multi_label"), ("bad", "fine", "good")),
     "number": (BertClassifier, TextHead("regression"), ()),
     "pairs": (BertClassifier, TextHead(), ("no", "yes")),
+    "windows": (BertDocumentClassifier, TextHead(**WINDOWS), ("bad", "fine", "good")),
     "tags": (BertTokenClassifier, TagHead(), TAGS),
     "plain_tags": (BertTokenClassifier, TagHead(), ("NOUN", "VERB", "X")),
     "bilstm": (BertBiLSTMTagger, TagHead(features_from="last", lstm_width=8), TAGS),
@@ -66,11 +69,12 @@ def tiny_config(**changes):
     return BertConfig(**(numbers | changes))
 
 
-def write_model(folder, name, **config):
-    """Writes the model folder of one of `MODELS`."""
-    model_class, head, labels = MODELS[name]
-    tokenizer = BertTokenizer(Vocabulary([*SPECIAL_TOKENS, *PIECES]))
-    keras.utils.set_random_seed(sum(map(ord, name)))
+def write_model(folder, name, seed=0, labels=None, pieces=PIECES, head=None, **config):
+    """Writes the model folder of one of `MODELS`, or of a model like it."""
+    model_class, usual_head, usual_labels = MODELS[name]
+    head, labels = head or usual_head, labels or usual_labels
+    tokenizer = BertTokenizer(Vocabulary([*SPECIAL_TOKENS, *pieces]))
+    keras.utils.set_random_seed(sum(map(ord, name)) + seed)
     arguments = {} if head is None else head.with_labels(labels).model_arguments()
     model_class(tiny_config(**config), **arguments).save_to_preset(folder, tokenizer)
     if head is not None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from keras_bert import BertEncoder, BertTokenizer
-from keras_bert.models import model_card, preset
+from keras_bert.models import preset
+from keras_bert.models.conversion import model_card
 from tests import command_process
 from tests.storage.hub_server import INLINE, TOKEN, HubServer
 
@@ -146,3 +147,5 @@ def test_the_card_tells_base_labels_and_how_to_load(pretrained_folder):
     assert card.startswith("---\nlibrary_name: transformers\npipeline_tag: feature-extraction\n")
     for line in ("base_model: them/base", "| layers | 1 |", "| labels | no, yes |"):
         assert line in card.splitlines()
+    assert "from keras_bert import BertEncoder, load_tokenizer" in card.splitlines()
+    assert 'tokenizer = load_tokenizer("hf://org/name")' in card.splitlines()

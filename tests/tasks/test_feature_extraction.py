@@ -217,8 +217,8 @@ def test_what_cannot_be(folder, tmp_path):
         FeatureExtractor.from_preset(folder, max_seq_length=13)
     with pytest.raises(ValueError, match="layers is 'first': choose one of concat_last_4"):
         FeatureExtractor.from_preset(folder, layers="first")
-    with pytest.raises(ValueError, match="level is 'text': choose one of piece, word"):
-        FeatureExtractor.from_preset(folder, level="text")
+    with pytest.raises(ValueError, match="level is 'sentence': choose one of piece, word, text"):
+        FeatureExtractor.from_preset(folder, level="sentence")
     with pytest.raises(ValueError, match=r"out\.csv must end in \.npz or \.tfrecord"):
         write_features(tmp_path / "out.csv", [])
     with pytest.raises(ValueError, match="no text"):
@@ -280,3 +280,16 @@ def test_minilm_as_in_transformers():
                 "sum_all": states[1:].sum(0),
             }[layers]
             np.testing.assert_allclose(found.values, expected[1:-1], **ORACLE)
+
+
+def test_a_text_has_the_mean_of_its_pieces(folder):
+    """Also one that takes several windows; a text without pieces has zeros."""
+    texts = [*TEXTS, "good film , " * 9]
+    pieces = FeatureExtractor.from_preset(folder, layers="last")
+    whole = FeatureExtractor.from_preset(folder, layers="last", level="text", batch_size=3)
+    for text, by_piece, found in zip(texts, pieces(texts), whole(texts), strict=True):
+        assert (found.starts.tolist(), found.ends.tolist(), found.ids) == ([0], [len(text)], None)
+        units = max(len(by_piece.values), 1)
+        expected = by_piece.values.sum(axis=0, keepdims=True) / units
+        np.testing.assert_allclose(found.values, expected, **REORDERED)
+    assert (whole.texts, whole.units, whole.empty_words) == (5, 5, 1)

@@ -224,7 +224,7 @@ def test_scores_are_those_of_transformers(folder, model, tokenizer, tmp_path):
     import torch
     import transformers
 
-    from keras_bert.models.conversion import convert
+    from keras_bert.models.conversion.convert import convert
 
     convert(folder, tmp_path, "hf")
     peer = transformers.BertForMaskedLM.from_pretrained(tmp_path).eval()
@@ -239,3 +239,8 @@ def test_scores_are_those_of_transformers(folder, model, tokenizer, tmp_path):
                 logits = peer(torch.tensor([row])).logits[0, index + 1]
             expected.append(torch.log_softmax(logits, -1)[piece].item())
         np.testing.assert_allclose(score.log_probabilities, expected, **ORACLE)
+
+
+def test_a_folder_without_a_head_for_words_is_refused(model_folder):
+    with pytest.raises(ValueError, match="holds a BertEncoder, which predicts no masked words"):
+        SentenceScorer.from_preset(model_folder("encoder"))

@@ -313,3 +313,9 @@ def test_bad_tokenizer_json(tmp_path, ids, model, sentence):
     write_tokenizer_json(tmp_path, ids, model=model)
     with pytest.raises(ValueError, match=re.escape(sentence)):
         BertTokenizer.from_preset(tmp_path)
+
+
+def test_a_vocabulary_without_words_is_refused():
+    sentence = "has 5 entries and no piece of a word among them: is the file cut short"
+    with pytest.raises(ValueError, match=sentence):
+        make()

@@ -74,6 +74,7 @@ def test_in_tf_function(tokenizer, texts):
     assert tokenizer(texts).to_list() == eager[0]
 
 
+@pytest.mark.slow
 def test_in_a_saved_model_of_a_fresh_process(tokenizer, texts, tmp_path):
     served = Served(tokenizer)
     tf.saved_model.save(served, tmp_path / "model")

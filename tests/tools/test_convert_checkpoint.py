@@ -103,6 +103,23 @@ def test_padded_embeddings_go_through_every_format(source, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_longer_table_of_positions(source, tmp_path):
+    done = convert(**{"from": source, "to": tmp_path / "no", "position_extension": "copy"})
+    assert done.returncode == 1
+    assert "give --max_position_embeddings, too, or leave it out" in done.stderr
+    done = convert(**{"from": source, "to": tmp_path / "long", "max_position_embeddings": 25})
+    assert done.returncode == 0, done.stderr
+    assert "positions:       10 -> 25\n" in done.stdout
+    table = [
+        np.array(
+            BertMaskedLM.from_preset(folder).encoder.get_layer("embeddings").position_embeddings
+        )
+        for folder in (source, tmp_path / "long")
+    ]
+    np.testing.assert_array_equal(table[1], np.concatenate([*table[:1] * 2, table[0][:5]]))
+
+
+@pytest.mark.slow
 def test_an_unknown_key_is_named_with_the_flag_that_passes_it_over(source, tmp_path):
     done = convert(**{"from": source, "to": tmp_path / "hf", "format": "hf"})
     assert done.returncode == 0, done.stderr

@@ -53,7 +53,11 @@ RECORDS = [
 CONVERT = ["convert_checkpoint.py", "--from=pretrained"]
 FEATURES = ["extract_features.py", "--init_from=pretrained", "--layers=last", "--input=lines.txt"]
 FULL = [
-    (["build_vocab.py", "--input=corpus.txt", "--vocab_size=40"], "output", "v/vocab.txt", 40),
+    # tokenizer_config.json, which is written first, has room.
+    (
+        ["build_vocab.py", "--input=corpus.txt", "--vocab_size=150", "--unused_slots=100"],
+        *("output", "v/vocab.txt", 500),
+    ),
     (RECORDS, "output_dir", "no_records", 900),
     (CONVERT, "to", "as_keras", 20_000),
     ([*CONVERT, "--format=google"], "to", "as_google", 9000),

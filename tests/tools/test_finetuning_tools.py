@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests import command_process
+from tests.signatures.tiny_models import write_model
+from tests.tools.test_faults import run_tools
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -74,3 +76,32 @@ def test_bad_input_ends_in_one_sentence(
     assert last.startswith("error: ") and sentence in last
     assert "Traceback" not in run.stderr
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_several_models_are_one_and_what_takes_one_model_says_so(model_folder, tmp_path):
+    first, second = model_folder("classes"), write_model(tmp_path / "b,c", "classes", seed=1)
+    (tmp_path / "new.csv").write_text("text\nthe film\n")
+    both = [f"--model_dir={first}", f"--model_dir={second}"]
+    predict = ["predict.py", *both, "--input=new.csv", "--output=out.csv"]
+    export = ["export_saved_model.py", *both, "--export_dir=served"]
+    glue = ["run_glue.py", "--data=glue", "--init_from=bert", "--model_dir=runs"]
+    commands = {
+        "predict": predict,
+        "export": export,
+        "--explain explains one model, but --model_dir names 2": [*predict, "--explain=why.jsonl"],
+        "--format=onnx takes one model, but --model_dir names 2": [*export, "--format=onnx"],
+        "both give learning_rate": [*glue, "--learning_rate=2e-5"],
+        "glue holds none of the folders MNLI, QQP": glue,
+    }
+    runs = run_tools([{"command": command} for command in commands.values()], tmp_path)
+    for sentence, run in zip(commands, runs, strict=True):
+        if sentence in ("predict", "export"):
+            assert run["status"] == 0, run["printed"]
+        else:
+            assert run["status"] == 1
+            last = run["printed"].strip().splitlines()[-1]
+            assert last.startswith("error: ") and sentence in last
+    assert (tmp_path / "out.csv").read_text().startswith("text,predicted_label,score_bad,")
+    assert (tmp_path / "served" / "1" / "saved_model.pb").is_file()
+    assert "an ensemble of 2 models" in runs[1]["printed"]

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
+from keras_bert.family_configs import ElectraConfig
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.tpu import planning
 from keras_bert.tpu.compilation import (
@@ -172,3 +173,39 @@ def test_transfers_and_dynamic_shapes_are_refused(line, what):
     check_program(harmless)
     with pytest.raises(ValueError, match=what):
         check_program(f"{harmless}\n{line}\n")
+
+
+def test_electra_compiles():
+    config = ElectraConfig(
+        vocab_size=30_522,
+        embedding_size=64,
+        hidden_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=512,
+        generator_size=0.5,
+    )
+    program = compile_step(
+        StepOptions(config, BATCH, LENGTH, PREDICTIONS, num_chips=4, objective="electra"), "v5e:2x2"
+    )
+    # By hand: blocks of 196,608 weights in matrices and of 49,152 in the generator, projections of
+    # 64 x 128 and 64 x 64 weights (the generator is as wide as the embeddings: none), the
+    # generator's words 64 x 64 + 64 x 30,522, the discriminator's head 128 x 128 + 128.
+    blocks = 2 * (6 * (196_608 + 49_152) + 12 * (128 + 64) * LENGTH) * TOKENS
+    words = 6 * (64 * 64 + 64 * 30_522) * BATCH * PREDICTIONS
+    others = 6 * (64 * 128 + 128 * 128 + 128) * TOKENS
+    # Beside matrices this small the draws, the update, softmax, gelu and norms are a quarter.
+    assert 1.0 < program.flops / (blocks + words + others) < 1.3
+
+
+def test_distillation_compiles():
+    student = dataclasses.replace(
+        BertConfig.from_name("bert_tiny"), num_hidden_layers=1, hidden_size=64
+    )
+    teacher = BertConfig.from_name("bert_tiny")
+    step = StepOptions(
+        student, BATCH, LENGTH, PREDICTIONS, num_chips=4, objective="distillation", teacher=teacher
+    )
+    program = compile_step(step, "v5e:2x2")
+    # The arithmetic minimum; beside matrices this small the rest of the step is large.
+    assert 1.0 < program.flops / planning.least_flops(step) < 2.0

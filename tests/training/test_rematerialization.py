@@ -1,20 +1,27 @@
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertPretrainer, create_optimizer
+from keras_bert import AlbertConfig, BertPretrainer, LocalBertConfig, create_optimizer
 from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.step import PretrainingStep
 from keras_bert.training.rematerialization import rematerialize
 from tests.pretraining.tiny_batches import CONFIG, batch
 from tests.tolerances import HALF_PRECISION_TRAINING, REORDERED
 
+ALBERT = AlbertConfig(**dataclasses.asdict(CONFIG), embedding_size=8)  # one block for both layers
 
-def _train(remat, dtype="float32", accumulation_steps=1, steps=3):
+# Eight positions are blocks of two.
+LOCAL = LocalBertConfig(**dataclasses.asdict(CONFIG), attention_window=2)
+
+
+def _train(remat, dtype="float32", accumulation_steps=1, steps=3, config=CONFIG):
     """Returns what the steps sum up, losses among it, the weights after them, and the step."""
     keras.utils.set_random_seed(5)
-    model = BertPretrainer(CONFIG, seed=1, dtype=dtype)
+    model = BertPretrainer(config, seed=1, dtype=dtype)
     if remat:
         rematerialize(model.encoder)
     optimizer = create_optimizer(1e-2, train_steps=10, warmup_steps=0, bias_correction=True)
@@ -39,17 +46,20 @@ def _train(remat, dtype="float32", accumulation_steps=1, steps=3):
 # With dropout: a second pass under another mask would give other gradients, and steps of 1 % show
 # any difference in the weights. bfloat16 rounds what is computed twice in another order.
 @pytest.mark.parametrize(
-    ("dtype", "accumulation_steps", "tolerance"),
+    ("dtype", "accumulation_steps", "config", "tolerance"),
     [
-        ("float32", 2, REORDERED),
+        ("float32", 2, CONFIG, REORDERED),
+        ("float32", 2, ALBERT, REORDERED),
+        ("float32", 1, LOCAL, REORDERED),
         pytest.param(
-            "mixed_bfloat16", 1, HALF_PRECISION_TRAINING, marks=pytest.mark.half_precision
+            "mixed_bfloat16", 1, CONFIG, HALF_PRECISION_TRAINING, marks=pytest.mark.half_precision
         ),
     ],
+    ids=["float32", "albert", "local", "mixed_bfloat16"],
 )
-def test_losses_and_updates_stay_as_they_are(dtype, accumulation_steps, tolerance):
-    losses, weights, _ = _train(False, dtype, accumulation_steps)
-    remat_losses, remat_weights, _ = _train(True, dtype, accumulation_steps)
+def test_losses_and_updates_stay_as_they_are(dtype, accumulation_steps, config, tolerance):
+    losses, weights, _ = _train(False, dtype, accumulation_steps, config=config)
+    remat_losses, remat_weights, _ = _train(True, dtype, accumulation_steps, config=config)
     np.testing.assert_allclose(remat_losses, losses, **tolerance)
     for expected, actual in zip(weights, remat_weights, strict=True):
         np.testing.assert_allclose(actual, expected, **tolerance)

@@ -21,13 +21,10 @@ from keras_bert import (
     show_attention,
 )
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
+from keras_bert.tasks.opened_encoder import open_encoder
+from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from keras_bert.visualize.attention.page import attention_page
-from keras_bert.visualize.attention.probabilities import (
-    Attention,
-    join_pieces,
-    open_model,
-    read_attention,
-)
+from keras_bert.visualize.attention.probabilities import Attention, join_pieces, read_attention
 from keras_bert.visualize.model_input import Token
 from tests.tolerances import FORMULA, REORDERED
 from tests.visualize.attention_models import (
@@ -226,7 +223,7 @@ class Elements(HTMLParser):
 
 def test_a_text_cannot_break_the_page(encoder):
     text = 'x </script><img src="http://x.org"> <!-- {{SCRIPT}} & \\u003c " \u2028 film'
-    read = read_attention(*open_model(encoder, tiny_tokenizer()), text)
+    read = read_attention(*open_encoder(encoder, "attention_probs", tiny_tokenizer()), text)
     # The tokenizer takes "</script>" apart; the name of a model is no text of a tokenizer.
     name = "</script><img>{{DATA}}"
     page = attention_page(read, name, 0, len(read.tokens))
@@ -265,7 +262,8 @@ def test_the_size_of_a_page_of_base_size_at_128_tokens():
     weights /= weights.sum(axis=-1, keepdims=True)
     tokens = tuple(Token(f"piece{i}", f"piece{i}", 0, i, False) for i in range(128))
     words = tuple(token.text for token in tokens)
-    page = attention_page(Attention(tokens, words, weights, 0), "bert", 0, 128)
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *words])
+    page = attention_page(Attention(tokens, words, weights, 0, vocabulary), "bert", 0, 128)
     assert 2_000_000 < len(page.encode()) < 3_300_000
 
 

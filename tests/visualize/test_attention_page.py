@@ -189,10 +189,10 @@ def test_what_is_said_of_a_head(views, browser, tmp_path):
     type(view)(attention, "made").save(tmp_path / "made.html")
     browser.open(tmp_path / "made.html")
     choose(browser, "#head", "0")
-    # Of 14 tokens 13 have one before them, of which two are special ([CLS] looks at itself).
+    # Of 14 tokens 13 have one before them; [CLS] looks at itself.
     assert (
         text(browser, "#status")
-        == "Layer 0, head 0: 79\u00a0% of all weight goes to the token before"
+        == "Layer 0, head 0: 93\u00a0% of all weight goes to the token before"
     )
     choose(browser, "#head", "1")
     assert text(browser, "#status") == "Layer 0, head 1: spread widely"

@@ -68,13 +68,13 @@ def check_library(path: str) -> None:
     """Makes sure that the library which reads a kind of file is installed.
 
     Raises:
-        ValueError: it is not; the sentence names the extra that brings it.
+        ValueError: it is not.
     """
     for ending, library in _LIBRARIES.items():
         if path.lower().endswith(ending) and importlib.util.find_spec(library) is None:
             raise ValueError(
                 f"{path} is read with the package {library}, which is not installed: "
-                "pip install 'keras-bert-tpu[files]'"
+                f"pip install {library}"
             )
 
 

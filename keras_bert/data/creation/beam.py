@@ -27,8 +27,6 @@ from keras_bert.data.records.manifest import Manifest, Shard, shard_name
 from keras_bert.data.records.writing import frame_records
 from keras_bert.storage import files
 from keras_bert.storage.paths import is_remote
-from keras_bert.text import tokenizer_config
-from keras_bert.text import vocabulary as vocabulary_module
 
 # The key of counts beside the numbers of shards. Keys are integers: the hash of others, which some
 # runners bring them together by, differs between processes.
@@ -161,10 +159,6 @@ def _write_rest(grouped: tuple[int, Iterable[Any]], settings: ChunkSettings) -> 
     )
     with tempfile.TemporaryDirectory() as folder:
         write_rest(folder, settings, counts, shards)
-        for name in (
-            vocabulary_module.FILE_NAME,
-            tokenizer_config.FILE_NAME,
-            manifest_module.FILE_NAME,
-        ):
+        for name in (*settings.tokenizer.file_names(), manifest_module.FILE_NAME):
             content = Path(folder, name).read_bytes()
             _write_whole(os.path.join(settings.options.output_dir, name), content)

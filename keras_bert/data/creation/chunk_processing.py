@@ -22,9 +22,15 @@ from keras_bert.data.records.packing import choose_packs, join_packs
 from keras_bert.data.records.static_masks import StaticMasking
 from keras_bert.data.records.writing import RECORD_FRAME_BYTES, write_records
 from keras_bert.text import tokenizer_config
-from keras_bert.text import vocabulary as vocabulary_module
 from keras_bert.text.corpus_masking import CorpusMasking
-from keras_bert.text.corpus_tokenizer import CorpusTokenizer
+from keras_bert.text.tokenizer_files import (
+    MERGES,
+    VOCABULARY_FILES,
+    TokenizerFiles,
+    WordPieceFiles,
+    read_named_file,
+    read_tokenizer_files,
+)
 from keras_bert.text.vocabulary import Vocabulary
 
 
@@ -33,23 +39,28 @@ class ChunkSettings(NamedTuple):
 
     Attributes:
         options: what the job was told.
-        vocabulary: the pieces.
-        tokenizer_settings: how text is treated.
+        tokenizer: vocabulary and settings.
     """
 
     options: CreationOptions
-    vocabulary: Vocabulary
-    tokenizer_settings: tokenizer_config.Settings
+    tokenizer: TokenizerFiles
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The pieces."""
+        return self.tokenizer.vocabulary
 
     @classmethod
     def of(cls, options: CreationOptions) -> Self:
         """Reads the vocabulary that the options name."""
         path = Path(options.vocab)
-        if path.is_dir() or path.name == vocabulary_module.FILE_NAME:
-            return cls(options, *tokenizer_config.read(path if path.is_dir() else path.parent))
+        if path.is_dir():
+            return cls(options, read_tokenizer_files(path))
+        if path.name in (*VOCABULARY_FILES, MERGES):
+            return cls(options, read_named_file(path))
         vocabulary = Vocabulary.from_file(path)
         lowercase = not tokenizer_config.is_cased(vocabulary)
-        return cls(options, vocabulary, tokenizer_config.Settings(lowercase))
+        return cls(options, WordPieceFiles(vocabulary, tokenizer_config.Settings(lowercase)))
 
 
 class ChunkCounts(NamedTuple):
@@ -95,8 +106,8 @@ class ChunkProcessor:
     """
 
     def __init__(self, settings: ChunkSettings):
-        self._options, self._vocabulary, tokenizer_settings = settings
-        self._tokenize_texts = CorpusTokenizer(self._vocabulary, tokenizer_settings)
+        self._options, self._vocabulary = settings.options, settings.vocabulary
+        self._tokenize_texts = settings.tokenizer.texts_to_ids()
         options = self._options
         self._masking = options.static_masking and StaticMasking(
             CorpusMasking(
@@ -177,10 +188,12 @@ class ChunkProcessor:
             options.sentence_task,
             rng,
             options.cross_documents,
+            self._vocabulary.framing,
         )
         if not plans:
             return [], ChunkCounts()
-        special = self._vocabulary.cls_id, self._vocabulary.sep_id
+        vocabulary = self._vocabulary
+        special = vocabulary.cls_id, vocabulary.sep_id, vocabulary.framing
         if options.pack:
             packs = choose_packs(plans, documents.sentence_starts, options.max_seq_length, rng)
             in_order = [plan for pack in packs for plan in pack]

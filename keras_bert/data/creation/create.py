@@ -18,8 +18,6 @@ from keras_bert.data.creation.workers import process_chunks
 from keras_bert.data.records import manifest as manifest_module
 from keras_bert.data.records.manifest import Manifest, Shard
 from keras_bert.progress import Progress
-from keras_bert.text import tokenizer_config
-from keras_bert.text import vocabulary as vocabulary_module
 
 
 def create_pretraining_data(options: CreationOptions) -> Manifest:
@@ -49,7 +47,7 @@ def create_pretraining_data(options: CreationOptions) -> Manifest:
     # All that the records follow from; what is another in a job makes it another job.
     told = recorded_settings(options) | {
         "vocabulary": settings.vocabulary.sha256,
-        "tokenizer": settings.tokenizer_settings._asdict(),
+        "tokenizer": settings.tokenizer.settings._asdict(),
         "files of the corpus": corpus.fingerprint(),
     }
     with open_job(output, told, options.num_shards) as job:
@@ -84,7 +82,7 @@ def create_pretraining_data(options: CreationOptions) -> Manifest:
                 "documents"
             )
         manifest = write_rest(job.folder, settings, job.state.counts, job.state.shards)
-        job.finish()
+        job.finish(settings.tokenizer.file_names())
     return manifest
 
 
@@ -148,14 +146,13 @@ def write_rest(
         counts: sums over all chunks.
         shards: the files of records.
     """
-    options, vocabulary, tokenizer_settings = settings
-    vocabulary.save(Path(folder) / vocabulary_module.FILE_NAME)
-    tokenizer_config.write(folder, tokenizer_settings)
+    options, vocabulary = settings.options, settings.vocabulary
+    settings.tokenizer.save(folder)
     manifest = Manifest(
         settings=recorded_settings(options),
         vocabulary_sha256=vocabulary.sha256,
         vocab_size=len(vocabulary),
-        lowercase=tokenizer_settings.lowercase,
+        lowercase=settings.tokenizer.lowercase,
         max_seq_length=options.max_seq_length,
         sentence_task=options.sentence_task,
         shards=tuple(shards),

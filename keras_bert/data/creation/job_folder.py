@@ -26,7 +26,6 @@ from keras_bert.data.creation.chunks import Chunk
 from keras_bert.data.records import manifest as manifest_module
 from keras_bert.data.records.manifest import Shard, shard_name
 from keras_bert.storage import files
-from keras_bert.text import tokenizer_config, vocabulary
 
 FOLDER_NAME = ".unfinished"
 _STATE = "state.json"
@@ -184,11 +183,15 @@ class JobFolder:
             raise self._told_otherwise()
         self._write_state(self.state._replace(told=self._told))
 
-    def finish(self) -> None:
-        """Moves all files of the folder to their place, the manifest when the others are there."""
+    def finish(self, tokenizer_files: Iterable[str]) -> None:
+        """Moves all files of the folder to their place, the manifest when the others are there.
+
+        Args:
+            tokenizer_files: names of those that the tokenizer consists of.
+        """
         last = manifest_module.FILE_NAME
         names = [shard.name for shard in self.state.shards]
-        names += [vocabulary.FILE_NAME, tokenizer_config.FILE_NAME]
+        names += tokenizer_files
         files.flush([self.folder / name for name in names])
         for moved in (names, [last]):
             for name in moved:

@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_bert.choices import SentenceTask
+from keras_bert.text.framing import BERT_FRAMING, Framing
 
-# [CLS] a [SEP] b [SEP], or [CLS] a [SEP].
-_SPECIAL_TOKENS_OF_PAIR = 3
-SPECIAL_TOKENS_OF_SINGLE = 2
+SPECIAL_TOKENS_OF_SINGLE = 2  # [CLS] a [SEP]
 
 
 class TokenizedDocuments(NamedTuple):
@@ -84,6 +83,7 @@ def plan_examples(
     sentence_task: SentenceTask,
     rng: random.Random,
     cross_documents: bool = False,
+    framing: Framing = BERT_FRAMING,
 ) -> list[PlannedExample]:
     """Makes the examples of some documents, in random order.
 
@@ -103,12 +103,13 @@ def plan_examples(
         sentence_task: "nsp", "sop" or "none".
         rng: where the randomness comes from.
         cross_documents: whether an example of "none" goes on in the next document.
+        framing: how the model's family makes rows of two segments.
 
     Returns:
         The plans.
     """
     kind = _CrossDocumentPlanner if cross_documents else _PLANNERS[sentence_task]
-    planner = kind(documents, max_seq_length, short_seq_prob, rng)
+    planner = kind(documents, max_seq_length, short_seq_prob, rng, framing)
     examples = [
         example
         for document in range(len(documents.document_numbers))
@@ -144,7 +145,11 @@ def separate_documents(documents: TokenizedDocuments, sep_id: int) -> TokenizedD
 
 
 def assemble_examples(
-    documents: TokenizedDocuments, plans: list[PlannedExample], cls_id: int, sep_id: int
+    documents: TokenizedDocuments,
+    plans: list[PlannedExample],
+    cls_id: int,
+    sep_id: int,
+    framing: Framing = BERT_FRAMING,
 ) -> Examples:
     """Copies the pieces of planned examples and puts [CLS] and [SEP] around them.
 
@@ -153,12 +158,13 @@ def assemble_examples(
         plans: the examples; at least one.
         cls_id: id of [CLS].
         sep_id: id of [SEP].
+        framing: how the model's family makes rows of two segments.
     """
     a_start, a_end, b_start, b_end, labels, _ = np.array(plans, np.int64).T
     a_sizes = a_end - a_start
     b_sizes = b_end - b_start
     has_b = b_sizes > 0
-    sizes = a_sizes + b_sizes + np.where(has_b, _SPECIAL_TOKENS_OF_PAIR, SPECIAL_TOKENS_OF_SINGLE)
+    sizes = a_sizes + b_sizes + np.where(has_b, framing.special_in_pair, framing.special_in_single)
     splits = np.concatenate([[0], np.cumsum(sizes)])
     starts, middles = splits[:-1], splits[:-1] + a_sizes + 1
 
@@ -166,12 +172,13 @@ def assemble_examples(
     input_ids = np.full(splits[-1], sep_id, np.int32)
     input_ids[starts] = cls_id
     _copy_ranges(documents.ids, a_start, a_sizes, input_ids, starts + 1)
-    _copy_ranges(documents.ids, b_start, b_sizes, input_ids, middles + 1)
+    _copy_ranges(documents.ids, b_start, b_sizes, input_ids, middles + framing.separators)
 
     # +1 where segment b begins and -1 where the next example does.
     changes = np.zeros(splits[-1] + 1, np.int8)
-    changes[middles[has_b] + 1] += 1
-    changes[splits[1:][has_b]] -= 1
+    if framing.has_segments:
+        changes[middles[has_b] + 1] += 1
+        changes[splits[1:][has_b]] -= 1
     segment_ids = np.cumsum(changes[:-1], dtype=np.int8).astype(np.uint8)
     return Examples(input_ids, segment_ids, splits, labels)
 
@@ -192,7 +199,7 @@ def _copy_ranges(
 class _Planner:
     """Plans the examples of one document after the other."""
 
-    special_tokens = _SPECIAL_TOKENS_OF_PAIR
+    is_pair = True
     min_length = 2
 
     def __init__(
@@ -201,10 +208,12 @@ class _Planner:
         max_seq_length: int,
         short_seq_prob: float,
         rng: random.Random,
+        framing: Framing,
     ):
         self._documents = documents
         self._starts = documents.sentence_starts
-        self._max_tokens = max_seq_length - self.special_tokens
+        special = framing.special_in_pair if self.is_pair else framing.special_in_single
+        self._max_tokens = max_seq_length - special
         self._short_seq_prob = short_seq_prob
         self._rng = rng
 
@@ -299,7 +308,7 @@ class _SentenceOrderPlanner(_Planner):
 
 
 class _FullSentencePlanner(_Planner):
-    special_tokens = SPECIAL_TOKENS_OF_SINGLE
+    is_pair = False
     min_length = 1
 
     def plan(self, document: int) -> Iterator[PlannedExample]:
@@ -331,8 +340,9 @@ class _CrossDocumentPlanner(_FullSentencePlanner):
         max_seq_length: int,
         short_seq_prob: float,
         rng: random.Random,
+        framing: Framing,
     ):
-        super().__init__(documents, max_seq_length, short_seq_prob, rng)
+        super().__init__(documents, max_seq_length, short_seq_prob, rng, framing)
         starts, numbers = documents.document_starts, documents.document_numbers
         neighbours = zip(starts[1:-1], numbers[:-1], numbers[1:], strict=True)
         self._separators = {start - 1 for start, a, b in neighbours if a != b}

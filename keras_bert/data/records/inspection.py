@@ -87,7 +87,8 @@ def describe(
     examples, pieces = len(statistics.lengths), int(statistics.lengths.sum())
     unknown = int(statistics.piece_counts[vocabulary.unk_id])
     yield f"examples      {examples:,} in {len(data.paths)} file(s)"
-    yield f"pieces        {pieces:,}, {_percent(unknown, pieces)} of them [UNK]"
+    unk = vocabulary.special_tokens.unk
+    yield f"pieces        {pieces:,}, {_percent(unknown, pieces)} of them {unk}"
     fill_rate = _percent(pieces, examples * data.max_seq_length)
     yield f"fill rate     {fill_rate} of {data.max_seq_length}"
     if data.packed:

@@ -32,7 +32,7 @@ class Manifest:
 
     Attributes:
         settings: the options that the records were made with.
-        vocabulary_sha256: SHA-256 of the vocabulary's vocab.txt.
+        vocabulary_sha256: SHA-256 of the vocabulary's pieces, one a line.
         vocab_size: number of its entries.
         lowercase: whether the text was lower-cased.
         max_seq_length: the longest sequence that the records can hold, in pieces.

@@ -7,9 +7,9 @@ from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.objectives.objective import Targets
 from keras_bert.pretraining.options import PretrainingOptions
+from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.masking_strategy import masking_options
 from keras_bert.text.next_token import NextTokenTargets
-from keras_bert.text.tokenizer import BertTokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class CausalLanguageModel(MaskedLanguageModel):
         return config.replace(left_to_right=True)
 
     def targets(
-        self, options: PretrainingOptions, tokenizer: BertTokenizer, data: PretrainingData
+        self, options: PretrainingOptions, tokenizer: Tokenizer, data: PretrainingData
     ) -> Targets:
         """Returns what asks every position for the next piece."""
         return NextTokenTargets(tokenizer.vocabulary, data.max_seq_length)

@@ -27,9 +27,9 @@ from keras_bert.pretraining.objectives.objective import (
     classification_sums,
 )
 from keras_bert.pretraining.options import PretrainingOptions
+from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.masking import MaskedLanguageModelMasking
 from keras_bert.text.masking_strategy import masking_options, predictions_per_sequence
-from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.flops import pretraining_flops
 
 _MASKED_LM = "masked_lm"
@@ -73,7 +73,7 @@ class MaskedLanguageModel(Objective):
         return config.replace(left_to_right=False)
 
     def targets(
-        self, options: PretrainingOptions, tokenizer: BertTokenizer, data: PretrainingData
+        self, options: PretrainingOptions, tokenizer: Tokenizer, data: PretrainingData
     ) -> Targets:
         """Returns what draws masks, anew in every epoch."""
         return MaskedLanguageModelMasking(

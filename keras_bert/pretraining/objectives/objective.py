@@ -12,7 +12,10 @@ a batch gives the same update however it is spread.
     objective        names                        what is counted
     masked LM        masked_lm, next_sentence     predictions, examples
     causal LM        masked_lm, next_sentence     next pieces but special tokens, examples
-    ELECTRA (say)    masked_lm, replaced_token    predictions, real pieces; scales 1 and 50
+    ELECTRA          masked_lm, replaced_token    predictions, real pieces; scales 1 and 50
+    distillation     soft_target, masked_lm,      predictions, of the last four real pieces;
+                     cosine, hidden_state,        the scales are options
+                     attention, embedding
 
 To add one: derive from `Objective` in a file of its own here, add its row to `registry.py` and its
 name to `ObjectiveName` of keras_bert/choices.py. tests/pretraining/test_objective_seam.py has a
@@ -32,7 +35,7 @@ from keras_bert.config import BertConfig
 from keras_bert.data.records.pipeline import Targets
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.pretraining.options import PretrainingOptions
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.base_tokenizer import Tokenizer
 
 Batch = Mapping[str, tf.Tensor]
 
@@ -103,7 +106,7 @@ class Objective(abc.ABC):
 
     @abc.abstractmethod
     def targets(
-        self, options: PretrainingOptions, tokenizer: BertTokenizer, data: PretrainingData
+        self, options: PretrainingOptions, tokenizer: Tokenizer, data: PretrainingData
     ) -> Targets:
         """Returns what the input pipeline does with unmasked records.
 

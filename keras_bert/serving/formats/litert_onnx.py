@@ -43,7 +43,8 @@ def export_litert(
         export_dir: the folder to write.
         dtype: "int8" keeps matrices as 8-bit integers, a quarter of the file; activations are
             quantized row by row while it runs, so no calibration data are needed.
-        head: see `open_signatures`.
+        head: "auto" serves the head that the folder holds, "encoder" its vectors, "masked_lm" its
+            guesses of masked words.
 
     Raises:
         FileNotFoundError: there is no model.
@@ -88,7 +89,8 @@ def export_onnx(
     Args:
         model_dir: the folder of a fine-tuning run, or of any model.
         export_dir: the folder to write.
-        head: see `open_signatures`.
+        head: "auto" serves the head that the folder holds, "encoder" its vectors, "masked_lm" its
+            guesses of masked words.
 
     Raises:
         FileNotFoundError: there is no model.
@@ -125,8 +127,7 @@ def _write_onnx(family: SignatureFamily, folder: Path) -> None:
         )
     except ImportError as error:
         raise ValueError(
-            f"ONNX needs the package tf2onnx ({_first_line(error)}): pip install "
-            "'keras-bert-tpu[onnx]'"
+            f"ONNX needs the package tf2onnx ({_first_line(error)}): pip install tf2onnx"
         ) from None
     except Exception as error:  # whatever tf2onnx stumbles over
         raise ValueError(

@@ -23,6 +23,8 @@ from keras_bert.models.preset import CONFIG_FILE
 from keras_bert.signatures.vocabulary_rows import check_rows
 from keras_bert.storage.new_folder import check_nothing_there, new_folder
 from keras_bert.text import packing, tokenizer_config, vocabulary
+from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.tokenizer import BertTokenizer
 
 # Names of these models -> ours.
@@ -50,7 +52,7 @@ class HubPreprocessor(tf.Module):
         seq_length: what a call pads and cuts to.
     """
 
-    def __init__(self, tokenizer: BertTokenizer, seq_length: int = _DEFAULT_LENGTH):
+    def __init__(self, tokenizer: Tokenizer, seq_length: int = _DEFAULT_LENGTH):
         super().__init__(name="preprocess")
         self._tokenizer = tokenizer
         self._is_continuation = tf.constant(tokenizer.vocabulary.continuation_mask)
@@ -118,7 +120,7 @@ class HubEncoder(tf.train.Checkpoint):
         scratch: a folder to write the files of both into, which must exist until this is saved.
     """
 
-    def __init__(self, encoder: BertEncoder, tokenizer: BertTokenizer, scratch: Path):
+    def __init__(self, encoder: BertEncoder, tokenizer: Tokenizer, scratch: Path):
         # A tf.Module would have properties of the names that users of TF-Hub's models expect.
         super().__init__()
         self._encoder_call = lambda inputs, training: encoder(inputs, training=training)
@@ -187,7 +189,12 @@ def export_hub_form(
         raise ValueError(f"max_seq_length is {length}: it must be at least {_SHORTEST}")
     if length > most:
         raise ValueError(f"max_seq_length is {length}: the model has {most} positions")
-    tokenizer = BertTokenizer.from_preset(model_dir)
+    tokenizer = load_tokenizer(model_dir)
+    if not isinstance(tokenizer, BertTokenizer):
+        raise ValueError(
+            f"{model_dir} has a {type(tokenizer).__name__}: TF-Hub's form knows WordPiece alone; "
+            "export a SavedModel with --format=saved_model"
+        )
     check_rows(tokenizer.vocabulary, encoder.config)
     preprocessor = HubPreprocessor(tokenizer, length)
     with new_folder(export_dir) as folder, tempfile.TemporaryDirectory() as scratch:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from keras_bert.choices import WindowPoolingChoice
 from keras_bert.finetuning import metrics
 from keras_bert.finetuning.task import (
     TRAIN,
+    UNLABELED,
     VALIDATION,
     Metric,
     PredictionInput,
@@ -46,6 +48,9 @@ def csv_task(
     label_column: str = "label",
     label_type: LabelType = "class",
     labels: Sequence[str] | None = None,
+    window_pooling: WindowPoolingChoice | None = None,
+    doc_stride: int | None = None,
+    max_windows: int | None = None,
 ) -> Task:
     """Returns the task of learning the label column from the text columns.
 
@@ -58,9 +63,14 @@ def csv_task(
             "|" or in a JSON list; "regression" for labels that are numbers.
         labels: names of the classes in the order wanted; None takes those of the training data,
             sorted.
+        window_pooling: read texts longer than a row in windows and pool these, see `TextHead`; None
+            reads their beginning.
+        doc_stride: by how many pieces the next window begins later; None takes half a window.
+        max_windows: the most windows of a text; None takes 8.
 
     Raises:
-        ValueError: labels are named twice, are fewer than two or given for a regression.
+        ValueError: labels are named twice, are fewer than two or given for a regression; or
+            windows are described that nothing pools.
     """
     if labels is not None:
         if label_type == "regression":
@@ -71,7 +81,8 @@ def csv_task(
             raise ValueError(f"the labels are {list(labels)}: give at least two different ones")
     columns = _Columns(text_column, text_pair_column, label_column)
     read = functools.partial(_read, columns=columns, label_type=label_type, labels=labels)
-    return Task("csv", TextHead(label_type), read, _METRICS[label_type])
+    head = TextHead(label_type, window_pooling, doc_stride, max_windows)
+    return Task("csv", head, read, _METRICS[label_type])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +128,9 @@ def _read(
     splits = {}
     for split, table in tables.items():
         # What is to be predicted may come without labels.
-        labeled = split in (TRAIN, VALIDATION) or columns.label in table.columns
+        labeled = split in (TRAIN, VALIDATION) or (
+            split != UNLABELED and columns.label in table.columns
+        )
         classes = reader(table) if labeled else None
         splits[split] = LabeledTexts(*read_texts(table, text_columns), classes)
     return TaskData(splits, reader.labels, text_columns)

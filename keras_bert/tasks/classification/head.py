@@ -8,16 +8,19 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.choices import WindowPoolingChoice, check_choice
 from keras_bert.finetuning.collapse import chance_loss, one_answer
 from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
-from keras_bert.finetuning.head import FinetuningHead, foreign_labels
-from keras_bert.finetuning.metrics import confusion_matrix
+from keras_bert.finetuning.head import FinetuningHead, LogitsMeaning, foreign_labels
+from keras_bert.finetuning.metrics import calibration_bins, confusion_matrix
 from keras_bert.models.classifier import BertClassifier
+from keras_bert.models.document_classifier import BertDocumentClassifier
 from keras_bert.progress import Progress
+from keras_bert.signatures.text_windows import TextWindows
 from keras_bert.storage.tables import number_text
 from keras_bert.tasks.classification.answer_table import PREDICTED_VALUE, label_columns, label_row
+from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR, BertPreprocessor
-from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.losses import SmoothedCrossentropy
 
 LabelType = Literal["class", "multi_label", "regression"]
@@ -26,7 +29,16 @@ _PROBLEM_TYPES = {
     "multi_label": "multi_label_classification",
     "regression": "regression",
 }
+_LOGITS_ARE: Mapping[LabelType, LogitsMeaning] = {
+    "class": "classes",
+    "multi_label": "labels",
+    "regression": "number",
+}
 
+# Windows of a text, where nothing is said.
+_MAX_WINDOWS = 8
+# Texts of a call of the tokenizer, where they are cut into windows.
+_TEXTS_PER_CALL = 512
 # Predictions of a regression that spread over less than this fraction of the labels' range are one.
 _CONSTANT_FRACTION = 1e-3
 # Labels of one text, in one field.
@@ -67,12 +79,72 @@ class TextHead(FinetuningHead):
 
     Attributes:
         label_type: "class", "multi_label" or "regression".
+        window_pooling: how a text longer than a row becomes one vector: "mean", "max" or
+            "attention" over the vectors of its windows; None reads its beginning alone.
+        doc_stride: by how many pieces the next window begins later; None takes half a window.
+        max_windows: the most windows of a text, what lies behind is not read; None takes 8.
+
+    Raises:
+        ValueError: the pooling is unknown, a number is below 1, or windows are described that
+            nothing pools.
     """
 
     kind: ClassVar[str] = "text"
-    model_class: ClassVar[type] = BertClassifier
 
     label_type: LabelType = "class"
+    window_pooling: WindowPoolingChoice | None = None
+    doc_stride: int | None = None
+    max_windows: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("doc_stride", "max_windows"):
+            value = getattr(self, name)
+            if value is not None and self.window_pooling is None:
+                raise ValueError(
+                    f"{name} is {value}, but texts are read in one row each: give window_pooling, "
+                    "too (mean, max or attention), or leave it out"
+                )
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}: it must be at least 1")
+        if self.window_pooling is not None:
+            check_choice("window_pooling", self.window_pooling, WindowPoolingChoice)
+            if self.max_windows is None:
+                object.__setattr__(self, "max_windows", _MAX_WINDOWS)  # frozen
+
+    @property
+    def model_class(self) -> type:  # type: ignore[override]
+        """The Keras model: of a row, or of windows."""
+        return BertClassifier if self.window_pooling is None else BertDocumentClassifier
+
+    def text_windows(self, max_seq_length: int) -> TextWindows | None:
+        """Returns how texts are cut for rows of so many positions; None where they are not."""
+        if self.window_pooling is None:
+            return None
+        return TextWindows(max_seq_length, self.doc_stride, self.max_windows)
+
+    def row_settings(self, max_seq_length: int) -> dict[str, Any]:
+        """Returns how windows are cut, a stride that is unset as its number; else nothing."""
+        windows = self.text_windows(max_seq_length)
+        if windows is None:
+            return {}
+        return {
+            "max_seq_length": max_seq_length,
+            "doc_stride": windows.stride,
+            "max_windows": windows.max_windows,
+        }
+
+    def settings(self) -> dict[str, Any]:
+        """Returns kind and fields for `task.json`, those of windows where there are some."""
+        settings = super().settings()
+        if self.window_pooling is None:
+            for name in ("window_pooling", "doc_stride", "max_windows"):
+                del settings[name]
+        return settings
+
+    @property
+    def logits_are(self) -> LogitsMeaning:
+        """What the logits mean: classes, labels or a number."""
+        return _LOGITS_ARE[self.label_type]
 
     @classmethod
     def of_foreign(cls, arguments: Mapping[str, Any]) -> Self:
@@ -84,20 +156,30 @@ class TextHead(FinetuningHead):
 
     def model_arguments(self) -> dict[str, Any]:
         """Returns the number of logits, the names of the classes and what the logits mean."""
-        return {
+        arguments = {
             "num_classes": len(self.labels) or 1,
             "labels": list(self.labels) or None,
             "problem_type": _PROBLEM_TYPES[self.label_type],
         }
+        if self.window_pooling is None:
+            return arguments
+        return arguments | {"window_pooling": self.window_pooling}
 
     def encode(
         self,
-        tokenizer: BertTokenizer,
+        tokenizer: Tokenizer,
         examples: LabeledTexts,
         max_seq_length: int,
         description: str,
     ) -> EncodedRows:
-        """Tokenizes and packs; texts that are too long are cut as in pretraining."""
+        """Tokenizes and packs; texts that are too long are cut as in pretraining, or in windows.
+
+        Raises:
+            ValueError: pairs of texts are to be read in windows.
+        """
+        windows = self.text_windows(max_seq_length)
+        if windows is not None:
+            return _in_windows(windows, tokenizer, examples, description)
         preprocessor = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
         with Progress(len(examples), "text", description) as progress:
             ids, segments = pack_texts(
@@ -156,6 +238,13 @@ class TextHead(FinetuningHead):
             return None
         return confusion_matrix(references, predictions.argmax(axis=-1), len(self.labels))
 
+    def calibration(self, predictions: np.ndarray, references: np.ndarray) -> np.ndarray | None:
+        """Compares the probability of the likeliest class with how often it is the right one."""
+        if self.label_type != "class":
+            return None
+        right = predictions.argmax(axis=-1) == references
+        return calibration_bins(predictions.max(axis=-1), right)
+
     def chance_loss(self, examples: LabeledTexts, label_smoothing: float = 0.0) -> float | None:
         """Returns the entropy of the labels, or the variance of the numbers."""
         known = examples.labels
@@ -201,6 +290,42 @@ class TextHead(FinetuningHead):
     def default_columns(self, examples: LabeledTexts) -> dict[str, str]:
         """Returns columns named as the texts are."""
         return {name: name for name in _text_names(examples)}
+
+
+def _in_windows(
+    windows: TextWindows, tokenizer: Tokenizer, examples: LabeledTexts, description: str
+) -> EncodedRows:
+    """Makes the rows of texts, one for each window: [E, windows, pieces]."""
+    if examples.text_pairs is not None:
+        raise ValueError(
+            "window_pooling is for single texts, and the data has pairs (text_pair): it cannot "
+            "tell which of the two to cut; join them in one column, or leave out --window_pooling"
+        )
+    ids, segments, lengths = [], [], []
+    with Progress(len(examples), "text", description) as progress:
+        for start in range(0, len(examples), _TEXTS_PER_CALL):
+            part = list(examples.texts[start : start + _TEXTS_PER_CALL])
+            pieces = tokenizer(part)  # [texts, pieces]
+            rows = windows.rows(pieces, tokenizer.vocabulary)  # [texts, windows, pieces] each
+            ids.append(rows[0])
+            segments.append(rows[1])
+            lengths.append(pieces.row_lengths().numpy())
+            progress.update(len(part))
+    encoded = EncodedRows(
+        tf.concat(ids, axis=0),
+        tf.concat(segments, axis=0),
+        tokenizer.vocabulary.pad_id,
+        windows.max_seq_length,
+        None if examples.labels is None else tf.constant(examples.labels),
+        joint=True,
+    )
+    long = int(np.sum(np.concatenate(lengths) > windows.room))
+    cut = int(np.sum(np.concatenate(lengths) > (windows.reach or np.inf)))
+    encoded.remark = (
+        f"{long:,} of {len(examples):,} texts take several windows, {cut:,} are cut behind "
+        f"max_windows {windows.max_windows}"
+    )
+    return encoded
 
 
 def _text_names(examples: LabeledTexts) -> list[str]:

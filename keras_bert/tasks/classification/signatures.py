@@ -1,18 +1,22 @@
 """Signatures of classifiers and regressors.
 
-Shapes: N texts or pairs, C labels.
+Shapes: N texts or pairs, C labels, H width; of texts in windows W windows of the text that has the
+most, R windows of all texts.
 """
 
 import dataclasses
-from typing import Any, ClassVar, cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
+from keras_bert.features import ENCODER_FEATURES
 from keras_bert.finetuning.task import TaskDescription
-from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector
+from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector, with_a_column
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.classification.head import LABEL_SEPARATOR, TextHead
+from keras_bert.text.packing import pad_rows
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
 
 
@@ -25,12 +29,15 @@ class TextSignatures(SignatureFamily):
     string [N], in place of `label`: those with a probability above one half, joined by "|".
     Regression: `score`, float32 [N].
 
+    A model that was trained on windows reads texts of any length in the same windows.
+
     Args:
         description: the task.
         *arguments: see `SignatureFamily`.
     """
 
-    sample: ClassVar = {TEXT: "One text.", TEXT_PAIR: "Another text."}
+    sample: Mapping[str, Any] = {TEXT: "One text.", TEXT_PAIR: "Another text."}
+    joins_members = True
 
     def __init__(self, description: TaskDescription, *arguments: Any):
         super().__init__(*arguments)
@@ -38,6 +45,8 @@ class TextSignatures(SignatureFamily):
         self.labels = description.labels
         self._names = [TEXT, TEXT_PAIR] if description.takes_pairs else [TEXT]
         self._classifier = self.model.get_layer("classifier")
+        # None where a text is one row.
+        self._windows = self._head.text_windows(self.max_seq_length)
 
     def string_inputs(self) -> dict[str, tf.TensorSpec]:
         """Returns one text or two."""
@@ -49,9 +58,10 @@ class TextSignatures(SignatureFamily):
             tf.debugging.assert_equal(
                 tf.shape(texts[TEXT]), tf.shape(texts[TEXT_PAIR]), "every text needs its text_pair"
             )
-        values = self._head.postprocess(
-            self._classifier(self.encoder.pooled_output(self.preprocess(texts)))
-        )
+        # Members that read the same rows get them once; windows are each member's own.
+        rows = self.preprocess(texts) if self._windows is None and self.shares_rows else None
+        logits = [member._logits(texts, rows) for member in self.members]
+        values = self._head.postprocess(self.joined(logits))
         if self._head.label_type == "regression":
             return {"score": values}
         # [C] -> [N, C]
@@ -63,6 +73,32 @@ class TextSignatures(SignatureFamily):
         likely = tf.ragged.boolean_mask(labels, values > 0.5)  # [N, likely labels]
         joined = tf.strings.reduce_join(likely, axis=-1, separator=LABEL_SEPARATOR)  # [N]
         return {"likely_labels": joined, **outputs}
+
+    def _logits(self, texts: dict[str, tf.Tensor], rows: Tensors | None) -> tf.Tensor:
+        """Returns the logits of the texts, [N, C]; their rows are made where they are not given."""
+        if self._windows is not None:
+            return self._classifier(self._in_windows(texts[TEXT]))
+        return self._classifier(self.encoder.pooled_output(rows or self.preprocess(texts)))
+
+    def id_inputs(self) -> dict[str, tf.TensorSpec]:
+        """Returns the encoder's inputs, int32 [N, S] each, or [N, W, S] of a model of windows."""
+        if self._windows is None:
+            return super().id_inputs()
+        return {
+            feature.name: tf.TensorSpec([None, None, None], feature.dtype, name=feature.name)
+            for feature in ENCODER_FEATURES
+        }
+
+    def _in_windows(self, text: tf.Tensor) -> tf.Tensor:
+        """Returns the pooled windows of each text, [N, H]."""
+        assert self._windows is not None
+        vocabulary = self.tokenizer.vocabulary
+        ids, segments = self._windows.rows(self.tokenizer(text), vocabulary)  # [N, windows, pieces]
+        inputs = with_a_column(pad_rows(ids.values, segments.values, vocabulary))  # [R, S] each
+        # [R, H] -> [N, windows, H] -> [N, W, H]
+        vectors = ids.with_values(self.encoder.pooled_output(inputs)).to_tensor()
+        there = tf.sequence_mask(ids.row_lengths(), tf.shape(vectors)[1], tf.int32)  # [N, W]
+        return self.model.get_layer("window_pooling")(vectors, there[:, :, None])
 
 
 def with_text_pair(
@@ -76,7 +112,7 @@ def with_text_pair(
     if description.task and options.text_pair != description.takes_pairs:
         trained_on = "pairs" if description.takes_pairs else "text alone"
         raise ValueError(f"the model was trained on {trained_on}: leave out --text_pair")
-    if options.text_pair and config.type_vocab_size < 2:
+    if options.text_pair and not config.takes_pairs:
         raise ValueError("the model knows one segment only: leave out --text_pair")
     names = (TEXT, TEXT_PAIR) if options.text_pair else (TEXT,)
     return dataclasses.replace(description, text_columns={name: name for name in names})

@@ -1,4 +1,4 @@
-"""Vectors of a pretrained encoder for pieces or words, without fine-tuning (paper section 5.3).
+"""Vectors of a pretrained encoder for pieces, words or texts, without fine-tuning (section 5.3).
 
 Shapes: B batch, S positions, H hidden size, D width of the features (H, or 4H for concat_last_4).
 """
@@ -17,7 +17,8 @@ from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.layer_features import check_strategy, combine
 from keras_bert.tasks.tagging.windows import Window, windows
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.loading import load_tokenizer
 
 # Texts are sorted by length within so many batches, or so many characters where they are long.
 _BATCHES_PER_CHUNK = 16
@@ -36,7 +37,7 @@ class TextFeatures(NamedTuple):
         values: [units, D].
         starts: int32 [units], in code points.
         ends: int32 [units].
-        ids: int32 [units], ids of the pieces; None for words.
+        ids: int32 [units], ids of the pieces; None for words and texts.
     """
 
     text: str
@@ -58,26 +59,27 @@ class _Row(NamedTuple):
 
 
 class FeatureExtractor:
-    """Turns texts into vectors of their pieces or words.
+    """Turns texts into vectors of their pieces, of their words, or of each as a whole.
 
     A text that is too long is read in windows that overlap by half; each piece takes its vector
     from the window where it has most context. Words are what stands between white space; their
-    vector is the mean of those of their pieces, zero where all characters were removed.
+    vector is the mean of those of their pieces, zero where all characters were removed. That of a
+    text is the mean of all its pieces, [CLS] and [SEP] left out.
 
     Args:
         encoder: made with `output_hidden_states`.
         tokenizer: that of the encoder.
         layers: one of `keras_bert.choices.LayerStrategy`.
-        level: "piece" or "word".
+        level: "piece", "word" or "text".
         max_seq_length: the most positions of a row; None takes those of the encoder.
         batch_size: rows per call of the encoder.
 
     Attributes:
         width: numbers of a vector, D.
         texts: how many texts were read so far.
-        units: how many pieces or words they had.
+        units: how many pieces or words they had, or how many texts.
         windowed_texts: how many of them took more than one window.
-        empty_words: how many words had no pieces.
+        empty_words: how many words, or texts, had no pieces.
 
     Raises:
         ValueError: the encoder has not these layers or not so many positions.
@@ -90,7 +92,7 @@ class FeatureExtractor:
     def __init__(
         self,
         encoder: BertEncoder,
-        tokenizer: BertTokenizer,
+        tokenizer: Tokenizer,
         layers: str = "concat_last_4",
         level: FeatureLevel = "piece",
         max_seq_length: int | None = None,
@@ -135,7 +137,7 @@ class FeatureExtractor:
         encoder = BertEncoder.from_preset(
             os.fspath(folder), ignore_config_keys, output_hidden_states=True, dtype="float32"
         )
-        return cls(encoder, BertTokenizer.from_preset(folder), **arguments)
+        return cls(encoder, load_tokenizer(folder), **arguments)
 
     def __call__(self, texts: Iterable[str]) -> Iterator[TextFeatures]:
         """Yields the features of each text in order, float32.
@@ -190,9 +192,18 @@ class FeatureExtractor:
         if self._level == "piece":
             self.units += len(pieces.ids)
             return TextFeatures(text, values, pieces.starts, pieces.ends, pieces.ids)
-        spans = [match.span() for match in _WORD.finditer(text)]
+        if self._level == "text":
+            spans = [(0, len(text))]
+            word = np.zeros(len(pieces.ids), np.int64)  # [pieces]
+        else:
+            spans = [match.span() for match in _WORD.finditer(text)]
         starts, ends = np.array(spans, np.int32).reshape([-1, 2]).T
-        word = np.searchsorted(starts, pieces.starts, side="right") - 1
+        if self._level == "word":
+            # The first word that ends behind the beginning of a piece: that of the piece, if they
+            # overlap. Some vocabularies have pieces of white space alone, which are of no word.
+            word = np.searchsorted(ends, pieces.starts, side="right")
+            own = np.append(starts, np.iinfo(np.int32).max)[word] < pieces.ends
+            word, values = word[own], values[own]
         counts = np.bincount(word, minlength=len(spans))
         sums = np.zeros([len(spans), self.width], np.float32)
         np.add.at(sums, word, values)

@@ -30,7 +30,7 @@ def write_features(
 
     Args:
         path: ends in `.npz` or `.tfrecord`.
-        features: features of one level, "piece" or "word".
+        features: features of one level.
         dtype: of the values, "float16" or "float32".
 
     Raises:

@@ -6,6 +6,8 @@ from pathlib import Path
 from keras_bert.checkpoints import sentence_modules
 from keras_bert.checkpoints.sentence_modules import Dense, Normalize, SentenceModules
 from keras_bert.signatures.options import ExportOptions
+from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.tokenizer import BertTokenizer
 
 _UNKNOWN = (
@@ -56,7 +58,7 @@ def sentence_settings(folder: Path, options: ExportOptions) -> tuple[SentenceMod
     )
 
 
-def sentence_tokenizer(folder: Path, modules: SentenceModules | None) -> BertTokenizer:
+def sentence_tokenizer(folder: Path, modules: SentenceModules | None) -> Tokenizer:
     """Returns the tokenizer of an encoder's folder; sentence-transformers has its own ways.
 
     Args:
@@ -65,11 +67,16 @@ def sentence_tokenizer(folder: Path, modules: SentenceModules | None) -> BertTok
     """
     inner = sentence_modules.encoder_folder(folder)
     if not sentence_modules.is_sentence_folder(folder):
-        return BertTokenizer.from_preset(inner)
+        return load_tokenizer(inner)
     # There "[MASK]" in a text is that token.
-    tokenizer = BertTokenizer.from_preset(inner, keep_special_tokens=True)
+    tokenizer = load_tokenizer(inner, keep_special_tokens=True)
     settings = tokenizer.settings
-    if modules is not None and modules.lowercase and not settings["lowercase"]:
+    if modules is not None and modules.lowercase and not settings.get("lowercase"):
+        if not isinstance(tokenizer, BertTokenizer):
+            raise ValueError(
+                f"{folder} lower-cases texts before a {type(tokenizer).__name__}, which cannot be "
+                "told so: lower-case them yourself and remove do_lower_case from its settings"
+            )
         # Texts are lower-cased before a cased tokenizer, whose accents stay.
         accents = settings["strip_accents"] or False
         settings |= {"lowercase": True, "strip_accents": accents}
@@ -78,7 +85,7 @@ def sentence_tokenizer(folder: Path, modules: SentenceModules | None) -> BertTok
 
 
 def check_no_pooling(options: ExportOptions) -> None:
-    """Checks that nothing is said of sentence vectors, for models that have none.
+    """Checks that nothing is said of sentence vectors or their windows, for models that have none.
 
     Raises:
         ValueError: it is.
@@ -87,6 +94,12 @@ def check_no_pooling(options: ExportOptions) -> None:
         raise ValueError(
             "--pooling and --normalize are for the vectors of an encoder: add --head=encoder, or "
             "leave them out"
+        )
+    if options.max_windows is not None:
+        raise ValueError(
+            "--max_windows and --doc_stride are for the vectors of an encoder: add --head=encoder, "
+            "or leave them out (a model that was trained with --window_pooling reads long texts in "
+            "the windows of its training, other heads as docs/serving.md says)"
         )
 
 

@@ -1,7 +1,15 @@
 """Vectors of tokens to the vector of a sentence, as sentence-transformers computes it.
 
-Shapes: N texts, T tokens of all of them, H width of the encoder, D width of the result.
+A text in several windows is the list of the tokens of all its windows: mean and maximum go over all
+of them, where windows overlap over the tokens of both. What one position says of a window ([CLS],
+the last token, the pooled output) is averaged over the windows of the text. The steps behind, such
+as the norm, see the result.
+
+Shapes: N texts, W windows of all of them (N where texts have one each), T tokens of all windows, H
+width of the encoder, D width of the result.
 """
+
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -18,6 +26,42 @@ _ACTIVATIONS = {
     "SiLU": tf.nn.silu,
     "Sigmoid": tf.sigmoid,
 }
+
+
+class TokenStates(NamedTuple):
+    """What an encoder made of texts.
+
+    Attributes:
+        tokens: [N, tokens, H], those of all windows of a text one after the other.
+        windows: [W, tokens, H], the same by windows.
+        pooled_output: [W, H].
+        counts: int64 [N], windows of each text; None where each has one.
+    """
+
+    tokens: tf.RaggedTensor
+    windows: tf.RaggedTensor
+    pooled_output: tf.Tensor
+    counts: tf.Tensor | None = None
+
+    @classmethod
+    def of(
+        cls, windows: tf.RaggedTensor, pooled_output: tf.Tensor, counts: tf.Tensor | None
+    ) -> "TokenStates":
+        """Joins windows to texts; see the attributes."""
+        if counts is None:
+            return cls(windows, windows, pooled_output)
+        # Windows of 4, 4 and 2 tokens, of texts with 2 and 1 windows: texts of 8 and 2 tokens.
+        edges = tf.concat([[tf.constant(0, tf.int64)], tf.cumsum(counts)], axis=0)  # [N + 1]
+        splits = tf.gather(windows.row_splits, edges)
+        tokens = tf.RaggedTensor.from_row_splits(windows.values, splits, validate=False)
+        return cls(tokens, windows, pooled_output, counts)
+
+    def mean_over_windows(self, vectors: tf.Tensor) -> tf.Tensor:
+        """Returns [N, H] of vectors of windows [W, H]."""
+        if self.counts is None:
+            return vectors
+        by_text = tf.RaggedTensor.from_row_lengths(vectors, self.counts, validate=False)
+        return tf.reduce_mean(by_text, axis=1)
 
 
 class SentenceVectors(tf.Module):
@@ -44,14 +88,18 @@ class SentenceVectors(tf.Module):
             if isinstance(step, Dense)
         ]
 
-    def __call__(self, states: tf.RaggedTensor, pooled_output: tf.Tensor) -> tf.Tensor:
+    def __call__(
+        self, windows: tf.RaggedTensor, pooled_output: tf.Tensor, counts: tf.Tensor | None = None
+    ) -> tf.Tensor:
         """Returns float32 [N, D].
 
         Args:
-            states: float32 [N, tokens, H], [CLS] and [SEP] included; at least one token a text.
-            pooled_output: float32 [N, H], which the pooling "pooler" takes.
+            windows: float32 [W, tokens, H], [CLS] and [SEP] included; at least one token each.
+            pooled_output: float32 [W, H], which the pooling "pooler" takes.
+            counts: int64 [N], windows of each text; None where each has one.
         """
-        pooled = [_pooled(mode, states, pooled_output) for mode in self.modules.pooling]
+        encoded = TokenStates.of(windows, pooled_output, counts)
+        pooled = [_pooled(mode, encoded) for mode in self.modules.pooling]
         vectors = tf.concat(pooled, axis=-1)  # [N, H x modes]
         weights = iter(self._weights)
         for step in self.modules.steps:
@@ -65,15 +113,16 @@ class SentenceVectors(tf.Module):
         return tf.ensure_shape(vectors, [None, self.width])
 
 
-def _pooled(mode: str, states: tf.RaggedTensor, pooled_output: tf.Tensor) -> tf.Tensor:
-    edges, values = states.row_splits, states.values  # [N + 1], [T, H]
+def _pooled(mode: str, encoded: TokenStates) -> tf.Tensor:
+    edges, values = encoded.windows.row_splits, encoded.windows.values  # [W + 1], [T, H]
     # Every mode gives [N, H].
     if mode == "pooler":
-        return pooled_output
+        return encoded.mean_over_windows(encoded.pooled_output)
     if mode == "cls":
-        return tf.gather(values, edges[:-1])
+        return encoded.mean_over_windows(tf.gather(values, edges[:-1]))
     if mode == "lasttoken":
-        return tf.gather(values, edges[1:] - 1)
+        return encoded.mean_over_windows(tf.gather(values, edges[1:] - 1))
+    states = encoded.tokens  # [N, tokens, H]
     if mode == "max":
         return tf.reduce_max(states, axis=1)
     if mode == "mean":
@@ -83,7 +132,8 @@ def _pooled(mode: str, states: tf.RaggedTensor, pooled_output: tf.Tensor) -> tf.
         return tf.reduce_sum(states, axis=1) / tf.sqrt(lengths)[:, None]
     # weightedmean: the first token counts once, the second twice, and so on.
     # [T]: texts of 2 and 3 tokens have positions 0 1 0 1 2.
-    positions = tf.range(tf.shape(values, tf.int64)[0]) - tf.gather(edges, states.value_rowids())
+    positions = tf.range(tf.shape(values, tf.int64)[0])
+    positions -= tf.gather(states.row_starts(), states.value_rowids())
     weights = states.with_values(tf.cast(positions + 1, tf.float32)[:, None])  # [N, tokens, 1]
     weighted = tf.reduce_sum(states.with_values(values * weights.values), axis=1)
     return weighted / tf.reduce_sum(weights, axis=1)

@@ -1,10 +1,11 @@
 """Signatures of an encoder: texts as vectors.
 
-Shapes: N texts, S positions of the longest of them, H width.
+Shapes: N texts, S positions of the longest of them, H width; W windows of all texts where they are
+read in windows.
 """
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -17,9 +18,11 @@ from keras_bert.signatures.base import (
     with_a_column,
 )
 from keras_bert.signatures.options import ExportOptions
-from keras_bert.tasks.feature_extraction.sentence_vectors import SentenceVectors
+from keras_bert.signatures.text_windows import TextWindows
+from keras_bert.tasks.feature_extraction.sentence_vectors import SentenceVectors, TokenStates
+from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.packing import pad_rows
 from keras_bert.text.preprocessor import TEXT
-from keras_bert.text.tokenizer import BertTokenizer
 
 SERVE_TOKENS = "serve_tokens"
 SENTENCE_EMBEDDING = "sentence_embedding"
@@ -32,20 +35,30 @@ class EncoderSignatures(SignatureFamily):
     included. Where it is known how sentences become vectors, `sentence_embedding`, float32 [N, D],
     is that vector. `serve_tokens` returns besides `tokens`, string [N, S], and `token_vectors`,
     float32 [N, S, H]; behind the end of a text they are empty and zero.
+
+    With `max_windows` a text longer than a row is read in windows: `mean_pooled` is the mean over
+    the tokens of all of them, `pooled_output` the mean over those of the windows, and there is no
+    `serve_tokens`; see `keras_bert.tasks.feature_extraction.sentence_vectors`.
+
+    Raises:
+        ValueError: the stride is larger than a window.
     """
 
-    sample: ClassVar = {TEXT: "One text."}
+    sample: Mapping[str, Any] = {TEXT: "One text."}
 
     def __init__(
         self,
         model: Any,
-        tokenizer: BertTokenizer,
+        tokenizer: Tokenizer,
         max_seq_length: int,
         options: ExportOptions,
         sentences: SentenceModules | None = None,
     ):
         super().__init__(model, tokenizer, max_seq_length, options)
         self._prompt = "" if sentences is None else sentences.prompt
+        self._windows = None
+        if options.max_windows is not None:
+            self._windows = TextWindows(max_seq_length, options.doc_stride, options.max_windows)
         self.tracked = None
         if sentences is not None:
             self.tracked = SentenceVectors(sentences, model.config.hidden_size)
@@ -56,11 +69,17 @@ class EncoderSignatures(SignatureFamily):
 
     def answer(self, text: tf.Tensor) -> Tensors:
         """Returns the vectors of texts."""
-        return self._vectors(self.encoder.sequence_output(self._inputs(text)))
+        if self._windows is None:
+            return self._vectors(self.encoder.sequence_output(self._inputs(text)))
+        vocabulary = self.tokenizer.vocabulary
+        pieces = self.tokenizer(self._with_prompt(text))
+        ids, segments = self._windows.rows(pieces, vocabulary)  # [N, windows, pieces]
+        inputs = with_a_column(pad_rows(ids.values, segments.values, vocabulary))  # [W, S] each
+        return self._vectors(self.encoder.sequence_output(inputs), ids.row_lengths())
 
     def more_answers(self) -> dict[str, Callable[..., Tensors]]:
-        """Returns the signature with a vector for each token."""
-        return {SERVE_TOKENS: self._answer_tokens}
+        """Returns the signature with a vector for each token, where a text is one row."""
+        return {SERVE_TOKENS: self._answer_tokens} if self._windows is None else {}
 
     def ids(self, **inputs: tf.Tensor) -> Tensors:
         """Returns both outputs of the encoder."""
@@ -81,15 +100,20 @@ class EncoderSignatures(SignatureFamily):
         }
 
     def _inputs(self, text: tf.Tensor) -> Tensors:
-        return self.preprocess(tf.strings.join([self._prompt, text]) if self._prompt else text)
+        return self.preprocess(self._with_prompt(text))
 
-    def _vectors(self, states: tf.RaggedTensor) -> Tensors:
-        pooled_output = tf.cast(self.encoder.pooled_from(states), tf.float32)
-        states = tf.cast(states, tf.float32)
+    def _with_prompt(self, text: tf.Tensor) -> tf.Tensor:
+        return tf.strings.join([self._prompt, text]) if self._prompt else text
+
+    def _vectors(self, windows: tf.RaggedTensor, counts: tf.Tensor | None = None) -> Tensors:
+        """Returns the vectors of texts, of their windows [W, tokens, H]."""
+        pooled_output = tf.cast(self.encoder.pooled_from(windows), tf.float32)  # [W, H]
+        windows = tf.cast(windows, tf.float32)
+        states = TokenStates.of(windows, pooled_output, counts)
         vectors = {
-            "pooled_output": pooled_output,
-            "mean_pooled": tf.reduce_mean(states, axis=1),  # over the tokens: [N, H]
+            "pooled_output": states.mean_over_windows(pooled_output),  # [N, H]
+            "mean_pooled": tf.reduce_mean(states.tokens, axis=1),  # over the tokens: [N, H]
         }
         if self.tracked is not None:
-            vectors[SENTENCE_EMBEDDING] = self.tracked(states, pooled_output)
+            vectors[SENTENCE_EMBEDDING] = self.tracked(windows, pooled_output, counts)
         return vectors

@@ -9,7 +9,7 @@ from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.tasks.fill_mask.guesses import Guess
 from keras_bert.tasks.fill_mask.masked_rows import MaskedRow, MaskedRows
 from keras_bert.tasks.tagging.windows import windows
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.base_tokenizer import Tokenizer
 
 
 class MaskedPiece(NamedTuple):
@@ -45,7 +45,7 @@ class MaskedWord(NamedTuple):
 
 
 def guess_every_word(
-    model: BertMaskedLM, tokenizer: BertTokenizer, text: str, top: int = 5, batch_size: int = 32
+    model: BertMaskedLM, tokenizer: Tokenizer, text: str, top: int = 5, batch_size: int = 32
 ) -> list[MaskedWord]:
     """Masks each word of a text in turn and returns what the model would put there.
 

@@ -7,9 +7,8 @@ import tensorflow as tf
 
 from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS
 from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.preprocessor import BertPreprocessor
-from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.text.vocabulary import MASK
 
 
 class Guess(NamedTuple):
@@ -20,7 +19,7 @@ class Guess(NamedTuple):
 
 
 def fill_mask(
-    model: BertMaskedLM, tokenizer: BertTokenizer, text: str, top: int = 5
+    model: BertMaskedLM, tokenizer: Tokenizer, text: str, top: int = 5
 ) -> list[list[Guess]]:
     """Returns the likeliest pieces for every [MASK] of a text.
 
@@ -37,16 +36,18 @@ def fill_mask(
         ValueError: there is no [MASK] within the model's length, or the tokenizer would read it as
             plain text.
     """
-    if not tokenizer.settings["keep_special_tokens"]:
+    if not tokenizer.keep_special_tokens:
         raise ValueError(
-            "the tokenizer reads [MASK] as plain text: make it with keep_special_tokens=True"
+            f"the tokenizer reads {tokenizer.vocabulary.special_tokens.mask} as plain text: make "
+            "it with keep_special_tokens=True"
         )
     length = model.config.max_position_embeddings
     inputs = BertPreprocessor(tokenizer, length, pad_to="longest")([text])
     positions = np.flatnonzero(inputs[INPUT_IDS][0] == tokenizer.vocabulary.mask_id)
     if not len(positions):
         raise ValueError(
-            f"the first {length} pieces of {text!r} hold no {MASK}: put it where a word is missing"
+            f"the first {length} pieces of {text!r} hold no "
+            f"{tokenizer.vocabulary.special_tokens.mask}: put it where a word is missing"
         )
     inputs[MASKED_LM_POSITIONS] = tf.constant(positions[None], tf.int32)
     logits = model(inputs, training=False)[0]  # [P, V]

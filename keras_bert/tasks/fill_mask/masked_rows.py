@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_bert.features import INPUT_IDS, INPUT_MASK, MASKED_LM_POSITIONS, SEGMENT_IDS
 from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.base_tokenizer import Tokenizer
 
 # Few distinct lengths: compiled for a device, each is a program of its own.
 _LENGTH_MULTIPLE = 8
@@ -66,7 +66,7 @@ class MaskedRows:
     """
 
     def __init__(
-        self, model: BertMaskedLM, tokenizer: BertTokenizer, batch_size: int = 32, top: int = 0
+        self, model: BertMaskedLM, tokenizer: Tokenizer, batch_size: int = 32, top: int = 0
     ):
         if not isinstance(model, BertMaskedLM):
             raise ValueError(

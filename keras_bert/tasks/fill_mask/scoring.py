@@ -17,14 +17,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.masked_lm import BertMaskedLM, load_masked_lm
 from keras_bert.tasks.fill_mask.masked_rows import MaskedRow, MaskedRows
 from keras_bert.tasks.tagging.windows import windows
-from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.text.vocabulary import UNKNOWN
+from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.framing import ALBERT_TOKENS, BERT_TOKENS
+from keras_bert.text.loading import load_tokenizer
 
 # Texts are sorted by length within so many batches of rows.
 _BATCHES_PER_CHUNK = 16
+_UNKNOWN = (BERT_TOKENS.unk, ALBERT_TOKENS.unk)
 
 
 class TextScore(NamedTuple):
@@ -57,7 +59,7 @@ class TextScore(NamedTuple):
     @property
     def unknown_pieces(self) -> int:
         """How many of the pieces are [UNK], whose probability says nothing of the word."""
-        return self.pieces.count(UNKNOWN)
+        return sum(piece in _UNKNOWN for piece in self.pieces)
 
 
 class SentenceScorer:
@@ -85,7 +87,7 @@ class SentenceScorer:
     def __init__(
         self,
         model: BertMaskedLM,
-        tokenizer: BertTokenizer,
+        tokenizer: Tokenizer,
         within_word: bool = False,
         batch_size: int = 32,
     ):
@@ -108,8 +110,8 @@ class SentenceScorer:
             ignore_config_keys: unknown keys of its config to pass over, see `BertConfig.from_dict`.
             **arguments: those of `SentenceScorer` but the first two.
         """
-        model = BertMaskedLM.from_preset(os.fspath(folder), ignore_config_keys, dtype="float32")
-        return cls(model, BertTokenizer.from_preset(folder), **arguments)
+        model = load_masked_lm(folder, ignore_config_keys, dtype="float32")
+        return cls(model, load_tokenizer(folder), **arguments)
 
     def __call__(self, texts: Iterable[str]) -> Iterator[TextScore]:
         """Yields the score of each text in order; memory holds a few batches, or one text."""

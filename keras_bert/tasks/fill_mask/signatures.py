@@ -3,7 +3,7 @@
 Shapes: N texts, M masks of the text that has most, P masks of all texts, K guesses, V pieces.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import tensorflow as tf
 
@@ -11,7 +11,6 @@ from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS
 from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector
 from keras_bert.signatures.vocabulary_rows import silence_rows
 from keras_bert.text.preprocessor import TEXT
-from keras_bert.text.vocabulary import MASK
 
 # Masks whose probabilities of all V pieces are in memory at a time: a text may be nothing but
 # masks.
@@ -26,10 +25,9 @@ class MaskedLMSignatures(SignatureFamily):
     model takes are cut off with the rest of the text.
     """
 
-    sample: ClassVar = {TEXT: f"One {MASK}."}
-
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
+        self.sample = {TEXT: f"One {self.tokenizer.vocabulary.special_tokens.mask}."}
         silence_rows(self.model, self.tokenizer.vocabulary)
         self._transform = self.model.get_layer("masked_lm_transform")
         self._bias = self.model.get_layer("masked_lm_bias")

@@ -15,11 +15,12 @@ from keras import ops
 from keras_bert.finetuning.collapse import chance_loss, one_answer
 from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.metrics import calibration_bins
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.progress import Progress
 from keras_bert.tasks.multiple_choice.answer_table import COLUMNS, choice_row
+from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.preprocessor import BertPreprocessor
-from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.losses import SmoothedCrossentropy
 
 
@@ -50,7 +51,7 @@ class ChoiceHead(FinetuningHead):
 
     def encode(
         self,
-        tokenizer: BertTokenizer,
+        tokenizer: Tokenizer,
         examples: Sequence[ChoiceExample],
         max_seq_length: int,
         description: str,
@@ -98,6 +99,15 @@ class ChoiceHead(FinetuningHead):
     def collapse(self, predictions: Sequence[np.ndarray], references: Sequence[int]) -> str | None:
         """Names the one index that all answers take."""
         return one_answer([f"choice {scores.argmax()}" for scores in predictions], references)
+
+    def calibration(
+        self, predictions: Sequence[np.ndarray], references: Sequence[int]
+    ) -> np.ndarray:
+        """Compares the probability of the likeliest choice with how often it is the right one."""
+        right = [
+            scores.argmax() == label for scores, label in zip(predictions, references, strict=True)
+        ]
+        return calibration_bins(np.array([scores.max() for scores in predictions]), np.array(right))
 
     def chance_loss(
         self,

@@ -3,11 +3,12 @@
 Shapes: N examples, K choices, R rows of all examples.
 """
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
-from keras_bert.features import ENCODER_FEATURES, INPUT_IDS
+from keras_bert.features import ENCODER_FEATURES, INPUT_IDS, INPUT_MASK
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector
 from keras_bert.signatures.code_points import valid_text
@@ -26,7 +27,11 @@ class ChoiceSignatures(SignatureFamily):
         *arguments: see `SignatureFamily`.
     """
 
-    sample: ClassVar = {CONTEXT: "She opened the door.", CHOICES: ["And went in.", "And sang."]}
+    sample: Mapping[str, Any] = {
+        CONTEXT: "She opened the door.",
+        CHOICES: ["And went in.", "And sang."],
+    }
+    joins_members = True
 
     def __init__(self, description: TaskDescription, *arguments: Any):
         super().__init__(*arguments)
@@ -58,11 +63,16 @@ class ChoiceSignatures(SignatureFamily):
         there = tf.cumsum(given, axis=1, reverse=True) > 0  # [N, K]
         texts = tf.boolean_mask(choices, there)  # [R]
         contexts = tf.gather(context, tf.where(there)[:, 0])  # [R], that of each choice
-        pooled = self.encoder.pooled_output(self.preprocess((contexts, texts)))  # [R, H]
-        # [R] -> [N, K]
-        logits = tf.scatter_nd(
-            tf.where(there), self._classifier(pooled)[:, 0], tf.shape(choices, tf.int64)
+        rows = self.preprocess((contexts, texts))
+        logits = self.joined(
+            [
+                member._logits(
+                    rows if self.shares_rows else member.preprocess((contexts, texts)), there
+                )
+                for member in self.members
+            ]
         )
+        # Once more: joined logits of a row without any choice are not numbers.
         logits = tf.where(there, logits, -float("inf"))
         # Choices that are not there get probability 0, in rows without any too.
         scores = tf.where(there, tf.nn.softmax(logits), 0.0)
@@ -75,6 +85,28 @@ class ChoiceSignatures(SignatureFamily):
             "choice_text": valid_text(tf.where(some, text, "")),
             "scores": scores,
         }
+
+    def ids(self, **inputs: tf.Tensor) -> Tensors:
+        """Returns the logits [N, K] of the Keras model; of an ensemble without padded choices."""
+        if len(self.members) == 1:
+            return super().ids(**inputs)
+        # A mean of probabilities is that over choices that are there.
+        there = tf.reduce_any(inputs[INPUT_MASK] > 0, axis=-1)  # [N, K]
+        there |= ~tf.reduce_any(there, axis=1, keepdims=True)  # a row without any: all alike
+        none = -float("inf")
+        said = [
+            tf.cast(member.model(inputs, training=False), tf.float32) for member in self.members
+        ]
+        logits = self.joined([tf.where(there, member, none) for member in said])
+        return {"logits": tf.where(there, logits, none)}
+
+    def _logits(self, rows: Tensors, there: tf.Tensor) -> tf.Tensor:
+        pooled = self.encoder.pooled_output(rows)  # [R, H]
+        # [R] -> [N, K]
+        logits = tf.scatter_nd(
+            tf.where(there), self._classifier(pooled)[:, 0], tf.shape(there, tf.int64)
+        )
+        return tf.where(there, logits, -float("inf"))
 
     def _checks(self, inputs: Tensors) -> list[tf.Operation]:
         checks, most = super()._checks(inputs), self.options.max_choices

@@ -26,7 +26,7 @@ from keras_bert.tasks.question_answering.windows import (
     WindowSettings,
     encode_questions,
 )
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.training.losses import SmoothedCrossentropy
 
 
@@ -47,6 +47,8 @@ class SpanHead(FinetuningHead):
     kind: ClassVar[str] = "span"
     model_class: ClassVar[type] = BertSpanLabeler
     per_position: ClassVar[bool] = True
+    # Each member has chosen its own.
+    member_fields: ClassVar[tuple[str, ...]] = ("null_threshold",)
 
     has_unanswerable: bool = False
     doc_stride: int = 128
@@ -72,7 +74,7 @@ class SpanHead(FinetuningHead):
 
     def encode(
         self,
-        tokenizer: BertTokenizer,
+        tokenizer: Tokenizer,
         examples: Sequence[Question],
         max_seq_length: int,
         description: str,
@@ -122,6 +124,15 @@ class SpanHead(FinetuningHead):
             return self
         threshold = best_null_threshold(predictions, references)
         return dataclasses.replace(self, null_threshold=threshold)
+
+    def of_ensemble(self, members: Sequence[Self]) -> Self:
+        """Sums the thresholds: null scores are differences of logits, which are summed too."""
+        threshold = sum(member.null_threshold for member in members)
+        return dataclasses.replace(self, null_threshold=threshold)
+
+    def ensemble_logits(self, members: Sequence[Any]) -> tf.Tensor:
+        """Sums the logits of starts, or of ends: the score of a span is the sum of all members'."""
+        return tf.add_n([tf.cast(member, tf.float32) for member in members])
 
     def collapse(
         self,

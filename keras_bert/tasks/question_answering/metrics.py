@@ -42,7 +42,7 @@ def answer_f1(predicted: str, right: str) -> float:
 
 def right_answers(question: Question) -> list[str]:
     """Returns the answers that count: those with a word in them, or "" where there are none."""
-    return [a.text for a in question.answers or () if normalize_answer(a.text)] or [""]
+    return [text for text in question.right_texts if normalize_answer(text)] or [""]
 
 
 def best_score(score: Callable[[str, str], float], predicted: str, question: Question) -> float:
@@ -99,7 +99,7 @@ def squad1_exact_match(
     """Returns `exact_match` by version 1.1: a right answer without a word, such as "A", counts."""
     return _mean(
         lambda predicted, question: max(
-            answer_exact_match(predicted, right.text) for right in question.answers or ()
+            answer_exact_match(predicted, right) for right in question.right_texts
         ),
         predictions,
         references,

@@ -23,12 +23,20 @@ class Question:
         context: the text.
         answers: the right answers, as several people gave them; none where the context does not
             hold one, None where they are not known.
+        aliases: other spellings of the right answer, which need not stand in the context; they
+            count when answers are measured.
     """
 
     id: str
     question: str
     context: str
     answers: tuple[Answer, ...] | None = None
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def right_texts(self) -> tuple[str, ...]:
+        """All that counts as the right answer; empty where there is none, or it is not known."""
+        return (*(answer.text for answer in self.answers or ()), *self.aliases)
 
 
 class Candidate(NamedTuple):

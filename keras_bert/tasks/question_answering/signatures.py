@@ -1,7 +1,8 @@
 """Signatures of extractive question answering: windows and answers are those of evaluation."""
 
 import dataclasses
-from typing import Any, ClassVar, cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 import tensorflow as tf
 
@@ -36,13 +37,17 @@ class SpanSignatures(SignatureFamily):
         *arguments: see `SignatureFamily`.
     """
 
-    sample: ClassVar = {QUESTION: "Who asked?", CONTEXT: "A passenger asked."}
+    sample: Mapping[str, Any] = {QUESTION: "Who asked?", CONTEXT: "A passenger asked."}
+    joins_members = True
 
     def __init__(self, description: TaskDescription, *arguments: Any):
         super().__init__(*arguments)
         assert isinstance(description.head, SpanHead)
         self._head = description.head
-        self._window_settings = self._head.window_settings(self.max_seq_length)
+        self._window_settings = dataclasses.replace(
+            self._head.window_settings(self.max_seq_length),
+            framing=self.tokenizer.vocabulary.framing,
+        )
         self._span = self.model.get_layer("span")
 
     def string_inputs(self) -> dict[str, tf.TensorSpec]:
@@ -51,7 +56,8 @@ class SpanSignatures(SignatureFamily):
 
     def ids(self, **inputs: tf.Tensor) -> Tensors:
         """Returns start and end logits."""
-        return self.model(inputs, training=False)
+        said = [member.model(inputs, training=False) for member in self.members]
+        return {name: self.joined([logits[name] for logits in said]) for name in said[0]}
 
     def answer(self, question: tf.Tensor, context: tf.Tensor) -> Tensors:
         """Returns the answers."""
@@ -65,7 +71,10 @@ class SpanSignatures(SignatureFamily):
         vocabulary = self.tokenizer.vocabulary
         rows = window_rows(windows, query, contexts, vocabulary)  # [W, pieces] each
         inputs = with_a_column(pad_rows(*rows, vocabulary))
-        logits = self._span(self.encoder.sequence_output(inputs).values)  # [T, 2]
+        # Members of an ensemble read the same windows.
+        logits = self.joined(
+            [member._span(member.encoder.sequence_output(inputs).values) for member in self.members]
+        )  # [T, 2]
         start_logits, end_logits = tf.unstack(logits, axis=1)  # [T] each
         characters = code_points(context)
         found = select_answers(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_bert.finetuning.task import TEST, Task, TaskData
+from keras_bert.finetuning.task import TEST, UNLABELED, Task, TaskData
 from keras_bert.storage.data_sets import is_tfds
 from keras_bert.storage.files import atomic_file
 from keras_bert.tasks.question_answering import metrics
@@ -62,13 +62,13 @@ def _read(data: str | os.PathLike, has_unanswerable: bool) -> TaskData:
         splits = read_tfds_questions(os.fspath(data))
     else:
         splits = {
-            split: read_squad(path, answers_optional=split == TEST)
+            split: read_squad(path, answers_optional=split in (TEST, UNLABELED))
             for split, path in find_splits(Path(data), SQUAD_EXTENSIONS).items()
         }
     if not has_unanswerable:
         for split, questions in splits.items():
             for question in questions:
-                if question.answers == ():
+                if question.answers == () and not question.aliases:
                     raise ValueError(
                         f"{data}, {split}: the question {question.id!r} has no answer: use "
                         "--task=squad2"

@@ -1,6 +1,7 @@
 """Questions: SQuAD JSON (1.1 or 2.0), TensorFlow Datasets, tables of questions and contexts."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,12 @@ def read_squad(path: Path, answers_optional: bool = False) -> list[Question]:
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist: give a file in the format of SQuAD")
     questions: dict[str, Question] = {}
-    for number, article in enumerate(_list(read_json(path), "data", f"{path}"), start=1):
+    for number, article in enumerate(list_of(read_json(path), "data", f"{path}"), start=1):
         place = f"{path}, article {number}"
-        for position, paragraph in enumerate(_list(article, "paragraphs", place), start=1):
+        for position, paragraph in enumerate(list_of(article, "paragraphs", place), start=1):
             here = f"{place}, paragraph {position}"
-            context = _string(paragraph, "context", here)
-            for entry in _list(paragraph, "qas", here):
+            context = string_of(paragraph, "context", here)
+            for entry in list_of(paragraph, "qas", here):
                 question = _question(entry, context, path, here, answers_optional)
                 if question.id in questions:
                     raise ValueError(
@@ -53,28 +54,31 @@ def read_squad(path: Path, answers_optional: bool = False) -> list[Question]:
 
 
 def _question(entry: Any, context: str, path: Path, place: str, answers_optional: bool) -> Question:
-    name = str(_field(entry, "id", place))
+    name = str(field_of(entry, "id", place))
     place = f"{path}, question {name!r}"
-    text = _string(entry, "question", place)
+    text = string_of(entry, "question", place)
     if "answers" not in entry and answers_optional:
         return Question(name, text, context)
-    answers = tuple(_answer(answer, context, place) for answer in _list(entry, "answers", place))
+    answers = tuple(_answer(answer, context, place) for answer in list_of(entry, "answers", place))
     impossible = entry.get("is_impossible", False)
+    # Of TriviaQA: other spellings of the answer, which need not stand in the context.
+    has_aliases = "aliases" in entry and not impossible
+    aliases = tuple(map(str, list_of(entry, "aliases", place))) if has_aliases else ()
     if impossible and answers:
         raise ValueError(
             f"{place} is_impossible but has the answer {answers[0].text!r}: remove one of both "
             "(what only seems an answer belongs into plausible_answers)"
         )
-    if not impossible and not answers and not answers_optional:
+    if not impossible and not answers and not aliases and not answers_optional:
         raise ValueError(
             f"{place} has no answers and is not marked is_impossible: add an answer or the mark"
         )
-    return Question(name, text, context, answers)
+    return Question(name, text, context, answers, aliases)
 
 
 def _answer(entry: Any, context: str, place: str) -> Answer:
-    text = _string(entry, "text", place)
-    start = _field(entry, "answer_start", place)
+    text = string_of(entry, "text", place)
+    start = field_of(entry, "answer_start", place)
     if not isinstance(start, int) or isinstance(start, bool):
         raise ValueError(f"{place}: answer_start is {start!r}, expected a number of characters")
     found = context[max(start, 0) : max(start, 0) + len(text)]
@@ -88,22 +92,25 @@ def _answer(entry: Any, context: str, place: str) -> Answer:
     return Answer(text, start)
 
 
-def _field(entry: Any, name: str, place: str) -> Any:
+def field_of(entry: Any, name: str, place: str) -> Any:
+    """Returns a field of an object of a JSON file; a `ValueError` names the place without it."""
     if not isinstance(entry, dict) or name not in entry:
         found = ", ".join(entry) if isinstance(entry, dict) else type(entry).__name__
         raise ValueError(f"{place}: there is no {name!r} (found: {found or 'nothing'}): add it")
     return entry[name]
 
 
-def _list(entry: Any, name: str, place: str) -> list[Any]:
-    value = _field(entry, name, place)
+def list_of(entry: Any, name: str, place: str) -> list[Any]:
+    """Returns such a field that must be a list."""
+    value = field_of(entry, name, place)
     if not isinstance(value, list):
         raise ValueError(f"{place}: {name!r} is a {type(value).__name__}, expected a list")
     return value
 
 
-def _string(entry: Any, name: str, place: str) -> str:
-    value = _field(entry, name, place)
+def string_of(entry: Any, name: str, place: str) -> str:
+    """Returns such a field that must be a string."""
+    value = field_of(entry, name, place)
     if not isinstance(value, str):
         raise ValueError(f"{place}: {name!r} is a {type(value).__name__}, expected a string")
     return value
@@ -157,8 +164,13 @@ def read_tfds_questions(source: str) -> dict[str, list[Question]]:
     return found
 
 
-def write_squad(path: Path, questions: list[Question]) -> None:
-    """Writes questions in the format of SQuAD 2.0, one paragraph for each run of a context."""
+def write_squad(path: str | os.PathLike, questions: list[Question]) -> None:
+    """Writes questions in the format of SQuAD 2.0, one paragraph for each run of a context.
+
+    Args:
+        path: the file to write.
+        questions: the questions; those without `answers` (None) are written without a truth.
+    """
     paragraphs: list[dict[str, Any]] = []
     for question in questions:
         if not paragraphs or paragraphs[-1]["context"] != question.context:
@@ -166,7 +178,10 @@ def write_squad(path: Path, questions: list[Question]) -> None:
         answers = [{"text": a.text, "answer_start": a.start} for a in question.answers or ()]
         entry: dict[str, Any] = {"id": question.id, "question": question.question}
         if question.answers is not None:
-            entry |= {"answers": answers, "is_impossible": not answers}
+            impossible = not answers and not question.aliases
+            entry |= {"answers": answers, "is_impossible": impossible}
+        if question.aliases:
+            entry["aliases"] = list(question.aliases)
         paragraphs[-1]["qas"].append(entry)
     content = {"version": "v2.0", "data": [{"title": "", "paragraphs": paragraphs}]}
-    path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    Path(path).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")

@@ -16,10 +16,11 @@ import tensorflow as tf
 
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.progress import Progress
-from keras_bert.signatures.windows import has_most_context, spread
+from keras_bert.signatures.windows import cut, has_most_context, spread
 from keras_bert.tasks.question_answering.questions import Answer, Question
+from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.framing import BERT_FRAMING, Framing
 from keras_bert.text.packing import join_pieces
-from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
 _TEXTS_PER_CALL = 256  # of the tokenizer
@@ -28,7 +29,6 @@ _TEXTS_PER_CALL = 256  # of the tokenizer
 _QUESTIONS_PER_CHUNK = 256
 _CHARACTERS_PER_CHUNK = 2_000_000
 # [CLS] question [SEP] context [SEP].
-_SPECIAL_TOKENS = 3
 # Weight of a window's length beside a piece's context, as in `_check_is_max_context` of
 # google-research/bert (run_squad.py).
 _LENGTH_WEIGHT = 0.01
@@ -57,7 +57,7 @@ class Contexts(NamedTuple):
     def of_rows(
         cls, ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor
     ) -> "Contexts":
-        """Takes what `BertTokenizer.tokenize_with_offsets` gives, [N, pieces] each."""
+        """Takes what `Tokenizer.tokenize_with_offsets` gives, [N, pieces] each."""
         return cls(ids.values, starts.values, ends.values, ids.row_starts(), ids.row_lengths())
 
     def of(self, questions: tf.Tensor) -> "Contexts":
@@ -107,6 +107,7 @@ class WindowSettings:
         max_seq_length: the most positions of a row.
         doc_stride: by how many pieces the next window begins later; at most by its length.
         max_query_length: the most pieces of a question; longer ones are cut.
+        framing: that of the model's family, as its vocabulary knows it.
 
     Raises:
         ValueError: a question of full length would leave no room for the context.
@@ -115,17 +116,18 @@ class WindowSettings:
     max_seq_length: int
     doc_stride: int
     max_query_length: int
+    framing: Framing = BERT_FRAMING
 
     def __post_init__(self) -> None:
         for name in ("doc_stride", "max_query_length"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
-        room = self.max_seq_length - self.max_query_length - _SPECIAL_TOKENS
+        room = self.max_seq_length - self.max_query_length - self.framing.special_in_pair
         if room < 1:
             raise ValueError(
                 f"max_seq_length is {self.max_seq_length}: a question of max_query_length "
-                f"{self.max_query_length} and 3 special tokens leave no room for the context; "
-                "raise the first or lower the second"
+                f"{self.max_query_length} and {self.framing.special_in_pair} special tokens leave "
+                "no room for the context; raise the first or lower the second"
             )
 
 
@@ -139,16 +141,12 @@ def cut_windows(
         context_lengths: int64 [N], pieces of each context.
         settings: windows move by `doc_stride`, but by no more than their length.
     """
-    room = settings.max_seq_length - _SPECIAL_TOKENS - query_lengths  # [N]
+    room = settings.max_seq_length - settings.framing.special_in_pair - query_lengths  # [N]
     stride = tf.minimum(room, settings.doc_stride)
-    # 10 pieces, room for 6, stride 3: windows at 0, 3 and 6 of 6, 6 and 4 pieces.
-    # [N]: 1 + ceil(excess / stride)
-    counts = 1 - -tf.maximum(context_lengths - room, 0) // stride
-    index = tf.ragged.range(counts).with_row_splits_dtype(tf.int64)  # [N, windows]
-    rows = index.value_rowids()  # [W]
-    offsets = index.values * tf.gather(stride, rows)  # [W]
-    lengths = tf.minimum(tf.gather(room, rows), tf.gather(context_lengths, rows) - offsets)
-    return Windows(rows, offsets, lengths, tf.gather(query_lengths, rows) + 2)
+    rows, offsets, lengths = cut(context_lengths, room, stride)  # [W] each
+    # Behind [CLS], the question and what stands between two texts.
+    positions = tf.gather(query_lengths, rows) + 1 + settings.framing.separators
+    return Windows(rows, offsets, lengths, positions)
 
 
 def window_rows(
@@ -228,7 +226,7 @@ def answer_positions(
 
 
 def encode_questions(
-    tokenizer: BertTokenizer,
+    tokenizer: Tokenizer,
     questions: Sequence[Question],
     settings: WindowSettings,
     description: str,
@@ -243,6 +241,7 @@ def encode_questions(
         settings: how contexts are cut.
         description: what the progress line says.
     """
+    settings = dataclasses.replace(settings, framing=tokenizer.vocabulary.framing)
     queries, query_of = _tokenized(tokenizer, [q.question for q in questions], "questions")
     contexts, context_of = _tokenized(tokenizer, [q.context for q in questions], description)
     known = all(question.answers is not None for question in questions)
@@ -288,7 +287,7 @@ def _chunks_of(questions: Sequence[Question]) -> Iterator[slice]:
 
 
 def _tokenized(
-    tokenizer: BertTokenizer, texts: Sequence[str], description: str
+    tokenizer: Tokenizer, texts: Sequence[str], description: str
 ) -> tuple[list[tf.RaggedTensor], np.ndarray]:
     """Tokenizes every different text once: many questions share a context.
 

@@ -20,7 +20,7 @@ from keras_bert.tasks.tagging.answer_table import WORD_COLUMNS, span_columns, sp
 from keras_bert.tasks.tagging.entities import are_entity_tags, entities
 from keras_bert.tasks.tagging.rows import encode_sentences
 from keras_bert.tasks.tagging.sentences import WORD, TaggedSentence
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.training.losses import SmoothedCrossentropy
 
 
@@ -53,6 +53,8 @@ class TagHead(FinetuningHead):
 
     kind: ClassVar[str] = "tag"
     per_position: ClassVar[bool] = True
+    # A BiLSTM may stand beside a fine-tuned encoder.
+    member_fields: ClassVar[tuple[str, ...]] = ("features_from", "lstm_width")
 
     document_context: bool = False
     features_from: str | None = None
@@ -76,7 +78,7 @@ class TagHead(FinetuningHead):
 
     def encode(
         self,
-        tokenizer: BertTokenizer,
+        tokenizer: Tokenizer,
         examples: Sequence[TaggedSentence],
         max_seq_length: int,
         description: str,

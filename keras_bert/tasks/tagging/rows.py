@@ -13,7 +13,7 @@ from keras_bert.finetuning.encoded_rows import NO_TARGET, EncodedRows
 from keras_bert.progress import Progress
 from keras_bert.tasks.tagging.sentences import TaggedSentence
 from keras_bert.tasks.tagging.windows import windows
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.base_tokenizer import Tokenizer
 
 _SENTENCES_PER_CALL = 512
 # [CLS] and [SEP].
@@ -48,7 +48,7 @@ class _Row(NamedTuple):
 
 
 def encode_sentences(
-    tokenizer: BertTokenizer,
+    tokenizer: Tokenizer,
     sentences: Sequence[TaggedSentence],
     labels: tuple[str, ...],
     max_seq_length: int,
@@ -106,7 +106,7 @@ def encode_sentences(
 
 
 def _tokenized(
-    tokenizer: BertTokenizer, sentences: Sequence[TaggedSentence], description: str
+    tokenizer: Tokenizer, sentences: Sequence[TaggedSentence], description: str
 ) -> list[list[np.ndarray]]:
     """Returns the pieces of each word of each sentence."""
     found = []

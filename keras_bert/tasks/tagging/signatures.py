@@ -5,7 +5,8 @@ against each other. Shapes: N texts, D words of all texts, W windows of all text
 entries (entities or words) of the text that has most, C labels, F entries of all texts.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -21,7 +22,7 @@ from keras_bert.signatures.base import (
 from keras_bert.signatures.code_points import code_points
 from keras_bert.signatures.windows import has_most_context, spread
 from keras_bert.tasks.tagging.entities import OUTSIDE, are_entity_tags, entities
-from keras_bert.tasks.tagging.text_words import TextWords, join_words
+from keras_bert.tasks.tagging.text_words import TextWords, join_words, without_white_space
 from keras_bert.text.packing import join_pieces, pad_rows
 from keras_bert.text.preprocessor import TEXT
 
@@ -49,7 +50,8 @@ class TagSignatures(SignatureFamily):
         *arguments: see `SignatureFamily`.
     """
 
-    sample: ClassVar = {TEXT: "One text."}
+    sample: Mapping[str, Any] = {TEXT: "One text."}
+    joins_members = True
 
     def __init__(self, description: TaskDescription, *arguments: Any):
         super().__init__(*arguments)
@@ -64,6 +66,7 @@ class TagSignatures(SignatureFamily):
         """Returns entities or words."""
         ids, starts, ends = self.tokenizer.tokenize_with_offsets(text)  # [N, pieces] each
         characters = code_points(text)
+        ids, starts, ends = without_white_space(ids, starts, ends, characters)
         words = join_words(starts, ends, characters)
         tagged = self._tag(words, ids.values, tf.size(text, tf.int64))
         if self._are_entities:
@@ -105,13 +108,6 @@ class TagSignatures(SignatureFamily):
         vocabulary = self.tokenizer.vocabulary
         rows, segment_ids = join_pieces(ids, None, vocabulary)
         inputs = with_a_column(pad_rows(rows, segment_ids, vocabulary))
-        if isinstance(self.model, BertTokenClassifier):
-            states = self.encoder.sequence_output(inputs)  # [W, tokens, H]
-            logits = states.with_values(self.model.get_layer("classifier")(states.values))
-        else:
-            # A BiLSTM reads rows as a whole: [W, S, C], cut to the tokens of each.
-            padded = self.model(inputs, training=False)
-            logits = tf.RaggedTensor.from_tensor(padded, rows.row_lengths())
         # Each word of each window is an entry; a word in several windows takes the tag of the one
         # that shows it with most context.
         window, word = spread(first, last - first)
@@ -123,9 +119,21 @@ class TagSignatures(SignatureFamily):
         )
         # Windows go forward: those that count are in the order of the words.
         # The tag of a word is that of its first piece; 1 for [CLS].
-        position = tf.gather(logits.row_starts(), window) + 1 + left
-        own = tf.gather(logits.values, tf.boolean_mask(position, counts))  # [D, C]
+        position = tf.gather(rows.row_starts(), window) + 1 + left
+        position = tf.boolean_mask(position, counts)  # [D]
+        # Members of an ensemble read the same windows.
+        logits = [member._logits(inputs, rows.row_lengths()) for member in self.members]
+        own = self.joined([tf.gather(values, position) for values in logits])  # [D, C]
         return _Tagged(tf.argmax(own, axis=-1), tf.reduce_max(tf.nn.softmax(own), axis=-1))
+
+    def _logits(self, inputs: Tensors, lengths: tf.Tensor) -> tf.Tensor:
+        """Returns the logits of the real tokens of all rows, [tokens of all rows, C]."""
+        if isinstance(self.model, BertTokenClassifier):
+            states = self.encoder.sequence_output(inputs)  # [W, tokens, H]
+            return self.model.get_layer("classifier")(states.values)
+        # A BiLSTM reads rows as a whole: [W, S, C], cut to the tokens of each.
+        padded = self.model(inputs, training=False)
+        return tf.RaggedTensor.from_tensor(padded, lengths).values
 
     def _entities(self, words: TextWords, tagged: _Tagged) -> tuple[tf.Tensor, ...]:
         """Returns first and last word, label and score of each entity."""

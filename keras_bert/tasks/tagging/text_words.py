@@ -16,6 +16,11 @@ _PUNCTUATION = r"[\p{P}$+<=>^`|~]"
 _IDEOGRAPH = r"\p{Han}"
 _APOSTROPHE = r"['’]"
 _POSSESSIVE = r"[sS]"
+# Unicode's White_Space.
+_WHITE_SPACE = (
+    *(*range(0x09, 0x0E), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B)),
+    *(0x2028, 0x2029, 0x202F, 0x205F, 0x3000),
+)
 
 
 class TextWords(NamedTuple):
@@ -36,6 +41,31 @@ class TextWords(NamedTuple):
     pieces: tf.Tensor
 
 
+def without_white_space(
+    ids: tf.RaggedTensor, starts: tf.RaggedTensor, ends: tf.RaggedTensor, characters: CodePoints
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    """Leaves out pieces that are white space alone, as byte-level vocabularies have them.
+
+    Args:
+        ids: int32 [N, pieces].
+        starts: int32 [N, pieces], first character of each piece.
+        ends: int32 [N, pieces], behind its last character.
+        characters: of the texts.
+    """
+    first = tf.gather(characters.row_starts, starts.value_rowids())
+    first += tf.cast(starts.values, tf.int64)
+    # Nothing is left of a space that offsets leave out, where the text may be at its end.
+    first = tf.where(starts.values < ends.values, first, 0)
+    padded = tf.concat([characters.values, [0]], axis=0)
+    is_space = tf.reduce_any(tf.equal(tf.gather(padded, first)[:, None], _WHITE_SPACE), axis=1)
+    kept = ids.with_values((starts.values < ends.values) & ~is_space)
+    return (
+        tf.ragged.boolean_mask(ids, kept),
+        tf.ragged.boolean_mask(starts, kept),
+        tf.ragged.boolean_mask(ends, kept),
+    )
+
+
 def join_words(starts: tf.RaggedTensor, ends: tf.RaggedTensor, characters: CodePoints) -> TextWords:
     """Joins pieces to words.
 
@@ -54,6 +84,9 @@ def join_words(starts: tf.RaggedTensor, ends: tf.RaggedTensor, characters: CodeP
     # The first piece begins a chunk in any case: [P - 1], or [0], to [P].
     begins_chunk = tf.concat([[True], apart], axis=0) | ideograph | _before(ideograph)
     begins = begins_chunk | _begins_inside(letters, begins_chunk)
+    # Bytes of one character are pieces of one word: they overlap.
+    overlaps = tf.equal(rows[1:], rows[:-1]) & (starts.values[1:] < ends.values[:-1])
+    begins &= ~tf.concat([[False], overlaps], axis=0)[: tf.size(begins)]
     # [P] -> [D]: play ##ing ! has begins 1 0 1: words at pieces 0 2, the next ones at 2 3.
     place = tf.where(begins)[:, 0]
     following = tf.concat([place[1:], tf.size(begins, tf.int64)[None]], axis=0)[: tf.size(place)]

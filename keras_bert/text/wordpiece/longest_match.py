@@ -90,9 +90,10 @@ def matchable_tokens(vocabulary: Vocabulary) -> list[str]:
     """Replaces the pieces that no word can hold, because tf.text gives some a meaning ("##").
 
     Raises:
-        ValueError: a piece is longer than 255 bytes.
+        ValueError: a piece is longer than 255 bytes, or no piece is one of a word.
     """
     found = []
+    some = False
     for index, token in enumerate(vocabulary.tokens):
         body = token.removeprefix(CONTINUATION_PREFIX)
         if len(body.encode()) > _MAX_BYTES_PER_PIECE:
@@ -103,6 +104,12 @@ def matchable_tokens(vocabulary: Vocabulary) -> list[str]:
         letters = len(body) > 1 and all(map(unicode_table.is_letter, body))
         matchable = token == UNKNOWN or len(body) == 1 or letters
         found.append(token if matchable else f"[{index}]")
+        some |= matchable and token != UNKNOWN
+    if not some:
+        raise ValueError(
+            f"the vocabulary has {len(found)} entries and no piece of a word among them: is the "
+            "file cut short?"
+        )
     return found
 
 

@@ -129,28 +129,12 @@ function weightsOfPair(from, to) {
   );
 }
 
-// Where a head looks on the whole, as a sentence.
+// Where a head looks on the whole, as a sentence; those of means stand behind the others.
 function describe(layer, head) {
-  const matrix = tokenMatrix(layer, head);
-  const sums = { "the token before": 0, "the token behind": 0, "the token itself": 0, "[CLS]": 0, "[SEP]": 0 };
-  for (let from = 0; from < n; from++) {
-    for (let to = 0; to < n; to++) {
-      const weight = matrix[from * (n + 1) + to] / n;
-      if (data.special[to]) sums[data.pieces[to]] += weight;
-      else if (to === from - 1) sums["the token before"] += weight;
-      else if (to === from + 1) sums["the token behind"] += weight;
-      else if (to === from) sums["the token itself"] += weight;
-    }
-  }
-  const best = Object.keys(sums).reduce((a, b) => (sums[b] > sums[a] ? b : a));
-  const name = `${capital(nameOf("layer", layer))}, ${nameOf("head", head)}`;
-  return sums[best] < 0.25
-    ? `${name}: spread widely`
-    : `${name}: ${percent(sums[best])} of all weight goes to ${best}`;
+  const row = data.sentences[layer === MEAN ? data.layers : layer];
+  return row[head === MEAN ? data.heads : head];
 }
 
-const capital = (text) => text[0].toUpperCase() + text.slice(1);
-const nameOf = (kind, value) => (value === MEAN ? `mean of all ${kind}s` : `${kind} ${value}`);
 const percent = (value) => `${(100 * value).toFixed(value < 0.0995 ? 1 : 0)}\u00a0%`;
 
 // === Colours ===

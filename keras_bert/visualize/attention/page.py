@@ -16,6 +16,7 @@ import zlib
 import numpy as np
 
 from keras_bert.visualize import html_page
+from keras_bert.visualize.attention.head_places import sentences_with_means
 from keras_bert.visualize.attention.probabilities import Attention
 
 _LARGEST_BYTE = 255
@@ -45,6 +46,11 @@ def attention_page(attention: Attention, model_name: str, start: int, end: int) 
         "segments": [token.segment for token in shown],
         "special": [int(token.is_special) for token in shown],
         "wordOf": [token.word - first_word for token in shown],
+        "sentences": sentences_with_means(
+            attention.probabilities[:, :, start:end, start:end],
+            [token.piece for token in shown],
+            attention.vocabulary,
+        ),
         "words": attention.words[first_word : shown[-1].word + 1],
         "probabilities": _encode(attention.probabilities, start, end),
     }

@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.tasks.opened_encoder import open_encoder
+from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.visualize import html_page
 from keras_bert.visualize.attention import heat_map, page
-from keras_bert.visualize.attention.probabilities import (
-    Attention,
-    open_model,
-    read_attention,
-)
+from keras_bert.visualize.attention.probabilities import Attention, read_attention
 from keras_bert.visualize.model_input import Token
 
 # Of a page in a notebook, in pixels: controls, a text of some lines and the list below it.
@@ -110,7 +107,7 @@ def show_attention(
     text: str,
     text_pair: str | None = None,
     *,
-    tokenizer: BertTokenizer | None = None,
+    tokenizer: Tokenizer | None = None,
     start: int = 0,
     max_tokens: int = 256,
     ignore_config_keys: Collection[str] = (),
@@ -145,7 +142,9 @@ def show_attention(
     """
     if max_tokens < 1:
         raise ValueError(f"max_tokens is {max_tokens}: a page holds at least 1 token")
-    encoder, tokenizer = open_model(model, tokenizer, ignore_config_keys)
+    encoder, tokenizer = open_encoder(
+        model, "attention_probs", tokenizer, ignore_config_keys, keep_special_tokens=True
+    )
     attention = read_attention(encoder, tokenizer, text, text_pair)
     if not 0 <= start < len(attention.tokens):
         raise ValueError(

@@ -25,7 +25,7 @@ from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.models.span_labeler import BertSpanLabeler
 from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.tasks.tagging.entities import OUTSIDE
-from keras_bert.text.vocabulary import MASK, Vocabulary
+from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.visualize.model_input import ModelInput, Token
 
 # An answer has at most so many pieces, as in the original.
@@ -85,11 +85,11 @@ def model_inputs(model: Any, read: ModelInput, position: str | int | None) -> di
         # [1, 1, S]: one choice, scored without the others.
         return {name: tensor[:, None] for name, tensor in read.features.items()}
     if isinstance(model, BertMaskedLM):
-        masks = [i for i, token in enumerate(read.tokens) if token.piece == MASK]
+        masks = [i for i, token in enumerate(read.tokens) if token.piece == read.mask]
         number = 0 if position is None else _as_index(position)
         if number is None or not 0 <= number < len(masks):
             raise ValueError(
-                f"position is {position!r} but the text has {len(masks)} {MASK}: put {MASK} where "
+                f"position is {position!r} but the text has {len(masks)} {read.mask}: put it where "
                 "a word is missing, and number them from 0"
             )
         return {**read.features, MASKED_LM_POSITIONS: tf.constant([[masks[number]]], tf.int32)}
@@ -259,4 +259,4 @@ def _piece_target(logits: Any, question: Question, vocabulary: Vocabulary) -> Ta
             f"target is {question.target!r}, which is no piece of the vocabulary: give one piece, "
             "such as a short word in lower case"
         )
-    return Target(f"{MASK} = {vocabulary.tokens[index]}", (0, index))
+    return Target(f"{vocabulary.special_tokens.mask} = {vocabulary.tokens[index]}", (0, index))

@@ -10,13 +10,16 @@ import numpy as np
 from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.finetuning.task import TASK_FILE
 from keras_bert.models import preset
+from keras_bert.models.document_classifier import BertDocumentClassifier
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.task_model import TaskModel
 from keras_bert.storage import hub
 from keras_bert.tasks.finetuned_model import FinetunedModel
 from keras_bert.tasks.kinds import describe_foreign
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.loading import load_tokenizer
+from keras_bert.text.vocabulary import MASK
 from keras_bert.visualize import html_page
 from keras_bert.visualize.attributions import page
 from keras_bert.visualize.attributions.integrated_gradients import (
@@ -118,7 +121,7 @@ class Explainer:
     def __init__(
         self,
         model: Any,
-        tokenizer: BertTokenizer | None = None,
+        tokenizer: Tokenizer | None = None,
         ignore_config_keys: Collection[str] = (),
     ):
         self.name = type(model).__name__
@@ -138,17 +141,21 @@ class Explainer:
                 f"the model is a {type(model).__name__}, which gives no answer that could be "
                 "explained: give a fine-tuned model, or a masked language model"
             )
+        if isinstance(model, BertDocumentClassifier):
+            raise ValueError(
+                "the model pools windows of long texts, whose words cannot be explained: fine-tune "
+                "one without --window_pooling, or explain the encoder's attention"
+            )
         if tokenizer is None:
             raise ValueError(
                 f"there is no tokenizer for the {type(model).__name__}: give tokenizer=, for "
-                "example BertTokenizer.from_preset of the folder it came from"
+                "example load_tokenizer of the folder it came from"
             )
         tokenizer.vocabulary.check_size(model.config.vocab_size)
         model = _plain(model)
         if isinstance(model, BertMaskedLM):
             # "[MASK]" in a text must stay one token: it is what the model is asked about.
-            settings = tokenizer.settings | {"keep_special_tokens": True}
-            tokenizer = BertTokenizer(tokenizer.vocabulary, **settings)
+            tokenizer = tokenizer.with_settings(keep_special_tokens=True)
         if not labels and hasattr(model, "num_classes"):
             numbers = tuple(str(index) for index in range(model.num_classes))
             labels = tuple(getattr(model, "labels", None) or numbers)
@@ -171,10 +178,13 @@ class Explainer:
     ) -> AttributionView:
         """Returns what each word contributes; see `show_attributions`."""
         vocabulary = self._tokenizer.vocabulary
+        special = vocabulary.special_tokens
+        if baseline == MASK:
+            baseline = special.mask  # as the model's family spells it
         if baseline not in vocabulary:
             raise ValueError(
-                f"baseline is {baseline!r}, which is no piece of the vocabulary: give [MASK], "
-                "[PAD] or [UNK]"
+                f"baseline is {baseline!r}, which is no piece of the vocabulary: give "
+                f"{special.mask}, {special.pad} or {special.unk}"
             )
         read = self.read(text, text_pair)
         inputs = model_inputs(self._model, read, position)
@@ -192,7 +202,7 @@ class Explainer:
         return AttributionView(self.name, chosen.name, read, found, baseline)
 
 
-def _open_folder(folder: Any, ignore_config_keys: Collection[str]) -> tuple[Any, BertTokenizer]:
+def _open_folder(folder: Any, ignore_config_keys: Collection[str]) -> tuple[Any, Tokenizer]:
     """Returns the model of a folder, a `FinetunedModel` where it is one, and its tokenizer."""
     folder = hub.local_folder(folder)
     if (folder / TASK_FILE).is_file():
@@ -202,7 +212,7 @@ def _open_folder(folder: Any, ignore_config_keys: Collection[str]) -> tuple[Any,
     arguments = {"dtype": "float32"}
     if (foreign := describe_foreign(checkpoint)) is not None:
         model = preset.from_checkpoint(foreign.head.model_class, checkpoint, arguments)
-        tokenizer = BertTokenizer.from_preset(folder)
+        tokenizer = load_tokenizer(folder)
         return FinetunedModel(model, tokenizer, foreign), tokenizer
     if checkpoint.architecture not in WORD_PREDICTORS:
         raise ValueError(
@@ -210,7 +220,7 @@ def _open_folder(folder: Any, ignore_config_keys: Collection[str]) -> tuple[Any,
             "explained: give a fine-tuned model, or a masked language model"
         )
     model = preset.from_checkpoint(BertMaskedLM, checkpoint, arguments)
-    return model, BertTokenizer.from_preset(folder)
+    return model, load_tokenizer(folder)
 
 
 def _plain(model: TaskModel) -> TaskModel:
@@ -240,7 +250,7 @@ def show_attributions(
     baseline: str = "[MASK]",
     tolerance: float = 0.005,
     max_points: int = 1024,
-    tokenizer: BertTokenizer | None = None,
+    tokenizer: Tokenizer | None = None,
     ignore_config_keys: Collection[str] = (),
 ) -> AttributionView:
     """Shows which words made an answer, by integrated gradients (Sundararajan et al. 2017).

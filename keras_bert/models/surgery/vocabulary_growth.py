@@ -22,7 +22,8 @@ def grow_vocabulary(
     Args:
         model: any of the package's models; it is left alone.
         pieces_of_new_tokens: for the id of each new token, in an [unused] slot or appended, the
-            ids of its pieces so far: what `BertTokenizer.pieces_of_new_tokens` returns.
+            ids of its pieces so far: what `BertTokenizer.pieces_of_new_tokens` returns. Tokenizers
+            of other families have no such method: their pieces follow from merges or a model file.
         vocab_size: entries of the grown vocabulary.
 
     Raises:

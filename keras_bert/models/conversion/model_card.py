@@ -40,7 +40,7 @@ def model_card(
         header.append(f"pipeline_tag: {pipeline}")
     if base is not None:
         header.append(f"base_model: {base}")
-    header += ["tags:", "- bert", "- keras-bert-tpu"]
+    header += ["tags:", f"- {checkpoint.config.hugging_face_type}", "- keras-bert-tpu"]
     rows = {title: getattr(checkpoint.config, field) for title, field in _NUMBERS.items()}
     rows |= {"tokenizer": tokenizer, "format": f"that of {_FORMATS[format]}"}
     if labels := checkpoint.head.get("labels"):
@@ -48,15 +48,15 @@ def model_card(
     return "\n".join(
         [
             *("---", *header, "---", "", f"# {name}", ""),
-            f"A BERT model ({checkpoint.architecture})"
+            f"A model of the type {checkpoint.config.hugging_face_type} ({checkpoint.architecture})"
             + (f", converted from [{base}](https://huggingface.co/{base})." if base else "."),
             *("", "| | |", "|---|---|"),
             *(f"| {title} | {value} |" for title, value in rows.items()),
             *("", "## How to load it", "", "```python"),
-            f"from keras_bert import BertTokenizer, {checkpoint.architecture}",
+            f"from keras_bert import {checkpoint.architecture}, load_tokenizer",
             "",
             f'model = {checkpoint.architecture}.from_preset("hf://{name}")',
-            f'tokenizer = BertTokenizer.from_preset("hf://{name}")',
+            f'tokenizer = load_tokenizer("hf://{name}")',
             "```",
             "",
         ]

@@ -8,9 +8,15 @@ import numpy as np
 
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints.checkpoint import Checkpoint
-from keras_bert.choices import TargetFormat
-from keras_bert.models import parity, preset, registry
+from keras_bert.checkpoints.model_classes import ENCODER_DECODER
+from keras_bert.choices import PositionExtension, TargetFormat
+from keras_bert.config import BertConfig
+from keras_bert.family_configs import LocalBertConfig
+from keras_bert.models import preset, registry
+from keras_bert.models.conversion import parity
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.surgery.local_attention import local_config
+from keras_bert.models.surgery.position_extension import extend_checkpoint
 from keras_bert.storage import hub
 
 # Of the largest activation: rounding is millionths of it, a matrix turned the wrong way tenths.
@@ -25,18 +31,26 @@ class ParityReport:
         checkpoint: the source, with the report of what became of its tensors.
         format: format of the result.
         new: variables that the result holds and the source does not; they are random.
+        left_out: variables of the source that the format has no place for: a pooler, where it
+            keeps one in some heads only.
         equal_arrays: number of variables that are bit-equal in both.
         compared: the two libraries whose activations were compared, None if neither owner's is
             installed.
         difference: largest difference of their activations on random input.
+        positions: how many positions the source had, where the result has more. The source is then
+            compared with its table extended.
+        attention: that of the source and of the result in words, where it was changed.
     """
 
     checkpoint: Checkpoint
     format: TargetFormat
     new: tuple[str, ...]
+    left_out: tuple[str, ...]
     equal_arrays: int
     compared: tuple[str, str] | None
     difference: float | None
+    positions: int | None = None
+    attention: tuple[str, str] | None = None
 
     def __str__(self) -> str:
         """Returns the report as lines of text."""
@@ -44,21 +58,34 @@ class ParityReport:
         activations = "not compared: the library of neither format is installed"
         if self.compared is not None:
             source, result = self.compared
+            of = "of the encoder, " if self.checkpoint.architecture == ENCODER_DECODER else ""
             activations = (
-                f"{source} (source) and {result} (result) differ by at most {self.difference:.1e}"
+                f"{of}{source} (source) and {result} (result) "
+                f"differ by at most {self.difference:.1e}"
             )
         lines = [
             f"{self.checkpoint.architecture} -> {self.format}",
+            *self._changed_lines(),
             f"tensors read:    {report.tensors_read}",
             f"tensors mapped:  {report.tensors_mapped} -> {len(report.mapped)} variables",
             f"tensors dropped: {len(report.dropped)}",
             *(f"  {name}: {reason}" for name, reason in report.dropped.items()),
             f"variables new:   {len(self.new)}",
             *(f"  {path}: not in the source, random in the result" for path in self.new),
+            *(f"  {path}: left out, the result has no place for it" for path in self.left_out),
             f"arrays equal:    {self.equal_arrays} of {len(self.checkpoint.variables)}",
             f"activations:     {activations}",
         ]
         return "\n".join(lines)
+
+    def _changed_lines(self) -> list[str]:
+        lines = []
+        if self.positions is not None:
+            longer = self.checkpoint.config.max_position_embeddings
+            lines.append(f"positions:       {self.positions} -> {longer}")
+        if self.attention is not None:
+            lines.append("attention:       " + " -> ".join(self.attention))
+        return lines
 
 
 def convert(
@@ -66,6 +93,9 @@ def convert(
     target: str | os.PathLike,
     format: TargetFormat,
     ignore_config_keys: Collection[str] = (),
+    max_position_embeddings: int | None = None,
+    position_extension: PositionExtension = "copy",
+    attention_window: int | None = None,
 ) -> ParityReport:
     """Writes the model of one folder into another in any format, and compares the two.
 
@@ -75,19 +105,32 @@ def convert(
         target: a folder that exists and is empty.
         format: format of the result.
         ignore_config_keys: unknown keys of its config to pass over, see `BertConfig.from_dict`.
+        max_position_embeddings: positions of the result; None keeps those of the source.
+        position_extension: how the table gets longer then, see `extend_positions`.
+        attention_window: how far a position of the result sees to each side, see
+            `with_local_attention`; None keeps the attention of the source.
 
     Returns:
         What was done, and how alike both are.
 
     Raises:
         FileNotFoundError: the source is no model folder.
-        ValueError: the source is damaged, the format cannot hold it, an array changed, or the
-            activations differ by more than rounding explains.
+        ValueError: the source is damaged or has as many positions already, the format cannot hold
+            it, an array changed, or the activations differ by more than rounding explains.
     """
     source = hub.local_folder(source)
     # As named arrays in float32, the form that every format is read into and written from.
     read = preset.read_checkpoint(source, ignore_config_keys)
     read.check_masked_lm()
+    positions = None
+    if max_position_embeddings is not None:
+        positions = read.config.max_position_embeddings
+        read = extend_checkpoint(read, max_position_embeddings, position_extension)
+    attention = None
+    if attention_window is not None:
+        local = local_config(read.config, attention_window)
+        attention = (_attention(read.config), _attention(local))
+        read = dataclasses.replace(read, config=local)
     if format == "keras":
         model_class = registry.model_class(read.architecture)
         preset.save(preset.from_checkpoint(model_class, read, {}), target)
@@ -96,7 +139,12 @@ def convert(
     # Read back from the files: the writing is proven together with the name table.
     written = preset.read_checkpoint(target)
     # Bit-equal variables.
+    left_out = tuple(
+        path for path in preset.POOLER if path in read.variables and path not in written.variables
+    )
     for path, value in read.variables.items():
+        if path in left_out:
+            continue
         if not np.array_equal(written.variables[path], value, equal_nan=True):
             raise ValueError(f"{path} reads differently from the result: nothing was kept")
     new = tuple(path for path in written.variables if path not in read.variables)
@@ -104,7 +152,9 @@ def convert(
     features = parity.random_features(read.config)
     source_format = "keras" if preset.is_ours(source) else checkpoints.format_of(source)
     # Sequence output [2, S, H] and pooled output [2, H] of either side, on the same random ids.
-    before = parity.library_activations(source, source_format, read.config, features)
+    before = None  # of what was changed on the way only we know what is right
+    if positions is None and attention_window is None:
+        before = parity.library_activations(source, source_format, read.config, features)
     after = parity.library_activations(target, format, read.config, features)
     compared = difference = None
     if before or after:
@@ -122,7 +172,16 @@ def convert(
                 f"differ by {difference:.1e}, more than rounding explains ({allowed:.1e}): one of "
                 "them reads its folder as another model; nothing was kept"
             )
-    return ParityReport(read, format, new, len(read.variables), compared, difference)
+    equal = len(read.variables) - len(left_out)
+    return ParityReport(
+        read, format, new, left_out, equal, compared, difference, positions, attention
+    )
+
+
+def _attention(config: BertConfig) -> str:
+    if not isinstance(config, LocalBertConfig):
+        return "full"
+    return f"window {config.attention_window}, {config.global_tokens} global"
 
 
 def _our_activations(checkpoint: Checkpoint, features: dict[str, np.ndarray]) -> parity.Activations:

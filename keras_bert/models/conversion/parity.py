@@ -10,6 +10,7 @@ import numpy as np
 from keras_bert.checkpoints import model_garden, tensorflow_file
 from keras_bert.checkpoints.folder import SourceFormat
 from keras_bert.config import BertConfig, find_config_file, read_json
+from keras_bert.config_keys import ENCODER_DECODER_TYPE
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
 
@@ -31,10 +32,15 @@ def random_features(config: BertConfig) -> dict[str, np.ndarray]:
     mask = np.ones((_BATCH, length), np.int32)  # [2, S]
     # The last row ends in padding: a mask that is not applied shows in the outputs.
     mask[-1, length - min(_PADDING, length - 1) :] = 0
+    ids = random.integers(0, config.vocab_size, mask.shape).astype(np.int32)
+    # RoBERTa of transformers counts positions by the padding id, wherever it stands.
+    ids[ids == config.pad_token_id] = (config.pad_token_id + 1) % config.vocab_size
     return {
-        INPUT_IDS: random.integers(0, config.vocab_size, mask.shape).astype(np.int32),
+        INPUT_IDS: ids,
         INPUT_MASK: mask,
-        SEGMENT_IDS: random.integers(0, config.type_vocab_size, mask.shape).astype(np.int32),
+        SEGMENT_IDS: random.integers(0, max(config.type_vocab_size, 1), mask.shape).astype(
+            np.int32
+        ),
     }
 
 
@@ -67,7 +73,7 @@ def library_activations(
     """
     try:
         if format == "hf":
-            return _transformers(folder, features)
+            return _transformers(folder, config, features)
         if format == "garden":
             return _model_garden(Path(folder), config, features)
         if format == "tfhub":
@@ -85,31 +91,61 @@ def largest_difference(left: Activations, right: Activations) -> float:
     return max(float(np.abs(a - b).max()) for a, b in pairs)
 
 
-def _transformers(folder: str | os.PathLike, features: dict[str, np.ndarray]) -> Activations:
+def _transformers(
+    folder: str | os.PathLike, ours: BertConfig, features: dict[str, np.ndarray]
+) -> Activations:
     import torch
     import transformers
 
     # Their reading of the numbers in the file, whatever the file is called and holds besides.
     values = read_json(find_config_file(folder))
-    fields = {field.name for field in dataclasses.fields(BertConfig)}
-    config = transformers.BertConfig(**{key: values[key] for key in values if key in fields})
+    if values.get("model_type") == ENCODER_DECODER_TYPE:
+        return _transformers_pair(folder, features)
+    fields = {field.name for field in dataclasses.fields(ours)} | set(ours.hugging_face_names or ())
+    known = {key: values[key] for key in values if key in fields}
+    config = transformers.AutoConfig.for_model(ours.hugging_face_type, **known)
     # With what was told of the loading it is a pair, which its own annotation does not say.
-    loaded: Any = transformers.BertModel.from_pretrained(
+    loaded: Any = transformers.AutoModel.from_pretrained(
         folder, config=config, output_loading_info=True, dtype=torch.float32
     )
     model, loading = loaded
     # torch wants int64 ids; eval() turns dropout off.
+    names = {"input_ids": INPUT_IDS, "attention_mask": INPUT_MASK}
+    if ours.has_segments:
+        names["token_type_ids"] = SEGMENT_IDS
     with torch.no_grad():
         outputs = model.eval()(
-            input_ids=torch.tensor(features[INPUT_IDS], dtype=torch.long),
-            attention_mask=torch.tensor(features[INPUT_MASK], dtype=torch.long),
-            token_type_ids=torch.tensor(features[SEGMENT_IDS], dtype=torch.long),
+            **{
+                name: torch.tensor(features[feature], dtype=torch.long)
+                for name, feature in names.items()
+            }
         )
-    has_pooler = not any("pooler" in name for name in loading["missing_keys"])
+    # None where the family has no pooler; random where the checkpoint has none.
+    pooled = outputs.get("pooler_output")
+    if any("pooler" in name for name in loading["missing_keys"]):
+        pooled = None
     return Activations(
         f"transformers {transformers.__version__}",
         outputs.last_hidden_state.numpy(),
-        outputs.pooler_output.numpy() if has_pooler else None,
+        None if pooled is None else pooled.numpy(),
+    )
+
+
+def _transformers_pair(folder: str | os.PathLike, features: dict[str, np.ndarray]) -> Activations:
+    """Runs the encoder of two models."""
+    import torch
+    import transformers
+
+    pair = transformers.EncoderDecoderModel.from_pretrained(folder, dtype=torch.float32)
+    names = {"input_ids": INPUT_IDS, "attention_mask": INPUT_MASK, "token_type_ids": SEGMENT_IDS}
+    with torch.no_grad():
+        outputs = pair.eval().encoder(
+            **{name: torch.tensor(features[ours], dtype=torch.long) for name, ours in names.items()}
+        )
+    return Activations(
+        f"transformers {transformers.__version__}",
+        outputs.last_hidden_state.numpy(),
+        outputs.pooler_output.numpy(),
     )
 
 

@@ -1,0 +1,91 @@
+"""Full and local attention over lengths: time and memory of a training step of an encoder.
+
+    make benchmark NAME=long_attention ARGS='--lengths=512,1024,2048,4096'
+
+Each length and side is a process of its own, which makes an encoder of random weights and runs
+forward and backward passes on a batch of full sequences in float32. Time is the median of the
+passes but the first; memory is the most that the process had resident, less what it had before the
+first pass. The sides take turns.
+"""
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from absl import app, flags
+
+flags.DEFINE_list("lengths", ["512", "1024", "2048", "4096"], "Pieces of a sequence.")
+flags.DEFINE_string("model", "mini", "Named size of the encoder.")
+flags.DEFINE_integer("window", 128, "How far local attention sees to each side.", lower_bound=1)
+flags.DEFINE_integer("batch_size", 1, "Sequences in a batch.", lower_bound=1)
+flags.DEFINE_integer("passes", 5, "Passes of each process.", lower_bound=2)
+flags.DEFINE_string("side", None, "Of the processes that this starts: full or local.")
+
+FLAGS = flags.FLAGS
+_SIDES = ("full", "local")
+
+
+def measure(side: str, length: int) -> None:
+    """Prints milliseconds of a pass and megabytes that the passes took."""
+    import numpy as np
+    import tensorflow as tf
+
+    from keras_bert import BertConfig, LocalBertConfig, create_encoder
+
+    arguments = {"max_position_embeddings": length}
+    config = BertConfig.from_name(FLAGS.model, **arguments)
+    if side == "local":
+        name = f"local_bert_{FLAGS.model}"
+        config = LocalBertConfig.from_name(name, attention_window=FLAGS.window, **arguments)
+    encoder = create_encoder(config, seed=0)
+    ids = np.ones([FLAGS.batch_size, length], np.int32)
+    inputs = {"input_ids": ids, "input_mask": ids, "segment_ids": 0 * ids}
+    inputs = {key: tf.constant(values) for key, values in inputs.items()}
+
+    @tf.function
+    def step(inputs: dict[str, tf.Tensor]) -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(encoder(inputs, training=True)["sequence_output"] ** 2)
+        weights = [weight.value for weight in encoder.trainable_weights]
+        found = tape.gradient(loss, weights, unconnected_gradients="zero")
+        return [tf.reduce_sum(tf.convert_to_tensor(gradient)) for gradient in found]
+
+    before, seconds = _peak(), []
+    for _ in range(FLAGS.passes):
+        start = time.perf_counter()
+        for tensor in step(inputs):
+            tensor.numpy()
+        seconds.append(time.perf_counter() - start)
+    print(1000 * statistics.median(seconds[1:]), (_peak() - before) / 1e6)
+
+
+def _peak() -> int:
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def main(arguments: list[str]) -> None:
+    """Prints a table, a row for each length."""
+    if FLAGS.side:
+        return measure(FLAGS.side, int(FLAGS.lengths[0]))
+    given = [argument for argument in sys.argv[1:] if not argument.startswith("--lengths")]
+    print("| pieces | full, ms | local, ms | ratio | full, MB | local, MB | ratio |")
+    print("|---|---|---|---|---|---|---|")
+    for length in FLAGS.lengths:
+        found = []
+        for side in _SIDES:
+            command = [sys.executable, __file__, *given, f"--lengths={length}", f"--side={side}"]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            found.append([float(number) for number in done.stdout.split()[-2:]])
+        cells = []
+        for full, local in zip(*found, strict=True):
+            cells += [f"{full:,.0f}", f"{local:,.0f}", f"{full / local:.2f}"]
+        print(f"| {length} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,1 @@
+"""Text from a masked language model: Gibbs sampling, Metropolis-Hastings, annealing, reranking."""

@@ -1,0 +1,145 @@
+"""How good and how different generated texts are: corpus BLEU, self-BLEU, n-grams seen nowhere.
+
+Wang and Cho 2019 (arXiv:1902.04094), section 4, measure quality by the BLEU of all texts against a
+corpus (Yu et al. 2017), and diversity by the BLEU of each text against all others (Zhu et al. 2018,
+self-BLEU: lower is more diverse) and by the rate of n-grams that are nowhere else. BLEU is that of
+Papineni et al. 2002, over a whole corpus: counts of all texts are added before they are divided.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+Words = Sequence[str]
+
+
+class _Best(NamedTuple):
+    """How often an n-gram is in the text that has it most, which text that is, and the next."""
+
+    most: int
+    owner: int
+    next_most: int
+
+
+def corpus_bleu(texts: Iterable[Words], references: Iterable[Words], max_order: int = 4) -> float:
+    """Returns the BLEU of texts, all references being those of each text.
+
+    Args:
+        texts: words, or pieces, of each text.
+        references: those of each text of the corpus.
+        max_order: the longest n-grams, 4 for BLEU-4.
+
+    Returns:
+        From 0 to 1; 0 where no n-gram of some order matches (there is no smoothing).
+
+    Raises:
+        ValueError: there is no text or no reference, or `max_order` is below 1.
+
+    Example:
+        >>> round(corpus_bleu(["the film was good".split()], ["the film was bad".split()], 2), 4)
+        0.7071
+    """
+    texts, references = list(texts), list(references)
+    if not references:
+        raise ValueError("there are no references: give the texts of a corpus")
+    best = [_best_counts(references, order) for order in range(1, max_order + 1)]
+    lengths = sorted(map(len, references))
+    return _bleu(texts, best, [lengths] * len(texts), own=False)
+
+
+def self_bleu(texts: Iterable[Words], max_order: int = 4) -> float:
+    """Returns the BLEU of texts, the references of each being all others: 1 where all are alike.
+
+    Args:
+        texts: words, or pieces, of each text; two or more.
+        max_order: the longest n-grams.
+
+    Returns:
+        From 0 to 1; lower is more diverse.
+
+    Raises:
+        ValueError: there are fewer than two texts, or `max_order` is below 1.
+    """
+    texts = list(texts)
+    if len(texts) < 2:
+        raise ValueError(f"there are {len(texts)} texts: self-BLEU needs two or more")
+    best = [_best_counts(texts, order) for order in range(1, max_order + 1)]
+    lengths = [len(text) for text in texts]
+    others = [sorted(lengths[:at] + lengths[at + 1 :]) for at in range(len(texts))]
+    return _bleu(texts, best, others, own=True)
+
+
+def unique_ngram_rate(
+    texts: Iterable[Words], order: int, references: Iterable[Words] | None = None
+) -> float:
+    """Returns the rate of n-grams that are nowhere else, from 0 to 1: higher is more diverse.
+
+    Args:
+        texts: words, or pieces, of each text.
+        order: the length of the n-grams, n.
+        references: texts of a corpus: n-grams are counted that are in none of them; None counts
+            those that are once among all n-grams of `texts`.
+
+    Raises:
+        ValueError: no text has an n-gram.
+    """
+    counts: Counter = Counter()
+    for text in texts:
+        counts.update(_ngrams(text, order))
+    if not counts:
+        raise ValueError(f"no text has {order} words: give longer ones, or a smaller order")
+    if references is None:
+        unique = sum(count for count in counts.values() if count == 1)
+    else:
+        seen = {ngram for text in references for ngram in _ngrams(text, order)}
+        unique = sum(count for ngram, count in counts.items() if ngram not in seen)
+    return unique / counts.total()
+
+
+def _ngrams(words: Words, order: int) -> Counter:
+    if order < 1:
+        raise ValueError(f"the order of n-grams is {order}: it must be 1 or more")
+    return Counter(tuple(words[at : at + order]) for at in range(len(words) - order + 1))
+
+
+def _best_counts(references: Sequence[Words], order: int) -> dict[tuple, _Best]:
+    # With the second best, the most of all texts but one is known without counting them again.
+    best: dict[tuple, _Best] = {}
+    for owner, words in enumerate(references):
+        for ngram, count in _ngrams(words, order).items():
+            old = best.get(ngram, _Best(0, -1, 0))
+            if count > old.most:
+                best[ngram] = _Best(count, owner, old.most)
+            else:
+                best[ngram] = old._replace(next_most=max(count, old.next_most))
+    return best
+
+
+def _bleu(
+    texts: Sequence[Words],
+    best: Sequence[dict[tuple, _Best]],
+    reference_lengths: Sequence[Sequence[int]],
+    own: bool,
+) -> float:
+    """Returns the BLEU; `own` leaves the text itself out of its references."""
+    if not best or not texts:
+        raise ValueError(
+            f"there are {len(texts)} texts and n-grams up to {len(best)}: give one or more of both"
+        )
+    matches, totals = [0] * len(best), [0] * len(best)
+    length = reference_length = 0
+    for index, (words, lengths) in enumerate(zip(texts, reference_lengths, strict=True)):
+        for at, counts in enumerate(best):
+            for ngram, count in _ngrams(words, at + 1).items():
+                found = counts.get(ngram, _Best(0, -1, 0))
+                most = found.next_most if own and found.owner == index else found.most
+                matches[at] += min(count, most)
+                totals[at] += count
+        length += len(words)
+        # The closest length; of two as close the shorter.
+        reference_length += min(lengths, key=lambda other: (abs(other - len(words)), other))
+    if not all(matches):
+        return 0.0
+    precision = sum(math.log(m / t) for m, t in zip(matches, totals, strict=True)) / len(best)
+    return math.exp(precision + min(0.0, 1 - reference_length / length))

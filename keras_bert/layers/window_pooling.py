@@ -1,0 +1,91 @@
+"""Vectors of the windows of a long text to one vector of the text.
+
+Three windows of which the last is padding; a window that is not there counts nowhere:
+
+    vectors [B, W, H]     v0  v1  --
+    mean                  (v0 + v1) / 2
+    max                   max(v0, v1), number by number
+    attention             a0 v0 + a1 v1 with (a0, a1) = softmax(v0 . query, v1 . query)
+
+A text of one window keeps the vector of that window, to the last bit, under each of them.
+
+Shapes: B texts, W windows, S positions of a window, H width.
+"""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.choices import WindowPoolingChoice, check_choice
+from keras_bert.layers.initializer import truncated_normal
+
+# Stands for a window that is not there where the largest counts; finite, unlike -inf.
+_NO_WINDOW = -1e9
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class WindowPooling(keras.layers.Layer):
+    """Pools the windows of each text, in float32 under every policy.
+
+    Attention is that of Yang et al. 2016 (Hierarchical Attention Networks, section 2.2) over
+    windows: one learned query, a softmax over the windows that are there. The dense layer with tanh
+    that stands before it there is the pooler of the encoder here.
+
+    Args:
+        pooling: "mean", "max" or "attention".
+        initializer_range: standard deviation of the truncated normal that the query starts from;
+            near zero, attention starts near the mean.
+
+    Raises:
+        ValueError: the pooling is another one.
+    """
+
+    def __init__(self, pooling: str = "mean", initializer_range: float = 0.02, **kwargs: Any):
+        super().__init__(**kwargs)
+        check_choice("pooling", pooling, WindowPoolingChoice)
+        self.pooling = pooling
+        self.initializer_range = initializer_range
+
+    def build(self, vectors_shape: Any, input_mask_shape: Any = None) -> None:
+        """Makes the query [H] of attention; the others learn nothing."""
+        if self.pooling == "attention":
+            self.query = self.add_weight(
+                name="query",
+                shape=(vectors_shape[-1],),
+                initializer=truncated_normal(self.initializer_range),
+            )
+
+    def call(self, vectors: Any, input_mask: Any) -> Any:
+        """Returns the vectors of the texts, float32 [B, H].
+
+        Args:
+            vectors: those of the windows, [B, W, H] or, as the encoder gives them, [B * W, H].
+            input_mask: integers [B, W, S]; a window is there where its first position is 1.
+        """
+        batch, windows = ops.shape(input_mask)[:2]
+        vectors = ops.cast(ops.reshape(vectors, (batch, windows, vectors.shape[-1])), "float32")
+        real = ops.expand_dims(ops.cast(input_mask[:, :, 0], "float32"), -1)  # [B, W, 1]
+        if self.pooling == "max":
+            return ops.max(ops.where(real > 0, vectors, _NO_WINDOW), axis=1)  # [B, H]
+        if self.pooling == "mean":
+            count = ops.maximum(ops.sum(real, axis=1), 1.0)  # [B, 1]
+            return ops.sum(vectors * real, axis=1) / count  # [B, H]
+        query = ops.cast(self.query, "float32")  # [H]
+        scores = ops.sum(vectors * query, axis=-1, keepdims=True)  # [B, W, 1]
+        # A softmax over the windows that are there; Keras' own warns where the axis has size 1.
+        scores = ops.where(real > 0, scores, _NO_WINDOW)
+        odds = real * ops.exp(scores - ops.max(scores, axis=1, keepdims=True))  # [B, W, 1]
+        weights = odds / ops.maximum(ops.sum(odds, axis=1, keepdims=True), 1.0)
+        return ops.sum(vectors * weights, axis=1)  # [B, H]
+
+    def compute_output_spec(self, vectors: Any, input_mask: Any) -> keras.KerasTensor:
+        """Gives the symbolic shape."""
+        return keras.KerasTensor((input_mask.shape[0], vectors.shape[-1]), dtype="float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return super().get_config() | {
+            "pooling": self.pooling,
+            "initializer_range": self.initializer_range,
+        }

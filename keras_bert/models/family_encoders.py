@@ -1,0 +1,117 @@
+"""The encoders of the families that came after BERT; their configs say in what they differ.
+
+All of it is in `keras_bert.family_configs`: the same layers are made from other numbers, but for
+local attention, which has blocks of its own.
+"""
+
+from typing import Any
+
+from keras_bert.family_configs import (
+    AlbertConfig,
+    DistilBertConfig,
+    ElectraConfig,
+    LocalBertConfig,
+    RobertaConfig,
+)
+from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.layers.local_attention import LocalEncoderBlock
+from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.registry import register_encoder
+
+
+@register_encoder(DistilBertConfig)
+class DistilBertEncoder(BertEncoder):
+    """The encoder of DistilBERT (Sanh et al. 2019, arXiv:1910.01108).
+
+    Inputs and outputs are those of `BertEncoder`; `segment_ids` change nothing. Published
+    checkpoints have no pooler: `pooled_output` is of random weights until a head is trained.
+
+    Example:
+        >>> encoder = DistilBertEncoder(DistilBertConfig.from_name("distilbert_base"))
+    """
+
+
+@register_encoder(ElectraConfig)
+class ElectraEncoder(BertEncoder):
+    """The encoder of an ELECTRA discriminator or generator (Clark et al. 2020, arXiv:2003.10555).
+
+    Inputs and outputs are those of `BertEncoder`. Published checkpoints have no pooler:
+    `pooled_output` is of random weights until a head is trained.
+
+    Example:
+        >>> encoder = ElectraEncoder(ElectraConfig.from_name("electra_small"))
+    """
+
+
+@register_encoder(AlbertConfig)
+class AlbertEncoder(BertEncoder):
+    """The encoder of ALBERT (Lan et al. 2019, arXiv:1909.11942).
+
+    Inputs and outputs are those of `BertEncoder`. Parameters that all blocks share are variables of
+    "layer_0"; their gradient is the sum over the blocks.
+
+    Example:
+        >>> encoder = AlbertEncoder(AlbertConfig.from_name("albert_base"))
+    """
+
+
+@register_encoder(RobertaConfig)
+class RobertaEncoder(BertEncoder):
+    """The encoder of RoBERTa, XLM-RoBERTa and CamemBERT (Liu et al. 2019, arXiv:1907.11692).
+
+    Inputs and outputs are those of `BertEncoder`; `segment_ids` change nothing. Positions count
+    from 0 as in all families, and what stands in the places of padding changes nothing, whatever
+    its id. Some published checkpoints have no pooler.
+
+    Example:
+        >>> encoder = RobertaEncoder(RobertaConfig.from_name("roberta_base"))
+    """
+
+
+@register_encoder(LocalBertConfig)
+class LocalBertEncoder(BertEncoder):
+    """BERT with attention in a sliding window, for long texts (Beltagy et al. 2020).
+
+    Inputs and outputs are those of `BertEncoder`, but for attention probabilities, of which there
+    is no table of all pairs. Time and memory grow with the length, not with its square. The weights
+    are BERT's: `with_local_attention` makes one of a BERT.
+
+    Args:
+        config: the numbers, a `LocalBertConfig` or its dict.
+        output_hidden_states: as in `BertEncoder`.
+        output_attention_probs: must be False.
+        packed: must be False: documents of a sequence would need a mask of all pairs.
+        **arguments: the other arguments of `BertEncoder`.
+
+    Raises:
+        ValueError: attention probabilities or packed sequences are asked for.
+
+    Example:
+        >>> encoder = LocalBertEncoder(LocalBertConfig.from_name("local_bert_tiny"))
+    """
+
+    def __init__(
+        self,
+        config: Any,
+        output_hidden_states: bool = False,
+        output_attention_probs: bool = False,
+        packed: bool = False,
+        **arguments: Any,
+    ):
+        asked = {"output_attention_probs": output_attention_probs, "packed": packed}
+        for name, value in asked.items():
+            if value:
+                raise ValueError(
+                    f"{name} is True, but attention in a window has no table of all pairs of "
+                    "positions: leave it out, or take a model with full attention"
+                )
+        super().__init__(config, output_hidden_states, **arguments)
+
+    @staticmethod
+    def create_block(config: Any, index: int, seed: int | None, dtype: Any) -> EncoderBlock:
+        """Returns the block named "layer_{index}"; see `BertEncoder.create_block`."""
+        settings = BertEncoder.create_block(config, index, seed, dtype).get_config()
+        return LocalEncoderBlock.from_config(
+            settings
+            | {"attention_window": config.attention_window, "global_tokens": config.global_tokens}
+        )

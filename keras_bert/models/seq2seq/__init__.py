@@ -1,0 +1,1 @@
+"""An encoder and a decoder from one BERT: the model, and greedy and beam search."""

@@ -1,0 +1,116 @@
+"""A smaller model made of some layers of a larger one: how DistilBERT starts.
+
+    layers 0, 2, 4 of      layer_0  layer_1  layer_2  layer_3  layer_4  layer_5
+    become                 layer_0           layer_1           layer_2
+
+Embeddings, pooler and head come along as they are (Sanh et al. 2019, arXiv:1910.01108, section 2).
+"""
+
+import dataclasses
+import re
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.config import BertConfig
+
+UNIFORM = "uniform"
+
+_POSITIONS = "embeddings/position_embeddings"
+_SEGMENTS = "embeddings/segment_embeddings"
+# What decides the shapes of the weights that are taken over, and what is computed with them.
+_SAME = (
+    *("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "hidden_act"),
+    *("max_position_embeddings", "embedding_width", "layer_norm_eps"),
+)
+
+
+def parsed_layers(given: Sequence[str], layers: int, wanted: int | None = None) -> tuple[int, ...]:
+    """Returns the layers that the option `init_layers` names, counted from 0.
+
+    Args:
+        given: numbers; or "uniform" alone: every n-th of them from the first, where `wanted` says
+            how many.
+        layers: how many layers there are.
+        wanted: how many layers the new model has; None for as many as are named.
+
+    Raises:
+        ValueError: a layer is not there, is named twice, or their number is another.
+    """
+    shown = ",".join(given)
+    if tuple(given) == (UNIFORM,):
+        if wanted is None:
+            raise ValueError(
+                f"init_layers is {UNIFORM!r}, but nothing says how many layers the model shall "
+                "have: name the layers, such as 0,2,4"
+            )
+        # 12 layers for 6: 0 2 4 6 8 10; 12 for 5: 0 2 4 7 9
+        given = tuple(str(index * layers // wanted) for index in range(wanted))
+    numbers = [int(text) if text.strip().isdecimal() else -1 for text in given]
+    if len(set(numbers)) < len(numbers) or not all(0 <= index < layers for index in numbers):
+        raise ValueError(
+            f"init_layers is {shown}: the model to start from has {layers} layers; give different "
+            f"numbers from 0 to {layers - 1}"
+        )
+    if wanted is not None and len(numbers) != wanted:
+        raise ValueError(
+            f"init_layers names {len(numbers)} layers ({shown}) but num_hidden_layers is {wanted}: "
+            "name as many"
+        )
+    return tuple(numbers)
+
+
+def check_same_widths(source: BertConfig, config: BertConfig, folder: str) -> None:
+    """Makes sure that a model can take layers of another as they are.
+
+    Raises:
+        ValueError: a width, or what is computed with them, differs.
+    """
+    for name in _SAME:
+        found, wanted = getattr(source, name), getattr(config, name)
+        if found != wanted:
+            raise ValueError(
+                f"init_layers takes layers of {folder} as they are, but its {name} is {found!r} "
+                f"and the model's {wanted!r}: give the model the same"
+            )
+
+
+def select_layers(
+    checkpoint: Checkpoint, layers: Collection[int], config: BertConfig | None = None
+) -> Checkpoint:
+    """Returns a checkpoint with some of the layers.
+
+    Args:
+        checkpoint: the larger model.
+        layers: those to take, in the order in which the new model applies them.
+        config: config of the new model; None for that of the checkpoint with fewer layers. Where it
+            has no segments, the embedding of the first segment goes into those of the positions:
+            the embeddings of a single text stay what they were.
+
+    Raises:
+        ValueError: the layers share their parameters, so that none can be left out; or there is a
+            decoder besides, whose layers are others.
+    """
+    if any(path.startswith("decoder/") for path in checkpoint.variables):
+        raise ValueError(
+            "init_layers takes some layers of an encoder, but the model has a decoder, too: leave "
+            "it out"
+        )
+    if checkpoint.config.shares_attention or checkpoint.config.shares_feed_forward:
+        raise ValueError(
+            "init_layers takes some layers of a model, but those of an ALBERT share their "
+            "parameters: leave it out, and give a config with fewer layers"
+        )
+    position = {index: new for new, index in enumerate(layers)}
+    variables: dict[str, np.ndarray] = {}
+    for path, value in checkpoint.variables.items():
+        found = re.match(r"layer_(\d+)/", path)
+        if found is None:
+            variables[path] = value
+        elif int(found[1]) in position:
+            variables[f"layer_{position[int(found[1])]}/{path[found.end() :]}"] = value
+    config = config or checkpoint.config.replace(num_hidden_layers=len(position))
+    if not config.type_vocab_size and _SEGMENTS in variables:
+        variables[_POSITIONS] = variables[_POSITIONS] + variables.pop(_SEGMENTS)[0]
+    return dataclasses.replace(checkpoint, config=config, variables=variables)

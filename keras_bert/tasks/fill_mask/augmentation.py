@@ -1,0 +1,241 @@
+"""More training texts from few: words replaced by what a masked language model puts in their place.
+
+    the film was great       the [MASK] was great    ->  movie  show  book  ...
+                             the film was [MASK]     ->  good  fine  bad  ...
+    copies: the movie was great; the film was fine; the show was good ...
+
+This is the augmentation of TinyBERT (Jiao et al. 2020, arXiv:1909.10351, algorithm 1), but that the
+candidates of every word come from the masked language model. The paper takes those of words of
+several pieces from GloVe; here such a word is hidden by one [MASK]. A replaced word may change what
+the text says, so the copies have no labels: a teacher answers them.
+"""
+
+import csv
+import dataclasses
+import os
+import random
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice, pairwise
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert.models.masked_lm import BertMaskedLM, load_masked_lm
+from keras_bert.progress import Progress
+from keras_bert.storage.files import atomic_file
+from keras_bert.storage.tables import read_table
+from keras_bert.tasks.fill_mask.augmentation_options import AugmentationOptions
+from keras_bert.tasks.fill_mask.masked_rows import MaskedRow, MaskedRows
+from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.loading import load_tokenizer
+from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
+from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.vocabulary import SPECIAL_TOKENS
+
+# Texts whose masks are asked for at once, so that rows of one batch are of like length.
+_TEXTS_PER_CHUNK = 64
+# Guesses that are no candidates: pieces of words, punctuation, the word itself.
+_SPARE_GUESSES = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class _Word:
+    """A word that may be replaced: `text[start:end]`, and by what."""
+
+    start: int
+    end: int
+    candidates: tuple[str, ...]
+
+
+class TextAugmenter:
+    """Makes copies of texts with some words replaced.
+
+    Args:
+        model: the masked language model.
+        tokenizer: its tokenizer, a `BertTokenizer`.
+        options: how many copies and candidates.
+
+    Raises:
+        ValueError: the model predicts no masked words, the tokenizer is no `BertTokenizer`, or the
+            vocabulary is another's.
+
+    Example:
+        augment = TextAugmenter(model, tokenizer, AugmentationOptions(copies=3))
+        for copies in augment(["the film was great"]):
+            print(copies)
+    """
+
+    def __init__(
+        self,
+        model: BertMaskedLM,
+        tokenizer: Tokenizer,
+        options: AugmentationOptions = AugmentationOptions(),  # noqa: B008 (frozen)
+    ):
+        if not isinstance(tokenizer, BertTokenizer):
+            raise ValueError(
+                f"the model has a {type(tokenizer).__name__}: augmentation joins word pieces, so "
+                "give a model with a WordPiece vocabulary"
+            )
+        guesses = options.candidates + _SPARE_GUESSES
+        self._ask = MaskedRows(model, tokenizer, options.batch_size, guesses)
+        self._tokenizer = tokenizer
+        self._options = options
+        continues = tokenizer.vocabulary.continuation_mask
+        # Piece -> the word that it is; those that are none are left out.
+        self._words = {
+            index: token
+            for index, token in enumerate(tokenizer.vocabulary.tokens)
+            if not continues[index] and token not in SPECIAL_TOKENS and _has_letter(token)
+        }
+
+    @classmethod
+    def from_preset(
+        cls,
+        folder: str | os.PathLike,
+        options: AugmentationOptions = AugmentationOptions(),  # noqa: B008 (frozen)
+        ignore_config_keys: Collection[str] = (),
+    ) -> "TextAugmenter":
+        """Opens a model folder of any format.
+
+        Raises:
+            FileNotFoundError: there is none.
+            ValueError: it holds no head that predicts words, or its vocabulary is not WordPiece.
+        """
+        model = load_masked_lm(folder, ignore_config_keys)
+        return cls(model, load_tokenizer(folder), options)
+
+    def __call__(self, texts: Iterable[str], column: int = 0) -> Iterator[list[str]]:
+        """Yields the copies of each text, in order; none where no word can be replaced.
+
+        They depend on the text, its number, the seed and the number of its column alone.
+        """
+        numbered = enumerate(texts)
+        own = f" {column}" if column else ""  # texts of a pair are replaced apart
+        while chunk := list(islice(numbered, _TEXTS_PER_CHUNK)):
+            found = self._words_of([text for _, text in chunk])
+            for (number, text), words in zip(chunk, found, strict=True):
+                yield self._copies(
+                    text, words, random.Random(f"{self._options.seed} {number}{own}")
+                )
+
+    def _words_of(self, texts: Sequence[str]) -> list[list[_Word]]:
+        """Returns the words of each text with their candidates."""
+        parts = self._tokenizer.tokenize_with_offsets(list(texts))
+        spans: list[list[tuple[int, int]]] = []
+        rows: list[MaskedRow] = []
+        for number, text in enumerate(texts):
+            ids, starts, ends = (part[number].numpy() for part in parts)
+            begins = ~self._tokenizer.vocabulary.continuation_mask[ids]  # bool [N]
+            begins[:1] = True
+            bounds = [*np.flatnonzero(begins).tolist(), len(ids)]
+            spans.append([])
+            for first, behind in pairwise(bounds):
+                start, end = int(starts[first]), int(ends[behind - 1])
+                if _has_letter(text[start:end]):
+                    spans[-1].append((start, end))
+                    rows.append(self._row(ids, first, behind))
+        answers = iter(self._ask(rows))
+        return [
+            [
+                _Word(start, end, self._candidates(next(answers).guesses[0], text[start:end]))
+                for start, end in of_text
+            ]
+            for text, of_text in zip(texts, spans, strict=True)
+        ]
+
+    def _row(self, ids: np.ndarray, first: int, behind: int) -> MaskedRow:
+        """Returns a row in which one mask hides all pieces of a word, as much of it as has room."""
+        mask = np.array([self._tokenizer.vocabulary.mask_id], ids.dtype)
+        hidden = np.concatenate([ids[:first], mask, ids[behind:]])
+        begin = max(0, min(first - self._ask.room // 2, len(hidden) - self._ask.room))
+        place = first - begin
+        return MaskedRow(hidden[begin : begin + self._ask.room], [place], [place])
+
+    def _candidates(self, guesses: np.ndarray, word: str) -> tuple[str, ...]:
+        found = (self._words.get(int(guess)) for guess in guesses)
+        others = [piece for piece in found if piece and piece.lower() != word.lower()]
+        return tuple(others[: self._options.candidates])
+
+    def _copies(self, text: str, words: Sequence[_Word], draw: random.Random) -> list[str]:
+        copies: dict[str, None] = {}
+        for _ in range(self._options.copies):
+            parts, before = [], 0
+            for word in words:
+                if word.candidates and draw.random() < self._options.replacement_rate:
+                    parts += [text[before : word.start], draw.choice(word.candidates)]
+                    before = word.end
+            copies["".join([*parts, text[before:]])] = None
+        copies.pop(text, None)
+        return list(copies)
+
+
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))
+
+
+def augment_file(
+    model: str | os.PathLike,
+    data: str | os.PathLike,
+    output: str | os.PathLike,
+    options: AugmentationOptions = AugmentationOptions(),  # noqa: B008 (frozen)
+    text_columns: Sequence[str] = (),
+    label_column: str = "label",
+    keep_labels: bool = False,
+    ignore_config_keys: Collection[str] = (),
+) -> int:
+    """Writes copies of the rows of a table with words of their texts replaced.
+
+    Args:
+        model: folder of a model with a masked LM head.
+        data: the table, CSV, TSV or JSON lines.
+        output: the CSV file to write, whole or not at all; "unlabeled.csv" in the folder of the
+            training data is what a teacher answers.
+        options: how texts are changed.
+        text_columns: the columns that are changed; empty for "text" and, where it is there,
+            "text_pair". In a copy of a row all of them are copies.
+        label_column: the column that is left out, if it is there.
+        keep_labels: write it all the same: each copy has the label of its row.
+        ignore_config_keys: unknown keys of the model's config to pass over.
+
+    Returns:
+        How many rows were written.
+
+    Raises:
+        FileNotFoundError: there is no such table, or no such model.
+        ValueError: the model predicts no words, a column is missing, or the output is no CSV file
+            or the table itself.
+    """
+    data, output = Path(data), Path(output)
+    if output.suffix != ".csv":
+        raise ValueError(f"output is {output}: a CSV file is written, so let its name end in .csv")
+    if output.resolve() == data.resolve():
+        raise ValueError(f"output is {output}, the table itself: choose another name")
+    table = read_table(data)
+    names = list(text_columns) or [name for name in (TEXT, TEXT_PAIR) if name in table.columns]
+    names = names or [TEXT]
+    texts = [table.column(name, "name the right one with --text_columns") for name in names]
+    dropped = set() if keep_labels else {label_column}
+    columns = [name for name in table.columns if name not in dropped]
+    augment = TextAugmenter.from_preset(model, options, ignore_config_keys)
+    of_columns = [augment(column, number) for number, column in enumerate(texts)]
+    copies = zip(*of_columns, strict=True)  # for each row the copies of each column
+    written = 0
+    with (
+        atomic_file(output) as path,
+        open(path, "w", encoding="utf-8", newline="") as file,
+        Progress(len(table.rows), "text", "augmenting") as progress,
+    ):
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        for row, made in zip(table.rows, copies, strict=True):
+            # A column without a word to replace stays as it is beside the copies of the others.
+            originals = [row.values[name] for name in names]
+            most = max(map(len, made))
+            for number in range(most):
+                values = dict(row.values)
+                for name, own, original in zip(names, made, originals, strict=True):
+                    values[name] = own[number % len(own)] if own else original
+                writer.writerow([values.get(name, "") for name in columns])
+            written += most
+            progress.update(1, rows=written)
+    return written

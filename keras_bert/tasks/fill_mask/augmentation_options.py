@@ -1,0 +1,34 @@
+"""How training texts are multiplied."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class AugmentationOptions:
+    """How texts are changed; the defaults are the paper's (TinyBERT, section 4.1).
+
+    Attributes:
+        copies: the most copies of a text; copies that are equal are written once.
+        candidates: how many of the likeliest words a word is replaced by.
+        replacement_rate: probability that a word is replaced.
+        batch_size: masked texts per call of the model.
+        seed: seed of the draws.
+
+    Raises:
+        ValueError: a value is out of its range.
+    """
+
+    copies: int = 20
+    candidates: int = 15
+    replacement_rate: float = 0.4
+    batch_size: int = 32
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("copies", "candidates", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        if not 0 < self.replacement_rate <= 1:
+            raise ValueError(
+                f"replacement_rate is {self.replacement_rate}: it must be above 0 and at most 1"
+            )

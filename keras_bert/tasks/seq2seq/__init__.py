@@ -1,0 +1,1 @@
+"""Text to text: an encoder and a decoder learn to write a target for a source."""

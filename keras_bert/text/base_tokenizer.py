@@ -1,0 +1,135 @@
+"""The seam behind which a family of models splits text into pieces.
+
+What the rest of the package asks of a tokenizer is here; what it asks of pieces (special tokens by
+role, which pieces begin a word, how rows are framed) is in the tokenizer's `vocabulary`.
+"""
+
+import abc
+import os
+from collections.abc import Sequence
+from typing import Any, Self
+
+import tensorflow as tf
+
+from keras_bert.text.vocabulary import Vocabulary
+
+Pieces = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
+
+
+class Tokenizer(tf.Module, abc.ABC):
+    """Splits text into the pieces of a vocabulary, in graph.
+
+    All of it is TensorFlow ops: it works eagerly, in tf.data, in tf.function and in a SavedModel.
+    `BertTokenizer`, `ByteLevelBpeTokenizer` and `SentencePieceTokenizer` are what there is;
+    `load_tokenizer` opens the one that a folder holds.
+
+    Attributes:
+        keep_special_tokens: whether a special token that a text spells out is read as that token.
+    """
+
+    keep_special_tokens: bool
+
+    @property
+    @abc.abstractmethod
+    def vocabulary(self) -> Vocabulary:
+        """The pieces and their ids, special tokens by role, and the framing of rows."""
+
+    @property
+    @abc.abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """The arguments it was made with, except the vocabulary and what belongs to it."""
+
+    @abc.abstractmethod
+    def get_config(self) -> dict[str, Any]:
+        """Returns all that it takes to make it anew, in types that JSON knows."""
+
+    @abc.abstractmethod
+    def with_settings(self, **settings: Any) -> Self:
+        """Returns a tokenizer of the same vocabulary with other settings in place of some."""
+
+    @abc.abstractmethod
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes the files from which this library and Hugging Face's open it again."""
+
+    @abc.abstractmethod
+    def detokenize(self, ids: tf.RaggedTensor | tf.Tensor) -> tf.Tensor:
+        """Joins pieces to text.
+
+        Args:
+            ids: integers [N, pieces]. Padding is left out.
+
+        Returns:
+            string [N].
+        """
+
+    @abc.abstractmethod
+    def _tokenize_flat(self, texts: tf.Tensor) -> tf.RaggedTensor: ...
+
+    @abc.abstractmethod
+    def _tokenize_flat_with_offsets(self, texts: tf.Tensor) -> Pieces: ...
+
+    def _trace(self) -> None:
+        """Makes the graphs of both ways; the last thing that a constructor does."""
+        texts = tf.TensorSpec([None], tf.string)
+        self._tokenize = tf.function(self._tokenize_flat, input_signature=[texts], autograph=False)
+        self._tokenize_with_offsets = tf.function(
+            self._tokenize_flat_with_offsets, input_signature=[texts], autograph=False
+        )
+
+    def __call__(self, texts: tf.Tensor | Sequence[str]) -> tf.RaggedTensor:
+        """Returns the ids of the pieces of each text.
+
+        Args:
+            texts: string [N].
+
+        Returns:
+            int32 [N, pieces], without the special tokens of a row.
+        """
+        return self._tokenize(_as_strings(texts))
+
+    def tokenize(self, texts: tf.Tensor | Sequence[str]) -> tf.RaggedTensor:
+        """Returns the ids of the pieces of each text, as a call does."""
+        return self(texts)
+
+    def tokenize_with_offsets(self, texts: tf.Tensor | Sequence[str]) -> Pieces:
+        """Returns the ids of the pieces and where in the original text each of them stands.
+
+        Positions count code points, as Python's strings do, so `text[start:end]` is what became
+        the piece. Where one character became several pieces, each stands for the whole of it.
+
+        Args:
+            texts: string [N].
+
+        Returns:
+            ids, start, end: each int32 [N, pieces].
+        """
+        return self._tokenize_with_offsets(_as_strings(texts))
+
+    def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Tokenizes each word by itself, for labels that are given per word.
+
+        Args:
+            words: string [N, words].
+
+        Returns:
+            int32 [N, words, pieces]; no pieces for a word of removed characters alone.
+        """
+        words = tf.convert_to_tensor(words) if not isinstance(words, tf.RaggedTensor) else words
+        if not isinstance(words, tf.RaggedTensor):
+            words = tf.RaggedTensor.from_tensor(words)
+        pieces = self._tokenize_listed_words(words)  # [words of all texts, pieces]
+        return words.with_flat_values(pieces.with_row_splits_dtype(words.row_splits.dtype))
+
+    def _tokenize_listed_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
+        return self(words.flat_values)
+
+
+def _as_strings(texts: tf.Tensor | Sequence[str]) -> tf.Tensor:
+    is_empty = not tf.is_tensor(texts) and len(texts) == 0  # a list without a dtype
+    texts = tf.convert_to_tensor(texts, tf.string if is_empty else None)
+    if texts.dtype != tf.string or texts.shape.rank not in (None, 1):
+        raise ValueError(
+            f"the tokenizer takes a list of strings, but got a tensor of {texts.dtype.name} with "
+            f"shape {texts.shape}: pass strings of shape [N]"
+        )
+    return texts

@@ -1,0 +1,1 @@
+"""SentencePiece inside the graph: model files, ALBERT's preparation, `SentencePieceTokenizer`."""

@@ -1,0 +1,90 @@
+"""Learns a SentencePiece model with the trainer of its library."""
+
+import io
+from collections.abc import Iterable, Iterator
+from typing import Literal, get_args
+
+from keras_bert.text.sentencepiece.preparation import prepare_text
+from keras_bert.text.tokenizer_files import (
+    SentencePieceFiles,
+    SentencePieceSettings,
+    load_library,
+)
+
+SentencePieceScheme = Literal["albert", "xlm_roberta"]
+
+# Bytes; the library leaves out what is longer without a word.
+_LARGEST_SENTENCE = 4192
+
+
+def train_sentencepiece(
+    texts: Iterable[str],
+    vocab_size: int,
+    scheme: SentencePieceScheme = "albert",
+    lowercase: bool = True,
+) -> SentencePieceFiles:
+    """Learns a unigram SentencePiece model (Kudo 2018, arXiv:1804.10959), as ALBERT and XLM-R have.
+
+    Needs the extra `sentencepiece`.
+
+    Args:
+        texts: paragraphs or sentences.
+        vocab_size: number of entries, special tokens among them. Fewer come back where the texts
+            hold no more.
+        scheme: "albert" or "xlm_roberta": which special tokens there are, and how text is prepared.
+        lowercase: lower-case the text and strip accents; of "albert" alone.
+
+    Returns:
+        The model; `save(folder)` writes spiece.model or sentencepiece.bpe.model.
+
+    Raises:
+        ValueError: the scheme is unknown, the library is not installed, or it cannot learn so many
+            pieces from the texts.
+    """
+    if scheme not in get_args(SentencePieceScheme):
+        raise ValueError(f"scheme is {scheme!r}: it must be albert or xlm_roberta")
+    library = load_library()
+    is_albert = scheme == "albert"
+    settings = SentencePieceSettings(
+        scheme, lowercase and is_albert, keep_accents=not (lowercase and is_albert)
+    )
+    special = (
+        {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1, "pad_piece": "<pad>"}
+        | {"control_symbols": ["[CLS]", "[SEP]", "[MASK]"]}
+        if is_albert
+        else {"unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": -1}
+    )
+    model = io.BytesIO()
+    # Two entries of XLM-R, <pad> and <mask>, are no pieces of the model.
+    try:
+        library.SentencePieceTrainer.train(
+            sentence_iterator=(
+                part for text in texts for part in _parts(prepare_text(text, *settings[:3]))
+            ),
+            model_writer=model,
+            vocab_size=vocab_size if is_albert else vocab_size - 2,
+            model_type="unigram",
+            hard_vocab_limit=False,
+            minloglevel=2,
+            max_sentence_length=_LARGEST_SENTENCE,
+            **special,
+        )
+    except (RuntimeError, OSError) as error:
+        raise ValueError(
+            f"SentencePiece cannot learn {vocab_size} pieces from the texts ({error}): lower "
+            "--vocab_size, or give more text"
+        ) from None
+    return SentencePieceFiles(model.getvalue(), settings)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yields a text in parts that the library takes, divided before white space if it has any."""
+    start = 0
+    while start < len(text):
+        window = text[start : start + _LARGEST_SENTENCE].encode("utf-8", "replace")
+        fitting = len(window[:_LARGEST_SENTENCE].decode("utf-8", "ignore"))  # characters
+        end = start + fitting
+        if end < len(text):
+            end = next((i for i in range(end, start, -1) if text[i].isspace()), end)
+        yield text[start:end]
+        start = end

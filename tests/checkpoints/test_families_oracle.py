@@ -1,0 +1,316 @@
+"""Families of transformers into ours and back, every head and config switch."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+import keras_bert
+from keras_bert import AlbertConfig, BertConfig, DistilBertConfig, ElectraConfig, RobertaConfig
+from keras_bert.checkpoints import folder as checkpoints
+from keras_bert.models.conversion.convert import convert
+from tests.tolerances import ORACLE
+
+pytestmark = pytest.mark.oracle
+
+LABELS = ["no", "maybe", "yes"]
+POSITIONS = np.array([[0, 3, 6], [2, 1, 2]])
+DISTILBERT = {
+    "vocab_size": 31,
+    "dim": 12,
+    "n_layers": 2,
+    "n_heads": 3,
+    "hidden_dim": 20,
+    "max_position_embeddings": 9,
+    "initializer_range": 0.4,
+}
+ELECTRA = {
+    "vocab_size": 31,
+    "embedding_size": 8,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 20,
+    "max_position_embeddings": 9,
+    "initializer_range": 0.4,
+}
+ALBERT = {**ELECTRA, "num_hidden_layers": 3}
+# Positions behind the padding id, 7 of them; XLM-RoBERTa and CamemBERT are the same there.
+ROBERTA = {
+    "vocab_size": 31,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 20,
+    "max_position_embeddings": 9,
+    "type_vocab_size": 1,
+    "pad_token_id": 1,
+    "layer_norm_eps": 1e-5,
+    "initializer_range": 0.4,
+}
+# What their classes begin with -> numbers, and our config.
+FAMILIES = {
+    "DistilBert": (DISTILBERT, DistilBertConfig),
+    "Electra": (ELECTRA, ElectraConfig),
+    "Albert": (ALBERT, AlbertConfig),
+    "Roberta": (ROBERTA, RobertaConfig),
+    "XLMRoberta": (ROBERTA, RobertaConfig),
+    "Camembert": (ROBERTA, RobertaConfig),
+}
+# Their class -> ours, and changes of the config.
+CASES = {
+    "DistilBertModel": ("BertEncoder", {}),
+    "DistilBertForMaskedLM": ("BertMaskedLM", {}),
+    "DistilBertForSequenceClassification": ("BertClassifier", {"activation": "relu"}),
+    "DistilBertForTokenClassification": ("BertTokenClassifier", {}),
+    "DistilBertForMultipleChoice": ("BertMultipleChoice", {"sinusoidal_pos_embds": True}),
+    "DistilBertForQuestionAnswering": ("BertSpanLabeler", {}),
+    "ElectraModel": ("BertEncoder", {}),
+    "ElectraForMaskedLM": ("BertMaskedLM", {"hidden_act": "relu"}),
+    "ElectraForPreTraining": ("BertReplacedTokenDetector", {"hidden_act": "relu"}),
+    "ElectraForSequenceClassification": ("BertClassifier", {"embedding_size": 12}),
+    "ElectraForTokenClassification": ("BertTokenClassifier", {"type_vocab_size": 3}),
+    "ElectraForMultipleChoice": ("BertMultipleChoice", {"layer_norm_eps": 1e-3}),
+    "ElectraForQuestionAnswering": ("BertSpanLabeler", {"hidden_act": "gelu_new"}),
+    "AlbertModel": ("BertEncoder", {}),
+    "AlbertForPreTraining": ("BertPretrainer", {"hidden_act": "gelu"}),
+    "AlbertForMaskedLM": ("BertMaskedLM", {"hidden_act": "relu"}),
+    "AlbertForSequenceClassification": ("BertClassifier", {"embedding_size": 12}),
+    "AlbertForTokenClassification": ("BertTokenClassifier", {"type_vocab_size": 3}),
+    "AlbertForMultipleChoice": ("BertMultipleChoice", {"layer_norm_eps": 1e-3}),
+    "AlbertForQuestionAnswering": ("BertSpanLabeler", {"num_hidden_layers": 1}),
+    "RobertaModel": ("BertEncoder", {"layer_norm_eps": 1e-3}),
+    "RobertaForMaskedLM": ("BertMaskedLM", {"hidden_act": "relu"}),
+    "RobertaForSequenceClassification": ("BertClassifier", {}),
+    "RobertaForTokenClassification": (
+        "BertTokenClassifier",
+        {"pad_token_id": 4, "max_position_embeddings": 12},
+    ),
+    "RobertaForMultipleChoice": ("BertMultipleChoice", {"type_vocab_size": 2}),
+    "RobertaForQuestionAnswering": ("BertSpanLabeler", {"pad_token_id": 0}),
+    "XLMRobertaModel": ("BertEncoder", {}),
+    "XLMRobertaForSequenceClassification": ("BertClassifier", {}),
+    "CamembertForMaskedLM": ("BertMaskedLM", {}),
+    "CamembertForTokenClassification": ("BertTokenClassifier", {}),
+}
+
+
+def their_model(name, **changes):
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    family = next(family for family in FAMILIES if name.startswith(family))
+    fields = FAMILIES[family][0]
+    labels = dict(enumerate(LABELS if "Classification" in name else ("LABEL_0", "LABEL_1")))
+    config = getattr(transformers, f"{family}Config")(
+        **(fields | changes),
+        id2label=labels,
+        label2id={label: index for index, label in labels.items()},
+    )
+    model = getattr(transformers, name)(config).eval()
+    with torch.no_grad():  # zero biases would hide that one is lost
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    return model
+
+
+def features(ours, segments, padding_id=None):
+    shape = (2, 4, 7) if ours == "BertMultipleChoice" else (2, 7)
+    random = np.random.default_rng(0)
+    mask = np.ones(shape, int)
+    mask[-1, ..., 5:] = 0
+    ids = random.integers(0, 31, shape)
+    if padding_id is not None:  # RoBERTa there counts positions by it
+        ids[ids == padding_id] = 30
+        ids[mask == 0] = padding_id
+    return {
+        "input_ids": ids,
+        "input_mask": mask,
+        "segment_ids": random.integers(0, segments, shape),
+    }
+
+
+def their_outputs(model, ours, batch):
+    import torch
+
+    names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
+    if type(model).__name__.startswith(("Electra", "Albert")):
+        names["token_type_ids"] = "segment_ids"
+    with torch.no_grad():
+        out = model(**{name: torch.tensor(batch[feature]) for name, feature in names.items()})
+    if ours == "BertEncoder":
+        return {"sequence_output": out.last_hidden_state.numpy()}
+    if ours == "BertMaskedLM":
+        return {"logits": out.logits.numpy()[np.arange(2)[:, None], POSITIONS]}
+    if ours == "BertPretrainer":
+        picked = out.prediction_logits.numpy()[np.arange(2)[:, None], POSITIONS]
+        return {"mlm_logits": picked, "nsp_logits": out.sop_logits.numpy()}
+    if ours == "BertSpanLabeler":
+        return {"start_logits": out.start_logits.numpy(), "end_logits": out.end_logits.numpy()}
+    return {"logits": out.logits.numpy()}
+
+
+def our_outputs(model, ours, batch):
+    if ours in ("BertMaskedLM", "BertPretrainer"):
+        batch = batch | {"masked_lm_positions": POSITIONS}
+    outputs = model(batch)
+    outputs = outputs if isinstance(outputs, dict) else {"logits": outputs}
+    return {key: np.asarray(value) for key, value in outputs.items()}
+
+
+def assert_close(found, expected, batch):
+    """Compares outputs; those of padding, where the padding id says what is padding, are free."""
+    mask = batch["input_mask"]
+    for key, value in expected.items():
+        free = len(set(batch["input_ids"][mask == 0])) == 1 and value.shape[:2] == mask.shape
+        where = mask == 1 if free else ...
+        np.testing.assert_allclose(found[key][where], value[where], **ORACLE, err_msg=key)
+
+
+@pytest.mark.filterwarnings("ignore:the checkpoint has no pooler")
+@pytest.mark.parametrize("name", CASES)
+def test_there_and_back(name, tmp_path):
+    import transformers
+
+    ours, changes = CASES[name]
+    theirs = their_model(name, **changes)
+    theirs.save_pretrained(tmp_path / "theirs")
+    padding_id = theirs.config.pad_token_id if "berta" in name or "Camem" in name else None
+    batch = features(ours, changes.get("type_vocab_size", 2), padding_id)
+    expected = their_outputs(theirs, ours, batch)
+    outputs = our_outputs(getattr(keras_bert, ours).from_preset(tmp_path / "theirs"), ours, batch)
+    assert_close(outputs, expected, batch)
+
+    (tmp_path / "back").mkdir()
+    checkpoints.write(checkpoints.read(tmp_path / "theirs"), tmp_path / "back", "hf")
+    again, loading = getattr(transformers, name).from_pretrained(
+        tmp_path / "back", output_loading_info=True
+    )
+    assert not any(loading.values()), loading
+    written = again.state_dict()
+    assert written.keys() == theirs.state_dict().keys()
+    for key, value in theirs.state_dict().items():
+        np.testing.assert_array_equal(written[key].numpy(), value.numpy(), err_msg=key)
+    if "Classification" in name:
+        assert again.config.id2label == dict(enumerate(LABELS))
+
+
+@pytest.mark.filterwarnings("ignore:the checkpoint has no pooler")
+@pytest.mark.parametrize(
+    ("name", "left_out"),
+    [
+        ("DistilBertModel", ("pooler/kernel", "pooler/bias")),
+        ("ElectraForPreTraining", ("pooler/kernel", "pooler/bias")),
+        ("AlbertForPreTraining", ()),
+        ("XLMRobertaForMaskedLM", ()),
+    ],
+)
+def test_conversion_through_our_own_format(name, left_out, tmp_path):
+    theirs = their_model(name)
+    theirs.save_pretrained(tmp_path / "theirs")
+    for folder in ("ours", "back"):
+        (tmp_path / folder).mkdir()
+    report = convert(tmp_path / "theirs", tmp_path / "ours", "keras")
+    assert report.difference < 1e-5
+    report = convert(tmp_path / "ours", tmp_path / "back", "hf")
+    assert report.difference < 1e-5
+    assert report.left_out == left_out
+    assert ("pooler/kernel: left out" in str(report)) == bool(left_out)
+    assert BertConfig.from_file(tmp_path / "back") == BertConfig.from_file(tmp_path / "theirs")
+    ours = CASES.get(name, ("BertMaskedLM",))[0]
+    batch = features(ours, 2, 1 if "Roberta" in name else None)
+    expected = their_outputs(theirs, ours, batch)
+    outputs = our_outputs(getattr(keras_bert, ours).from_preset(tmp_path / "ours"), ours, batch)
+    assert_close(outputs, expected, batch)
+
+
+def test_gradients_of_shared_layers_are_theirs(tmp_path):
+    import tensorflow as tf
+
+    theirs = their_model("AlbertModel")
+    theirs.save_pretrained(tmp_path)
+    batch = features("BertEncoder", 2)
+    batch["input_mask"][:] = 1
+    names = {"input_ids": "input_ids", "token_type_ids": "segment_ids"}
+    import torch
+
+    states = theirs(**{key: torch.tensor(batch[ours]) for key, ours in names.items()})[0]
+    states.pow(3).sum().backward()
+    encoder = keras_bert.AlbertEncoder.from_preset(tmp_path)
+    variables = {variable.path: variable for variable in encoder.trainable_variables}
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(encoder(batch)["sequence_output"] ** 3)
+    gradients = dict(
+        zip(variables, tape.gradient(loss, [one.value for one in variables.values()]), strict=True)
+    )
+    layer = theirs.encoder.albert_layer_groups[0].albert_layers[0]
+    expected = {
+        "layer_0/intermediate/kernel": layer.ffn.weight.grad.T,
+        "layer_0/feed_forward_norm/gamma": layer.full_layer_layer_norm.weight.grad,
+        "layer_0/attention/output/kernel": layer.attention.dense.weight.grad.T,
+        "layer_0/attention_norm/beta": layer.attention.LayerNorm.bias.grad,
+        "embeddings_projection/kernel": theirs.encoder.embedding_hidden_mapping_in.weight.grad.T,
+    }
+    for path, value in expected.items():
+        scale = float(value.abs().max())
+        np.testing.assert_allclose(
+            gradients[path] / scale, value.numpy() / scale, **ORACLE, err_msg=path
+        )
+
+
+def test_an_idle_pooler_beside_the_dense_layer_of_a_classifier(tmp_path):
+    """transformers before version 3 wrote both: roberta-large-mnli is such a file."""
+    from safetensors.numpy import load_file, save_file
+
+    their_model("RobertaForSequenceClassification").save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    tensors = load_file(file)
+    dense = tensors["classifier.dense.weight"]
+    tensors["roberta.pooler.dense.weight"] = dense + 1
+    tensors["roberta.pooler.dense.bias"] = dense[0]
+    save_file(tensors, file, metadata={"format": "pt"})
+    checkpoint = checkpoints.read(tmp_path)
+    np.testing.assert_array_equal(checkpoint.variables["pooler/kernel"], dense.T)
+    assert "idle" in checkpoint.report.dropped["roberta.pooler.dense.weight"]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"summary_activation": "tanh"}, {"summary_type": "last"}], ids=str
+)
+def test_another_summary_of_choices_is_refused(changes, tmp_path):
+    their_model("ElectraForMultipleChoice", **changes).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"summary_\w+ is '\w+': only '\w+' is supported"):
+        keras_bert.BertMultipleChoice.from_preset(tmp_path)
+
+
+def test_a_missing_and_an_unknown_tensor_are_named(tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    their_model("ElectraForPreTraining").save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    tensors = load_file(file)
+    tensors["electra.surplus"] = tensors.pop("electra.embeddings_project.bias")
+    save_file(tensors, file)
+    with pytest.raises(ValueError, match=r"missing: electra\.embeddings_project\.bias \[12\]"):
+        keras_bert.ElectraEncoder.from_preset(tmp_path)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_config_files_say_the_same(family, tmp_path):
+    model = their_model(f"{family}Model")
+    model.save_pretrained(tmp_path)
+    config = BertConfig.from_file(tmp_path)
+    assert type(config) is FAMILIES[family][1]
+    written = config.to_dict("hf")
+    content = json.loads((tmp_path / "config.json").read_text())
+    assert {key: content[key] for key in written} == written
+    assert BertConfig.from_dict(written, "hf") == config
+    assert type(config).from_dict(config.to_dict()) == config
+    assert (
+        keras.saving.deserialize_keras_object(
+            keras.saving.serialize_keras_object(keras_bert.create_encoder(config))
+        ).config
+        == config
+    )

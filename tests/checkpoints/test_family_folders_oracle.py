@@ -1,0 +1,170 @@
+"""A folder of transformers, tokenizer and weights, opened by one call and asked with strings.
+
+Oracle: transformers' own tokenizer and model of the same folder. The vocabularies are learned from
+the golden texts; for SentencePiece the ids are those of the sentencepiece library, framed here.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import (
+    AlbertEncoder,
+    BertEncoder,
+    RobertaEncoder,
+    export_saved_model,
+    load_encoder,
+    load_model,
+    load_preprocessor,
+    load_tokenizer,
+)
+from tests.text.family_tokenizers import byte_level_files, golden_texts, sentencepiece_files
+from tests.tolerances import ORACLE
+
+pytestmark = pytest.mark.oracle
+
+LENGTH = 24
+SIZES = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "initializer_range": 0.4,
+}
+FAMILIES = ["roberta", "albert", "xlm-roberta"]
+
+
+def their_model(family, vocab_size):
+    """A classifier with random weights and no zero biases."""
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    fields = SIZES | {"vocab_size": vocab_size, "num_labels": 3}
+    if family == "albert":
+        fields |= {"embedding_size": 8, "max_position_embeddings": 64, "classifier_dropout_prob": 0}
+    else:
+        fields |= {"max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1}
+    name = {"roberta": "Roberta", "albert": "Albert", "xlm-roberta": "XLMRoberta"}[family]
+    config = transformers.AutoConfig.for_model(family, **fields)
+    model = getattr(transformers, f"{name}ForSequenceClassification")(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    return model
+
+
+def framed(family, pieces, pair_pieces, vocabulary):
+    """Rows as the papers frame them: ids, mask and segments of LENGTH."""
+    first, last = ("[CLS]", "[SEP]") if family == "albert" else ("<s>", "</s>")
+    begin, end = vocabulary.tokens.index(first), vocabulary.tokens.index(last)
+    row = [begin, *pieces, end]
+    segments = [0] * len(row)
+    if pair_pieces is not None:
+        more = [*([] if family == "albert" else [end]), *pair_pieces, end]
+        row, segments = row + more, segments + [1] * len(more)
+    padding = LENGTH - len(row)
+    assert padding >= 0
+    return (
+        row + [vocabulary.pad_id] * padding,
+        [1] * len(row) + [0] * padding,
+        (segments if family == "albert" else [0] * len(row)) + [0] * padding,
+    )
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Returns a function: the folder of a family, and transformers' model in it."""
+    made = {}
+
+    def folder(family):
+        if family not in made:
+            path = tmp_path_factory.mktemp(family)
+            if family == "roberta":
+                files = byte_level_files()
+            else:
+                files = sentencepiece_files(family.replace("-", "_"))
+            model = their_model(family, len(files.vocabulary))
+            model.save_pretrained(path)
+            files.save(path)
+            made[family] = path, model, files
+        return made[family]
+
+    return folder
+
+
+def pieces_of(family, files, texts):
+    """Ids of the pieces by the library that owns the tokenizer."""
+    if family == "roberta":
+        import transformers
+
+        tokens = {token: index for index, token in enumerate(files.vocabulary.tokens)}
+        merges = [tuple(merge) for merge in files.merges]
+        tokenizer = transformers.RobertaTokenizer(vocab=tokens, merges=merges)
+        return [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    import sentencepiece
+
+    processor = sentencepiece.SentencePieceProcessor(model_proto=files.model)
+    if family == "xlm-roberta":
+        return [[i + 1 if i else 3 for i in processor.encode(text)] for text in texts]
+    return [processor.encode(text.lower()) for text in texts]
+
+
+def short_texts():
+    """Texts of plain letters, which every preparation leaves alone, and few pieces."""
+    words = [
+        word
+        for text in golden_texts()
+        for word in text.split()
+        if word.isascii() and word.isalpha() and word.islower() and len(word) > 2
+    ]
+    return [" ".join(words[start : start + 2]) for start in range(0, 12, 2)]
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_strings_get_the_logits_of_transformers(family, pairs, folders):
+    import torch
+
+    path, theirs, files = folders(family)
+    texts, others = short_texts(), short_texts()[::-1]
+    pieces = pieces_of(family, files, texts)
+    pair_pieces = pieces_of(family, files, others) if pairs else [None] * len(texts)
+    rows = [
+        framed(family, own, pair, files.vocabulary)
+        for own, pair in zip(pieces, pair_pieces, strict=True)
+    ]
+    ids, mask, segments = (np.array(part) for part in zip(*rows, strict=True))
+    with torch.no_grad():
+        expected = theirs(
+            input_ids=torch.tensor(ids),
+            attention_mask=torch.tensor(mask),
+            token_type_ids=torch.tensor(segments),
+        ).logits.numpy()
+    preprocess = load_preprocessor(path, max_seq_length=LENGTH)
+    features = preprocess((tf.constant(texts), tf.constant(others)) if pairs else texts)
+    longest = int(mask.sum(axis=1).max())  # rows are padded to that
+    np.testing.assert_array_equal(features["input_ids"], ids[:, :longest])
+    np.testing.assert_array_equal(features["input_mask"], mask[:, :longest])
+    model = load_model(path)
+    np.testing.assert_allclose(model(features), expected, **ORACLE)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_export_answers_as_the_model(family, folders, tmp_path):
+    path, _, _ = folders(family)
+    texts = short_texts()
+    logits = load_model(path)(load_preprocessor(path, max_seq_length=LENGTH)(texts))
+    served = tf.saved_model.load(str(export_saved_model(path, tmp_path / "served")))
+    answers = served.signatures["serving_default"](text=tf.constant(texts))
+    expected = tf.nn.softmax(logits, axis=-1)
+    np.testing.assert_allclose(answers["scores"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_classes_of_other_families_refuse_a_folder(folders):
+    path, _, _ = folders("roberta")
+    assert isinstance(load_encoder(path), RobertaEncoder)
+    assert isinstance(BertEncoder.from_preset(path), RobertaEncoder)
+    with pytest.raises(ValueError, match="RobertaEncoder"):
+        AlbertEncoder.from_preset(path)
+    assert type(load_tokenizer(path)).__name__ == "ByteLevelBpeTokenizer"

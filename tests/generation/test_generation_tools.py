@@ -1,0 +1,119 @@
+"""generate_text and rerank_texts as commands."""
+
+import csv
+import json
+
+import pytest
+
+from keras_bert import SentenceScorer, TextGenerator
+from tests.tools.test_faults import run_tools
+
+pytestmark = pytest.mark.slow
+GENERATE = ["generate_text.py", "--model=model", "--sweeps=2", "--batch_size=4"]
+RERANK = ["rerank_texts.py", "--init_from=model", "--output=ranked.tsv"]
+BLANKS = ["the [MASK] film", "[MASK] [MASK]"]
+CANDIDATES = [("1", "the film", "-1"), ("2", "x", "0"), ("1", 'film, "the"', "-20")]
+
+
+@pytest.fixture(scope="module")
+def ran(model_folder, tmp_path_factory):
+    """The folder in which all commands were run, and what they printed by name."""
+    folder = tmp_path_factory.mktemp("generation")
+    (folder / "model").symlink_to(model_folder("masked_lm"))
+    (folder / "blanks.txt").write_text("\n".join([BLANKS[0], "", BLANKS[1]]), encoding="utf-8")
+    (folder / "empty.txt").write_text("\n", encoding="utf-8")
+    for name, last in (("candidates", "-20"), ("broken", "high")):
+        with open(folder / f"{name}.tsv", "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, delimiter="\t")
+            writer.writerow(["group", "text", "score"])
+            writer.writerows([*CANDIDATES[:2], (*CANDIDATES[2][:2], last)])
+    commands = {
+        "new": [*GENERATE, "--num_samples=3", "--length=5", "--output=new.txt"],
+        "blanks": [
+            *(*GENERATE, "--input=blanks.txt", "--num_samples=2", "--seed=5"),
+            "--output=filled/blanks.jsonl",
+        ],
+        "anneal": [*GENERATE, "--prompt=the film", "--length=2", "--method=annealing"],
+        "csv": [*GENERATE, "--prompt=[MASK]", "--method=metropolis_hastings", "--output=one.csv"],
+        "suffix": [*GENERATE, "--output=new.pdf"],
+        "both": [*GENERATE, "--input=blanks.txt", "--prompt=x"],
+        "empty": [*GENERATE, "--input=empty.txt"],
+        "no mask": [*GENERATE, "--prompt=the film"],
+        "length": [*GENERATE, "--prompt=[MASK]", "--length=2"],
+        "top_k": [*GENERATE, "--method=annealing", "--top_k=5"],
+        "rerank": [*RERANK, "--input=candidates.tsv", "--score_column=score", "--weight=0.5"],
+        "broken": [*RERANK, "--input=broken.tsv", "--score_column=score"],
+        "column": [*RERANK, "--input=candidates.tsv", "--text_column=sentence"],
+    }
+    runs = run_tools([{"command": command} for command in commands.values()], folder)
+    return folder, dict(zip(commands, runs, strict=True))
+
+
+def test_texts_are_those_of_python(ran, model_folder):
+    folder, runs = ran
+    from keras_bert import GenerationOptions
+
+    generator = TextGenerator.from_preset(model_folder("masked_lm"), GenerationOptions(sweeps=2))
+    new = [text.text for text in generator.generate(count=3, length=5)]
+    assert (folder / "new.txt").read_text(encoding="utf-8").splitlines() == new
+    assert "3 texts: new.txt" in runs["new"]["printed"]
+    assert "sampling: " in runs["new"]["printed"]  # progress
+    rows = [
+        json.loads(line)
+        for line in (folder / "filled" / "blanks.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    samples = [text for found in generator.infill(BLANKS, 2, seed=5) for text in found]
+    assert [row["text"] for row in rows] == [text.text for text in samples]
+    for row, text in zip(rows, samples, strict=True):
+        assert row["log_likelihood"] == pytest.approx(text.log_likelihood, abs=1e-4)
+        assert (row["seed"], row["sample"], row["pieces"]) == (
+            *(text.seed, text.sample),
+            len(text.pieces),
+        )
+        assert row["acceptance_rate"] is None
+
+
+def test_other_methods(ran):
+    folder, runs = ran
+    assert runs["anneal"]["status"] == 0, runs["anneal"]["printed"]
+    assert "  the film" in runs["anneal"]["printed"]
+    with open(folder / "one.csv", encoding="utf-8", newline="") as file:
+        [row] = csv.DictReader(file)
+    assert float(row["acceptance_rate"]) == 1.0  # a text of one piece: the proposal is the target
+    assert "accepted: 100.0 % of the proposals" in runs["csv"]["printed"]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("suffix", "--output=new.pdf is not one of .txt, .csv, .jsonl: rename it"),
+        ("both", "--prompt and --input are both given"),
+        ("empty", "empty.txt holds no text"),
+        ("no mask", "'the film' has no [MASK]: put it where pieces are missing"),
+        ("length", "--length=2 is for texts without [MASK]"),
+        ("top_k", "top_k is for gibbs: annealing is exact only"),
+        ("broken", "broken.tsv, line 4: the score 'high' is no number"),
+        ("column", "there is no column 'sentence' among 'group', 'text', 'score'"),
+    ],
+)
+def test_bad_input_ends_in_a_sentence(ran, name, sentence):
+    assert ran[1][name]["status"] == 1
+    assert f"error: {sentence}" in ran[1][name]["printed"] or sentence in ran[1][name]["printed"]
+    assert "Traceback" not in ran[1][name]["printed"]
+
+
+def test_candidates_are_ranked(ran, model_folder):
+    folder, runs = ran
+    assert "3 candidates, 2 lists: ranked.tsv" in runs["rerank"]["printed"]
+    with open(folder / "ranked.tsv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    scorer = SentenceScorer.from_preset(model_folder("masked_lm"))
+    scores = {
+        score.text: score.log_likelihood for score in scorer(text for _, text, _ in CANDIDATES)
+    }
+    assert [(row["group"], row["rank"]) for row in rows] == [("1", "1"), ("1", "2"), ("2", "1")]
+    for row in rows:
+        assert float(row["log_likelihood"]) == pytest.approx(scores[row["text"]], abs=1e-4)
+        expected = float(row["score"]) + 0.5 * scores[row["text"]]
+        assert float(row["rerank_score"]) == pytest.approx(expected, abs=1e-4)
+    assert float(rows[0]["rerank_score"]) >= float(rows[1]["rerank_score"])

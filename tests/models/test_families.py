@@ -1,0 +1,411 @@
+"""The families in the house of BERT: presets, files of Keras, serving, fine-tuning."""
+
+import json
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import (
+    AlbertConfig,
+    AlbertEncoder,
+    BertClassifier,
+    BertConfig,
+    BertEncoder,
+    BertMaskedLM,
+    BertPreprocessor,
+    BertReplacedTokenDetector,
+    BertTokenizer,
+    DistilBertConfig,
+    DistilBertEncoder,
+    ElectraConfig,
+    ElectraEncoder,
+    FinetuningOptions,
+    RobertaConfig,
+    RobertaEncoder,
+    Vocabulary,
+    create_encoder,
+    create_optimizer,
+    export_saved_model,
+    finetune,
+)
+from keras_bert.checkpoints import folder as checkpoints
+from keras_bert.checkpoints.variables import variable_shapes
+from keras_bert.finetuning.model_preparation import layer_rates
+from keras_bert.models import preset
+from keras_bert.models.surgery.layer_selection import select_layers
+from keras_bert.signatures.unpadded_encoder import UnpaddedEncoder
+from keras_bert.tasks.classification.delimited import csv_task
+from keras_bert.text.vocabulary import SPECIAL_TOKENS
+from tests.conftest import WORDS, sentiment_rows, write_csv
+from tests.tolerances import BFLOAT16, REORDERED
+
+NUMBERS = {
+    "vocab_size": 31,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 24,
+    "max_position_embeddings": 12,
+    "initializer_range": 0.3,
+}
+CONFIGS = {
+    "distilbert": DistilBertConfig(**NUMBERS),
+    "electra": ElectraConfig(**NUMBERS, embedding_size=6),
+    "albert": AlbertConfig(**NUMBERS, embedding_size=6, shared_parameters="attention"),
+    "roberta": RobertaConfig(**NUMBERS),
+}
+ENCODERS = {
+    "distilbert": DistilBertEncoder,
+    "electra": ElectraEncoder,
+    "albert": AlbertEncoder,
+    "roberta": RobertaEncoder,
+}
+BATCH = {
+    "input_ids": np.random.default_rng(0).integers(5, 31, (3, 8)).astype(np.int32),
+    "input_mask": np.tri(8, dtype=np.int32)[[7, 4, 2]],
+    "segment_ids": np.tile([0, 0, 0, 0, 1, 1, 1, 1], (3, 1)).astype(np.int32),
+}
+
+families = pytest.mark.parametrize("family", CONFIGS)
+
+
+@families
+def test_a_folder_of_any_head_brings_the_family_along(family, tmp_path):
+    model = BertMaskedLM(CONFIGS[family], seed=1)
+    model.save_to_preset(tmp_path)
+    encoder = BertEncoder.from_preset(tmp_path)
+    assert type(encoder) is ENCODERS[family]
+    assert encoder.config == CONFIGS[family]
+    np.testing.assert_array_equal(
+        encoder(BATCH)["sequence_output"], model.encoder(BATCH)["sequence_output"]
+    )
+    other = ENCODERS["electra" if family == "distilbert" else "distilbert"]
+    with pytest.raises(ValueError, match=f"describes a {ENCODERS[family].__name__}"):
+        other.from_preset(tmp_path)
+    BertEncoder(BertConfig(**NUMBERS)).save_to_preset(tmp_path / "bert")
+    with pytest.raises(ValueError, match="a BertEncoder .*: open it as BertEncoder"):
+        ENCODERS[family].from_preset(tmp_path / "bert")
+
+
+@families
+def test_a_keras_file_comes_back(family, tmp_path):
+    head = BertReplacedTokenDetector if family == "electra" else BertClassifier
+    arguments = {} if family == "electra" else {"num_classes": 3}
+    model = head(CONFIGS[family], **arguments, seed=1)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(BATCH), model(BATCH))
+
+
+@families
+def test_serving_computes_the_same(family):
+    encoder = create_encoder(CONFIGS[family], seed=1)
+    expected = encoder(BATCH)
+    served = UnpaddedEncoder(encoder, tokens_per_chunk=7)
+    batch = {name: tf.constant(value) for name, value in BATCH.items()}
+    np.testing.assert_allclose(served.pooled_output(batch), expected["pooled_output"], **REORDERED)
+    rows = served.sequence_output(batch)
+    for row, length in enumerate([8, 5, 3]):
+        np.testing.assert_allclose(
+            rows[row], expected["sequence_output"][row, :length], **REORDERED
+        )
+
+
+@pytest.mark.parametrize("family", ["distilbert", "roberta"])
+def test_segments_are_not_looked_at(family):
+    encoder = create_encoder(CONFIGS[family], seed=1)
+    other = BATCH | {"segment_ids": 1 - BATCH["segment_ids"]}
+    expected = encoder(BATCH)["sequence_output"]
+    np.testing.assert_array_equal(encoder(other)["sequence_output"], expected)
+    tables = [weight for weight in encoder.weights if "segment" in weight.path]
+    assert len(tables) == (family == "roberta")
+    for table in tables:  # one row, which every piece gets
+        assert table.shape == (1, 16)
+        table.assign_add(np.random.default_rng(0).normal(size=(1, 16)))
+        assert np.abs(encoder(BATCH)["sequence_output"] - expected).min() > 0
+
+
+def test_roberta_counts_positions_from_behind_that_of_the_padding():
+    encoder = RobertaEncoder(CONFIGS["roberta"].replace(pad_token_id=3), seed=1)
+    table = next(weight for weight in encoder.weights if "position" in weight.path)
+    assert table.shape == (4 + 12, 16)
+    expected = encoder(BATCH)["sequence_output"]
+    values = table.numpy()
+    values[:4] = 9  # rows that no piece has
+    table.assign(values)
+    np.testing.assert_array_equal(encoder(BATCH)["sequence_output"], expected)
+    values[4] += np.arange(16)  # that of the first piece
+    table.assign(values)
+    assert np.abs(encoder(BATCH)["sequence_output"] - expected).max() > 1e-3
+    # Twelve positions are the model's, whatever the table has; a thirteenth is refused.
+    long = {name: np.tile(value, (1, 2))[:, :13] for name, value in BATCH.items()}
+    assert encoder({name: value[:, :12] for name, value in long.items()})
+    with pytest.raises(ValueError, match="13 pieces is longer than the model's 12 positions"):
+        encoder(long)
+
+
+@families
+def test_what_stands_in_padding_changes_nothing(family):
+    encoder = create_encoder(CONFIGS[family], seed=1)
+    mask = BATCH["input_mask"] == 1
+    ids = np.where(mask, BATCH["input_ids"], [[0], [1], [3]])
+    expected, found = (encoder(batch) for batch in (BATCH, BATCH | {"input_ids": ids}))
+    for name in ("sequence_output", "pooled_output"):
+        rows = mask if name == "sequence_output" else ...
+        np.testing.assert_array_equal(
+            np.asarray(found[name])[rows], np.asarray(expected[name])[rows]
+        )
+
+
+@families
+def test_packed_documents_have_the_activations_that_they_have_alone(family):
+    encoder = create_encoder(CONFIGS[family], seed=1)
+    packed = create_encoder(CONFIGS[family], packed=True)
+    packed.set_weights(encoder.get_weights())
+    first, second = BATCH["input_ids"][0, :5], BATCH["input_ids"][1, :3]
+    segments = np.zeros((1, 8), np.int32)
+    found = packed(
+        {
+            "input_ids": np.concatenate([first, second])[None],
+            "input_mask": np.ones((1, 8), np.int32),
+            "segment_ids": segments,
+            "pack_ids": np.array([[1] * 5 + [2] * 3], np.int32),
+            "position_ids": np.array([[0, 1, 2, 3, 4, 0, 1, 2]], np.int32),
+        }
+    )["sequence_output"][0]
+    for part, ids in ((found[:5], first), (found[5:], second)):
+        alone = {"input_ids": ids[None], "input_mask": np.ones_like(ids)[None]}
+        alone["segment_ids"] = segments[:, : len(ids)]
+        np.testing.assert_allclose(part, encoder(alone)["sequence_output"][0], **REORDERED)
+
+
+@pytest.mark.half_precision
+@pytest.mark.parametrize("family", ["albert", "roberta"])
+def test_bfloat16_computes_about_the_same(family):
+    encoder = create_encoder(CONFIGS[family], seed=1)
+    half = create_encoder(CONFIGS[family], dtype="mixed_bfloat16")
+    half.set_weights(encoder.get_weights())
+    found = half(BATCH)["sequence_output"]
+    assert found.dtype == tf.bfloat16
+    np.testing.assert_allclose(
+        tf.cast(found, tf.float32), encoder(BATCH)["sequence_output"], **BFLOAT16
+    )
+
+
+@pytest.mark.parametrize("shared", ["all", "attention", "feed_forward"])
+def test_shared_parameters_get_the_sum_of_the_gradients(shared):
+    """Against layers of their own that hold equal values."""
+    config = CONFIGS["albert"].replace(shared_parameters=shared, num_hidden_layers=3)
+    encoder = AlbertEncoder(config, seed=1)
+    apart = AlbertEncoder(config.replace(shared_parameters="none"), seed=1)
+    values = {weight.path: weight.numpy() for weight in encoder.weights}
+
+    def of_all(path):  # layer_2/output/kernel -> layer_0/output/kernel, where that is shared
+        return path if path in values else f"layer_0/{path.partition('/')[2]}"
+
+    for weight in apart.weights:
+        weight.assign(values[of_all(weight.path)])
+    gradients = []
+    for one in (encoder, apart):
+        variables = one.trainable_variables
+        with tf.GradientTape() as tape:
+            outputs = one(BATCH)
+            loss = sum(tf.reduce_sum(output**3) for output in outputs.values())
+        found = tape.gradient(loss, [variable.value for variable in variables])
+        gradients.append(
+            {v.path: tf.convert_to_tensor(g) for v, g in zip(variables, found, strict=True)}
+        )
+    sums = dict.fromkeys(values, 0.0)
+    for path, gradient in gradients[1].items():
+        sums[of_all(path)] += gradient
+    assert gradients[0].keys() == sums.keys()
+    assert len(sums) < len(gradients[1])
+    for path, gradient in gradients[0].items():
+        scale = np.abs(sums[path]).max() + 1e-30
+        np.testing.assert_allclose(gradient / scale, sums[path] / scale, **REORDERED, err_msg=path)
+
+
+@pytest.mark.parametrize("shared", ["all", "attention", "feed_forward", "none"])
+def test_variables_of_layers_that_share_are_told_and_have_a_rate(shared):
+    config = CONFIGS["albert"].replace(shared_parameters=shared)
+    encoder = AlbertEncoder(config, seed=1)
+    shapes = {weight.path: tuple(weight.shape) for weight in encoder.weights}
+    assert shapes == variable_shapes(config, "BertEncoder", {})
+    # By hand: attention of 4 x 16 x 17 and its norm, feed-forward 16 x 25 + 24 x 17 and its norm.
+    attention, feed_forward = 4 * 16 * 17 + 32, 24 * 17 + 16 * 25 + 32
+    one = {"attention": attention, "feed_forward": feed_forward, "none": 0}
+    layers = 2 * (attention + feed_forward) - one.get(shared, attention + feed_forward)
+    others = (31 + 12 + 2 + 2) * 6 + 7 * 16 + 16 * 17
+    assert encoder.count_params() == layers + others
+    # A pattern that matches no variable is refused.
+    create_optimizer(rate_scales=layer_rates(config, 0.5)).build(encoder.trainable_variables)
+
+
+@families
+def test_the_activation_of_the_pooler_is_the_familys(family):
+    encoder = create_encoder(CONFIGS[family], seed=1)
+    outputs = encoder(BATCH)
+    pooler = encoder.get_layer("pooler")
+    values = outputs["sequence_output"][:, 0] @ pooler.kernel + pooler.bias
+    function = {"distilbert": tf.nn.relu, "electra": tf.nn.gelu}.get(family, tf.nn.tanh)
+    expected = function(values)
+    np.testing.assert_allclose(outputs["pooled_output"], expected, **REORDERED)
+
+
+@pytest.mark.parametrize(
+    ("family", "format"),
+    [("distilbert", "google"), ("distilbert", "garden"), ("electra", "garden")],
+)
+def test_other_formats_refuse_it(family, format, tmp_path):
+    checkpoint = preset.as_checkpoint(create_encoder(CONFIGS[family]))
+    with pytest.raises(ValueError, match=f"model_type is '{family}'"):
+        checkpoints.write(checkpoint, tmp_path, format)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        # By hand, and a pooler besides: 30,522 words and 512 positions of 768, a norm, six blocks
+        # of 4 x 768 x 769 + 769 x 3072 + 3073 x 768 + 4 x 768 = 7,087,872.
+        ("distilbert_base", 31_034 * 768 + 2 * 768 + 6 * 7_087_872 + 768 * 769),
+        # Words, positions and segments of 128, a norm, a projection, twelve blocks of
+        # 4 x 256 x 257 + 257 x 1024 + 1025 x 256 + 4 x 256 = 789,760.
+        ("electra_small", 31_036 * 128 + 2 * 128 + 129 * 256 + 12 * 789_760 + 256 * 257),
+        # 30,000 words; one block for all layers.
+        ("albert_base", 30_514 * 128 + 2 * 128 + 129 * 768 + 7_087_872 + 768 * 769),
+    ],
+)
+def test_named_sizes(name, parameters):
+    assert create_encoder(BertConfig.from_name(name)).count_params() == parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        # As transformers counts `AlbertModel` and `RobertaModel` of the published configs.
+        ("albert_base", 11_683_584),
+        ("albert_large", 17_683_968),
+        ("albert_xlarge", 58_724_864),
+        ("albert_xxlarge", 222_595_584),
+        ("roberta_base", 124_645_632),
+        ("roberta-large", 355_359_744),
+        ("distilroberta-base", 82_118_400),
+    ],
+)
+def test_named_sizes_of_other_libraries(name, parameters):
+    shapes = variable_shapes(BertConfig.from_name(name), "BertEncoder", {})
+    assert sum(map(math.prod, shapes.values())) == parameters
+
+
+def test_unknown_sizes_are_told_with_all_names():
+    with pytest.raises(ValueError, match="'electra_tiny' is not a named size: choose one of bert_"):
+        BertConfig.from_name("electra_tiny")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"embedding_size": 0}, "embedding_size is 0: it must be an integer of at least 1"),
+        ({"generator_size": 1.5}, "generator_size is 1.5: it must be above 0 and at most 1"),
+        ({"generator_size": "0.25"}, "generator_size is '0.25': it must be above 0"),
+    ],
+)
+def test_numbers_out_of_range_are_told(fields, message):
+    with pytest.raises(ValueError, match=message):
+        ElectraConfig(**NUMBERS, **fields)
+
+
+def test_what_files_of_others_hold_besides():
+    # Of Maltehb/-l-ctra-danish-electra-small-cased: transformers does not read it.
+    config = BertConfig.from_dict({"model_type": "electra", "generator_size": "0.25"}, "hf")
+    assert config == ElectraConfig()
+    # What transformers' DistilBERT does not read, and its own default of one dropout.
+    values = {"model_type": "distilbert", "dim": 24, "type_vocab_size": 2, "layer_norm_eps": 0.1}
+    config = BertConfig.from_dict(values, "hf")
+    assert config == DistilBertConfig(hidden_size=24, classifier_dropout=0.2)
+    with pytest.raises(ValueError, match="hidden_size is 36, and hidden_size, .* is 24"):
+        BertConfig.from_dict(values | {"hidden_size": 36}, "hf")
+
+
+def test_what_files_of_albert_and_roberta_hold_besides(tmp_path):
+    values = {"model_type": "albert", "num_hidden_groups": 1, "inner_group_num": 1}
+    numbers = {"hidden_size": 768, "num_attention_heads": 12, "intermediate_size": 3072}
+    # Of albert-base-v2: nobody reads these.
+    idle = {"down_scale_factor": 1, "gap_size": 0, "net_structure_type": 0, "num_memory_blocks": 0}
+    assert BertConfig.from_dict(values | numbers | idle, "hf") == AlbertConfig()
+    assert BertConfig.from_dict(values, "hf").num_attention_heads == 64  # their own default
+    for key in ("num_hidden_groups", "inner_group_num"):
+        with pytest.raises(ValueError, match=f"{key} is 2: groups of layers with parameters"):
+            BertConfig.from_dict(values | {key: 2}, "hf")
+    # 514 rows there, of which two are never used.
+    values = {"max_position_embeddings": 514, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
+    for kind in ("roberta", "xlm-roberta", "camembert"):
+        config = BertConfig.from_dict(values | {"model_type": kind}, "hf")
+        assert config == RobertaConfig(hugging_face_type=kind)
+        assert config.to_dict("hf").items() >= (values | {"model_type": kind}).items()
+        # In a file of our own it is the 512 that can be used.
+        (tmp_path / "config.json").write_text(json.dumps(config.to_dict()))
+        assert BertConfig.from_file(tmp_path) == config
+    assert RobertaConfig().max_position_embeddings == 512
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: AlbertConfig(shared_parameters="some"), "shared_parameters is 'some': choose one"),
+        (lambda: AlbertConfig(embedding_size=0), "embedding_size is 0"),
+        (
+            lambda: AlbertConfig(shared_parameters="none").to_dict("hf"),
+            "shared_parameters is 'none': the files of transformers keep an ALBERT whose layers",
+        ),
+        (lambda: RobertaConfig(hugging_face_type="bert"), "hugging_face_type is 'bert': choose"),
+        (
+            lambda: RobertaConfig.from_dict({"max_position_embeddings": 2}, "hf"),
+            "max_position_embeddings is 2 and pad_token_id 1: positions begin behind",
+        ),
+    ],
+)
+def test_what_albert_and_roberta_cannot_be_is_told(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_segments_of_a_distilbert_are_refused():
+    with pytest.raises(ValueError, match="type_vocab_size is 2: distilbert has no segments"):
+        DistilBertConfig(**NUMBERS, type_vocab_size=2)
+
+
+@pytest.mark.slow
+@families
+def test_it_is_finetuned_on_pairs_and_answers_from_strings(family, tmp_path):
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *WORDS])
+    config = CONFIGS[family].replace(vocab_size=len(vocabulary), max_position_embeddings=32)
+    create_encoder(config, seed=1).save_to_preset(tmp_path / "start", BertTokenizer(vocabulary))
+    for seed, (name, count) in enumerate({"train": 300, "dev": 30, "test": 30}.items()):
+        rows = [("a film", text, label) for text, label in sentiment_rows(count, seed)]
+        write_csv(tmp_path / "pairs" / f"{name}.csv", ["text", "text_pair", "label"], rows)
+    task, run = csv_task(), tmp_path / "run"
+    options = FinetuningOptions(
+        epochs=2, batch_size=32, learning_rate=3e-3, mixed_precision="float32"
+    )
+    finetune(task, task.read(tmp_path / "pairs"), tmp_path / "start", run, options)
+    model = BertClassifier.from_preset(run, dtype="float32")
+    assert type(model.encoder) is ENCODERS[family]
+    texts = ["a good film", "bad", "it was very sad and the book was awful", ""]
+    pairs = ["a film", "the book", "", "good"]
+    served = tf.saved_model.load(export_saved_model(run, tmp_path / "export"))
+    found = served.signatures["serving_default"](
+        text=tf.constant(texts), text_pair=tf.constant(pairs)
+    )
+    preprocess = BertPreprocessor(BertTokenizer.from_preset(run), max_seq_length=16)
+    expected = keras.ops.softmax(model(preprocess((texts, pairs)), training=False))
+    np.testing.assert_allclose(found["scores"], expected, **REORDERED)
+
+
+def test_layers_that_share_parameters_cannot_be_chosen_from():
+    checkpoint = preset.as_checkpoint(create_encoder(CONFIGS["albert"]))
+    with pytest.raises(ValueError, match="those of an ALBERT share their parameters: leave it out"):
+        select_layers(checkpoint, [1])

@@ -1,0 +1,246 @@
+"""Distillation: losses against NumPy, what resumes and what is kept, starts from some layers."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import (
+    BertEncoder,
+    BertMaskedLM,
+    BertPretrainer,
+    BertTokenizer,
+    DistilBertConfig,
+    create_optimizer,
+)
+from keras_bert.models import preset
+from keras_bert.models.surgery.layer_selection import parsed_layers, select_layers
+from keras_bert.pretraining.objectives.distillation import Distillation
+from keras_bert.pretraining.options import PretrainingOptions
+from keras_bert.pretraining.step import PretrainingStep
+from keras_bert.training.checkpointing import TrainingCheckpoint
+from keras_bert.training.strategy import create_strategy
+from tests.pretraining.pretraining_runs import metrics_of, run_pretraining, without_dropout
+from tests.pretraining.test_electra import batch_of
+from tests.tolerances import ORACLE, REORDERED_UPDATES
+
+WEIGHTS = {
+    **{"soft_target_weight": 5.0, "masked_lm_weight": 2.0, "cosine_weight": 1.0},
+    **{"hidden_state_weight": 0.5, "attention_weight": 0.25, "embedding_weight": 0.125},
+}
+
+
+def objective_of(teacher, **changes):
+    settings = PretrainingOptions("", "", objective="distillation", **WEIGHTS | changes)
+    return Distillation(settings=settings, teacher=teacher)
+
+
+def pair(vocab_size=23, **arguments):
+    """A student of one layer and its teacher of two, twice as wide, with large weights."""
+    numbers = {"vocab_size": vocab_size, "initializer_range": 0.3}
+    student = without_dropout(**numbers)
+    teacher = without_dropout(**numbers, num_hidden_layers=2, hidden_size=64)
+    objective = objective_of(teacher, **arguments)
+    keras.utils.set_random_seed(2)
+    return objective, objective.create_model(student, {"seed": 0, "dtype": "float32"})
+
+
+@pytest.fixture(scope="module")
+def teacher_folder(corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("teacher")
+    keras.utils.set_random_seed(9)
+    model = BertPretrainer(without_dropout(num_hidden_layers=4, hidden_size=64))
+    model.save_to_preset(folder, BertTokenizer.from_preset(corpus))
+    return folder
+
+
+def scores_of(encoder, states, layer, heads):
+    """Attention scores before the softmax, float64 [B, A, S, S], in NumPy."""
+    prefix = f"layer_{layer}/attention/query_key_value/"
+    weights = {weight.path: weight.numpy().astype(np.float64) for weight in encoder.weights}
+    projected = states[layer] @ weights[f"{prefix}kernel"] + weights[f"{prefix}bias"]
+    query, key, _ = np.split(projected, 3, axis=-1)
+    rows, length, width = query.shape
+    query, key = (
+        part.reshape(rows, length, heads, width // heads).transpose(0, 2, 1, 3)
+        for part in (query, key)
+    )
+    return query @ key.transpose(0, 1, 3, 2) / np.sqrt(width // heads)
+
+
+def log_softmax(values):
+    values = values - values.max(axis=-1, keepdims=True)
+    return values - np.log(np.exp(values).sum(axis=-1, keepdims=True))
+
+
+def test_losses_are_those_of_numpy():
+    objective, model = pair()
+    batch = {name: tf.constant(value) for name, value in batch_of(3).items()}
+    found = objective.sums(model, batch, training=False)
+    counts = {name: float(count) for name, count in objective.counts(batch).items()}
+    assert counts == dict.fromkeys(("soft_target", "masked_lm"), 8) | dict.fromkeys(
+        ("cosine", "hidden_state", "attention", "embedding"), 27
+    )
+    inputs = {name: batch[name] for name in model.input}
+    student, teacher = (
+        tf.nest.map_structure(
+            lambda part: part.numpy().astype(np.float64), one(inputs, training=False)
+        )
+        for one in (model, model.teacher.model)
+    )
+    weights, mask = batch["masked_lm_weights"].numpy(), batch["input_mask"].numpy()
+    told, own = (log_softmax(one["mlm_logits"] / 2) for one in (teacher, student))
+    divergence = (np.exp(told) * (told - own)).sum(-1) * 4
+    answers = batch["masked_lm_ids"].numpy()[..., None]
+    chosen = np.take_along_axis(log_softmax(student["mlm_logits"]), answers, -1)[..., 0]
+    kernels = {name: layer.kernel.numpy() for name, layer in model.projections.items()}
+    ours, his = student["hidden_states"], teacher["hidden_states"]
+    last = ours[-1] @ kernels["hidden_state"]
+    cosine = (last * his[-1]).sum(-1) / (
+        np.linalg.norm(last, axis=-1) * np.linalg.norm(his[-1], axis=-1)
+    )
+    # One layer learns from the last of two.
+    difference = (
+        scores_of(model.encoder, ours, 0, 2) - scores_of(model.teacher.model.encoder, his, 1, 2)
+    ) ** 2
+    of_keys = difference.mean(1) * mask[:, None]
+    expected = {
+        "soft_target": (divergence * weights).sum(),
+        "masked_lm": -(chosen * weights).sum(),
+        "cosine": ((1 - cosine) * mask).sum(),
+        "hidden_state": (((last - his[-1]) ** 2).mean(-1) * mask).sum(),
+        "attention": (of_keys.sum(-1) / mask.sum(-1)[:, None] * mask).sum(),
+        "embedding": (((ours[0] @ kernels["embedding"] - his[0]) ** 2).mean(-1) * mask).sum(),
+    }
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name].loss, value, rtol=ORACLE["rtol"], err_msg=name)
+
+
+def test_only_the_student_has_gradients_and_losses_of_weight_0_are_not_computed():
+    objective, model = pair(attention_weight=0.0, masked_lm_weight=0.0)
+    assert objective.scales.keys() == {"soft_target", "cosine", "hidden_state", "embedding"}
+    assert not [weight for weight in model.trainable_variables if "teacher" in weight.path]
+    batch = {name: tf.constant(value) for name, value in batch_of(3).items()}
+    teacher = [weight.value for weight in model.teacher.model.weights]
+    with tf.GradientTape() as tape:
+        tape.watch(teacher)
+        sums = objective.sums(model, batch, training=True)
+        assert sums.keys() == objective.scales.keys()
+        loss = sum(objective.scales[name] * part.loss for name, part in sums.items())
+    assert tape.gradient(loss, teacher) == [None] * len(teacher)
+
+
+@pytest.mark.slow
+def test_a_run_learns_resumes_and_keeps_the_student(corpus, teacher_folder, tmp_path, monkeypatch):
+    before = (teacher_folder / "model.weights.h5").read_bytes()
+    changes = {"objective": "distillation", "teacher": str(teacher_folder), **WEIGHTS}
+    changes |= {"train_steps": 12, "checkpoint_steps": 6, "learning_rate": 5e-3}
+    run_pretraining(corpus, tmp_path / "whole", **changes)
+    losses = [line["loss"] for line in metrics_of(tmp_path / "whole", "train")]
+    assert losses[-1] < 0.8 * losses[0]
+    save = TrainingCheckpoint.save
+
+    def stop_after_save(self):
+        save(self)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(TrainingCheckpoint, "save", stop_after_save)
+        run_pretraining(corpus, tmp_path / "run", **changes)
+    run_pretraining(corpus, tmp_path / "run", **changes)
+    stored = []
+    for name in ("whole", "run"):
+        path = tf.train.latest_checkpoint(str(tmp_path / name / "checkpoints"))
+        names = [key for key, _ in tf.train.list_variables(path) if key.startswith("model/")]
+        stored.append({key: tf.train.load_variable(path, key) for key in names})
+        kept = BertMaskedLM.from_preset(tmp_path / name / "preset")
+        assert kept.config.num_hidden_layers == 1
+        assert not [weight for weight in kept.weights if "projection" in weight.path]
+    assert stored[0].keys() == stored[1].keys()
+    assert any("hidden_state_projection" in key for key in stored[0])
+    # The student's 22 variables, head and pooler among them, and the two projections.
+    assert len(stored[0]) == len(kept.weights) + 2
+    for key, value in stored[0].items():
+        np.testing.assert_array_equal(value, stored[1][key], err_msg=key)
+    assert (teacher_folder / "model.weights.h5").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"teacher": None}, "--teacher"),
+        ({"soft_target_weight": -1.0}, "soft_target_weight is -1"),
+        ({"distillation_temperature": 0.0}, "distillation_temperature is 0"),
+        ({"soft_target_weight": 0.0, "cosine_weight": 0.0}, "--objective=masked"),
+        ({"teacher_layers": ("4",), "hidden_state_weight": 1.0}, "teacher_layers is 4"),
+        ({"objective": "masked"}, "teacher is .* has no teacher"),
+        ({"init_layers": ("0",)}, "init_layers is 0: name the model folder"),
+        ({"init_layers": ("0",), "init_from": "TEACHER"}, "its hidden_size is 64 .* model's 32"),
+        ({"config": {"num_attention_heads": 4}, "attention_weight": 1.0}, "num_attention_heads"),
+        # Embeddings may have more rows than there are pieces: both as many.
+        ({"config": {"vocab_size": 32}}, "vocab_size is 32 and the teacher's"),
+    ],
+)
+def test_what_does_not_fit_is_refused(corpus, teacher_folder, tmp_path, changes, what):
+    changes = {"objective": "distillation", "teacher": str(teacher_folder), **changes}
+    if changes.get("init_from"):
+        changes["init_from"] = str(teacher_folder)
+    config = without_dropout(**changes.pop("config", {}))
+    with pytest.raises(ValueError, match=what):
+        run_pretraining(corpus, tmp_path / "run", config=config, **changes)
+
+
+def test_layers_are_chosen():
+    assert parsed_layers(("uniform",), 12, 6) == (0, 2, 4, 6, 8, 10)
+    assert parsed_layers(("0", "11"), 12) == (0, 11)
+    for given, wanted in ((("0", "0"), 2), (("12",), 1), (("a",), 1), (("0",), 2)):
+        with pytest.raises(ValueError, match="init_layers"):
+            parsed_layers(given, 12, wanted)
+    with pytest.raises(ValueError, match="how many layers"):
+        parsed_layers(("uniform",), 12)
+
+
+def test_a_distilbert_starts_from_layers_of_a_bert():
+    numbers = {"num_hidden_layers": 3, "initializer_range": 0.3}
+    keras.utils.set_random_seed(4)
+    bert = BertEncoder(without_dropout(**numbers), output_hidden_states=True)
+    config = DistilBertConfig(
+        **{
+            **{name: value for name, value in vars(bert.config).items()},
+            "num_hidden_layers": 2,
+            "type_vocab_size": 0,
+        }
+    )
+    source = select_layers(preset.as_checkpoint(bert), (0, 1), config)
+    student = preset.from_checkpoint(BertEncoder, source, {})
+    batch = {name: batch_of(2)[name] for name in bert.input}
+    # Of one segment alone the two have the same embeddings, and the same first two layers.
+    expected = bert(batch)["hidden_states"][2]
+    np.testing.assert_allclose(student(batch)["sequence_output"], expected, **ORACLE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "accumulation_steps"), [("cpu", 2), ("mirrored", 1)])
+def test_replicas_and_micro_batches_make_one_batch(name, accumulation_steps):
+    whole, parts = _updated("cpu", 1), _updated(name, accumulation_steps)
+    for path, value in whole.items():
+        np.testing.assert_allclose(parts[path], value, **REORDERED_UPDATES, err_msg=path)
+
+
+def _updated(name, accumulation_steps):
+    strategy, batch = create_strategy(name), batch_of(4)
+    with strategy.scope():
+        objective, model = pair()
+        optimizer = create_optimizer(1e-3, 10, warmup_steps=1)
+        optimizer.build(model.trainable_variables)
+        step = PretrainingStep(model, optimizer, objective, 0, accumulation_steps)
+    rows = 4 // strategy.num_replicas_in_sync
+
+    def part(context):
+        first = context.replica_id_in_sync_group * rows
+        return {key: tf.constant(value[first : first + rows]) for key, value in batch.items()}
+
+    parts = strategy.experimental_distribute_values_from_function(part)
+    tf.function(lambda parts: strategy.run(step, args=(parts,)))(parts)
+    return {weight.path: weight.numpy() for weight in model.trainable_variables}

@@ -1,0 +1,54 @@
+"""ALBERT and RoBERTa are pretrained: a run that is stopped goes on to the same end."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from keras_bert import AlbertConfig, AlbertEncoder, BertMaskedLM, RobertaConfig, RobertaEncoder
+from keras_bert.checkpoints import folder as checkpoints
+from keras_bert.models import preset
+from keras_bert.training.checkpointing import TrainingCheckpoint
+from tests.pretraining.pretraining_runs import metrics_of, run_pretraining, tiny_config
+
+_NUMBERS = dataclasses.asdict(tiny_config(num_hidden_layers=2, classifier_dropout=0.1))
+FAMILIES = {
+    "albert": (AlbertConfig(**_NUMBERS, embedding_size=12), AlbertEncoder),
+    "roberta": (RobertaConfig(**(_NUMBERS | {"type_vocab_size": 1})), RobertaEncoder),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_run_learns_resumes_and_goes_to_transformers(family, corpus, tmp_path, monkeypatch):
+    config, encoder_class = FAMILIES[family]
+    changes = {"eval_data_dir": str(corpus / "records"), "beta_2": 0.98, "masking": "ngram"}
+    changes |= {"train_steps": 20, "checkpoint_steps": 10, "learning_rate": 5e-3}
+    changes |= {"accumulation_steps": 2, "remat": True}
+    metrics = run_pretraining(corpus, tmp_path / "whole", config=config, **changes)
+    losses = [line["loss"] for line in metrics_of(tmp_path / "whole", "train")]
+    assert losses[-1] < losses[0]
+
+    save = TrainingCheckpoint.save
+
+    def stop_after_save(self):
+        save(self)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TrainingCheckpoint, "save", stop_after_save)
+    with pytest.raises(KeyboardInterrupt):
+        run_pretraining(corpus, tmp_path / "run", config=config, **changes)
+    monkeypatch.undo()
+    assert run_pretraining(corpus, tmp_path / "run", config=config, **changes) == metrics
+    kept = [BertMaskedLM.from_preset(tmp_path / name / "preset") for name in ("whole", "run")]
+    assert type(kept[0].encoder) is encoder_class
+    for left, right in zip(*(model.weights for model in kept), strict=True):
+        np.testing.assert_array_equal(left.numpy(), right.numpy(), err_msg=left.path)
+    (tmp_path / "hf").mkdir()
+    checkpoint = preset.as_checkpoint(kept[0])
+    checkpoints.write(checkpoint, tmp_path / "hf", "hf")
+    again = checkpoints.read(tmp_path / "hf")
+    assert again.config == config.replace(position_initializer="normal")
+    assert again.variables.keys() == checkpoint.variables.keys()
+    for path, value in checkpoint.variables.items():
+        np.testing.assert_array_equal(again.variables[path], value, err_msg=path)

@@ -1,0 +1,103 @@
+"""Copies of texts with words replaced by a masked language model."""
+
+import csv
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert import BertConfig, BertMaskedLM, BertTokenizer, augment_file
+from keras_bert.tasks.fill_mask.augmentation import TextAugmenter
+from keras_bert.tasks.fill_mask.augmentation_options import AugmentationOptions
+from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tests.conftest import WORDS, write_csv
+
+OPTIONS = AugmentationOptions(copies=6, candidates=3)
+TEXTS = ("The film was great!", "12 , 34", "a book and unwatchable film")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *WORDS, *"un ##watch ##able ! , 12 34".split()])
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=16,
+        initializer_range=0.5,
+    )
+    keras.utils.set_random_seed(3)
+    folder = tmp_path_factory.mktemp("model")
+    BertMaskedLM(config).save_to_preset(folder, BertTokenizer(vocabulary))
+    return folder
+
+
+def guesses(folder, pieces, place, word, count):
+    """The likeliest whole words where one piece is masked, asked of the model itself."""
+    model, vocabulary = BertMaskedLM.from_preset(folder), BertTokenizer.from_preset(folder)
+    tokens = list(vocabulary.vocabulary.tokens)
+    ids = np.array([[tokens.index(piece) for piece in ("[CLS]", *pieces, "[SEP]")]], np.int32)
+    logits = model(
+        {
+            "input_ids": ids,
+            "input_mask": np.ones_like(ids),
+            "segment_ids": np.zeros_like(ids),
+            "masked_lm_positions": np.array([[place + 1]], np.int32),
+        }
+    )
+    order = np.argsort(-logits.numpy()[0, 0])
+    words = [tokens[index] for index in order if tokens[index] in (*WORDS, "un")]
+    return [found for found in words if found != word][:count]
+
+
+def test_words_become_what_the_model_puts_there(folder):
+    augment = TextAugmenter.from_preset(folder, AugmentationOptions(copies=200, candidates=3))
+    copies = list(augment(TEXTS))
+    assert copies[1] == []  # nothing in it is a word
+    # A word of three pieces is hidden by one mask, and replaced whole.
+    seen = {copy.split()[3] for copy in copies[2]}
+    pieces = ["a", "book", "and", "[MASK]", "film"]
+    assert seen == {"unwatchable", *guesses(folder, pieces, 3, "unwatchable", 3)}
+    seen = {copy.split()[1] for copy in copies[0]}
+    assert seen == {"film", *guesses(folder, ["the", "[MASK]", "was", "great", "!"], 1, "film", 3)}
+    assert all(copy.endswith("!") and copy != TEXTS[0] for copy in copies[0])
+    assert len(set(copies[0])) == len(copies[0])
+
+
+def test_a_table_is_written_whole_and_the_same_each_time(folder, tmp_path):
+    write_csv(
+        tmp_path / "train.csv", ["id", "text", "label"], zip("123", TEXTS, "nnp", strict=True)
+    )
+    count = augment_file(folder, tmp_path / "train.csv", tmp_path / "unlabeled.csv", OPTIONS)
+    with open(tmp_path / "unlabeled.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == count and rows[0].keys() == {"id", "text"}
+    assert {row["id"] for row in rows} == {"1", "3"}
+    augment_file(folder, tmp_path / "train.csv", tmp_path / "again.csv", OPTIONS, keep_labels=True)
+    with open(tmp_path / "again.csv", newline="") as file:
+        again = list(csv.DictReader(file))
+    assert [row["text"] for row in again] == [row["text"] for row in rows]
+    assert {(row["id"], row["label"]) for row in again} == {("1", "n"), ("3", "p")}
+
+
+def test_a_job_that_dies_leaves_nothing(folder, tmp_path, monkeypatch):
+    write_csv(tmp_path / "train.csv", ["text", "label"], zip(TEXTS, "nnp", strict=True))
+    monkeypatch.setattr(TextAugmenter, "_copies", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        augment_file(folder, tmp_path / "train.csv", tmp_path / "unlabeled.csv", OPTIONS)
+    assert [path.name for path in tmp_path.iterdir()] == ["train.csv"]
+
+
+def test_what_cannot_be_done_is_refused(folder, pretrained_folder, tmp_path):
+    table = tmp_path / "train.csv"
+    write_csv(table, ["text", "label"], zip(TEXTS, "nnp", strict=True))
+    with pytest.raises(ValueError, match="predicts no masked words"):
+        augment_file(pretrained_folder, table, tmp_path / "out.csv")
+    with pytest.raises(ValueError, match="the table itself"):
+        augment_file(folder, table, table)
+    with pytest.raises(ValueError, match=r"end in \.csv"):
+        augment_file(folder, table, tmp_path / "out.json")
+    with pytest.raises(ValueError, match="copies is 0"):
+        AugmentationOptions(copies=0)

@@ -1,0 +1,46 @@
+"""Tiny vocabularies of each family, learned from the golden texts, and texts to try them on."""
+
+import functools
+import json
+import random
+import unicodedata
+from pathlib import Path
+
+from keras_bert import train_byte_level_bpe, train_sentencepiece
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "tokenization.jsonl"
+
+# fmt: off
+_PARTS = (
+    "'s", "'t", "'re", "'ve", "'ll", "'", "'m", "'d", "'S", "``", "''", "a", "b", "the", "\u03a3",
+    "\u0130", " ", "  ", "\n", "\t", "\xa0", "\u3000", "\u200b", "\x00", "\ufffd", "\xe9",
+    "e\u0301", "\xdf", "\xbd", "\u6f22\u5b57", "\U0001f600", "\ud55c", "1", "23", "\xb2", ".",
+    "!", "...", "\u2581", "\U000e0001", "9,", "<mask>", " <mask>", "[MASK]", " [MASK]", "<s>",
+    "</s>", "<pad>", "<", "mask>", "Package", "aaaa", "ing",
+)
+# fmt: on
+
+
+@functools.cache
+def golden_texts():
+    lines = GOLDEN.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["text"] for line in lines]
+
+
+@functools.cache
+def byte_level_files():
+    return train_byte_level_bpe(golden_texts(), 1500)
+
+
+@functools.cache
+def sentencepiece_files(scheme):
+    return train_sentencepiece(golden_texts()[:200], 1000, scheme)
+
+
+def fuzzed_texts(count, seed=0):
+    """Strings of parts in which tokenizers differ, and as many of any characters."""
+    draw = random.Random(seed)
+    characters = [c for c in map(chr, range(0x110000)) if unicodedata.category(c) != "Cs"]
+    texts = ["".join(draw.choices(_PARTS, k=draw.randint(0, 12))) for _ in range(count)]
+    texts += ["".join(draw.choices(characters, k=draw.randint(1, 15))) for _ in range(count // 4)]
+    return ["", " ", "\n", *texts]

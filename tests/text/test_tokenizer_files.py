@@ -1,0 +1,196 @@
+"""Which tokenizer the files of a folder are, and what is refused. No graph is made here."""
+
+import dataclasses
+import functools
+import json
+
+import pytest
+
+from keras_bert import Vocabulary, train_sentencepiece
+from keras_bert.data.creation.chunk_processing import ChunkSettings
+from keras_bert.data.creation.options import CreationOptions
+from keras_bert.text.byte_level.byte_alphabet import BYTE_CHARACTERS
+from keras_bert.text.framing import ROBERTA_FRAMING, ROBERTA_TOKENS
+from keras_bert.text.tokenizer_files import (
+    ByteLevelBpeFiles,
+    SentencePieceFiles,
+    SentencePieceSettings,
+    WordPieceFiles,
+    family_of,
+    read_tokenizer_files,
+)
+
+CONFIG = "tokenizer_config.json"
+WORD_PIECES = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhome\n"
+
+
+@functools.cache
+def byte_level_files():
+    tokens = [*ROBERTA_TOKENS, *BYTE_CHARACTERS, "ab"]
+    vocabulary = Vocabulary(tokens, ROBERTA_TOKENS, "Ġ", ROBERTA_FRAMING)
+    return ByteLevelBpeFiles(vocabulary, (("a", "b"),))
+
+
+@functools.cache
+def sentencepiece_files(scheme):
+    return train_sentencepiece(["home is home", "is it home"], 20, scheme)
+
+
+def write(folder, **stored):
+    """Writes name="..." as name.json."""
+    for name, content in stored.items():
+        (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+def xlm_roberta(folder):
+    """Writes the model file alone, as some folders of the Hub hold it."""
+    (folder / "sentencepiece.bpe.model").write_bytes(sentencepiece_files("xlm_roberta").model)
+
+
+def tokenizer_json(**changes):
+    files = byte_level_files()
+    ids = {token: index for index, token in enumerate(files.vocabulary.tokens)}
+    return {
+        "model": {"type": "BPE", "vocab": ids, "merges": [list(pair) for pair in files.merges]},
+        "pre_tokenizer": {"type": "ByteLevel", "use_regex": True},
+        "post_processor": {"type": "RobertaProcessing"},
+        "added_tokens": [{"content": token, "id": ids[token]} for token in ROBERTA_TOKENS],
+    } | changes
+
+
+def test_a_camembert_is_not_read_as_an_xlm_r(tmp_path):
+    xlm_roberta(tmp_path)
+    assert read_tokenizer_files(tmp_path).settings.scheme == "xlm_roberta"
+    write(tmp_path, config={"model_type": "camembert"})
+    with pytest.raises(ValueError, match="holds the tokenizer of a CamemBERT.*encoder alone"):
+        read_tokenizer_files(tmp_path)
+    write(tmp_path, config={}, tokenizer_config={"tokenizer_class": "CamembertTokenizerFast"})
+    with pytest.raises(ValueError, match="'CamembertTokenizerFast', which is none"):
+        read_tokenizer_files(tmp_path)
+
+
+def test_keys_that_xlm_rs_tokenizer_does_not_know_change_nothing(tmp_path):
+    xlm_roberta(tmp_path)
+    stored = {"tokenizer_class": "XLMRobertaTokenizer", "do_lower_case": True}
+    write(tmp_path, tokenizer_config=stored)
+    assert not read_tokenizer_files(tmp_path).lowercase
+    ours = dataclasses.replace(
+        sentencepiece_files("xlm_roberta"),
+        settings=SentencePieceSettings("xlm_roberta", lowercase=True, keep_accents=True),
+    )
+    ours.save(tmp_path)
+    assert read_tokenizer_files(tmp_path).settings == ours.settings
+
+
+def test_two_models_in_one_folder_need_a_class_or_a_name(tmp_path):
+    sentencepiece_files("albert").save(tmp_path)
+    xlm_roberta(tmp_path)
+    assert read_tokenizer_files(tmp_path).settings.scheme == "albert"
+    write(tmp_path, tokenizer_config={"tokenizer_class": "XLMRobertaTokenizerFast"})
+    assert read_tokenizer_files(tmp_path).settings.scheme == "xlm_roberta"
+    (tmp_path / CONFIG).unlink()
+    with pytest.raises(ValueError, match="no tokenizer_class .* says which is meant"):
+        read_tokenizer_files(tmp_path)
+    for name, scheme in {
+        "spiece.model": "albert",
+        "sentencepiece.bpe.model": "xlm_roberta",
+    }.items():
+        options = CreationOptions(("text.txt",), str(tmp_path / name), "out")
+        assert ChunkSettings.of(options).tokenizer.settings.scheme == scheme
+
+
+def test_a_named_vocabulary_is_read_whatever_stands_beside_it(tmp_path):
+    def named(name):
+        return ChunkSettings.of(CreationOptions(("text.txt",), str(tmp_path / name), "out"))
+
+    (tmp_path / "vocab.txt").write_text(WORD_PIECES)
+    byte_level_files().save(tmp_path)
+    (tmp_path / CONFIG).unlink()
+    assert isinstance(named("vocab.json").tokenizer, ByteLevelBpeFiles)
+    assert isinstance(named("merges.txt").tokenizer, ByteLevelBpeFiles)
+    assert isinstance(named("vocab.txt").tokenizer, WordPieceFiles)
+    # Settings of one tokenizer never go to the other.
+    write(tmp_path, tokenizer_config={"tokenizer_class": "BertTokenizer", "do_lower_case": True})
+    assert named("vocab.txt").tokenizer.lowercase
+    with pytest.raises(ValueError, match="vocab.json is no file of the tokenizer"):
+        named("vocab.json")
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"added_tokens": [{"content": "<user>", "id": 1500}]}, "'<user>' is an added token"),
+        ({"post_processor": {"type": "TemplateProcessing"}}, "post_processor.type"),
+        ({"model": {"type": "BPE", "merges": []}}, "damaged: model.vocab"),
+        ({"model": {"type": "BPE", "vocab": {}}}, "damaged: model.vocab, model.merges"),
+        ({"added_tokens": [{"id": 1}]}, "None is an added token"),
+    ],
+)
+def test_a_tokenizer_json_that_gives_other_ids_is_refused(change, message, tmp_path):
+    write(tmp_path, tokenizer=tokenizer_json())
+    assert read_tokenizer_files(tmp_path).vocabulary == byte_level_files().vocabulary
+    write(tmp_path, tokenizer=tokenizer_json(**change))
+    with pytest.raises(ValueError, match=message):
+        read_tokenizer_files(tmp_path)
+
+
+def test_added_tokens_beside_a_vocab_json_are_refused_and_fillers_are_not(tmp_path):
+    byte_level_files().save(tmp_path)
+    stored = json.loads((tmp_path / CONFIG).read_text())
+    for content in ("<mask>", "madeupword0001"):
+        write(
+            tmp_path,
+            tokenizer_config=stored | {"added_tokens_decoder": {"7": {"content": content}}},
+        )
+        read_tokenizer_files(tmp_path)
+    write(
+        tmp_path, tokenizer_config=stored | {"added_tokens_decoder": {"7": {"content": "<user>"}}}
+    )
+    with pytest.raises(ValueError, match="'<user>' is an added token"):
+        read_tokenizer_files(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["BertJapaneseTokenizer", "BertweetTokenizer", "AlbertLike"])
+def test_a_class_that_only_begins_like_ours_is_refused(name, tmp_path):
+    (tmp_path / "vocab.txt").write_text(WORD_PIECES)
+    write(tmp_path, tokenizer_config={"tokenizer_class": name})
+    with pytest.raises(ValueError, match=f"'{name}', which is none of the package's"):
+        family_of(tmp_path)
+    # Others with word pieces split as BERT's does.
+    for known in ("BertTokenizerFast", "ElectraTokenizer", "LayoutLMTokenizer"):
+        write(tmp_path, tokenizer_config={"tokenizer_class": known})
+        assert family_of(tmp_path) == "wordpiece"
+
+
+def test_a_tokenizer_that_cannot_be_read_is_not_taken_for_none(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_tokenizer_files(tmp_path)
+    write(tmp_path, vocab={})
+    with pytest.raises(ValueError, match="has no merges.txt"):
+        read_tokenizer_files(tmp_path)
+    write(tmp_path, tokenizer_config={"tokenizer_class": "BertTokenizer"})
+    with pytest.raises(ValueError, match="neither vocab.txt nor tokenizer.json"):
+        read_tokenizer_files(tmp_path)
+    (tmp_path / "vocab.json").unlink()
+    write(tmp_path, tokenizer={}, tokenizer_config={"tokenizer_class": "XLMRobertaTokenizer"})
+    with pytest.raises(ValueError, match="has no sentencepiece.bpe.model"):
+        read_tokenizer_files(tmp_path)
+
+
+def test_merges_and_bytes_are_checked_without_a_graph():
+    vocabulary = byte_level_files().vocabulary
+    for merges, message in [((("qqqq", "q"),), "has no 'qqqq'"), ((), "there is no merge")]:
+        with pytest.raises(ValueError, match=message):
+            ByteLevelBpeFiles(vocabulary, merges)
+    few = Vocabulary([*ROBERTA_TOKENS, "a", "b", "ab"], ROBERTA_TOKENS, "Ġ", ROBERTA_FRAMING)
+    with pytest.raises(ValueError, match="no piece for the byte 0x00 and 253 others"):
+        ByteLevelBpeFiles(few, (("a", "b"),))
+
+
+def test_long_texts_are_learned_from_to_their_end():
+    # The library leaves out texts above 4192 bytes; one has white space, the other has none.
+    spaced, solid = "home " * 800 + "zebra " * 100, "é" * 2100 + "ß" * 100
+    files = train_sentencepiece([spaced, solid, "home is home"], 40, "xlm_roberta")
+    pieces = "".join(files.vocabulary.tokens)
+    assert {"z", "b", "é", "ß"} <= set(pieces)
+    assert isinstance(files, SentencePieceFiles)

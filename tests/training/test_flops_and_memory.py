@@ -1,0 +1,102 @@
+"""Operations against those that TensorFlow counts in the graph; memory by hand."""
+
+import math
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework.convert_to_constants import (
+    convert_variables_to_constants_v2_as_graph,
+)
+
+from keras_bert import BertConfig, inspect_model
+from keras_bert.training.flops import training_flops
+from keras_bert.training.memory import training_memory
+from tests.markers import some_fast
+from tests.signatures.tiny_models import MODELS, tiny_config
+
+BATCH, LENGTH, CHOICES = 2, 12, 3
+
+
+def counted(model, shape, predictions):
+    """Operations of the matrix products of a forward pass, as TensorFlow's profiler counts them."""
+    specs = {
+        name: tf.TensorSpec(
+            [BATCH, predictions] if name == "masked_lm_positions" else shape, tf.int32
+        )
+        for name in model.input
+    }
+    forward = tf.function(lambda batch: model(batch, training=False))
+    frozen, _ = convert_variables_to_constants_v2_as_graph(forward.get_concrete_function(specs))
+    options = tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
+    options["output"] = "none"
+    found = tf.compat.v1.profiler.profile(frozen.graph, cmd="op", options=options)
+    by_kind = {}
+    while found.children:
+        (found,) = found.children
+        by_kind[found.name] = found.float_ops
+    return sum(by_kind.get(kind, 0) for kind in ("MatMul", "BatchMatMulV2"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    some_fast(
+        ("classes", "plain_tags", "spans", "choices", "encoder", "masked_lm", "pretrainer"),
+        ("plain_tags", "choices", "pretrainer"),
+    ),
+)
+def test_products_are_those_that_tensorflow_counts(name):
+    model_class, head, labels = MODELS[name]
+    arguments = {} if head is None else head.with_labels(labels).model_arguments()
+    model = model_class(tiny_config(), **arguments)
+    report = inspect_model(model, LENGTH, BATCH)
+    shape = [BATCH, CHOICES, LENGTH] if name == "choices" else [BATCH, LENGTH]
+    sequences = math.prod(shape[:-1])
+    # The segments are looked up as a product with a table of 2 x 16: no part of the model's own.
+    segments = 2 * sequences * LENGTH * 2 * 16
+    found = counted(model, shape, report.predictions) - segments
+    expected = sequences * sum(report.forward_flops.values())
+    assert found == expected
+    assert report.step_flops == training_flops(
+        {part: BATCH * flops for part, flops in report.forward_flops.items()}
+    )
+
+
+def test_a_frozen_encoder_has_no_backward_pass():
+    model_class, head, labels = MODELS["bilstm"]
+    model = model_class(tiny_config(), **head.with_labels(labels).model_arguments())
+    report = inspect_model(model, LENGTH, 1)
+    # Two layers, each in two directions: 4 gates of width 8 from the input and the state; 7 tags.
+    by_hand = 2 * LENGTH * (2 * 32 * (16 + 8) + 2 * 32 * (16 + 8) + 16 * 7)
+    assert report.forward_flops["head"] == by_hand
+    assert report.step_flops["head"] == 3 * by_hand
+    projections = 2 * 2 * LENGTH * 4 * 16 * 16
+    assert report.step_flops["attention, projections"] == projections
+    memory = report.step_memory["float32"]
+    assert memory["activations"] == 0
+    assert memory["gradients"] == 4 * report.parameters["head"] < memory["weights"]
+
+
+def test_memory_by_hand():
+    config = BertConfig(
+        vocab_size=100,
+        hidden_size=8,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=20,
+    )
+    found = training_memory(config, 1000, 900, 4, 10, 2, bytes_per_number=2)
+    # A layer: 40 tokens of 2 x (10 x 8 + 2 x 20) bytes, 40 x 10 pairs of 2 heads with 4 + 2 x 2.
+    assert found == {
+        "weights": 4000,
+        "gradients": 3600,
+        "moments of the optimizer": 7200,
+        "activations": 3 * (40 * 240 + 400 * 2 * 8),
+        "logits of the vocabulary": 2 * 4 * 4 * 2 * 100,
+    }
+
+
+def test_it_is_near_what_a_compiler_needs():
+    """What libtpu needs for bert_base on a v5e in bfloat16, in GiB: the table of docs/tpu.md."""
+    for length, batch, compiled in ((128, 64, 5.00), (512, 16, 6.58)):
+        memory = inspect_model("bert_base", length, batch).step_memory["bfloat16"]
+        assert compiled < sum(memory.values()) / 2**30 < 1.4 * compiled
