@@ -23,14 +23,10 @@ from absl import flags
 
 from keras_bert import command_line
 from keras_bert.choices import DecodingErrors
-from keras_bert.text.tokenizer_files import (
-    MODEL_FILES,
-    VOCAB_JSON,
-    VOCABULARY_FILES,
-    TokenizerFiles,
-    WordPieceFiles,
-)
+from keras_bert.text.tokenizer_config import MODEL_FILES, VOCAB_JSON, VOCABULARY_FILES
+from keras_bert.text.tokenizer_files import TokenizerFiles
 from keras_bert.text.vocabulary import FILE_NAME
+from keras_bert.text.wordpiece.files import WordPieceFiles
 
 # What each type may be written as.
 _FILE_NAMES = {

@@ -29,7 +29,8 @@ def main(_: Sequence[str]) -> None:
     from keras_bert.data.records.inspection import decoded_examples, describe, measure
     from keras_bert.data.records.record_set import PretrainingData
     from keras_bert.storage.remote_folders import local_copy, local_files
-    from keras_bert.text.tokenizer_files import TOKENIZER_FILES, read_tokenizer_files
+    from keras_bert.text.tokenizer_config import TOKENIZER_FILES
+    from keras_bert.text.tokenizer_files import read_tokenizer_files
 
     data = PretrainingData(_source(flags.FLAGS.input))
     vocab = flags.FLAGS.vocab

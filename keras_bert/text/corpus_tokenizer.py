@@ -6,6 +6,7 @@ remembered, so a text costs a look-up a word.
 
 import re
 from collections.abc import Iterable
+from typing import Protocol
 
 import numpy as np
 
@@ -23,6 +24,13 @@ _MAX_REMEMBERED = 50_000
 _LONGEST_REMEMBERED = 32
 
 _SPECIAL_TOKEN = re.compile(f"({'|'.join(map(re.escape, SPECIAL_TOKENS))})")
+
+
+class TextsToIds(Protocol):
+    """Turns texts into ids, many at once and without TensorFlow."""
+
+    def __call__(self, texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the pieces of all texts, int32 [pieces], and how many each has, int64 [N]."""
 
 
 class CorpusTokenizer:

@@ -17,7 +17,16 @@ from keras_bert.text import vocabulary as vocabulary_module
 from keras_bert.text.vocabulary import CONTINUATION_PREFIX, Vocabulary
 
 FILE_NAME = "tokenizer_config.json"
-_TOKENIZER_FILE = "tokenizer.json"
+TOKENIZER_JSON = "tokenizer.json"
+# Of byte-level BPE, and of each scheme of SentencePiece.
+VOCAB_JSON, MERGES = "vocab.json", "merges.txt"
+SENTENCEPIECE_FILES = {"albert": "spiece.model", "xlm_roberta": "sentencepiece.bpe.model"}
+MODEL_FILES = tuple(SENTENCEPIECE_FILES.values())
+# Every file that holds pieces: a folder with none of them has no tokenizer.
+VOCABULARY_FILES = (vocabulary_module.FILE_NAME, VOCAB_JSON, TOKENIZER_JSON, *MODEL_FILES)
+TOKENIZER_FILES = (*VOCABULARY_FILES, MERGES, FILE_NAME)
+# Names of the special tokens in the files, in the order of `SpecialTokens`.
+ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 
 _CAPITAL_LETTER = re.compile("[A-Z]")
 
@@ -70,7 +79,7 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
         vocabulary, folder = Vocabulary.from_file(file), file.parent
         settings = {"lowercase": not is_cased(vocabulary) if lowercase is None else lowercase}
     else:
-        text, as_json = folder / vocabulary_module.FILE_NAME, folder / _TOKENIZER_FILE
+        text, as_json = folder / vocabulary_module.FILE_NAME, folder / TOKENIZER_JSON
         normalizer: dict[str, Any] = {}
         if text.is_file() or not as_json.is_file():
             vocabulary = Vocabulary.from_file(text)
@@ -168,3 +177,13 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(stored, dict):
         raise ValueError(f"{path} holds a JSON {type(stored).__name__}; an object is expected")
     return stored
+
+
+def has_vocabulary(folder: Path) -> bool:
+    """Whether a folder holds a file of any family's pieces or merges."""
+    return any((folder / name).is_file() for name in (*VOCABULARY_FILES, MERGES))
+
+
+def missing_vocabulary(folder: Path, sentence: str) -> Exception:
+    """Returns the error of a missing file: of a folder without any tokenizer another one."""
+    return ValueError(sentence) if has_vocabulary(folder) else FileNotFoundError(sentence)

@@ -10,15 +10,11 @@ from keras_bert import Vocabulary, train_sentencepiece
 from keras_bert.data.creation.chunk_processing import ChunkSettings
 from keras_bert.data.creation.options import CreationOptions
 from keras_bert.text.byte_level.byte_alphabet import BYTE_CHARACTERS
+from keras_bert.text.byte_level.files import ByteLevelBpeFiles
 from keras_bert.text.framing import ROBERTA_FRAMING, ROBERTA_TOKENS
-from keras_bert.text.tokenizer_files import (
-    ByteLevelBpeFiles,
-    SentencePieceFiles,
-    SentencePieceSettings,
-    WordPieceFiles,
-    family_of,
-    read_tokenizer_files,
-)
+from keras_bert.text.sentencepiece.files import SentencePieceFiles, SentencePieceSettings
+from keras_bert.text.tokenizer_files import family_of, read_tokenizer_files
+from keras_bert.text.wordpiece.files import WordPieceFiles
 
 CONFIG = "tokenizer_config.json"
 WORD_PIECES = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhome\n"

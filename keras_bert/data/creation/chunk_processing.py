@@ -23,15 +23,10 @@ from keras_bert.data.records.static_masks import StaticMasking
 from keras_bert.data.records.writing import RECORD_FRAME_BYTES, write_records
 from keras_bert.text import tokenizer_config
 from keras_bert.text.corpus_masking import CorpusMasking
-from keras_bert.text.tokenizer_files import (
-    MERGES,
-    VOCABULARY_FILES,
-    TokenizerFiles,
-    WordPieceFiles,
-    read_named_file,
-    read_tokenizer_files,
-)
+from keras_bert.text.tokenizer_config import MERGES, VOCABULARY_FILES
+from keras_bert.text.tokenizer_files import TokenizerFiles, read_named_file, read_tokenizer_files
 from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.wordpiece.files import WordPieceFiles
 
 
 class ChunkSettings(NamedTuple):

@@ -14,11 +14,11 @@ import tensorflow as tf
 
 from keras_bert.text.base_tokenizer import Pieces, Tokenizer
 from keras_bert.text.byte_level.byte_alphabet import token_bytes
+from keras_bert.text.byte_level.files import ByteLevelBpeFiles, ByteLevelSettings
 from keras_bert.text.byte_level.merging import PairMerger
 from keras_bert.text.byte_level.words import Words, WordSplitter
 from keras_bert.text.framing import ROBERTA_TOKENS, SpecialTokens
 from keras_bert.text.spelled_tokens import FIRST_SPECIAL, SpelledToken, check_spellings
-from keras_bert.text.tokenizer_files import ByteLevelBpeFiles, ByteLevelSettings
 from keras_bert.text.vocabulary import BYTE_LEVEL_SPACE, Vocabulary
 
 # A word that is one piece in every vocabulary, to hold the place of a special token.

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterable
 
+from keras_bert.text.byte_level.files import ByteLevelBpeFiles
 from keras_bert.text.framing import ROBERTA_FRAMING, ROBERTA_TOKENS
-from keras_bert.text.tokenizer_files import ByteLevelBpeFiles
 from keras_bert.text.vocabulary import BYTE_LEVEL_SPACE, Vocabulary
 
 

@@ -17,6 +17,7 @@ import tensorflow_text as tf_text
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_bert.text.base_tokenizer import Pieces, Tokenizer
+from keras_bert.text.sentencepiece.files import SentencePieceFiles, SentencePieceSettings
 from keras_bert.text.sentencepiece.model import base64_text, model_from_base64, read_pieces
 from keras_bert.text.sentencepiece.preparation import character_forms
 from keras_bert.text.spelled_tokens import (
@@ -27,7 +28,6 @@ from keras_bert.text.spelled_tokens import (
     find_spelled_tokens,
     without_spelled_tokens,
 )
-from keras_bert.text.tokenizer_files import SentencePieceFiles, SentencePieceSettings
 from keras_bert.text.vocabulary import SENTENCEPIECE_SPACE, Vocabulary
 
 _QUOTES = (ord("`"), ord("'"))  # two of them stand for a double one

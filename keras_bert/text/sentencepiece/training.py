@@ -4,12 +4,12 @@ import io
 from collections.abc import Iterable, Iterator
 from typing import Literal, get_args
 
-from keras_bert.text.sentencepiece.preparation import prepare_text
-from keras_bert.text.tokenizer_files import (
+from keras_bert.text.sentencepiece.files import (
     SentencePieceFiles,
     SentencePieceSettings,
     load_library,
 )
+from keras_bert.text.sentencepiece.preparation import prepare_text
 
 SentencePieceScheme = Literal["albert", "xlm_roberta"]
 

@@ -1,0 +1,235 @@
+"""The files of a SentencePiece tokenizer: ALBERT's spiece.model or XLM-R's."""
+
+import dataclasses
+import functools
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_bert.storage import files, hub
+from keras_bert.text import tokenizer_config
+from keras_bert.text.corpus_tokenizer import TextsToIds
+from keras_bert.text.framing import (
+    ALBERT_TOKENS,
+    BERT_FRAMING,
+    ROBERTA_FRAMING,
+    ROBERTA_TOKENS,
+)
+from keras_bert.text.sentencepiece.model import read_pieces
+from keras_bert.text.sentencepiece.preparation import prepare_text
+from keras_bert.text.tokenizer_config import (
+    MODEL_FILES,
+    ROLES,
+    SENTENCEPIECE_FILES,
+    missing_vocabulary,
+)
+from keras_bert.text.vocabulary import SENTENCEPIECE_SPACE, Vocabulary
+
+_SCHEMES = {"AlbertTokenizer": "albert", "XLMRobertaTokenizer": "xlm_roberta"}
+# Unicode's, which the graph strips before a mask; `\s` would add U+001C to U+001F.
+_WHITE_SPACE = "[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+
+
+class SentencePieceSettings(NamedTuple):
+    """How text is treated; arguments of `SentencePieceTokenizer`."""
+
+    scheme: str = "albert"
+    lowercase: bool = True
+    keep_accents: bool = False
+    keep_special_tokens: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class SentencePieceFiles:
+    """What a `SentencePieceTokenizer` is made of.
+
+    Attributes:
+        model: content of the model file.
+        settings: how text is treated.
+
+    Raises:
+        ValueError: the bytes are no model, it is not one of the scheme, or there is no such scheme.
+    """
+
+    model: bytes = dataclasses.field(repr=False)
+    settings: SentencePieceSettings
+
+    def __post_init__(self) -> None:
+        if self.settings.scheme not in SENTENCEPIECE_FILES:
+            raise ValueError(
+                f"scheme is {self.settings.scheme!r}: it must be one of "
+                f"{', '.join(SENTENCEPIECE_FILES)}"
+            )
+        pieces = read_pieces(self.model)
+        if self.settings.scheme == "xlm_roberta" and pieces[:3] != ["<unk>", "<s>", "</s>"]:
+            raise ValueError(
+                f"the SentencePiece model begins with {', '.join(pieces[:3])}; one of XLM-R's kind "
+                "with <unk>, <s>, </s>: train it so, or make it an ALBERT's"
+            )
+
+    @functools.cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The pieces and their ids, special tokens among them."""
+        pieces = read_pieces(self.model)
+        if self.settings.scheme == "albert":
+            return Vocabulary(pieces, ALBERT_TOKENS, SENTENCEPIECE_SPACE, BERT_FRAMING)
+        # fairseq's order: its own four first, pieces one higher, the mask last.
+        tokens = ["<s>", "<pad>", "</s>", "<unk>", *pieces[3:], "<mask>"]
+        return Vocabulary(tokens, ROBERTA_TOKENS, SENTENCEPIECE_SPACE, ROBERTA_FRAMING)
+
+    def ids_of_pieces(self) -> list[int]:
+        """Returns our id of each id of the model."""
+        count = len(read_pieces(self.model))
+        if self.settings.scheme == "albert":
+            return list(range(count))
+        return [3, 0, 2, *range(4, count + 1)]  # <unk>, <s>, </s>, then pieces one higher
+
+    def pieces_of_ids(self) -> list[int]:
+        """Returns the model's id of each of our ids; that of <unk> for what it does not have."""
+        found = [0] * len(self.vocabulary)
+        for piece, index in enumerate(self.ids_of_pieces()):
+            found[index] = piece
+        return found
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike, file: str | None = None) -> "SentencePieceFiles":
+        """Reads spiece.model or sentencepiece.bpe.model, and tokenizer_config.json.
+
+        Args:
+            folder: the folder, or `hf://org/name` for one on the Hugging Face Hub.
+            file: name of the model file. By default the one of the `tokenizer_class`, or the only
+                one there is.
+
+        Raises:
+            FileNotFoundError: the folder has no such file.
+            ValueError: a file is damaged, both are there and no class says which is meant, or the
+                tokenizer is CamemBERT's.
+        """
+        folder = hub.local_folder(folder)
+        path = folder / tokenizer_config.FILE_NAME
+        stored = tokenizer_config.read_json(path) if path.is_file() else {}
+        name, config = str(stored.get("tokenizer_class")), folder / "config.json"
+        scheme = _SCHEMES.get(name.removesuffix("Fast"))
+        if scheme is None:
+            settings = tokenizer_config.read_json(config) if config.is_file() else {}
+            if name.startswith("Camembert") or settings.get("model_type") == "camembert":
+                raise ValueError(
+                    f"{folder} holds the tokenizer of a CamemBERT, which numbers pieces in a way "
+                    "that the package does not have: open its encoder alone, and make ids with "
+                    "transformers"
+                )
+        found = [name for name, model in SENTENCEPIECE_FILES.items() if (folder / model).is_file()]
+        if file is not None:
+            found = [name for name in found if SENTENCEPIECE_FILES[name] == file]
+        if scheme in found:
+            found = [scheme]
+        elif not found or scheme is not None:
+            needed = [SENTENCEPIECE_FILES[scheme]] if scheme is not None else MODEL_FILES
+            raise missing_vocabulary(
+                folder,
+                f"{folder} has no {' and no '.join(needed)}, which holds SentencePiece's "
+                "vocabulary; transformers 5 leaves it out where it writes tokenizer.json: add "
+                "the file that the model was published with",
+            )
+        elif len(found) > 1:
+            raise ValueError(
+                f"{folder} has {' and '.join(MODEL_FILES)}, and no tokenizer_class in "
+                f"{tokenizer_config.FILE_NAME} says which is meant: remove the other one"
+            )
+        scheme = found[0]
+        # XLM-R's tokenizer in transformers knows neither of these keys; ours writes and reads them.
+        knows_keys = scheme == "albert" or "keep_special_tokens" in stored
+        known = stored if knows_keys else {}
+        values = {
+            "lowercase": known.get("do_lower_case", scheme == "albert"),
+            "keep_accents": known.get("keep_accents", scheme != "albert"),
+            "keep_special_tokens": stored.get("keep_special_tokens", False),
+        }
+        for name, value in values.items():
+            if not isinstance(value, bool):
+                raise ValueError(f"{path}: {name} is {value!r}; it must be true or false")
+        model = (folder / SENTENCEPIECE_FILES[scheme]).read_bytes()
+        return cls(model, SentencePieceSettings(scheme, **values))
+
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes the model file and tokenizer_config.json."""
+        special, settings = self.vocabulary.special_tokens, self.settings
+        is_albert = settings.scheme == "albert"
+        stored = {
+            "tokenizer_class": "AlbertTokenizer" if is_albert else "XLMRobertaTokenizer",
+            "do_lower_case": settings.lowercase,
+            "keep_accents": settings.keep_accents,
+            "keep_special_tokens": settings.keep_special_tokens,
+            **{name: getattr(special, name.removesuffix("_token")) for name in ROLES},
+        }
+        with files.atomic_file(Path(folder) / tokenizer_config.FILE_NAME) as temporary:
+            temporary.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
+        with files.atomic_file(Path(folder) / SENTENCEPIECE_FILES[settings.scheme]) as temporary:
+            temporary.write_bytes(self.model)
+
+    def file_names(self) -> tuple[str, ...]:
+        """Names of the files that `save` writes."""
+        return SENTENCEPIECE_FILES[self.settings.scheme], tokenizer_config.FILE_NAME
+
+    @property
+    def lowercase(self) -> bool:
+        """Whether text is lower-cased."""
+        return self.settings.lowercase
+
+    def texts_to_ids(self) -> TextsToIds:
+        """Returns a function from texts to ids, which calls the `sentencepiece` library.
+
+        Raises:
+            ValueError: the library is not installed.
+        """
+        return _SentencePieceLibrary(self)
+
+
+class _SentencePieceLibrary:
+    """The ids of `SentencePieceTokenizer` through the `sentencepiece` library."""
+
+    def __init__(self, source: SentencePieceFiles):
+        self._processor = load_library().SentencePieceProcessor(model_proto=source.model)
+        self._ids = np.array(source.ids_of_pieces(), np.int32)
+        self._settings = source.settings
+        self._special = source.vocabulary.special_tokens
+        self._special_ids = dict(zip(self._special, source.vocabulary.special_ids, strict=True))
+        names = "|".join(map(re.escape, sorted(self._special, key=len, reverse=True)))
+        mask = re.escape(self._special.mask)
+        self._spelled = re.compile(rf"({_WHITE_SPACE}*{mask}|{names})")
+
+    def __call__(self, texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+        found = [self._encoded(text) for text in texts]
+        sizes = np.array([len(ids) for ids in found], np.int64)
+        return np.concatenate([np.zeros(0, np.int32), *found]), sizes
+
+    def _encoded(self, text: str) -> np.ndarray:
+        parts = self._spelled.split(text) if self._settings.keep_special_tokens else [text]
+        ids = [np.zeros(0, np.int32)]
+        for index, part in enumerate(parts):
+            if index % 2:
+                ids.append(np.array([self._special_ids[part.strip()]], np.int32))
+            elif part:
+                prepared = prepare_text(part, *self._settings[:3])
+                ids.append(self._ids[np.array(self._processor.encode(prepared), np.int64)])
+        return np.concatenate(ids)
+
+
+def load_library() -> Any:
+    """Returns the module `sentencepiece`.
+
+    Raises:
+        ValueError: it is not installed.
+    """
+    try:
+        import sentencepiece
+    except ImportError:
+        raise ValueError(
+            "this needs the package sentencepiece: pip install sentencepiece"
+        ) from None
+    return sentencepiece
