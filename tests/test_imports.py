@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 import keras_bert
+from keras_bert.checkpoints.model_classes import MODEL_CLASSES
+from keras_bert.models.registry import model_class
 from tests.tolerances import ORACLE
 
 ROOT = Path(__file__).parents[1]
@@ -211,6 +213,13 @@ def test_every_public_name_leads_to_what_it_names():
         assert getattr(keras_bert, name) is getattr(importlib.import_module(module), name)
     with pytest.raises(AttributeError, match="no attribute 'BertEncoders'"):
         keras_bert.BertEncoders  # noqa: B018
+
+
+def test_every_class_that_a_folder_may_name_is_found():
+    """Their modules are named in strings, which no other check reads."""
+    assert {name: model_class(name).__name__ for name in MODEL_CLASSES} == {
+        name: name for name in MODEL_CLASSES
+    }
 
 
 # None in sys.modules makes every import of that name fail, as if it were not installed.
