@@ -14,12 +14,14 @@ _PUBLIC = {
     "ElectraConfig": "family_configs",
     "RobertaConfig": "family_configs",
     "LocalBertConfig": "family_configs",
+    "LongformerConfig": "family_configs",
     "BertEncoder": "models.encoder",
     "AlbertEncoder": "models.family_encoders",
     "DistilBertEncoder": "models.family_encoders",
     "ElectraEncoder": "models.family_encoders",
     "RobertaEncoder": "models.family_encoders",
     "LocalBertEncoder": "models.family_encoders",
+    "LongformerEncoder": "models.family_encoders",
     "BertPretrainer": "models.pretrainer",
     "BertMaskedLM": "models.masked_lm",
     "BertClassifier": "models.classifier",
@@ -122,6 +124,7 @@ if TYPE_CHECKING:
     from keras_bert.family_configs import DistilBertConfig as DistilBertConfig
     from keras_bert.family_configs import ElectraConfig as ElectraConfig
     from keras_bert.family_configs import LocalBertConfig as LocalBertConfig
+    from keras_bert.family_configs import LongformerConfig as LongformerConfig
     from keras_bert.family_configs import RobertaConfig as RobertaConfig
     from keras_bert.finetuning.finetune import finetune as finetune
     from keras_bert.finetuning.metrics import accuracy as accuracy
@@ -146,6 +149,7 @@ if TYPE_CHECKING:
     from keras_bert.models.family_encoders import DistilBertEncoder as DistilBertEncoder
     from keras_bert.models.family_encoders import ElectraEncoder as ElectraEncoder
     from keras_bert.models.family_encoders import LocalBertEncoder as LocalBertEncoder
+    from keras_bert.models.family_encoders import LongformerEncoder as LongformerEncoder
     from keras_bert.models.family_encoders import RobertaEncoder as RobertaEncoder
     from keras_bert.models.loading import load_encoder as load_encoder
     from keras_bert.models.loading import load_model as load_model

@@ -203,6 +203,11 @@ class BertConfig:
         """
         return 0
 
+    @property
+    def projects_global_attention(self) -> bool:
+        """Whether global positions of local attention have a query, key and value of their own."""
+        return False
+
     def attention_pairs(self, length: int) -> int:
         """Returns how many pairs of positions the attention of a block computes.
 

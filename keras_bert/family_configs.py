@@ -9,8 +9,9 @@
                  one set of parameters
     RoBERTa      words, positions from the      dense, tanh, in one head  arXiv:1907.11692
                  padding id + 1, one segment
-    local BERT   as BERT; attention in a        dense, tanh               arXiv:2004.05150
+    Longformer   as RoBERTa; attention in a     dense, tanh, in one head  arXiv:2004.05150
                  sliding window
+    local BERT   as BERT; attention as there    dense, tanh
 
 Field names are BERT's in all families; `hugging_face_names` says where files of transformers have
 others. "In heads": transformers makes the dense layer on [CLS] a part of the classifier, so that a
@@ -32,6 +33,15 @@ _GROUPS = ("num_hidden_groups", "inner_group_num")  # of ALBERT's files; one of 
 # with the numbers of BERT.
 _ALBERT_THERE = {"hidden_size": 4096, "num_attention_heads": 64, "intermediate_size": 16384}
 _ROBERTA_THERE = {"layer_norm_eps": 1e-12, "max_position_embeddings": 512, "type_vocab_size": 2}
+_LONGFORMER_THERE = {"vocab_size": 30522, "attention_window": 512}
+# Keys of its published files, and what they say of the form that is supported, the first as usual.
+_LONGFORMER_FORMS: dict[str, tuple[Any, ...]] = {
+    "attention_mode": ("longformer", "sliding_chunks"),
+    "attention_dilation": (None,),  # or 1 in all layers
+    "autoregressive": (False,),
+    "ignore_attention_mask": (False,),
+    "onnx_export": (False, True),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -351,12 +361,114 @@ class RobertaConfig(BertConfig):
         return values
 
 
+class _AttentionInWindows:
+    """What configs with attention in a sliding window have in common."""
+
+    attention_window: int
+    global_tokens: int
+
+    def _check_window(self) -> None:
+        for name, least in (("attention_window", 1), ("global_tokens", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} is {value!r}: it must be an integer of at least {least}")
+        if getattr(self, "left_to_right"):  # noqa: B009  # a field of the config beside this class
+            raise ValueError("left_to_right is True: attention in a window has no such form")
+
+    @property
+    def has_local_attention(self) -> bool:
+        """Always."""
+        return True
+
+    def attention_pairs(self, length: int) -> int:
+        """Returns how many pairs of positions attention computes, see `BertConfig`."""
+        window, first = self.attention_window, self.global_tokens
+        if length <= 3 * window:  # one block
+            return length * (length + first) + first * length
+        padded = -(-length // window) * window  # whole blocks
+        return padded * (3 * window + first) + first * length
+
+
 @dataclasses.dataclass(frozen=True)
-class LocalBertConfig(BertConfig):
+class LongformerConfig(_AttentionInWindows, RobertaConfig):
+    """The numbers of a Longformer (Beltagy et al. 2020): a RoBERTa for long texts.
+
+    Attributes:
+        attention_window: how far a position sees to each side, in pieces. Hugging Face's files say
+            both sides together, for each layer: 512 where this says 256.
+        global_tokens: so many first positions see all and are seen by all; the first is <s>. They
+            see through projections of their own. Hugging Face's files do not say so: there it is
+            an input, `global_attention_mask`; its classifier takes <s>, which is 1.
+        left_to_right: always False.
+
+    Raises:
+        ValueError: a value is out of its range.
+
+    Example:
+        >>> LongformerConfig.from_name("longformer_base").max_position_embeddings
+        4096
+    """
+
+    model_type: ClassVar[str] = "longformer"
+    named_sizes: ClassVar[Mapping[str, Mapping[str, int | float]]] = {
+        "tiny": size_fields(2, 128),
+        "base": size_fields(12, 768),
+        "large": size_fields(24, 1024),
+    }
+    hugging_face_names: ClassVar[Mapping[str, str] | None] = {}
+    hugging_face_types: ClassVar[tuple[str, ...]] = ()
+
+    max_position_embeddings: int = 4096
+    hugging_face_type: str = "longformer"
+    attention_window: int = 256
+    global_tokens: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check_window()
+
+    @property
+    def projects_global_attention(self) -> bool:
+        """Always."""
+        return True
+
+    @classmethod
+    def in_our_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the content of a config file of transformers under the names of our fields.
+
+        Raises:
+            ValueError: layers have windows of different widths, or attention is of another form.
+        """
+        ours = super().in_our_names(_LONGFORMER_THERE | dict(values))
+        for key, known in _LONGFORMER_FORMS.items():
+            value = ours.pop(key, known[0])
+            if value not in known and not (key == "attention_dilation" and set(value) <= {1}):
+                raise ValueError(f"{key} is {value!r}: only {known[0]!r} is supported")
+        windows = ours["attention_window"]
+        widths = set(windows) if isinstance(windows, list) else {windows}
+        width = widths.pop() if len(widths) == 1 else None
+        if not isinstance(width, int) or width < 2 or width % 2:
+            raise ValueError(
+                f"attention_window is {windows!r}: it must be one even number of pieces, the same "
+                "in all layers"
+            )
+        return ours | {"attention_window": width // 2}
+
+    def to_dict(self, dialect: Dialect = "keras_bert") -> dict[str, Any]:
+        """Returns the fields under the names of a dialect; see `BertConfig.to_dict`."""
+        values = super().to_dict(dialect)
+        if dialect == "hf":
+            values["attention_window"] = [2 * self.attention_window] * self.num_hidden_layers
+            del values["global_tokens"]
+        return values
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalBertConfig(_AttentionInWindows, BertConfig):
     """The numbers of a BERT for long texts: attention in a sliding window (Beltagy et al. 2020).
 
-    Weights and layers are BERT's; transformers has no such model. Its Longformer has projections of
-    its own for global positions.
+    Weights and layers are BERT's; transformers has no such model. Its Longformer is a RoBERTa with
+    projections of its own for global positions, see `LongformerConfig`.
 
     Attributes:
         attention_window: how far a position sees to each side, in pieces.
@@ -379,25 +491,7 @@ class LocalBertConfig(BertConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("attention_window", 1), ("global_tokens", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise ValueError(f"{name} is {value!r}: it must be an integer of at least {least}")
-        if self.left_to_right:
-            raise ValueError("left_to_right is True: attention in a window has no such form")
-
-    @property
-    def has_local_attention(self) -> bool:
-        """Always."""
-        return True
-
-    def attention_pairs(self, length: int) -> int:
-        """Returns how many pairs of positions attention computes, see `BertConfig`."""
-        window, first = self.attention_window, self.global_tokens
-        if length <= 3 * window:  # one block
-            return length * (length + first) + first * length
-        padded = -(-length // window) * window  # whole blocks
-        return padded * (3 * window + first) + first * length
+        self._check_window()
 
 
 def _check_embedding_size(value: Any) -> None:
@@ -407,6 +501,6 @@ def _check_embedding_size(value: Any) -> None:
 
 for _config_class in (
     *(DistilBertConfig, ElectraConfig, AlbertConfig, RobertaConfig),
-    LocalBertConfig,
+    *(LongformerConfig, LocalBertConfig),
 ):
     CONFIG_CLASSES[_config_class.model_type] = _config_class

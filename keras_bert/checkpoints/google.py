@@ -19,7 +19,7 @@ from typing import Any
 from keras_bert.checkpoints import google_config, name_table, tensorflow_file
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.name_table import (
-    THIRDS,
+    PARTS,
     TRANSPOSED,
     Leftovers,
     Row,
@@ -47,7 +47,7 @@ def _encoder(scope: str) -> list[Row]:
                 tuple(
                     f"{layer}/attention/self/{part}/{name}" for part in ("query", "key", "value")
                 ),
-                THIRDS,
+                PARTS,
             )
             for name in ("kernel", "bias")
         ),

@@ -17,9 +17,9 @@ from keras_bert.checkpoints import name_table, torch_state
 from keras_bert.checkpoints.checkpoint import PROBLEM_TYPES, Checkpoint
 from keras_bert.checkpoints.model_classes import ENCODER, MODEL_CLASSES
 from keras_bert.checkpoints.name_table import (
+    PARTS,
+    PARTS_TRANSPOSED,
     SAME,
-    THIRDS,
-    THIRDS_TRANSPOSED,
     TRANSPOSED,
     Leftovers,
     Row,
@@ -29,6 +29,7 @@ from keras_bert.checkpoints.variables import POOLER, variable_shapes
 from keras_bert.config import BertConfig, find_config_file, read_json
 
 CONFIG_FILE = "config.json"
+_QUERY_KEY_VALUE = ("query", "key", "value")
 
 
 def _dense(ours: str, theirs: str) -> list[Row]:
@@ -45,18 +46,17 @@ def _norm(ours: str, theirs: str) -> list[Row]:
     ]
 
 
-def _attention(
-    layer: str, query: str, key: str, value: str, ours: str = "layer_{layer}"
-) -> list[Row]:
+def _attention(layer: str, parts: Collection[str], ours: str = "layer_{layer}") -> list[Row]:
+    """Returns the rows of a projection, which holds `parts` side by side."""
     return [
         Row(
             f"{ours}/attention/query_key_value/{name}",
-            tuple(f"{layer}.{part}.{theirs}" for part in (query, key, value)),
+            tuple(f"{layer}.{part}.{theirs}" for part in parts),
             form,
         )
         for name, theirs, form in (
-            ("kernel", "weight", THIRDS_TRANSPOSED),
-            ("bias", "bias", THIRDS),
+            ("kernel", "weight", PARTS_TRANSPOSED),
+            ("bias", "bias", PARTS),
         )
     ]
 
@@ -70,12 +70,12 @@ def _embeddings(embeddings: str) -> list[Row]:
     ]
 
 
-def _encoder(prefix: str) -> list[Row]:
+def _encoder(prefix: str, attention: Collection[str] = _QUERY_KEY_VALUE) -> list[Row]:
     """Returns the rows of BERT and of those that share its code, as `ElectraModel` does."""
     layer = f"{prefix}encoder.layer.{{layer}}"
     return [
         *_embeddings(f"{prefix}embeddings"),
-        *_attention(f"{layer}.attention.self", "query", "key", "value"),
+        *_attention(f"{layer}.attention.self", attention),
         *_dense("layer_{layer}/attention/output", f"{layer}.attention.output.dense"),
         *_norm("layer_{layer}/attention_norm", f"{layer}.attention.output.LayerNorm"),
         *_dense("layer_{layer}/intermediate", f"{layer}.intermediate.dense"),
@@ -151,7 +151,7 @@ _DISTILBERT = _Family(
             "embeddings/position_embeddings", ("distilbert.embeddings.position_embeddings.weight",)
         ),
         *_norm("embeddings/layer_norm", "distilbert.embeddings.LayerNorm"),
-        *_attention(f"{_DISTILBERT_LAYER}.attention", "q_lin", "k_lin", "v_lin"),
+        *_attention(f"{_DISTILBERT_LAYER}.attention", ("q_lin", "k_lin", "v_lin")),
         *_dense("layer_{layer}/attention/output", f"{_DISTILBERT_LAYER}.attention.out_lin"),
         *_norm("layer_{layer}/attention_norm", f"{_DISTILBERT_LAYER}.sa_layer_norm"),
         *_dense("layer_{layer}/intermediate", f"{_DISTILBERT_LAYER}.ffn.lin1"),
@@ -211,7 +211,7 @@ _ALBERT = _Family(
         *_embeddings("albert.embeddings"),
         *_dense("embeddings_projection", "albert.encoder.embedding_hidden_mapping_in"),
         # One set of parameters, which all layers share.
-        *_attention(f"{_ALBERT_LAYER}.attention", "query", "key", "value", "layer_0"),
+        *_attention(f"{_ALBERT_LAYER}.attention", _QUERY_KEY_VALUE, "layer_0"),
         *_dense("layer_0/attention/output", f"{_ALBERT_LAYER}.attention.dense"),
         *_norm("layer_0/attention_norm", f"{_ALBERT_LAYER}.attention.LayerNorm"),
         *_dense("layer_0/intermediate", f"{_ALBERT_LAYER}.ffn"),
@@ -236,46 +236,54 @@ _ALBERT = _Family(
         "predictions.decoder.bias": "masked_lm_bias/bias",
     },
 )
-_ROBERTA_POOLER = _dense("pooler", "roberta.pooler.dense")
-_ROBERTA = _Family(
-    "Roberta",
-    "roberta.",
-    _encoder("roberta."),
-    {
-        "BertEncoder": _ROBERTA_POOLER,
-        "BertMaskedLM": [
-            *_ROBERTA_POOLER,
-            *_dense("masked_lm_transform/dense", "lm_head.dense"),
-            *_norm("masked_lm_transform/layer_norm", "lm_head.layer_norm"),
-            Row("masked_lm_bias/bias", ("lm_head.bias",), SAME),
-        ],
-        "BertClassifier": [
-            *_dense("pooler", "classifier.dense"),
-            *_dense("classifier", "classifier.out_proj"),
-        ],
-        "BertTokenClassifier": [*_ROBERTA_POOLER, *_CLASSIFIER],
-        "BertMultipleChoice": [*_ROBERTA_POOLER, *_CLASSIFIER],
-        "BertSpanLabeler": [*_ROBERTA_POOLER, *_SPAN],
-    },
-    {
-        "lm_head.decoder.weight": "word_embeddings/embeddings",
-        "lm_head.decoder.bias": "masked_lm_bias/bias",
-    },
-    idle={
-        "BertClassifier": {
-            r"roberta\.pooler\.dense\.(weight|bias)": "idle: the classifier has its own dense layer"
-        }
-    },
-)
+
+
+def _roberta(
+    class_name: str, prefix: str = "roberta.", attention: Collection[str] = _QUERY_KEY_VALUE
+) -> _Family:
+    """Returns the rows of RoBERTa, whose heads XLM-RoBERTa, CamemBERT and Longformer have."""
+    pooler = _dense("pooler", f"{prefix}pooler.dense")
+    idle = rf"{re.escape(prefix)}pooler\.dense\.(weight|bias)"
+    return _Family(
+        class_name,
+        prefix,
+        _encoder(prefix, attention),
+        {
+            "BertEncoder": pooler,
+            "BertMaskedLM": [
+                *pooler,
+                *_dense("masked_lm_transform/dense", "lm_head.dense"),
+                *_norm("masked_lm_transform/layer_norm", "lm_head.layer_norm"),
+                Row("masked_lm_bias/bias", ("lm_head.bias",), SAME),
+            ],
+            "BertClassifier": [
+                *_dense("pooler", "classifier.dense"),
+                *_dense("classifier", "classifier.out_proj"),
+            ],
+            "BertTokenClassifier": [*pooler, *_CLASSIFIER],
+            "BertMultipleChoice": [*pooler, *_CLASSIFIER],
+            "BertSpanLabeler": [*pooler, *_SPAN],
+        },
+        {
+            "lm_head.decoder.weight": "word_embeddings/embeddings",
+            "lm_head.decoder.bias": "masked_lm_bias/bias",
+        },
+        idle={"BertClassifier": {idle: "idle: the classifier has its own dense layer"}},
+    )
+
+
+# Each with that of global positions behind it.
+_GLOBAL_PARTS = tuple(name + end for name in _QUERY_KEY_VALUE for end in ("", "_global"))
 # By the model type in their files.
 _FAMILIES = {
     "bert": _BERT,
     "distilbert": _DISTILBERT,
     "electra": _ELECTRA,
     "albert": _ALBERT,
-    "roberta": _ROBERTA,
-    "xlm-roberta": dataclasses.replace(_ROBERTA, class_name="XLMRoberta"),
-    "camembert": dataclasses.replace(_ROBERTA, class_name="Camembert"),
+    "roberta": _roberta("Roberta"),
+    "xlm-roberta": _roberta("XLMRoberta"),
+    "camembert": _roberta("Camembert"),
+    "longformer": _roberta("Longformer", "longformer.", _GLOBAL_PARTS),
 }
 # All three call their output layer "classifier": the config says which of them it is.
 _CLASSIFIERS = ("BertClassifier", "BertTokenClassifier", "BertMultipleChoice")

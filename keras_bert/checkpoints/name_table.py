@@ -34,13 +34,18 @@ class Form:
 
 SAME = Form(lambda ours, _: [ours], lambda theirs, _: theirs[0])
 TRANSPOSED = Form(lambda ours, _: [ours.T], lambda theirs, _: theirs[0].T)
-# Query, key and value: one array of ours, three of theirs.
-THIRDS = Form(
-    lambda ours, _: np.split(ours, 3, axis=-1), lambda theirs, _: np.concatenate(theirs, axis=-1)
-)
-THIRDS_TRANSPOSED = Form(
-    lambda ours, _: [third.T for third in np.split(ours, 3, axis=-1)],
-    lambda theirs, _: np.concatenate([third.T for third in theirs], axis=-1),
+
+
+def _parts(ours: np.ndarray, config: BertConfig) -> list[np.ndarray]:
+    """Returns query, key and value, each with that of global positions behind it, if any."""
+    return np.split(ours, 6 if config.projects_global_attention else 3, axis=-1)
+
+
+# One array of ours, three or six of theirs.
+PARTS = Form(_parts, lambda theirs, _: np.concatenate(theirs, axis=-1))
+PARTS_TRANSPOSED = Form(
+    lambda ours, config: [part.T for part in _parts(ours, config)],
+    lambda theirs, _: np.concatenate([part.T for part in theirs], axis=-1),
 )
 
 

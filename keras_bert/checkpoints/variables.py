@@ -39,7 +39,8 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
         layer = f"layer_{index}"
         # What all layers share has the name of the first.
         if not (index and config.shares_attention):
-            shapes |= _dense(f"{layer}/attention/query_key_value", width, 3 * width)
+            columns = (6 if config.projects_global_attention else 3) * width
+            shapes |= _dense(f"{layer}/attention/query_key_value", width, columns)
             shapes |= _dense(f"{layer}/attention/output", width, width)
             shapes |= _norm(f"{layer}/attention_norm", width)
         if not (index and config.shares_feed_forward):

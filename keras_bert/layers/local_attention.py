@@ -43,8 +43,12 @@ _OUTSIDE = -1e9
 class LocalSelfAttention(SelfAttention):
     """Self-attention in a sliding window with global positions (Beltagy et al. 2020, Longformer).
 
-    The weights are those of `SelfAttention`; Longformer has further projections for its global
-    positions, this has not. Where the window covers the sequence it is plain self-attention.
+    The weights are those of `SelfAttention`, and where the window covers the sequence it is plain
+    self-attention. With `global_projections`, as in Longformer, what global positions see goes
+    through a second query, key and value. They are further heads of the one projection, whose
+    columns are then
+
+        query | global query | key | global key | value | global value      [H, 6H]
 
     Args:
         num_attention_heads: heads, A; divides the width H.
@@ -53,6 +57,7 @@ class LocalSelfAttention(SelfAttention):
         dropout_rate: dropout on the attention probabilities.
         initializer_range: standard deviation of the truncated normal initializer.
         seed: seed of the dropouts; None draws one.
+        global_projections: whether global positions see through projections of their own.
     """
 
     def __init__(
@@ -63,16 +68,23 @@ class LocalSelfAttention(SelfAttention):
         dropout_rate: float = 0.1,
         initializer_range: float = 0.02,
         seed: int | None = None,
+        global_projections: bool = False,
         **kwargs: Any,
     ):
         super().__init__(num_attention_heads, dropout_rate, initializer_range, seed, **kwargs)
         self.attention_window = attention_window
         self.global_tokens = global_tokens
+        self.global_projections = global_projections
         # The rows of global positions: the same seed twice would drop the same units.
         global_seed = None if seed is None else (seed + 7) % 2**31
         self.global_dropout = Dropout(
             dropout_rate, seed=global_seed, dtype=self.dtype_policy, name="global_dropout"
         )
+
+    @property
+    def projected_heads(self) -> int:
+        """Heads of query, key and value: A, or 2 A with those of global positions behind them."""
+        return self.num_attention_heads * (2 if self.global_projections else 1)
 
     def attend(
         self, query: Any, key: Any, value: Any, bias: Any, training: bool = False
@@ -80,9 +92,9 @@ class LocalSelfAttention(SelfAttention):
         """Returns what each position takes from those that it sees; see `SelfAttention.attend`.
 
         Args:
-            query: [B, A, S, D].
-            key: [B, A, S, D].
-            value: [B, A, S, D].
+            query: [B, A, S, D], or [B, 2 A, S, D] with global projections.
+            key: of the same shape.
+            value: of the same shape.
             bias: what `score_bias` made of a mask [B, S], so [B, 1, 1, S].
             training: whether dropout is on.
 
@@ -98,6 +110,9 @@ class LocalSelfAttention(SelfAttention):
                 "nor attention from left to right"
             )
         window, first = self.attention_window, self.global_tokens
+        # Of global positions: the second half of the heads, or the same ones.
+        seen_by = [part[:, -self.num_attention_heads :] for part in (query, key, value)]
+        query, key, value = (part[:, : self.num_attention_heads] for part in (query, key, value))
         batch, heads, length, size = ops.shape(query)
         # Up to three windows all pairs are no more than those of blocks: one block, no neighbours.
         whole = length <= 3 * window
@@ -148,7 +163,8 @@ class LocalSelfAttention(SelfAttention):
             return context, None
 
         # 3. The rows of the global positions, which see everything: [B, A, G, S].
-        seeing = ops.matmul(query[:, :, :first], ops.swapaxes(key, 2, 3))
+        query, key, value = seen_by
+        seeing = ops.matmul(query[:, :, :first] * scale, ops.swapaxes(key, 2, 3))
         seen = ops.softmax(ops.cast(seeing, "float32") + ops.cast(bias, "float32"))
         seen = self.global_dropout(ops.cast(seen, self.compute_dtype), training=training)
         global_context = ops.matmul(seen, value)  # [B, A, G, D]
@@ -167,6 +183,7 @@ class LocalSelfAttention(SelfAttention):
         return super().get_config() | {
             "attention_window": self.attention_window,
             "global_tokens": self.global_tokens,
+            "global_projections": self.global_projections,
         }
 
 
@@ -175,7 +192,7 @@ class LocalEncoderBlock(EncoderBlock):
     """An encoder block whose attention is local.
 
     Args:
-        num_attention_heads: as all arguments but the last two in `EncoderBlock`.
+        num_attention_heads: as all arguments but the last three in `EncoderBlock`.
         intermediate_size: see there.
         hidden_act: see there.
         hidden_dropout_prob: see there.
@@ -185,6 +202,7 @@ class LocalEncoderBlock(EncoderBlock):
         seed: see there.
         attention_window: how far a position sees to each side, see `LocalSelfAttention`.
         global_tokens: so many first positions see all and are seen by all.
+        global_projections: whether they see through projections of their own.
     """
 
     def __init__(
@@ -199,11 +217,13 @@ class LocalEncoderBlock(EncoderBlock):
         seed: int | None = None,
         attention_window: int = 256,
         global_tokens: int = 1,
+        global_projections: bool = False,
         **kwargs: Any,
     ):
         # First: the constructor of the block makes the attention.
         self.attention_window = attention_window
         self.global_tokens = global_tokens
+        self.global_projections = global_projections
         super().__init__(
             num_attention_heads,
             intermediate_size,
@@ -226,6 +246,7 @@ class LocalEncoderBlock(EncoderBlock):
             self.attention_probs_dropout_prob,
             self.initializer_range,
             seed=full.seed,
+            global_projections=self.global_projections,
             dtype=self.dtype_policy,
             name=full.name,
         )
@@ -235,6 +256,7 @@ class LocalEncoderBlock(EncoderBlock):
         return super().get_config() | {
             "attention_window": self.attention_window,
             "global_tokens": self.global_tokens,
+            "global_projections": self.global_projections,
         }
 
 

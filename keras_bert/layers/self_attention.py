@@ -61,6 +61,11 @@ class SelfAttention(keras.layers.Layer):
         self.seed = seed
         self.dropout = Dropout(dropout_rate, seed=seed, dtype=self.dtype_policy, name="dropout")
 
+    @property
+    def projected_heads(self) -> int:
+        """Heads of query, key and value, A; a variant may attend with more than it gives out."""
+        return self.num_attention_heads
+
     def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
         """Makes both projections for hidden states [B, S, H]."""
         hidden_size = hidden_shape[-1]
@@ -68,7 +73,8 @@ class SelfAttention(keras.layers.Layer):
         if hasattr(self, "query_key_value"):
             return  # of another layer, see `EncoderBlock.share_parameters`
         # One matrix product of [H, 3H] is faster than three of [H, H].
-        self.query_key_value = self._dense(3 * hidden_size, "query_key_value")
+        width = 3 * self.projected_heads * self.head_size  # 3 H
+        self.query_key_value = self._dense(width, "query_key_value")
         self.query_key_value.build(hidden_shape)
         self.output_dense = self._dense(hidden_size, "output")  # [H, H]
         self.output_dense.build(hidden_shape)
@@ -99,7 +105,7 @@ class SelfAttention(keras.layers.Layer):
         Raises:
             ValueError: the layer has no probabilities of all pairs to return.
         """
-        query, key, value = split_heads(self.project(hidden), self.num_attention_heads)
+        query, key, value = split_heads(self.project(hidden), self.projected_heads)
         # [B, A, S, D], [B, A, S, S]
         context, probs = self.attend(query, key, value, score_bias(input_mask), training)
         output = self.project_output(merge_heads(context))  # [B, S, H]

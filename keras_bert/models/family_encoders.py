@@ -11,6 +11,7 @@ from keras_bert.family_configs import (
     DistilBertConfig,
     ElectraConfig,
     LocalBertConfig,
+    LongformerConfig,
     RobertaConfig,
 )
 from keras_bert.layers.encoder_block import EncoderBlock
@@ -113,5 +114,21 @@ class LocalBertEncoder(BertEncoder):
         settings = BertEncoder.create_block(config, index, seed, dtype).get_config()
         return LocalEncoderBlock.from_config(
             settings
-            | {"attention_window": config.attention_window, "global_tokens": config.global_tokens}
+            | {
+                "attention_window": config.attention_window,
+                "global_tokens": config.global_tokens,
+                "global_projections": config.projects_global_attention,
+            }
         )
+
+
+@register_encoder(LongformerConfig)
+class LongformerEncoder(LocalBertEncoder):
+    """The encoder of Longformer (Beltagy et al. 2020, arXiv:2004.05150): a RoBERTa for long texts.
+
+    Inputs and outputs are those of `RobertaEncoder`, and what is refused is as in
+    `LocalBertEncoder`. `with_local_attention` makes one of a RoBERTa.
+
+    Example:
+        >>> encoder = LongformerEncoder(LongformerConfig.from_name("longformer_base"))
+    """

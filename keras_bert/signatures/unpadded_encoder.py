@@ -203,7 +203,7 @@ def _check_layers(encoder: BertEncoder) -> None:
 def _apply(block: EncoderBlock, hidden: tf.Tensor, chunk: _Chunk, kept: tf.Tensor) -> tf.Tensor:
     """Returns the output of a block at the kept tokens, [kept, H]."""
     attention = block.attention
-    heads, size = attention.num_attention_heads, attention.head_size
+    heads, size = attention.projected_heads, attention.head_size
     parts = tf.reshape(attention.project(hidden), [-1, size])  # [T, 3H] -> [T * 3 * A, D]
     # Part p (query, key, value) of head a of token t is row (3 t + p) A + a: [3, G, A, S].
     part = tf.range(3)[:, None, None, None] * heads + tf.range(heads)[:, None]  # [3, 1, A, 1]
@@ -211,7 +211,7 @@ def _apply(block: EncoderBlock, hidden: tf.Tensor, chunk: _Chunk, kept: tf.Tenso
     query, key, value = tf.unstack(tf.gather(parts, rows))  # [G, A, S, D] each
     context, _ = attention.attend(query, key, value, chunk.score_bias)  # [G, A, S, D]
     # Head a of position s in row g is row (g A + a) S + s: [kept, A], and [kept, A, D] of them.
-    length = tf.shape(context)[2]
+    heads, length = attention.num_attention_heads, tf.shape(context)[2]
     cells = tf.gather(chunk.cells, kept)[:, None]  # [kept, 1], each g S + s
     rows = ((cells // length) * heads + tf.range(heads)) * length + cells % length
     context = tf.gather(tf.reshape(context, [-1, size]), rows)

@@ -50,6 +50,7 @@ _CLASSES: dict[str, Family] = {
     "XLMRobertaTokenizer": "sentencepiece",
     "AlbertTokenizer": "sentencepiece",
     "RobertaTokenizer": "byte_level_bpe",
+    "LongformerTokenizer": "byte_level_bpe",
     "GPT2Tokenizer": "byte_level_bpe",
     "BertTokenizer": "wordpiece",
     "DistilBertTokenizer": "wordpiece",

@@ -61,9 +61,11 @@ def _encoder_parts(config: BertConfig, batch_size: int, max_seq_length: int) -> 
     """Returns the operations of the forward pass of all blocks and what stands before them."""
     hidden, embedding, layers = config.hidden_size, config.embedding_width, config.num_hidden_layers
     tokens = batch_size * max_seq_length
+    # Query, key, value and output, and the first three once more for global positions.
+    matrices = 7 if config.projects_global_attention else 4
     return {
         EMBEDDING_PROJECTION: 2 * tokens * embedding * hidden if config.projects_embeddings else 0,
-        PROJECTIONS: layers * 2 * tokens * 4 * hidden * hidden,
+        PROJECTIONS: layers * 2 * tokens * matrices * hidden * hidden,
         SCORES: layers * 2 * 2 * batch_size * config.attention_pairs(max_seq_length) * hidden,
         FEED_FORWARD: layers * 2 * tokens * 2 * hidden * config.intermediate_size,
     }

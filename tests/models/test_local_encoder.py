@@ -11,9 +11,10 @@ from keras_bert import (
     BertClassifier,
     BertConfig,
     BertEncoder,
+    DistilBertConfig,
+    ElectraConfig,
     LocalBertConfig,
     LocalBertEncoder,
-    RobertaConfig,
     create_encoder,
     extend_positions,
     inspect_model,
@@ -22,7 +23,6 @@ from keras_bert import (
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.models import preset
 from keras_bert.models.conversion.convert import convert
-from keras_bert.models.surgery.local_attention import local_config
 from keras_bert.signatures.unpadded_encoder import UnpaddedEncoder
 from keras_bert.training.distillation import ATTENTION, HIDDEN_STATE, check_imitation
 from tests.tolerances import REORDERED
@@ -105,9 +105,10 @@ def test_heads_and_presets_take_it(plain, tmp_path):
 
 def test_another_window_keeps_the_global_positions():
     config = LocalBertConfig(**SIZE, attention_window=3, global_tokens=2)
-    assert local_config(config, 5) == config.replace(attention_window=5)
-    assert local_config(config, 5, global_tokens=0).global_tokens == 0
-    assert local_config(BertConfig(**SIZE), 5).global_tokens == 1
+    encoder = create_encoder(config)
+    assert with_local_attention(encoder, 5).config == config.replace(attention_window=5)
+    assert with_local_attention(encoder, 5, global_tokens=0).config.global_tokens == 0
+    assert with_local_attention(create_encoder(BertConfig(**SIZE)), 5).config.global_tokens == 1
 
 
 def test_a_folder_is_converted_and_the_report_says_so(plain, tmp_path):
@@ -120,9 +121,9 @@ def test_a_folder_is_converted_and_the_report_says_so(plain, tmp_path):
     report = convert(targets[0], targets[1], "keras", attention_window=5)
     assert "attention:       window 3, 1 global -> window 5, 1 global\n" in str(report)
     assert BertEncoder.from_preset(targets[1]).config.attention_window == 5
-    create_encoder(RobertaConfig(**SIZE)).save_to_preset(tmp_path / "roberta")
-    with pytest.raises(ValueError, match="the family 'roberta': local attention is there for BERT"):
-        convert(tmp_path / "roberta", targets[2], "keras", attention_window=3)
+    create_encoder(DistilBertConfig(**SIZE, type_vocab_size=0)).save_to_preset(tmp_path / "distil")
+    with pytest.raises(ValueError, match="'distilbert': local attention is there for BERT and Ro"):
+        convert(tmp_path / "distil", targets[2], "keras", attention_window=3)
 
 
 def test_operations_and_memory_follow_the_window():
@@ -157,8 +158,8 @@ def test_scores_that_it_never_uses_are_not_compared(who):
         (lambda: local_encoder(packed=True), "packed is True, but attention in a window"),
         (lambda: local_encoder(output_attention_probs=True), "output_attention_probs is True"),
         (
-            lambda: with_local_attention(create_encoder(RobertaConfig(**SIZE))),
-            "the family 'roberta': local attention is there for BERT alone",
+            lambda: with_local_attention(create_encoder(ElectraConfig(**SIZE, embedding_size=8))),
+            "the family 'electra': local attention is there for BERT and RoBERTa",
         ),
     ],
 )

@@ -11,11 +11,11 @@ from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.model_classes import ENCODER_DECODER
 from keras_bert.choices import PositionExtension, TargetFormat
 from keras_bert.config import BertConfig
-from keras_bert.family_configs import LocalBertConfig
+from keras_bert.family_configs import LocalBertConfig, LongformerConfig
 from keras_bert.models import preset, registry
 from keras_bert.models.conversion import parity
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.surgery.local_attention import local_config
+from keras_bert.models.surgery.local_attention import localize_checkpoint
 from keras_bert.models.surgery.position_extension import extend_checkpoint
 from keras_bert.storage import hub
 
@@ -128,9 +128,9 @@ def convert(
         read = extend_checkpoint(read, max_position_embeddings, position_extension)
     attention = None
     if attention_window is not None:
-        local = local_config(read.config, attention_window)
-        attention = (_attention(read.config), _attention(local))
-        read = dataclasses.replace(read, config=local)
+        full = _attention(read.config)
+        read = localize_checkpoint(read, attention_window)
+        attention = (full, _attention(read.config))
     if format == "keras":
         model_class = registry.model_class(read.architecture)
         preset.save(preset.from_checkpoint(model_class, read, {}), target)
@@ -162,7 +162,7 @@ def convert(
         before = before or _our_activations(read, features)
         after = after or _our_activations(written, features)
         compared = (before.library, after.library)
-        difference = parity.largest_difference(before, after)
+        difference = parity.largest_difference(before, after, features)
         # A matrix that a name table turns the wrong way is of the right shape where it is square,
         # and comes back as it was; only another library's activations show it.
         allowed = _ALLOWED_DIFFERENCE * float(np.abs(before.sequence_output).max())
@@ -179,7 +179,7 @@ def convert(
 
 
 def _attention(config: BertConfig) -> str:
-    if not isinstance(config, LocalBertConfig):
+    if not isinstance(config, LocalBertConfig | LongformerConfig):
         return "full"
     return f"window {config.attention_window}, {config.global_tokens} global"
 

@@ -11,6 +11,7 @@ from keras_bert.checkpoints import model_garden, tensorflow_file
 from keras_bert.checkpoints.folder import SourceFormat
 from keras_bert.config import BertConfig, find_config_file, read_json
 from keras_bert.config_keys import ENCODER_DECODER_TYPE
+from keras_bert.family_configs import LongformerConfig
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
 
@@ -83,9 +84,13 @@ def library_activations(
     return None
 
 
-def largest_difference(left: Activations, right: Activations) -> float:
-    """Returns the largest difference of any output that both have."""
-    pairs = [(left.sequence_output, right.sequence_output)]  # [B, S, H] each
+def largest_difference(
+    left: Activations, right: Activations, features: dict[str, np.ndarray]
+) -> float:
+    """Returns the largest difference of any output that both have, padding left out."""
+    # Nobody reads what stands there, and the Longformer of transformers does not compute it.
+    real = features[INPUT_MASK].astype(bool)  # [B, S]
+    pairs = [(left.sequence_output[real], right.sequence_output[real])]  # [real, H] each
     if left.pooled_output is not None and right.pooled_output is not None:
         pairs.append((left.pooled_output, right.pooled_output))  # [B, H] each
     return max(float(np.abs(a - b).max()) for a, b in pairs)
@@ -113,13 +118,14 @@ def _transformers(
     names = {"input_ids": INPUT_IDS, "attention_mask": INPUT_MASK}
     if ours.has_segments:
         names["token_type_ids"] = SEGMENT_IDS
+    inputs = {
+        name: torch.tensor(features[feature], dtype=torch.long) for name, feature in names.items()
+    }
+    if isinstance(ours, LongformerConfig):  # whose config does not say which positions are global
+        positions = torch.arange(inputs["input_ids"].shape[1]).expand_as(inputs["input_ids"])
+        inputs["global_attention_mask"] = (positions < ours.global_tokens).long()
     with torch.no_grad():
-        outputs = model.eval()(
-            **{
-                name: torch.tensor(features[feature], dtype=torch.long)
-                for name, feature in names.items()
-            }
-        )
+        outputs = model.eval()(**inputs)
     # None where the family has no pooler; random where the checkpoint has none.
     pooled = outputs.get("pooler_output")
     if any("pooler" in name for name in loading["missing_keys"]):

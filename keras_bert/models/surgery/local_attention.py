@@ -1,23 +1,37 @@
-"""A pretrained BERT with attention in a sliding window in place of full attention."""
+"""A pretrained BERT or RoBERTa with attention in a sliding window in place of full attention."""
 
 import dataclasses
 from typing import Any
 
+import keras
+import numpy as np
+
+from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.config import BertConfig
-from keras_bert.family_configs import LocalBertConfig
+from keras_bert.family_configs import LocalBertConfig, LongformerConfig, RobertaConfig
 from keras_bert.models import registry
+
+# Family -> that with local attention.
+_LOCAL: dict[str, type[LocalBertConfig] | type[LongformerConfig]] = {
+    BertConfig.model_type: LocalBertConfig,
+    LocalBertConfig.model_type: LocalBertConfig,
+    RobertaConfig.model_type: LongformerConfig,
+    LongformerConfig.model_type: LongformerConfig,
+}
 
 
 def with_local_attention(
     model: Any, attention_window: int = 256, global_tokens: int | None = None
 ) -> Any:
-    """Returns a copy of a BERT whose attention is local; all weights are copied as they are.
+    """Returns a copy of a BERT or RoBERTa whose attention is local; all weights are copied.
 
-    It takes texts no longer than before: `extend_positions` gives it a longer table. What it says
-    of a text that the window covers is what the model says.
+    A RoBERTa becomes a Longformer, whose projections of global positions begin as copies of the
+    others (Beltagy et al. 2020, section 5). It takes texts no longer than before:
+    `extend_positions` gives it a longer table. What it says of a text that the window covers is
+    what the model says.
 
     Args:
-        model: any of the package's models on a `BertEncoder`; it is left alone.
+        model: any of the package's models on a `BertEncoder` or `RobertaEncoder`; it is left alone.
         attention_window: how far a position sees to each side, in pieces.
         global_tokens: so many first positions see all and are seen by all; the first is [CLS]. None
             keeps those of a model whose attention is local already, and takes 1 for others.
@@ -30,28 +44,56 @@ def with_local_attention(
         model = with_local_attention(model, attention_window=256)
         model.save_to_preset("bert_local", load_tokenizer("bert"))
     """
-    local = local_config(model.config, attention_window, global_tokens)
+    local = _local_config(model.config, attention_window, global_tokens)
     copy = registry.class_for(type(model), local).from_config(
         {**model.get_config(), "config": local.to_dict()}
     )
     # The same layers in the same order.
     for source, target in zip(model.weights, copy.weights, strict=True):
-        target.assign(source.value)
+        value = source.value
+        if source.shape != target.shape:  # with further columns for global positions
+            value = _with_global_columns(keras.ops.convert_to_numpy(value))
+        target.assign(value)
     return copy
 
 
-def local_config(
+def localize_checkpoint(
+    checkpoint: Checkpoint, attention_window: int, global_tokens: int | None = None
+) -> Checkpoint:
+    """Returns a checkpoint with local attention; see `with_local_attention`."""
+    local = _local_config(checkpoint.config, attention_window, global_tokens)
+    variables = dict(checkpoint.variables)
+    if local.projects_global_attention and not checkpoint.config.projects_global_attention:
+        for path, value in checkpoint.variables.items():
+            if "/attention/query_key_value/" in path:
+                variables[path] = _with_global_columns(value)
+    return dataclasses.replace(checkpoint, config=local, variables=variables)
+
+
+def _local_config(
     config: BertConfig, attention_window: int, global_tokens: int | None = None
-) -> LocalBertConfig:
-    """Returns the config of a BERT with local attention; see `with_local_attention`."""
-    if config.model_type not in (BertConfig.model_type, LocalBertConfig.model_type):
+) -> LocalBertConfig | LongformerConfig:
+    if config.model_type not in _LOCAL:
         raise ValueError(
             f"the encoder is of the family {config.model_type!r}: local attention is there for "
-            "BERT alone"
+            "BERT and RoBERTa"
         )
     if global_tokens is None:
-        global_tokens = config.global_tokens if isinstance(config, LocalBertConfig) else 1
-    numbers = {field.name: getattr(config, field.name) for field in dataclasses.fields(BertConfig)}
-    return LocalBertConfig(
-        **numbers, attention_window=attention_window, global_tokens=global_tokens
+        global_tokens = getattr(config, "global_tokens", 1)
+    local_class = _LOCAL[config.model_type]
+    # What both classes know, but what the file of the other calls itself.
+    names = {field.name for field in dataclasses.fields(local_class)} - {"hugging_face_type"}
+    numbers: dict[str, Any] = {
+        field.name: getattr(config, field.name)
+        for field in dataclasses.fields(config)
+        if field.name in names
+    }
+    return local_class(
+        **numbers | {"attention_window": attention_window, "global_tokens": global_tokens}
     )
+
+
+def _with_global_columns(values: np.ndarray) -> np.ndarray:
+    """Returns a projection [..., 3H] as [..., 6H]: query, key and value each twice."""
+    parts = np.split(values, 3, axis=-1)
+    return np.concatenate([copy for part in parts for copy in (part, part)], axis=-1)
