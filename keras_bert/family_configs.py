@@ -460,6 +460,8 @@ class LongformerConfig(_AttentionInWindows, RobertaConfig):
         if dialect == "hf":
             values["attention_window"] = [2 * self.attention_window] * self.num_hidden_layers
             del values["global_tokens"]
+            if values["classifier_dropout"] is None:  # no key of theirs
+                del values["classifier_dropout"]
         return values
 
 

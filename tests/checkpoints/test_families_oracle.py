@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 import keras_bert
-from keras_bert import AlbertConfig, BertConfig, DistilBertConfig, ElectraConfig, RobertaConfig
+from keras_bert import (
+    AlbertConfig,
+    BertConfig,
+    DistilBertConfig,
+    ElectraConfig,
+    LongformerConfig,
+    RobertaConfig,
+)
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.models.conversion.convert import convert
 from tests.tolerances import ORACLE
@@ -49,6 +56,8 @@ ROBERTA = {
     "layer_norm_eps": 1e-5,
     "initializer_range": 0.4,
 }
+# A window of 2 to each side: 7 positions are more than three of them.
+LONGFORMER = {**ROBERTA, "attention_window": 4}
 # What their classes begin with -> numbers, and our config.
 FAMILIES = {
     "DistilBert": (DISTILBERT, DistilBertConfig),
@@ -57,7 +66,10 @@ FAMILIES = {
     "Roberta": (ROBERTA, RobertaConfig),
     "XLMRoberta": (ROBERTA, RobertaConfig),
     "Camembert": (ROBERTA, RobertaConfig),
+    "Longformer": (LONGFORMER, LongformerConfig),
 }
+# Those that count positions by the padding id there.
+BY_PADDING_ID = ("Roberta", "XLMRoberta", "Camembert", "Longformer")
 # Their class -> ours, and changes of the config.
 CASES = {
     "DistilBertModel": ("BertEncoder", {}),
@@ -93,6 +105,12 @@ CASES = {
     "XLMRobertaForSequenceClassification": ("BertClassifier", {}),
     "CamembertForMaskedLM": ("BertMaskedLM", {}),
     "CamembertForTokenClassification": ("BertTokenClassifier", {}),
+    "LongformerModel": ("BertEncoder", {"layer_norm_eps": 1e-3}),
+    "LongformerForMaskedLM": ("BertMaskedLM", {"hidden_act": "relu"}),
+    "LongformerForSequenceClassification": ("BertClassifier", {}),
+    "LongformerForTokenClassification": ("BertTokenClassifier", {"type_vocab_size": 2}),
+    "LongformerForMultipleChoice": ("BertMultipleChoice", {}),
+    "LongformerForQuestionAnswering": ("BertSpanLabeler", {"attention_window": [6, 6]}),
 }
 
 
@@ -138,8 +156,12 @@ def their_outputs(model, ours, batch):
     names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
     if type(model).__name__.startswith(("Electra", "Albert")):
         names["token_type_ids"] = "segment_ids"
+    inputs = {name: torch.tensor(batch[feature]) for name, feature in names.items()}
+    if type(model).__name__.startswith("Longformer"):  # an input there, of the config here
+        inputs["global_attention_mask"] = torch.zeros_like(inputs["input_ids"])
+        inputs["global_attention_mask"][..., 0] = 1
     with torch.no_grad():
-        out = model(**{name: torch.tensor(batch[feature]) for name, feature in names.items()})
+        out = model(**inputs)
     if ours == "BertEncoder":
         return {"sequence_output": out.last_hidden_state.numpy()}
     if ours == "BertMaskedLM":
@@ -177,7 +199,7 @@ def test_there_and_back(name, tmp_path):
     ours, changes = CASES[name]
     theirs = their_model(name, **changes)
     theirs.save_pretrained(tmp_path / "theirs")
-    padding_id = theirs.config.pad_token_id if "berta" in name or "Camem" in name else None
+    padding_id = theirs.config.pad_token_id if name.startswith(BY_PADDING_ID) else None
     batch = features(ours, changes.get("type_vocab_size", 2), padding_id)
     expected = their_outputs(theirs, ours, batch)
     outputs = our_outputs(getattr(keras_bert, ours).from_preset(tmp_path / "theirs"), ours, batch)
@@ -205,6 +227,7 @@ def test_there_and_back(name, tmp_path):
         ("ElectraForPreTraining", ("pooler/kernel", "pooler/bias")),
         ("AlbertForPreTraining", ()),
         ("XLMRobertaForMaskedLM", ()),
+        ("LongformerForMaskedLM", ()),
     ],
 )
 def test_conversion_through_our_own_format(name, left_out, tmp_path):
@@ -220,7 +243,7 @@ def test_conversion_through_our_own_format(name, left_out, tmp_path):
     assert ("pooler/kernel: left out" in str(report)) == bool(left_out)
     assert BertConfig.from_file(tmp_path / "back") == BertConfig.from_file(tmp_path / "theirs")
     ours = CASES.get(name, ("BertMaskedLM",))[0]
-    batch = features(ours, 2, 1 if "Roberta" in name else None)
+    batch = features(ours, 2, 1 if name.startswith(BY_PADDING_ID) else None)
     expected = their_outputs(theirs, ours, batch)
     outputs = our_outputs(getattr(keras_bert, ours).from_preset(tmp_path / "ours"), ours, batch)
     assert_close(outputs, expected, batch)

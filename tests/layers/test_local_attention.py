@@ -11,6 +11,9 @@ from tests.markers import some_fast
 from tests.tolerances import BFLOAT16, REORDERED
 
 HEADS, WIDTH = 2, 8
+of_tensorflow = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="takes TensorFlow's gradient or graph"
+)
 
 
 def band(length, window, global_tokens):
@@ -56,6 +59,7 @@ def test_every_position_gets_what_the_mask_gives_it(window, global_tokens):
             assert np.abs(found - np.array(full(hidden, mask)))[0].max() > 1e-3
 
 
+@of_tensorflow
 def test_gradients_are_those_of_the_mask():
     local, full = layers(2, 1)
     hidden, mask = hidden_and_mask(9, padding=2)
@@ -101,12 +105,14 @@ def largest_tensor(length):
     return max(shape.num_elements() for shape in shapes)
 
 
+@of_tensorflow
 def test_no_tensor_grows_with_the_square_of_the_length():
     # [2, HEADS, S / 4, 4, 1 + 12] scores.
     assert largest_tensor(256) == 2 * HEADS * 256 * 13
     assert largest_tensor(1024) == 4 * largest_tensor(256)
 
 
+@of_tensorflow
 @pytest.mark.parametrize("length", [1, 5, 12, 13, 30])
 def test_lengths_that_are_not_known_cost_no_more_than_full_attention(length):
     local, full = layers(4, 1)
@@ -131,6 +137,7 @@ def test_lengths_that_are_not_known_cost_no_more_than_full_attention(length):
     assert shape.numpy().tolist() == [2, HEADS, *blocks]
 
 
+@of_tensorflow
 def test_it_compiles_with_xla():
     local, _ = layers(4, 1)
     hidden, mask = hidden_and_mask(18, padding=3)

@@ -15,6 +15,8 @@ from keras_bert import (
     ElectraConfig,
     LocalBertConfig,
     LocalBertEncoder,
+    LongformerConfig,
+    RobertaConfig,
     create_encoder,
     extend_positions,
     inspect_model,
@@ -109,6 +111,67 @@ def test_another_window_keeps_the_global_positions():
     assert with_local_attention(encoder, 5).config == config.replace(attention_window=5)
     assert with_local_attention(encoder, 5, global_tokens=0).config.global_tokens == 0
     assert with_local_attention(create_encoder(BertConfig(**SIZE)), 5).config.global_tokens == 1
+
+
+def test_a_roberta_becomes_a_longformer(tmp_path):
+    keras.utils.set_random_seed(2)
+    model = BertClassifier(RobertaConfig(**SIZE), num_classes=3, seed=1)
+    inputs = features()
+    whole = with_local_attention(model, attention_window=19)
+    assert whole.config == LongformerConfig(**SIZE, attention_window=19)
+    np.testing.assert_allclose(whole(inputs), model(inputs), **REORDERED)
+    narrow = with_local_attention(model, attention_window=3)
+    assert np.abs(np.array(narrow(inputs)) - np.array(model(inputs))).max() > 1e-2
+    # The weights of a converted folder are the same.
+    model.save_to_preset(tmp_path / "roberta")
+    (tmp_path / "longformer").mkdir()
+    report = convert(tmp_path / "roberta", tmp_path / "longformer", "hf", attention_window=3)
+    assert "attention:       full -> window 3, 1 global\n" in str(report)
+    again = BertClassifier.from_preset(tmp_path / "longformer")
+    assert again.config == narrow.config
+    np.testing.assert_allclose(again(inputs), narrow(inputs), **REORDERED)
+
+
+def test_global_projections_are_further_columns():
+    """Zeroed, the rows of global positions become those of the projections' biases alone."""
+    config = LongformerConfig(**SIZE, attention_window=3, global_tokens=1)
+    encoder = create_encoder(config, seed=1)
+    # 2 layers of kernel [8, 48] in place of [8, 24], with their biases.
+    plain_count = create_encoder(RobertaConfig(**SIZE)).count_params()
+    assert encoder.count_params() - plain_count == 2 * (8 * 24 + 24)
+    inputs = features()
+    before = np.array(encoder(inputs)["sequence_output"])
+    last = encoder.get_layer("layer_1").attention.query_key_value.kernel
+    changed = np.array(last)
+    changed[:, 8:16] = changed[:, 24:32] = changed[:, 40:48] = 0.0  # the global ones
+    last.assign(changed)
+    after = np.array(encoder(inputs)["sequence_output"])
+    # In the last layer they speak for the first position alone.
+    np.testing.assert_array_equal(after[:, 1:], before[:, 1:])
+    assert np.abs(after[:, 0] - before[:, 0]).max() > 1e-2
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"attention_window": [4, 8]}, r"attention_window is \[4, 8\]: it must be one even number"),
+        ({"attention_window": 5}, "attention_window is 5: it must be one even number"),
+        ({"attention_dilation": [1, 2]}, r"attention_dilation is \[1, 2\]: only None is supported"),
+        ({"autoregressive": True}, "autoregressive is True: only False is supported"),
+    ],
+)
+def test_a_longformer_of_another_form_is_refused(changes, sentence):
+    published = {
+        "model_type": "longformer",
+        "attention_mode": "longformer",
+        "attention_dilation": [1, 1],
+        "attention_window": [4, 4],
+        "max_position_embeddings": 22,
+        "num_hidden_layers": 2,
+    }
+    assert BertConfig.from_dict(published, "hf").attention_window == 2
+    with pytest.raises(ValueError, match=sentence):
+        BertConfig.from_dict(published | changes, "hf")
 
 
 def test_a_folder_is_converted_and_the_report_says_so(plain, tmp_path):
