@@ -29,7 +29,7 @@ def _features(batch=2, length=6, real=6, seed=0):
 @pytest.mark.parametrize(
     ("name", "parameters"),
     # The sizes published with the original release, pooler included.
-    [("bert_base", 109_482_240), pytest.param("bert_large", 335_141_888, marks=pytest.mark.slow)],
+    [("bert_base", 109_482_240), pytest.param("bert_large", 335_141_888, marks=pytest.mark.long)],
 )
 def test_parameter_count(name, parameters):
     assert BertEncoder(BertConfig.from_name(name)).count_params() == parameters

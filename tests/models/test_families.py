@@ -42,6 +42,7 @@ from keras_bert.signatures.unpadded_encoder import UnpaddedEncoder
 from keras_bert.tasks.classification.delimited import csv_task
 from keras_bert.text.vocabulary import SPECIAL_TOKENS
 from tests.conftest import WORDS, sentiment_rows, write_csv
+from tests.markers import some_slow
 from tests.tolerances import BFLOAT16, REORDERED
 
 NUMBERS = {
@@ -384,8 +385,7 @@ def test_segments_of_a_distilbert_are_refused():
         DistilBertConfig(**NUMBERS, type_vocab_size=2)
 
 
-@pytest.mark.slow
-@families
+@pytest.mark.parametrize("family", some_slow(CONFIGS, ("electra", "roberta", "longformer")))
 def test_it_is_finetuned_on_pairs_and_answers_from_strings(family, tmp_path):
     vocabulary = Vocabulary([*SPECIAL_TOKENS, *WORDS])
     config = CONFIGS[family].replace(vocab_size=len(vocabulary), max_position_embeddings=32)

@@ -111,8 +111,7 @@ def test_the_vocabulary_and_labels_lie_beside_the_model(model_folder, tmp_path):
     assert json.loads((folder / "labels.json").read_text()) == list(TAGS)
 
 
-@pytest.mark.parametrize("name", ["classes", "spans", "masked_lm"])
-@pytest.mark.slow
+@pytest.mark.parametrize("name", some_slow(["classes", "spans", "masked_lm"], ("classes",)))
 def test_int8_signatures_are_close_to_float32(name, model_folder):
     family = open_signatures(model_folder(name), ExportOptions("int8"))
     kernels = [w for w in family.model.weights if w.path.endswith("kernel") and w.dtype == "int8"]

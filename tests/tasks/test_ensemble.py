@@ -16,7 +16,7 @@ from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.multiple_choice.head import ChoiceExample
 from keras_bert.tasks.predict import predict_file
 from keras_bert.tasks.question_answering.head import SpanHead
-from tests.markers import some_fast
+from tests.markers import some_fast, some_slow
 from tests.signatures.live_models import answers_of, live_model, request_of, softmax
 from tests.signatures.tiny_models import PIECES, SPAN, write_model
 from tests.tolerances import REORDERED
@@ -247,8 +247,7 @@ def test_members_of_different_vocabularies_are_served_without_ids(member):
     assert functions.keys() == {"serving_default", "serve_examples"}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["pairs", "spans_or_none"])
+@pytest.mark.parametrize("name", some_slow(["pairs", "spans_or_none"], ("spans_or_none",)))
 def test_an_export_says_what_the_graph_says_here(name, members, tmp_path):
     folders, request = members(name), some(name)
     export = export_saved_model(folders, tmp_path / "served")

@@ -45,7 +45,7 @@ from keras_bert.tasks.question_answering.questions import Answer
 from keras_bert.tasks.question_answering.windows import WindowSettings, encode_questions
 from keras_bert.tasks.tagging.head import TagHead
 from tests.conftest import sentiment_rows, write_csv
-from tests.markers import some_fast
+from tests.markers import some_fast, some_slow
 from tests.serving.fresh_process import ask_fresh_process
 from tests.text.family_tokenizers import byte_level_files, golden_texts, sentencepiece_files
 from tests.tolerances import REORDERED
@@ -115,8 +115,7 @@ def finetuned(family, folders, data_folder, model_dir):
     return model_dir
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", some_slow(FAMILIES, ("byte_level_bpe", "albert")))
 def test_an_export_answers_where_tensorflow_and_its_text_operations_are(
     family, folders, sentiment_data, tmp_path
 ):
