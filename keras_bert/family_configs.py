@@ -37,7 +37,6 @@ _LONGFORMER_THERE = {"vocab_size": 30522, "attention_window": 512}
 # Keys of its published files, and what they say of the form that is supported, the first as usual.
 _LONGFORMER_FORMS: dict[str, tuple[Any, ...]] = {
     "attention_mode": ("longformer", "sliding_chunks"),
-    "attention_dilation": (None,),  # or 1 in all layers
     "autoregressive": (False,),
     "ignore_attention_mask": (False,),
     "onnx_export": (False, True),
@@ -397,8 +396,8 @@ class LongformerConfig(_AttentionInWindows, RobertaConfig):
         attention_window: how far a position sees to each side, in pieces. Hugging Face's files say
             both sides together, for each layer: 512 where this says 256.
         global_tokens: so many first positions see all and are seen by all; the first is <s>. They
-            see through projections of their own. Hugging Face's files do not say so: there it is
-            an input, `global_attention_mask`; its classifier takes <s>, which is 1.
+            see through projections of their own. transformers has no such number: there it is an
+            input, `global_attention_mask`; its classifier takes <s>, which is 1.
         left_to_right: always False.
 
     Raises:
@@ -442,15 +441,21 @@ class LongformerConfig(_AttentionInWindows, RobertaConfig):
         ours = super().in_our_names(_LONGFORMER_THERE | dict(values))
         for key, known in _LONGFORMER_FORMS.items():
             value = ours.pop(key, known[0])
-            if value not in known and not (key == "attention_dilation" and set(value) <= {1}):
+            if value not in known:
                 raise ValueError(f"{key} is {value!r}: only {known[0]!r} is supported")
+        layers = ours.get("num_hidden_layers", cls.num_hidden_layers)
+        dilation = ours.pop("attention_dilation", 1)
+        if dilation not in (None, 1, [1] * layers):
+            raise ValueError(
+                f"attention_dilation is {dilation!r}: only 1 is supported in all layers"
+            )
         windows = ours["attention_window"]
-        widths = set(windows) if isinstance(windows, list) else {windows}
-        width = widths.pop() if len(widths) == 1 else None
-        if not isinstance(width, int) or width < 2 or width % 2:
+        width = windows[0] if isinstance(windows, list) and windows else windows
+        is_even = isinstance(width, int) and width >= 2 and width % 2 == 0
+        if not is_even or windows not in (width, [width] * layers):
             raise ValueError(
                 f"attention_window is {windows!r}: it must be one even number of pieces, the same "
-                "in all layers"
+                f"in all {layers} layers"
             )
         return ours | {"attention_window": width // 2}
 
@@ -459,7 +464,8 @@ class LongformerConfig(_AttentionInWindows, RobertaConfig):
         values = super().to_dict(dialect)
         if dialect == "hf":
             values["attention_window"] = [2 * self.attention_window] * self.num_hidden_layers
-            del values["global_tokens"]
+            if self.global_tokens == 1:  # no key of theirs; another number must not be lost
+                del values["global_tokens"]
             if values["classifier_dropout"] is None:  # no key of theirs
                 del values["classifier_dropout"]
         return values

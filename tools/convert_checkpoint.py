@@ -61,7 +61,7 @@ _EXTENSION = flags.DEFINE_enum(
 _WINDOW = flags.DEFINE_integer(
     "attention_window",
     None,
-    "Attention in a window: pieces that a position sees to each side (--format=keras).",
+    "Attention in a window: pieces that a position sees to each side (RoBERTa: also --format=hf).",
 )
 _IGNORED = flags.DEFINE_list(
     "ignore_config_keys", [], "Unknown keys of the source's config to pass over."

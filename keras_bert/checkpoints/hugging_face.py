@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import re
+import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from keras_bert.checkpoints.name_table import (
 )
 from keras_bert.checkpoints.variables import POOLER, variable_shapes
 from keras_bert.config import BertConfig, find_config_file, read_json
+from keras_bert.family_configs import LongformerConfig
 
 CONFIG_FILE = "config.json"
 _QUERY_KEY_VALUE = ("query", "key", "value")
@@ -285,6 +287,13 @@ _FAMILIES = {
     "camembert": _roberta("Camembert"),
     "longformer": _roberta("Longformer", "longformer.", _GLOBAL_PARTS),
 }
+# Unless `global_attention_mask` is given: modeling_longformer.py, forward of each class.
+_GLOBAL_POSITIONS_THERE = {
+    "BertMaskedLM": "none",
+    "BertTokenClassifier": "none",
+    "BertSpanLabeler": "all of the question",
+    "BertMultipleChoice": "all of the choice",
+}
 # All three call their output layer "classifier": the config says which of them it is.
 _CLASSIFIERS = ("BertClassifier", "BertTokenClassifier", "BertMultipleChoice")
 DROPPED = {
@@ -312,6 +321,8 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
     tensors = torch_state.read(folder)
     family = _FAMILIES[config.hugging_face_type]
     architecture, head = _architecture(tensors, values, family)
+    if isinstance(config, LongformerConfig) and "global_tokens" not in values:
+        _tell_global_positions(tensors.source, architecture)
     # The rows with the names as this file spells them.
     has_prefix = any(name.startswith(family.prefix) for name in tensors.shapes)
     has_gamma = any(name.endswith("LayerNorm.gamma") for name in tensors.shapes)
@@ -468,6 +479,16 @@ def _architecture(
         if names <= tensors.shapes.keys() and architecture in family.heads:
             return architecture, {}
     return ENCODER, {}
+
+
+def _tell_global_positions(source: str, architecture: str) -> None:
+    """Warns where a head of transformers has other global positions than the first alone."""
+    if others := _GLOBAL_POSITIONS_THERE.get(architecture):
+        warnings.warn(
+            f"{source}: the first position is global here; such a head of transformers has {others}"
+            ": fine-tune it, or set global_tokens (with_local_attention)",
+            stacklevel=2,
+        )
 
 
 def _check_summary(tensors: Tensors, values: Mapping[str, Any]) -> None:

@@ -50,6 +50,9 @@ class LocalSelfAttention(SelfAttention):
 
         query | global query | key | global key | value | global value      [H, 6H]
 
+    The global query is computed at all positions and used at G of them, one of the 15 products of
+    H with H that a token costs in a block: serving projects tokens before it puts them in rows.
+
     Args:
         num_attention_heads: heads, A; divides the width H.
         attention_window: how far a position sees to each side, w.

@@ -63,7 +63,7 @@ class SelfAttention(keras.layers.Layer):
 
     @property
     def projected_heads(self) -> int:
-        """Heads of query, key and value, A; a variant may attend with more than it gives out."""
+        """Heads of query, key and value, P: A, but a variant may attend with more of them."""
         return self.num_attention_heads
 
     def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
@@ -116,7 +116,10 @@ class SelfAttention(keras.layers.Layer):
         return output, probs
 
     def project(self, hidden: Any) -> Any:
-        """Returns query, key and value side by side, [..., 3H], of hidden states [..., H]."""
+        """Returns query, key and value side by side, [..., 3H], of hidden states [..., H].
+
+        With P projected heads it is [..., 3 P D].
+        """
         return self.query_key_value(hidden)
 
     def attend(

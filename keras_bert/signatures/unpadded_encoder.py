@@ -19,7 +19,7 @@ The arithmetic is that of the encoder's own layers, step for step: see `SelfAtte
 layers of its own is served as it was trained.
 
 Shapes: N rows, G rows of a chunk, S positions, T real tokens of a chunk, H width, A heads,
-D = H / A.
+D = H / A; P heads of query, key and value, A but where global positions have further ones.
 """
 
 from collections.abc import Mapping
@@ -203,15 +203,18 @@ def _check_layers(encoder: BertEncoder) -> None:
 def _apply(block: EncoderBlock, hidden: tf.Tensor, chunk: _Chunk, kept: tf.Tensor) -> tf.Tensor:
     """Returns the output of a block at the kept tokens, [kept, H]."""
     attention = block.attention
-    heads, size = attention.projected_heads, attention.head_size
-    parts = tf.reshape(attention.project(hidden), [-1, size])  # [T, 3H] -> [T * 3 * A, D]
-    # Part p (query, key, value) of head a of token t is row (3 t + p) A + a: [3, G, A, S].
-    part = tf.range(3)[:, None, None, None] * heads + tf.range(heads)[:, None]  # [3, 1, A, 1]
-    rows = chunk.token_of_cell[:, None] * (3 * heads) + part
-    query, key, value = tf.unstack(tf.gather(parts, rows))  # [G, A, S, D] each
+    projected, heads, size = (
+        *(attention.projected_heads, attention.num_attention_heads),  # P, A
+        attention.head_size,
+    )
+    parts = tf.reshape(attention.project(hidden), [-1, size])  # [T, 3 P D] -> [T * 3 * P, D]
+    # Part p (query, key, value) of head a of token t is row (3 t + p) P + a: [3, G, P, S].
+    part = tf.range(3)[:, None, None, None] * projected + tf.range(projected)[:, None]
+    rows = chunk.token_of_cell[:, None] * (3 * projected) + part  # [3, G, P, S]
+    query, key, value = tf.unstack(tf.gather(parts, rows))  # [G, P, S, D] each
     context, _ = attention.attend(query, key, value, chunk.score_bias)  # [G, A, S, D]
     # Head a of position s in row g is row (g A + a) S + s: [kept, A], and [kept, A, D] of them.
-    heads, length = attention.num_attention_heads, tf.shape(context)[2]
+    length = tf.shape(context)[2]
     cells = tf.gather(chunk.cells, kept)[:, None]  # [kept, 1], each g S + s
     rows = ((cells // length) * heads + tf.range(heads)) * length + cells % length
     context = tf.gather(tf.reshape(context, [-1, size]), rows)

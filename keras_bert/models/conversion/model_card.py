@@ -18,6 +18,8 @@ _NUMBERS = {
     "activation": "hidden_act",
     "positions": "max_position_embeddings",
     "vocabulary": "vocab_size",
+    "attention window, to each side": "attention_window",
+    "global positions, from the first on": "global_tokens",
 }
 
 
@@ -41,7 +43,8 @@ def model_card(
     if base is not None:
         header.append(f"base_model: {base}")
     header += ["tags:", f"- {checkpoint.config.hugging_face_type}", "- keras-bert-tpu"]
-    rows = {title: getattr(checkpoint.config, field) for title, field in _NUMBERS.items()}
+    numbers = checkpoint.config.to_dict()
+    rows = {title: numbers[field] for title, field in _NUMBERS.items() if field in numbers}
     rows |= {"tokenizer": tokenizer, "format": f"that of {_FORMATS[format]}"}
     if labels := checkpoint.head.get("labels"):
         rows["labels"] = ", ".join(str(label) for label in labels)

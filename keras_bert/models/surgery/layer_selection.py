@@ -23,6 +23,7 @@ _SEGMENTS = "embeddings/segment_embeddings"
 _SAME = (
     *("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "hidden_act"),
     *("max_position_embeddings", "embedding_width", "layer_norm_eps"),
+    *("first_position", "projects_global_attention"),
 )
 
 

@@ -45,9 +45,10 @@ def with_local_attention(
         model.save_to_preset("bert_local", load_tokenizer("bert"))
     """
     local = _local_config(model.config, attention_window, global_tokens)
-    copy = registry.class_for(type(model), local).from_config(
-        {**model.get_config(), "config": local.to_dict()}
-    )
+    # A head stays what it is; an encoder becomes that of the config.
+    is_encoder = registry.is_encoder_class(type(model))
+    local_class = registry.encoder_class(local) if is_encoder else type(model)
+    copy = local_class.from_config({**model.get_config(), "config": local.to_dict()})
     # The same layers in the same order.
     for source, target in zip(model.weights, copy.weights, strict=True):
         value = source.value
