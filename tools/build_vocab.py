@@ -106,7 +106,8 @@ def main(_: Sequence[str]) -> None:
 
     def opened(option: str) -> dict[str, Corpus]:
         """Returns the corpus of each language, or the only one under an empty name."""
-        paths = named_paths(values[option].value, option) or {"": values[option].value}
+        given: list[str] = values[option].value or []
+        paths = named_paths(given, option) or {"": given}
         return {n: Corpus(found, values.text_field, values.errors) for n, found in paths.items()}
 
     corpora = opened("input")
