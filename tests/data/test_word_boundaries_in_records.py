@@ -140,6 +140,6 @@ def test_a_segmenter_without_effect_is_refused(make, tmp_path):
         make(static_masking=True)
     with pytest.raises(ValueError, match="word_segmenter is 'x': choose one of jieba, fugashi"):
         make(word_segmenter="x")
-    train_byte_level_bpe(["a b"], 300).save(tmp_path / "bpe")
+    train_byte_level_bpe(["abab"] * 3, 262).save(tmp_path / "bpe")
     with pytest.raises(ValueError, match="is no WordPiece vocabulary: leave it out"):
         make(vocab=str(tmp_path / "bpe"))
