@@ -53,13 +53,18 @@ def train_vocabulary(
             many words as they have).
 
     Raises:
-        ValueError: a language has no word, `language_alpha` is not from 0 to 1, `min_frequency` or
-            `limit_alphabet` is below 1, the texts hold no word, or `vocab_size` has no room for the
-            single characters.
+        ValueError: a language has no word, `language_alpha` is not from 0 to 1 or the texts are of
+            one language, `min_frequency` or `limit_alphabet` is below 1, the texts hold no word, or
+            `vocab_size` has no room for the single characters.
     """
     for name, value in (("min_frequency", min_frequency), ("limit_alphabet", limit_alphabet)):
         if value < 1:
             raise ValueError(f"{name} is {value}: it must be at least 1")
+    if language_alpha != 1.0 and not isinstance(texts, Mapping):
+        raise ValueError(
+            f"language_alpha is {language_alpha}, but the texts are of one language: give a "
+            "dictionary with those of each language by its name"
+        )
     special = [PAD, *(f"[unused{n + 1}]" for n in range(unused_slots)), UNKNOWN, CLS, SEP, MASK]
     tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
     tokenizer.normalizer = normalizers.BertNormalizer(

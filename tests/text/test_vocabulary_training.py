@@ -138,3 +138,8 @@ def test_counts_above_a_thousand_are_whole():
 def test_a_language_without_words_is_named():
     with pytest.raises(ValueError, match="language is has no text"):
         train_vocabulary({"en": ["a"], "is": [" "]}, 100)
+
+
+def test_an_alpha_without_languages_is_refused():
+    with pytest.raises(ValueError, match="language_alpha is 0.5, but the texts are of one"):
+        train_vocabulary(TEXTS, 100, language_alpha=0.5)
