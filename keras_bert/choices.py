@@ -12,6 +12,8 @@ DecodingErrors = Literal["strict", "replace"]
 SentenceTask = Literal["nsp", "sop", "none"]
 # What masking hides as one: a piece, a word, a run of words (text/masking.py).
 MaskingStrategy = Literal["token", "whole_word", "ngram"]
+# What finds the words of Chinese and Japanese (text/languages/word_boundaries.py).
+WordSegmenter = Literal["jieba", "fugashi"]
 # Hidden states as features, table 7 of the paper (models/layer_features.py).
 LayerStrategy = Literal[
     "concat_last_4", "sum_last_4", "sum_all", "last", "second_to_last", "embeddings"

@@ -18,6 +18,9 @@ NEXT_SENTENCE_LABELS = "next_sentence_labels"
 EXAMPLE_WEIGHTS = "example_weights"
 PACK_IDS = "pack_ids"
 POSITION_IDS = "position_ids"
+# Of records whose words a segmenter found, [B, S]: 1 where a piece goes on with the word before it,
+# 0 where it begins one, -1 where nobody told. Masks follow from it; no model sees it.
+WORD_CONTINUATIONS = "word_continuations"
 
 
 class Feature(NamedTuple):

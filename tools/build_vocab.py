@@ -3,8 +3,13 @@
     python tools/build_vocab.py --input='books/*.txt' --output=vocab/vocab.txt --vocab_size=8000
 
 Writes vocab.txt and, beside it, tokenizer_config.json with the treatment of case. Tells how well
-the vocabulary covers the files of --held_out, or else the beginning of the corpus. The other
-families name their files otherwise:
+the vocabulary covers the files of --held_out, or else the beginning of the corpus. Corpora of
+several languages have names, and their words count as if there were more of the small ones:
+
+    python tools/build_vocab.py --input='en=en/*.txt,is=is/*.txt' --language_alpha=0.7 \
+        --output=vocab/vocab.txt --vocab_size=30000
+
+The other families name their files otherwise:
 
     python tools/build_vocab.py --type=byte_level_bpe --input='books/*.txt' --output=bpe/vocab.json
 
@@ -15,7 +20,7 @@ models like ALBERT, or sentencepiece.bpe.model, for XLM-R; it needs the extra se
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -37,13 +42,18 @@ _FILE_NAMES = {
 
 # What flags are for that not all have.
 _FLAGS_OF_KINDS = {
+    "language_alpha": ("wordpiece",),
     "unused_slots": ("wordpiece",),
     "limit_alphabet": ("wordpiece",),
     "lowercase": ("wordpiece", MODEL_FILES[0]),
     "min_frequency": ("wordpiece", "byte_level_bpe"),
 }
 
-flags.DEFINE_list("input", None, "Files, globs (.txt, .jsonl, .parquet, compressed), tfds:name.")
+flags.DEFINE_list(
+    "input",
+    None,
+    "Files, globs (.txt, .jsonl, .parquet, compressed), tfds:name; NAME=FILES for languages.",
+)
 flags.DEFINE_enum("type", "wordpiece", list(_FILE_NAMES), "Kind of the pieces.")
 flags.DEFINE_string("output", None, "The vocab.txt to write; other types have other names.")
 flags.DEFINE_integer("vocab_size", 30522, "Number of entries.")
@@ -51,11 +61,16 @@ flags.DEFINE_bool("lowercase", True, "Lower-case the text and strip accents.")
 flags.DEFINE_integer("min_frequency", 2, "How often a pair must occur to become one piece.")
 flags.DEFINE_integer("unused_slots", 0, "Number of [unusedN] entries.", lower_bound=0)
 flags.DEFINE_integer("limit_alphabet", 1000, "Distinct characters to keep; thousands for CJK.")
+flags.DEFINE_float(
+    "language_alpha", 1.0, "Exponent of the shares of named languages, 0 (alike) to 1 (by size)."
+)
 flags.DEFINE_string("text_field", "text", "Field or column that holds the text.")
 flags.DEFINE_enum(
     "errors", "strict", get_args(DecodingErrors), "What to do with bytes not in UTF-8."
 )
-flags.DEFINE_list("held_out", None, "Files or globs that the report is about; not learned from.")
+flags.DEFINE_list(
+    "held_out", None, "Files or globs, NAME=FILES too, that the report is about; not learned from."
+)
 flags.mark_flags_as_required(["input", "output"])
 
 _SAMPLE_PARAGRAPHS = 5000
@@ -70,6 +85,7 @@ def main(_: Sequence[str]) -> None:
     from keras_bert.text import tokenizer_config
     from keras_bert.text.corpus_tokenizer import CorpusTokenizer
     from keras_bert.text.coverage import measure_coverage
+    from keras_bert.text.languages.smoothing import check_alpha_unused, named_paths
 
     values = flags.FLAGS
     output = Path(values.output)
@@ -83,28 +99,41 @@ def main(_: Sequence[str]) -> None:
                 f"{existing} exists, and models and records may depend on it: choose another "
                 "--output, in another folder, or remove it first"
             )
-    corpus = Corpus(values.input, values.text_field, values.errors)
-    held_out = None
-    if values.held_out:  # a wrong path is told before hours of training
-        held_out = Corpus(values.held_out, values.text_field, values.errors)
+
+    def opened(option: str) -> dict[str, Corpus]:
+        """Returns the corpus of each language, or the only one under an empty name."""
+        given: list[str] = values[option].value or []
+        paths = named_paths(given, option) or {"": given}
+        return {n: Corpus(found, values.text_field, values.errors) for n, found in paths.items()}
+
+    corpora = opened("input")
+    has_languages = "" not in corpora
+    if not has_languages:
+        check_alpha_unused(values.language_alpha, "input")
+    # A wrong path is told before hours of training.
+    held_out = opened("held_out") if values.held_out else {}
     kind = output.name if values.type == "sentencepiece" else values.type
     for name, kinds in _FLAGS_OF_KINDS.items():
         if values[name].present and kind not in kinds:
             raise ValueError(
                 f"--{name} is for {' and '.join(kinds)}, and this makes {kind}: leave it out"
             )
-    # The corpus of a WordPiece is read twice: once for its characters, once for its words.
-    passes = 2 if values.type == "wordpiece" else 1
-    with Progress(passes * corpus.total_bytes, "B", "reading the corpus") as progress:
-        paragraphs = corpus.paragraphs(progress)
+    # The corpus of a WordPiece is read twice: once for its characters, once for its words. Words
+    # of several languages are counted here.
+    passes = 2 if values.type == "wordpiece" and not has_languages else 1
+    total_bytes = sum(corpus.total_bytes for corpus in corpora.values())
+    with Progress(passes * total_bytes, "B", "reading the corpus") as progress:
+        texts = {name: corpus.paragraphs(progress) for name, corpus in corpora.items()}
+        paragraphs = _Joined(texts.values())
         if values.type == "wordpiece":
             vocabulary = train_vocabulary(
-                paragraphs,
+                texts if has_languages else paragraphs,
                 values.vocab_size,
                 values.lowercase,
                 values.min_frequency,
                 values.unused_slots,
                 values.limit_alphabet,
+                values.language_alpha,
             )
             settings = tokenizer_config.Settings(lowercase=values.lowercase)
             tokenizer: TokenizerFiles = WordPieceFiles(vocabulary, settings)
@@ -115,20 +144,33 @@ def main(_: Sequence[str]) -> None:
             scheme = "albert" if output.name == MODEL_FILES[0] else "xlm_roberta"
             tokenizer = train_sentencepiece(paragraphs, values.vocab_size, scheme, values.lowercase)
     tokenizer.save(output.parent)
-    sample: Iterable[str] = itertools.islice(corpus.paragraphs(), _SAMPLE_PARAGRAPHS)
-    place = f"on the first {_SAMPLE_PARAGRAPHS:,} paragraphs of the corpus"
-    if held_out:
-        sample, place = held_out.paragraphs(), f"on {', '.join(held_out.paths)}"
     entries = len(tokenizer.vocabulary)
     print(f"{output}: {entries:,} entries")
     if entries < values.vocab_size:
         print(f"note: the corpus holds no more that occur {values.min_frequency} times")
-    if isinstance(tokenizer, WordPieceFiles):
-        function = CorpusTokenizer(tokenizer.vocabulary, tokenizer.settings)
-        coverage = measure_coverage(function, sample)
-        print(f"{place} ({coverage.words:,} words): {coverage}")
-    else:
-        print(f"{place}: {_coverage(tokenizer, sample)}")
+    for name, corpus in (held_out or corpora).items():
+        sample: Iterable[str] = corpus.paragraphs()
+        place = f"on {', '.join(corpus.paths)}"
+        if not held_out:
+            sample = itertools.islice(sample, _SAMPLE_PARAGRAPHS)
+            place = f"on the first {_SAMPLE_PARAGRAPHS:,} paragraphs of the corpus"
+        place = f"{name}, {place}" if name else place
+        if isinstance(tokenizer, WordPieceFiles):
+            function = CorpusTokenizer(tokenizer.vocabulary, tokenizer.settings)
+            coverage = measure_coverage(function, sample)
+            print(f"{place} ({coverage.words:,} words): {coverage}")
+        else:
+            print(f"{place}: {_coverage(tokenizer, sample)}")
+
+
+class _Joined:
+    """Several texts one after the other, to be read as often as needed."""
+
+    def __init__(self, parts: Iterable[Iterable[str]]):
+        self._parts = list(parts)
+
+    def __iter__(self) -> Iterator[str]:
+        return itertools.chain.from_iterable(self._parts)
 
 
 def _coverage(tokenizer: TokenizerFiles, sample: Iterable[str]) -> str:

@@ -1,6 +1,9 @@
 """Evaluation of the trained model on held-out records."""
 
-from collections.abc import Callable
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Iterable
 
 import keras
 import tensorflow as tf
@@ -22,6 +25,9 @@ def create_evaluation(
 ) -> Callable[[], dict[str, float]]:
     """Returns a function that measures the model in one pass over the held-out records.
 
+    Of records of several languages it returns the metrics of all together, and those of each under
+    "<metric>/<language>".
+
     Args:
         model: what the objective's `create_model` returned.
         objective: what is measured.
@@ -30,19 +36,38 @@ def create_evaluation(
         options: `batch_size`, `accumulation_steps` and `seed` are used.
         strategy: the `tf.distribute` strategy that it runs under.
     """
-    dataset = evaluation_batches(eval_data, targets, options.batch_size, options.seed)
-    baselines = objective.baselines(dataset, model.config.vocab_size)
+    groups = eval_data.groups or {"": eval_data}
     step = make_evaluation_step(model, objective, strategy)
-    parts = strategy.distribute_datasets_from_function(
-        lambda context: evaluation_part(eval_data, targets, options, context)
-    )
+
+    def batches_of(group: PretrainingData) -> tf.data.Dataset:
+        return evaluation_batches(group, targets, options.batch_size, options.seed)
+
+    def parts_of(group: PretrainingData) -> Iterable:
+        return strategy.distribute_datasets_from_function(
+            lambda context: evaluation_part(group, targets, options, context)
+        )
+
+    vocab_size = model.config.vocab_size
+    everything = itertools.chain.from_iterable(map(batches_of, groups.values()))
+    baselines = objective.baselines(everything, vocab_size)
+    parts = {name: parts_of(group) for name, group in groups.items()}
+    baselines_of = {
+        name: objective.baselines(batches_of(group), vocab_size)
+        for name, group in eval_data.groups.items()
+    }
 
     def evaluate() -> dict[str, float]:
         # Sums and counts, divided once at the end: some rows of the last batch do not count.
-        sums = StepSums.zeros(objective.scales)
-        for batch in parts:
-            sums = sums + step(batch)
-        return objective.metrics(sums.by_name) | baselines
+        sums_of = dict.fromkeys(groups, StepSums.zeros(objective.scales))
+        for name, batches in parts.items():
+            for batch in batches:
+                sums_of[name] = sums_of[name] + step(batch)
+        total = functools.reduce(operator.add, sums_of.values())
+        metrics = objective.metrics(total.by_name) | baselines
+        for name, of_group in baselines_of.items():
+            measured = objective.metrics(sums_of[name].by_name) | of_group
+            metrics |= {f"{metric}/{name}": value for metric, value in measured.items()}
+        return metrics
 
     return evaluate
 

@@ -8,21 +8,56 @@ import tensorflow as tf
 
 from keras_bert.data.records.parsing import count_records
 from keras_bert.data.records.pipeline import training_batches
+from keras_bert.data.records.record_groups import RecordGroups
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.pretraining.objectives.objective import Targets
 from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.storage.paths import is_remote
 from keras_bert.storage.remote_folders import local_copy
+from keras_bert.text.languages.smoothing import check_alpha_unused, named_paths
 from keras_bert.training.strategy import has_other_hosts
 
 
-def open_records(folder: str, strategy: tf.distribute.Strategy) -> PretrainingData:
-    """Opens a folder of records, local or remote.
+def open_records(
+    folder: str, strategy: tf.distribute.Strategy, option: str = "data_dir", alpha: float = 1.0
+) -> PretrainingData:
+    """Opens a folder of records, or the folders of several languages: "en=FOLDER,de=FOLDER".
+
+    Args:
+        folder: local or remote.
+        strategy: where they will be read.
+        option: what named the folder, for messages.
+        alpha: exponent of the rates of several languages.
 
     Raises:
         FileNotFoundError: there are no records.
-        ValueError: a file is damaged.
+        ValueError: a file is damaged, languages do not go together, or a name comes twice.
     """
+    groups = {}
+    for name, folders in _named_folders(folder, option).items():
+        if len(folders) > 1:
+            raise ValueError(
+                f"--{option} names {name} twice ({folders[0]}, {folders[1]}): make its records "
+                "into one folder, or give another name"
+            )
+        groups[name] = _open_folder(folders[0], strategy)
+    if groups:
+        return RecordGroups(groups, alpha)
+    check_alpha_unused(alpha, option)
+    return _open_folder(folder, strategy)
+
+
+def first_folder(folder: str, option: str = "data_dir") -> str:
+    """Returns the folder of records itself, or that of the first language, see `open_records`."""
+    named = _named_folders(folder, option)
+    return next(iter(named.values()))[0] if named else folder
+
+
+def _named_folders(folder: str, option: str) -> dict[str, list[str]]:
+    return named_paths(folder.split(","), option)
+
+
+def _open_folder(folder: str, strategy: tf.distribute.Strategy) -> PretrainingData:
     data = PretrainingData(local_copy(folder))
     if is_remote(folder) and has_other_hosts(strategy):
         # The hosts of a TPU slice read for their own chips, and know nothing of the local copy.

@@ -19,9 +19,13 @@ class PretrainingOptions:
     """Settings of a pretraining run; the defaults are the paper's (section A.2).
 
     Attributes:
-        data_dir: folder of records to train on.
+        data_dir: folder of records to train on; or those of several languages,
+            "en=FOLDER,de=FOLDER".
         model_dir: the run folder; a run that is there is resumed.
-        eval_data_dir: folder of held-out records to evaluate on, if there are any.
+        eval_data_dir: folder of held-out records to evaluate on, if there are any; or of several
+            languages, each of which gets figures of its own.
+        language_alpha: exponent of the rates at which the languages of `data_dir` are drawn: n
+            examples of a language weigh n to this power, from 0 (all alike) to 1 (by size).
         train_steps: the step at which the run ends.
         schedule_steps: the step at which the learning rate reaches its end, where another run
             with other data goes on from this one; None for `train_steps`.
@@ -89,6 +93,7 @@ class PretrainingOptions:
     data_dir: str
     model_dir: str
     eval_data_dir: str | None = None
+    language_alpha: float = 1.0
     train_steps: int = 1_000_000
     schedule_steps: int | None = None
     batch_size: int = 256

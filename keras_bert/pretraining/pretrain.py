@@ -85,8 +85,10 @@ def pretrain(
             in a row were not finite.
     """
     # 1. Check what can be checked before anything is built.
-    data = open_records(options.data_dir, strategy)
-    eval_data = open_records(options.eval_data_dir, strategy) if options.eval_data_dir else None
+    data = open_records(options.data_dir, strategy, "data_dir", options.language_alpha)
+    eval_data = None
+    if options.eval_data_dir:
+        eval_data = open_records(options.eval_data_dir, strategy, "eval_data_dir")
     tokenizer = check_data(config, data, eval_data)
     objective = objective or create_objective(options, data)
     objective.check(options, data)
@@ -259,13 +261,16 @@ def _settings(
     fixed["objective"] = objective.name
     if not options.time_budget:
         fixed["warmup_steps"] = options.scheduled_warmup_steps
-    return {
+    settings = {
         "config": config.to_dict(),
         "options": fixed,
         "vocabulary_sha256": tokenizer.vocabulary.sha256,
         "num_examples": data.num_examples,
         "max_seq_length": data.max_seq_length,
     }
+    if data.groups:
+        settings["languages"] = {name: group.num_examples for name, group in data.groups.items()}
+    return settings
 
 
 def _of_all_workers(

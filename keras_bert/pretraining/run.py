@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_bert.data.records.record_groups import RecordGroups
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.pretraining.monitor import LossWatch, RunState
 from keras_bert.pretraining.objectives.objective import Objective
@@ -84,7 +85,7 @@ class PretrainingRun:
         return self.goes_on and self._evaluation_is_due()
 
     def announce(self, model: keras.Model, data: PretrainingData, resumed: bool) -> None:
-        """Prints what is about to happen, in one line."""
+        """Prints what is about to happen, in a line, and of languages their rates."""
         end = f"{self.options.train_steps} steps"
         if self.options.time_budget:
             end = f"{self.options.time_budget:.0f} s"
@@ -96,6 +97,12 @@ class PretrainingRun:
             f"{start}",
             flush=True,
         )
+        if isinstance(data, RecordGroups):
+            drawn = (
+                f"{name} {rate:.2%} ({data.groups[name].num_examples:,})"
+                for name, rate in data.rates.items()
+            )
+            print(f"languages drawn at (of examples): {', '.join(drawn)}", flush=True)
 
     def train(self) -> Metrics | None:
         """Trains to the end and returns the last metrics on held-out records.
@@ -188,8 +195,14 @@ class PretrainingRun:
         if self.evaluate is not None and self._evaluation_is_due():
             self._metrics = self.evaluate()
             self.folder.log("eval", self._step, self._metrics)
-            shown = ", ".join(f"{name} {value:.4g}" for name, value in self._metrics.items())
-            progress.write(f"step {self._step}: held-out {shown}")
+            # "masked_lm_loss" is of all records, "masked_lm_loss/de" of a language.
+            of_groups: dict[str, list[str]] = {"": []}
+            for name, value in self._metrics.items():
+                metric, _, group = name.partition("/")
+                of_groups.setdefault(group, []).append(f"{metric} {value:.4g}")
+            for group, shown in of_groups.items():
+                place = f"held-out {group}".rstrip()
+                progress.write(f"step {self._step}: {place} {', '.join(shown)}")
             if self._metrics["loss"] < self.state["best_loss"]:
                 self.state["best_loss"] = self._metrics["loss"]
                 if is_chief(self.strategy):

@@ -73,7 +73,11 @@ class CorpusMasking:
         self._is_continuation = vocabulary.continuation_mask
 
     def __call__(
-        self, input_ids: np.ndarray, input_mask: np.ndarray, seeds: np.ndarray
+        self,
+        input_ids: np.ndarray,
+        input_mask: np.ndarray,
+        seeds: np.ndarray,
+        word_continuations: np.ndarray | None = None,
     ) -> dict[str, np.ndarray]:
         """Masks a batch.
 
@@ -81,6 +85,8 @@ class CorpusMasking:
             input_ids: int32 [B, S], with [CLS] and [SEP].
             input_mask: int32 [B, S], 1 for real pieces, 0 for padding.
             seeds: int64 [B, k], what the masks of each sequence follow from.
+            word_continuations: int32 [B, S], 1 for pieces that go on with the word before them, 0
+                for those that begin one, -1 where the vocabulary tells; None for all of that kind.
 
         Returns:
             `input_ids` int32 [B, S] with the chosen pieces hidden, `masked_lm_positions` int32
@@ -93,7 +99,10 @@ class CorpusMasking:
         # How many pieces of each sequence may be chosen: int32 [B].
         wanted = np.round(np.count_nonzero(input_mask, axis=1) * self._masked_lm_prob)
         budget = np.clip(wanted.astype(np.int32), 1, self._max_predictions)
-        chosen = self._choose(candidates, self._is_continuation[input_ids], budget, hashed)
+        continues = self._is_continuation[input_ids]  # [B, S]
+        if word_continuations is not None:
+            continues = np.where(word_continuations >= 0, word_continuations > 0, continues)
+        chosen = self._choose(candidates, continues, budget, hashed)
         rows, positions = np.nonzero(chosen)  # [chosen] each
         originals = input_ids[rows, positions]
         ranks = np.cumsum(chosen, axis=1)[rows, positions] - 1

@@ -40,8 +40,9 @@ class MaskedLanguageModelMasking(tf.Module):
         mask_token_rate: rate of the chosen that become [MASK], from 0 to 1.
         random_token_rate: rate of the chosen that become a random piece; with `mask_token_rate`
             at most 1. The rest stays as it is.
-        strategy: "token" chooses pieces; "whole_word" chooses words with all their "##" pieces, as
-            many as fit; "ngram" chooses runs of one to three such words that follow each other.
+        strategy: "token" chooses pieces; "whole_word" chooses words with all their "##" pieces (or
+            those of a segmenter, where a call says so), as many as fit; "ngram" chooses runs of one
+            to three such words that follow each other.
 
     Raises:
         ValueError: a number is out of its range or the strategy is unknown.
@@ -75,7 +76,11 @@ class MaskedLanguageModelMasking(tf.Module):
             self._is_continuation = tf.constant(vocabulary.continuation_mask)
 
     def __call__(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, seeds: tf.Tensor
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        seeds: tf.Tensor,
+        word_continuations: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         """Masks a batch.
 
@@ -84,6 +89,8 @@ class MaskedLanguageModelMasking(tf.Module):
             input_mask: int32 [B, S], 1 for real pieces, 0 for padding.
             seeds: int64 [B, k], such as (seed, epoch, record) for each sequence. Its masks are a
                 function of these numbers and the sequence, whatever else is in the batch.
+            word_continuations: int32 [B, S], 1 for pieces that go on with the word before them, 0
+                for those that begin one, -1 where the vocabulary tells; None for all of that kind.
 
         Returns:
             `input_ids` int32 [B, S] with the chosen pieces hidden, `masked_lm_positions` int32
@@ -112,6 +119,9 @@ class MaskedLanguageModelMasking(tf.Module):
         else:
             choose = choose_words if self._strategy == "whole_word" else choose_runs_of_words
             continues = tf.gather(self._is_continuation, input_ids)  # [B, S]
+            if word_continuations is not None:
+                told = word_continuations >= 0  # bool [B, S]
+                continues = tf.where(told, word_continuations > 0, continues)
             chosen = choose(candidates, continues, budget, seeds)  # bool [B, S]
             negatives = tf.where(chosen, -tf.range(length), -length)
         # Positions [B, P] ascending, and which of them are in use, bool [B, P].

@@ -38,7 +38,11 @@ class NextTokenTargets(tf.Module):
             self._special_ids = tf.constant(sorted(vocabulary.special_ids), tf.int32)
 
     def __call__(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, seeds: tf.Tensor
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        seeds: tf.Tensor,
+        word_continuations: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         """Returns what to predict.
 
@@ -46,6 +50,7 @@ class NextTokenTargets(tf.Module):
             input_ids: int32 [B, S].
             input_mask: int32 [B, S], 1 for real pieces.
             seeds: not used; there is nothing to draw.
+            word_continuations: not used; every piece is predicted.
 
         Returns:
             `input_ids` as they are, and `masked_lm_positions`, `masked_lm_ids` (int32) and

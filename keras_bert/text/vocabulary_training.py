@@ -1,10 +1,12 @@
 """Learns the word pieces of a corpus with the WordPiece trainer of Hugging Face's `tokenizers`."""
 
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
+from keras_bert.text.languages.smoothing import smoothed_rates
 from keras_bert.text.vocabulary import (
     CLS,
     CONTINUATION_PREFIX,
@@ -15,14 +17,17 @@ from keras_bert.text.vocabulary import (
     Vocabulary,
 )
 
+_WORDS_PER_TEXT = 1000  # of the texts that scaled counts are given to the trainer as
+
 
 def train_vocabulary(
-    texts: Iterable[str],
+    texts: Iterable[str] | Mapping[str, Iterable[str]],
     vocab_size: int,
     lowercase: bool = True,
     min_frequency: int = 2,
     unused_slots: int = 0,
     limit_alphabet: int = 1000,
+    language_alpha: float = 1.0,
 ) -> Vocabulary:
     """Learns a vocabulary; the same texts give the same vocabulary in every process.
 
@@ -30,9 +35,13 @@ def train_vocabulary(
     google-research/bert. The order is Google's: [PAD], [unused1] and so on, [UNK], [CLS], [SEP],
     [MASK], then single characters, then longer pieces, the most useful first.
 
+    Of several languages the counts of words are scaled, so that each has the share of all words
+    that `keras_bert.text.languages.smoothing` gives it: those of the largest stay as they are, and
+    the others are raised.
+
     Args:
         texts: paragraphs or sentences. They are read twice; an iterator, which can be read only
-            once, is kept in memory.
+            once, is kept in memory. Or those of each language by its name, which are read once.
         vocab_size: number of entries. Fewer come back where the texts do not hold enough pieces of
             `min_frequency`.
         lowercase: lower-case and strip accents (an "uncased" vocabulary).
@@ -40,16 +49,23 @@ def train_vocabulary(
         unused_slots: number of [unusedN] entries, to be given a meaning later.
         limit_alphabet: number of distinct characters to keep, the most frequent first; words with
             another character are [UNK]. Raise it to some thousands for CJK.
+        language_alpha: exponent of the shares of several languages, from 0 (all alike) to 1 (as
+            many words as they have).
 
     Raises:
-        ValueError: `min_frequency` or `limit_alphabet` is below 1, the texts hold no word, or
+        ValueError: a language has no word, `language_alpha` is not from 0 to 1 or the texts are of
+            one language, `min_frequency` or `limit_alphabet` is below 1, the texts hold no word, or
             `vocab_size` has no room for the single characters.
     """
     for name, value in (("min_frequency", min_frequency), ("limit_alphabet", limit_alphabet)):
         if value < 1:
             raise ValueError(f"{name} is {value}: it must be at least 1")
+    if language_alpha != 1.0 and not isinstance(texts, Mapping):
+        raise ValueError(
+            f"language_alpha is {language_alpha}, but the texts are of one language: give a "
+            "dictionary with those of each language by its name"
+        )
     special = [PAD, *(f"[unused{n + 1}]" for n in range(unused_slots)), UNKNOWN, CLS, SEP, MASK]
-    texts = list(texts) if iter(texts) is texts else texts
     tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
     tokenizer.normalizer = normalizers.BertNormalizer(
         clean_text=True,
@@ -58,6 +74,10 @@ def train_vocabulary(
         lowercase=lowercase,
     )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    if isinstance(texts, Mapping):
+        counts = {name: count_words(tokenizer, of_one) for name, of_one in texts.items()}
+        texts = _Repeated(scaled_counts(counts, language_alpha))
+    texts = list(texts) if iter(texts) is texts else texts
     alphabet, continuations = _characters(texts, tokenizer, limit_alphabet)
     start = [*special, *alphabet, *(CONTINUATION_PREFIX + c for c in continuations)]
     if vocab_size < len(start):
@@ -81,6 +101,63 @@ def train_vocabulary(
     tokenizer.train_from_iterator(texts, trainer)
     ids = tokenizer.get_vocab(with_added_tokens=True)
     return Vocabulary(sorted(ids, key=ids.__getitem__))
+
+
+def count_words(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[str]:
+    """Returns how often each word occurs, normalized and split by a tokenizer of `tokenizers`."""
+    counts: Counter[str] = Counter()
+    for text in texts:
+        normalized = tokenizer.normalizer.normalize_str(text)
+        counts.update(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normalized))
+    return counts
+
+
+def scaled_counts(counts: Mapping[str, Counter[str]], alpha: float) -> Counter[str]:
+    """Adds up the counts of words of several languages at smoothed shares.
+
+    The language whose share grows least keeps its counts: the largest. No word is lost.
+
+    Args:
+        counts: how often each word occurs in each language, by name.
+        alpha: exponent of the shares.
+
+    Returns:
+        Counts, rounded.
+
+    Raises:
+        ValueError: a language has no word, or `alpha` is not from 0 to 1.
+
+    Example:
+        >>> both = {"en": Counter(the=90, a=10), "is": Counter(og=4)}
+        >>> scaled_counts(both, 0.5)  # 100 and 4 words, shares 10 : 2, so that 4 become 20
+        Counter({'the': 90, 'og': 20, 'a': 10})
+    """
+    totals = {name: words.total() for name, words in counts.items()}
+    rates = smoothed_rates(totals, alpha)
+    # n times factor is in proportion to the rate, and the smallest factor is 1.
+    factors = {name: rates[name] / total for name, total in totals.items()}
+    least = min(factors.values())
+    scaled: Counter[str] = Counter()
+    for name, words in counts.items():
+        for word, count in words.items():
+            scaled[word] += round(count * factors[name] / least)
+    return scaled
+
+
+class _Repeated:
+    """Texts in which each word occurs as often as it counts: the trainer takes no counts."""
+
+    def __init__(self, counts: Counter[str]):
+        self._counts = counts
+
+    def __iter__(self) -> Iterator[str]:
+        # In an order that follows from the words alone.
+        for word, count in sorted(self._counts.items()):
+            whole, rest = divmod(count, _WORDS_PER_TEXT)
+            text = " ".join([word] * min(count, _WORDS_PER_TEXT))
+            yield from itertools.repeat(text, whole)
+            if rest:
+                yield text[: rest * (len(word) + 1) - 1]
 
 
 def _characters(

@@ -37,7 +37,8 @@ def write_pretraining_report(model_dir: str | os.PathLike) -> Path:
     except ValueError as error:
         print(f"no curves: {error}", file=sys.stderr)
         picture = False
-    lines = [*_heading(folder), *_results(metrics), *_events(metrics), *_starts(folder)]
+    lines = [*_heading(folder), *_results(metrics), *_languages(metrics)]
+    lines += [*_events(metrics), *_starts(folder)]
     if picture:
         lines += ["## Curves", "", f"![Learning curves]({CURVES_FILE})", ""]
     with atomic_file(folder.path / REPORT_FILE) as path:
@@ -57,6 +58,10 @@ def _heading(folder: RunFolder) -> Iterable[str]:
         f"- Data: {settings['num_examples']:,} examples of up to {settings['max_seq_length']} "
         f"pieces; vocabulary {settings['vocabulary_sha256'][:12]}"
     )
+    for name, examples in settings.get("languages", {}).items():
+        yield f"  - {name}: {examples:,} examples"
+    if "languages" in settings:
+        yield f"- Languages drawn with alpha {options['language_alpha']:g}"
     end = f"{options['train_steps']:,} steps"
     if options["time_budget"]:
         end = f"{options['time_budget']:,.0f} s"
@@ -94,7 +99,7 @@ def _results(metrics: list[dict[str, Any]]) -> Iterable[str]:
     yield "|---" * (len(columns) + 1) + "|"
     names = dict.fromkeys(name for line in columns.values() for name in line)
     for name in names:
-        if name not in ("split", "seconds"):
+        if name not in ("split", "seconds") and "/" not in name:
             cells = (_number(line.get(name)) for line in columns.values())
             yield f"| {name.replace('_', ' ')} | {' | '.join(cells)} |"
     speed = median_speed(metrics)
@@ -104,6 +109,22 @@ def _results(metrics: list[dict[str, Any]]) -> Iterable[str]:
     seconds = columns["training, last steps"]["seconds"]
     yield f"\n{seconds:,.0f} s of training; median {speed:,.0f} "
     yield "real tokens per second (padding not counted).\n"
+
+
+def _languages(metrics: list[dict[str, Any]]) -> Iterable[str]:
+    """Yields the last held-out figures of each language, a row a language."""
+    last = final_figures(metrics).get("held out, last", {})
+    pairs = [name.split("/", 1) for name in last if "/" in name]
+    if not pairs:
+        return
+    names = list(dict.fromkeys(name for name, _ in pairs))
+    yield "## Held out, by language\n"
+    yield f"| | {' | '.join(name.replace('_', ' ') for name in names)} |"
+    yield "|---" * (len(names) + 1) + "|"
+    for language in dict.fromkeys(language for _, language in pairs):
+        cells = (_number(last.get(f"{name}/{language}")) for name in names)
+        yield f"| {language} | {' | '.join(cells)} |"
+    yield ""
 
 
 def _events(metrics: list[dict[str, Any]]) -> Iterable[str]:

@@ -64,6 +64,7 @@ def fill(folder: Path, models: Path) -> None:
     shutil.copy(models / "bert" / "vocab.txt", folder)
     for name in ("books", "corpus", "held_out", "field", "field_held_out"):
         _write_texts(folder, name)
+    _write_languages(folder)
     (folder / "words.txt").write_text("angioplasty\nstent\n")
     _write_reviews(folder)
     _write_questions(folder)
@@ -83,6 +84,18 @@ def _write_texts(folder: Path, name: str) -> None:
         texts = [f"{text} ." for text, _ in sentiment_rows(48, f"{name} {number}")]
         documents = ["\n".join(texts[start : start + 12]) for start in range(0, len(texts), 12)]
         (folder / name / f"{number}.txt").write_text("\n\n".join(documents))
+
+
+def _write_languages(folder: Path) -> None:
+    chinese = ["我喜欢北京。", "大学在北京。", "他喜欢大学。", "北京的大学很好。"]
+    for name in ("texts", "held_out_texts"):
+        (folder / name).mkdir()
+        _write_texts(folder / name, "en")
+        _write_texts(folder / name, "de")
+        (folder / name / "zh").mkdir()
+        documents = ["\n".join(chinese[start:] * 6) for start in range(4)]
+        text = "\n\n".join(documents)
+        (folder / name / "zh" / "0.txt").write_text(text, encoding="utf-8")
 
 
 def _write_replies(folder: Path) -> None:

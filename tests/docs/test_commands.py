@@ -23,6 +23,7 @@ from tests.serving.rest_server import rest_server
 ROADS = (
     ("README.md", "docs/first_steps.md", "docs/checkpoints.md"),
     ("docs/pretraining.md", "docs/features.md"),
+    ("docs/languages.md",),
     ("docs/tokenizers.md",),
     ("docs/serving.md",),
     ("docs/fine-tuning.md",),

@@ -1,9 +1,10 @@
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
-from keras_bert.text.vocabulary_training import train_vocabulary
+from keras_bert.text.vocabulary_training import scaled_counts, train_vocabulary
 
 TEXTS = ["The cat sat. The cats sat!", "A hat, a mat: hats and mats.", "Ünder 東京 the hat."] * 3
 
@@ -87,3 +88,58 @@ def test_no_text_is_refused(texts):
 def test_too_small_a_size_is_refused():
     with pytest.raises(ValueError, match="vocab_size is 20, but 5 special .* raise it"):
         train_vocabulary(TEXTS, 20)
+
+
+# "ab" 90 and "ac" 10 times; "xy" 3 times and "xz" once.
+LANGUAGES = {"large": [" ".join(["ab"] * 90 + ["ac"] * 10)], "small": ["xy xy xy xz"]}
+
+
+@pytest.mark.parametrize(
+    ("alpha", "expected"),
+    [
+        (1.0, {"ab": 90, "ac": 10, "xy": 3, "xz": 1}),
+        # Roots 10 and 2: shares 5/6 and 1/6, so that 4 words become 20, each counting five times.
+        (0.5, {"ab": 90, "ac": 10, "xy": 15, "xz": 5}),
+        # Both alike: 100 words each.
+        (0.0, {"ab": 90, "ac": 10, "xy": 75, "xz": 25}),
+    ],
+)
+def test_counts_of_languages_are_scaled_to_smoothed_shares(alpha, expected):
+    counts = {name: Counter(texts[0].split()) for name, texts in LANGUAGES.items()}
+    assert scaled_counts(counts, alpha) == expected
+
+
+def test_the_words_of_a_small_language_count_for_more():
+    # Four letters and their continuations stand first; then comes the most frequent pair, and "xz"
+    # occurs as often as min_frequency asks with alpha 0.5 and not with alpha 1.
+    by_size = train_vocabulary(LANGUAGES, 100, min_frequency=4)
+    assert {"ab", "ac"} <= set(by_size.tokens) and not {"xy", "xz"} & set(by_size.tokens)
+    smoothed = train_vocabulary(LANGUAGES, 100, min_frequency=4, language_alpha=0.5)
+    assert smoothed.tokens[-4:] == ("ab", "xy", "ac", "xz")  # 90, 15, 10 and 5 times
+    uniform = train_vocabulary(LANGUAGES, 100, min_frequency=4, language_alpha=0.0)
+    assert uniform.tokens[-4:] == ("ab", "xy", "xz", "ac")  # 90, 75, 25 and 10 times
+
+
+def test_languages_at_their_sizes_give_the_vocabulary_of_all_texts_together():
+    together = train_vocabulary([*TEXTS, "Ψυχή ψυχή", "東京 tower's"], 90)
+    apart = {"en": TEXTS, "other": iter(["Ψυχή ψυχή", "東京 tower's"])}
+    assert train_vocabulary(apart, 90) == together
+    # The order of the languages makes no difference.
+    small = train_vocabulary(LANGUAGES, 100, language_alpha=0.3)
+    assert train_vocabulary(dict(reversed(LANGUAGES.items())), 100, language_alpha=0.3) == small
+
+
+def test_counts_above_a_thousand_are_whole():
+    texts = {"a": ["qq " * 2500 + "rr " * 2501], "b": ["s"]}
+    tokens = train_vocabulary(texts, 100, min_frequency=2501).tokens
+    assert "rr" in tokens and "qq" not in tokens
+
+
+def test_a_language_without_words_is_named():
+    with pytest.raises(ValueError, match="language is has no text"):
+        train_vocabulary({"en": ["a"], "is": [" "]}, 100)
+
+
+def test_an_alpha_without_languages_is_refused():
+    with pytest.raises(ValueError, match="language_alpha is 0.5, but the texts are of one"):
+        train_vocabulary(TEXTS, 100, language_alpha=0.5)

@@ -77,6 +77,28 @@ def test_build_vocab_reports_on_a_held_out_file(road, tmp_path):
     assert "71.4 % one piece; 7 of " in output
 
 
+def test_build_vocab_reports_on_each_language(tmp_path):
+    (tmp_path / "en.txt").write_text("the cat\n" * 50)
+    (tmp_path / "is.txt").write_text("og og\n")
+    flags = {
+        "input": f"is={tmp_path}/is.txt,en={tmp_path}/en.txt",
+        "output": tmp_path / "vocab.txt",
+        "vocab_size": 60,
+        "min_frequency": 20,
+    }
+    # 100 words and 2: shares of 10 and 1.4, so that "og" counts for 14 of 114 words, or for 100.
+    status, output, error = run("build_vocab", **flags, language_alpha=0.0)
+    assert status == 0, error
+    assert "en, on the first 5,000 paragraphs of the corpus (100 words): 1.000 pieces" in output
+    assert "is, on the first 5,000 paragraphs of the corpus (2 words): 1.000 pieces" in output
+    flags["output"] = tmp_path / "other" / "vocab.txt"
+    flags["held_out"] = f"is={tmp_path}/is.txt"
+    status, output, error = run("build_vocab", **flags, language_alpha=0.5)
+    assert status == 0, error
+    assert "is.txt (2 words): 2.000 pieces per word" in output
+    assert "en, on" not in output
+
+
 def test_create_pretraining_data_plans_and_sums_up(road):
     folder, printed = road
     output, error = printed["create_pretraining_data"]
@@ -142,6 +164,16 @@ def test_a_vocabulary_that_is_there_is_not_replaced(road):
             "build_vocab",
             {"input": "absent/*.txt", "output": "vocab.txt"},
             "error: no file matches --input 'absent/*.txt': check the path",
+        ),
+        (
+            "build_vocab",
+            {"input": "README.md", "output": "v/vocab.txt", "language_alpha": 0.5},
+            "error: language_alpha is 0.5, but --input names no languages: write NAME=PATH",
+        ),
+        (
+            "build_vocab",
+            {"input": "en=README.md,setup.cfg", "output": "v/vocab.txt"},
+            "error: --input names some languages, but 'setup.cfg' has no name",
         ),
         (
             "create_pretraining_data",

@@ -12,6 +12,7 @@ from keras_bert.data.creation.chunks import Chunk
 from keras_bert.data.creation.options import CreationOptions
 from keras_bert.data.records.encoding import encode_examples
 from keras_bert.data.records.examples import (
+    Examples,
     TokenizedDocuments,
     assemble_examples,
     plan_examples,
@@ -23,6 +24,7 @@ from keras_bert.data.records.static_masks import StaticMasking
 from keras_bert.data.records.writing import RECORD_FRAME_BYTES, write_records
 from keras_bert.text import tokenizer_config
 from keras_bert.text.corpus_masking import CorpusMasking
+from keras_bert.text.languages.word_boundaries import WordBoundaries
 from keras_bert.text.tokenizer_config import MERGES, VOCABULARY_FILES
 from keras_bert.text.tokenizer_files import TokenizerFiles, read_named_file, read_tokenizer_files
 from keras_bert.text.vocabulary import Vocabulary
@@ -47,15 +49,40 @@ class ChunkSettings(NamedTuple):
 
     @classmethod
     def of(cls, options: CreationOptions) -> Self:
-        """Reads the vocabulary that the options name."""
+        """Reads the vocabulary that the options name.
+
+        Raises:
+            FileNotFoundError: it does not exist.
+            ValueError: it is damaged, or the segmenter is not installed or not for it.
+        """
         path = Path(options.vocab)
         if path.is_dir():
-            return cls(options, read_tokenizer_files(path))
-        if path.name in (*VOCABULARY_FILES, MERGES):
-            return cls(options, read_named_file(path))
-        vocabulary = Vocabulary.from_file(path)
-        lowercase = not tokenizer_config.is_cased(vocabulary)
-        return cls(options, WordPieceFiles(vocabulary, tokenizer_config.Settings(lowercase)))
+            settings = cls(options, read_tokenizer_files(path))
+        elif path.name in (*VOCABULARY_FILES, MERGES):
+            settings = cls(options, read_named_file(path))
+        else:
+            vocabulary = Vocabulary.from_file(path)
+            lowercase = not tokenizer_config.is_cased(vocabulary)
+            files = WordPieceFiles(vocabulary, tokenizer_config.Settings(lowercase))
+            settings = cls(options, files)
+        settings.word_boundaries()  # told before there is work, not by a worker
+        return settings
+
+    def word_boundaries(self) -> WordBoundaries | None:
+        """Returns what finds words, if the options name a segmenter.
+
+        Raises:
+            ValueError: it is not installed, or the tokenizer is no WordPiece.
+        """
+        segmenter = self.options.word_segmenter
+        if segmenter is None:
+            return None
+        if not isinstance(self.tokenizer, WordPieceFiles):
+            raise ValueError(
+                f"word_segmenter is {segmenter!r}, but {self.options.vocab} is no WordPiece "
+                "vocabulary: leave it out, or give a vocab.txt"
+            )
+        return WordBoundaries(self.vocabulary, self.tokenizer.settings, segmenter)
 
 
 class ChunkCounts(NamedTuple):
@@ -103,6 +130,7 @@ class ChunkProcessor:
     def __init__(self, settings: ChunkSettings):
         self._options, self._vocabulary = settings.options, settings.vocabulary
         self._tokenize_texts = settings.tokenizer.texts_to_ids()
+        self._word_boundaries = settings.word_boundaries()
         options = self._options
         self._masking = options.static_masking and StaticMasking(
             CorpusMasking(
@@ -136,6 +164,10 @@ class ChunkProcessor:
         """Returns the records of a chunk for each shard, and their counts."""
         texts = [document_sentences(document) for document in chunk.documents]
         ids, sizes = self._tokenize_texts(text for sentences in texts for text in sentences)
+        continues = None  # int32 [pieces]
+        if self._word_boundaries:
+            flat = [text for sentences in texts for text in sentences]
+            continues = self._word_boundaries(flat, ids, sizes)
         ends = np.cumsum([0, *map(len, texts)])
         # Sentences without a piece (control characters alone) and documents without a sentence
         # are left out.
@@ -158,10 +190,12 @@ class ChunkProcessor:
             lone_document_chunks=int(len(set(documents.document_numbers)) == 1),
         )
         if self._options.cross_documents:
+            if continues is not None:
+                continues = separate_documents(documents._replace(ids=continues), 0).ids
             documents = separate_documents(documents, self._vocabulary.sep_id)
         records: list[bytes] = []
         for copy in range(self._options.dupe_factor):
-            encoded, copy_counts = self._records_of_copy(documents, chunk.identity, copy)
+            encoded, copy_counts = self._records_of_copy(documents, continues, chunk.identity, copy)
             records += encoded
             counts = counts.plus(copy_counts)
         # Dealt like cards, and each chunk begins with another shard.
@@ -169,7 +203,11 @@ class ChunkProcessor:
         return [records[(shard - first) % shards :: shards] for shard in range(shards)], counts
 
     def _records_of_copy(
-        self, documents: TokenizedDocuments, chunk: int, copy: int
+        self,
+        documents: TokenizedDocuments,
+        continues: np.ndarray | None,
+        chunk: int,
+        copy: int,
     ) -> tuple[list[bytes], ChunkCounts]:
         """Cuts and pairs the documents once, and encodes what they give."""
         options = self._options
@@ -187,15 +225,21 @@ class ChunkProcessor:
         )
         if not plans:
             return [], ChunkCounts()
-        vocabulary = self._vocabulary
-        special = vocabulary.cls_id, vocabulary.sep_id, vocabulary.framing
+        vocabulary, in_order, pack_sizes = self._vocabulary, plans, None
         if options.pack:
             packs = choose_packs(plans, documents.sentence_starts, options.max_seq_length, rng)
             in_order = [plan for pack in packs for plan in pack]
-            singles = assemble_examples(documents, in_order, *special)
-            examples = join_packs(singles, [len(pack) for pack in packs])
-        else:
-            examples = assemble_examples(documents, plans, *special)
+            pack_sizes = [len(pack) for pack in packs]
+
+        def assembled(of: TokenizedDocuments, cls_id: int, sep_id: int) -> Examples:
+            examples = assemble_examples(of, in_order, cls_id, sep_id, vocabulary.framing)
+            return join_packs(examples, pack_sizes) if pack_sizes else examples
+
+        examples = assembled(documents, vocabulary.cls_id, vocabulary.sep_id)
+        if continues is not None:
+            # Laid out as the pieces are; special tokens begin a word.
+            laid_out = assembled(documents._replace(ids=continues), 0, 0)
+            examples = examples._replace(word_continuations=laid_out.input_ids)
         number, labels_1 = len(examples.splits) - 1, int(examples.next_sentence_labels.sum())
         truncated = [plan.truncated for plan in plans if plan.truncated]
         counts = ChunkCounts(

@@ -169,6 +169,7 @@ def write_rest(
         truncated_tokens=counts.truncated_tokens,
         packed=options.pack,
         max_predictions_per_seq=options.predictions_per_seq if options.static_masking else None,
+        word_segmenter=None if options.static_masking else options.word_segmenter,
     )
     manifest.write(folder)
     return manifest

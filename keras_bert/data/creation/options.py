@@ -2,7 +2,13 @@
 
 import dataclasses
 
-from keras_bert.choices import DecodingErrors, MaskingStrategy, SentenceTask, check_choice
+from keras_bert.choices import (
+    DecodingErrors,
+    MaskingStrategy,
+    SentenceTask,
+    WordSegmenter,
+    check_choice,
+)
 from keras_bert.text.masking_strategy import check_rates, masking_options, predictions_per_sequence
 
 _SHORTEST_MAX_SEQ_LENGTH = 8
@@ -39,6 +45,9 @@ class CreationOptions:
         masked_lm_prob: rate of the pieces that are chosen, for static masks.
         mask_token_rate: rate of the chosen pieces that become [MASK], for static masks.
         random_token_rate: rate of the chosen pieces that become a random piece, for static masks.
+        word_segmenter: what finds the words of Chinese ("jieba") or Japanese ("fugashi"), whose
+            pieces whole word masking then hides together; the pieces stay the same. None leaves
+            every Chinese character a word. WordPiece only.
         short_seq_prob: probability with which a document is cut into shorter examples.
         text_field: field of JSON lines, or column of Parquet files, that holds the text.
         errors: "strict", or "replace" to read bytes that are not UTF-8 as U+FFFD.
@@ -64,6 +73,7 @@ class CreationOptions:
     masked_lm_prob: float = 0.15
     mask_token_rate: float = 0.8
     random_token_rate: float = 0.1
+    word_segmenter: WordSegmenter | None = None
     short_seq_prob: float = 0.1
     text_field: str = "text"
     errors: DecodingErrors = "strict"
@@ -104,6 +114,13 @@ class CreationOptions:
                 "static_masking writes the schema of google-research/bert, which has no pack_ids: "
                 "leave out --pack or --static_masking"
             )
+        if self.word_segmenter is not None:
+            check_choice("word_segmenter", self.word_segmenter, WordSegmenter)
+            if self.static_masking and self.masking == "token":
+                raise ValueError(
+                    f"word_segmenter is {self.word_segmenter!r}, but masking is 'token', which "
+                    "hides pieces one by one: leave it out, or add --masking=whole_word"
+                )
         if self.static_masking:
             check_choice("masking", self.masking, MaskingStrategy)
             check_rates(

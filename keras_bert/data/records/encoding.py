@@ -21,6 +21,7 @@ from keras_bert.features import (
     PACK_IDS,
     POSITION_IDS,
     SEGMENT_IDS,
+    WORD_CONTINUATIONS,
 )
 
 _FLOAT_LIST, _INT64_LIST = 2, 3  # the fields of tf.train.Feature
@@ -30,7 +31,8 @@ def encode_examples(examples: Examples) -> list[bytes]:
     """Returns each example as a serialized tf.train.Example.
 
     The features are `input_ids`, `segment_ids` and, of packed examples, `pack_ids` and
-    `position_ids`, all without padding, and `next_sentence_labels`.
+    `position_ids`, of those with words of a segmenter `word_continuations`, all without padding,
+    and `next_sentence_labels`.
 
     Args:
         examples: the examples.
@@ -43,6 +45,8 @@ def encode_examples(examples: Examples) -> list[bytes]:
     if examples.pack_ids is not None and examples.position_ids is not None:
         columns.append(_integers(PACK_IDS, examples.pack_ids, splits))
         columns.append(_integers(POSITION_IDS, examples.position_ids, splits))
+    if examples.word_continuations is not None:
+        columns.append(_integers(WORD_CONTINUATIONS, examples.word_continuations, splits))
     rows = np.arange(len(splits))
     columns.append(_integers(NEXT_SENTENCE_LABELS, examples.next_sentence_labels, rows))
     return _examples(columns)

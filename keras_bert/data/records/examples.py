@@ -66,6 +66,8 @@ class Examples(NamedTuple):
         pack_ids: int32 [T], the number of a piece's document in its example, from 1 up; None for
             examples that are not packed.
         position_ids: int32 [T], the position of a piece in its document; None likewise.
+        word_continuations: int32 [T], 1 where a piece goes on with the word before it; None where
+            no segmenter found the words.
     """
 
     input_ids: np.ndarray
@@ -74,6 +76,7 @@ class Examples(NamedTuple):
     next_sentence_labels: np.ndarray
     pack_ids: np.ndarray | None = None
     position_ids: np.ndarray | None = None
+    word_continuations: np.ndarray | None = None
 
 
 def plan_examples(

@@ -109,6 +109,8 @@ def describe(
             f"truncation    {_percent(cut, manifest.examples)} of the examples "
             f"lost {_percent(lost, manifest.tokens + lost)} of all pieces"
         )
+    if data.manifest and data.manifest.word_segmenter:
+        yield f"words         those of {data.manifest.word_segmenter}, for whole word masking"
     if data.max_predictions_per_seq is None:
         yield "masks         none stored; they are drawn when the records are read"
     else:

@@ -53,6 +53,7 @@ class Manifest:
         packed: whether sequences hold several documents, told apart by `pack_ids`.
         max_predictions_per_seq: of records with stored masks; None where masks are drawn when the
             records are read.
+        word_segmenter: what found the words, of records that keep them; else None.
         format_version: version of this file's layout.
     """
 
@@ -76,6 +77,7 @@ class Manifest:
     truncated_tokens: int = 0
     packed: bool = False
     max_predictions_per_seq: int | None = None
+    word_segmenter: str | None = None
     format_version: int = FORMAT_VERSION
 
     @classmethod

@@ -16,6 +16,7 @@ from keras_bert.features import (
     PACK_IDS,
     POSITION_IDS,
     SEGMENT_IDS,
+    WORD_CONTINUATIONS,
 )
 
 _UNMASKED = frozenset((INPUT_IDS, SEGMENT_IDS, NEXT_SENTENCE_LABELS))
@@ -23,7 +24,11 @@ _MASKED = _UNMASKED | {INPUT_MASK, MASKED_LM_POSITIONS, MASKED_LM_IDS, MASKED_LM
 
 
 def parse_examples(
-    serialized: tf.Tensor, max_seq_length: int, pad_id: int = 0, packed: bool = False
+    serialized: tf.Tensor,
+    max_seq_length: int,
+    pad_id: int = 0,
+    packed: bool = False,
+    segmented: bool = False,
 ) -> dict[str, tf.Tensor]:
     """Parses a batch of unmasked examples.
 
@@ -32,15 +37,19 @@ def parse_examples(
         max_seq_length: S, at least the length of the longest example.
         pad_id: id of [PAD].
         packed: whether the examples hold several documents.
+        segmented: whether a segmenter found the words of some or all of them.
 
     Returns:
         `input_ids`, `input_mask`, `segment_ids` int32 [B, S] and `next_sentence_labels` int32 [B];
-        of packed ones also `pack_ids`, `position_ids` int32 [B, S].
+        of packed ones also `pack_ids`, `position_ids` int32 [B, S]; of segmented ones also
+        `word_continuations` int32 [B, S], -1 where an example has none.
     """
     # Padding is told from pieces by a value that no segment has.
     fillers = {INPUT_IDS: pad_id, SEGMENT_IDS: -1}
     if packed:
         fillers |= {PACK_IDS: 0, POSITION_IDS: 0}
+    if segmented:
+        fillers[WORD_CONTINUATIONS] = -1
     sequence = tf.io.FixedLenSequenceFeature
     features = {
         name: sequence([], tf.int64, allow_missing=True, default_value=filler)

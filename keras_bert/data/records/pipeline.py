@@ -10,21 +10,32 @@ cost little to skip; a batch is parsed and masked as a whole.
 Each position of the shuffled epoch has a counter (seed, epoch, position); the masks of the record
 that comes to stand there follow from it and from nothing else.
 
+Records of several languages are such a stream each, from which examples are drawn one by one:
+
+    stream of en --+
+    stream of de --+-> choose by `group_sampling` -> batches -> my batches -> parse, mask
+    stream of fi --+
+
 Shapes: R records of a block (after a filter, those that are kept), B of a batch, S positions, P
 predictions.
 """
 
+import hashlib
+from collections.abc import Callable
 from typing import Protocol
 
 import tensorflow as tf
 
+from keras_bert.data.records.group_sampling import GroupSampling
 from keras_bert.data.records.parsing import parse_examples, parse_masked_examples
+from keras_bert.data.records.record_groups import RecordGroups
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.features import (
     EXAMPLE_WEIGHTS,
     INPUT_IDS,
     INPUT_MASK,
     MASKED_LM_WEIGHTS,
+    WORD_CONTINUATIONS,
 )
 from keras_bert.text.random_bits import random_permutation, seeds_of
 from keras_bert.text.vocabulary import Vocabulary
@@ -32,6 +43,7 @@ from keras_bert.text.vocabulary import Vocabulary
 # Records of a block. Records lie in the order of the corpus, so a small block would follow its
 # topics; this many of 512 pieces take about 150 MB.
 _RECORDS_PER_BLOCK = 1 << 17
+_FEWEST_RECORDS_PER_BLOCK = 1 << 10  # of one of many languages
 _SHARDS_AT_ONCE = 16
 # What the bits of the two orders of an epoch are told apart by.
 _ORDER_OF_SHARDS, _ORDER_OF_RECORDS = range(2)
@@ -49,7 +61,11 @@ class Targets(Protocol):
     max_predictions_per_seq: int
 
     def __call__(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, seeds: tf.Tensor
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        seeds: tf.Tensor,
+        word_continuations: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
         """Returns the features to add to the batch, or to replace in it.
 
@@ -57,6 +73,8 @@ class Targets(Protocol):
             input_ids: int32 [B, S].
             input_mask: int32 [B, S], 1 for real pieces.
             seeds: int64 [B, k]; whatever is drawn for a sequence follows from its row.
+            word_continuations: int32 [B, S], 1 for pieces that go on with a word, 0 for those that
+                begin one, -1 where the vocabulary decides; given for records that have it.
 
         Returns:
             `input_ids` int32 [B, S]; `masked_lm_positions`, `masked_lm_ids` (int32) and
@@ -82,6 +100,9 @@ def training_batches(
     the replicas one after the other: the same examples whatever their number. A dataset that starts
     at `first_batch` equals the whole one without the batches before.
 
+    Of `RecordGroups` each example of the stream comes from a group that is drawn at its rate, and
+    a group's examples are those of its own endless stream: its epochs are passed at its own speed.
+
     Args:
         data: the records.
         targets: what is to be predicted; not used for records that come masked.
@@ -96,9 +117,58 @@ def training_batches(
         Dicts of the pretraining features (see `keras_bert.features`) with static shapes.
     """
     replicas = num_input_pipelines * replicas_per_pipeline
+    first_example = first_batch * replicas * batch_size
+
+    def is_mine(batches: tf.Tensor) -> tf.Tensor:
+        # Two pipelines of two replicas: batches 0 1 go to pipeline 0, 2 3 to 1, 4 5 to 0.
+        return tf.equal(batches % replicas // replicas_per_pipeline, input_pipeline_id)
+
+    if isinstance(data, RecordGroups):
+        examples = _mixed_examples(data, seed, first_example)
+        batches = examples.batch(batch_size, drop_remainder=True)
+        if num_input_pipelines > 1:
+            # The first of them is the first of a global batch.
+            numbered = batches.enumerate().filter(lambda number, _: is_mine(number))
+            batches = numbered.map(lambda _, batch: batch)
+    else:
+
+        def kept(epoch: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+            return is_mine((epoch * data.num_examples + positions) // batch_size)
+
+        blocks = _shuffled_blocks(
+            data, seed, first_example, _RECORDS_PER_BLOCK, kept if num_input_pipelines > 1 else None
+        )
+        batches = blocks.rebatch(batch_size, drop_remainder=True)
+    return batches.map(
+        lambda serialized, counters: _parse_and_add_targets(data, targets, serialized, counters),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    ).prefetch(tf.data.AUTOTUNE)
+
+
+def _shuffled_blocks(
+    data: PretrainingData,
+    seed: int,
+    first_example: int,
+    records_per_block: int,
+    is_kept: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None,
+) -> tf.data.Dataset:
+    """Returns the endless stream of shuffled records from an example on, block by block.
+
+    Args:
+        data: the records.
+        seed: seed of the order of records and of their masks.
+        first_example: number of examples to skip.
+        records_per_block: how many are shuffled at a time.
+        is_kept: tells of an epoch (int64 scalar) and positions in it (int64 [R]) which records to
+            keep, bool [R]; None keeps all.
+
+    Returns:
+        Pairs: the records, string [R], and what their masks follow from, int64 [R, 3].
+    """
     # Examples already seen are whole epochs and a rest; the rest is whole blocks and a rest.
-    first_epoch, first_position = divmod(first_batch * replicas * batch_size, data.num_examples)
-    first_block, first_in_block = divmod(first_position, _RECORDS_PER_BLOCK)
+    first_epoch, first_position = divmod(first_example, data.num_examples)
+    first_block, first_in_block = divmod(first_position, records_per_block)
 
     def blocks_of(epoch: tf.Tensor) -> tf.data.Dataset:
         skipped = tf.where(tf.equal(epoch, first_epoch), tf.constant(first_block, tf.int64), 0)
@@ -110,7 +180,7 @@ def training_batches(
             tf.data.TFRecordDataset, cycle_length=_SHARDS_AT_ONCE, block_length=1
         )
         # Blocks that a resumed run is past are read and dropped as strings; numbers stay.
-        blocks = records.batch(_RECORDS_PER_BLOCK).skip(skipped).enumerate(skipped)
+        blocks = records.batch(records_per_block).skip(skipped).enumerate(skipped)
         return blocks.map(lambda number, block: shuffle(epoch, number, block))
 
     def shuffle(
@@ -119,15 +189,12 @@ def training_batches(
         block_seed = _seed_of(seed, _ORDER_OF_RECORDS, epoch, number)
         order = random_permutation(block_seed, tf.size(block, tf.int64))  # [R]
         # [R], in the epoch
-        positions = number * _RECORDS_PER_BLOCK + tf.range(tf.size(block, tf.int64))
+        positions = number * records_per_block + tf.range(tf.size(block, tf.int64))
         counters = _mask_counters(seed, epoch, positions)  # [R, 3]
         shuffled = tf.gather(block, order)  # [R] strings
-        if replicas > replicas_per_pipeline:
-            # Two pipelines of two replicas: batches 0 1 go to pipeline 0, 2 3 to 1, 4 5 to 0.
-            batches = (epoch * data.num_examples + positions) // batch_size
-            # bool [R]
-            mine = tf.equal(batches % replicas // replicas_per_pipeline, input_pipeline_id)
-            shuffled, counters = shuffled[mine], counters[mine]
+        if is_kept is not None:
+            kept = is_kept(epoch, positions)  # bool [R]
+            shuffled, counters = shuffled[kept], counters[kept]
         return shuffled, counters
 
     def without_skipped(serialized: tf.Tensor, counters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -137,14 +204,33 @@ def training_batches(
 
     epochs = tf.data.Dataset.range(first_epoch, tf.int64.max)
     blocks = epochs.flat_map(blocks_of)
-    if first_in_block:
-        blocks = blocks.map(without_skipped)
-    batches = blocks.rebatch(batch_size, drop_remainder=True)
-    return batches.map(
-        lambda serialized, counters: _parse_and_add_targets(data, targets, serialized, counters),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
-    ).prefetch(tf.data.AUTOTUNE)
+    return blocks.map(without_skipped) if first_in_block else blocks
+
+
+def _mixed_examples(data: RecordGroups, seed: int, first_example: int) -> tf.data.Dataset:
+    """Returns the endless stream of examples of all groups, drawn at their rates.
+
+    Each group is an endless stream of its own, with its own epochs and orders.
+
+    Returns:
+        Pairs: a record, string scalar, and what its masks follow from, int64 [3].
+    """
+    sampling = GroupSampling(list(data.rates.values()), seed)
+    streams = []
+    for (name, group), used in zip(
+        data.groups.items(), sampling.counts_before(first_example), strict=True
+    ):
+        # All blocks together take the memory of one, and each lasts as long as that one.
+        size = max(_FEWEST_RECORDS_PER_BLOCK, int(_RECORDS_PER_BLOCK * data.rates[name]))
+        blocks = _shuffled_blocks(group, _seed_of_group(seed, name), used, size)
+        streams.append(blocks.unbatch())
+    return tf.data.Dataset.choose_from_datasets(streams, sampling.groups(first_example))
+
+
+def _seed_of_group(seed: int, name: str) -> int:
+    """Returns a seed that follows from the name of a group, whatever the other groups are."""
+    hashed = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return int.from_bytes(hashed[:8]) >> 1  # fits int64
 
 
 def evaluation_batches(
@@ -216,7 +302,7 @@ def _mask_counters(seed: int, epoch: tf.Tensor, positions: tf.Tensor) -> tf.Tens
 
 def _parse(data: PretrainingData, serialized: tf.Tensor, pad_id: int) -> dict[str, tf.Tensor]:
     if data.max_predictions_per_seq is None:
-        return parse_examples(serialized, data.max_seq_length, pad_id, data.packed)
+        return parse_examples(serialized, data.max_seq_length, pad_id, data.packed, data.segmented)
     return parse_masked_examples(serialized, data.max_seq_length, data.max_predictions_per_seq)
 
 
@@ -228,6 +314,7 @@ def _parse_and_add_targets(
 ) -> dict[str, tf.Tensor]:
     batch = _parse(data, serialized, targets.vocabulary.pad_id)
     if data.max_predictions_per_seq is None:
-        batch |= targets(batch[INPUT_IDS], batch[INPUT_MASK], counters)
+        words = (batch.pop(WORD_CONTINUATIONS),) if data.segmented else ()
+        batch |= targets(batch[INPUT_IDS], batch[INPUT_MASK], counters, *words)
     rows = serialized.shape[:1]
     return {name: tf.ensure_shape(value, rows + value.shape[1:]) for name, value in batch.items()}

@@ -1,7 +1,7 @@
 """A set of record files, checked when it is opened."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from keras_bert.data.records import manifest as manifest_module
@@ -28,11 +28,15 @@ class PretrainingData:
         sentence_task: "nsp", "sop" or "none".
         packed: whether sequences hold several documents, told apart by `pack_ids`.
         max_predictions_per_seq: of records that come masked; None for those that do not.
+        segmented: whether the records say where words begin that a segmenter found.
+        groups: the records of each language by name, of a `RecordGroups`; else empty.
 
     Raises:
         FileNotFoundError: there are no such records.
         ValueError: a file is half-written, damaged or of another format; names it.
     """
+
+    groups: Mapping[str, "PretrainingData"] = {}
 
     def __init__(self, source: str | os.PathLike | Sequence[str | os.PathLike]):
         if isinstance(source, str | os.PathLike) and Path(source).is_dir():
@@ -70,6 +74,7 @@ class PretrainingData:
         self.manifest: Manifest | None = manifest
         self.max_predictions_per_seq = manifest.max_predictions_per_seq
         self.packed = manifest.packed
+        self.segmented = manifest.word_segmenter is not None
         self.num_examples = manifest.examples
         self.max_seq_length = manifest.max_seq_length
         self.sentence_task = manifest.sentence_task
@@ -124,3 +129,4 @@ class PretrainingData:
         self.max_seq_length, self.max_predictions_per_seq = shape
         self.sentence_task = "nsp"
         self.packed = False
+        self.segmented = False

@@ -51,6 +51,10 @@ class StaticMasking:
                 NEXT_SENTENCE_LABELS: examples.next_sentence_labels[indices],
             }
             seeds = np.stack([*(np.full(len(indices), c) for c in counters), indices], axis=1)
-            masked = self._mask(ids, batch[INPUT_MASK], seeds)
+            words = None
+            if examples.word_continuations is not None:
+                words = np.full(mask.shape, -1, np.int32)
+                words[mask] = examples.word_continuations[flat]
+            masked = self._mask(ids, batch[INPUT_MASK], seeds, words)
             encoded += encode_masked_examples(batch | masked)
         return encoded

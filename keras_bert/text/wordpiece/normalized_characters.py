@@ -30,6 +30,13 @@ class CharacterForms(dict[int, str]):
         except _NeedsContextError:
             return "".join(map(_form, self._in_context(text)))
 
+    def solid_counts(self, text: str) -> list[int]:
+        """Returns how many characters that are not white space each character becomes."""
+        return [
+            sum(not packed & table.IS_SPACE for packed in self._packed(ord(character)))
+            for character in text
+        ]
+
     def __missing__(self, code_point: int) -> str:
         packed = list(self._packed(code_point))
         # Not kept: what it becomes differs from text to text.
