@@ -102,7 +102,7 @@ MODEL_CLASSES: Mapping[str, ModelClass] = {
     ),
     # Variables of its decoder depend on what it shares with the encoder: see `variable_shapes`.
     ENCODER_DECODER: ModelClass(
-        "encoder_decoder",
+        "seq2seq.encoder_decoder",
         "EncoderDecoderModel",
         None,  # translation, summarization, ...: the folder does not tell
         _MASKED_LM,
