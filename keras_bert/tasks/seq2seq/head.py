@@ -169,8 +169,10 @@ class Seq2SeqHead(FinetuningHead):
     @classmethod
     def of_foreign(cls, arguments: Mapping[str, Any]) -> Self:
         """Returns the head of a folder without `task.json`, which does not tell the search."""
-        known = ("decoder", "start_token_id", "end_token_id")
-        known += ("decoding", "mask_token_id", "max_target_length")
+        known = (
+            *("decoder", "start_token_id", "end_token_id"),
+            *("decoding", "mask_token_id", "max_target_length"),
+        )
         return cls(**{name: arguments[name] for name in known if arguments.get(name) is not None})
 
     def for_tokenizer(self, tokenizer: Tokenizer) -> Self:
