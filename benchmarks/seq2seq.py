@@ -1,8 +1,11 @@
 """Verses of the King James Version put into the words of the World English Bible.
 
 Fine-tunes an encoder and a decoder from each of the starts (bert2bert, bertshare, random) on the
-sample data and compares the texts they write for whole books that were held out with copying the
-source. BLEU and chrF are sacrebleu's, of texts as the tokenizer writes them.
+sample data, and a conditional masked language model from the first of them, and compares the texts
+they write for whole books that were held out with copying the source: by beam search, and by
+Mask-Predict in several numbers of iterations. BLEU and chrF are sacrebleu's, of texts as the
+tokenizer writes them. Texts per second are those of the search with the encoder, from ids to ids,
+the second time that a graph runs.
 
     make benchmark NAME=seq2seq ARGS='--model_dir=runs/verses'
     make benchmark NAME=seq2seq ARGS='--model_dir=runs/try --limit=64 --epochs=1 --starts=bertshare'
@@ -11,15 +14,26 @@ source. BLEU and chrF are sacrebleu's, of texts as the tokenizer writes them.
 import csv
 import gzip
 import itertools
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import packages
+import tensorflow as tf
 from absl import app, flags
 
-from keras_bert import FinetuningOptions, create_task, finetune, load_tokenizer
+from keras_bert import (
+    FinetunedModel,
+    FinetuningOptions,
+    Seq2SeqHead,
+    create_task,
+    finetune,
+    load_preprocessor,
+    load_tokenizer,
+)
 from keras_bert.tasks.seq2seq.metrics import GeneratedText, bleu, chrf
-from keras_bert.tasks.seq2seq.rows import tokenized_text
+from keras_bert.tasks.seq2seq.rows import tokenized_text, written_text
 
 _SAMPLE_DATA = Path(__file__).resolve().parents[1] / "tools" / "sample_data"
 _HELD_OUT = {"dev": ("Galatians", "James"), "test": ("John", "Hebrews")}
@@ -33,6 +47,10 @@ _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Verses of a step.")
 _LEARNING_RATE = flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
 _LENGTH = flags.DEFINE_integer("length", 64, "Most pieces of a verse.")
 _BEAM_SIZE = flags.DEFINE_integer("beam_size", 4, "Beams of the search.")
+_ITERATIONS = flags.DEFINE_list(
+    "iterations", ["1", "2", "4", "10"], "Iterations of Mask-Predict; empty: leave it out."
+)
+_CANDIDATES = flags.DEFINE_integer("length_candidates", 5, "Lengths that Mask-Predict tries.")
 _SEED = flags.DEFINE_integer("seed", 0, "Seed of the runs.")
 
 
@@ -60,6 +78,46 @@ def write_verses(folder: Path, limit: int | None) -> Path:
     return folder
 
 
+def measure(folder: Path, head: Seq2SeqHead, pairs: Sequence[Any]) -> tuple[float, float, float]:
+    """Writes the texts of a split and returns their chrF and BLEU, and texts per second.
+
+    Args:
+        folder: a finished run.
+        head: how its texts are written.
+        pairs: sources and targets.
+    """
+    tuned = FinetunedModel.load(folder)
+    model, tokenizer = tuned.model, tuned.tokenizer
+    preprocess = load_preprocessor(folder, max_seq_length=_LENGTH.value)
+    size = _BATCH_SIZE.value
+    batches = [
+        preprocess([pair.source for pair in pairs[start : start + size]])
+        for start in range(0, len(pairs), size)
+    ]
+    options = head.search_options(model.config.vocab_size)
+    generate = tf.function(
+        lambda inputs: model.generate(inputs, options), autograph=False
+    ).get_concrete_function(
+        {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in batches[0]}
+    )
+    generate(batches[0])
+    start = time.perf_counter()
+    ids = [generate(batch).ids[:, 0].numpy() for batch in batches]
+    seconds = time.perf_counter() - start
+    texts = written_text(tokenizer, tf.concat(ids, axis=0), model.end_token_id).numpy()
+    targets = tokenized_text(tokenizer, [pair.target for pair in pairs])
+    found = [
+        GeneratedText(text.decode("utf-8", "replace"), 0.0, target, 0, 1, 0.0)
+        for text, target in zip(texts, targets, strict=True)
+    ]
+    return chrf(found, None), bleu(found, None), len(pairs) / seconds
+
+
+def row(name: str, *values: str) -> None:
+    """Prints a row of the table."""
+    print(f"{name:28}" + "".join(f"{value:>16}" for value in values), flush=True)
+
+
 def main(_: Sequence[str]) -> None:
     """Fine-tunes from each start and prints a table."""
     folder = Path(_MODEL_DIR.value)
@@ -73,33 +131,38 @@ def main(_: Sequence[str]) -> None:
         max_seq_length=_LENGTH.value,
         seed=_SEED.value,
     )
-    print(f"{'start':12}{'token accuracy':>16}{'chrF':>8}{'BLEU':>8}{'seconds':>10}", flush=True)
-    for start in ["copy", *_STARTS.value]:
-        task = create_task(
-            "seq2seq",
-            decoder="bert2bert" if start == "copy" else start,
-            max_target_length=_LENGTH.value,
-            beam_size=_BEAM_SIZE.value,
-        )
+    beams = {"beam_size": _BEAM_SIZE.value}
+    gaps = {"decoding": "mask_predict", "length_candidates": _CANDIDATES.value}
+    runs = [(start, start, beams) for start in _STARTS.value]
+    if _ITERATIONS.value:
+        runs.append((f"{_STARTS.value[0]}, mask_predict", _STARTS.value[0], gaps))
+    row("", "token accuracy", "chrF", "BLEU", "texts per s", "training s")
+    for number, (name, start, search) in enumerate(runs):
+        task = create_task("seq2seq", decoder=start, max_target_length=_LENGTH.value, **search)
         data = task.read(data_folder)
-        if start == "copy":
-            pairs = data.splits["test"]
+        pairs = data.splits["test"]
+        if number == 0:
             copied = tokenized_text(tokenizer, [pair.source for pair in pairs])
             targets = tokenized_text(tokenizer, [pair.target for pair in pairs])
             found = [
                 GeneratedText(text, 0.0, target, 0, 1, 0.0)
                 for text, target in zip(copied, targets, strict=True)
             ]
-            print(f"{'copy':12}{'-':>16}{chrf(found, None):8.2f}{bleu(found, None):8.2f}{'-':>10}")
-            continue
-        result = finetune(task, data, init_from, folder / start, options)
+            row("copy", "-", f"{chrf(found, None):.2f}", f"{bleu(found, None):.2f}", "-", "-")
+        run_folder = folder / name.replace(", ", "_")
+        result = finetune(task, data, init_from, run_folder, options, keep_finished=True)
         assert result is not None
-        test = result.metrics["test"]
-        print(
-            f"{start:12}{test['token_accuracy']:16.4f}{test['chrf']:8.2f}{test['bleu']:8.2f}"
-            f"{result.seconds:10.0f}",
-            flush=True,
-        )
+        head = FinetunedModel.load(run_folder).description.head
+        assert isinstance(head, Seq2SeqHead)
+        heads = [(name, head)]
+        if head.fills_gaps:
+            heads = [
+                (f"{name}, {n}", head.with_search(iterations=int(n))) for n in _ITERATIONS.value
+            ]
+        accuracy = f"{result.metrics['test']['token_accuracy']:.4f}"
+        for label, searched in heads:
+            values = (f"{value:.2f}" for value in measure(run_folder, searched, pairs))
+            row(label, accuracy, *values, f"{result.seconds:.0f}")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ _PUBLIC = {
     "BertDocumentClassifier": "models.document_classifier",
     "BertEncoderDecoder": "models.seq2seq.encoder_decoder",
     "SearchOptions": "models.seq2seq.sequence_search",
+    "MaskPredictOptions": "models.seq2seq.mask_predict",
     "BertMultipleChoice": "models.multiple_choice",
     "BertReplacedTokenDetector": "models.replaced_token_detector",
     "BertTokenClassifier": "models.token_classifier",
@@ -161,6 +162,7 @@ if TYPE_CHECKING:
         BertReplacedTokenDetector as BertReplacedTokenDetector,
     )
     from keras_bert.models.seq2seq.encoder_decoder import BertEncoderDecoder as BertEncoderDecoder
+    from keras_bert.models.seq2seq.mask_predict import MaskPredictOptions as MaskPredictOptions
     from keras_bert.models.seq2seq.sequence_search import SearchOptions as SearchOptions
     from keras_bert.models.span_labeler import BertSpanLabeler as BertSpanLabeler
     from keras_bert.models.surgery.local_attention import (

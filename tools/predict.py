@@ -11,6 +11,8 @@ runs is asked with --server instead:
     python tools/predict.py --server=localhost:8501 --served_model=reviews \
         --input=new.csv --output=predictions.csv
 
+A model that writes texts by Mask-Predict takes --iterations and --length_candidates.
+
 --explain=explanations.jsonl tells for each prediction which words made it (integrated gradients).
 
 Answers of a server are written as they come, to predictions.csv.partial, which an error leaves.
@@ -34,6 +36,15 @@ flags.DEFINE_string("input", None, "Table (.csv, .tsv, .jsonl), SQuAD .json, or 
 flags.DEFINE_string("output", None, "CSV file to write.")
 flags.DEFINE_string("explain", None, "JSON lines to write: which words made each prediction.")
 flags.DEFINE_integer("batch_size", 32, "Texts per call of the model.", lower_bound=1)
+flags.DEFINE_integer(
+    "iterations", None, "Passes over a text (Mask-Predict; unset: those of the run).", lower_bound=1
+)
+flags.DEFINE_integer(
+    "length_candidates",
+    None,
+    "Lengths of a text that are tried (Mask-Predict; unset: those of the run).",
+    lower_bound=1,
+)
 flags.mark_flags_as_required(["input", "output"])
 
 
@@ -44,6 +55,11 @@ def main(_: Sequence[str]) -> None:
         raise ValueError("give either --model_dir or --server")
     if (values.server is None) != (values.served_model is None):
         raise ValueError("--server and --served_model belong together: give both or neither")
+    for name in ("iterations", "length_candidates"):
+        if values.server is not None and values[name].present:
+            raise ValueError(
+                f"--{name} is in the graph that a server runs: give it to export_saved_model.py"
+            )
     if values.server is not None and values.explain is not None:
         raise ValueError("--explain takes gradients, which a server does not give: use --model_dir")
     if values.explain is not None and len(values.model_dir) > 1:
@@ -65,7 +81,14 @@ def main(_: Sequence[str]) -> None:
 def _predict_here(values: flags.FlagValues) -> int:
     from keras_bert import predict_file
 
-    return predict_file(values.model_dir, values.input, values.output, values.batch_size)
+    return predict_file(
+        values.model_dir,
+        values.input,
+        values.output,
+        values.batch_size,
+        values.iterations,
+        values.length_candidates,
+    )
 
 
 def _predict_there(values: flags.FlagValues) -> int:

@@ -42,12 +42,16 @@ _INTEGER_FLAGS = {
     "max_answer_length": "Most pieces of an answer (squad; unset: 30).",
     "max_target_length": "Most pieces of a target with its end (seq2seq; unset: 64).",
     "beam_size": "Beams of the search; 1 is greedy search (seq2seq; unset: 4).",
+    "iterations": "Passes over a text (seq2seq with --decoding=mask_predict; unset: 10).",
+    "length_candidates": "Lengths that are tried (seq2seq with --decoding=mask_predict; unset: 5).",
     "lstm_width": "Width of each direction's LSTM (conll with --features_from; unset: 768).",
 }
 _TARGET_FLAGS = {
     "source_column": "Column of the text to read (seq2seq; unset: source).",
     "target_column": "Column of the text to write (seq2seq; unset: target).",
     "decoder": "bert2bert, bertshare or random: the decoder's start (seq2seq; unset: bert2bert).",
+    "decoding": "autoregressive or mask_predict: how texts are written (seq2seq; unset: "
+    "autoregressive).",
 }
 _FLOAT_FLAGS = {
     "length_penalty": "Prefers longer texts, the more the larger (seq2seq; unset: 0.6).",

@@ -123,9 +123,15 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
     """Writes `config.json` and `model.safetensors` into a folder that exists.
 
     Raises:
-        ValueError: the config file has no place for a value.
+        ValueError: the config file has no place for a value, or the model is a conditional masked
+            language model.
     """
     config, head = checkpoint.config, checkpoint.head
+    if head.get("decoding") == "mask_predict":
+        raise ValueError(
+            "the model is decoded by Mask-Predict, which transformers does not have: keep it in "
+            "the Keras format"
+        )
     shared = head.get("decoder") == "bertshare"
     variables = dict(checkpoint.variables)
     if shared:

@@ -17,8 +17,8 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
     Args:
         config: the encoder's numbers.
         architecture: name of the model class, such as "BertClassifier".
-        head: arguments of the head; `num_classes` is read where the class has it, and `decoder` of
-            an encoder with a decoder.
+        head: arguments of the head; `num_classes` is read where the class has it, and `decoder` and
+            `decoding` of an encoder with a decoder.
     """
     # Embeddings, blocks and pooler.
     width, embedding = config.hidden_size, config.embedding_width
@@ -57,6 +57,8 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
             for name in ("query", "key", "value", "output"):
                 shapes |= _dense(f"{layer}/cross_attention/{name}", width, width)
             shapes |= _norm(f"{layer}/cross_attention_norm", width)
+        if head.get("decoding") == "mask_predict":
+            shapes |= _dense("length", width, head["max_target_length"] - 1)
     shapes |= _dense("pooler", width, width)
     # The head.
     variables = MODEL_CLASSES[architecture].head_variables

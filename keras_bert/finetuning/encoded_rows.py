@@ -190,6 +190,19 @@ class EncodedRows:
         }
         return inputs, self._gathered_targets(rows, shape)
 
+    def training_examples(
+        self, rows: tf.Tensor, whole: tf.Tensor, epoch: tf.Tensor
+    ) -> tuple[dict[str, tf.Tensor], Any]:
+        """Returns `examples` as an epoch learns from them: here always the same.
+
+        Args:
+            rows: int64 [B], their numbers.
+            whole: those of the whole batch.
+            epoch: int64 [2], the seed of the run and the number of the epoch, for rows of which
+                every epoch sees something else.
+        """
+        return self.examples(rows, whole)
+
     def _gathered_targets(self, rows: tf.Tensor, shape: list[Any]) -> Any:
         def gathered(target: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
             part = tf.gather(target, rows)
@@ -229,10 +242,14 @@ class TrainingBatches:
         self._full = full_batches or parts > 1
 
         def examples(
-            rows: tf.Tensor, weights: tf.Tensor, whole: tf.Tensor, size: tf.Tensor
+            rows: tf.Tensor,
+            weights: tf.Tensor,
+            whole: tf.Tensor,
+            size: tf.Tensor,
+            epoch: tf.Tensor,
         ) -> tuple[Any, ...]:
             # One replica's slots, of which the last ones may not be in use.
-            return *encoded.examples(rows[:size], whole), weights[:size]
+            return *encoded.training_examples(rows[:size], whole, epoch), weights[:size]
 
         self._examples = tf.function(examples)
 
@@ -272,6 +289,7 @@ class TrainingBatches:
                 of_replicas(weights),
                 np.repeat(rows[first_batch:], here, axis=0),
                 np.repeat(sizes[first_batch:] // replicas, here),
+                np.tile(np.array([self._seed, epoch]), [here * len(sizes[first_batch:]), 1]),
             )
         )
         return _prefetched(batches, self._examples)

@@ -79,7 +79,8 @@ class DecoderBlock(EncoderBlock):
 
         Args:
             hidden: of the decoder, [B, T, H].
-            visible: 1 where a position of the decoder sees another, [B, T, T].
+            visible: 1 where a position of the decoder sees another, [B, T, T]; or [B, T] where all
+                see the same.
             encoder_output: [B, S, H].
             encoder_mask: 1 for real pieces of the encoder's, [B, S].
             training: whether dropout is on.
@@ -134,6 +135,39 @@ class DecoderBlock(EncoderBlock):
         # The beams of a text are queries side by side: its keys and values stand there once.
         found = self.cross_attention.look_up(hidden, *memory, memory_bias)  # [B, K, H]
         return self.feed_forward_half(self.cross_attention_half(hidden, found)), cache
+
+    def look_again(self, hidden: Any, visible: Any, memory: KeysAndValues, memory_bias: Any) -> Any:
+        """Computes all positions of K rows of B texts, each of which sees all, without dropout.
+
+        The same as `call`, for loops: keys and values of the encoder's output are not computed
+        again.
+
+        Args:
+            hidden: [B, K, T, H], K and T static.
+            visible: 1 for positions that are seen, int32 [B, K, T].
+            memory: of the encoder's output, [B, A, S, D] each.
+            memory_bias: what `score_bias` returned of its mask, [B, 1, 1, S].
+
+        Returns:
+            [B, K, T, H].
+        """
+        _, rows, length, width = hidden.shape
+        hidden = ops.reshape(hidden, (-1, length, width))  # [B * K, T, H]
+        seen = ops.reshape(visible, (-1, length))  # [B * K, T]
+        query, key, value = split_heads(  # [B * K, A, T, D] each
+            self.attention.project(hidden), self.num_attention_heads
+        )
+        # The choice changes no result. It stands between factor and product, which TensorFlow must
+        # not join inside of a loop: see `CrossAttention`.
+        key = ops.where(seen[:, None, :, None] > 0, self.cross_attention.scaled(key), 0)
+        context, _ = self.cross_attention.attend(query, key, value, score_bias(seen))
+        attended = self.attention.project_output(merge_heads(context))  # [B * K, T, H]
+        hidden = self.attention_half(hidden, attended)  # [B * K, T, H]
+        # The rows of a text are queries side by side: its keys and values stand there once.
+        hidden = ops.reshape(hidden, (-1, rows * length, width))  # [B, K * T, H]
+        found = self.cross_attention.look_up(hidden, *memory, memory_bias)  # [B, K * T, H]
+        hidden = self.feed_forward_half(self.cross_attention_half(hidden, found))
+        return ops.reshape(hidden, (-1, rows, length, width))
 
     def compute_output_spec(  # type: ignore[override]
         self,

@@ -191,7 +191,7 @@ def _described(
     _check_overrides(description, options)
     # Such as --null_threshold of question answering.
     kind = kind_of(description)
-    if kind.override is not None and kind.override_value(options) is not None:
+    if kind.override is not None and kind.overriding(options):
         why = "as you state"
         description = kind.override(description, options, model.config)
     else:
@@ -218,8 +218,8 @@ def _check_overrides(
         raise ValueError("--generate_sweeps is for masked language models: leave it out")
     for name, kind in KINDS.items():
         of_this_kind = description is not None and description.head.kind == name
-        if kind.override_value(options) is not None and not of_this_kind:
-            raise ValueError(f"--{kind.export_option} is for {kind.models}: leave it out")
+        if not of_this_kind and (given := kind.overriding(options)):
+            raise ValueError(f"--{given[0]} is for {kind.models}: leave it out")
 
 
 def _length(options: ExportOptions, most: int, folder: str | os.PathLike) -> int:

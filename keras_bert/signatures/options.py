@@ -37,6 +37,10 @@ class ExportOptions:
         null_threshold: the null score above which a question has no answer, in place of the one
             that was chosen in training; None takes that, and for models of another library none:
             every question gets an answer.
+        iterations: passes over a text of a model that is decoded by Mask-Predict, in place of those
+            of the run; None takes these.
+        length_candidates: lengths that Mask-Predict tries, in place of those of the run; None takes
+            these.
         ignore_config_keys: unknown keys of the config to pass over. See `BertConfig.from_dict`.
         pooling: how an encoder's vectors of tokens become one vector of the sentence: that of
             [CLS], mean or maximum over all tokens, or the pooled output; None takes what a folder
@@ -64,6 +68,8 @@ class ExportOptions:
     generate_temperature: float = 1.0
     text_pair: bool | None = None
     null_threshold: float | None = None
+    iterations: int | None = None
+    length_candidates: int | None = None
     ignore_config_keys: tuple[str, ...] = ()
     pooling: PoolingChoice | None = None
     normalize: bool | None = None
@@ -76,7 +82,7 @@ class ExportOptions:
             check_choice("pooling", self.pooling, PoolingChoice)
         for name in (
             *("max_batch", "max_text_bytes", "max_choices", "top_k", "generate_sweeps"),
-            *("max_windows", "doc_stride"),
+            *("max_windows", "doc_stride", "iterations", "length_candidates"),
         ):
             value = getattr(self, name)
             if value is not None and value < 1:

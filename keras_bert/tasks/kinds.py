@@ -8,7 +8,6 @@ import dataclasses
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.config import BertConfig, read_json
@@ -28,7 +27,7 @@ from keras_bert.tasks.question_answering.signatures import SpanSignatures, with_
 from keras_bert.tasks.question_answering.squad_files import read_questions_to_predict
 from keras_bert.tasks.seq2seq.head import Seq2SeqHead
 from keras_bert.tasks.seq2seq.pair_files import read_sources_to_predict
-from keras_bert.tasks.seq2seq.signatures import Seq2SeqSignatures
+from keras_bert.tasks.seq2seq.signatures import Seq2SeqSignatures, with_iterations
 from keras_bert.tasks.tagging.conll import read_sentences_to_predict
 from keras_bert.tasks.tagging.head import TagHead
 from keras_bert.tasks.tagging.signatures import TagSignatures
@@ -47,9 +46,9 @@ class TaskKind:
             for in folders of other libraries.
         signatures: takes a `TaskDescription`, then the arguments of every `SignatureFamily`.
         read: reads a file to be predicted.
-        export_option: the setting of an export that is for this kind alone, if any.
-        override: puts the value of that setting into the description; None where there is nothing
-            to put there. Raises a `ValueError` where it contradicts the description.
+        export_options: the settings of an export that are for this kind alone.
+        override: puts the values of these settings into the description; None where there is
+            nothing to put there. Raises a `ValueError` where one contradicts the description.
         untold: what the folder of another library does not tell, and what to override then.
     """
 
@@ -57,13 +56,13 @@ class TaskKind:
     head: type[FinetuningHead]
     signatures: Callable[..., SignatureFamily]
     read: PredictionReader
-    export_option: str = ""
+    export_options: tuple[str, ...] = ()
     override: Override | None = None
     untold: str = "as the head asks"
 
-    def override_value(self, options: ExportOptions) -> Any:
-        """Returns the value of `export_option`; None where it is not given."""
-        return getattr(options, self.export_option) if self.export_option else None
+    def overriding(self, options: ExportOptions) -> list[str]:
+        """Returns which of `export_options` are given."""
+        return [name for name in self.export_options if getattr(options, name) is not None]
 
     @property
     def architecture(self) -> str:
@@ -78,7 +77,7 @@ KINDS: dict[str, TaskKind] = {
         head=TextHead,
         signatures=TextSignatures,
         read=read_texts_to_predict,
-        export_option="text_pair",
+        export_options=("text_pair",),
         override=with_text_pair,
         untold="the folder does not tell whether the model was trained on pairs; if it was, export "
         "it with --text_pair",
@@ -88,7 +87,7 @@ KINDS: dict[str, TaskKind] = {
         head=SpanHead,
         signatures=SpanSignatures,
         read=read_questions_to_predict,
-        export_option="null_threshold",
+        export_options=("null_threshold",),
         override=with_null_threshold,
         untold="the folder stores no threshold above which a question has no answer, so every "
         "question gets one; if the model was trained with such questions (SQuAD 2.0), export it "
@@ -105,13 +104,15 @@ KINDS: dict[str, TaskKind] = {
         head=ChoiceHead,
         signatures=ChoiceSignatures,
         read=read_choices_to_predict,
-        export_option="max_choices",
+        export_options=("max_choices",),
     ),
     Seq2SeqHead.kind: TaskKind(
         models="encoders with a decoder",
         head=Seq2SeqHead,
         signatures=Seq2SeqSignatures,
         read=read_sources_to_predict,
+        export_options=("iterations", "length_candidates"),
+        override=with_iterations,
         untold="the folder does not tell how texts were searched for: beam search with 4 beams, a "
         "length penalty of 0.6 and at most 64 pieces",
     ),

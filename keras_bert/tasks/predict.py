@@ -1,5 +1,6 @@
 """Predictions of a fine-tuned model for a file: what it holds and the answers beside it."""
 
+import dataclasses
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from keras_bert.tasks.ensemble import EnsembleDescription, FinetunedEnsemble
 from keras_bert.tasks.finetuned_model import AnsweringModel, FinetunedModel
 from keras_bert.tasks.kinds import kind_of, load_description
 from keras_bert.tasks.registry import TASKS, create_task
+from keras_bert.tasks.seq2seq.head import Seq2SeqHead
+from keras_bert.text.loading import load_tokenizer
 
 
 def predict_file(
@@ -18,6 +21,8 @@ def predict_file(
     input_path: str | os.PathLike,
     output_path: str | os.PathLike,
     batch_size: int = 32,
+    iterations: int | None = None,
+    length_candidates: int | None = None,
 ) -> int:
     """Writes a CSV of the input's columns and the predictions; returns the number of examples.
 
@@ -32,11 +37,14 @@ def predict_file(
         input_path: a file in the format that the model was trained on; labels are not needed.
         output_path: the CSV to write.
         batch_size: rows per call of the model.
+        iterations: passes over a text of a model that is decoded by Mask-Predict; None for those of
+            the run.
+        length_candidates: lengths that Mask-Predict tries; None for those of the run.
 
     Raises:
         FileNotFoundError: model or input do not exist.
-        ValueError: the input lacks a column, or has one that the output adds; or the members of an
-            ensemble do not fit each other.
+        ValueError: the input lacks a column, or has one that the output adds; the members of an
+            ensemble do not fit each other; or the model is not decoded by Mask-Predict.
     """
     folders = [model_dir] if isinstance(model_dir, str | os.PathLike) else list(model_dir)
     # What can be refused is refused before a model is opened.
@@ -45,12 +53,21 @@ def predict_file(
     else:
         ensemble = EnsembleDescription.read(folders)
         description = ensemble.description
+    if iterations is not None or length_candidates is not None:
+        head = description.head
+        if not isinstance(head, Seq2SeqHead):
+            raise ValueError(
+                f"iterations and length_candidates are for texts written by Mask-Predict, but "
+                f"{folders[0]} has a {head.kind} head: leave them out"
+            )
+        head = head.with_search(iterations, length_candidates)
+        description = dataclasses.replace(description, head=head)
     found = read_to_predict(input_path, description)
     if found.table is not None:
         check_columns(input_path, found.table[0], description.head.answer_columns())
     model: AnsweringModel
     if len(folders) == 1:
-        model = FinetunedModel.load(folders[0])
+        model = FinetunedModel.open(folders[0], load_tokenizer(folders[0]), description)
     else:
         model = FinetunedEnsemble.open(ensemble)
     predictions = model.predict_examples(found.examples, batch_size)

@@ -116,9 +116,14 @@ def _card(
         yield f"- Labels: {', '.join(f'`{label}`' for label in description.labels)}"
     yield f"- Longest input: {description.max_seq_length} pieces"
     if isinstance(head := description.head, Seq2SeqHead):
+        search = f"beams: {head.beam_size}, length penalty: {head.length_penalty:g}"
+        if head.fills_gaps:
+            search = (
+                f"Mask-Predict, iterations: {head.iterations}, length candidates: "
+                f"{head.length_candidates}"
+            )
         yield (
-            f"- Decoder: {head.decoder}; longest text: {head.max_target_length} pieces; beams: "
-            f"{head.beam_size}, length penalty: {head.length_penalty:g}"
+            f"- Decoder: {head.decoder}; longest text: {head.max_target_length} pieces; {search}"
         )
     yield f"- Command: `python {shlex.join(sys.argv)}`"
     seeds = ", ".join(str(seed) for seed in dict.fromkeys(run.seed for run in result.runs))

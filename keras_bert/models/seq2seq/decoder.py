@@ -1,4 +1,4 @@
-"""BertDecoder: BERT's Transformer from left to right, with attention to an encoder.
+"""BertDecoder: BERT's Transformer with attention to an encoder, from left to right or both ways.
 
     decoder_input_ids --> embeddings --> layer_0 --> ... --> layer_{L-1} --> hidden [B, T, H]
     [B, T]                                  |                     |
@@ -20,6 +20,8 @@ from keras_bert.layers.self_attention import score_bias
 from keras_bert.models.encoder import BertEncoder
 
 DECODER_INPUT_IDS = "decoder_input_ids"
+# Of a decoder that sees both ways: 1 for real pieces.
+DECODER_INPUT_MASK = "decoder_input_mask"
 
 # Far from the seeds of the encoder and of its blocks, which are counted up from the model's.
 _SEED_OFFSET = 15485863
@@ -42,18 +44,26 @@ class BertDecoder(keras.Model):
 
     Inputs: `decoder_input_ids` int32 [B, T]; `encoder_output` [B, S, H]; `encoder_mask` int32
     [B, S]. Output: hidden states [B, T, H]. A position sees itself and what stands before it, so
-    that padding at the end of a row needs no mask.
+    that padding at the end of a row needs no mask. If `causal` is false, it sees all real pieces;
+    then `decoder_input_mask` int32 [B, T] is an input, too.
 
     Args:
         encoder: the encoder that it attends to; its numbers, dtype and seed are those of the
             decoder.
         shares_weights: whether embeddings and blocks compute with the encoder's own weights, all
             but the cross-attention (BERTshare).
+        causal: whether a position sees nothing behind itself.
     """
 
     word_embeddings: WordEmbedding
 
-    def __init__(self, encoder: BertEncoder, shares_weights: bool = False, name: str = "decoder"):
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        shares_weights: bool = False,
+        causal: bool = True,
+        name: str = "decoder",
+    ):
         config, policy = encoder.config, encoder.policy
         seed = None if encoder.seed is None else encoder.seed + _SEED_OFFSET
         # === Layers ===
@@ -94,14 +104,18 @@ class BertDecoder(keras.Model):
         encoder_mask = keras.Input((None,), dtype="int32", name="encoder_mask")  # [B, S]
         # All pieces are of segment 0, as in the decoders of transformers.
         hidden = embeddings(word_embeddings(ids), ops.zeros_like(ids))  # [B, T, H]
-        visible = left_to_right_mask(ops.ones_like(ids))  # [B, T, T]
-        for block in blocks:
-            hidden = block(hidden, visible, encoder_output, encoder_mask)  # [B, T, H]
         inputs = {
             DECODER_INPUT_IDS: ids,
             "encoder_output": encoder_output,
             "encoder_mask": encoder_mask,
         }
+        if causal:
+            visible = left_to_right_mask(ops.ones_like(ids))  # [B, T, T]
+        else:
+            visible = keras.Input((None,), dtype="int32", name=DECODER_INPUT_MASK)  # [B, T]
+            inputs[DECODER_INPUT_MASK] = visible
+        for block in blocks:
+            hidden = block(hidden, visible, encoder_output, encoder_mask)  # [B, T, H]
         super().__init__(inputs=inputs, outputs=hidden, name=name)
         # === Config ===
         self.config = config
@@ -154,3 +168,21 @@ class BertDecoder(keras.Model):
             hidden, kept = block.step(hidden, position, before, layer, memory.bias)
             after.append(kept)
         return hidden, after
+
+    def look_again(self, ids: Any, visible: Any, memory: Memory) -> Any:
+        """Returns hidden states of K rows of each text, [B, K, T, H]; each position sees all.
+
+        Args:
+            ids: int32 [B, K, T], K and T static.
+            visible: 1 for real pieces, int32 [B, K, T].
+            memory: what `memory` returned.
+        """
+        _, rows, length = ids.shape
+        flat = ops.reshape(ids, (-1, length))  # [B * K, T]
+        hidden = self.embeddings(  # [B * K, T, H]
+            self.word_embeddings(flat), ops.zeros_like(flat), training=False
+        )
+        hidden = ops.reshape(hidden, (-1, rows, length, self.config.hidden_size))  # [B, K, T, H]
+        for block, layer in zip(self.decoder_blocks(), memory.layers, strict=True):
+            hidden = block.look_again(hidden, visible, layer, memory.bias)
+        return hidden

@@ -6,12 +6,19 @@
                                                                     |
          logits [B, T, V] <-- decoder's word embeddings^T <-- masked LM head's transform
 
+A conditional masked language model (Ghazvininejad et al. 2019, arXiv:1904.09324) is the same with a
+decoder that sees both ways and fills the gaps of a target, and a classifier of the target's length:
+
+    encoder_output [B, S, H] --[CLS]--> length_logits [B, M]
+    decoder_input_ids, decoder_input_mask, decoder_masked [B, T] --> decoder --> logits [B, T, V]
+
 Paths of the decoder's variables begin with "decoder/"; behind that they are those of the encoder
 ("decoder/layer_0/intermediate/kernel"), which is how they start from its weights. The output layer
 is BERT's masked LM head with the decoder's word embeddings, as in `BertLMHeadModel` of
 transformers.
 
-Shapes: B texts, S positions of the encoder, T positions of the decoder, H width, V vocabulary.
+Shapes: B texts, S positions of the encoder, T positions of the decoder, H width, V vocabulary,
+M pieces of a target at most.
 """
 
 import dataclasses
@@ -30,11 +37,23 @@ from keras_bert.features import INPUT_MASK
 from keras_bert.layers.decoder_block import KeysAndValues
 from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
 from keras_bert.models.encoder import BertEncoder, as_encoder, encoder_inputs
-from keras_bert.models.seq2seq.decoder import DECODER_INPUT_IDS, BertDecoder, Memory
+from keras_bert.models.seq2seq.decoder import (
+    DECODER_INPUT_IDS,
+    DECODER_INPUT_MASK,
+    BertDecoder,
+    Memory,
+)
+from keras_bert.models.seq2seq.mask_predict import MaskPredictOptions, mask_predict
 from keras_bert.models.seq2seq.sequence_search import Cache, SearchOptions, Sequences, search
-from keras_bert.models.task_model import TaskModel
+from keras_bert.models.task_model import TaskModel, output_layer
 
 DecoderStart = Literal["bert2bert", "bertshare", "random"]
+Decoding = Literal["autoregressive", "mask_predict"]
+
+# 1 where a piece of the target is hidden from a conditional masked language model.
+DECODER_MASKED = "decoder_masked"
+# Its outputs.
+PIECE_LOGITS, LENGTH_LOGITS = "logits", "length_logits"
 
 _DECODER = "decoder/"
 _OUTPUT = "masked_lm_"
@@ -48,6 +67,14 @@ class BertEncoderDecoder(TaskModel):
     stands before each piece that is predicted, the first of them the start. Output: logits
     [B, T, V], float32. In training that is teacher forcing; `generate` searches for the text.
 
+    With `decoding="mask_predict"`: `decoder_input_ids` are whole targets, [CLS] pieces [SEP], with
+    `decoder_input_mask`, 1 for real pieces, and `decoder_masked`, 1 for pieces that are replaced by
+    [MASK] before the decoder sees them, int32 [B, T] each. Outputs: `logits` [B, T, V], of the
+    pieces at these positions themselves, and `length_logits` [B, M], of 1 to M pieces, both
+    float32. The length is read from the encoder's first position, [CLS], which BERT has for what is
+    said of a whole text; the paper adds a token LENGTH to the source for it, which no vocabulary
+    of a pretrained model has.
+
     Args:
         config: the numbers of both, a `BertConfig` or its dict; or the encoder itself.
         decoder: how the decoder starts where a folder holds an encoder alone. "bert2bert": its
@@ -56,6 +83,11 @@ class BertEncoderDecoder(TaskModel):
             fresh. Cross-attention starts fresh in each.
         start_token_id: the id of what stands before the first piece, [CLS]; `generate` needs it.
         end_token_id: the id of what ends a text, [SEP].
+        decoding: how texts are written: piece by piece, "autoregressive", or all pieces at once,
+            some of them again and again, "mask_predict".
+        mask_token_id: the id of [MASK]; of Mask-Predict alone.
+        max_target_length: the most pieces of a target, its end among them, M + 1; of Mask-Predict
+            alone, which has a class for each length.
         seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
 
@@ -63,7 +95,8 @@ class BertEncoderDecoder(TaskModel):
         decoder: the `BertDecoder`.
 
     Raises:
-        ValueError: the config is of another family than BERT, or `decoder` is unknown.
+        ValueError: the config is of another family than BERT, `decoder` or `decoding` is unknown,
+            or Mask-Predict lacks an id or its lengths, or has too few positions for them.
     """
 
     def __init__(
@@ -72,12 +105,16 @@ class BertEncoderDecoder(TaskModel):
         decoder: DecoderStart = "bert2bert",
         start_token_id: int | None = None,
         end_token_id: int | None = None,
+        decoding: Decoding = "autoregressive",
+        mask_token_id: int | None = None,
+        max_target_length: int | None = None,
         seed: int | None = None,
         dtype: Any = None,
         name: str = "bert_encoder_decoder",
         **kwargs: Any,
     ):
         check_choice("decoder", decoder, DecoderStart)
+        check_choice("decoding", decoding, Decoding)
         encoder = as_encoder(config, seed=seed, dtype=dtype)
         numbers = encoder.config
         if numbers.model_type != BertConfig.model_type or encoder.packed:
@@ -86,6 +123,16 @@ class BertEncoderDecoder(TaskModel):
                 f"the encoder is {what}: the decoder is that of BERT, so give a BERT encoder that "
                 "is not packed"
             )
+        fills_gaps, lengths = decoding == "mask_predict", 0
+        if fills_gaps:
+            if mask_token_id is None or max_target_length is None or max_target_length < 2:
+                raise ValueError(
+                    f"decoding is 'mask_predict', mask_token_id is {mask_token_id} and "
+                    f"max_target_length is {max_target_length}: give the id of [MASK] and a length "
+                    "of at least 2"
+                )
+            check_target_positions(decoding, max_target_length, numbers.max_position_embeddings)
+            lengths = max_target_length - 1
         # === Layers ===
         transform = MaskedLanguageModelTransform(
             numbers.transform_act,
@@ -101,30 +148,50 @@ class BertEncoderDecoder(TaskModel):
         encoded = encoder(inputs)["sequence_output"]  # [B, S, H]
         ids = keras.Input((None,), dtype="int32", name=DECODER_INPUT_IDS)  # [B, T]
         with keras.name_scope(_DECODER.rstrip("/")):
-            decoder_model = BertDecoder(encoder, shares_weights=decoder == "bertshare")
-        hidden = decoder_model(  # [B, T, H]
-            {DECODER_INPUT_IDS: ids, "encoder_output": encoded, "encoder_mask": inputs[INPUT_MASK]}
-        )
-        logits = bias(decoder_model.word_embeddings(transform(hidden), reverse=True))  # [B, T, V]
+            decoder_model = BertDecoder(
+                encoder, shares_weights=decoder == "bertshare", causal=not fills_gaps
+            )
+        read = {"encoder_output": encoded, "encoder_mask": inputs[INPUT_MASK]}
         inputs = {**inputs, DECODER_INPUT_IDS: ids}
-        super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
+        if fills_gaps:
+            for feature in (DECODER_INPUT_MASK, DECODER_MASKED):
+                inputs[feature] = keras.Input((None,), dtype="int32", name=feature)  # [B, T]
+        shown = _shown(inputs, mask_token_id if fills_gaps else None)  # [B, T] each
+        hidden = decoder_model({**read, **shown})  # [B, T, H]
+        logits = bias(decoder_model.word_embeddings(transform(hidden), reverse=True))  # [B, T, V]
+        outputs, length = logits, None
+        if fills_gaps:
+            length = output_layer(encoder, lengths, "length")
+            outputs = {PIECE_LOGITS: logits, LENGTH_LOGITS: length(encoded[:, 0])}  # [B, M]
+        super().__init__(encoder, inputs=inputs, outputs=outputs, name=name, **kwargs)
         # === Config ===
         self.decoder = decoder_model
         self.decoder_start = decoder
         self.start_token_id = start_token_id
         self.end_token_id = end_token_id
+        self.decoding = decoding
+        self.mask_token_id = mask_token_id if fills_gaps else None
+        self.max_target_length = max_target_length if fills_gaps else None
+        self.length: Any = length
         self.masked_lm_transform = transform
         self.masked_lm_bias = bias
         # No loss reaches it, and weight decay alone would wear it down.
         encoder.get_layer("pooler").trainable = False
 
     def head_config(self) -> dict[str, Any]:
-        """Returns how the decoder started and the ids of start and end."""
-        return {
+        """Returns how the decoder started, the ids of start and end, and what Mask-Predict has."""
+        config: dict[str, Any] = {
             "decoder": self.decoder_start,
             "start_token_id": self.start_token_id,
             "end_token_id": self.end_token_id,
         }
+        if self.decoding == "mask_predict":
+            config |= {
+                "decoding": self.decoding,
+                "mask_token_id": self.mask_token_id,
+                "max_target_length": self.max_target_length,
+            }
+        return config
 
     def initial_variables(self, checkpoint: Checkpoint) -> Mapping[str, np.ndarray]:
         """Returns the encoder's weights, and the same for the decoder, as `decoder` says.
@@ -164,46 +231,72 @@ class BertEncoderDecoder(TaskModel):
         words = self.decoder.word_embeddings(self.masked_lm_transform(hidden), reverse=True)
         return self.masked_lm_bias(words)
 
-    def generate(self, inputs: Mapping[str, Any], options: SearchOptions) -> Sequences:
+    def length_logits(self, encoder_output: Any) -> Any:
+        """Returns logits of 1 to M pieces, float32 [B, M], of an encoder's output [B, S, H]."""
+        # Not [:, 0]: where a request has no texts, their longest has no positions.
+        return self.length(ops.sum(encoder_output[:, :1], axis=1))
+
+    def decoder_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns what the decoder reads of the model's inputs: ids, perhaps with a mask.
+
+        Args:
+            inputs: those of the model, int32 [B, T] each where they are the decoder's.
+        """
+        return _shown(inputs, self.mask_token_id)
+
+    def generate(
+        self, inputs: Mapping[str, Any], options: SearchOptions | MaskPredictOptions
+    ) -> Sequences:
         """Returns the likeliest texts for the encoder's inputs, see `generate_from`.
 
         Args:
             inputs: those of the encoder, int32 [B, S] each.
-            options: length, beams and penalty.
+            options: length, beams and penalty, or iterations and candidates of Mask-Predict.
         """
         encoded = self.encoder({name: inputs[name] for name in self.encoder.input}, training=False)
         return self.generate_from(encoded["sequence_output"], inputs[INPUT_MASK], options)
 
     def generate_from(
-        self, encoder_output: Any, encoder_mask: Any, options: SearchOptions
+        self, encoder_output: Any, encoder_mask: Any, options: SearchOptions | MaskPredictOptions
     ) -> Sequences:
-        """Searches for the likeliest texts, with keys and values cached, in graph.
+        """Writes the likeliest texts, in graph: what does not change in the loop is computed once.
 
         Args:
             encoder_output: [B, S, H].
             encoder_mask: 1 for real pieces, int32 [B, S].
-            options: length, beams, penalty and what is not generated: by default padding and start.
+            options: length, beams and penalty, or iterations and candidates of Mask-Predict; and
+                what is not generated: by default padding and start, with Mask-Predict also end and
+                mask.
 
         Returns:
-            The best `beam_size` sequences of each text.
+            The best `beam_size` sequences of each text, or its `length_candidates`.
 
         Raises:
-            ValueError: the model does not know its start and its end, or has too few positions.
+            ValueError: the model does not know its start and its end, has too few positions or
+                lengths, or the options are for another decoding.
         """
         if self.start_token_id is None or self.end_token_id is None:
             raise ValueError(
                 "the model does not know how a text starts and ends: give it start_token_id and "
                 "end_token_id, those of [CLS] and [SEP]"
             )
-        length, positions = options.max_target_length, self.config.max_position_embeddings
-        if length > positions:
+        if isinstance(options, MaskPredictOptions) != (self.decoding == "mask_predict"):
             raise ValueError(
-                f"max_target_length is {length} but the model has {positions} positions "
-                f"(max_position_embeddings): give at most {positions}"
+                f"the decoding of the model is {self.decoding!r}, but the options are "
+                f"{type(options).__name__}: give SearchOptions to an autoregressive model and "
+                "MaskPredictOptions to one of Mask-Predict"
             )
-        if options.suppressed_ids is None:
-            no_text = {self.config.pad_token_id, self.start_token_id} - {self.end_token_id}
-            options = dataclasses.replace(options, suppressed_ids=tuple(no_text))
+        no_text: set[Any] = {self.config.pad_token_id, self.start_token_id} - {self.end_token_id}
+        if options.suppressed_ids is not None:
+            no_text = set(options.suppressed_ids)
+        if isinstance(options, MaskPredictOptions):
+            # The length is known: no piece ends the text.
+            no_text |= {self.end_token_id, self.mask_token_id}
+            options = dataclasses.replace(options, suppressed_ids=tuple(sorted(no_text)))
+            return self._mask_predict(encoder_output, encoder_mask, options)
+        options = dataclasses.replace(options, suppressed_ids=tuple(sorted(no_text)))
+        length, positions = options.max_target_length, self.config.max_position_embeddings
+        check_target_positions(self.decoding, length, positions)
         memory = self.decoder.memory(encoder_output, encoder_mask)
         batch = ops.shape(encoder_output)[0]
 
@@ -218,6 +311,30 @@ class BertEncoderDecoder(TaskModel):
             self.start_token_id,
             self.end_token_id,
             self.config.pad_token_id,
+            options,
+        )
+
+    def _mask_predict(
+        self, encoder_output: Any, encoder_mask: Any, options: MaskPredictOptions
+    ) -> Sequences:
+        # `generate_from` and the constructor refuse a model without them.
+        assert self.start_token_id is not None and self.end_token_id is not None
+        assert self.mask_token_id is not None
+        lengths = self.length.units
+        if options.length_candidates > lengths:
+            raise ValueError(
+                f"length_candidates is {options.length_candidates} but the model has lengths of 1 "
+                f"to {lengths} pieces (max_target_length without the end): give at most {lengths}"
+            )
+        memory = self.decoder.memory(encoder_output, encoder_mask)
+        return mask_predict(
+            lambda ids, visible: self.decoder.look_again(ids, visible, memory),
+            self.output_logits,
+            self.length_logits(encoder_output),
+            self.start_token_id,
+            self.end_token_id,
+            self.config.pad_token_id,
+            self.mask_token_id,
             options,
         )
 
@@ -237,5 +354,34 @@ class BertEncoderDecoder(TaskModel):
         return self.output_logits(hidden), _flat(after)
 
 
+def _shown(inputs: Mapping[str, Any], mask_token_id: int | None) -> dict[str, Any]:
+    ids = inputs[DECODER_INPUT_IDS]
+    if mask_token_id is None:
+        return {DECODER_INPUT_IDS: ids}
+    shown = ops.where(ops.equal(inputs[DECODER_MASKED], 1), mask_token_id, ids)
+    return {DECODER_INPUT_IDS: shown, DECODER_INPUT_MASK: inputs[DECODER_INPUT_MASK]}
+
+
 def _flat(cache: list[KeysAndValues]) -> Cache:
     return [values for pair in cache for values in pair]
+
+
+def check_target_positions(decoding: Decoding, max_target_length: int, positions: int) -> None:
+    """Refuses targets that are longer than the decoder.
+
+    Args:
+        decoding: Mask-Predict reads whole targets: [CLS], which stands before them, takes a
+            position that the end does not take elsewhere.
+        max_target_length: the most pieces, the end among them.
+        positions: those of the decoder.
+
+    Raises:
+        ValueError: they are.
+    """
+    most = positions - 1 if decoding == "mask_predict" else positions
+    if max_target_length > most:
+        why = "" if most == positions else ", one of which is for [CLS]"
+        raise ValueError(
+            f"max_target_length is {max_target_length} but the model has {positions} positions "
+            f"(max_position_embeddings){why}: use at most {most}"
+        )

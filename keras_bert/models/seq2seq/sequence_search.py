@@ -30,7 +30,7 @@ import numpy as np
 from keras import ops
 
 # The log probability of what is not there; finite, so that sums and quotients stay numbers.
-_NEVER = -1e9
+NEVER = -1e9
 
 Cache = list[Any]
 # Pieces int32 [B, K], their position from 0 (int32 scalar), caches whose first axis is B * K ->
@@ -108,7 +108,7 @@ def search(
         logits = ops.cast(logits, "float32")
         if options.suppressed_ids:
             never = np.zeros(logits.shape[-1], np.float32)  # [V]
-            never[list(options.suppressed_ids)] = _NEVER
+            never[list(options.suppressed_ids)] = NEVER
             logits = logits + never
         return ops.log_softmax(logits), cache
 
@@ -201,20 +201,20 @@ def beam_search(
         # 2. Those that end: the K best of them and of those that ended before.
         is_end = ops.equal(pieces, end_id)
         counts = ops.logical_and(is_end, ops.arange(2 * beams) < beams)
-        counts = ops.logical_and(counts, likely > _NEVER / 2)
+        counts = ops.logical_and(counts, likely > NEVER / 2)
         penalty = _length_penalty(ops.cast(position + 1, "float32"), alpha)
-        ended, scores = _best(
-            beams, (ended, scores), (found, ops.where(counts, likely / penalty, 2 * _NEVER))
+        ended, scores = best_sequences(
+            beams, (ended, scores), (found, ops.where(counts, likely / penalty, 2 * NEVER))
         )
         # 3. Those that go on: the K likeliest, with the caches of the beginnings they continue.
-        total, chosen = ops.top_k(ops.where(is_end, 2 * _NEVER, likely), beams)  # [B, K] each
+        total, chosen = ops.top_k(ops.where(is_end, 2 * NEVER, likely), beams)  # [B, K] each
         ids, last, rows = (_chosen(values, chosen) for values in (found, pieces, rows))
         flat = ops.reshape(rows, (-1,))  # [B * K]
         kept = [ops.take(values, flat, axis=0) for values in kept]
         return (position + 1, ids, last, total, ended, scores, *kept)
 
     # One beginning is there, the empty one; the other K - 1 are less likely than all it becomes.
-    start = ops.cast(ones, "float32") * 0.0 + ops.where(ops.arange(beams) < 1, 0.0, _NEVER)
+    start = ops.cast(ones, "float32") * 0.0 + ops.where(ops.arange(beams) < 1, 0.0, NEVER)
     nothing = ops.zeros((batch, beams, length), dtype="int32") + pad_id  # [B, K, T]
     state = (
         ops.convert_to_tensor(0, "int32"),
@@ -222,13 +222,13 @@ def beam_search(
         ops.zeros((batch, beams), dtype="int32") + start_id,
         start,  # [B, K]
         nothing,
-        ops.zeros((batch, beams), dtype="float32") + 2 * _NEVER,
+        ops.zeros((batch, beams), dtype="float32") + 2 * NEVER,
         *cache,
     )
     _, ids, _, total, ended, scores, *_ = ops.while_loop(goes_on, body, state)
     # Sequences that are as long as may be count without an end. Where the search stopped earlier,
     # they are no better than what was found.
-    return Sequences(*_best(beams, (ended, scores), (ids, total / longest)))
+    return Sequences(*best_sequences(beams, (ended, scores), (ids, total / longest)))
 
 
 def _length_penalty(pieces: Any, alpha: float) -> Any:
@@ -236,7 +236,7 @@ def _length_penalty(pieces: Any, alpha: float) -> Any:
     return ops.power((5.0 + pieces) / 6.0, alpha)
 
 
-def _best(count: int, *parts: tuple[Any, Any]) -> tuple[Any, Any]:
+def best_sequences(count: int, *parts: tuple[Any, Any]) -> tuple[Any, Any]:
     """Returns the best sequences [B, count, T] of several parts, and their scores [B, count]."""
     ids = ops.concatenate([ids for ids, _ in parts], axis=1)
     scores, chosen = ops.top_k(ops.concatenate([scores for _, scores in parts], axis=1), count)

@@ -1,9 +1,11 @@
 """How well targets are predicted: piece by piece with the target before it, and as whole texts.
 
 Loss and token accuracy are those of teacher forcing: every piece is predicted from the source and
-the pieces of the target before it. BLEU (Papineni et al. 2002) and chrF (Popović 2015) compare
-generated texts with the targets; both are those of sacrebleu (Post 2018), from 0 to 100, of texts
-as the tokenizer writes them: without capitals where it has none, a space beside each mark.
+the pieces of the target before it; those of a conditional masked language model are of the hidden
+pieces, predicted from the source, the length and the other pieces. BLEU (Papineni et al. 2002) and
+chrF (Popović 2015) compare generated texts with the targets; both are those of sacrebleu (Post
+2018), from 0 to 100, of texts as the tokenizer writes them: without capitals where it has none, a
+space beside each mark.
 """
 
 import importlib.util
@@ -23,6 +25,8 @@ class GeneratedText(NamedTuple):
         right: pieces of the target that are the likeliest behind those before them.
         pieces: pieces of the target, its end among them.
         loss: the negative log probabilities of these, summed, in nats.
+        length_right: whether the likeliest length is that of the target; None for models that do
+            not predict it.
     """
 
     text: str | None
@@ -31,6 +35,7 @@ class GeneratedText(NamedTuple):
     right: int
     pieces: int
     loss: float
+    length_right: bool | None = None
 
 
 Predictions = Sequence[GeneratedText]
@@ -44,6 +49,12 @@ def token_accuracy(predictions: Predictions, references: Any) -> float:
 def token_loss(predictions: Predictions, references: Any) -> float:
     """Returns the mean negative log probability of a piece, in nats."""
     return sum(one.loss for one in predictions) / sum(one.pieces for one in predictions)
+
+
+def length_accuracy(predictions: Predictions, references: Any) -> float | None:
+    """Returns the fraction of targets whose length is the likeliest; None without such guesses."""
+    known = [one.length_right for one in predictions if one.length_right is not None]
+    return sum(known) / len(known) if known else None
 
 
 def bleu(predictions: Predictions, references: Any) -> float | None:
@@ -68,9 +79,15 @@ def _of_texts(predictions: Predictions, score: Callable[..., Any]) -> float | No
     return float(score(list(texts), [list(targets)]).score)
 
 
-def seq2seq_metrics() -> Mapping[str, Metric]:
-    """Returns the metrics of the task; those of texts where sacrebleu is installed."""
+def seq2seq_metrics(predicts_lengths: bool = False) -> Mapping[str, Metric]:
+    """Returns the metrics of the task; those of texts where sacrebleu is installed.
+
+    Args:
+        predicts_lengths: whether the model does.
+    """
     metrics: dict[str, Metric] = {"token_accuracy": token_accuracy, "loss": token_loss}
+    if predicts_lengths:
+        metrics["length_accuracy"] = length_accuracy
     if importlib.util.find_spec("sacrebleu") is not None:
         metrics |= {"chrf": chrf, "bleu": bleu}
     return metrics

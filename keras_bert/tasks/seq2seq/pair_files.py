@@ -4,7 +4,9 @@ import functools
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
+from keras_bert.choices import check_choice
 from keras_bert.finetuning.task import (
     TRAIN,
     VALIDATION,
@@ -13,7 +15,7 @@ from keras_bert.finetuning.task import (
     TaskData,
     TaskDescription,
 )
-from keras_bert.models.seq2seq.encoder_decoder import DecoderStart
+from keras_bert.models.seq2seq.encoder_decoder import DecoderStart, Decoding
 from keras_bert.storage.data_sets import is_tfds
 from keras_bert.storage.tables import EXTENSIONS, read_table
 from keras_bert.tasks.seq2seq.head import SOURCE, TARGET, Seq2SeqHead, SourceTarget
@@ -29,8 +31,11 @@ def seq2seq_task(
     target_column: str = TARGET,
     decoder: DecoderStart = "bert2bert",
     max_target_length: int = 64,
-    beam_size: int = 4,
-    length_penalty: float = 0.6,
+    beam_size: int | None = None,
+    length_penalty: float | None = None,
+    decoding: Decoding = "autoregressive",
+    iterations: int | None = None,
+    length_candidates: int | None = None,
 ) -> Task:
     """Returns the task of writing the target column for the source column.
 
@@ -39,15 +44,32 @@ def seq2seq_task(
         target_column: column of the text to write.
         decoder: how the decoder starts: "bert2bert", "bertshare" or "random".
         max_target_length: the most pieces of a target, its end among them.
-        beam_size: beams of the search; 1 is greedy search.
-        length_penalty: prefers longer texts, the more the larger it is; 0 does not.
+        beam_size: beams of the search; 1 is greedy search; None for 4.
+        length_penalty: prefers longer texts, the more the larger it is; 0 does not; None for 0.6.
+        decoding: piece by piece ("autoregressive"), or by Mask-Predict ("mask_predict").
+        iterations: of Mask-Predict; None for 10.
+        length_candidates: lengths that Mask-Predict tries; None for 5.
 
     Raises:
-        ValueError: an argument is out of its range.
+        ValueError: an argument is out of its range, or for the other decoding.
     """
-    head = Seq2SeqHead(decoder, max_target_length, beam_size, length_penalty)
+    check_choice("decoding", decoding, Decoding)
+    settings: dict[str, dict[str, Any]] = {
+        "autoregressive": {"beam_size": beam_size, "length_penalty": length_penalty},
+        "mask_predict": {"iterations": iterations, "length_candidates": length_candidates},
+    }
+    given: dict[str, Any] = {}
+    for of_decoding, values in settings.items():
+        told = {name: value for name, value in values.items() if value is not None}
+        if told and of_decoding != decoding:
+            raise ValueError(
+                f"{' and '.join(told)}: of the decoding {of_decoding!r}, but decoding is "
+                f"{decoding!r}: leave it out, or give --decoding={of_decoding}"
+            )
+        given |= told
+    head = Seq2SeqHead(decoder, max_target_length, decoding=decoding, **given)
     read = functools.partial(_read, source_column=source_column, target_column=target_column)
-    return Task("seq2seq", head, read, seq2seq_metrics(), _DEFAULTS)
+    return Task("seq2seq", head, read, seq2seq_metrics(head.fills_gaps), _DEFAULTS)
 
 
 def _read(folder: str | os.PathLike, source_column: str, target_column: str) -> TaskData:

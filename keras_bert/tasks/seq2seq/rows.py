@@ -4,6 +4,14 @@
     target "c d"   decoder_input_ids  [CLS] c d          what stands before each prediction
                    labels              c    d [SEP]      what is predicted there
 
+A conditional masked language model reads whole targets, some pieces of which are hidden from it:
+
+    decoder_input_ids   [CLS] c d e [SEP]
+    decoder_input_mask    1   1 1 1   1
+    decoder_masked        0   1 0 1   0    of N = 3 pieces n = 2, n drawn from 1 to N
+    labels of pieces      -1  c -1 e  -1   those that are hidden
+    label of the length   2                N - 1
+
 Shapes: E examples, B batch, S positions of the encoder, T positions of the decoder.
 """
 
@@ -13,13 +21,19 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.finetuning.encoded_rows import NO_TARGET, EncodedRows, pack_texts
-from keras_bert.models.seq2seq.decoder import DECODER_INPUT_IDS
+from keras_bert.models.seq2seq.decoder import DECODER_INPUT_IDS, DECODER_INPUT_MASK
+from keras_bert.models.seq2seq.encoder_decoder import DECODER_MASKED, LENGTH_LOGITS, PIECE_LOGITS
 from keras_bert.text.preprocessor import BertPreprocessor
+from keras_bert.text.random_bits import random_bits, random_keys, seeds_of
 from keras_bert.text.tokenizer import BertTokenizer
 
 # Few distinct lengths mean few traces; a compiled step has one for each power of two from here.
 _LENGTH_MULTIPLE = 8
 _TEXTS_PER_CALL = 512
+# Random bits of their own: the order of pieces takes the indices from 0 up, see `masking_strategy`.
+_COUNT = 1 << 32
+# In place of the seed of a run and the number of an epoch: evaluation always hides the same.
+_EVALUATION = (0, -1)
 
 
 class EncodedPairs(EncodedRows):
@@ -83,6 +97,14 @@ class EncodedPairs(EncodedRows):
             whole: those of the whole batch, the parts of which are padded to the same shape.
         """
         inputs, _ = super().examples(rows, whole)
+        ids = tf.gather(self._target_ids, rows)  # [B, T + 1]
+        shape = tf.stack([tf.constant(-1, tf.int64), self._padded_length(whole)])
+        before = ids[:, :-1].to_tensor(self.tokenizer.vocabulary.pad_id, shape=shape)  # [B, T]
+        labels = ids[:, 1:].to_tensor(NO_TARGET, shape=shape)  # [B, T]
+        return {**inputs, DECODER_INPUT_IDS: before}, labels
+
+    def _padded_length(self, whole: tf.Tensor) -> tf.Tensor:
+        """Returns to how many positions, int64, the targets of a batch without [CLS] are padded."""
         longest = tf.reduce_max(tf.gather(self._target_lengths, whole))
         if self._fixed_target_lengths is None:
             length = -(-longest // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
@@ -90,11 +112,81 @@ class EncodedPairs(EncodedRows):
         else:
             lengths = tf.constant(self._fixed_target_lengths, tf.int64)
             length = tf.reduce_min(tf.boolean_mask(lengths, lengths >= longest))
-        ids = tf.gather(self._target_ids, rows)  # [B, T + 1]
-        shape = tf.stack([tf.constant(-1, tf.int64), tf.cast(length, tf.int64)])
-        before = ids[:, :-1].to_tensor(self.tokenizer.vocabulary.pad_id, shape=shape)  # [B, T]
-        labels = ids[:, 1:].to_tensor(NO_TARGET, shape=shape)  # [B, T]
-        return {**inputs, DECODER_INPUT_IDS: before}, labels
+        return tf.cast(length, tf.int64)
+
+
+class EncodedMaskedPairs(EncodedPairs):
+    """The same for a conditional masked language model; its arguments are those of `EncodedPairs`.
+
+    What is hidden of a target in an epoch follows from the seed of the run, the epoch and the
+    number of the example, whatever else is in the batch (Ghazvininejad et al. 2019, section 2.2).
+    """
+
+    def examples(self, rows: tf.Tensor, whole: tf.Tensor) -> tuple[dict[str, tf.Tensor], Any]:
+        """Returns inputs and labels with masks that are always the same, see `training_examples`.
+
+        Args:
+            rows: int64 [B], their numbers.
+            whole: those of the whole batch, the parts of which are padded to the same shape.
+        """
+        return self.training_examples(rows, whole, tf.constant(_EVALUATION, tf.int64))
+
+    def training_examples(
+        self, rows: tf.Tensor, whole: tf.Tensor, epoch: tf.Tensor
+    ) -> tuple[dict[str, tf.Tensor], Any]:
+        """Returns the inputs of some examples, and their labels, int32 [B, T] and [B].
+
+        Args:
+            rows: int64 [B], their numbers.
+            whole: those of the whole batch, the parts of which are padded to the same shape.
+            epoch: int64 [2], the seed of the run and the number of the epoch.
+        """
+        inputs, _ = EncodedRows.examples(self, rows, whole)
+        ids = tf.gather(self._target_ids, rows)  # [B, T]
+        shape = tf.stack([tf.constant(-1, tf.int64), self._padded_length(whole) + 1])
+        mask = tf.ones_like(ids).to_tensor(0, shape=shape)
+        ids = ids.to_tensor(self.tokenizer.vocabulary.pad_id, shape=shape)
+        pieces = tf.reduce_sum(mask, axis=1) - 2  # [B], without [CLS] and [SEP]
+        rows = tf.cast(rows, tf.int64)[:, None]  # [B, 1]
+        counters = tf.concat([tf.broadcast_to(epoch, [tf.size(rows), 2]), rows], axis=1)
+        masked = tf.cast(drawn_masks(pieces, tf.shape(ids)[1], counters), tf.int32)  # [B, T]
+        inputs |= {DECODER_INPUT_IDS: ids, DECODER_INPUT_MASK: mask, DECODER_MASKED: masked}
+        # A target without any piece teaches that it is short.
+        length = tf.maximum(pieces, 1) - 1  # [B]
+        return inputs, {PIECE_LOGITS: masked_labels(ids, masked), LENGTH_LOGITS: length}
+
+
+def drawn_masks(pieces: tf.Tensor, positions: tf.Tensor, counters: tf.Tensor) -> tf.Tensor:
+    """Returns which pieces are hidden, bool [B, T]: a random number of them, any as likely.
+
+    Args:
+        pieces: int32 [B], the numbers of pieces N; they stand behind the first position.
+        positions: int32 scalar, T.
+        counters: int64 [B, k], what the draw follows from.
+    """
+    seeds = seeds_of(counters)  # uint64 [B]
+    # How many: from 1 to N; of 2^64 numbers each remainder has as many to within 1 in 2^50.
+    bits = random_bits(seeds, tf.constant([_COUNT], tf.int64))[:, 0]  # [B]
+    most = tf.cast(tf.maximum(pieces, 1), tf.uint64)
+    count = tf.cast(bits % most, tf.int32) + 1  # [B]
+    # Which: those with the smallest of random keys.
+    places = tf.range(positions)  # [T]
+    is_piece = (places >= 1) & (places <= pieces[:, None])  # [B, T]
+    keys = tf.cast(random_keys(seeds, tf.cast(places, tf.int64)), tf.int64)  # [B, T]
+    keys = tf.where(is_piece, keys, tf.int64.max)
+    order = tf.argsort(keys, axis=1, stable=True)
+    rank = tf.argsort(order, axis=1)  # [B, T], from 0
+    return is_piece & (rank < count[:, None])
+
+
+def masked_labels(decoder_input_ids: tf.Tensor, masked: tf.Tensor) -> tf.Tensor:
+    """Returns what is predicted at each position, int32 [B, T]: the hidden piece, or `NO_TARGET`.
+
+    Args:
+        decoder_input_ids: int32 [B, T], whole targets.
+        masked: 1 for hidden pieces, int32 [B, T].
+    """
+    return tf.where(tf.equal(masked, 1), decoder_input_ids, NO_TARGET)
 
 
 def labels_of(decoder_input_ids: tf.Tensor, pad_id: int, end_id: int) -> tf.Tensor:

@@ -9,10 +9,12 @@ from typing import Any, cast
 
 import tensorflow as tf
 
+from keras_bert.config import BertConfig
 from keras_bert.features import INPUT_MASK
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.models.seq2seq.sequence_search import Sequences
 from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector, with_a_column
+from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.seq2seq.answer_table import GENERATED_TEXT
 from keras_bert.tasks.seq2seq.head import SOURCE, Seq2SeqHead
 from keras_bert.tasks.seq2seq.rows import written_text
@@ -22,7 +24,8 @@ from keras_bert.text.tokenizer import BertTokenizer
 class Seq2SeqSignatures(SignatureFamily):
     """`source`, string [N] -> the text that the decoder writes for it.
 
-    `generated_text`, string [N]; `score`, float32 [N], its log probability by the length penalty.
+    `generated_text`, string [N]; `score`, float32 [N], its log probability by the length penalty,
+    with Mask-Predict the mean of those of its pieces.
     `serve_ids` answers the encoder's ids with `generated_ids`, int32 [N, T], and `score`.
 
     Args:
@@ -71,3 +74,12 @@ class Seq2SeqSignatures(SignatureFamily):
     def _generated(self, hidden: tf.Tensor, mask: tf.Tensor) -> Sequences:
         rows = self.model.config.vocab_size
         return self.model.generate_from(hidden, mask, self._head.search_options(rows))
+
+
+def with_iterations(
+    description: TaskDescription, options: ExportOptions, config: BertConfig
+) -> TaskDescription:
+    """Returns a description with the iterations and lengths of Mask-Predict that are stated."""
+    head = cast(Seq2SeqHead, description.head)  # the one that `KINDS` has beside this
+    head = head.with_search(options.iterations, options.length_candidates)
+    return dataclasses.replace(description, head=head)
