@@ -36,6 +36,7 @@ def plot_finetuning_curves(result: SearchResult, metric: str, path: str | os.Pat
     titles = ("training loss", "validation loss", f"validation {metric}")
     for axes, title in zip(panels, titles, strict=True):
         axes.set(title=title, xlabel="epoch")
+        axes.xaxis.get_major_locator().set_params(integer=True)  # there is no half epoch
         axes.grid(alpha=0.3)
     if len(measured) <= _MOST_RUNS_NAMED:
         panels[0].legend()
