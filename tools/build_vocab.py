@@ -62,7 +62,11 @@ flags.DEFINE_integer("min_frequency", 2, "How often a pair must occur to become 
 flags.DEFINE_integer("unused_slots", 0, "Number of [unusedN] entries.", lower_bound=0)
 flags.DEFINE_integer("limit_alphabet", 1000, "Distinct characters to keep; thousands for CJK.")
 flags.DEFINE_float(
-    "language_alpha", 1.0, "Exponent of the shares of named languages, 0 (alike) to 1 (by size)."
+    "language_alpha",
+    1.0,
+    "Exponent of the shares of named languages, 0 (alike) to 1 (by size).",
+    lower_bound=0.0,
+    upper_bound=1.0,
 )
 flags.DEFINE_string("text_field", "text", "Field or column that holds the text.")
 flags.DEFINE_enum(

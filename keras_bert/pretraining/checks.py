@@ -5,6 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.config import BertConfig, read_json
+from keras_bert.data.records.record_groups import RecordGroups
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.storage import hub
@@ -26,9 +27,12 @@ def check_data(
         ValueError: records, vocabulary and config do not fit each other.
     """
     tokenizer = load_tokenizer(data.folder)
-    for records in (data, eval_data):
-        if records is not None:
-            records.check_vocabulary(tokenizer.vocabulary)
+    for together in (data, eval_data):
+        if together is None:
+            continue
+        together.check_vocabulary(tokenizer.vocabulary)
+        is_several = isinstance(together, RecordGroups)
+        for records in together.groups.values() if is_several else [together]:
             if records.max_seq_length > config.max_position_embeddings:
                 raise ValueError(
                     f"the records in {records.folder} are up to {records.max_seq_length} pieces "

@@ -40,7 +40,13 @@ def open_records(
                 f"--{option} names {name} twice ({folders[0]}, {folders[1]}): make its records "
                 "into one folder, or give another name"
             )
-        groups[name] = _open_folder(folders[0], strategy)
+        try:
+            groups[name] = _open_folder(folders[0], strategy)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(
+                f"{error} (of --{option}, read as {name}={folders[0]}: NAME=FOLDER; a folder with "
+                "= in its name is given as ./FOLDER)"
+            ) from None
     if groups:
         return RecordGroups(groups, alpha)
     check_alpha_unused(alpha, option)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from keras_bert.text.languages.smoothing import smoothed_rates
+from keras_bert.text.languages.smoothing import check_alpha, smoothed_rates
 from keras_bert.text.vocabulary import (
     CLS,
     CONTINUATION_PREFIX,
@@ -65,6 +65,7 @@ def train_vocabulary(
             f"language_alpha is {language_alpha}, but the texts are of one language: give a "
             "dictionary with those of each language by its name"
         )
+    check_alpha(language_alpha)
     special = [PAD, *(f"[unused{n + 1}]" for n in range(unused_slots)), UNKNOWN, CLS, SEP, MASK]
     tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
     tokenizer.normalizer = normalizers.BertNormalizer(

@@ -152,6 +152,7 @@ def _shuffled_blocks(
     first_example: int,
     records_per_block: int,
     is_kept: Callable[[tf.Tensor, tf.Tensor], tf.Tensor] | None = None,
+    shards_at_once: int = _SHARDS_AT_ONCE,
 ) -> tf.data.Dataset:
     """Returns the endless stream of shuffled records from an example on, block by block.
 
@@ -162,6 +163,7 @@ def _shuffled_blocks(
         records_per_block: how many are shuffled at a time.
         is_kept: tells of an epoch (int64 scalar) and positions in it (int64 [R]) which records to
             keep, bool [R]; None keeps all.
+        shards_at_once: how many files are open together.
 
     Returns:
         Pairs: the records, string [R], and what their masks follow from, int64 [R, 3].
@@ -177,7 +179,7 @@ def _shuffled_blocks(
             _seed_of(seed, _ORDER_OF_SHARDS, epoch), tf.constant(len(data.paths), tf.int64)
         )
         records = tf.data.Dataset.from_tensor_slices(tf.gather(data.paths, order)).interleave(
-            tf.data.TFRecordDataset, cycle_length=_SHARDS_AT_ONCE, block_length=1
+            tf.data.TFRecordDataset, cycle_length=shards_at_once, block_length=1
         )
         # Blocks that a resumed run is past are read and dropped as strings; numbers stay.
         blocks = records.batch(records_per_block).skip(skipped).enumerate(skipped)
@@ -216,13 +218,17 @@ def _mixed_examples(data: RecordGroups, seed: int, first_example: int) -> tf.dat
         Pairs: a record, string scalar, and what its masks follow from, int64 [3].
     """
     sampling = GroupSampling(list(data.rates.values()), seed)
+    # All groups together have as many files open as one alone, or one each.
+    shards_at_once = max(1, _SHARDS_AT_ONCE // len(data.groups))
     streams = []
     for (name, group), used in zip(
         data.groups.items(), sampling.counts_before(first_example), strict=True
     ):
         # All blocks together take the memory of one, and each lasts as long as that one.
         size = max(_FEWEST_RECORDS_PER_BLOCK, int(_RECORDS_PER_BLOCK * data.rates[name]))
-        blocks = _shuffled_blocks(group, _seed_of_group(seed, name), used, size)
+        blocks = _shuffled_blocks(
+            group, _seed_of_group(seed, name), used, size, shards_at_once=shards_at_once
+        )
         streams.append(blocks.unbatch())
     return tf.data.Dataset.choose_from_datasets(streams, sampling.groups(first_example))
 

@@ -52,6 +52,12 @@ class RecordGroups(PretrainingData):
                         f"the records of {first_name} have {field} {one!r} and those of {name} "
                         f"{other!r}: make both alike"
                     )
+            manifests = (first.manifest, group.manifest)
+            if all(manifests) and len({one.lowercase for one in manifests if one}) > 1:
+                raise ValueError(
+                    f"one of the records of {first_name} and {name} is of lower-cased text and the "
+                    "other is not: make both alike"
+                )
         sizes = {name: group.num_examples for name, group in self.groups.items()}
         self.rates = smoothed_rates(sizes, alpha)
         members = self.groups.values()

@@ -88,7 +88,10 @@ def read_run(folder: str | os.PathLike) -> RunRecord:
     else:
         figures = {
             column: {
-                name: value for name, value in line.items() if name not in ("split", "seconds")
+                name: value
+                for name, value in line.items()
+                # Those of a language, as loss/de, are in report.md.
+                if name not in ("split", "seconds") and "/" not in name
             }
             for column, line in final_figures(metrics).items()
         }
@@ -142,7 +145,7 @@ def _curves(metrics: Sequence[dict[str, Any]]) -> dict[str, dict[str, Curve]]:
         name
         for line in metrics
         for name, value in line.items()
-        if name not in _NO_CURVES and isinstance(value, int | float)
+        if name not in _NO_CURVES and "/" not in name and isinstance(value, int | float)
     )
     curves: dict[str, dict[str, Curve]] = {}
     for name in dict.fromkeys([*losses, *below, *others]):
