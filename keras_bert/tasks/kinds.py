@@ -113,8 +113,9 @@ KINDS: dict[str, TaskKind] = {
         read=read_sources_to_predict,
         export_options=("iterations", "length_candidates"),
         override=with_iterations,
-        untold="the folder does not tell how texts were searched for: beam search with 4 beams, a "
-        "length penalty of 0.6 and at most 64 pieces",
+        untold="the folder does not tell how texts were searched for: by beam search with 4 beams, "
+        "a length penalty of 0.6 and at most 64 pieces, or by Mask-Predict with 10 iterations and "
+        "5 lengths",
     ),
 }
 

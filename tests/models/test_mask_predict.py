@@ -263,6 +263,38 @@ def test_generation_in_bfloat16():
     assert found.ids.shape == (3, 2, 6) and found.scores.dtype == tf.float32
 
 
+def test_lengths_keep_their_meaning_where_there_are_others(tmp_path):
+    model = tiny()
+    bias = np.linspace(-1.0, 1.0, model.length.units, dtype="float32")
+    model.length.bias.assign(bias)
+    model.save_to_preset(tmp_path)
+    expected = np.array(model(features())["length_logits"])
+    fewer, more = (
+        BertEncoderDecoder.from_preset(tmp_path, max_target_length=len(bias) + 1 + n)
+        for n in (-1, 1)
+    )
+    np.testing.assert_array_equal(fewer(features())["length_logits"], expected[:, :-1])
+    found = np.array(more(features())["length_logits"])
+    np.testing.assert_array_equal(found[:, :-1], expected)
+    np.testing.assert_array_equal(found[:, -1], bias.min())
+
+
+def test_it_compiles_with_xla():
+    model, options = tiny(), MaskPredictOptions(2, 2)
+    expected = model.generate(sources(), options)
+    inputs = {name: tf.constant(values) for name, values in sources().items()}
+    found = tf.function(lambda inputs: model.generate(inputs, options), jit_compile=True)(inputs)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_allclose(found.scores, expected.scores, **REORDERED)
+
+
+def test_what_is_never_text_is_never_written():
+    model, options = tiny(), MaskPredictOptions(2, 2, suppressed_ids=(7,))
+    ids = np.array(model.generate(sources(), options).ids)
+    plain = np.array(model.generate(sources(), MaskPredictOptions(2, 2)).ids)
+    assert (plain == 7).any() and not (ids == 7).any()
+
+
 def test_folders_and_keras_files_come_back(tmp_path):
     model, given = tiny("bertshare"), features()
     outputs = model(given)
@@ -278,6 +310,12 @@ def test_folders_and_keras_files_come_back(tmp_path):
     assert shapes == variable_shapes(BertConfig(**NUMBERS), "BertEncoderDecoder", head)
     # An autoregressive model starts from it, and has neither lengths nor a decoder both ways.
     causal = BertEncoderDecoder.from_preset(tmp_path, decoding="autoregressive")
+    causal.save_to_preset(tmp_path / "causal")
+    back = BertEncoderDecoder.from_preset(tmp_path / "causal", **GAPS)
+    np.testing.assert_array_equal(
+        back.decoder.word_embeddings.embeddings, model.decoder.word_embeddings.embeddings
+    )
+    assert back.head_config() == model.head_config()
     assert causal.head_config() == {"decoder": "bertshare", **IDS}
     assert not any(weight.path.startswith("length") for weight in causal.weights)
     plain = {name: given[name] for name in (*sources(), "decoder_input_ids")}

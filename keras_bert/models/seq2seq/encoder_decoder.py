@@ -202,6 +202,8 @@ class BertEncoderDecoder(TaskModel):
                 embeddings.
         """
         held = dict(checkpoint.variables)
+        if self.length is not None and "length/bias" in held:
+            held |= _of_lengths(held["length/kernel"], held["length/bias"], self.length.units)
         # What started at random is opened as it is.
         random = self.decoder_start == "random" and checkpoint.head.get("decoder") != "random"
         if random and any(path.startswith(_DECODER) for path in held):
@@ -286,12 +288,12 @@ class BertEncoderDecoder(TaskModel):
                 f"{type(options).__name__}: give SearchOptions to an autoregressive model and "
                 "MaskPredictOptions to one of Mask-Predict"
             )
-        no_text: set[Any] = {self.config.pad_token_id, self.start_token_id} - {self.end_token_id}
-        if options.suppressed_ids is not None:
-            no_text = set(options.suppressed_ids)
+        never: set[Any] = {self.config.pad_token_id, self.start_token_id} - {self.end_token_id}
+        given = options.suppressed_ids
+        no_text = never if given is None else set(given)
         if isinstance(options, MaskPredictOptions):
             # The length is known: no piece ends the text.
-            no_text |= {self.end_token_id, self.mask_token_id}
+            no_text |= never | {self.end_token_id, self.mask_token_id}
             options = dataclasses.replace(options, suppressed_ids=tuple(sorted(no_text)))
             return self._mask_predict(encoder_output, encoder_mask, options)
         options = dataclasses.replace(options, suppressed_ids=tuple(sorted(no_text)))
@@ -385,3 +387,21 @@ def check_target_positions(decoding: Decoding, max_target_length: int, positions
             f"max_target_length is {max_target_length} but the model has {positions} positions "
             f"(max_position_embeddings){why}: use at most {most}"
         )
+
+
+def _of_lengths(kernel: np.ndarray, bias: np.ndarray, lengths: int) -> dict[str, np.ndarray]:
+    """Returns the classifier of lengths for another number of them: a class means the same length.
+
+    Args:
+        kernel: [H, M].
+        bias: [M].
+        lengths: M'. Further lengths are as unlikely as the least likely one by its bias.
+
+    Returns:
+        Kernel [H, M'] and bias [M'] by their paths.
+    """
+    more = max(0, lengths - len(bias))
+    return {
+        "length/kernel": np.pad(kernel[:, :lengths], [(0, 0), (0, more)]),
+        "length/bias": np.pad(bias[:lengths], (0, more), constant_values=bias.min()),
+    }

@@ -16,8 +16,8 @@ A piece that is not hidden keeps itself and its log probability. N is not known:
 lengths are tried side by side, and the candidate with the best mean of the log probabilities of its
 pieces is the answer (sections 3.1 and 3.3 of the paper).
 
-All shapes are static but the number of texts, and the passes are one `while`: it compiles for a
-TPU.
+All shapes are static but the number of texts and the length of sources, and the passes are one
+`while`: it compiles for a TPU.
 
 Shapes: B texts, K lengths of each, M pieces at most, W = M + 2 positions with [CLS] and [SEP],
 H width, V entries of the vocabulary.
@@ -45,8 +45,7 @@ class MaskPredictOptions:
     Attributes:
         iterations: passes over the text, T in the paper.
         length_candidates: likeliest lengths that are tried, K.
-        suppressed_ids: pieces that are not written; None leaves out those that the model knows to
-            be no text: padding, start, end and mask.
+        suppressed_ids: further pieces that are not written; padding, start, end and mask never are.
 
     Raises:
         ValueError: a number is out of its range.
@@ -115,7 +114,7 @@ def mask_predict(
         hidden = least_likely(log_probs, is_piece, count)  # [B, K, W]
         shown = ops.where(is_piece, ops.where(hidden, mask_id, pieces), frame)
         states = read(shown, visible)  # [B, K, W, H]
-        # One candidate after the other: logits of all of them would be the most of the memory.
+        # A map, so that no tensor holds the logits of all candidates, [B, K, W, V].
         found, sure = ops.map(predicted, ops.moveaxis(states, 1, 0))  # [K, B, W] each
         pieces = ops.where(hidden, ops.moveaxis(found, 0, 1), pieces)
         log_probs = ops.where(hidden, ops.moveaxis(sure, 0, 1), log_probs)

@@ -119,6 +119,11 @@ class Seq2SeqHead(FinetuningHead):
         check_choice("decoding", self.decoding, Decoding)
         self.search_options()  # refuses what is out of range
         SearchOptions(self.max_target_length)
+        if self.fills_gaps and self.max_target_length < 2:
+            raise ValueError(
+                f"max_target_length is {self.max_target_length}: with decoding 'mask_predict' it "
+                "must be at least 2, one piece and the end"
+            )
         if self.fills_gaps and self.length_candidates > self.max_target_length - 1:
             raise ValueError(
                 f"length_candidates is {self.length_candidates} but a target of at most "
@@ -173,7 +178,10 @@ class Seq2SeqHead(FinetuningHead):
             *("decoder", "start_token_id", "end_token_id"),
             *("decoding", "mask_token_id", "max_target_length"),
         )
-        return cls(**{name: arguments[name] for name in known if arguments.get(name) is not None})
+        found = {name: arguments[name] for name in known if arguments.get(name) is not None}
+        if found.get("decoding") == "mask_predict":
+            found["length_candidates"] = default_candidates(found["max_target_length"])
+        return cls(**found)
 
     def for_tokenizer(self, tokenizer: Tokenizer) -> Self:
         """Returns the head with the ids of start and end.
@@ -289,7 +297,8 @@ class Seq2SeqHead(FinetuningHead):
             if self.fills_gaps:
                 likeliest = tf.argmax(model.length_logits(encoded), axis=-1, output_type=tf.int32)
                 pieces = tf.reduce_sum(inputs[DECODER_INPUT_MASK], axis=1) - 2  # [B]
-                found[_LENGTH_RIGHT] = likeliest + 1 == pieces
+                # A target without any piece teaches that it is short, see `EncodedMaskedPairs`.
+                found[_LENGTH_RIGHT] = likeliest + 1 == tf.maximum(pieces, 1)
             if final:
                 sequences = model.generate_from(encoded, mask, options)
                 found |= {_IDS: sequences.ids[:, 0], _SCORE: sequences.scores[:, 0]}
@@ -363,3 +372,12 @@ class Seq2SeqHead(FinetuningHead):
     def needs_segments(self, examples: Any) -> bool:
         """Never: source and target are read by different halves of the model."""
         return False
+
+
+def default_candidates(max_target_length: int) -> int:
+    """Returns how many lengths Mask-Predict tries where nothing is said: 5, or all there are.
+
+    Args:
+        max_target_length: the most pieces of a target, its end among them.
+    """
+    return max(1, min(MaskPredictOptions().length_candidates, max_target_length - 1))

@@ -20,10 +20,12 @@ class GeneratedText(NamedTuple):
 
     Attributes:
         text: what it wrote, as the tokenizer writes it; None where it was not asked to.
-        score: log probability of the text by its length penalty; None like the text.
+        score: log probability of the text by its length penalty, with Mask-Predict the mean of its
+            pieces; None like the text.
         target: the target as the tokenizer writes it; None where there is none, or no text.
-        right: pieces of the target that are the likeliest behind those before them.
-        pieces: pieces of the target, its end among them.
+        right: pieces of the target that are the likeliest behind those before them, or of those
+            that Mask-Predict hides, in their places.
+        pieces: pieces of the target, its end among them; with Mask-Predict those that are hidden.
         loss: the negative log probabilities of these, summed, in nats.
         length_right: whether the likeliest length is that of the target; None for models that do
             not predict it.
@@ -42,13 +44,18 @@ Predictions = Sequence[GeneratedText]
 
 
 def token_accuracy(predictions: Predictions, references: Any) -> float:
-    """Returns the fraction of pieces that are the likeliest behind those before them."""
-    return sum(one.right for one in predictions) / sum(one.pieces for one in predictions)
+    """Returns the fraction of pieces that are the likeliest; 0 where there are none."""
+    return sum(one.right for one in predictions) / _pieces(predictions)
 
 
 def token_loss(predictions: Predictions, references: Any) -> float:
-    """Returns the mean negative log probability of a piece, in nats."""
-    return sum(one.loss for one in predictions) / sum(one.pieces for one in predictions)
+    """Returns the mean negative log probability of a piece, in nats; 0 where there are none."""
+    return sum(one.loss for one in predictions) / _pieces(predictions)
+
+
+def _pieces(predictions: Predictions) -> int:
+    # Targets of characters that the tokenizer drops alone have nothing to hide.
+    return max(1, sum(one.pieces for one in predictions))
 
 
 def length_accuracy(predictions: Predictions, references: Any) -> float | None:

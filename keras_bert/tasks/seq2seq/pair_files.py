@@ -18,7 +18,13 @@ from keras_bert.finetuning.task import (
 from keras_bert.models.seq2seq.encoder_decoder import DecoderStart, Decoding
 from keras_bert.storage.data_sets import is_tfds
 from keras_bert.storage.tables import EXTENSIONS, read_table
-from keras_bert.tasks.seq2seq.head import SOURCE, TARGET, Seq2SeqHead, SourceTarget
+from keras_bert.tasks.seq2seq.head import (
+    SOURCE,
+    TARGET,
+    Seq2SeqHead,
+    SourceTarget,
+    default_candidates,
+)
 from keras_bert.tasks.seq2seq.metrics import seq2seq_metrics
 from keras_bert.tasks.splits import find_splits
 
@@ -48,7 +54,7 @@ def seq2seq_task(
         length_penalty: prefers longer texts, the more the larger it is; 0 does not; None for 0.6.
         decoding: piece by piece ("autoregressive"), or by Mask-Predict ("mask_predict").
         iterations: of Mask-Predict; None for 10.
-        length_candidates: lengths that Mask-Predict tries; None for 5.
+        length_candidates: lengths that Mask-Predict tries; None for 5, or all that there are.
 
     Raises:
         ValueError: an argument is out of its range, or for the other decoding.
@@ -67,6 +73,8 @@ def seq2seq_task(
                 f"{decoding!r}: leave it out, or give --decoding={of_decoding}"
             )
         given |= told
+    if decoding == "mask_predict":
+        given.setdefault("length_candidates", default_candidates(max_target_length))
     head = Seq2SeqHead(decoder, max_target_length, decoding=decoding, **given)
     read = functools.partial(_read, source_column=source_column, target_column=target_column)
     return Task("seq2seq", head, read, seq2seq_metrics(head.fills_gaps), _DEFAULTS)
