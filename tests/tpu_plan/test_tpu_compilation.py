@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.family_configs import ElectraConfig
+from keras_bert.family_configs import ElectraConfig, LocalBertConfig, LongformerConfig
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.tpu import planning
 from keras_bert.tpu.compilation import (
@@ -196,6 +196,20 @@ def test_electra_compiles():
     others = 6 * (64 * 128 + 128 * 128 + 128) * TOKENS
     # Beside matrices this small the draws, the update, softmax, gelu and norms are a quarter.
     assert 1.0 < program.flops / (blocks + words + others) < 1.3
+
+
+@pytest.mark.long  # minutes of a core each
+@pytest.mark.parametrize("config_class", [LocalBertConfig, LongformerConfig])
+def test_local_attention_compiles(config_class):
+    """Eight windows: blocks with neighbours, and rows of the first position."""
+    numbers = dict(hidden_size=128, num_hidden_layers=2, num_attention_heads=2)
+    config = config_class(**numbers, intermediate_size=512, attention_window=64)
+    step = StepOptions(config, BATCH, 512, PREDICTIONS, num_chips=4)
+    program = compile_step(step, "v5e:2x2")
+    # The arithmetic minimum; beside matrices this small the rest of the step is large.
+    assert 1.0 < program.flops / planning.least_flops(step) < 2.0
+    # By hand: of 512 x 512 pairs 512 x (3 x 64 + 1) + 512 are computed.
+    assert config.attention_pairs(512) == 512 * 194
 
 
 def test_distillation_compiles():
