@@ -365,13 +365,14 @@ class _AttentionInWindows:
 
     attention_window: int
     global_tokens: int
+    left_to_right: bool
 
     def _check_window(self) -> None:
         for name, least in (("attention_window", 1), ("global_tokens", 0)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise ValueError(f"{name} is {value!r}: it must be an integer of at least {least}")
-        if getattr(self, "left_to_right"):  # noqa: B009  # a field of the config beside this class
+        if self.left_to_right:
             raise ValueError("left_to_right is True: attention in a window has no such form")
 
     @property
