@@ -1,0 +1,237 @@
+"""A fine-tuning run as it will be, checked before anything is computed."""
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.config import BertConfig
+from keras_bert.finetuning.distillation import (
+    Losses,
+    TeacherFolder,
+    distilled_losses,
+    teacher_digest,
+)
+from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.options import FREE_OPTIONS, FinetuningOptions, ResolvedOptions
+from keras_bert.finetuning.task import (
+    TASK_FILE,
+    TRAIN,
+    UNLABELED,
+    Task,
+    TaskData,
+    TaskDescription,
+)
+from keras_bert.models.preset import CONFIG_FILE, read_config
+from keras_bert.models.surgery.layer_selection import parsed_layers
+from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.loading import load_tokenizer
+from keras_bert.training.checkpointing import latest_step
+from keras_bert.training.cluster import check_workers, is_chief
+from keras_bert.training.run_folder import RunFolder, default_values
+from keras_bert.training.strategy import create_strategy
+
+
+@dataclasses.dataclass(frozen=True)
+class RunPlan:
+    """What model, data and options come to.
+
+    Attributes:
+        strategy: where it is trained.
+        init_from: the model folder to start from.
+        tokenizer: of that folder.
+        config: the config of the folder, or of the layers that are taken from it.
+        description: the task as it is written beside the model.
+        options: with the task's defaults.
+        losses: the head's, with what the teacher says in them.
+        example_weights: float32 [examples], of mean 1; None where all count alike.
+        teacher: whom the model learns from, its weights not yet read.
+        folder: of the run.
+        settings: what defines the run.
+    """
+
+    strategy: tf.distribute.Strategy
+    init_from: str
+    tokenizer: Tokenizer
+    config: BertConfig
+    description: TaskDescription
+    options: ResolvedOptions
+    losses: Losses
+    example_weights: np.ndarray | None
+    teacher: TeacherFolder | None
+    folder: RunFolder
+    settings: Mapping[str, Any]
+
+    @classmethod
+    def checked(
+        cls,
+        task: Task,
+        data: TaskData,
+        init_from: str | os.PathLike,
+        model_dir: str | os.PathLike,
+        options: FinetuningOptions,
+    ) -> "RunPlan":
+        """Reads config and tokenizer, and refuses what does not fit together.
+
+        Args:
+            task: see `finetune`.
+            data: see there.
+            init_from: see there.
+            model_dir: see there.
+            options: see there.
+
+        Raises:
+            FileNotFoundError: `init_from` is not a model folder.
+            ValueError: model, data and options do not fit, or `model_dir` holds something else.
+        """
+        strategy = create_strategy(options.strategy)
+        tokenizer = load_tokenizer(init_from)
+        config = read_config(init_from, options.ignore_config_keys)
+        tokenizer.vocabulary.check_size(config.vocab_size)
+        if options.init_layers:
+            layers = parsed_layers(options.init_layers, config.num_hidden_layers)
+            config = config.replace(num_hidden_layers=len(layers))
+        description = _description(task, data, config, tokenizer, options)
+        settings = _settings(init_from, description, data, options)
+        if options.teacher:
+            settings["teacher"] = teacher_digest(options.teacher)
+        resolved = options.resolved(task.defaults)
+        head = description.head
+        losses = head.loss(resolved.label_smoothing)
+        weights = _example_weights(head, data, resolved)
+        if UNLABELED in data.splits and not resolved.teacher:
+            raise ValueError(
+                f"the data has {len(data.splits[UNLABELED]):,} unlabeled examples, from which "
+                "nothing is learned without a teacher: name one with --teacher, or take the file "
+                "away"
+            )
+        teacher = None
+        if resolved.teacher:
+            teacher = TeacherFolder.read(resolved, description, config, tokenizer)
+            losses = distilled_losses(head, losses, resolved)
+        return cls(
+            strategy=strategy,
+            init_from=os.fspath(init_from),
+            tokenizer=tokenizer,
+            config=config,
+            description=description,
+            options=resolved,
+            losses=losses,
+            example_weights=weights,
+            teacher=teacher,
+            folder=_run_folder(model_dir, settings, is_chief(strategy)),
+            settings=settings,
+        )
+
+    def check_workers(self, finished: bool) -> None:
+        """Refuses workers that were told different things, or that see another folder.
+
+        Args:
+            finished: whether this worker finds the run done.
+        """
+        step = latest_step(str(self.folder.checkpoints))
+        told = {**self.settings, "init_from": "", "options": dataclasses.asdict(self.options)}
+        check_workers(self.strategy, -1 if finished else step, told)
+
+    @property
+    def on_tpu(self) -> bool:
+        """Whether it is trained on a TPU, where shapes are static."""
+        return isinstance(self.strategy, tf.distribute.TPUStrategy)
+
+
+def _description(
+    task: Task,
+    data: TaskData,
+    config: BertConfig,
+    tokenizer: Tokenizer,
+    options: FinetuningOptions,
+) -> TaskDescription:
+    positions = config.max_position_embeddings
+    length = options.max_seq_length
+    if length is None:
+        length = min(options.resolved(task.defaults).max_seq_length, positions)
+    if length > positions:
+        raise ValueError(
+            f"max_seq_length is {length} but the model has {positions} positions "
+            f"(max_position_embeddings): use at most {positions}"
+        )
+    task.head.check_positions(positions)
+    if task.head.needs_segments(data.splits[TRAIN]) and not config.takes_pairs:
+        raise ValueError(
+            f"the data has pairs of texts but the model's type_vocab_size is "
+            f"{config.type_vocab_size}: it needs 2 segments; choose another model"
+        )
+    head = task.head.with_labels(data.labels).for_tokenizer(tokenizer)
+    columns = dict(data.text_columns or head.default_columns(data.splits[TRAIN]))
+    return TaskDescription(task.name, head, columns, length)
+
+
+def _settings(
+    init_from: str | os.PathLike,
+    description: TaskDescription,
+    data: TaskData,
+    options: FinetuningOptions,
+) -> dict[str, Any]:
+    """Returns what defines the run."""
+    fixed = dataclasses.asdict(options)
+    return {
+        "init_from": os.fspath(init_from),
+        "task": description.as_dict(),
+        "options": {name: value for name, value in fixed.items() if name not in FREE_OPTIONS},
+        "examples": {name: _fingerprint(description, data, name) for name in data.splits},
+    }
+
+
+def _run_folder(
+    model_dir: str | os.PathLike, settings: Mapping[str, Any], writes: bool
+) -> RunFolder:
+    path = Path(model_dir)
+    if (path / CONFIG_FILE).exists() and not (path / TASK_FILE).exists():
+        raise ValueError(
+            f"{path} holds a model that no fine-tuning run wrote: choose another --model_dir, "
+            "or remove it"
+        )
+    return RunFolder(path, settings, writes, {"options": default_values(FinetuningOptions)})
+
+
+def _fingerprint(description: TaskDescription, data: TaskData, name: str) -> str:
+    """Returns what changes with any text or label of a split: a run on other data is another."""
+    split = data.splits[name]
+    digest = hashlib.sha256()
+    for example in split:
+        digest.update(repr(example).encode("utf-8", "surrogatepass"))
+    references = description.head.references(split)
+    if isinstance(references, np.ndarray):  # labels of texts, which their examples do not hold
+        digest.update(references.tobytes())
+    return f"{len(split)}, sha256 {digest.hexdigest()[:16]}"
+
+
+def _example_weights(
+    head: FinetuningHead, data: TaskData, options: FinetuningOptions
+) -> np.ndarray | None:
+    """Returns the weight of each training example, of mean 1."""
+    if options.class_weights is None:
+        return None
+    classes = head.class_indices(data.splits[TRAIN])
+    if classes is None:
+        raise ValueError(
+            f"examples of a {head.kind} head have no single class to weigh: leave out "
+            "--class_weights"
+        )
+    if options.class_weights == "balanced":
+        counts = np.bincount(classes, minlength=len(data.labels))
+        by_class = 1.0 / np.maximum(counts, 1)
+    else:
+        by_class = np.asarray(options.class_weights, np.float64)
+        if len(by_class) != len(data.labels):
+            raise ValueError(
+                f"class_weights has {len(by_class)} numbers but there are {len(data.labels)} "
+                f"labels ({', '.join(data.labels)}): give one for each"
+            )
+    weights = by_class[classes]
+    return (weights / weights.mean()).astype(np.float32)
