@@ -19,6 +19,11 @@ from tests.docs import document_folders
 from tests.docs.documents import ROOT, Snippet, snippets
 from tests.serving.rest_server import rest_server
 
+
+def _recipes(*names: str) -> tuple[str, ...]:
+    return tuple(f"docs/recipes/{name}.md" for name in names)
+
+
 # Documents that a reader follows in one folder, in this order.
 ROADS = (
     ("README.md", "docs/first_steps.md", "docs/checkpoints.md"),
@@ -32,22 +37,13 @@ ROADS = (
     ("docs/generation.md",),
     ("docs/seq2seq.md",),
     ("docs/design.md",),
-    # The data of the others are those of paper.md.
-    tuple(
-        f"docs/recipes/{name}.md"
-        for name in (
-            "paper",
-            "lamb",
-            "masked_only",
-            "own_domain",
-            "time_budget",
-            "ablations",
-            "electra",
-            "albert",
-            "roberta",
-            "distillation",
-        )
-    ),
+    # The data of the others are those of paper.md; the rest of them is in RECIPES.
+    _recipes("paper", "electra", "distillation"),
+)
+# The same tools with other flags: run by hand before a release.
+RECIPES = _recipes(
+    *("paper", "lamb", "masked_only", "own_domain", "time_budget"),
+    *("ablations", "electra", "albert", "roberta", "distillation"),
 )
 # Documents whose commands cost money or stand in another document as well.
 NO_ROADS = (
@@ -176,9 +172,14 @@ def models(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("road", ROADS, ids=lambda road: road[0])
+@pytest.mark.parametrize(
+    "road",
+    [
+        *(pytest.param(road, marks=pytest.mark.slow, id=road[0]) for road in ROADS),
+        pytest.param(RECIPES, marks=pytest.mark.long, id="docs/recipes"),
+    ],
+)
 def test_what_documents_show_runs(road, models, tmp_path):
     document_folders.fill(tmp_path, models)
     with contextlib.ExitStack() as stack:
@@ -256,7 +257,7 @@ def _arguments(snippet: Snippet, folder: Path, address: str | None) -> list[str]
 
 
 def test_whatever_is_shown_is_run_or_stands_in_the_list_of_what_is_not():
-    run = list(itertools.chain.from_iterable(ROADS))
+    run = list(dict.fromkeys([*itertools.chain.from_iterable(ROADS), *RECIPES]))
     shown = [snippet for document in [*run, *NO_ROADS] for snippet in snippets(document)]
     lost = [
         str(snippet)
