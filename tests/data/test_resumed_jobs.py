@@ -340,7 +340,7 @@ def test_a_full_disk_ends_with_one_sentence_and_the_job_can_go_on(
 
 @pytest.mark.parametrize(
     "number_of_kills",
-    [pytest.param(8, marks=pytest.mark.slow), pytest.param(30, marks=pytest.mark.long)],
+    [pytest.param(3, marks=pytest.mark.slow), pytest.param(30, marks=pytest.mark.long)],
 )
 @pytest.mark.timeout(3600)
 def test_kills_at_random_moments_change_no_byte(novels, vocab, tmp_path, number_of_kills):

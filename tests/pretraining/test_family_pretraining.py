@@ -9,6 +9,7 @@ from keras_bert import AlbertConfig, AlbertEncoder, BertMaskedLM, RobertaConfig,
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.models import preset
 from keras_bert.training.checkpointing import TrainingCheckpoint
+from tests.markers import some_slow
 from tests.pretraining.pretraining_runs import metrics_of, run_pretraining, tiny_config
 
 _NUMBERS = dataclasses.asdict(tiny_config(num_hidden_layers=2, classifier_dropout=0.1))
@@ -18,8 +19,7 @@ FAMILIES = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", some_slow(FAMILIES, ("albert",)))
 def test_a_run_learns_resumes_and_goes_to_transformers(family, corpus, tmp_path, monkeypatch):
     config, encoder_class = FAMILIES[family]
     changes = {"eval_data_dir": str(corpus / "records"), "beta_2": 0.98, "masking": "ngram"}

@@ -30,9 +30,9 @@ def test_the_text_of_a_choice_is_utf8(model_folder):
 
 @pytest.mark.parametrize(
     "count",
-    [pytest.param(200, marks=pytest.mark.slow), pytest.param(10_000, marks=pytest.mark.long)],
+    [pytest.param(50, marks=pytest.mark.slow), pytest.param(10_000, marks=pytest.mark.long)],
 )
-def test_exports_answer_thousands_of_strings_each(count, exported, tmp_path):
+def test_exports_answer_whatever_string_comes(count, exported, tmp_path):
     exports = [f"{name}={exported(name)}" for name in MODELS]
     command = [sys.executable, "-I", fuzz_process.__file__, str(count), *exports]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)

@@ -199,7 +199,14 @@ def test_what_was_learned_is_written(run, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("search", [{}, {"iterations": 1}, {"length_candidates": 3}])
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"iterations": 1},
+        pytest.param({}, marks=pytest.mark.long),
+        pytest.param({"length_candidates": 3}, marks=pytest.mark.long),
+    ],
+)
 def test_an_export_writes_what_the_live_model_writes(run, search, tmp_path):
     folder, _ = run
     write_csv(tmp_path / "new.csv", ["source"], [[text] for text in NEW])
