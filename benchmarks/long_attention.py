@@ -1,6 +1,6 @@
 """Full and local attention over lengths: time and memory of a training step of an encoder.
 
-    make benchmark NAME=long_attention ARGS='--lengths=512,1024,2048,4096 --picture=long_attention.png'
+    make benchmark NAME=long_attention ARGS='--picture=long_attention.png'
 
 Each length and side is a process of its own, which makes an encoder of random weights and runs
 forward and backward passes on a batch of full sequences in float32. Time is the median of the
