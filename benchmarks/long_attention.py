@@ -112,6 +112,8 @@ def draw(lengths: list[int], measured: list[list[list[float]]], path: str) -> No
         axes.loglog(lengths, linear, "k:", label="with the length")
         axes.set(xlabel="pieces", ylabel=f"forward and backward, {unit}")
         axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
+        axes.set_yscale("log", base=2)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.minorticks_off()
         axes.grid(alpha=0.3)
     axes.legend()
