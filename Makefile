@@ -37,7 +37,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 export MPLBACKEND ?= Agg
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install quickstart test test-slow test-oracles test-processors test-processors-short \
+.PHONY: help install quickstart test test-slow test-oracles test-more test-processors test-processors-short \
   test-long test-beam tpu-plan-env test-tpu-plan test-browser chromium docs lint format clean
 
 help:  ## show this list
@@ -85,6 +85,9 @@ test-browser: chromium  ## run the tests of pages in headless Chromium (installs
 
 test-oracles: $(ORACLES)  ## run the comparisons with other libraries (installs them)
 	@$(PYTEST) --no-loadscope-reorder -m "oracle and not long"
+
+test-more: $(ORACLES)  ## run test-slow and test-oracles in one go: both need the same models and exports
+	@$(PYTEST) --no-loadscope-reorder -m "(slow or oracle) and not long and not browser"
 
 test-processors: $(STAMP)  ## run the numerical tests with the arithmetic of several processors
 	@for setting in ONEDNN_MAX_CPU_ISA={DEFAULT,AVX512_CORE_BF16,AVX512_CORE} $(WITHOUT_ONEDNN); do \
