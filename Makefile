@@ -25,7 +25,8 @@ PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist
 # oneDNN, which multiplies TensorFlow's matrices, behaves as on a lesser processor where its
 # instructions are limited (a limit above what the processor has changes nothing), and 0 turns it
 # off. TensorFlow does not know of the limit: under AVX2 a bfloat16 product aborts the process.
-NUMERICAL := numerical and not oracle and not long
+# Slow tests ask the same of more heads and longer runs: NUMERICAL='numerical and slow' is hours.
+NUMERICAL ?= numerical and not slow and not oracle and not long
 AVX2 := ONEDNN_MAX_CPU_ISA=AVX2
 WITHOUT_ONEDNN := TF_ENABLE_ONEDNN_OPTS=0
 SHORT_NUMERICAL := tests/layers tests/models/test_encoder.py tests/models/test_heads.py \
@@ -101,7 +102,7 @@ test-processors-short: $(STAMP)  ## run a few of them, on the two settings that 
 	@for setting in $(WITHOUT_ONEDNN) $(AVX2); do \
 	  echo "=== $$setting"; \
 	  env $$setting $(BIN)/python -m pytest -q $(SHORT_NUMERICAL) \
-	    -m "$(NUMERICAL) and not slow and not half_precision" || exit 1; \
+	    -m "$(NUMERICAL) and not half_precision" || exit 1; \
 	done
 
 test-long: $(ORACLES) $(TPU_STAMP)  ## run the longest tests, by hand before a release
