@@ -151,7 +151,9 @@ def main(_: Sequence[str]) -> None:
     entries = len(tokenizer.vocabulary)
     print(f"{output}: {entries:,} entries")
     if entries < values.vocab_size:
-        print(f"note: the corpus holds no more that occur {values.min_frequency} times")
+        seldom = values.type != "sentencepiece"  # which knows no least number
+        often = f" that occur {values.min_frequency} times" if seldom else ""
+        print(f"note: the corpus holds no more{often}")
     for name, corpus in (held_out or corpora).items():
         sample: Iterable[str] = corpus.paragraphs()
         place = f"on {', '.join(corpus.paths)}"

@@ -32,6 +32,7 @@ flags.DEFINE_string(
     "server", None, "host:port of TF Serving's REST interface, or grpc://host:port."
 )
 flags.DEFINE_string("served_model", None, "With --server: the name of the model there.")
+flags.DEFINE_float("timeout", 60.0, "With --server: seconds that a request may take.")
 flags.DEFINE_string("input", None, "Table (.csv, .tsv, .jsonl), SQuAD .json, or column file.")
 flags.DEFINE_string("output", None, "CSV file to write.")
 flags.DEFINE_string("explain", None, "JSON lines to write: which words made each prediction.")
@@ -95,7 +96,7 @@ def _predict_there(values: flags.FlagValues) -> int:
     from keras_bert.serving.client import connect
     from keras_bert.serving.remote_prediction import predict_remotely
 
-    client = connect(values.server, values.served_model)
+    client = connect(values.server, values.served_model, timeout=values.timeout)
     return predict_remotely(client, values.input, values.output, values.batch_size)
 
 

@@ -106,8 +106,10 @@ class FinetuningOptions:
                 f"accumulation_steps is {self.accumulation_steps} and batch_size is "
                 f"{self.batch_size}: each micro-batch needs an example, so cut it into fewer"
             )
-        if self.learning_rate is not None and not self.learning_rate > 0:
-            raise ValueError(f"learning_rate is {self.learning_rate}: it must be above 0")
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise ValueError(
+                f"learning_rate is {self.learning_rate}: it must be above 0 and finite"
+            )
         for name in ("warmup_proportion", "label_smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(

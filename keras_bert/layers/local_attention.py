@@ -17,8 +17,8 @@ of queries meets the keys of three blocks, its own and its neighbours.
     keys    --  0  1     0  1  2    1  2  --         [B, A, blocks, 3 w, D]
 
 Time and memory grow with S times 3 w, not with S times S. A sequence of up to three windows is one
-block without neighbours, which costs no more than full attention. All shapes are known when S is,
-so that it compiles for a TPU.
+block without neighbours, which costs what full attention costs and the global columns. All shapes
+are known when S is, so that it compiles for a TPU.
 
 Shapes: B sequences, S positions, A heads, D width of a head, w window to one side, G global
 positions, b positions of a block (w, or S), K keys that it meets (3 w, or S).

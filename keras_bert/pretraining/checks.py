@@ -1,5 +1,6 @@
 """What a pretraining run refuses before anything is built."""
 
+import math
 from typing import Any
 
 import tensorflow as tf
@@ -15,6 +16,7 @@ from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
 _POSITIVE = "train_steps batch_size accumulation_steps checkpoint_steps learning_rate".split()
+_FINITE = ("learning_rate", "weight_decay_rate", "time_budget")
 _NOT_NEGATIVE = "steps_per_loop eval_steps max_skipped_steps weight_decay_rate".split()
 
 
@@ -67,6 +69,9 @@ def check_options(options: PretrainingOptions, strategy: tf.distribute.Strategy)
     for name in _POSITIVE:
         if not getattr(options, name) > 0:  # nor is NaN
             raise ValueError(f"{name} is {getattr(options, name)}: it must be above 0")
+    for name in _FINITE:
+        if math.isinf(getattr(options, name) or 0):
+            raise ValueError(f"{name} is {getattr(options, name)}: it must be a finite number")
     for name in _NOT_NEGATIVE:
         if not getattr(options, name) >= 0:
             raise ValueError(f"{name} is {getattr(options, name)}: it must be 0 or more")

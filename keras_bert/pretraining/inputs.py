@@ -43,10 +43,7 @@ def open_records(
         try:
             groups[name] = _open_folder(folders[0], strategy)
         except FileNotFoundError as error:
-            raise FileNotFoundError(
-                f"{error} (of --{option}, read as {name}={folders[0]}: NAME=FOLDER; a folder with "
-                "= in its name is given as ./FOLDER)"
-            ) from None
+            raise FileNotFoundError(f"{error} {_reading(option, name, folders[0])}") from None
     if groups:
         return RecordGroups(groups, alpha)
     check_alpha_unused(alpha, option)
@@ -54,9 +51,25 @@ def open_records(
 
 
 def first_folder(folder: str, option: str = "data_dir") -> str:
-    """Returns the folder of records itself, or that of the first language, see `open_records`."""
-    named = _named_folders(folder, option)
-    return next(iter(named.values()))[0] if named else folder
+    """Returns the folder of records itself, or that of the first language, see `open_records`.
+
+    Raises:
+        FileNotFoundError: a language's folder is not there.
+    """
+    for name, (first, *_) in _named_folders(folder, option).items():
+        if not tf.io.gfile.isdir(first):
+            raise FileNotFoundError(
+                f"{first} is not a folder of records {_reading(option, name, first)}"
+            )
+        return first
+    return folder
+
+
+def _reading(option: str, name: str, folder: str) -> str:
+    return (
+        f"(of --{option}, read as {name}={folder}: NAME=FOLDER; a folder with = in its name is "
+        "given as ./FOLDER)"
+    )
 
 
 def _named_folders(folder: str, option: str) -> dict[str, list[str]]:

@@ -92,6 +92,8 @@ def pretrain(
     tokenizer = check_data(config, data, eval_data)
     objective = objective or create_objective(options, data)
     objective.check(options, data)
+    if eval_data is not None:
+        objective.check_held_out(eval_data)
     check_options(options, strategy)
     # Such as `left_to_right`, which belongs to the objective and not to the size.
     config = objective.model_config(config)
@@ -316,7 +318,8 @@ def load_config(
 
     Args:
         model: a named size, which takes size and [PAD] of the vocabulary, or a config file as it
-            is, also that of a model on the Hub: "hf://org/name/config.json".
+            is, also that of a model on the Hub: "hf://org/name/config.json". What is called as a
+            size is that size; a file or folder of that name is given as "./bert_mini".
         vocab_size: entries of the vocabulary; None leaves those of the published model.
         ignore_config_keys: unknown keys of the file to pass over, see `BertConfig.from_dict`.
         pad_token_id: id of [PAD] in the vocabulary; None leaves that of the published model.
@@ -328,9 +331,14 @@ def load_config(
     if model.startswith(hub.SCHEME):
         folder = hub.local_folder(model.removesuffix("/config.json"))
         return BertConfig.from_file(folder, "hf", ignore_config_keys)
-    if model.endswith(".json") or os.sep in model or Path(model).exists():
+    if model.endswith(".json") or os.sep in model:
         return BertConfig.from_file(local_copy(model), ignore_config_keys=ignore_config_keys)
     numbers = {"vocab_size": vocab_size, "pad_token_id": pad_token_id}
-    return BertConfig.from_name(
-        model, **{name: number for name, number in numbers.items() if number is not None}
-    )
+    try:
+        return BertConfig.from_name(
+            model, **{name: number for name, number in numbers.items() if number is not None}
+        )
+    except ValueError:
+        if not Path(model).exists():
+            raise
+    return BertConfig.from_file(model, ignore_config_keys=ignore_config_keys)

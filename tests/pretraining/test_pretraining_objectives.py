@@ -107,6 +107,13 @@ def test_left_to_right_needs_unmasked_records(tmp_path):
         )
 
 
+def test_left_to_right_is_not_measured_on_masked_records(corpus, tmp_path):
+    held_out = _write_masked_records(tmp_path / "records")
+    options = {"objective": "left_to_right", "next_sentence": False, "eval_data_dir": held_out}
+    with pytest.raises(ValueError, match="come with their masks, which objective left_to_right"):
+        run_pretraining(corpus, tmp_path / "run", **options)
+
+
 @pytest.mark.slow
 def test_how_often_and_what_masks_become_are_options_that_a_run_keeps(corpus, tmp_path):
     def loss(name, **changes):

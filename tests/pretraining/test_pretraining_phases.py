@@ -97,6 +97,8 @@ def test_a_vocabulary_of_ones_own_field_goes_on_from_a_model(corpus, tmp_path):
         ({"learning_rate": float("nan")}, "learning_rate is nan: it must be above 0"),
         ({"weight_decay_rate": -0.1}, "weight_decay_rate is -0.1: it must be 0 or more"),
         ({"time_budget": float("nan")}, "time_budget is nan: it must be above 0"),
+        ({"time_budget": float("inf")}, "time_budget is inf: it must be a finite number"),
+        ({"learning_rate": float("inf")}, "learning_rate is inf: it must be a finite number"),
     ],
 )
 def test_options_that_cannot_be_are_refused(corpus, tmp_path, changes, sentence):

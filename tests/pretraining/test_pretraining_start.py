@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertPretrainer, BertTokenizer, RobertaConfig
+from keras_bert import BertConfig, BertPretrainer, BertTokenizer, RobertaConfig
 from keras_bert.checkpoints import hugging_face
 from keras_bert.config import read_json
 from keras_bert.data.records.record_set import PretrainingData
@@ -19,6 +19,7 @@ from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.pretraining.pretrain import create_model, load_config
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from keras_bert.training.run_folder import RunFolder
+from tests import command_process
 from tests.pretraining.pretraining_runs import (
     WORDS,
     metrics_of,
@@ -81,6 +82,29 @@ def test_a_model_of_another_program_with_an_unknown_key(tmp_path):
     model = create_model(MaskedLanguageModel(), config, options, packed=False, restored=False)
     for ours, theirs in zip(model.weights, source.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_folder_that_is_called_as_a_size(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    config = tiny_config()
+    for name in ("bert_mini", "my_bert"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(config.to_dict()))
+    assert load_config("bert_mini", 50) == BertConfig.from_name("bert_mini", vocab_size=50)
+    assert load_config("./bert_mini/config.json", 50) == config
+    assert load_config("my_bert", 50) == config
+    with pytest.raises(ValueError, match="'your_bert' is not a named size: choose one of"):
+        load_config("your_bert", 50)
+
+
+def test_a_folder_with_an_equals_sign_that_is_not_there(tmp_path):
+    flags = [f"--data_dir=a=b{tmp_path}/c", f"--model_dir={tmp_path / 'run'}", "--model=bert_tiny"]
+    done = command_process.run(["tools/run_pretraining.py", *flags])
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith(
+        f"b{tmp_path}/c is not a folder of records (of --data_dir, read as a=b{tmp_path}/c: "
+        "NAME=FOLDER; a folder with = in its name is given as ./FOLDER)"
+    )
 
 
 @pytest.mark.slow

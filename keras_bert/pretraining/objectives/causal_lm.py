@@ -24,15 +24,19 @@ class CausalLanguageModel(MaskedLanguageModel):
 
     def check(self, options: PretrainingOptions, data: PretrainingData) -> None:
         """Refuses masked records and options about masks."""
-        if data.max_predictions_per_seq is not None:
-            raise ValueError(
-                f"the records in {data.folder} come with their masks, which objective {self.name} "
-                "has no use for: give unmasked records"
-            )
+        self.check_held_out(data)
         # Any of them is one too many: the first is named.
         for name, value in masking_options(options).items():
             raise ValueError(
                 f"{name} is {value!r}, but objective {self.name} masks nothing: leave it out"
+            )
+
+    def check_held_out(self, data: PretrainingData) -> None:
+        """Refuses masked records: there is nothing to be foretold of a piece that is hidden."""
+        if data.max_predictions_per_seq is not None:
+            raise ValueError(
+                f"the records in {data.folder} come with their masks, which objective {self.name} "
+                "has no use for: give unmasked records"
             )
 
     def model_config(self, config: BertConfig) -> BertConfig:

@@ -100,6 +100,13 @@ class Objective(abc.ABC):
             ValueError: an option would be without effect, or the records are of another kind.
         """
 
+    def check_held_out(self, data: PretrainingData) -> None:  # noqa: B027
+        """Refuses held-out records that it cannot be measured on; by default none.
+
+        Raises:
+            ValueError: the records are of another kind.
+        """
+
     def model_config(self, config: BertConfig) -> BertConfig:
         """Returns the config to train under; by default the one that was asked for."""
         return config

@@ -94,7 +94,7 @@ def _read(folder: str | os.PathLike, source_column: str, target_column: str) -> 
     if "chrf" not in seq2seq_metrics():
         print(
             "sacrebleu is not installed: texts are generated but not measured by BLEU and chrF; "
-            "install the extra seq2seq for them",
+            "pip install sacrebleu for them",
             file=sys.stderr,
         )
     return TaskData(splits, text_columns={SOURCE: source_column, TARGET: target_column})
