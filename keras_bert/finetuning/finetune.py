@@ -90,7 +90,8 @@ def finetune(
             with Progress(trainer.steps, "step", "fine-tuning", run.step) as progress:
                 run.train(progress, termination)
             trainer.model.set_weights(run.best_weights)
-            head, metrics, predictions = measure.all_splits()
+            with run.evaluation_time(after_training=True):
+                head, metrics, predictions = measure.all_splits()
         except TerminatedError:
             run.save()
             print(

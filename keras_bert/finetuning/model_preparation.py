@@ -17,6 +17,25 @@ from keras_bert.training.rematerialization import rematerialize
 _EMBEDDINGS = r"^(word_embeddings|embeddings|embeddings_projection)/"
 
 
+def check_fresh_layers(config: BertConfig, options: FinetuningOptions) -> None:
+    """Checks `reinitialized_layers` against the layers that there are.
+
+    Raises:
+        ValueError: more are to start fresh than there are, or some of those that share parameters.
+    """
+    if options.reinitialized_layers > config.num_hidden_layers:
+        raise ValueError(
+            f"reinitialized_layers is {options.reinitialized_layers} but the model has "
+            f"{config.num_hidden_layers} layers: name at most as many"
+        )
+    shares = config.shares_attention or config.shares_feed_forward
+    if shares and 0 < options.reinitialized_layers < config.num_hidden_layers:
+        raise ValueError(
+            f"reinitialized_layers is {options.reinitialized_layers} but the layers of the model "
+            f"share parameters: start all {config.num_hidden_layers} fresh, or none"
+        )
+
+
 def create_model(
     head: TrainableHead,
     init_from: str | os.PathLike,
@@ -33,20 +52,8 @@ def create_model(
             `mixed_precision`, `layer_decay`, `remat`, `seed`, `ignore_config_keys` are used.
 
     Raises:
-        ValueError: more layers are to start fresh than there are, or an encoder that is only a
-            source of features is to be changed.
+        ValueError: an encoder that is only a source of features is to be changed.
     """
-    if options.reinitialized_layers > config.num_hidden_layers:
-        raise ValueError(
-            f"reinitialized_layers is {options.reinitialized_layers} but the model has "
-            f"{config.num_hidden_layers} layers: name at most as many"
-        )
-    shares = config.shares_attention or config.shares_feed_forward
-    if shares and 0 < options.reinitialized_layers < config.num_hidden_layers:
-        raise ValueError(
-            f"reinitialized_layers is {options.reinitialized_layers} but the layers of the model "
-            f"share parameters: start all {config.num_hidden_layers} fresh, or none"
-        )
     arguments = head.model_arguments() | {
         "seed": options.seed,
         "dtype": dtype_policy(options.mixed_precision),

@@ -99,8 +99,9 @@ class FinetuningOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is {value}: it must be at least 1")
-        if self.checkpoint_steps < 0:
-            raise ValueError(f"checkpoint_steps is {self.checkpoint_steps}: it must be 0 or more")
+        for name in ("checkpoint_steps", "reinitialized_layers"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be 0 or more")
         if self.batch_size is not None and self.accumulation_steps > self.batch_size:
             raise ValueError(
                 f"accumulation_steps is {self.accumulation_steps} and batch_size is "

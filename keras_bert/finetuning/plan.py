@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.checkpoints.torch_state import SAFETENSORS_FILE
 from keras_bert.config import BertConfig
 from keras_bert.finetuning.distillation import (
     Losses,
@@ -18,17 +19,20 @@ from keras_bert.finetuning.distillation import (
     teacher_digest,
 )
 from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.model_preparation import check_fresh_layers
 from keras_bert.finetuning.options import FREE_OPTIONS, FinetuningOptions, ResolvedOptions
 from keras_bert.finetuning.task import (
     TASK_FILE,
     TRAIN,
     UNLABELED,
+    VALIDATION,
     Task,
     TaskData,
     TaskDescription,
 )
-from keras_bert.models.preset import CONFIG_FILE, read_config
+from keras_bert.models.preset import CONFIG_FILE, WEIGHTS_FILE, read_config
 from keras_bert.models.surgery.layer_selection import parsed_layers
+from keras_bert.storage import hub
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.training.checkpointing import latest_step
@@ -98,9 +102,16 @@ class RunPlan:
             config = config.replace(num_hidden_layers=len(layers))
         description = _description(task, data, config, tokenizer, options)
         settings = _settings(init_from, description, data, options)
+        settings["weights"] = _weights_digest(init_from)
         if options.teacher:
             settings["teacher"] = teacher_digest(options.teacher)
         resolved = options.resolved(task.defaults)
+        check_fresh_layers(config, resolved)
+        if resolved.patience is not None and VALIDATION not in data.splits:
+            raise ValueError(
+                f"patience is {resolved.patience} but there is no validation data to wait for: add "
+                "a dev file, or leave out --patience"
+            )
         head = description.head
         losses = head.loss(resolved.label_smoothing)
         weights = _example_weights(head, data, resolved)
@@ -187,6 +198,19 @@ def _settings(
     }
 
 
+def _weights_digest(init_from: str | os.PathLike) -> str | None:
+    """Returns what changes when another model is trained in the same folder.
+
+    None for checkpoints of several files: of these the path must do.
+    """
+    folder = hub.local_folder(init_from)
+    for name in (WEIGHTS_FILE, SAFETENSORS_FILE):
+        if (folder / name).is_file():
+            with open(folder / name, "rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+    return None
+
+
 def _run_folder(
     model_dir: str | os.PathLike, settings: Mapping[str, Any], writes: bool
 ) -> RunFolder:
@@ -196,7 +220,8 @@ def _run_folder(
             f"{path} holds a model that no fine-tuning run wrote: choose another --model_dir, "
             "or remove it"
         )
-    return RunFolder(path, settings, writes, {"options": default_values(FinetuningOptions)})
+    defaults = {"options": default_values(FinetuningOptions)}
+    return RunFolder(path, settings, writes, defaults, added=("weights",))
 
 
 def _fingerprint(description: TaskDescription, data: TaskData, name: str) -> str:

@@ -1,10 +1,11 @@
 """The host's side of fine-tuning: epochs of `model.fit`, evaluations, checkpoints, the end."""
 
+import contextlib
 import dataclasses
 import functools
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -113,11 +114,11 @@ class FinetuningRun:
                     callbacks=[_Steps(self, progress, termination)],
                 )
             # The epoch is over: evaluate, compare, log.
-            started = time.perf_counter()
-            # The chief's: what workers on other processors measure may differ in the last digits.
-            metrics = self._agree.chiefs(self.evaluate())
+            with self.evaluation_time():
+                # The chief's: what workers on other processors measure may differ in the last
+                # digits.
+                metrics = self._agree.chiefs(self.evaluate())
             state = self.state
-            state.evaluation_seconds += time.perf_counter() - started
             state.epoch, state.step = state.epoch + 1, 0
             loss = state.loss.value
             state.history.append({"epoch": state.epoch, "train_loss": loss, "validation": metrics})
@@ -136,6 +137,22 @@ class FinetuningRun:
                 progress.write(
                     f"stopped: no better {self.best_by} for {self.options.patience} epochs"
                 )
+
+    @contextlib.contextmanager
+    def evaluation_time(self, after_training: bool = False) -> Iterator[None]:
+        """Keeps the time within out of that of training.
+
+        Args:
+            after_training: whether nothing is trained any more. Such time is counted only where it
+                is cut short, by `save`.
+        """
+        started, whole = time.perf_counter(), False
+        try:
+            yield
+            whole = True
+        finally:
+            if not (whole and after_training):
+                self.state.evaluation_seconds += time.perf_counter() - started
 
     def save(self) -> None:
         """Saves where the run stands, in the chief."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from keras_bert.config import read_json
 from keras_bert.finetuning.finetune import finetune
 from keras_bert.finetuning.metrics import LOWER_IS_BETTER
 from keras_bert.finetuning.options import FinetuningOptions
@@ -57,7 +58,7 @@ class Run:
     def name(self) -> str:
         """Its folder below `runs`."""
         values = {**self.point, "seed": self.seed}
-        return ",".join(f"{key}={value:g}" for key, value in values.items())
+        return ",".join(f"{key}={_digits(value)}" for key, value in values.items())
 
     @property
     def measured(self) -> FinetuningResult:
@@ -69,6 +70,11 @@ class Run:
         if self.result is None:
             raise ValueError(f"run {self.name} measured nothing: {self.collapsed}")
         return self.result
+
+
+def _digits(value: float) -> str:
+    short = f"{value:g}"  # 2e-05, but 2.02401e+07 for 20240101
+    return short if float(short) == value else repr(value)
 
 
 class Summary(NamedTuple):
@@ -108,9 +114,11 @@ class SearchResult:
         return found
 
     def summary(self, point: Mapping[str, float], split: str, metric: str) -> Summary | None:
-        """Returns a metric over the healthy runs of a point; None where there are none."""
+        """Returns a metric over the healthy runs of a point that have it; None for no such run."""
         healthy = [run for run in self.runs if run.point == point and run.collapsed is None]
-        values = [run.measured.metrics[split][metric] for run in healthy]
+        # A run that was finished before a package was there has no metric of that package.
+        measured = [run.measured.metrics.get(split, {}) for run in healthy]
+        values = [values[metric] for values in measured if metric in values]
         if not values:
             return None
         deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
@@ -281,8 +289,23 @@ def _keep(model_dir: Path, task: Task, result: SearchResult) -> None:
             and (summary := result.summary(point, split, metric)) is not None
         ],
     }
+    _remove_best(model_dir)
     with atomic_file(model_dir / RESULTS_FILE) as path:
         path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     # Last: results.json tells the next search that the folder, even half copied, is its own.
     source = model_dir / RUNS_FOLDER / result.best.name
     shutil.copytree(source, model_dir, dirs_exist_ok=True)
+
+
+def _remove_best(model_dir: Path) -> None:
+    """Removes what an earlier search copied here: two runs must not lie in one folder."""
+    results = model_dir / RESULTS_FILE
+    if not results.exists():
+        return
+    source = model_dir / RUNS_FOLDER / str(read_json(results).get("best"))
+    for path in source.iterdir() if source.is_dir() else ():
+        copy = model_dir / path.name
+        if copy.is_dir() and path.is_dir():
+            shutil.rmtree(copy)
+        else:
+            copy.unlink(missing_ok=True)

@@ -192,13 +192,20 @@ def _read_json_lines(path: Path, text: str) -> tuple[tuple[str, ...], list[Row]]
 
 
 def json_list(field: str) -> list[str] | None:
-    """Returns the strings of a field that is a JSON list of strings; None for any other."""
+    """Returns the strings of a field that is a JSON list of strings or numbers; else None.
+
+    Numbers are as they are written: [1, "a"] is "1" and "a".
+    """
     try:
-        found = json.loads(field)
+        found = json.loads(field, parse_int=_Digits, parse_float=_Digits)
     except json.JSONDecodeError:
         return None
     is_list = isinstance(found, list) and all(isinstance(entry, str) for entry in found)
-    return found if is_list else None
+    return [str(entry) for entry in found] if is_list else None
+
+
+class _Digits(str):
+    """A number as it is written."""
 
 
 def _listed(names: Any) -> str:

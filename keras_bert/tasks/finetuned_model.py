@@ -47,7 +47,13 @@ class AnsweringModel(abc.ABC):
             texts: N texts.
             text_pairs: N second texts, where the model was trained on pairs.
             batch_size: texts per call of the model.
+
+        Raises:
+            ValueError: pairs are given to a model of single texts, or the other way round.
         """
+        if self.description.takes_pairs != (text_pairs is not None):
+            wants = "pairs of texts: give" if self.description.takes_pairs else "texts: leave out"
+            raise ValueError(f"the model was trained on {wants} text_pairs")
         if not len(texts):
             width = len(self.description.labels) or 1
             head = cast(TextHead, self.description.head)  # as the docstring asks

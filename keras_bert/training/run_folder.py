@@ -28,6 +28,7 @@ class RunFolder:
             because its checkpoints belong to another model, other data or another schedule.
         defaults: by the name of a setting that is a dictionary: values of entries that a run of an
             earlier version did not write down, as it did not have them.
+        added: names of settings that a run of an earlier version did not write down.
         writes: whether this process writes; of several that train one model, one does.
 
     Raises:
@@ -40,6 +41,7 @@ class RunFolder:
         settings: Mapping[str, Any],
         writes: bool = True,
         defaults: Mapping[str, Mapping[str, Any]] | None = None,
+        added: Collection[str] = (),
     ):
         self.path = Path(path)
         self._writes = writes
@@ -53,6 +55,7 @@ class RunFolder:
                     key: value for key, value in values.items() if key in self._settings[name]
                 }
                 before = before | {name: shared | before[name]}
+        before = {name: self._settings.get(name) for name in added} | before
         for name in sorted(self._settings.keys() | before.keys()):
             was, now = before.get(name), self._settings.get(name)
             if was != now:

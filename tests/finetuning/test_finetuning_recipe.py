@@ -1,6 +1,7 @@
 """The options of fine-tuning, each shown by what it changes in the written model."""
 
 import dataclasses
+import json
 import math
 
 import numpy as np
@@ -124,8 +125,11 @@ def test_patience_ends_a_run_that_gets_no_better(pretrained_folder, tmp_path):
     texts = LabeledTexts(TEXTS, None, np.arange(32, dtype=np.int32) % 2)
     wrong = LabeledTexts(TEXTS, None, 1 - texts.labels)
     data = two_classes(validation=wrong)
-    result = run(pretrained_folder, tmp_path, data, epochs=10, patience=2)
+    result = run(pretrained_folder, tmp_path / "run", data, epochs=10, patience=2)
     assert len(result.epochs) == result.best_epoch + 2 < 10
+    unmeasured = TaskData({"train": texts}, ("no", "yes"), {"text": "text"})
+    with pytest.raises(ValueError, match="patience is 2 but there is no validation data"):
+        run(pretrained_folder, tmp_path / "other", unmeasured, patience=2)
 
 
 @pytest.mark.slow
@@ -197,11 +201,18 @@ class TestCollapse:
         assert BertClassifier.from_preset(tmp_path).labels == ["neg", "pos"]
         kept = (tmp_path / "runs" / result.best.name / "metrics.json").read_bytes()
         assert (tmp_path / "metrics.json").read_bytes() == kept
-        # Again: nothing is trained anew.
+        # Again: nothing is trained anew, and what another best run had copied here goes.
+        for place in ("runs/old", "."):
+            (tmp_path / place).mkdir(exist_ok=True)
+            (tmp_path / place / "predictions_old.csv").touch()
+        old = json.loads((tmp_path / "results.json").read_text()) | {"best": "old"}
+        (tmp_path / "results.json").write_text(json.dumps(old))
         stamp = (tmp_path / "runs" / result.best.name / "model.weights.h5").stat().st_mtime_ns
         search(task, data, pretrained_folder, tmp_path, options, seeds=2, grid=grid)
         again = (tmp_path / "runs" / result.best.name / "model.weights.h5").stat().st_mtime_ns
         assert again == stamp
+        assert not (tmp_path / "predictions_old.csv").exists()
+        assert (tmp_path / "runs" / "old" / "predictions_old.csv").exists()
 
 
 def test_grids_are_read():
@@ -260,12 +271,31 @@ def test_the_best_error_is_the_lowest():
     assert result.summary({}, "test", "accuracy") == (1.0, 1.0, 1.0, 2.0)
 
 
+def test_a_metric_that_some_runs_lack_is_that_of_the_others():
+    """As chrF and BLEU, where sacrebleu was installed between two runs."""
+    runs = [Run({}, seed, metrics(0.5, 2.0), None) for seed in range(2)]
+    del runs[0].measured.metrics["test"]["accuracy"]
+    result = SearchResult(tuple(runs), runs[1])
+    assert result.summary({}, "test", "accuracy") == (0.5, 0.0, 0.5, 0.5)
+    assert result.summary({}, "test", "f1") is None
+
+
+def test_runs_of_different_numbers_have_different_folders():
+    names = [Run({"learning_rate": 2e-5}, seed, None, None).name for seed in (0, 20240101)]
+    assert names == ["learning_rate=2e-05,seed=0", "learning_rate=2e-05,seed=20240101"]
+    assert Run({"learning_rate": 1.2345678e-5}, 1, None, None).name == (
+        "learning_rate=1.2345678e-05,seed=1"
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         ({"layer_decay": 0.0}, "layer_decay is 0.0"),
         ({"label_smoothing": 1.0}, "label_smoothing is 1.0"),
         ({"patience": 0}, "patience is 0"),
+        ({"reinitialized_layers": -1}, "reinitialized_layers is -1: it must be 0 or more"),
+        ({"learning_rate": math.inf}, "learning_rate is inf: it must be above 0 and finite"),
         ({"class_weights": "even"}, "class_weights is 'even'"),
         ({"class_weights": (1.0, 0.0)}, "they must be numbers above 0"),
         ({"class_weights": (math.nan, 1.0)}, "they must be numbers above 0"),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+import shutil
 
 import numpy as np
 import pytest
@@ -152,6 +153,13 @@ def test_another_run_does_not_go_on_with_the_checkpoints_of_a_stopped_one(
     other = dataclasses.replace(text_data(), splits={"train": texts(27, 5)})
     with pytest.raises(ValueError, match="holds a run with examples.test='9, sha256"):
         run(pretrained_folder, tmp_path, data=other)
+    # Another model in the folder that the run started from.
+    retrained = tmp_path / "retrained"
+    shutil.copytree(pretrained_folder, retrained)
+    run_until(monkeypatch, 1, retrained, tmp_path / "second", checkpoint_steps=1)
+    BertEncoder(BertConfig.from_file(retrained)).save_to_preset(retrained)
+    with pytest.raises(ValueError, match="holds a run with weights='[0-9a-f]{64}', now it is '"):
+        run(retrained, tmp_path / "second")
     with RunFolder(tmp_path, RunFolder.open(tmp_path).settings).held():
         with pytest.raises(ValueError, match="another process is writing to"):
             run(pretrained_folder, tmp_path)

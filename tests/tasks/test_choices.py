@@ -10,7 +10,12 @@ import tensorflow_datasets as tfds
 
 from keras_bert.finetuning.finetune import finetune
 from keras_bert.finetuning.options import FinetuningOptions
-from keras_bert.tasks.multiple_choice.choice_files import choice_task, read_choices, swag_task
+from keras_bert.tasks.multiple_choice.choice_files import (
+    choice_task,
+    read_choices,
+    read_choices_to_predict,
+    swag_task,
+)
 from keras_bert.tasks.multiple_choice.head import ChoiceCrossentropy, ChoiceExample, ChoiceHead
 from keras_bert.tasks.predict import predict_file
 from tests.tasks.tfds_on_disk import write_data_set
@@ -50,6 +55,15 @@ def test_rows_have_their_own_number_of_choices(tmp_path):
     rows = [{"context": "c", "choices": ["x", "y", "z"], "label": 0}]
     lines = write(tmp_path / "b.jsonl", "\n".join(json.dumps(row) for row in rows))
     assert read_choices(lines) == [ChoiceExample("c", ("x", "y", "z"), 0)]
+
+
+@pytest.mark.parametrize("label", ["", "7", "no"])
+def test_labels_of_choices_to_predict_are_not_looked_at(tmp_path, label):
+    table = write(tmp_path / "a.csv", f"context,choice0,choice1,label\nc,x,y,{label}\n")
+    assert read_choices_to_predict(table, None).examples == [ChoiceExample("c", ("x", "y"))]
+    swag = write(tmp_path / "swag.csv", SWAG.replace(",1\n", f",{label}\n"))
+    (example,) = swag_task().read_for_prediction(swag, None).examples
+    assert example.label is None
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,16 @@ def test_several_labels_may_be_a_json_list(tmp_path):
     assert data.splits["train"].labels.tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 1]]
 
 
+def test_several_labels_may_be_a_json_list_of_numbers(tmp_path):
+    rows = ['{"text": "a", "label": [10, 4]}', '{"text": "b", "label": [4]}']
+    (tmp_path / "train.jsonl").write_text("\n".join([*rows, '{"text": "c", "label": 10}']))
+    data = csv_task(label_type="multi_label").read(tmp_path)
+    assert sorted(data.labels) == ["10", "4"]
+    four = data.labels.index("4")
+    assert data.splits["train"].labels[:, four].tolist() == [1, 1, 0]
+    assert data.splits["train"].labels[:, 1 - four].tolist() == [1, 0, 1]
+
+
 def test_an_unknown_task_is_refused_with_the_list():
     with pytest.raises(
         ValueError, match="there is no task 'sts-b': choose one of ax, choice, cola"

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, BertPreprocessor, BertTokenizer
+from keras_bert import BertClassifier, BertPreprocessor, BertTokenizer, FinetunedModel
 from keras_bert.tasks.predict import predict_file
 from tests.tolerances import REORDERED
 
@@ -54,6 +54,13 @@ def test_regression_of_pairs_gets_a_value(pair_regression_run, tmp_path):
     np.testing.assert_allclose(
         [float(row["predicted_value"]) for row in rows], expected, **REORDERED
     )
+
+
+def test_pairs_are_asked_of_models_of_pairs(pair_regression_run, sentiment_run):
+    with pytest.raises(ValueError, match="trained on pairs of texts: give text_pairs"):
+        FinetunedModel.load(pair_regression_run).predict(["the film"])
+    with pytest.raises(ValueError, match="trained on texts: leave out text_pairs"):
+        FinetunedModel.load(sentiment_run[0]).predict(["the film"], ["it was good"])
 
 
 @pytest.mark.parametrize(

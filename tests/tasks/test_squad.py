@@ -13,7 +13,11 @@ from keras_bert.tasks.finetuned_model import FinetunedModel
 from keras_bert.tasks.predict import predict_file
 from keras_bert.tasks.question_answering.questions import Answer, Question
 from keras_bert.tasks.question_answering.squad import squad2_task, squad_task
-from keras_bert.tasks.question_answering.squad_files import read_squad, write_squad
+from keras_bert.tasks.question_answering.squad_files import (
+    read_questions_to_predict,
+    read_squad,
+    write_squad,
+)
 
 CONTEXT = "Zoë 😀 lives in 東京, they say."
 
@@ -98,6 +102,23 @@ def test_squad_1_has_no_unanswerable_questions(tmp_path):
     with pytest.raises(ValueError, match="the question 'q2' has no answer: use --task=squad2"):
         squad_task().read(tmp_path)
     assert len(squad2_task().read(tmp_path).splits["train"]) == 2
+
+
+def test_a_test_file_may_keep_its_answers_to_itself(tmp_path):
+    hidden = entry(id="q2", answers=[])
+    write(tmp_path / "train.json", content(entry()))
+    write(tmp_path / "test.json", content(entry(), hidden))
+    for task in (squad_task(), squad2_task()):
+        test = task.read(tmp_path).splits["test"]
+        assert [question.answers is None for question in test] == [False, True]
+        assert task.head.references(test) is None
+
+
+def test_answers_of_questions_to_predict_are_not_looked_at(tmp_path):
+    wrong = [{"text": "nowhere", "answer_start": 3}]
+    write(tmp_path / "in.json", content(entry(answers=wrong), entry(id="q2", is_impossible=True)))
+    found = read_questions_to_predict(tmp_path / "in.json", None).examples
+    assert [(question.id, question.answers) for question in found] == [("q1", None), ("q2", None)]
 
 
 @pytest.mark.oracle

@@ -75,12 +75,15 @@ def _read_tables(folder: str | os.PathLike) -> TaskData:
     )
 
 
-def read_choices(path: Path, label_needed: bool = False) -> list[ChoiceExample]:
+def read_choices(
+    path: Path, label_needed: bool = False, label_ignored: bool = False
+) -> list[ChoiceExample]:
     """Reads a table of contexts and choices.
 
     Args:
         path: CSV, TSV or JSONL.
         label_needed: whether rows without a label are refused.
+        label_ignored: whether no label is looked at, whatever stands in the column.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -89,7 +92,7 @@ def read_choices(path: Path, label_needed: bool = False) -> list[ChoiceExample]:
     """
     table = read_table(path)
     contexts = table.column(CONTEXT, "multiple choice reads context, choice0, choice1... and label")
-    labels = _label_column(table, label_needed)
+    labels = _label_column(table, label_needed, label_ignored)
     return [
         _example(table, row, context, _choices(table, row), label)
         for row, context, label in zip(table.rows, contexts, labels, strict=True)
@@ -99,16 +102,16 @@ def read_choices(path: Path, label_needed: bool = False) -> list[ChoiceExample]:
 def read_choices_to_predict(
     path: Path,
     description: TaskDescription,
-    read: Callable[[Path], list[ChoiceExample]] = read_choices,
+    read: Callable[..., list[ChoiceExample]] = read_choices,
 ) -> PredictionInput:
-    """Reads contexts and choices; labels are not needed.
+    """Reads contexts and choices; labels are not looked at.
 
     Args:
         path: the table.
         description: the model's task; nothing of the file depends on it.
-        read: reads the examples.
+        read: `read_choices` or `read_swag`.
     """
-    return PredictionInput.of_table(read(path), read_table(path))
+    return PredictionInput.of_table(read(path, label_ignored=True), read_table(path))
 
 
 def _choices(table: Table, row: Row) -> tuple[str, ...]:
@@ -129,14 +132,14 @@ def _choices(table: Table, row: Row) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _label_column(table: Table, needed: bool) -> list[str]:
-    if not needed and LABEL not in table.columns:
-        return [""] * len(table.rows)
-    return table.column(LABEL, "name the index of the right choice there")
+def _label_column(table: Table, needed: bool, ignored: bool) -> list[str | None]:
+    if ignored or (not needed and LABEL not in table.columns):
+        return [None] * len(table.rows)
+    return [*table.column(LABEL, "name the index of the right choice there")]
 
 
 def _example(
-    table: Table, row: Row, context: str, choices: tuple[str, ...], label: str
+    table: Table, row: Row, context: str, choices: tuple[str, ...], label: str | None
 ) -> ChoiceExample:
     place = f"{table.path}, line {row.line}"
     if "" in choices:
@@ -147,10 +150,10 @@ def _example(
         raise ValueError(
             f"{place}: there are {len(choices)} choices: give at least two (choice0, choice1, ...)"
         )
-    if not label.strip():
-        if LABEL in table.columns:
-            raise ValueError(f"{place}: the label is empty: name the right choice, from 0")
+    if label is None:
         return ChoiceExample(context, choices)
+    if not label.strip():
+        raise ValueError(f"{place}: the label is empty: name the right choice, from 0")
     if not label.isdecimal() or int(label) >= len(choices):
         raise ValueError(
             f"{place}: the label is {label!r} but the choices are 0 to {len(choices) - 1}: fix it"
@@ -190,7 +193,9 @@ def _read_swag(data: str | os.PathLike) -> TaskData:
     )
 
 
-def read_swag(path: Path, label_needed: bool = False) -> list[ChoiceExample]:
+def read_swag(
+    path: Path, label_needed: bool = False, label_ignored: bool = False
+) -> list[ChoiceExample]:
     """Reads a file of SWAG as it is distributed; see `read_choices`."""
     table = read_table(path)
     column = functools.partial(
@@ -198,7 +203,7 @@ def read_swag(path: Path, label_needed: bool = False) -> list[ChoiceExample]:
     )
     first, second = column("sent1"), column("sent2")
     endings = zip(*(column(name) for name in _SWAG_ENDINGS), strict=True)
-    labels = _label_column(table, label_needed)
+    labels = _label_column(table, label_needed, label_ignored)
     rows = zip(table.rows, first, second, endings, labels, strict=True)
     return [
         _example(table, row, context, _joined(begun, several), label)

@@ -15,16 +15,22 @@ from keras_bert.tasks.tfds_source import check_features, read_splits
 ID = "id"
 SQUAD_EXTENSIONS = (".json",)
 _TFDS_FEATURES = ("id", "question", "context", "answers")
+# What is read of a question that is to be answered.
+_ASKED = ("id", "question")
 # How much of a context an error shows around a wrong offset.
 _SHOWN = 40
 
 
-def read_squad(path: Path, answers_optional: bool = False) -> list[Question]:
+def read_squad(
+    path: Path, answers_optional: bool = False, answers_ignored: bool = False
+) -> list[Question]:
     """Reads a file in the format of SQuAD.
 
     Args:
         path: the file; UTF-8 with or without a byte order mark.
-        answers_optional: whether questions may come without the field "answers"; theirs are None.
+        answers_optional: whether questions may come without answers, their field missing or, where
+            they are not marked is_impossible, empty; theirs are None.
+        answers_ignored: whether no answer is looked at; all are None.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -42,7 +48,11 @@ def read_squad(path: Path, answers_optional: bool = False) -> list[Question]:
             here = f"{place}, paragraph {position}"
             context = string_of(paragraph, "context", here)
             for entry in list_of(paragraph, "qas", here):
-                question = _question(entry, context, path, here, answers_optional)
+                if answers_ignored and isinstance(entry, dict):
+                    entry = {key: value for key, value in entry.items() if key in _ASKED}
+                question = _question(
+                    entry, context, path, here, answers_optional or answers_ignored
+                )
                 if question.id in questions:
                     raise ValueError(
                         f"{path}: two questions have the id {question.id!r}: rename one"
@@ -61,6 +71,8 @@ def _question(entry: Any, context: str, path: Path, place: str, answers_optional
         return Question(name, text, context)
     answers = tuple(_answer(answer, context, place) for answer in list_of(entry, "answers", place))
     impossible = entry.get("is_impossible", False)
+    if answers_optional and not (answers or impossible or "aliases" in entry):
+        return Question(name, text, context)  # of a test file that keeps its answers to itself
     # Of TriviaQA: other spellings of the answer, which need not stand in the context.
     has_aliases = "aliases" in entry and not impossible
     aliases = tuple(map(str, list_of(entry, "aliases", place))) if has_aliases else ()
@@ -69,7 +81,7 @@ def _question(entry: Any, context: str, path: Path, place: str, answers_optional
             f"{place} is_impossible but has the answer {answers[0].text!r}: remove one of both "
             "(what only seems an answer belongs into plausible_answers)"
         )
-    if not impossible and not answers and not aliases and not answers_optional:
+    if not impossible and not answers and not aliases:
         raise ValueError(
             f"{place} has no answers and is not marked is_impossible: add an answer or the mark"
         )
@@ -129,7 +141,7 @@ def read_questions_to_predict(path: Path, description: TaskDescription) -> Predi
     """
     path = Path(path)
     if path.suffix in SQUAD_EXTENSIONS:
-        return PredictionInput(read_squad(path, answers_optional=True))
+        return PredictionInput(read_squad(path, answers_ignored=True))
     if path.suffix not in EXTENSIONS:
         formats = ", ".join((*SQUAD_EXTENSIONS, *EXTENSIONS))
         raise ValueError(f"{path} is not one of {formats}: rename it to what its content is")
