@@ -86,7 +86,9 @@ def test_bfloat16_keeps_padding_and_what_is_outside_away():
     found = np.array(local(hidden, mask), np.float32)
     expected = np.array(exact(hidden, mask))
     real = mask.astype(bool)
-    np.testing.assert_allclose(found[real], expected[real], **BFLOAT16)
+    # The tolerance is for numbers of the order of 1; these large weights make them larger.
+    size = expected[real].std()
+    np.testing.assert_allclose(found[real] / size, expected[real] / size, **BFLOAT16)
     # What is not seen changes nothing: padding, and the last position for the second.
     hidden[1, 11:], hidden[0, 16] = 3.0, 3.0
     again = np.array(local(hidden, mask), np.float32)
