@@ -15,7 +15,6 @@ C classes.
 
 import contextlib
 import dataclasses
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -35,6 +34,7 @@ from keras_bert.finetuning.options import FinetuningOptions
 from keras_bert.finetuning.task import TASK_FILE, TRAIN, UNLABELED, TaskData, TaskDescription
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.preset import WEIGHTS_FILE, read_config
+from keras_bert.storage import files
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.training.distillation import (
@@ -188,8 +188,7 @@ def teacher_digest(folder: str | os.PathLike) -> str:
             f"{path} does not exist: --teacher is the --model_dir of a finished run of "
             "run_finetuning.py"
         )
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return files.sha256(path)
 
 
 def distilled_rows(

@@ -32,7 +32,7 @@ from keras_bert.finetuning.task import (
 )
 from keras_bert.models.preset import CONFIG_FILE, WEIGHTS_FILE, read_config
 from keras_bert.models.surgery.layer_selection import parsed_layers
-from keras_bert.storage import hub
+from keras_bert.storage import files, hub
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.training.checkpointing import latest_step
@@ -206,8 +206,7 @@ def _weights_digest(init_from: str | os.PathLike) -> str | None:
     folder = hub.local_folder(init_from)
     for name in (WEIGHTS_FILE, SAFETENSORS_FILE):
         if (folder / name).is_file():
-            with open(folder / name, "rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
+            return files.sha256(folder / name)
     return None
 
 

@@ -56,13 +56,15 @@ def first_folder(folder: str, option: str = "data_dir") -> str:
     Raises:
         FileNotFoundError: a language's folder is not there.
     """
-    for name, (first, *_) in _named_folders(folder, option).items():
-        if not tf.io.gfile.isdir(first):
-            raise FileNotFoundError(
-                f"{first} is not a folder of records {_reading(option, name, first)}"
-            )
-        return first
-    return folder
+    named = _named_folders(folder, option)
+    if not named:
+        return folder
+    name, (first, *_) = next(iter(named.items()))
+    if not tf.io.gfile.isdir(first):
+        raise FileNotFoundError(
+            f"{first} is not a folder of records {_reading(option, name, first)}"
+        )
+    return first
 
 
 def _reading(option: str, name: str, folder: str) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import hashlib
 import os
 import shutil
 import tempfile
@@ -143,6 +144,12 @@ def locked(folder: str | os.PathLike, busy: Exception) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def sha256(path: str | os.PathLike) -> str:
+    """Returns the SHA-256 of a file's content, in hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def flush(paths: Iterable[str | os.PathLike]) -> None:

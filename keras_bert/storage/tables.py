@@ -197,15 +197,11 @@ def json_list(field: str) -> list[str] | None:
     Numbers are as they are written: [1, "a"] is "1" and "a".
     """
     try:
-        found = json.loads(field, parse_int=_Digits, parse_float=_Digits)
+        found = json.loads(field, parse_int=str, parse_float=str)
     except json.JSONDecodeError:
         return None
     is_list = isinstance(found, list) and all(isinstance(entry, str) for entry in found)
-    return [str(entry) for entry in found] if is_list else None
-
-
-class _Digits(str):
-    """A number as it is written."""
+    return found if is_list else None
 
 
 def _listed(names: Any) -> str:

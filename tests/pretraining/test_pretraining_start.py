@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -99,7 +100,8 @@ def test_a_folder_that_is_called_as_a_size(tmp_path, monkeypatch):
 
 def test_a_folder_with_an_equals_sign_that_is_not_there(tmp_path):
     flags = [f"--data_dir=a=b{tmp_path}/c", f"--model_dir={tmp_path / 'run'}", "--model=bert_tiny"]
-    done = command_process.run(["tools/run_pretraining.py", *flags])
+    tool = Path(__file__).parents[2] / "tools" / "run_pretraining.py"
+    done = command_process.run([tool, *flags])
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith(
         f"b{tmp_path}/c is not a folder of records (of --data_dir, read as a=b{tmp_path}/c: "

@@ -107,10 +107,11 @@ def test_squad_1_has_no_unanswerable_questions(tmp_path):
 def test_a_test_file_may_keep_its_answers_to_itself(tmp_path):
     hidden = entry(id="q2", answers=[])
     write(tmp_path / "train.json", content(entry()))
-    write(tmp_path / "test.json", content(entry(), hidden))
+    # TriviaQA's other spellings, of which there are none either.
+    write(tmp_path / "test.json", content(entry(), hidden, hidden | {"id": "q3", "aliases": []}))
     for task in (squad_task(), squad2_task()):
         test = task.read(tmp_path).splits["test"]
-        assert [question.answers is None for question in test] == [False, True]
+        assert [question.answers is None for question in test] == [False, True, True]
         assert task.head.references(test) is None
 
 

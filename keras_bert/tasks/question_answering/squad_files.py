@@ -71,11 +71,11 @@ def _question(entry: Any, context: str, path: Path, place: str, answers_optional
         return Question(name, text, context)
     answers = tuple(_answer(answer, context, place) for answer in list_of(entry, "answers", place))
     impossible = entry.get("is_impossible", False)
-    if answers_optional and not (answers or impossible or "aliases" in entry):
-        return Question(name, text, context)  # of a test file that keeps its answers to itself
     # Of TriviaQA: other spellings of the answer, which need not stand in the context.
     has_aliases = "aliases" in entry and not impossible
     aliases = tuple(map(str, list_of(entry, "aliases", place))) if has_aliases else ()
+    if answers_optional and not (answers or impossible or aliases):
+        return Question(name, text, context)  # of a test file that keeps its answers to itself
     if impossible and answers:
         raise ValueError(
             f"{place} is_impossible but has the answer {answers[0].text!r}: remove one of both "
