@@ -154,12 +154,12 @@ class SignatureFamily(abc.ABC):
         strings, ids, more = self.string_inputs(), self.id_inputs(), self.more_inputs()
         examples = tf.TensorSpec([None], tf.string, name=EXAMPLES)
         traced = {
-            name: _traced(self._guarded(answer), strings | more.get(name, {}))
+            name: _traced(self.guarded(answer), strings | more.get(name, {}))
             for name, answer in {SERVING_DEFAULT: self.answer, **self.more_answers()}.items()
         }
         traced[SERVE_EXAMPLES] = _traced(self._answer_examples, {EXAMPLES: examples})
         if self.shares_rows:  # else members have no ids in common
-            traced[SERVE_IDS] = _traced(self._guarded(self.ids), ids)
+            traced[SERVE_IDS] = _traced(self.guarded(self.ids), ids)
         return traced
 
     def _answer_examples(self, examples: tf.Tensor) -> Tensors:
@@ -170,9 +170,11 @@ class SignatureFamily(abc.ABC):
             else tf.io.FixedLenSequenceFeature([], tf.string, allow_missing=True)
             for name, spec in self.string_inputs().items()
         }
-        return self._guarded(self.answer)(**tf.io.parse_example(examples, features))
+        return self.guarded(self.answer)(**tf.io.parse_example(examples, features))
 
-    def _guarded(self, answer: Callable[..., Tensors]) -> Callable[..., Tensors]:
+    def guarded(self, answer: Callable[..., Tensors]) -> Callable[..., Tensors]:
+        """Returns `answer` for graphs, behind the checks of what a request may hold."""
+
         def checked(**inputs: tf.Tensor) -> Tensors:
             with tf.control_dependencies(self._checks(inputs)):
                 # The copies are made after the checks: nothing runs on inputs that are refused.
@@ -182,11 +184,23 @@ class SignatureFamily(abc.ABC):
 
     def _checks(self, inputs: Tensors) -> list[tf.Operation]:
         batch, size = self.options.max_batch, self.options.max_text_bytes
-        checks = []
+        # A concrete function hands them over sorted by name; the first here is the one that a
+        # request is about.
+        known = [*self.string_inputs(), *self.id_inputs()]
+        first, *others = dict.fromkeys([name for name in known if name in inputs] + list(inputs))
+        examples = tf.shape(inputs[first])[0]  # N
+        checks = [
+            tf.debugging.assert_equal(
+                tf.shape(inputs[name])[0],
+                examples,
+                f"every {first} needs its {name}: the request holds different numbers of them",
+            )
+            for name in others
+        ]
         if batch is not None:
             checks.append(
                 tf.debugging.assert_less_equal(
-                    tf.shape(next(iter(inputs.values())))[0],  # N
+                    examples,
                     batch,
                     f"the request holds more than {batch} examples: send fewer at a time",
                 )

@@ -109,9 +109,13 @@ class BertPreprocessor(keras.layers.Layer):
         shape = tf.shape(texts)  # [...]
         if pairs is not None:
             # What a graph with unknown shapes could not tell before it runs.
-            tf.debugging.assert_equal(
+            check = tf.debugging.assert_equal(
                 shape, tf.shape(pairs), "every text needs its partner, but the shapes differ"
             )
+            # Copies made after the check (which is no operation outside graphs): else another
+            # operation might fail before it, with a message about its own inputs.
+            with tf.control_dependencies([] if check is None else [check]):
+                texts, pairs = tf.identity(texts), tf.identity(pairs)
         packed = packing.pack(
             self._tokenize(texts),
             None if pairs is None else self._tokenize(pairs),

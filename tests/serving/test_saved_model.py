@@ -197,11 +197,6 @@ def test_only_folders_of_exports_are_exported_to(model_folder, tmp_path):
             export_saved_model(model_folder("number"), tmp_path / odd)
 
 
-def test_a_text_without_its_pair_is_refused(model_folder):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="every text needs its text_pair"):
-        ask(model_folder("pairs"), text=["a", "b"], text_pair=["c"])
-
-
 def test_lengths_without_room_for_a_context_are_refused(model_folder, tmp_path):
     with pytest.raises(ValueError, match="leave no room for the context"):
         export_saved_model(

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
+from tests.graph_order import operations_beside_the_check
 from tests.markers import some_fast
 from tests.serving.fresh_process import as_text, ask_fresh_process
 from tests.signatures.live_models import (
@@ -19,7 +20,7 @@ from tests.signatures.live_models import (
     request_of,
     softmax,
 )
-from tests.signatures.tiny_models import MODELS, ask
+from tests.signatures.tiny_models import MODELS, ask, graph
 from tests.tolerances import REORDERED
 
 
@@ -54,6 +55,22 @@ def test_answers_are_those_of_the_live_model(name, model_folder):
     for output in ("entities", "words"):
         if output in expected:
             assert (expected[output] != "").sum() > 20
+
+
+@pytest.mark.parametrize(
+    "name, request_, sentence",
+    [
+        ("pairs", dict(text=["a", "b"], text_pair=["c"]), "every text needs its text_pair"),
+        ("spans", dict(question=["a", "b"], context=["c"]), "every question needs its context"),
+        ("spans", dict(question=["a"], context=["c", "d"]), "every question needs its context"),
+        ("choices", dict(context=["a", "b"], choices=[["c"]]), "every context needs its choices"),
+    ],
+)
+def test_a_text_without_its_partner_is_refused(name, request_, sentence, model_folder):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=sentence):
+        ask(model_folder(name), **request_)
+    # That sentence and no other, whichever operation is the first to run.
+    assert not operations_beside_the_check(graph(model_folder(name)), sentence)
 
 
 def test_tokens_are_those_of_the_live_encoder(model_folder):

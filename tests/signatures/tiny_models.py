@@ -108,7 +108,7 @@ def random_texts(count, seed, longest=60):
 def graph(folder):
     """The serving_default of a model folder as a function of strings."""
     family = open_signatures(folder, ExportOptions())
-    function = tf.function(family.answer, autograph=False)
+    function = tf.function(family.guarded(family.answer), autograph=False)
     return function.get_concrete_function(**family.string_inputs())
 
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 from keras_bert.text.preprocessor import BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import Vocabulary
+from tests.graph_order import operations_beside_the_check
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "##c", "É"]
 A = [2, 5, 3, 0, 0, 0]
@@ -149,6 +150,7 @@ def test_unequal_pairs_in_a_graph(preprocess):
     assert ids(traced(tf.constant(["a"]), tf.constant(["bc"]))) == [A_BC]
     with pytest.raises(tf.errors.InvalidArgumentError, match="every text needs its partner"):
         traced(tf.constant(["a", "b"]), tf.constant(["a"]))
+    assert not operations_beside_the_check(traced.get_concrete_function(), "every text")
 
 
 def test_symbolic_inputs_must_be_strings(preprocess):

@@ -54,10 +54,6 @@ class TextSignatures(SignatureFamily):
 
     def answer(self, **texts: tf.Tensor) -> Tensors:
         """Returns labels and scores, or numbers."""
-        if TEXT_PAIR in texts:
-            tf.debugging.assert_equal(
-                tf.shape(texts[TEXT]), tf.shape(texts[TEXT_PAIR]), "every text needs its text_pair"
-            )
         # Members that read the same rows get them once; windows are each member's own.
         rows = self.preprocess(texts) if self._windows is None and self.shares_rows else None
         logits = [member._logits(texts, rows) for member in self.members]
