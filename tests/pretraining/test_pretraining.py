@@ -71,6 +71,7 @@ def test_a_resumed_run_equals_one_that_was_never_stopped(corpus, tmp_path, monke
     assert metrics_of(tmp_path / "stopped", "train")[-1]["step"] == 20
 
 
+@pytest.mark.slow
 def test_two_replicas_read_and_learn_what_one_does(corpus, tmp_path):
     config = without_dropout()
     run_pretraining(corpus, tmp_path / "one", config=config)
@@ -80,6 +81,7 @@ def test_two_replicas_read_and_learn_what_one_does(corpus, tmp_path):
         np.testing.assert_allclose(value, two[path], **REORDERED_UPDATES, err_msg=path)
 
 
+@pytest.mark.slow
 def test_the_rate_follows_the_clock_to_zero_at_the_end_of_a_time_budget(corpus, tmp_path):
     # A tenth of the time for the warmup, as train_steps and warmup_steps say; then down in a
     # straight line to zero at 4 s. A call of five steps takes the rate of its first moment, which

@@ -121,7 +121,10 @@ def test_the_latest_checkpoints_stay(corpus, tmp_path):
 
 @pytest.mark.parametrize(
     ("strategy", "accumulation_steps"),
-    [("mirrored", 1), pytest.param("cpu", 4, marks=pytest.mark.long)],
+    [
+        pytest.param("mirrored", 1, marks=pytest.mark.slow),
+        pytest.param("cpu", 4, marks=pytest.mark.long),
+    ],
 )
 def test_a_run_goes_on_with_other_replicas_or_micro_batches(
     corpus, tmp_path, strategy, accumulation_steps

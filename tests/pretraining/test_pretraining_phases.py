@@ -57,6 +57,7 @@ def test_a_model_folder_gives_its_weights_only(corpus, tmp_path, capsys):
     _assert_same_weights(tmp_path / "first", tmp_path / "next", UNMOVED)
 
 
+@pytest.mark.slow
 def test_a_vocabulary_of_ones_own_field_goes_on_from_a_model(corpus, tmp_path):
     run_pretraining(corpus, tmp_path / "first", train_steps=4)
     model = BertPretrainer.from_preset(tmp_path / "first" / "preset")

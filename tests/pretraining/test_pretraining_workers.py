@@ -75,7 +75,7 @@ def _assert_same_run(one_replica, folder, metrics):
 @pytest.mark.parametrize(
     ("strategy", "accumulation_steps"),
     [
-        ("mirrored", 2),
+        pytest.param("mirrored", 2, marks=pytest.mark.slow),
         pytest.param("mirrored", 1, marks=pytest.mark.long),
         pytest.param("cpu", 2, marks=pytest.mark.long),
     ],

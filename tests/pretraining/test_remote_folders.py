@@ -81,6 +81,7 @@ def test_a_run_in_a_bucket_is_resumed_there_and_equals_a_local_one(corpus, tmp_p
     assert len(tf.io.gfile.GFile("ram://bucket/run/starts.jsonl").read().splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_a_model_in_a_bucket(corpus, tmp_path):
     run_pretraining(corpus, tmp_path / "first", train_steps=4)
     _put(tmp_path / "first" / "preset", "ram://models/first")

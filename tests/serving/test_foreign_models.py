@@ -60,6 +60,7 @@ def test_the_export_tells_what_it_takes_and_why(model_folder, foreign_folder, tm
     assert "serving_default takes text, text_pair: as in training" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_questions_have_no_answer_above_the_stated_threshold(foreign_folder, tmp_path):
     run = write_model(tmp_path / "run", "spans_or_none", max_position_embeddings=128)
     threshold = -1.6  # of half of these questions the null score is above it

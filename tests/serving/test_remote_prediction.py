@@ -65,6 +65,7 @@ def test_an_entity_is_a_row(model_folder, tmp_path):
     assert len(expected) > 10
 
 
+@pytest.mark.slow
 def test_answers_and_choices(model_folder, tmp_path):
     header = ["question", "context"]
     found = predict(model_folder("spans"), tmp_path, header, [["the", "a film b"], ["a", "x yy"]])

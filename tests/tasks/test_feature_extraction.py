@@ -102,6 +102,7 @@ def test_a_word_is_the_mean_of_its_pieces(folder):
     assert (extractor.units, extractor.empty_words) == (5, 1)
 
 
+@pytest.mark.slow
 def test_long_texts_keep_every_piece(folder):
     words = ("film good the was book " * 5).split()
     extractor = FeatureExtractor.from_preset(folder, layers="last", batch_size=3)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -17,6 +18,7 @@ def call(**arguments):
     return subprocess.run(command, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_texts_to_vectors_of_words(pretrained_folder, tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text("the film was good\n\n" + "very bad book " * 40 + "\n")

@@ -10,7 +10,14 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
-from keras_bert.family_configs import ElectraConfig, LocalBertConfig, LongformerConfig
+from keras_bert.family_configs import (
+    AlbertConfig,
+    DistilBertConfig,
+    ElectraConfig,
+    LocalBertConfig,
+    LongformerConfig,
+    RobertaConfig,
+)
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.tpu import planning
 from keras_bert.tpu.compilation import (
@@ -210,6 +217,23 @@ def test_local_attention_compiles(config_class):
     assert 1.0 < program.flops / planning.least_flops(step) < 2.0
     # By hand: of 512 x 512 pairs 512 x (3 x 64 + 1) + 512 are computed.
     assert config.attention_pairs(512) == 512 * 194
+
+
+@pytest.mark.long  # minutes of a core each
+@pytest.mark.parametrize("config_class", [AlbertConfig, RobertaConfig, DistilBertConfig])
+def test_families_compile(config_class):
+    """Masked LM of what differs from BERT: shared blocks and narrow embeddings, positions."""
+    numbers = dict(hidden_size=128, num_hidden_layers=2, num_attention_heads=2)
+    step = StepOptions(
+        config_class(**numbers, intermediate_size=512), BATCH, LENGTH, PREDICTIONS, num_chips=4
+    )
+    program = compile_step(step, "v5e:2x2")
+    # By hand: two blocks of 196,608 weights in matrices, shared or not; words from embeddings of
+    # 128 numbers.
+    blocks = 2 * (6 * 196_608 + 12 * 128 * LENGTH) * TOKENS
+    words = 6 * 128 * (128 + step.config.vocab_size) * BATCH * PREDICTIONS
+    # Beside matrices this small the update, softmax, gelu and norms are a part of the step.
+    assert 1.0 < program.flops / (blocks + words) < 1.3
 
 
 def test_distillation_compiles():
