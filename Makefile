@@ -122,10 +122,11 @@ $(BENCHMARKS): $(ORACLES)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[benchmarks]'
 	@touch $@
 
-$(BEAM_STAMP): setup.cfg
+$(BEAM_STAMP): setup.cfg constraints-beam.txt
 	@test -x $(BEAM_VENV)/bin/python || $(PYTHON) -m venv $(BEAM_VENV)
 	@echo "installing into $(BEAM_VENV) (about 2 GB)"
-	@$(BEAM_VENV)/bin/python -m pip install --quiet --editable '.[test,beam]'
+	@$(BEAM_VENV)/bin/python -m pip install --quiet --constraint constraints-beam.txt \
+	  --editable '.[test,beam]'
 	@touch $@
 
 test-beam: $(BEAM_STAMP)  ## compare records made on Apache Beam (in an environment of its own)

@@ -100,7 +100,7 @@ class SmallPretraining(NamedTuple):
             with atomic_folder(self.folder / "text") as temporary:
                 print(f"text: {debian_text.write(temporary)}", flush=True)
         if not (self.folder / "data" / "pairs" / "test.csv").is_file():  # the last of its files
-            _run("prepare_sample_data", output_dir=self.folder / "data")
+            run_tool("prepare_sample_data", output_dir=self.folder / "data")
         for task in self.tasks:
             if task.write and not (self.folder / task.data).is_dir():
                 with atomic_folder(self.folder / task.data) as temporary:
@@ -110,10 +110,10 @@ class SmallPretraining(NamedTuple):
     def _make_records(self) -> None:
         vocab = self.folder / "vocab" / "vocab.txt"
         if not (vocab.parent / "tokenizer_config.json").is_file():  # written after vocab.txt
-            _run("build_vocab", input=self._texts("train"), output=vocab, vocab_size=VOCAB_SIZE)
+            run_tool("build_vocab", input=self._texts("train"), output=vocab, vocab_size=VOCAB_SIZE)
         for split, passes in (("train", 2), ("eval", 1)):
             if not (self.folder / "records" / split / "manifest.json").is_file():
-                _run(
+                run_tool(
                     "create_pretraining_data",
                     input=self._texts(split),
                     vocab=vocab,
@@ -150,7 +150,7 @@ class SmallPretraining(NamedTuple):
             "learning_rate": self.learning_rate,
             "bias_correction": True,  # without it such short runs may never start to learn
         }
-        _run("run_pretraining", **(arguments | flags))
+        run_tool("run_pretraining", **(arguments | flags))
         if not (run / "report.md").is_file():
             raise SystemExit("stopped: the same command goes on from here")
         return run
@@ -167,7 +167,7 @@ class SmallPretraining(NamedTuple):
         model_dir = run / "tasks" / (f"{name}_from_scratch" if from_scratch else name)
         if FinetuningResult.finished(model_dir) is None:
             shutil.rmtree(model_dir, ignore_errors=True)  # what was stopped within
-            _run(
+            run_tool(
                 "run_finetuning",
                 *(["--from_scratch"] if from_scratch else []),
                 data=self.folder / task.data,
@@ -233,7 +233,8 @@ def _measure(records: Path, run: Path) -> dict[str, float]:
     return create_evaluation(model, objective, data, targets, options, strategy)()
 
 
-def _run(tool: str, *arguments: str, **named: object) -> None:
+def run_tool(tool: str, *arguments: str, **named: object) -> None:
+    """Runs a tool and prints its command line; ends where it fails."""
     command = [str(_TOOLS / f"{tool}.py"), *(f"--{key}={value}" for key, value in named.items())]
     print(f"\n$ python {shlex.join([*command, *arguments])}", flush=True)
     subprocess.run([sys.executable, *command, *arguments], check=True)

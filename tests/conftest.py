@@ -5,13 +5,16 @@ import fcntl
 import os
 import random
 import shutil
+import zlib
 from pathlib import Path
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import keras  # noqa: E402
 import pytest  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 from tests import tolerances  # noqa: E402
 
@@ -28,6 +31,10 @@ LONGEST = (
 )
 
 
+# The same examples each time, and no verdict by the clock.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
+
 TOLERANCES = {name for name in vars(tolerances) if name.isupper()}
 
 
@@ -37,6 +44,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if not TOLERANCES.isdisjoint(vars(item.module)):
             item.add_marker(pytest.mark.numerical)
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures are made
+def pytest_runtest_setup(item):
+    """Random weights are the same wherever and behind whatever a test runs."""
+    keras.utils.set_random_seed(zlib.crc32(item.nodeid.encode()))
 
 
 WORDS = "good great fine nice bad awful poor sad the a film was very it and book".split()

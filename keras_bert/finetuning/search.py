@@ -26,6 +26,7 @@ from keras_bert.models.preset import CONFIG_FILE
 from keras_bert.storage.files import atomic_file
 from keras_bert.training.cluster import is_chief
 from keras_bert.training.strategy import create_strategy
+from keras_bert.training.termination import Termination
 
 RUNS_FOLDER = "runs"
 RESULTS_FILE = "results.json"
@@ -219,25 +220,26 @@ def search(
         )
     strategy = create_strategy(options.strategy)
     runs: list[Run] = []
-    for point, seed in itertools.product(points, range(options.seed, options.seed + seeds)):
-        run = Run(point, seed, None, None)
-        print(f"run {run.name}", flush=True)
-        keras.backend.clear_session()
-        try:
-            measured = finetune(
-                task,
-                data,
-                init_from,
-                folder / RUNS_FOLDER / run.name,
-                dataclasses.replace(options, **point, seed=seed),
-                keep_finished=True,
-            )
-        except DivergenceError as error:
-            runs.append(dataclasses.replace(run, collapsed=str(error)))
-            continue
-        if measured is None:
-            return None
-        runs.append(dataclasses.replace(run, result=measured, collapsed=measured.collapsed))
+    with Termination():  # between two runs as well: the next one stops at once, on all workers
+        for point, seed in itertools.product(points, range(options.seed, options.seed + seeds)):
+            run = Run(point, seed, None, None)
+            print(f"run {run.name}", flush=True)
+            keras.backend.clear_session()
+            try:
+                measured = finetune(
+                    task,
+                    data,
+                    init_from,
+                    folder / RUNS_FOLDER / run.name,
+                    dataclasses.replace(options, **point, seed=seed),
+                    keep_finished=True,
+                )
+            except DivergenceError as error:
+                runs.append(dataclasses.replace(run, collapsed=str(error)))
+                continue
+            if measured is None:
+                return None
+            runs.append(dataclasses.replace(run, result=measured, collapsed=measured.collapsed))
     result = SearchResult(tuple(runs), runs[0])
     result = dataclasses.replace(result, best=_best(task, result))
     if is_chief(strategy):

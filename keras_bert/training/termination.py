@@ -13,6 +13,9 @@ class TerminatedError(Exception):
 class Termination:
     """While it is open, SIGTERM sets `requested` instead of ending the process.
 
+    Of one within another, a request to either is one to both: what comes between two parts of a
+    job ends the next one where it can be saved.
+
     A machine that is preempted (a TPU VM among them) sends it to its processes half a minute before
     it goes. Python receives signals in its main thread only; elsewhere nothing is changed.
     """
@@ -24,11 +27,19 @@ class Termination:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             self._previous = signal.signal(signal.SIGTERM, self._take_note)
+            if outer := self._outer():
+                self.requested |= outer.requested
         return self
 
     def __exit__(self, *exception: object) -> None:
         if self._previous is not None:
             signal.signal(signal.SIGTERM, self._previous)
+            if outer := self._outer():
+                outer.requested |= self.requested
+
+    def _outer(self) -> "Termination | None":
+        outer = getattr(self._previous, "__self__", None)
+        return outer if isinstance(outer, Termination) else None
 
     def check(self) -> None:
         """Raises TerminatedError when the job was asked to end."""

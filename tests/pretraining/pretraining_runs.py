@@ -99,5 +99,7 @@ def weights_of(model_dir, preset="preset"):
 
 
 def metrics_of(model_dir, split):
-    lines = (model_dir / "metrics.jsonl").read_text().splitlines()
+    lines = (model_dir / "metrics.jsonl").read_text().splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        lines.pop()  # still being written
     return [line for line in map(json.loads, lines) if line["split"] == split]

@@ -135,7 +135,12 @@ def test_only_the_student_has_gradients_and_losses_of_weight_0_are_not_computed(
 def test_a_run_learns_resumes_and_keeps_the_student(corpus, teacher_folder, tmp_path, monkeypatch):
     before = (teacher_folder / "model.weights.h5").read_bytes()
     changes = {"objective": "distillation", "teacher": str(teacher_folder), **WEIGHTS}
-    changes |= {"train_steps": 12, "checkpoint_steps": 6, "learning_rate": 5e-3}
+    changes |= {
+        "train_steps": 12,
+        "checkpoint_steps": 6,
+        "learning_rate": 5e-3,
+        "steps_per_loop": 2,
+    }
     run_pretraining(corpus, tmp_path / "whole", **changes)
     losses = [line["loss"] for line in metrics_of(tmp_path / "whole", "train")]
     assert losses[-1] < 0.8 * losses[0]

@@ -144,7 +144,12 @@ def test_losses_and_labels_by_hand():
 @pytest.mark.slow
 def test_a_run_learns_resumes_and_keeps_the_discriminator(corpus, tmp_path, monkeypatch):
     changes = {"objective": "electra", "eval_data_dir": str(corpus / "records")}
-    changes |= {"train_steps": 20, "checkpoint_steps": 10, "learning_rate": 5e-3}
+    changes |= {
+        "train_steps": 20,
+        "checkpoint_steps": 10,
+        "learning_rate": 5e-3,
+        "steps_per_loop": 2,
+    }
     metrics = run_pretraining(corpus, tmp_path / "whole", config=electra_config(), **changes)
     assert {"masked_lm_loss", "replaced_token_loss", "replaced_token_recall"} <= metrics.keys()
     assert 0.02 < metrics["replaced_token_rate"] < 0.15
@@ -219,6 +224,7 @@ def test_packed_sequences_train_with_recomputed_blocks_as_without(corpus, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.half_precision
+@pytest.mark.half_precision
 @pytest.mark.parametrize("precision", ["bfloat16", pytest.param("float16", marks=pytest.mark.long)])
 def test_it_learns_in_half_precision(precision, corpus, tmp_path):
     run_pretraining(
@@ -228,6 +234,7 @@ def test_it_learns_in_half_precision(precision, corpus, tmp_path):
         objective="electra",
         train_steps=30,
         mixed_precision=precision,
+        steps_per_loop=2,
     )
     losses = [line["loss"] for line in metrics_of(tmp_path / "run", "train")]
     assert losses[-1] < losses[0]

@@ -23,7 +23,12 @@ FAMILIES = {
 def test_a_run_learns_resumes_and_goes_to_transformers(family, corpus, tmp_path, monkeypatch):
     config, encoder_class = FAMILIES[family]
     changes = {"eval_data_dir": str(corpus / "records"), "beta_2": 0.98, "masking": "ngram"}
-    changes |= {"train_steps": 20, "checkpoint_steps": 10, "learning_rate": 5e-3}
+    changes |= {
+        "train_steps": 20,
+        "checkpoint_steps": 10,
+        "learning_rate": 5e-3,
+        "steps_per_loop": 2,
+    }
     changes |= {"accumulation_steps": 2, "remat": True}
     metrics = run_pretraining(corpus, tmp_path / "whole", config=config, **changes)
     losses = [line["loss"] for line in metrics_of(tmp_path / "whole", "train")]

@@ -114,6 +114,7 @@ MOST, ALL = 0.1, 0.5
 
 
 @pytest.mark.slow
+@pytest.mark.half_precision
 @pytest.mark.parametrize("name", BFLOAT16)
 def test_bfloat16_exports_say_what_the_live_model_in_bfloat16_says(
     name, fresh_answers, exported, model_folder
