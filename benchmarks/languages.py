@@ -36,7 +36,7 @@ from keras_bert.storage.files import atomic_file, atomic_folder
 
 _FOLDER = flags.DEFINE_string("folder", None, "Folder of all stages.", required=True)
 _ALPHAS = flags.DEFINE_list("alphas", ["1.0", "0.7", "0.3"], "Exponents to compare.")
-_TRAIN_STEPS = flags.DEFINE_integer("train_steps", 5000, "Steps of each run.", lower_bound=1)
+_TRAIN_STEPS = flags.DEFINE_integer("train_steps", 3000, "Steps of each run.", lower_bound=1)
 _VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 12000, "Pieces of the vocabulary.")
 _VOCAB_ALPHA = 0.7
 _LENGTH = 64
