@@ -25,7 +25,8 @@ PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --maxprocesses 4 --dist
 # oneDNN, which multiplies TensorFlow's matrices, behaves as on a lesser processor where its
 # instructions are limited (a limit above what the processor has changes nothing), and 0 turns it
 # off. TensorFlow does not know of the limit: under AVX2 a bfloat16 product aborts the process.
-# Slow tests ask the same of more heads and longer runs: NUMERICAL='numerical and slow' is hours.
+# Slow tests ask the same of more heads, longer runs and whole runs on replicas:
+# NUMERICAL='numerical and slow' is hours.
 NUMERICAL ?= numerical and not slow and not oracle and not long
 AVX2 := ONEDNN_MAX_CPU_ISA=AVX2
 WITHOUT_ONEDNN := TF_ENABLE_ONEDNN_OPTS=0

@@ -1,15 +1,17 @@
 """One small model for twelve languages in eight scripts, by how often each language is drawn.
 
-Text of debian_languages.py, one vocabulary, and a run for each --alphas: 1.0 draws languages as
-large as they are, smaller numbers show the small ones more often. Each run is judged on held-out
-pages: masked LM accuracy of each language; whether a paragraph's vector is nearest to that of its
-translation among all English paragraphs of these pages that have one; and whether a classifier that
-has learned the chapters of the handbook from English finds those of paragraphs in other languages.
-The layer of the vectors is chosen on pages of the training text. Vectors are the mean over the
-positions of a layer, less the mean of their language. The same command goes on where it was
-stopped, and stages that are done are skipped.
+Text of debian_languages.py, one vocabulary, and a run for each of --alphas: 1.0 draws languages as
+large as they are, smaller numbers show the small ones more often. Each run, of one seed, is judged
+on held-out pages: masked LM accuracy of each language; whether a paragraph's vector is nearest to
+that of its translation among the English ones of all paragraphs that this language translates; and
+whether a classifier that has learned the chapters of the handbook from English finds those of
+paragraphs in other languages. Vectors are the mean over the positions of a layer, less the mean of
+their language on pages of the training text, which choose the layer too. Texts are cut at 64
+pieces, which hold less of a paragraph where words have more pieces. The same command goes on where
+it was stopped, and stages that are done are skipped. Needs apt-get and dpkg-deb; an hour on a core.
 
     make benchmark NAME=languages ARGS='--folder=runs/languages'
+    make benchmark NAME=languages ARGS='--folder=runs/try --train_steps=20 --alphas=1.0'
 
 Small models use one core well: two runs may go side by side, each under `taskset -c 0` or
 `taskset -c 1` with its own --alphas; the command without then prints all tables.
@@ -19,31 +21,39 @@ import collections
 import csv
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import debian_languages
+import keras
 import numpy as np
 import tensorflow as tf
 from absl import app, flags
 from debian_languages import LANGUAGES, Paragraph
 from small_pretraining import run_tool
 
-from keras_bert import BertConfig, FinetunedModel, load_encoder, load_preprocessor, load_tokenizer
+from keras_bert import (
+    BertConfig,
+    BertEncoder,
+    FinetunedModel,
+    load_encoder,
+    load_preprocessor,
+    load_tokenizer,
+)
 from keras_bert.finetuning.result import FinetuningResult
-from keras_bert.storage.files import atomic_file, atomic_folder
+from keras_bert.storage.files import atomic_file, atomic_folder, locked
 
 _FOLDER = flags.DEFINE_string("folder", None, "Folder of all stages.", required=True)
 _ALPHAS = flags.DEFINE_list("alphas", ["1.0", "0.7", "0.3"], "Exponents to compare.")
-_TRAIN_STEPS = flags.DEFINE_integer("train_steps", 3000, "Steps of each run.", lower_bound=1)
+_TRAIN_STEPS = flags.DEFINE_integer("train_steps", 2000, "Steps of each run.", lower_bound=1)
 _VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 12000, "Pieces of the vocabulary.")
 _VOCAB_ALPHA = 0.7
 _LENGTH = 64
 _BATCH_SIZE = 32
 _PAIRS = 200  # of a language to choose the layer with
 _FEWEST_OF_A_CHAPTER = 100  # English paragraphs to learn from
-_FRESH = "fresh weights"
+_FEWEST_TO_ASK = 50  # paragraphs of a language
 
 
 class Figures(NamedTuple):
@@ -96,7 +106,7 @@ def prepare(folder: Path) -> None:
         "bert_tiny",
         num_hidden_layers=4,
         vocab_size=len(load_tokenizer(vocab.parent).vocabulary.tokens),
-        max_position_embeddings=2 * _LENGTH,
+        max_position_embeddings=_LENGTH,
         hidden_act="gelu_tanh",
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
@@ -130,7 +140,7 @@ def write_chapters(folder: Path) -> None:
 
 def pretrain(folder: Path, alpha: str) -> Path:
     """Pretrains a model, or goes on; returns its run folder."""
-    run = folder / f"alpha_{alpha}"
+    run = folder / f"alpha_{alpha}_{_TRAIN_STEPS.value}_steps"
     if not (run / "report.md").is_file():  # written at the end
         run_tool(
             "run_pretraining",
@@ -153,29 +163,39 @@ def pretrain(folder: Path, alpha: str) -> Path:
     return run
 
 
-def judge(folder: Path, run: Path, from_scratch: bool = False) -> Figures:
-    """Measures a run, or its fresh weights, and keeps the figures in its folder."""
-    path = run / ("fresh_figures.json" if from_scratch else "figures.json")
+def judge(folder: Path, run: Path) -> Figures:
+    """Measures a run and keeps the figures in its folder."""
+    path = run / "figures.json"
     if not path.is_file():
-        masked_lm = {}
-        if not from_scratch:
-            lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
-            last = [line for line in lines if line["split"] == "eval"][-1]
-            masked_lm = {name: last[f"masked_lm_accuracy/{name}"] for name in LANGUAGES}
-        layer, found = find_translations(run / "preset", from_scratch)
-        chapters = find_chapters(folder, run, from_scratch)
-        figures = Figures(masked_lm, layer, found, chapters)
-        with atomic_file(path) as temporary:
-            temporary.write_text(json.dumps(figures._asdict(), indent=2) + "\n")
+        lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+        last = [line for line in lines if line["split"] == "eval"][-1]
+        masked_lm = {name: last[f"masked_lm_accuracy/{name}"] for name in LANGUAGES}
+        encoder = load_encoder(run / "preset", output_hidden_states=True)
+        chapters = find_chapters(folder, run / "preset", run / "chapters")
+        _save(path, Figures(masked_lm, *find_translations(encoder, run / "preset"), chapters))
     return Figures(**json.loads(path.read_text()))
 
 
-def find_translations(preset: Path, from_scratch: bool) -> tuple[int, dict[str, float]]:
-    """Returns a layer, chosen on pages of the training text, and what it finds of the others."""
-    encoder = load_encoder(preset, output_hidden_states=True)
-    if from_scratch:
-        encoder = type(encoder)(encoder.config, output_hidden_states=True, seed=0)
-    preprocess = load_preprocessor(preset, max_seq_length=_LENGTH)
+def judge_fresh_weights(folder: Path, preset: Path) -> Figures:
+    """Measures a model that has learned nothing; the preset says how large it is."""
+    path = folder / "fresh" / "figures.json"
+    if not path.is_file():
+        trained = load_encoder(preset)
+        keras.utils.set_random_seed(0)
+        encoder = type(trained)(trained.config, output_hidden_states=True)
+        chapters = find_chapters(folder, preset, path.parent / "chapters", "--from_scratch")
+        _save(path, Figures({}, *find_translations(encoder, preset), chapters))
+    return Figures(**json.loads(path.read_text()))
+
+
+def _save(path: Path, figures: Figures) -> None:
+    with atomic_file(path) as temporary:
+        temporary.write_text(json.dumps(figures._asdict(), indent=2) + "\n")
+
+
+def find_translations(encoder: BertEncoder, preset: Path) -> tuple[int, dict[str, float]]:
+    """Returns a layer, chosen on pages of the training text, and what it finds on the others."""
+    preprocess = load_preprocessor(preset, max_seq_length=_LENGTH, pad_to="max")
     outputs = tf.function(lambda inputs: encoder(inputs)["hidden_states"], autograph=False)
 
     def vectors(paragraphs: Sequence[Paragraph]) -> np.ndarray:
@@ -187,22 +207,26 @@ def find_translations(preset: Path, from_scratch: bool) -> tuple[int, dict[str, 
             states = tf.stack([tf.cast(x, tf.float32) for x in outputs(inputs)])  # [L + 1, B, S, H]
             means = tf.reduce_sum(states * mask, axis=2) / tf.reduce_sum(mask, axis=1)
             found.append(means[:, : len(texts)].numpy())
-        rows = np.concatenate(found, axis=1)  # [L + 1, paragraphs, H]
-        rows = rows - rows.mean(axis=1, keepdims=True)
+        return np.concatenate(found, axis=1)  # [L + 1, paragraphs, H]
+
+    def normalized(rows: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        rows = rows - mean
         return rows / np.maximum(np.linalg.norm(rows, axis=2, keepdims=True), 1e-9)
 
-    def share_found(split: str) -> dict[str, np.ndarray]:
-        """Returns the share of each layer [L + 1] by language."""
-        shares = {}
-        for name in LANGUAGES:
-            if name != "en":
-                ours, english = translations(name, split)
-                scores = vectors(ours) @ vectors(english).swapaxes(1, 2)  # [L + 1, ours, English]
-                shares[name] = (scores.argmax(axis=2) == np.arange(len(ours))).mean(axis=1)
-        return shares
-
-    layer = int(np.mean(list(share_found("train").values()), axis=0).argmax())
-    return layer, {name: float(share[layer]) for name, share in share_found("eval").items()}
+    chosen, others = {}, {}
+    for name in LANGUAGES:
+        if name == "en":
+            continue
+        means: list[np.ndarray] = []  # [L + 1, 1, H] of this language, and of English
+        for split, shares in (("train", chosen), ("eval", others)):
+            sides = translations(name, split)
+            rows = [vectors(side) for side in sides]
+            means = means or [side.mean(axis=1, keepdims=True) for side in rows]
+            ours, english = map(normalized, rows, means)
+            nearest = (ours @ english.swapaxes(1, 2)).argmax(axis=2)  # [L + 1, paragraphs]
+            shares[name] = (nearest == np.arange(len(sides[0]))).mean(axis=1)  # [L + 1]
+    layer = int(np.mean(list(chosen.values()), axis=0).argmax())
+    return layer, {name: float(share[layer]) for name, share in others.items()}
 
 
 def translations(name: str, split: str) -> tuple[list[Paragraph], list[Paragraph]]:
@@ -220,17 +244,23 @@ def translations(name: str, split: str) -> tuple[list[Paragraph], list[Paragraph
     return ours, [english[paragraph.page, paragraph.number] for paragraph in ours]
 
 
-def find_chapters(folder: Path, run: Path, from_scratch: bool) -> dict[str, float]:
-    """Learns the chapters from English; returns the share found in each language."""
-    model_dir = run / ("chapters_from_scratch" if from_scratch else "chapters")
+def find_chapters(folder: Path, preset: Path, model_dir: Path, *flags: str) -> dict[str, float]:
+    """Learns the chapters from English; returns the share found in each language.
+
+    Args:
+        folder: of all stages.
+        preset: what to start from.
+        model_dir: of the run.
+        *flags: more flags of run_finetuning.py.
+    """
     if FinetuningResult.finished(model_dir) is None:
         shutil.rmtree(model_dir, ignore_errors=True)  # what was stopped within
         run_tool(
             "run_finetuning",
-            *(["--from_scratch"] if from_scratch else []),
+            *flags,
             task="csv",
             data=folder / "chapters",
-            init_from=run / "preset",
+            init_from=preset,
             model_dir=model_dir,
             epochs=6,
             batch_size=_BATCH_SIZE,
@@ -242,7 +272,7 @@ def find_chapters(folder: Path, run: Path, from_scratch: bool) -> dict[str, floa
     shares = {}
     for name in LANGUAGES:
         rows = chapter_rows(folder, name)
-        if rows:
+        if len(rows) >= _FEWEST_TO_ASK:
             logits = tuned.model.predict(preprocess([row["text"] for row in rows]), verbose=0)
             said = [tuned.description.labels[index] for index in np.argmax(logits, axis=-1)]
             right = [label == row["label"] for label, row in zip(said, rows, strict=True)]
@@ -261,43 +291,37 @@ def _named(folder: Path, pattern: str) -> str:
     return ",".join(f"{name}={folder / pattern.format(name)}" for name in LANGUAGES)
 
 
-def print_tables(folder: Path, runs: dict[str, Path]) -> None:
-    """Prints what is known of all runs."""
-    figures = {alpha: judge(folder, run) for alpha, run in runs.items()}
-    fresh = judge(folder, next(iter(runs.values())), from_scratch=True)
+def print_tables(folder: Path, figures: Mapping[str, Figures], fresh: Figures) -> None:
+    """Prints what is known of all runs, by alpha, and of fresh weights."""
     examples = {
         name: json.loads((folder / "records" / "train" / name / "manifest.json").read_text())[
-            "num_examples"
+            "examples"
         ]
         for name in LANGUAGES
     }
     titles = [f"alpha {alpha}" for alpha in figures]
     print("\nShare of the batches, and held-out masked LM accuracy")
-    _print_row("language", "script", "examples", *titles, *titles)
+    _print_row("language", "script", "examples (two passes)", *titles, *titles)
     totals = {a: sum(n ** float(a) for n in examples.values()) for a in figures}
     for name, language in LANGUAGES.items():
         shares = [f"{100 * examples[name] ** float(a) / totals[a]:.1f} %" for a in figures]
         accuracies = [f"{100 * found.masked_lm[name]:.1f} %" for found in figures.values()]
         _print_row(name, language.script, f"{examples[name]:,}", *shares, *accuracies)
+    sides = [*figures.values(), fresh]
     print("\nParagraphs nearest to their translation in English")
-    sides = figures | {_FRESH: fresh}
-    _print_row("language", "paragraphs", "chance", *titles, _FRESH)
-    for name in LANGUAGES:
-        if name != "en":
-            count = len(translations(name, "eval")[0])
-            found = [f"{100 * side.found[name]:.1f} %" for side in sides.values()]
-            _print_row(name, f"{count}", f"{100 / count:.1f} %", *found)
-    print(f"layers: {', '.join(f'{side} {found.layer}' for side, found in sides.items())}")
+    _print_row("language", "paragraphs", "chance", *titles, "fresh weights")
+    for name in fresh.found:
+        count = len(translations(name, "eval")[0])
+        found = [f"{100 * side.found[name]:.1f} %" for side in sides]
+        _print_row(name, f"{count}", f"{100 / count:.1f} %", *found)
+    print(f"layers: {', '.join(str(side.layer) for side in sides)}")
     print("\nChapters found by what was learned from English")
-    with open(folder / "chapters" / "train.csv", encoding="utf-8", newline="") as file:
-        labels = collections.Counter(row["label"] for row in csv.DictReader(file))
-    frequent = labels.most_common(1)[0][0]
-    _print_row("language", "paragraphs", "most frequent", *titles, _FRESH)
+    _print_row("language", "paragraphs", "best single answer", *titles, "fresh weights")
     for name in fresh.chapters:
-        rows = chapter_rows(folder, name)
-        guess = np.mean([row["label"] == frequent for row in rows])
-        found = [f"{100 * side.chapters[name]:.1f} %" for side in sides.values()]
-        _print_row(name, f"{len(rows)}", f"{100 * guess:.1f} %", *found)
+        labels = collections.Counter(row["label"] for row in chapter_rows(folder, name))
+        [(_, most)] = labels.most_common(1)
+        found = [f"{100 * side.chapters[name]:.1f} %" for side in sides]
+        _print_row(name, f"{labels.total()}", f"{100 * most / labels.total():.1f} %", *found)
 
 
 def _print_row(*cells: str) -> None:
@@ -308,9 +332,14 @@ def main(_: Sequence[str]) -> None:
     """Prepares, pretrains, judges and prints the tables."""
     folder = Path(_FOLDER.value)
     folder.mkdir(parents=True, exist_ok=True)
-    prepare(folder)
+    busy = SystemExit(f"another process works in {folder}: start again when it is done")
+    with locked(folder / "prepared", busy):
+        prepare(folder)
     runs = {alpha: pretrain(folder, alpha) for alpha in _ALPHAS.value}
-    print_tables(folder, runs)
+    figures = {alpha: judge(folder, run) for alpha, run in runs.items()}
+    with locked(folder / "fresh", busy):
+        fresh = judge_fresh_weights(folder, next(iter(runs.values())) / "preset")
+    print_tables(folder, figures, fresh)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import keras  # noqa: E402
+import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from hypothesis import settings  # noqa: E402
@@ -46,10 +46,22 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.numerical)
 
 
-@pytest.hookimpl(tryfirst=True)  # before fixtures are made
-def pytest_runtest_setup(item):
-    """Random weights are the same wherever and behind whatever a test runs."""
-    keras.utils.set_random_seed(zlib.crc32(item.nodeid.encode()))
+def _seed(name):
+    """Seeds what initial weights and random arrays are drawn with."""
+    seed = zlib.crc32(name.encode())
+    random.seed(seed)  # Keras draws the seeds of initializers and of dropout with it
+    np.random.seed(seed)
+
+
+# A test, and a fixture of many, has the same random weights wherever and behind whatever it runs.
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef, request):
+    _seed(f"{fixturedef.baseid} {fixturedef.argname} {getattr(request, 'param', None)}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item):
+    _seed(item.nodeid)
 
 
 WORDS = "good great fine nice bad awful poor sad the a film was very it and book".split()

@@ -8,12 +8,14 @@ import itertools
 import json
 import os
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_bert.config import read_json
 from keras_bert.finetuning.finetune import finetune
@@ -220,8 +222,13 @@ def search(
         )
     strategy = create_strategy(options.strategy)
     runs: list[Run] = []
-    with Termination():  # between two runs as well: the next one stops at once, on all workers
+    together = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+    with Termination() as termination:
         for point, seed in itertools.product(points, range(options.seed, options.seed + seeds)):
+            # Between two runs; workers may not all know of it, and agree in the next one.
+            if termination.requested and not together:
+                print("stopped by SIGTERM between two runs", file=sys.stderr)
+                return None
             run = Run(point, seed, None, None)
             print(f"run {run.name}", flush=True)
             keras.backend.clear_session()

@@ -8,7 +8,8 @@
 A family (one subclass for each kind of task) says what strings it takes and makes the answers of
 them; this module makes the other signatures from that. All of them take any N, also 0, and what is
 answered for a text does not depend on the texts beside it, rounding apart. Guards are assertions in
-the graph: a request over a limit is refused in words before anything is computed. A family may
+the graph: a request over a limit, or with texts that lack their partners, is refused in words
+before anything is computed. A family may
 stand for an ensemble: then it asks all `members` and makes its answers of their joined logits.
 
 Shapes: N examples of a request, S positions.
@@ -173,7 +174,11 @@ class SignatureFamily(abc.ABC):
         return self.guarded(self.answer)(**tf.io.parse_example(examples, features))
 
     def guarded(self, answer: Callable[..., Tensors]) -> Callable[..., Tensors]:
-        """Returns `answer` for graphs, behind the checks of what a request may hold."""
+        """Returns `answer` for graphs, behind the checks of what a request may hold.
+
+        It takes the inputs of a signature by their names. In a graph a request that they refuse
+        ends in `tf.errors.InvalidArgumentError`.
+        """
 
         def checked(**inputs: tf.Tensor) -> Tensors:
             with tf.control_dependencies(self._checks(inputs)):

@@ -13,8 +13,8 @@ class TerminatedError(Exception):
 class Termination:
     """While it is open, SIGTERM sets `requested` instead of ending the process.
 
-    Of one within another, a request to either is one to both: what comes between two parts of a
-    job ends the next one where it can be saved.
+    One that is opened within another takes over its request, and hands its own on when it is
+    closed: so a request that comes too late for one part of a job ends the next.
 
     A machine that is preempted (a TPU VM among them) sends it to its processes half a minute before
     it goes. Python receives signals in its main thread only; elsewhere nothing is changed.

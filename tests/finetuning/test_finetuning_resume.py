@@ -1,8 +1,12 @@
 """Fine-tuning runs that are cut into micro-batches, replicas and pieces of time."""
 
 import dataclasses
+import io
+import os
 import random
 import shutil
+import signal
+import sys
 
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ import pytest
 from keras_bert import BertConfig, BertEncoder, BertTokenizer
 from keras_bert.finetuning.finetune import finetune
 from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.finetuning.result import FinetuningResult
 from keras_bert.finetuning.run import FinetuningRun
 from keras_bert.finetuning.search import search
 from keras_bert.finetuning.task import TaskData
@@ -219,6 +224,31 @@ def test_a_search_goes_on_inside_the_run_that_was_stopped(pretrained_folder, tmp
     assert made == [3, 4]  # of the second run; the first was finished
     assert [one.result.best_epoch for one in result.runs] == [1, 1]
     assert not list(tmp_path.rglob("checkpoints"))
+
+
+@pytest.mark.slow
+def test_a_search_that_is_asked_to_end_between_two_runs_ends(
+    pretrained_folder, tmp_path, monkeypatch, capsys
+):
+    task, data = csv_task(), text_data()
+    options = FinetuningOptions(epochs=1, batch_size=8, mixed_precision="float32", strategy="cpu")
+
+    class Output(io.StringIO):
+        """SIGTERM comes when the second run has been announced."""
+
+        def write(self, text):
+            if text == "run seed=1":
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().write(text)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", Output())
+        assert search(task, data, pretrained_folder, tmp_path, options, seeds=3) is None
+    assert "stopped by SIGTERM" in capsys.readouterr().err
+    assert FinetuningResult.finished(tmp_path / "runs" / "seed=0") is not None
+    assert not (tmp_path / "runs" / "seed=2").exists()
+    result = search(task, data, pretrained_folder, tmp_path, options, seeds=3)
+    assert len(result.runs) == 3
 
 
 # === The other kinds of heads ===

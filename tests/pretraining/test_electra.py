@@ -224,7 +224,6 @@ def test_packed_sequences_train_with_recomputed_blocks_as_without(corpus, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.half_precision
-@pytest.mark.half_precision
 @pytest.mark.parametrize("precision", ["bfloat16", pytest.param("float16", marks=pytest.mark.long)])
 def test_it_learns_in_half_precision(precision, corpus, tmp_path):
     run_pretraining(

@@ -135,7 +135,7 @@ def test_replicas_with_micro_batches_equal_one_replica(one_replica, two_devices)
 
 @pytest.mark.parametrize(
     ("replicas", "accumulation_steps"),
-    [pytest.param(1, 1, marks=pytest.mark.long), pytest.param(2, 2, marks=pytest.mark.slow)],
+    [pytest.param(1, 1, marks=pytest.mark.long), (2, 2)],
 )
 def test_a_batch_with_a_nan_is_as_if_it_had_not_been(replicas, accumulation_steps, two_devices):
     strategy = two_devices if replicas == 2 else tf.distribute.get_strategy()
