@@ -98,7 +98,8 @@ def _pretrain(folder: Path) -> None:
         model_dir=folder / "pretraining",
         model=_CONFIG,
         batch_size=32,
-        learning_rate=2e-3,
+        learning_rate=1e-3,
+        beta_2=0.98,
         time_budget=flags.FLAGS.pretraining_seconds,
         bias_correction=True,  # a run of minutes has no warmup of 10,000 steps
         eval_steps=1000,
