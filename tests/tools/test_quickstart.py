@@ -10,17 +10,38 @@ import pytest
 TOOL = Path(__file__).parents[2] / "tools" / "quickstart.py"
 
 
+def walk(folder, *flags):
+    """Runs the quickstart; returns all that it shows, and the table at the end."""
+    command = [sys.executable, TOOL, f"--output_dir={folder}", *flags]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout, done.stdout[done.stdout.index("=== What came out") :]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_quickstart_goes_to_its_end(tmp_path):
     folder = tmp_path / "road"
-    flags = [f"--output_dir={folder}", "--pretraining_seconds=5", "--epochs=1"]
-    done = subprocess.run([sys.executable, TOOL, *flags], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    shown = done.stdout[done.stdout.index("=== What came out") :]
+    output, shown = walk(folder, "--pretraining_seconds=5", "--epochs=1")
     for what in ("masked LM accuracy", "verse pairs, test accuracy, pretrained", "from scratch"):
         assert re.search(rf"{what}.* \d+\.\d%\n", shown), shown
-    answers = re.findall(r"-> (\w+) \((\d\.\d+)\)", done.stdout)
+    answers = re.findall(r"-> (\w+) \((\d\.\d+)\)", output)
     assert len(answers) == 2
     assert (folder / "export" / "1" / "saved_model.pb").is_file()
     assert (folder / "pretraining" / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_the_quickstarts_model_has_learned_something(tmp_path):
+    """In the time that it has, on a machine to itself: the figures depend on its speed."""
+    output, shown = walk(tmp_path / "road")
+    print(output[output.index("=== 2.") :])  # to read and to write down
+
+    def percent(what):
+        return float(re.search(rf"{what} +(\d+\.\d)%\n", shown)[1])
+
+    # Of the chosen pieces a tenth stay as they are and can be read; the rest by frequency.
+    frequent = percent("always guessing the most frequent piece")
+    assert percent("masked LM accuracy on the held-out novel") > 10 + 0.9 * frequent + 3
+    assert percent("verse pairs, test accuracy, pretrained") > percent("the same from scratch")
