@@ -73,6 +73,15 @@ def test_a_text_without_its_partner_is_refused(name, request_, sentence, model_f
     assert not operations_beside_the_check(graph(model_folder(name)), sentence)
 
 
+def test_rows_of_ids_without_their_masks_are_refused(model_folder):
+    family = open_signatures(model_folder("number"), ExportOptions())
+    traced = tf.function(family.guarded(family.ids), autograph=False)
+    rows = {name: tf.ones([2, 4], tf.int32) for name in family.id_inputs()}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="every input_ids needs its input_mas"):
+        traced(**rows | {"input_mask": tf.ones([1, 4], tf.int32)})
+    assert traced(**rows)["logits"].shape == (2, 1)
+
+
 def test_tokens_are_those_of_the_live_encoder(model_folder):
     family = open_signatures(model_folder("encoder"), ExportOptions())
     request = request_of("encoder")
