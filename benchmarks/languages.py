@@ -113,7 +113,7 @@ def prepare(folder: Path) -> None:
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
         initializer_range=0.05,
-        position_initializer="sinusoids",
+        position_initializer="neighbors",
     )
     with atomic_file(folder / "config.json") as temporary:
         temporary.write_text(json.dumps(config.to_dict(), indent=2) + "\n")

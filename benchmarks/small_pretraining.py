@@ -199,6 +199,8 @@ class SmallPretraining(NamedTuple):
             hidden_act="gelu_tanh",
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
+            initializer_range=0.05,
+            position_initializer="neighbors",
         )
         path = self.folder / "configs" / f"{Path(name).name}.json"
         path.parent.mkdir(exist_ok=True)

@@ -15,7 +15,7 @@ from keras_bert import config_keys
 Dialect = Literal["keras_bert", "google", "hf"]
 
 CONFIG_FILES = ("config.json", "bert_config.json")
-POSITION_INITIALIZERS = ("normal", "sinusoids")
+POSITION_INITIALIZERS = ("normal", "sinusoids", "neighbors")
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "tanh")
 
 
@@ -71,8 +71,10 @@ class BertConfig:
         left_to_right: whether a position sees only what stands before it: the baseline that the
             paper compares with (section 5.1). Other formats cannot say so.
         position_initializer: what the learned position table starts as: "normal", as in the paper,
-            or "sinusoids" (Vaswani et al. 2017, section 3.5), from which a small model finds
-            neighbouring words much sooner. Nothing depends on it once a model is trained.
+            "sinusoids" (Vaswani et al. 2017, section 3.5), from which a small model finds
+            neighbouring words much sooner, or "neighbors": sinusoids, and heads of the first block
+            that look at the words at one distance each from the first step on (Zheng et al. 2024,
+            arXiv:2404.01139). Nothing depends on it once a model is trained.
         model_type: of the class, not a field: which encoder its configs belong to. A variant of the
             encoder has a subclass with further fields and a name of its own here; files keep the
             name, see `keras_bert.models.registry.register_encoder`. So have the families that came
@@ -170,6 +172,12 @@ class BertConfig:
             raise ValueError(
                 f"position_initializer is {self.position_initializer!r}: choose one of "
                 f"{', '.join(POSITION_INITIALIZERS)}"
+            )
+        if self.position_initializer == "neighbors" and self.projects_embeddings:
+            raise ValueError(
+                'position_initializer is "neighbors", but the embeddings are '
+                f"{self.embedding_width} wide and hidden_size is {self.hidden_size}: heads find "
+                'neighbours where no projection mixes the positions, so choose "sinusoids"'
             )
         for name in ("initializer_range", "layer_norm_eps"):
             if not getattr(self, name) > 0:

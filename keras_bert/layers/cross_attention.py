@@ -31,7 +31,8 @@ from keras_bert.layers.self_attention import SelfAttention, merge_heads, score_b
 class CrossAttention(SelfAttention):
     """Scaled dot-product attention to another sequence (Vaswani et al. 2017, section 3.2.3).
 
-    Its arguments are those of `SelfAttention`.
+    Its arguments are those of `SelfAttention`; `initializer`, which is about distances within one
+    sequence, changes nothing here.
     """
 
     # Made on building.

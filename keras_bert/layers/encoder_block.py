@@ -36,6 +36,7 @@ class EncoderBlock(keras.layers.Layer):
         initializer_range: standard deviation of the truncated normal initializer.
         layer_norm_eps: epsilon of both norms.
         seed: seed of all dropouts of the block; None draws one.
+        attention_initializer: what query and key start as, see `SelfAttention`.
     """
 
     # Made on building, where they are not those of another block.
@@ -54,6 +55,7 @@ class EncoderBlock(keras.layers.Layer):
         initializer_range: float = 0.02,
         layer_norm_eps: float = 1e-12,
         seed: int | None = None,
+        attention_initializer: str = "normal",
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -65,6 +67,7 @@ class EncoderBlock(keras.layers.Layer):
         self.initializer_range = initializer_range
         self.layer_norm_eps = layer_norm_eps
         self.seed = seed
+        self.attention_initializer = attention_initializer
         self.activation = activation_function(hidden_act)
         self.attention = self.create_attention()
         self.attention_dropout = self._dropout("attention_dropout", 2)
@@ -77,6 +80,7 @@ class EncoderBlock(keras.layers.Layer):
             self.attention_probs_dropout_prob,
             self.initializer_range,
             seed=derived_seed(self.seed, 1),
+            initializer=self.attention_initializer,
             dtype=self.dtype_policy,
             name="attention",
         )
@@ -179,6 +183,7 @@ class EncoderBlock(keras.layers.Layer):
             "initializer_range": self.initializer_range,
             "layer_norm_eps": self.layer_norm_eps,
             "seed": self.seed,
+            "attention_initializer": self.attention_initializer,
         }
 
 

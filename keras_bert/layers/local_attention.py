@@ -61,6 +61,7 @@ class LocalSelfAttention(SelfAttention):
         initializer_range: standard deviation of the truncated normal initializer.
         seed: seed of the dropouts; None draws one.
         global_projections: whether global positions see through projections of their own.
+        initializer: as in `SelfAttention`.
     """
 
     def __init__(
@@ -72,9 +73,12 @@ class LocalSelfAttention(SelfAttention):
         initializer_range: float = 0.02,
         seed: int | None = None,
         global_projections: bool = False,
+        initializer: str = "normal",
         **kwargs: Any,
     ):
-        super().__init__(num_attention_heads, dropout_rate, initializer_range, seed, **kwargs)
+        super().__init__(
+            num_attention_heads, dropout_rate, initializer_range, seed, initializer, **kwargs
+        )
         self.attention_window = attention_window
         self.global_tokens = global_tokens
         self.global_projections = global_projections
@@ -203,6 +207,7 @@ class LocalEncoderBlock(EncoderBlock):
         initializer_range: see there.
         layer_norm_eps: see there.
         seed: see there.
+        attention_initializer: see there.
         attention_window: how far a position sees to each side, see `LocalSelfAttention`.
         global_tokens: so many first positions see all and are seen by all.
         global_projections: whether they see through projections of their own.
@@ -218,6 +223,7 @@ class LocalEncoderBlock(EncoderBlock):
         initializer_range: float = 0.02,
         layer_norm_eps: float = 1e-12,
         seed: int | None = None,
+        attention_initializer: str = "normal",
         attention_window: int = 256,
         global_tokens: int = 1,
         global_projections: bool = False,
@@ -236,6 +242,7 @@ class LocalEncoderBlock(EncoderBlock):
             initializer_range,
             layer_norm_eps,
             seed,
+            attention_initializer,
             **kwargs,
         )
 
@@ -250,6 +257,7 @@ class LocalEncoderBlock(EncoderBlock):
             self.initializer_range,
             seed=full.seed,
             global_projections=self.global_projections,
+            initializer=self.attention_initializer,
             dtype=self.dtype_policy,
             name=full.name,
         )

@@ -21,7 +21,7 @@ import keras
 from keras import ops
 
 from keras_bert.layers.dropout import Dropout
-from keras_bert.layers.initializer import truncated_normal
+from keras_bert.layers.initializer import attention_initializer, truncated_normal
 
 # Added to the score of a padding position, as in google-research/bert (modeling.py,
 # attention_layer): its probability underflows to zero in float32.
@@ -40,6 +40,8 @@ class SelfAttention(keras.layers.Layer):
         dropout_rate: dropout on the attention probabilities.
         initializer_range: standard deviation of the truncated normal initializer.
         seed: seed of the dropout; None draws one.
+        initializer: what query, key and value start as: "normal", or "neighbors" where positions
+            start as such, see `BertConfig.position_initializer`.
     """
 
     # Made on building, where they are not those of another layer.
@@ -52,6 +54,7 @@ class SelfAttention(keras.layers.Layer):
         dropout_rate: float = 0.1,
         initializer_range: float = 0.02,
         seed: int | None = None,
+        initializer: str = "normal",
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -59,6 +62,7 @@ class SelfAttention(keras.layers.Layer):
         self.dropout_rate = dropout_rate
         self.initializer_range = initializer_range
         self.seed = seed
+        self.initializer = initializer
         self.dropout = Dropout(dropout_rate, seed=seed, dtype=self.dtype_policy, name="dropout")
 
     @property
@@ -74,15 +78,21 @@ class SelfAttention(keras.layers.Layer):
             return  # of another layer, see `EncoderBlock.share_parameters`
         # One matrix product of [H, 3H] is faster than three of [H, H].
         width = 3 * self.projected_heads * self.head_size  # 3 H
-        self.query_key_value = self._dense(width, "query_key_value")
+        self.query_key_value = self._dense(
+            width,
+            "query_key_value",
+            attention_initializer(self.initializer, self.initializer_range, self.head_size),
+        )
         self.query_key_value.build(hidden_shape)
         self.output_dense = self._dense(hidden_size, "output")  # [H, H]
         self.output_dense.build(hidden_shape)
 
-    def _dense(self, units: int, name: str) -> keras.layers.Dense:
+    def _dense(
+        self, units: int, name: str, initializer: keras.initializers.Initializer | None = None
+    ) -> keras.layers.Dense:
         return keras.layers.Dense(
             units,
-            kernel_initializer=truncated_normal(self.initializer_range),
+            kernel_initializer=initializer or truncated_normal(self.initializer_range),
             dtype=self.dtype_policy,
             name=name,
         )
@@ -182,6 +192,7 @@ class SelfAttention(keras.layers.Layer):
             "dropout_rate": self.dropout_rate,
             "initializer_range": self.initializer_range,
             "seed": self.seed,
+            "initializer": self.initializer,
         }
 
 

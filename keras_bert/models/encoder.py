@@ -221,6 +221,12 @@ class BertEncoder(preset.PresetModel):
             config.layer_norm_eps,
             # The embeddings have the seed itself: the same seed twice would drop the same units.
             seed=None if seed is None else seed + index + 1,
+            attention_initializer=(
+                # Where the positions arrive as they are in the table.
+                "neighbors"
+                if config.position_initializer == "neighbors" and not index
+                else "normal"
+            ),
             dtype=dtype,
             name=f"layer_{index}",
         )

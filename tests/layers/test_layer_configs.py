@@ -41,7 +41,13 @@ _CASES = [
     ),
     (
         SelfAttention,
-        {"num_attention_heads": 2, "dropout_rate": 0.3, "initializer_range": 0.5, "seed": 4},
+        {
+            "num_attention_heads": 2,
+            "dropout_rate": 0.3,
+            "initializer_range": 0.5,
+            "seed": 4,
+            "initializer": "neighbors",
+        },
         (_HIDDEN, _MASK),
     ),
     (
@@ -55,6 +61,7 @@ _CASES = [
             "initializer_range": 0.5,
             "layer_norm_eps": 1e-3,
             "seed": 4,
+            "attention_initializer": "neighbors",
         },
         (_HIDDEN, _MASK),
     ),
@@ -68,6 +75,7 @@ _CASES = [
             "dropout_rate": 0.3,
             "initializer_range": 0.5,
             "seed": 4,
+            "initializer": "neighbors",
         },
         (_HIDDEN, _MASK),
     ),
@@ -82,6 +90,7 @@ _CASES = [
             "initializer_range": 0.5,
             "layer_norm_eps": 1e-3,
             "seed": 4,
+            "attention_initializer": "neighbors",
             "attention_window": 2,
             "global_tokens": 0,
             "global_projections": True,
@@ -90,7 +99,13 @@ _CASES = [
     ),
     (
         CrossAttention,
-        {"num_attention_heads": 2, "dropout_rate": 0.3, "initializer_range": 0.5, "seed": 4},
+        {
+            "num_attention_heads": 2,
+            "dropout_rate": 0.3,
+            "initializer_range": 0.5,
+            "seed": 4,
+            "initializer": "neighbors",
+        },
         (_HIDDEN, _HIDDEN[:, :3], _MASK[:, :3]),
     ),
     (
@@ -104,6 +119,7 @@ _CASES = [
             "initializer_range": 0.5,
             "layer_norm_eps": 1e-3,
             "seed": 4,
+            "attention_initializer": "neighbors",
         },
         (_HIDDEN, np.ones((2, 5, 5), "int32"), _HIDDEN[:, :3], _MASK[:, :3]),
     ),
