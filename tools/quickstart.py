@@ -23,7 +23,7 @@ from keras_bert import command_line
 
 flags.DEFINE_string("output_dir", "quickstart_output", "Folder to make, anew each time.")
 flags.DEFINE_float("pretraining_seconds", 270, "Time for pretraining.")
-flags.DEFINE_integer("labeled_pairs", 1000, "Pairs of verses to learn from.", lower_bound=2)
+flags.DEFINE_integer("labeled_pairs", 2000, "Pairs of verses to learn from.", lower_bound=2)
 flags.DEFINE_integer("epochs", 8, "Epochs of fine-tuning.")
 
 _TOOLS = Path(__file__).parent
