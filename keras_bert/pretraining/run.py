@@ -73,6 +73,7 @@ class PretrainingRun:
         self._seconds = self.state["seconds"]
         self._seconds_per_step = 0.0
         self._metrics: Metrics = {}
+        self._plateaus = dict(self.objective.plateaus)  # those that are not left yet
         self._saved_step = self._step if self.goes_on else None
 
     @property
@@ -203,6 +204,7 @@ class PretrainingRun:
             for group, shown in of_groups.items():
                 place = f"held-out {group}".rstrip()
                 progress.write(f"step {self._step}: {place} {', '.join(shown)}")
+            self._tell_plateaus_left(progress)
             if self._metrics["loss"] < self.state["best_loss"]:
                 self.state["best_loss"] = self._metrics["loss"]
                 if is_chief(self.strategy):
@@ -211,6 +213,16 @@ class PretrainingRun:
             self.save_preset(self.folder.preset)
         if is_chief(self.strategy):
             self.upload()
+
+    def _tell_plateaus_left(self, progress: Progress) -> None:
+        for name, baseline in list(self._plateaus.items()):
+            loss, least = self._metrics.get(name), self._metrics.get(baseline)
+            if loss is not None and least is not None and loss < least:
+                del self._plateaus[name]
+                progress.write(
+                    f"step {self._step}: the plateau is left: the held-out {name} {loss:.4g} is "
+                    f"below {least:.4g}, the least without looking at the context"
+                )
 
     def _evaluation_is_due(self) -> bool:
         due = self._finished() or self._is_due(self.options.eval_steps)

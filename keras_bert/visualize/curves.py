@@ -7,8 +7,11 @@ from typing import Any
 from keras_bert.storage.files import atomic_file
 from keras_bert.visualize.figure import new_figure
 
-# The least that a metric must reach, on held-out records: always the most frequent piece.
-BASELINES = {"masked_lm_accuracy": "most_frequent_piece_accuracy"}
+# What a metric must be better than, on held-out records: its name in the metrics, and words.
+BASELINES = {
+    "masked_lm_accuracy": ("most_frequent_piece_accuracy", "always the most frequent piece"),
+    "masked_lm_loss": ("masked_lm_loss_without_context", "least without context"),
+}
 
 
 def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathLike) -> None:
@@ -19,7 +22,7 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathL
 
     Args:
         metrics: lines of a run's `metrics.jsonl`; lines of the split "eval" are drawn as points,
-            with the accuracy of always guessing the most frequent piece as a dashed line.
+            with what can be reached without context as a dashed line.
         path: the picture to write.
 
     Raises:
@@ -36,9 +39,10 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathL
             axes.plot(*zip(*train, strict=True), linewidth=1, label="training")
         if held_out:
             axes.plot(*zip(*held_out, strict=True), "o-", color="black", label="held out")
-        baseline = points(metrics, "eval", BASELINES.get(name, ""))
+        key, words = BASELINES.get(name, ("", ""))
+        baseline = points(metrics, "eval", key)
         if baseline:
-            axes.axhline(baseline[-1][1], linestyle="--", color="gray", label="most frequent piece")
+            axes.axhline(baseline[-1][1], linestyle="--", color="gray", label=words)
         if train or held_out:
             axes.legend()
         axes.set(title=curve_title(name), xlabel="step")

@@ -1,6 +1,7 @@
 """Pretraining runs: they learn, resume exactly, and refuse what does not fit."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from tests.pretraining.pretraining_runs import (
 from tests.tolerances import FORMULA, REORDERED, REORDERED_UPDATES, approx
 
 
-def test_a_run_learns_and_leaves_a_model_folder(corpus, tmp_path):
+def test_a_run_learns_and_leaves_a_model_folder(corpus, tmp_path, capsys):
     records = str(corpus / "records")
     metrics = run_pretraining(
         corpus,
@@ -38,6 +39,16 @@ def test_a_run_learns_and_leaves_a_model_folder(corpus, tmp_path):
     held_out = metrics_of(tmp_path, "eval")
     assert [line["step"] for line in held_out] == [80, 160, 240]
     assert held_out[-1]["masked_lm_loss"] < held_out[0]["masked_lm_loss"]
+    # By hand in test_baselines.py; said once, at the first evaluation below it.
+    below = [
+        line["step"]
+        for line in held_out
+        if line["masked_lm_loss"] < line["masked_lm_loss_without_context"]
+    ]
+    shown = capsys.readouterr()
+    told = re.findall(r"step (\d+): the plateau is left", shown.out + shown.err)
+    assert told == [str(below[0])]
+    assert len(below) > 1
     assert metrics["perplexity"] == approx(np.exp(metrics["masked_lm_loss"]), REORDERED)
     classifier = BertClassifier.from_preset(tmp_path / "preset", num_classes=2)
     pretrained = weights_of(tmp_path)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,7 +14,9 @@ from keras_bert.config import BertConfig
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.features import (
     EXAMPLE_WEIGHTS,
+    INPUT_IDS,
     MASKED_LM_IDS,
+    MASKED_LM_POSITIONS,
     MASKED_LM_WEIGHTS,
     NEXT_SENTENCE_LABELS,
 )
@@ -34,6 +37,7 @@ from keras_bert.training.flops import pretraining_flops
 
 _MASKED_LM = "masked_lm"
 _NEXT_SENTENCE = "next_sentence"  # also of sentence order: both have two classes and one head
+_WITHOUT_CONTEXT = "masked_lm_loss_without_context"
 _LARGEST_EXPONENT = 50.0  # a perplexity of e^50 says "diverged" as well as infinity does
 
 
@@ -51,6 +55,7 @@ class MaskedLanguageModel(Objective):
     sentence_task: str = "nsp"
 
     name = "masked"
+    plateaus = types.MappingProxyType({f"{_MASKED_LM}_loss": _WITHOUT_CONTEXT})
 
     @property
     def scales(self) -> Mapping[str, float]:
@@ -129,18 +134,28 @@ class MaskedLanguageModel(Objective):
         return metrics | {"perplexity": math.exp(exponent)}
 
     def baselines(self, batches: Iterable[Batch], vocab_size: int) -> dict[str, float]:
-        """Returns the masked LM accuracy of always guessing the piece that is hidden most often.
+        """Returns what can be reached without context, with the answers known.
 
-        The piece is chosen with the answers known, so that no constant guess can do better.
+        `most_frequent_piece_accuracy` is that of always guessing the piece that is hidden most
+        often: no constant guess can do better. `masked_lm_loss_without_context` is the entropy of
+        the hidden pieces in nats, times the share of them that do not stand there unchanged: no
+        guess from the position alone can be below.
         """
-        counts = np.zeros(vocab_size)
+        counts, unchanged = np.zeros(vocab_size), 0.0
         for batch in batches:
-            # [B, P] -> [B * P]
-            ids, weights = (
-                tf.reshape(batch[name], [-1]) for name in (MASKED_LM_IDS, MASKED_LM_WEIGHTS)
-            )
-            counts += np.bincount(ids.numpy(), weights.numpy(), minlength=vocab_size)  # [V]
-        return {"most_frequent_piece_accuracy": float(counts.max() / max(counts.sum(), 1.0))}
+            weights = batch[MASKED_LM_WEIGHTS].numpy()  # [B, P]
+            ids = batch[MASKED_LM_IDS].numpy()  # [B, P]
+            # [B, S] at [B, P] -> [B, P]
+            shown = tf.gather(batch[INPUT_IDS], batch[MASKED_LM_POSITIONS], batch_dims=1).numpy()
+            counts += np.bincount(ids.ravel(), weights.ravel(), minlength=vocab_size)  # [V]
+            unchanged += float((weights * (shown == ids)).sum())
+        total = max(counts.sum(), 1.0)
+        rates = counts[counts > 0] / total
+        entropy = -float((rates * np.log(rates)).sum())
+        return {
+            "most_frequent_piece_accuracy": float(counts.max() / total),
+            _WITHOUT_CONTEXT: (1.0 - unchanged / total) * entropy,
+        }
 
     def flops(
         self,

@@ -23,6 +23,7 @@ whole one in sixty lines.
 """
 
 import abc
+import types
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -80,9 +81,12 @@ class Objective(abc.ABC):
     Attributes:
         name: the value of `--objective`; `run.json` keeps it, and a run goes on under no other. It
             keeps nothing else of an objective: one with other settings needs another name.
+        plateaus: held-out loss -> the one of its `baselines` that no model is below which uses no
+            context; the run tells when it is left.
     """
 
     name: str
+    plateaus: Mapping[str, str] = types.MappingProxyType({})
 
     @property
     @abc.abstractmethod

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_bert.finetuning.metrics import LOWER_IS_BETTER, expected_calibration_error
 from keras_bert.visualize import charts, report_page
-from keras_bert.visualize.curves import curve_title
+from keras_bert.visualize.curves import BASELINES, curve_title
 from keras_bert.visualize.runs.record import FINETUNING, SPLITS, RunRecord
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _curves(names: Sequence[str], runs: Sequence[RunRecord]) -> str:
                     level = points[-1][1]
                     ends = [point for curve in run.curves[metric].values() for point in curve]
                     flat = [(min(ends)[0], level), (max(ends)[0], level)]
-                    words = "always the most frequent piece"
+                    words = BASELINES[metric][1]
                     if all(one.points != flat for one in series):  # of equal records one is enough
                         series.append(charts.Series(words, flat, 7, dashed=True, fixed=True))
                     continue

@@ -24,7 +24,7 @@ PRETRAINING, FINETUNING = "pretraining", "fine-tuning"
 # Splits of metrics.jsonl, as a reader calls them.
 SPLITS = {"train": "training", "eval": "held out", "validation": "validation"}
 # What a line says besides measurements, and what is drawn as a line of another curve.
-_NO_CURVES = {"split", "step", "epoch", "seconds", *BASELINES.values()}
+_NO_CURVES = {"split", "step", "epoch", "seconds", *(key for key, _ in BASELINES.values())}
 
 Curve = list[tuple[float, float]]
 
@@ -153,7 +153,7 @@ def _curves(metrics: Sequence[dict[str, Any]]) -> dict[str, dict[str, Curve]]:
         found = {split: curve for split, curve in by_split.items() if curve}
         if found:
             curves[name] = found
-        baseline = points(metrics, "eval", BASELINES.get(name, ""))
+        baseline = points(metrics, "eval", BASELINES.get(name, ("", ""))[0])
         if found and baseline:
             curves[name]["baseline"] = baseline
     return curves
