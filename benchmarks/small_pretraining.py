@@ -124,7 +124,7 @@ class SmallPretraining(NamedTuple):
                 )
 
     def pretrain(
-        self, name: str, size: str, changes: Mapping[str, int] | None = None, **flags: object
+        self, name: str, size: str, changes: Mapping[str, Any] | None = None, **flags: object
     ) -> Path:
         """Pretrains a model on the records; returns its run folder.
 
@@ -190,7 +190,7 @@ class SmallPretraining(NamedTuple):
                 temporary.write_text(json.dumps(metrics, indent=2) + "\n")
         return json.loads(path.read_text())
 
-    def _config(self, name: str, size: str, changes: Mapping[str, int]) -> Path:
+    def _config(self, name: str, size: str, changes: Mapping[str, Any]) -> Path:
         config = BertConfig.from_name(
             size,
             **changes,
@@ -199,8 +199,6 @@ class SmallPretraining(NamedTuple):
             hidden_act="gelu_tanh",
             hidden_dropout_prob=0.0,
             attention_probs_dropout_prob=0.0,
-            initializer_range=0.05,
-            position_initializer="neighbors",
         )
         path = self.folder / "configs" / f"{Path(name).name}.json"
         path.parent.mkdir(exist_ok=True)

@@ -16,6 +16,8 @@ Dialect = Literal["keras_bert", "google", "hf"]
 
 CONFIG_FILES = ("config.json", "bert_config.json")
 POSITION_INITIALIZERS = ("normal", "sinusoids", "neighbors")
+# Of heads that start by looking at one distance.
+LEAST_HEAD_SIZE = 16
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "tanh")
 
 
@@ -73,8 +75,8 @@ class BertConfig:
         position_initializer: what the learned position table starts as: "normal", as in the paper,
             "sinusoids" (Vaswani et al. 2017, section 3.5), from which a small model finds
             neighbouring words much sooner, or "neighbors": sinusoids, and heads of the first block
-            that look at the words at one distance each from the first step on (Zheng et al. 2024,
-            arXiv:2404.01139). Nothing depends on it once a model is trained.
+            that look most at the words at one distance each from the first step on (after Zheng et
+            al. 2024, arXiv:2404.01139). Nothing depends on it once a model is trained.
         model_type: of the class, not a field: which encoder its configs belong to. A variant of the
             encoder has a subclass with further fields and a name of its own here; files keep the
             name, see `keras_bert.models.registry.register_encoder`. So have the families that came
@@ -173,12 +175,18 @@ class BertConfig:
                 f"position_initializer is {self.position_initializer!r}: choose one of "
                 f"{', '.join(POSITION_INITIALIZERS)}"
             )
-        if self.position_initializer == "neighbors" and self.projects_embeddings:
-            raise ValueError(
-                'position_initializer is "neighbors", but the embeddings are '
-                f"{self.embedding_width} wide and hidden_size is {self.hidden_size}: heads find "
-                'neighbours where no projection mixes the positions, so choose "sinusoids"'
-            )
+        if self.position_initializer == "neighbors":
+            if self.projects_embeddings:
+                raise ValueError(
+                    'position_initializer is "neighbors", but a dense layer leads from the '
+                    'embeddings to the blocks and mixes the positions: choose "sinusoids"'
+                )
+            if self.head_size < LEAST_HEAD_SIZE:
+                raise ValueError(
+                    f'position_initializer is "neighbors", but heads are {self.head_size} wide, '
+                    f"too narrow to tell distances apart: choose fewer heads, of {LEAST_HEAD_SIZE} "
+                    'or more each, or "sinusoids"'
+                )
         for name in ("initializer_range", "layer_norm_eps"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")

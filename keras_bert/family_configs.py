@@ -168,6 +168,8 @@ class ElectraConfig(BertConfig):
             hidden_size=width,
             num_attention_heads=heads,
             intermediate_size=max(1, round(self.intermediate_size * self.generator_size)),
+            # The discriminator's table is shared; a dense layer leads from it to the blocks.
+            position_initializer="normal",
         )
 
     def to_dict(self, dialect: Dialect = "keras_bert") -> dict[str, Any]:

@@ -31,14 +31,30 @@ from keras_bert.layers.self_attention import SelfAttention, merge_heads, score_b
 class CrossAttention(SelfAttention):
     """Scaled dot-product attention to another sequence (Vaswani et al. 2017, section 3.2.3).
 
-    Its arguments are those of `SelfAttention`; `initializer`, which is about distances within one
-    sequence, changes nothing here.
+    Its arguments are those of `SelfAttention`, but for `attention_initializer`: two sequences have
+    no distance between them.
     """
 
     # Made on building.
     query: keras.layers.Dense
     key: keras.layers.Dense
     value: keras.layers.Dense
+
+    def __init__(
+        self,
+        num_attention_heads: int,
+        dropout_rate: float = 0.1,
+        initializer_range: float = 0.02,
+        seed: int | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(num_attention_heads, dropout_rate, initializer_range, seed, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        config = super().get_config()
+        del config["attention_initializer"]
+        return config
 
     def build(
         self, hidden_shape: Any, encoder_output_shape: Any = None, encoder_mask_shape: Any = None

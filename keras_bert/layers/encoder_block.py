@@ -80,7 +80,7 @@ class EncoderBlock(keras.layers.Layer):
             self.attention_probs_dropout_prob,
             self.initializer_range,
             seed=derived_seed(self.seed, 1),
-            initializer=self.attention_initializer,
+            attention_initializer=self.attention_initializer,
             dtype=self.dtype_policy,
             name="attention",
         )

@@ -5,11 +5,12 @@ from typing import Any
 import keras
 import numpy as np
 
-# Wavelengths of the sinusoids go from 2 pi positions to nearly a thousand times as many...
-_SLOWEST = 1 / 1000
-# ... or begin at 2.2 positions, where the words beside each other are to be told apart: two is the
+# Frequencies of the sinusoids, in radians a position: wavelengths from 2 pi positions to nearly a
+# thousand times as many.
+_QUICKEST, _SLOWEST = 1.0, 1 / 1000
+# Where heads are to tell words apart that stand beside each other, from 2.2 positions; two is the
 # least that a table of positions can have.
-_QUICKEST = 2.8
+_NEIGHBORS_QUICKEST = 2.8
 # Score at the distance that a head starts to look at; that of the position itself is 0.
 _NEIGHBOR_SCORE = 2.0
 
@@ -33,7 +34,7 @@ class Sinusoids(keras.initializers.Initializer):
         quickest: the first frequency, in radians a position.
     """
 
-    def __init__(self, initializer_range: float, quickest: float = 1.0):
+    def __init__(self, initializer_range: float, quickest: float = _QUICKEST):
         self.initializer_range = initializer_range
         self.quickest = quickest
 
@@ -55,35 +56,46 @@ class Sinusoids(keras.initializers.Initializer):
 
 @keras.saving.register_keras_serializable("keras_bert")
 class Neighbors(keras.initializers.Initializer):
-    """Queries and keys by which each head looks at one distance, where positions are `Sinusoids`.
+    """Queries and keys by which each head looks most at one distance; positions are sinusoids.
 
-    Attention that starts as a convolution with one impulse a head (Zheng et al. 2024,
-    arXiv:2404.01139; Trockman and Kolter 2023, arXiv:2305.09828, start at the position itself). The
-    key of a head takes sine and cosine of the position at some frequencies w, and the query the
-    same turned by d w, so that query and key agree best at a distance of d:
+    Attention that starts as a convolution with one offset a head, after Zheng et al. 2024
+    (arXiv:2404.01139), who fit such weights; Trockman and Kolter 2023 (arXiv:2305.09828) start at
+    the position itself. Here they have a closed form. The key of a head takes sine and cosine of
+    the position at n frequencies w, and the query the same turned by d w, so that query and key
+    agree best at a distance of d:
 
         query(p) . key(p + t) ~ f(t) = sum_w [cos((t - d) w) - c cos(t w)],   c = mean_w cos(d w)
 
-    The part with c makes f(0) nothing: what a word has in common with itself, which is not to be
-    looked at, goes with it. Heads have the distances -1, 1, -2, 2 and so on. The normal initializer
-    is added everywhere, and is all there is for values.
+    f(d) = n (1 - c^2). The part with c makes f(0) nothing, and with it, in the mean, what a word
+    has in common with itself, which is not to be looked at. At 64 positions about a sixth of a
+    head's attention is at its distance, ten times as much as evenly. The normal initializer is
+    added everywhere, and is all there is for values.
 
     Args:
         initializer_range: standard deviation of the truncated normal part.
-        head_size: width of a head, D.
+        num_heads: heads that look at a distance, A; those behind them start at random.
+        head_size: width of a head, D: at least 16.
+        causal: whether positions see only what stands before them. The distances are -1, -2, -3 and
+            so on then, else -1, 1, -2, 2 and so on.
     """
 
-    def __init__(self, initializer_range: float, head_size: int):
+    def __init__(
+        self, initializer_range: float, num_heads: int, head_size: int, causal: bool = False
+    ):
         self.initializer_range = initializer_range
+        self.num_heads = num_heads
         self.head_size = head_size
+        self.causal = causal
 
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
-        """Returns a kernel [H, 3 A D]: columns of all queries, all keys, all values."""
+        """Returns a kernel [H, 3 P D], P >= A: columns of all queries, all keys, all values."""
         width, columns = shape
-        heads = columns // 3 // self.head_size
-        kernel = np.zeros((width, 3, heads, self.head_size))
-        for head in range(heads):
-            distance = (head // 2 + 1) * (1 if head % 2 else -1)
+        kernel = np.zeros((width, 3, columns // 3 // self.head_size, self.head_size))
+        for head in range(self.num_heads):
+            if self.causal:
+                distance = -(head + 1)
+            else:
+                distance = (head // 2 + 1) * (1 if head % 2 else -1)
             kernel[:, 0, head], kernel[:, 1, head] = self._query_and_key(width, distance)
         normal = truncated_normal(self.initializer_range)(shape, dtype)
         return normal + keras.ops.convert_to_tensor(kernel.reshape(shape), normal.dtype)
@@ -91,29 +103,33 @@ class Neighbors(keras.initializers.Initializer):
     def _query_and_key(self, width: int, distance: int) -> tuple[Any, Any]:
         """Returns both kernels of a head, [H, D] each."""
         query, key = np.zeros((2, width, self.head_size))
-        frequencies = _frequencies(width, _QUICKEST)
-        # Evenly of the quicker half, wavelengths of 2 to 100 positions, as many as have room.
-        waves = min(self.head_size // 2, max(1, len(frequencies) // 2), width // 2)
-        if not waves:
-            return query, key  # a head of one number
-        sines = np.linspace(0, max(0, len(frequencies) // 2 - 1), waves).round().astype(int)
+        frequencies = _frequencies(width, _NEIGHBORS_QUICKEST)
+        half = len(frequencies) // 2
+        # Evenly of the quicker half, wavelengths up to a hundred positions, as many as have room.
+        waves = min(self.head_size // 2, half)  # n
+        sines = np.linspace(0, half - 1, waves).round().astype(int)
         cosines, columns = sines + len(frequencies), np.arange(waves)
-        turn = distance * frequencies[sines]  # [waves]
-        own = np.cos(turn).mean()  # c
+        turn = distance * frequencies[sines]  # d w, [n]
+        common = np.cos(turn).mean()  # c
         key[sines, columns] = key[cosines, waves + columns] = 1.0
         # sin((p + d) w) = sin(p w) cos(d w) + cos(p w) sin(d w), and likewise the cosine.
-        query[sines, columns] = query[cosines, waves + columns] = np.cos(turn) - own
+        query[sines, columns] = query[cosines, waves + columns] = np.cos(turn) - common
         query[cosines, columns] = np.sin(turn)
         query[sines, waves + columns] = -np.sin(turn)
-        # Behind the norm of the embeddings words, positions and segments have a third each of a
-        # mean square of 1: a pair of sine and cosine has 2/3. So the score at d is as wanted.
-        peak = waves * (1 - own**2)  # f(d)
+        # Behind the norm of the embeddings words, positions and segments have about a third each of
+        # a mean square of 1, so that sine^2 + cosine^2 is about 2/3 and the score at d as wanted.
+        peak = waves * (1 - common**2)  # f(d)
         scale = np.sqrt(_NEIGHBOR_SCORE * 3 / 2 * np.sqrt(self.head_size) / peak)
         return scale * query, scale * key
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
-        return {"initializer_range": self.initializer_range, "head_size": self.head_size}
+        return {
+            "initializer_range": self.initializer_range,
+            "num_heads": self.num_heads,
+            "head_size": self.head_size,
+            "causal": self.causal,
+        }
 
 
 def _frequencies(width: int, quickest: float) -> Any:
@@ -124,15 +140,26 @@ def _frequencies(width: int, quickest: float) -> Any:
 
 def position_initializer(name: str, initializer_range: float) -> keras.initializers.Initializer:
     """Returns that of the position table, as `BertConfig.position_initializer` names it."""
-    if name == "normal":
-        return truncated_normal(initializer_range)
-    return Sinusoids(initializer_range, _QUICKEST if name == "neighbors" else 1.0)
+    return {
+        "normal": truncated_normal(initializer_range),
+        "sinusoids": Sinusoids(initializer_range),
+        "neighbors": Sinusoids(initializer_range, _NEIGHBORS_QUICKEST),
+    }[name]
 
 
 def attention_initializer(
-    name: str, initializer_range: float, head_size: int
+    name: str, initializer_range: float, num_heads: int, head_size: int
 ) -> keras.initializers.Initializer:
-    """Returns that of queries, keys and values: "normal", or "neighbors" for `Neighbors`."""
-    if name == "neighbors":
-        return Neighbors(initializer_range, head_size)
-    return truncated_normal(initializer_range)
+    """Returns that of queries, keys and values by its name.
+
+    Args:
+        name: "normal"; "neighbors", or "previous" for attention from left to right.
+        initializer_range: standard deviation of what is random.
+        num_heads: heads, A, of which there may be more that start at random.
+        head_size: width of a head, D.
+    """
+    return {
+        "normal": truncated_normal(initializer_range),
+        "neighbors": Neighbors(initializer_range, num_heads, head_size),
+        "previous": Neighbors(initializer_range, num_heads, head_size, causal=True),
+    }[name]

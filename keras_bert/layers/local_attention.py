@@ -61,7 +61,7 @@ class LocalSelfAttention(SelfAttention):
         initializer_range: standard deviation of the truncated normal initializer.
         seed: seed of the dropouts; None draws one.
         global_projections: whether global positions see through projections of their own.
-        initializer: as in `SelfAttention`.
+        attention_initializer: as in `SelfAttention`.
     """
 
     def __init__(
@@ -73,11 +73,16 @@ class LocalSelfAttention(SelfAttention):
         initializer_range: float = 0.02,
         seed: int | None = None,
         global_projections: bool = False,
-        initializer: str = "normal",
+        attention_initializer: str = "normal",
         **kwargs: Any,
     ):
         super().__init__(
-            num_attention_heads, dropout_rate, initializer_range, seed, initializer, **kwargs
+            num_attention_heads,
+            dropout_rate,
+            initializer_range,
+            seed,
+            attention_initializer,
+            **kwargs,
         )
         self.attention_window = attention_window
         self.global_tokens = global_tokens
@@ -257,7 +262,7 @@ class LocalEncoderBlock(EncoderBlock):
             self.initializer_range,
             seed=full.seed,
             global_projections=self.global_projections,
-            initializer=self.attention_initializer,
+            attention_initializer=self.attention_initializer,
             dtype=self.dtype_policy,
             name=full.name,
         )

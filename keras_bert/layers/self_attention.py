@@ -20,8 +20,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_bert.layers import initializer
 from keras_bert.layers.dropout import Dropout
-from keras_bert.layers.initializer import attention_initializer, truncated_normal
+from keras_bert.layers.initializer import truncated_normal
 
 # Added to the score of a padding position, as in google-research/bert (modeling.py,
 # attention_layer): its probability underflows to zero in float32.
@@ -40,8 +41,8 @@ class SelfAttention(keras.layers.Layer):
         dropout_rate: dropout on the attention probabilities.
         initializer_range: standard deviation of the truncated normal initializer.
         seed: seed of the dropout; None draws one.
-        initializer: what query, key and value start as: "normal", or "neighbors" where positions
-            start as such, see `BertConfig.position_initializer`.
+        attention_initializer: what query and key start as: "normal"; "neighbors" or, from left to
+            right, "previous" where positions start so, see `BertConfig.position_initializer`.
     """
 
     # Made on building, where they are not those of another layer.
@@ -54,7 +55,7 @@ class SelfAttention(keras.layers.Layer):
         dropout_rate: float = 0.1,
         initializer_range: float = 0.02,
         seed: int | None = None,
-        initializer: str = "normal",
+        attention_initializer: str = "normal",
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -62,7 +63,7 @@ class SelfAttention(keras.layers.Layer):
         self.dropout_rate = dropout_rate
         self.initializer_range = initializer_range
         self.seed = seed
-        self.initializer = initializer
+        self.attention_initializer = attention_initializer
         self.dropout = Dropout(dropout_rate, seed=seed, dtype=self.dtype_policy, name="dropout")
 
     @property
@@ -81,18 +82,23 @@ class SelfAttention(keras.layers.Layer):
         self.query_key_value = self._dense(
             width,
             "query_key_value",
-            attention_initializer(self.initializer, self.initializer_range, self.head_size),
+            initializer.attention_initializer(
+                self.attention_initializer,
+                self.initializer_range,
+                self.num_attention_heads,
+                self.head_size,
+            ),
         )
         self.query_key_value.build(hidden_shape)
         self.output_dense = self._dense(hidden_size, "output")  # [H, H]
         self.output_dense.build(hidden_shape)
 
     def _dense(
-        self, units: int, name: str, initializer: keras.initializers.Initializer | None = None
+        self, units: int, name: str, start: keras.initializers.Initializer | None = None
     ) -> keras.layers.Dense:
         return keras.layers.Dense(
             units,
-            kernel_initializer=initializer or truncated_normal(self.initializer_range),
+            kernel_initializer=start or truncated_normal(self.initializer_range),
             dtype=self.dtype_policy,
             name=name,
         )
@@ -192,7 +198,7 @@ class SelfAttention(keras.layers.Layer):
             "dropout_rate": self.dropout_rate,
             "initializer_range": self.initializer_range,
             "seed": self.seed,
-            "initializer": self.initializer,
+            "attention_initializer": self.attention_initializer,
         }
 
 

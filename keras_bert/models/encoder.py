@@ -139,6 +139,14 @@ class BertEncoder(preset.PresetModel):
             name="pooler",
         )
 
+        first = blocks[0].attention.attention_initializer
+        if first != first_attention(config):
+            raise ValueError(
+                f"position_initializer is {config.position_initializer!r}, but the attention of "
+                f"the first block of {type(self).__name__} starts as {first!r}: make that block "
+                "with attention_initializer=first_attention(config)"
+            )
+
         # === Functional model ===
         inputs = encoder_inputs(packed)  # int32 [B, S] each
         hidden = embeddings(  # [B, S, E], in BERT E = H
@@ -209,7 +217,8 @@ class BertEncoder(preset.PresetModel):
         """Returns the block named "layer_{index}", counted from 0 up; see `create_embeddings`.
 
         A block of a variant is an `EncoderBlock` with other halves or another attention. Only
-        `SelfAttention.attend` may look from one position to another.
+        `SelfAttention.attend` may look from one position to another. The first block is made with
+        `attention_initializer=first_attention(config)`.
         """
         return EncoderBlock(
             config.num_attention_heads,
@@ -221,12 +230,7 @@ class BertEncoder(preset.PresetModel):
             config.layer_norm_eps,
             # The embeddings have the seed itself: the same seed twice would drop the same units.
             seed=None if seed is None else seed + index + 1,
-            attention_initializer=(
-                # Where the positions arrive as they are in the table.
-                "neighbors"
-                if config.position_initializer == "neighbors" and not index
-                else "normal"
-            ),
+            attention_initializer=first_attention(config) if index == 0 else "normal",
             dtype=dtype,
             name=f"layer_{index}",
         )
@@ -247,6 +251,13 @@ class BertEncoder(preset.PresetModel):
             "dtype": self.policy.name,
             "name": self.name,
         }
+
+
+def first_attention(config: BertConfig) -> str:
+    """Returns the `attention_initializer` of the first block, where positions arrive unmixed."""
+    if config.position_initializer != "neighbors":
+        return "normal"
+    return "previous" if config.left_to_right else "neighbors"
 
 
 def create_encoder(config: BertConfig | Mapping[str, Any], **arguments: Any) -> BertEncoder:

@@ -219,7 +219,7 @@ def create_model(
         else:
             found = objective.model_config(source.config)
             check_config(options.init_from, found.to_dict(), config)
-            # Under its own dropout, the one thing in which the two may differ.
+            # Under its own dropout and start values, in which alone the two may differ.
             source = dataclasses.replace(source, config=config)
     model = objective.create_model(config, arguments, source)
     if options.remat:

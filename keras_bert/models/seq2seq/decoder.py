@@ -17,7 +17,7 @@ from keras_bert.layers.attention_masks import left_to_right_mask
 from keras_bert.layers.decoder_block import DecoderBlock, KeysAndValues
 from keras_bert.layers.embeddings import WordEmbedding
 from keras_bert.layers.self_attention import score_bias
-from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.encoder import BertEncoder, first_attention
 
 DECODER_INPUT_IDS = "decoder_input_ids"
 # Of a decoder that sees both ways: 1 for real pieces.
@@ -78,6 +78,7 @@ class BertDecoder(keras.Model):
                 name="word_embeddings",
             )
             embeddings = encoder.create_embeddings(config, seed, policy)
+        start = first_attention(config.replace(left_to_right=causal))
         blocks = [
             DecoderBlock(
                 config.num_attention_heads,
@@ -88,6 +89,7 @@ class BertDecoder(keras.Model):
                 config.initializer_range,
                 config.layer_norm_eps,
                 seed=None if seed is None else seed + index + 1,
+                attention_initializer=start if index == 0 else "normal",
                 dtype=policy,
                 name=f"layer_{index}",
             )
