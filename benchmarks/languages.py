@@ -9,7 +9,7 @@ English finds those of other languages' paragraphs (every eighth one of all page
 learned from in English either). Vectors are the mean over the positions of a layer, less the mean
 of their language on pages of the training text, which choose the layer too. Texts are cut at 64
 pieces, which hold less of a paragraph where words have more pieces. The same command goes on where
-it was stopped, and stages that are done are skipped. Needs apt-get and dpkg-deb; two hours on a
+it was stopped, and stages that are done are skipped. Needs apt-get and dpkg-deb; an hour on a
 core.
 
     make benchmark NAME=languages ARGS='--folder=runs/languages'
@@ -48,7 +48,7 @@ from keras_bert.storage.files import atomic_file, atomic_folder, locked
 
 _FOLDER = flags.DEFINE_string("folder", None, "Folder of all stages.", required=True)
 _ALPHAS = flags.DEFINE_list("alphas", ["1.0", "0.7", "0.3"], "Exponents to compare.")
-_TRAIN_STEPS = flags.DEFINE_integer("train_steps", 12_000, "Steps of each run.", lower_bound=1)
+_TRAIN_STEPS = flags.DEFINE_integer("train_steps", 4000, "Steps of each run.", lower_bound=1)
 _VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 12000, "Pieces of the vocabulary.")
 _VOCAB_ALPHA = 0.7
 _LENGTH = 64

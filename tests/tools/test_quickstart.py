@@ -41,7 +41,9 @@ def test_the_quickstarts_model_has_learned_something(tmp_path):
     def percent(what):
         return float(re.search(rf"{what} +(\d+\.\d)%\n", shown)[1])
 
-    # Of the chosen pieces a tenth stay as they are and can be read; the rest by frequency.
-    frequent = percent("always guessing the most frequent piece")
-    assert percent("masked LM accuracy on the held-out novel") > 10 + 0.9 * frequent + 3
-    assert percent("verse pairs, test accuracy, pretrained") > percent("the same from scratch")
+    # 29.8 % in 4,238 steps; half of them make 27 %. On its plateau a model has 15.
+    assert percent("masked LM accuracy on the held-out novel") > 24
+    assert percent("always guessing the most frequent piece") < 8
+    # 70 and 59 %.
+    pretrained = percent("verse pairs, test accuracy, pretrained")
+    assert pretrained > percent("the same from scratch") + 4
