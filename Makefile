@@ -31,8 +31,7 @@ NUMERICAL ?= numerical and not slow and not oracle and not long
 AVX2 := ONEDNN_MAX_CPU_ISA=AVX2
 WITHOUT_ONEDNN := TF_ENABLE_ONEDNN_OPTS=0
 SHORT_NUMERICAL := tests/layers tests/models/test_encoder.py tests/models/test_heads.py \
-  tests/models/test_packed_encoder.py tests/serving/test_foreign_models.py \
-  tests/training/test_lamb.py tests/training/test_optimizer.py
+  tests/models/test_packed_encoder.py tests/training/test_lamb.py tests/training/test_optimizer.py
 FILES := setup.cfg pyproject.toml constraints.txt
 
 export TF_CPP_MIN_LOG_LEVEL ?= 3

@@ -24,7 +24,7 @@ OTHERS = (
     ("paths", "least"), [(CORE, 50), pytest.param(OTHERS, 60, marks=pytest.mark.long)]
 )
 def test_layers_and_models_pass_their_tests_on_jax(paths, least):
-    tests = [*(f"tests/{path}" for path in paths), "-m", "not slow and not oracle"]
+    tests = [*(f"tests/{path}" for path in paths), "-m", "not slow and not oracle and not long"]
     command = [sys.executable, "-m", "pytest", "-q", *tests]
     environment = os.environ | {"KERAS_BACKEND": "jax"}
     run = subprocess.run(

@@ -125,6 +125,7 @@ def test_memory_is_judged_by_the_second_half():
 
 
 @pytest.mark.oracle  # needs tensorflow-serving-api
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_a_load_whose_server_dies_fails():
     load = subprocess.Popen(

@@ -130,7 +130,7 @@ def test_encoders(kind, exported, tmp_path):
         _check_conversion(folder, tmp_path / "converted")
 
 
-@pytest.mark.parametrize("copy_pooler", [False, True])
+@pytest.mark.parametrize("copy_pooler", [pytest.param(False, marks=pytest.mark.long), True])
 def test_with_the_masked_lm_head(copy_pooler, exported):
     folder = exported(with_mlm=True, copy_pooler=copy_pooler, **_bert_config())
     _check_encoder(folder)

@@ -125,9 +125,9 @@ def test_records_are_made_without_tensorflow(novels, vocab, tmp_path):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"sentence_task": "nsp"},
+        pytest.param({"sentence_task": "nsp"}, marks=pytest.mark.long),
         {"sentence_task": "sop"},
-        {"sentence_task": "none"},
+        pytest.param({"sentence_task": "none"}, marks=pytest.mark.long),
         {"sentence_task": "none", "cross_documents": True},
     ],
 )

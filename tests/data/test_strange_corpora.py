@@ -124,21 +124,28 @@ def test_text_and_json_hold_the_same_words(tmp_path_factory, text):
     assert [p for d in Corpus([folder / "a.jsonl"]) for p in d.paragraphs] == found
 
 
+SHAPES = {
+    "blank": b"\n \n\t\n\r\n\n",
+    "one_word_documents": b"\n\n".join(b"word%d" % n for n in range(500)),
+    "huge_line": b"The house was old. " * 60_000,
+    "no_newline": b"word " * 1_000_000,
+    "no_space": "\u00e4".encode() * 500_000,
+    "nuls": b"\x00" * 1000 + b"\nThe house.\n" + b"\x00The\x00 house\x00\n\n\x00",
+    "only_stops": b". . . ! ? ...\n\n...\n",
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "content"),
+    ("name", "pack"),
     [
-        ("blank", b"\n \n\t\n\r\n\n"),
-        ("one_word_documents", b"\n\n".join(b"word%d" % n for n in range(500))),
-        ("huge_line", b"The house was old. " * 60_000),
-        pytest.param("no_newline", b"word " * 1_000_000, marks=pytest.mark.slow),
-        ("no_space", "\u00e4".encode() * 500_000),
-        ("nuls", b"\x00" * 1000 + b"\nThe house.\n" + b"\x00The\x00 house\x00\n\n\x00"),
-        ("only_stops", b". . . ! ? ...\n\n...\n"),
+        *itertools.product([name for name in SHAPES if name != "no_newline"], [False, True]),
+        pytest.param("no_newline", False, marks=pytest.mark.slow),
+        pytest.param("no_newline", True, marks=pytest.mark.long),
     ],
 )
-@pytest.mark.parametrize("pack", [False, True])
-def test_shapes_of_text(tmp_path, tokenizer, vocab, name, content, pack):
-    check(tmp_path, tokenizer, vocab, f"{name}.txt", content, **({"pack": True} if pack else {}))
+def test_shapes_of_text(tmp_path, tokenizer, vocab, name, pack):
+    changes = {"pack": True} if pack else {}
+    check(tmp_path, tokenizer, vocab, f"{name}.txt", SHAPES[name], **changes)
 
 
 @pytest.mark.parametrize("task", ["nsp", "sop"])

@@ -76,14 +76,15 @@ def measured(folder):
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # several runs, on a busy machine
-def test_kills_and_terminations_change_nothing(reviews, pretrained_folder, tmp_path):
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.long)])
+def test_kills_and_terminations_change_nothing(kills, reviews, pretrained_folder, tmp_path):
     arguments = reviews, pretrained_folder
     changes = {"seeds": 2, "checkpoint_steps": 20}
     whole, run = tmp_path / "whole", tmp_path / "run"
     finished(start(command(*arguments, whole, **changes)))
     draw = random.Random(3)
     # At any moment after a new checkpoint: between steps, within them, while saving, evaluating.
-    for _ in range(3):
+    for _ in range(kills):
         before = files(run, "step-*.index")
         process = start(command(*arguments, run, **changes))
         wait_for(process, lambda: files(run, "step-*.index") - before)  # noqa: B023

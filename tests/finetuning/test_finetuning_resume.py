@@ -171,23 +171,23 @@ def test_another_run_does_not_go_on_with_the_checkpoints_of_a_stopped_one(
     assert {path.name for path in (tmp_path / "checkpoints").glob("*.index")} == {"step-1.index"}
 
 
-@pytest.mark.slow
-def test_micro_batches_and_replicas_make_one_batch(without_dropout, tmp_path):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"accumulation_steps": 3}, marks=pytest.mark.long, id="micro"),
+        pytest.param(
+            {"strategy": "mirrored", "accumulation_steps": 2}, marks=pytest.mark.slow, id="both"
+        ),
+    ],
+)
+def test_micro_batches_and_replicas_make_one_batch(changes, without_dropout, tmp_path):
     # Batches of 8, and one of 3, in three parts and in four.
     weights = {"class_weights": (1.0, 3.0)}
-    changes = {
-        "one": {},
-        "micro": {"accumulation_steps": 3},
-        "both": {"strategy": "mirrored", "accumulation_steps": 2},
-    }
-    results = {
-        name: run(without_dropout, tmp_path / name, **weights, **more)
-        for name, more in changes.items()
-    }
-    for name in ("micro", "both"):
-        assert_same(tmp_path / "one", tmp_path / name, **REORDERED)
-        for one, other in zip(results["one"].epochs, results[name].epochs, strict=True):
-            assert other["train_loss"] == pytest.approx(one["train_loss"], rel=1e-5)
+    whole = run(without_dropout, tmp_path / "whole", **weights)
+    parts = run(without_dropout, tmp_path / "parts", **weights, **changes)
+    assert_same(tmp_path / "whole", tmp_path / "parts", **REORDERED)
+    for one, other in zip(whole.epochs, parts.epochs, strict=True):
+        assert other["train_loss"] == pytest.approx(one["train_loss"], rel=1e-5)
 
 
 def test_blocks_that_are_computed_again_change_nothing(whole, pretrained_folder, tmp_path):
@@ -311,7 +311,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", some_slow(KINDS, ("tags", "span")))
+@pytest.mark.parametrize("kind", some_slow(KINDS, ("span",)))
 def test_all_kinds_of_heads_can_be_cut_into_pieces(kind, without_dropout, tmp_path, monkeypatch):
     make_task, make_split, labels = KINDS[kind]
     splits = {

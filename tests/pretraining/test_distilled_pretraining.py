@@ -226,7 +226,10 @@ def test_a_distilbert_starts_from_layers_of_a_bert():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "accumulation_steps"), [("cpu", 2), ("mirrored", 1)])
+@pytest.mark.parametrize(
+    ("name", "accumulation_steps"),
+    [pytest.param("cpu", 2, marks=pytest.mark.long), ("mirrored", 1)],
+)
 def test_replicas_and_micro_batches_make_one_batch(name, accumulation_steps):
     whole, parts = _updated("cpu", 1), _updated(name, accumulation_steps)
     for path, value in whole.items():

@@ -252,7 +252,10 @@ def test_a_bert_config_becomes_an_electras():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "accumulation_steps"), [("cpu", 2), ("mirrored", 1)])
+@pytest.mark.parametrize(
+    ("name", "accumulation_steps"),
+    [pytest.param("cpu", 2, marks=pytest.mark.long), ("mirrored", 1)],
+)
 def test_replicas_and_micro_batches_make_one_batch(name, accumulation_steps):
     """The generator leaves no choice here: draws differ from replica to replica by design."""
     whole, parts = (_updated("cpu", 1), _updated(name, accumulation_steps))

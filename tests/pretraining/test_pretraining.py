@@ -82,7 +82,7 @@ def test_a_resumed_run_equals_one_that_was_never_stopped(corpus, tmp_path, monke
     assert metrics_of(tmp_path / "stopped", "train")[-1]["step"] == 20
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_replicas_read_and_learn_what_one_does(corpus, tmp_path):
     config = without_dropout()
     run_pretraining(corpus, tmp_path / "one", config=config)

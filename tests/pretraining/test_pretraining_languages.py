@@ -78,7 +78,7 @@ def test_a_resumed_run_draws_what_one_draws_that_was_never_stopped(
         np.testing.assert_array_equal(value, expected[path], err_msg=path)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_replicas_learn_and_measure_what_one_does(corpus, languages, whole, tmp_path):
     metrics = _run(corpus, languages, tmp_path, "mirrored")
     assert metrics == approx(whole[1], REORDERED)

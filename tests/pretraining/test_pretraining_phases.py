@@ -13,6 +13,7 @@ from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.models.surgery.vocabulary_growth import grow_vocabulary
 from keras_bert.pretraining.objectives.registry import create_objective
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tests.markers import some_slow
 from tests.pretraining.pretraining_runs import (
     WORDS,
     metrics_of,
@@ -163,8 +164,7 @@ def letters(corpus, tmp_path_factory):
     return _create(folder, folder / "records")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("masking", ["token", "whole_word", "ngram"])
+@pytest.mark.parametrize("masking", some_slow(["token", "whole_word", "ngram"], ("whole_word",)))
 def test_a_run_hides_words_whole_where_it_is_told_to(letters, tmp_path, masking):
     tokenizer = BertTokenizer.from_preset(letters)
     options = run_options(letters, tmp_path, masking=masking, train_steps=3)

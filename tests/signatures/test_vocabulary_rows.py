@@ -42,7 +42,7 @@ def test_pieces_without_a_row_are_refused(export, tmp_path):
     assert not (tmp_path / "served").exists()
 
 
-@pytest.mark.parametrize("dtype", ["float32", pytest.param("int8", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("int8", marks=pytest.mark.long)])
 def test_rows_without_a_piece_are_no_guess(dtype, tmp_path):
     live = write(tmp_path / "model", BertMaskedLM, SIZE + 8)
     family = open_signatures(tmp_path / "model", ExportOptions(dtype, top_k=SIZE + 8))

@@ -125,7 +125,7 @@ def oracle():
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("has_unanswerable", [False, True])
+@pytest.mark.parametrize("has_unanswerable", [pytest.param(False, marks=pytest.mark.long), True])
 def test_the_same_answers_are_selected(oracle, has_unanswerable, tmp_path):
     draw = np.random.default_rng(int(has_unanswerable))
     compared = silent = 0

@@ -16,7 +16,7 @@ from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.multiple_choice.head import ChoiceExample
 from keras_bert.tasks.predict import predict_file
 from keras_bert.tasks.question_answering.head import SpanHead
-from tests.markers import some_fast, some_slow
+from tests.markers import some_slow
 from tests.signatures.live_models import answers_of, live_model, request_of, softmax
 from tests.signatures.tiny_models import PIECES, SPAN, write_model
 from tests.tolerances import REORDERED
@@ -121,18 +121,17 @@ def flat(name, values):
     return np.concatenate(values) if name == "choices" else np.asarray(values)
 
 
-KINDS = (
-    "classes",
-    "several",
-    "number",
-    "pairs",
-    "choices",
-    "plain_tags",
-    "spans_or_none",
+@pytest.mark.parametrize(
+    "name",
+    [
+        "several",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("classes", "number", "pairs", "choices", "plain_tags")
+        ),
+        pytest.param("spans_or_none", marks=pytest.mark.long),  # also exported, below
+    ],
 )
-
-
-@pytest.mark.parametrize("name", some_fast(KINDS, ("several",)))
 def test_an_ensemble_says_what_its_members_say_together(name, members):
     folders, request = members(name), some(name)
     expected = expected_of(name, folders, request)

@@ -69,17 +69,27 @@ def test_ids_and_offsets_of_the_rust_library(prefix, keep):
 
 @pytest.mark.oracle
 @pytest.mark.slow
-@pytest.mark.parametrize("prefix", [False, True])
-@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize(
+    "prefix, keep",
+    [
+        pytest.param(False, False, marks=pytest.mark.long),
+        pytest.param(False, True, marks=pytest.mark.long),
+        pytest.param(True, False, marks=pytest.mark.long),
+        (True, True),
+    ],
+)
 def test_thousands_of_strings(prefix, keep):
     texts = golden_texts() + fuzzed_texts(8000, seed=1 + prefix)
     check_against_rust(byte_level_files(), texts, add_prefix_space=prefix, keep_special_tokens=keep)
 
 
+# Planes behind the second are long runs of one class: of them a sample.
 @pytest.mark.oracle
 @pytest.mark.slow
-def test_every_character_is_in_the_class_that_the_rust_library_has_for_it(tokenizer):
-    characters = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+@pytest.mark.parametrize("step", [61, pytest.param(1, marks=pytest.mark.long)])
+def test_every_character_is_in_the_class_that_the_rust_library_has_for_it(tokenizer, step):
+    points = (*range(0x20000), *range(0x20000, 0x110000, step))
+    characters = [chr(c) for c in points if not 0xD800 <= c < 0xE000]
     texts = [f"a{c}1{c}!{c} {c}" for c in characters]
     oracle = rust(byte_level_files())
     for start in range(0, len(texts), 20_000):

@@ -49,14 +49,13 @@ def test_golden_lines(options):
     check(BertTokenizer.from_vocab(GOLDEN / "vocab_uncased.txt", **options), lines)
 
 
-@pytest.mark.parametrize(
-    "index", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2, 3))]
-)
+@pytest.mark.parametrize("index", [0, *some_slow((1, 2, 3), (3,))])
 def test_every_character_with_rules(index):
     check(bert_tokenizer(index), in_texts(code_points(*RANGES)))
 
 
-@pytest.mark.parametrize("index", some_slow(range(len(SETTINGS)), (0,)))
+@pytest.mark.long
+@pytest.mark.parametrize("index", range(len(SETTINGS)))
 def test_every_code_point(index):
     check(bert_tokenizer(index), in_texts(code_points(range(sys.maxunicode + 1))))
 

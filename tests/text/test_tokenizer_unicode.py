@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import Vocabulary
-from tests.markers import some_long, some_slow
+from tests.markers import some_fast
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 SETTINGS = [
@@ -75,22 +75,24 @@ def test_the_oracle_knows_unicode_14_on_every_python():
     assert unicode_14.fingerprint() == unicode_14.FINGERPRINT
 
 
-# Planes 0 and 1, compatibility ideographs, tags and variation selectors: where the rules are.
+# Planes 0 and 1, compatibility ideographs, tags and variation selectors: where the rules are; and a
+# sample of the other planes.
 RANGES = (
     range(0x20000),
     range(0x2F800, 0x2FA20),
     range(0xE0000, 0xE0200),
     range(0x10FFF0, 0x110000),
+    range(0x20000, 0x110000, 0xFB),
 )
 
 
-# The first of all: test_every_code_point.
-@pytest.mark.parametrize("index", some_long(range(len(SETTINGS)), (1, 2, 3)))
+@pytest.mark.parametrize("index", some_fast(range(len(SETTINGS)), (1, 2, 3)))
 def test_every_character_with_rules(index):
     check_characters(index, code_points(*RANGES))
 
 
-@pytest.mark.parametrize("index", some_slow(range(len(SETTINGS)), (0,)))
+@pytest.mark.long
+@pytest.mark.parametrize("index", range(len(SETTINGS)))
 def test_every_code_point(index):
     check_characters(index, code_points(range(sys.maxunicode + 1)))
 

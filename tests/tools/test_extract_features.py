@@ -1,21 +1,18 @@
 """extract_features as a command."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests import command_process
+
 REPOSITORY = Path(__file__).parents[2]
 
 
 def call(**arguments):
-    command = [sys.executable, str(REPOSITORY / "tools" / "extract_features.py")]
-    command += [f"--{name}={value}" for name, value in arguments.items()]
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
-    return subprocess.run(command, env=environment, capture_output=True, text=True)
+    flags = [f"--{name}={value}" for name, value in arguments.items()]
+    return command_process.run([REPOSITORY / "tools" / "extract_features.py", *flags])
 
 
 @pytest.mark.slow

@@ -123,7 +123,7 @@ def test_a_full_disk_ends_every_tool_with_one_sentence(with_records, subtests):
         assert not (folder / unfinished).exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_target_below_a_file_ends_with_one_sentence(with_records, subtests):
     folder = with_records
     (folder / "file").write_text("not a folder")

@@ -11,7 +11,10 @@ from tests.pretraining.tiny_batches import CONFIG, batch
 from tests.tolerances import REORDERED_MOMENTS
 
 
-@pytest.mark.parametrize(("optimizer_name", "accumulation_steps"), [("adamw", 2), ("lamb", 1)])
+@pytest.mark.parametrize(
+    ("optimizer_name", "accumulation_steps"),
+    [("adamw", 2), pytest.param("lamb", 1, marks=pytest.mark.long)],
+)
 def test_a_pure_training_step_does_what_the_step_does(optimizer_name, accumulation_steps):
     keras.utils.set_random_seed(5)
     model = BertPretrainer(CONFIG, seed=1, dtype="float32")

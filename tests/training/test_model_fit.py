@@ -29,7 +29,7 @@ def compiled(folder, **arguments):
     return model
 
 
-@pytest.mark.parametrize("strategy", ["cpu", "mirrored"])
+@pytest.mark.parametrize("strategy", ["cpu", pytest.param("mirrored", marks=pytest.mark.long)])
 @pytest.mark.slow
 def test_raw_strings_are_learned(strategy, pretrained_folder, tmp_path):
     keras.utils.set_random_seed(0)

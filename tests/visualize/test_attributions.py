@@ -19,7 +19,7 @@ from keras_bert import (
 )
 from keras_bert.visualize.attributions.predictions import explain_file
 from keras_bert.visualize.attributions.view import Explainer
-from tests.markers import some_fast
+from tests.markers import some_long
 from tests.signatures.tiny_models import MODELS, TAGS, random_texts, tiny_config, write_model
 from tests.tolerances import REORDERED
 from tests.visualize.attention_models import tiny_tokenizer
@@ -48,7 +48,7 @@ def texts_for(name):
     return [f"the [MASK] {text}" if name in ("masked_lm", "pretrainer") else text for text in texts]
 
 
-@pytest.mark.parametrize("name", some_fast(HEADS, ("classes", "spans")))
+@pytest.mark.parametrize("name", some_long(HEADS, ("classes", "spans")))
 def test_scores_add_up_to_the_difference_of_the_logits(name, explainers):
     for text in texts_for(name)[:10]:
         view = explainers(name)(text, CONTEXT if name in PAIRS else None)
@@ -204,7 +204,17 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("name", some_fast(FILES, ("classes", "tags")))
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("classes", "tags"),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("plain_tags", "choices", "spans")
+        ),
+        pytest.param("pairs", marks=pytest.mark.long),
+    ],
+)
 def test_every_prediction_of_a_file_is_explained(name, tmp_path):
     folder = write_model(tmp_path / "model", name)
     file, content = FILES[name]
@@ -226,7 +236,7 @@ def test_every_prediction_of_a_file_is_explained(name, tmp_path):
         assert [word for word, _ in lines[0]["words"]] == ["[CLS]", "the", "film", "[SEP]"]
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("packed", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_live_pretrainer_is_asked_for_words(packed):
     config = tiny_config(hidden_dropout_prob=0.1)
     model = BertPretrainer(config, packed=packed, seed=0)
