@@ -283,9 +283,11 @@ def _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, moments, steps):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # ten runs, on a busy machine
+@pytest.mark.timeout(1800)  # seven runs, on a busy machine
 def test_a_kill_at_any_moment_changes_nothing(corpus, tmp_path):
-    _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, list(MOMENTS), 300)
+    # The other moments are among the fifty.
+    moments = ["start-up", "checkpoint", "evaluation", "restore", "best preset"]
+    _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, moments, 200)
 
 
 @pytest.mark.long
