@@ -239,7 +239,7 @@ numpy.savez(folder + "/output.npz", **{k: keras.ops.convert_to_numpy(v) for k, v
 
 
 @pytest.mark.oracle  # for torch and jax
-@pytest.mark.parametrize("backend", ["torch", pytest.param("jax", marks=pytest.mark.long)])
+@pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_without_tensorflow_an_encoder_says_the_same(backend, pretrained_folder, tmp_path):
     from keras_bert import BertEncoder
 

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_bert.config import LEAST_HEAD_SIZE
+
 # Frequencies of the sinusoids, in radians a position: wavelengths from 2 pi positions to nearly a
 # thousand times as many.
 _QUICKEST, _SLOWEST = 1.0, 1 / 1000
@@ -67,9 +69,9 @@ class Neighbors(keras.initializers.Initializer):
         query(p) . key(p + t) ~ f(t) = sum_w [cos((t - d) w) - c cos(t w)],   c = mean_w cos(d w)
 
     f(d) = n (1 - c^2). The part with c makes f(0) nothing, and with it, in the mean, what a word
-    has in common with itself, which is not to be looked at. At 64 positions about a sixth of a
-    head's attention is at its distance, ten times as much as evenly. The normal initializer is
-    added everywhere, and is all there is for values.
+    has in common with itself, which is not to be looked at. At 64 positions an eighth to a
+    sixth of a head's attention is at its distance, eight to ten times as much as evenly. The normal
+    initializer is added everywhere, and is all there is for values.
 
     Args:
         initializer_range: standard deviation of the truncated normal part.
@@ -82,6 +84,11 @@ class Neighbors(keras.initializers.Initializer):
     def __init__(
         self, initializer_range: float, num_heads: int, head_size: int, causal: bool = False
     ):
+        if head_size < LEAST_HEAD_SIZE:
+            raise ValueError(
+                f"head_size is {head_size}: too narrow to tell distances apart, so at least "
+                f"{LEAST_HEAD_SIZE}"
+            )
         self.initializer_range = initializer_range
         self.num_heads = num_heads
         self.head_size = head_size
@@ -158,8 +165,10 @@ def attention_initializer(
         num_heads: heads, A, of which there may be more that start at random.
         head_size: width of a head, D.
     """
-    return {
-        "normal": truncated_normal(initializer_range),
-        "neighbors": Neighbors(initializer_range, num_heads, head_size),
-        "previous": Neighbors(initializer_range, num_heads, head_size, causal=True),
-    }[name]
+    if name == "normal":
+        return truncated_normal(initializer_range)
+    if name in ("neighbors", "previous"):
+        return Neighbors(initializer_range, num_heads, head_size, causal=name == "previous")
+    raise ValueError(
+        f"attention_initializer is {name!r}: choose one of normal, neighbors, previous"
+    )

@@ -204,7 +204,7 @@ class LocalEncoderBlock(EncoderBlock):
     """An encoder block whose attention is local.
 
     Args:
-        num_attention_heads: as all arguments but the last three in `EncoderBlock`.
+        num_attention_heads: as the others in `EncoderBlock`.
         intermediate_size: see there.
         hidden_act: see there.
         hidden_dropout_prob: see there.
@@ -212,10 +212,10 @@ class LocalEncoderBlock(EncoderBlock):
         initializer_range: see there.
         layer_norm_eps: see there.
         seed: see there.
-        attention_initializer: see there.
         attention_window: how far a position sees to each side, see `LocalSelfAttention`.
         global_tokens: so many first positions see all and are seen by all.
         global_projections: whether they see through projections of their own.
+        attention_initializer: see `EncoderBlock`; distances beyond the window are not seen.
     """
 
     def __init__(
@@ -228,10 +228,10 @@ class LocalEncoderBlock(EncoderBlock):
         initializer_range: float = 0.02,
         layer_norm_eps: float = 1e-12,
         seed: int | None = None,
-        attention_initializer: str = "normal",
         attention_window: int = 256,
         global_tokens: int = 1,
         global_projections: bool = False,
+        attention_initializer: str = "normal",
         **kwargs: Any,
     ):
         # First: the constructor of the block makes the attention.

@@ -139,12 +139,20 @@ class BertEncoder(preset.PresetModel):
             name="pooler",
         )
 
-        first = blocks[0].attention.attention_initializer
+        first = getattr(blocks[0].attention, "attention_initializer", "normal")
         if first != first_attention(config):
             raise ValueError(
                 f"position_initializer is {config.position_initializer!r}, but the attention of "
-                f"the first block of {type(self).__name__} starts as {first!r}: make that block "
-                "with attention_initializer=first_attention(config)"
+                f"the first block of {type(self).__name__} starts as {first!r}: make it with "
+                "attention_initializer=keras_bert.models.encoder.first_attention(config), which "
+                "its create_block gives to the block and the block to its attention"
+            )
+        table = getattr(embeddings, "position_initializer", "normal")
+        if first != "normal" and table != config.position_initializer:
+            raise ValueError(
+                f"position_initializer is {config.position_initializer!r}, but the embeddings of "
+                f"{type(self).__name__} start as {table!r}: make them with "
+                "position_initializer=config.position_initializer"
             )
 
         # === Functional model ===

@@ -67,6 +67,15 @@ def create_evaluation(
         for name, of_group in baselines_of.items():
             measured = objective.metrics(sums_of[name].by_name) | of_group
             metrics |= {f"{metric}/{name}": value for metric, value in measured.items()}
+        if baselines_of:
+            # To tell languages apart is no use of context: the bound of all is the mean of theirs.
+            for loss, bound in objective.plateaus.items():
+                weights = {
+                    name: float(sums.by_name[loss.removesuffix("_loss")].weight)
+                    for name, sums in sums_of.items()
+                }
+                bounds = sum(metrics[f"{bound}/{name}"] * weights[name] for name in weights)
+                metrics[bound] = bounds / max(sum(weights.values()), 1.0)
         return metrics
 
     return evaluate

@@ -73,7 +73,11 @@ class PretrainingRun:
         self._seconds = self.state["seconds"]
         self._seconds_per_step = 0.0
         self._metrics: Metrics = {}
-        self._plateaus = dict(self.objective.plateaus)  # those that are not left yet
+        # Those that are not left yet. A run that goes on keeps its evaluations.
+        self._plateaus = dict(self.objective.plateaus)
+        for line in self.folder.read_metrics() if self.goes_on else ():
+            if line["split"] == "eval" and line["step"] <= self._step:
+                self._plateaus_left(line)
         self._saved_step = self._step if self.goes_on else None
 
     @property
@@ -204,7 +208,9 @@ class PretrainingRun:
             for group, shown in of_groups.items():
                 place = f"held-out {group}".rstrip()
                 progress.write(f"step {self._step}: {place} {', '.join(shown)}")
-            self._tell_plateaus_left(progress)
+            for line in self._plateaus_left(self._metrics):
+                self.folder.note(self._step, line)
+                progress.write(line)
             if self._metrics["loss"] < self.state["best_loss"]:
                 self.state["best_loss"] = self._metrics["loss"]
                 if is_chief(self.strategy):
@@ -214,15 +220,18 @@ class PretrainingRun:
         if is_chief(self.strategy):
             self.upload()
 
-    def _tell_plateaus_left(self, progress: Progress) -> None:
+    def _plateaus_left(self, metrics: Metrics) -> list[str]:
+        """Returns a line for each plateau that held-out metrics are the first to be below."""
+        lines = []
         for name, baseline in list(self._plateaus.items()):
-            loss, least = self._metrics.get(name), self._metrics.get(baseline)
+            loss, least = metrics.get(name), metrics.get(baseline)
             if loss is not None and least is not None and loss < least:
                 del self._plateaus[name]
-                progress.write(
-                    f"step {self._step}: the plateau is left: the held-out {name} {loss:.4g} is "
-                    f"below {least:.4g}, the least without looking at the context"
+                lines.append(
+                    f"step {self._step}: the plateau is left: {name} {loss:.4g} of held-out "
+                    f"records is below {least:.4g}, which takes a look at the context"
                 )
+        return lines
 
     def _evaluation_is_due(self) -> bool:
         due = self._finished() or self._is_due(self.options.eval_steps)

@@ -18,7 +18,6 @@ from keras_bert import (
     load_preprocessor,
     load_tokenizer,
 )
-from tests.markers import some_long
 from tests.text.family_tokenizers import byte_level_files, golden_texts, sentencepiece_files
 from tests.tolerances import ORACLE
 
@@ -151,7 +150,7 @@ def test_strings_get_the_logits_of_transformers(family, pairs, folders):
     np.testing.assert_allclose(model(features), expected, **ORACLE)
 
 
-@pytest.mark.parametrize("family", some_long(FAMILIES, ("roberta", "albert")))
+@pytest.mark.parametrize("family", FAMILIES)
 def test_an_export_answers_as_the_model(family, folders, tmp_path):
     path, _, _ = folders(family)
     texts = short_texts()

@@ -40,9 +40,8 @@ ROADS = (
     # The other recipes begin with its data: RECIPES.
     _recipes("paper"),
 )
-# First documents of roads that are run before a release: their tools are run as commands by tests
-# of their own.
-BY_HAND = ("docs/long_texts.md", "docs/generation.md", "docs/seq2seq.md")
+# First documents of roads that are run before a release: tests/generation runs their tools.
+BY_HAND = ("docs/generation.md",)
 # The same tools with other flags: run by hand before a release.
 RECIPES = _recipes(
     *("paper", "lamb", "masked_only", "own_domain", "time_budget"),

@@ -13,6 +13,7 @@ from keras_bert.family_configs import (
     LocalBertConfig,
     LongformerConfig,
 )
+from keras_bert.layers.embeddings import EmbeddingPostprocessor
 from keras_bert.layers.encoder_block import EncoderBlock
 from keras_bert.layers.initializer import Neighbors, Sinusoids
 from keras_bert.models.encoder import create_encoder
@@ -126,14 +127,43 @@ def test_heads_that_are_too_narrow():
         CONFIG.replace(num_attention_heads=16)
 
 
-def test_an_encoder_whose_block_does_not_know_of_it():
-    class Forgetful(BertEncoder):
-        @staticmethod
-        def create_block(config, index, seed, dtype):
-            return EncoderBlock(4, 8, dtype=dtype, name=f"layer_{index}")
+class ForgetfulBlock(BertEncoder):
+    @staticmethod
+    def create_block(config, index, seed, dtype):
+        return EncoderBlock(4, 8, dtype=dtype, name=f"layer_{index}")
 
-    with pytest.raises(ValueError, match="first block of Forgetful starts as 'normal': make that"):
-        Forgetful(CONFIG)
+
+class ForgetfulEmbeddings(BertEncoder):
+    @staticmethod
+    def create_embeddings(config, seed, dtype):
+        return EmbeddingPostprocessor(48, 2, dtype=dtype, name="embeddings")
+
+
+@pytest.mark.parametrize(
+    "kind, sentence",
+    [
+        (
+            ForgetfulBlock,
+            "first block of ForgetfulBlock starts as 'normal': make it with",
+        ),
+        (
+            ForgetfulEmbeddings,
+            "of ForgetfulEmbeddings start as 'normal': make them with",
+        ),
+    ],
+)
+def test_an_encoder_that_knows_nothing_of_it(kind, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        kind(CONFIG)
+    kind(CONFIG.replace(position_initializer="normal"))
+
+
+def test_layers_of_ones_own():
+    hidden = np.zeros((1, 3, 32), "float32")
+    with pytest.raises(ValueError, match="is 'neighbours': choose one of normal, neighbors, prev"):
+        EncoderBlock(2, 8, attention_initializer="neighbours")(hidden, np.ones((1, 3)))
+    with pytest.raises(ValueError, match="head_size is 8: too narrow to tell distances apart"):
+        EncoderBlock(4, 8, attention_initializer="neighbors")(hidden, np.ones((1, 3)))
 
 
 def test_files_of_others_do_not_name_it_and_ours_do():

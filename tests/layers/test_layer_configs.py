@@ -17,7 +17,7 @@ from keras_bert.layers.self_attention import SelfAttention
 from keras_bert.layers.window_pooling import WindowPooling
 from keras_bert.models.multiple_choice import FlattenChoices, UnflattenChoices
 
-_HIDDEN = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+_HIDDEN = np.random.default_rng(0).normal(size=(2, 5, 32)).astype("float32")
 _MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], "int32")
 _IDS = np.array([[1, 2, 0, 1, 2], [0, 0, 1, 1, 2]], "int32")
 

@@ -231,11 +231,11 @@ MOMENTS = {
     "start-up": lambda run, printed: True,
     "first step": lambda run, printed: "pretraining " in printed,
     "checkpoint": lambda run, printed: _is_to_save(run),
-    "evaluation": lambda run, printed: "held-out" in printed,
+    "evaluation": lambda run, printed: ": held-out " in printed,
     "restore": lambda run, printed: "resumed at step" in printed,
     "preset": lambda run, printed: any(run.glob("preset/.*/*")),
     "best preset": lambda run, printed: any(run.glob("best_preset/.*/*")),
-    "next checkpoint": lambda run, printed: printed.count("held-out") > 1,
+    "next checkpoint": lambda run, printed: printed.count(": held-out ") > 1,
 }
 
 

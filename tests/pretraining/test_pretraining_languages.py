@@ -93,6 +93,9 @@ def test_each_language_has_figures_of_its_own(corpus, languages, whole, tmp_path
     assert logged == {"split": "eval", "step": 10, **metrics}
     for name in ("masked_lm_loss", "masked_lm_accuracy", "loss", "most_frequent_piece_accuracy"):
         assert {name, f"{name}/cat", f"{name}/dog"} <= metrics.keys()
+    # Which language it is can be told without context: the bound of all is the mean of theirs.
+    bounds = [metrics[f"masked_lm_loss_without_context/{name}"] for name in ("cat", "dog")]
+    assert min(bounds) < metrics["masked_lm_loss_without_context"] < max(bounds)
     # All together lie between both, and a language alone gives the same as beside another.
     losses = [metrics[f"masked_lm_loss/{name}"] for name in ("cat", "dog")]
     assert min(losses) < metrics["masked_lm_loss"] < max(losses)

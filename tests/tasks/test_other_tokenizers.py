@@ -115,7 +115,7 @@ def finetuned(family, folders, data_folder, model_dir):
     return model_dir
 
 
-@pytest.mark.parametrize("family", some_slow(FAMILIES, ("albert",)))
+@pytest.mark.parametrize("family", some_slow(FAMILIES, ("byte_level_bpe", "albert")))
 def test_an_export_answers_where_tensorflow_and_its_text_operations_are(
     family, folders, sentiment_data, tmp_path
 ):

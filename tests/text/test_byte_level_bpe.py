@@ -72,7 +72,7 @@ def test_ids_and_offsets_of_the_rust_library(prefix, keep):
 @pytest.mark.parametrize(
     "prefix, keep",
     [
-        pytest.param(False, False, marks=pytest.mark.long),
+        (False, False),
         pytest.param(False, True, marks=pytest.mark.long),
         pytest.param(True, False, marks=pytest.mark.long),
         (True, True),

@@ -134,12 +134,13 @@ class MaskedLanguageModel(Objective):
         return metrics | {"perplexity": math.exp(exponent)}
 
     def baselines(self, batches: Iterable[Batch], vocab_size: int) -> dict[str, float]:
-        """Returns what can be reached without context, with the answers known.
+        """Returns what can be reached without context.
 
         `most_frequent_piece_accuracy` is that of always guessing the piece that is hidden most
         often: no constant guess can do better. `masked_lm_loss_without_context` is the entropy of
-        the hidden pieces in nats, times the share of them that do not stand there unchanged: no
-        guess from the position alone can be below.
+        the chosen pieces in nats, times the share of them that do not stand there unchanged. A
+        model that knows how frequent pieces are and looks at nothing but the piece that stands in
+        the place stays above it: it would need to know which ones are unchanged.
         """
         counts, unchanged = np.zeros(vocab_size), 0.0
         for batch in batches:

@@ -81,8 +81,8 @@ class Objective(abc.ABC):
     Attributes:
         name: the value of `--objective`; `run.json` keeps it, and a run goes on under no other. It
             keeps nothing else of an objective: one with other settings needs another name.
-        plateaus: held-out loss -> the one of its `baselines` that no model is below which uses no
-            context; the run tells when it is left.
+        plateaus: held-out loss -> the one of its `baselines` below which a model must have used
+            context; the run tells when it is.
     """
 
     name: str

@@ -22,7 +22,9 @@ _MOST_EVENTS = 200
 _MOST_CLASSES = 20
 _MOST_MISTAKES = 40
 # Counts and rates of which neither more nor less is better.
-_NEUTRAL = frozenset({"step", "learning_rate", "epoch", "skipped_steps"})
+_NEUTRAL = frozenset({"step", "learning_rate", "epoch", "skipped_steps"}) | {
+    key for key, _ in BASELINES.values()
+}
 
 
 def run_page(report: "RunReport") -> str:
