@@ -147,11 +147,15 @@ def _frequencies(width: int, quickest: float) -> Any:
 
 def position_initializer(name: str, initializer_range: float) -> keras.initializers.Initializer:
     """Returns that of the position table, as `BertConfig.position_initializer` names it."""
-    return {
-        "normal": truncated_normal(initializer_range),
-        "sinusoids": Sinusoids(initializer_range),
-        "neighbors": Sinusoids(initializer_range, _NEIGHBORS_QUICKEST),
-    }[name]
+    # One is made, not all: each that is random takes a seed from Keras' global ones.
+    if name == "normal":
+        return truncated_normal(initializer_range)
+    if name in ("sinusoids", "neighbors"):
+        quickest = _NEIGHBORS_QUICKEST if name == "neighbors" else _QUICKEST
+        return Sinusoids(initializer_range, quickest)
+    raise ValueError(
+        f"position_initializer is {name!r}: choose one of normal, sinusoids, neighbors"
+    )
 
 
 def attention_initializer(
