@@ -85,7 +85,7 @@ def test_scores_of_positions_are_the_formula():
 def test_each_head_looks_most_at_its_distance(config, distances):
     rates = mean_attention(config)  # evenly it would be 1/48
     assert tuple(rates.argmax(axis=1) - 8) == distances
-    assert (rates.max(axis=1) > 4 / 48).all()
+    assert (rates.max(axis=1) > 3 / 48).all()  # narrow heads look less sharply
     assert (rates[:, 8] < 2 / 48).all()  # at the position itself
 
 
