@@ -131,7 +131,7 @@ def test_workers_with_different_options_are_refused(corpus, tmp_path):
     assert not (folder / "metrics.jsonl").exists()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_workers_stop_together_and_go_on(corpus, tmp_path):
     folder = tmp_path / "run"
     changes = {"train_steps": 150, "checkpoint_steps": 100_000}

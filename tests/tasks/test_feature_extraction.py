@@ -266,7 +266,7 @@ def test_minilm_as_in_transformers():
     texts = ["A man is eating food, happily.", "Zürich is where I live.", "Why?"]
     model = transformers.BertModel.from_pretrained(model_folder).eval()
     tokenizer = transformers.BertTokenizer.from_pretrained(model_folder)
-    for layers in ("embeddings", "concat_last_4"):  # one state, and several
+    for layers in get_args(LayerStrategy):
         extractor = FeatureExtractor.from_preset(model_folder, layers=layers)
         for found, text in zip(extractor(texts), texts, strict=True):
             with torch.no_grad():
@@ -274,7 +274,11 @@ def test_minilm_as_in_transformers():
             states = torch.cat(states.hidden_states).numpy()
             expected = {
                 "embeddings": states[0],
+                "second_to_last": states[-2],
+                "last": states[-1],
+                "sum_last_4": states[-4:].sum(0),
                 "concat_last_4": np.concatenate(states[-4:], axis=-1),
+                "sum_all": states[1:].sum(0),
             }[layers]
             np.testing.assert_allclose(found.values, expected[1:-1], **ORACLE)
 

@@ -48,12 +48,11 @@ def _train(remat, dtype="float32", accumulation_steps=1, steps=3, config=CONFIG)
 @pytest.mark.parametrize(
     ("dtype", "accumulation_steps", "config", "tolerance"),
     [
-        pytest.param("float32", 2, CONFIG, REORDERED, marks=pytest.mark.long),
+        ("float32", 2, CONFIG, REORDERED),
         ("float32", 2, ALBERT, REORDERED),
         ("float32", 1, LOCAL, REORDERED),
         pytest.param(
-            *("mixed_bfloat16", 1, CONFIG, HALF_PRECISION_TRAINING),
-            marks=[pytest.mark.half_precision, pytest.mark.long],
+            "mixed_bfloat16", 1, CONFIG, HALF_PRECISION_TRAINING, marks=pytest.mark.half_precision
         ),
     ],
     ids=["float32", "albert", "local", "mixed_bfloat16"],
