@@ -158,6 +158,7 @@ ADDED = {
 # Text of commands and blocks -> text of what is run.
 ELSEWHERE = {
     "hf://google-bert/bert-base-uncased": "bert",
+    "hf://google-bert/bert-base-multilingual-cased": "bert",
     "grpc://localhost:8500": "localhost:8501",  # gRPC needs an extra: test_remote_prediction.py
     "sum_last_4": "sum_all",  # of one layer
     "--init_from=runs/field/best_preset ...": (

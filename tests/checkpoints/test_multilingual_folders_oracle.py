@@ -1,0 +1,130 @@
+"""Multilingual BERT and XLM-R as transformers writes them, asked in thirteen scripts.
+
+Oracle: transformers' model of the same folder; ids are those of its BertTokenizerFast, and for
+XLM-R those of the sentencepiece library in fairseq's order.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_bert import load_model, load_preprocessor, train_sentencepiece
+from keras_bert.text.vocabulary import SPECIAL_TOKENS
+from tests import command_process
+from tests.tolerances import ORACLE
+
+pytestmark = pytest.mark.oracle
+
+# Latin with and without marks, Greek, Cyrillic, Georgian, Armenian, Hebrew, Arabic, Persian,
+# Devanagari, Tamil, Thai, Chinese, Japanese and Korean.
+TEXTS = [
+    *("The packages are free.", "Über Größe läßt sich streiten.", "Việt Nam có nhiều gói phần mềm"),
+    *("Το σύστημα είναι ελεύθερο.", "Пакеты свободны, Ёлка!", "პროგრამა თავისუფალია"),
+    *("Ծրագիրը ազատ է։", "התוכנה היא חופשית", "البرنامج حُرّ،", "نرم‌افزار آزاد است"),
+    *(
+        "सॉफ़्टवेयर मुक्त है।",
+        "மென்பொருள் இலவசம்",
+        "ซอฟต์แวร์เสรี",
+        "自由软件，很好",
+        "自由なソフト",
+        "자유 소프트웨어",
+    ),
+]
+LENGTH = 64
+TOOL = Path(__file__).parents[2] / "tools" / "convert_checkpoint.py"
+FIELDS = {
+    **{"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_labels": 3},
+    **{"intermediate_size": 24, "initializer_range": 0.4},
+}
+
+
+def random_classifier(family, **fields):
+    import torch
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(family, **FIELDS, **fields)
+    names = {"bert": "Bert", "xlm-roberta": "XLMRoberta"}
+    model = getattr(transformers, f"{names[family]}ForSequenceClassification")(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    return model
+
+
+def multilingual_bert(folder):
+    """A cased BERT; returns it and the ids of all texts. Accents stay, ideographs stand apart."""
+    import transformers
+
+    letters = sorted({letter for text in TEXTS for letter in text if not letter.isspace()})
+    # Without a few letters, so that some words are unknown; and two that only whole words have.
+    pieces = [*letters[::2], *letters[1::4], *(f"##{letter}" for letter in letters), "Über", "자유"]
+    tokens = [*SPECIAL_TOKENS, *pieces]
+    (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
+    tokenizer = transformers.BertTokenizerFast(
+        vocab={token: index for index, token in enumerate(tokens)}, do_lower_case=False
+    )
+    ids = [tokenizer(text)["input_ids"] for text in TEXTS]
+    assert sum(tokenizer.unk_token_id in row for row in ids) > 3
+    tokenizer.save_pretrained(folder)
+    return random_classifier("bert", vocab_size=len(tokens), max_position_embeddings=64), ids
+
+
+def sentencepiece_tokenizer(folder):
+    """Writes XLM-R's tokenizer; returns the number of its pieces and the ids of all texts."""
+    import sentencepiece
+
+    files = train_sentencepiece(TEXTS * 20, 400, "xlm_roberta")
+    files.save(folder)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=files.model)
+    # <s> is 0, </s> 2, <unk> 3; the piece i of the model is i + 1.
+    ids = [[0, *(i + 1 if i else 3 for i in processor.encode(text)), 2] for text in TEXTS]
+    return len(files.vocabulary), ids
+
+
+def xlm_roberta(folder):
+    """An XLM-R; returns it and the ids of all texts."""
+    vocab_size, ids = sentencepiece_tokenizer(folder)
+    fields = {"max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1}
+    return random_classifier("xlm-roberta", vocab_size=vocab_size, **fields), ids
+
+
+def multilingual_minilm(folder):
+    """A BERT with XLM-R's tokenizer, as Multilingual-MiniLM and multilingual-e5-small."""
+    vocab_size, ids = sentencepiece_tokenizer(folder)
+    return random_classifier("bert", vocab_size=vocab_size, max_position_embeddings=64), ids
+
+
+@pytest.mark.parametrize("make", [multilingual_bert, xlm_roberta, multilingual_minilm])
+def test_it_reads_every_script_and_goes_back(make, tmp_path):
+    import safetensors.numpy
+    import torch
+
+    source = tmp_path / "source"
+    source.mkdir()
+    theirs, ids = make(source)
+    theirs.save_pretrained(source)
+    rows = [torch.tensor([row]) for row in ids]
+    with torch.no_grad():
+        expected = np.concatenate([theirs(input_ids=row).logits.numpy() for row in rows])
+
+    ours, back = tmp_path / "ours", tmp_path / "back"
+    for origin, target, written_as in ((source, ours, "keras"), (ours, back, "hf")):
+        flags = [f"--from={origin}", f"--to={target}", f"--format={written_as}"]
+        done = command_process.run([TOOL, *flags])
+        assert done.returncode == 0, done.stderr
+    for folder in (source, ours, back):
+        features = load_preprocessor(folder, max_seq_length=LENGTH)(TEXTS)
+        lengths = features["input_mask"].numpy().sum(axis=1)
+        read = [
+            row[:length].tolist()
+            for row, length in zip(features["input_ids"].numpy(), lengths, strict=True)
+        ]
+        assert read == ids
+        np.testing.assert_allclose(load_model(folder)(features), expected, **ORACLE)
+    written, first = (
+        safetensors.numpy.load_file(path / "model.safetensors") for path in (back, source)
+    )
+    for name, values in first.items():
+        np.testing.assert_array_equal(written[name], values, err_msg=name)
