@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert.data.creation.create import CreationOptions, create_pretraining_data
+from keras_bert.pretraining.inputs import first_folder
 from keras_bert.training.checkpointing import TrainingCheckpoint
 from keras_bert.visualize.pretraining_report import write_pretraining_report
 from tests.pretraining.pretraining_runs import (
@@ -131,6 +132,14 @@ def test_languages_that_cannot_be_read_are_refused(corpus, languages, tmp_path, 
     with pytest.raises((ValueError, FileNotFoundError), match=sentence):
         _run(corpus, changes.pop("data_dir", languages), tmp_path / "run", **changes)
     assert not (tmp_path / "run").exists()
+
+
+def test_the_vocabulary_is_read_from_the_first_by_name(languages):
+    folders = dict(named.split("=") for named in languages.split(","))
+    assert first_folder(languages) == folders["cat"]
+    assert first_folder("a/folder") == "a/folder"
+    with pytest.raises(FileNotFoundError, match="nowhere is not a folder of records .*a=nowhere"):
+        first_folder("a=nowhere")
 
 
 def test_an_alpha_without_languages_is_refused(corpus, tmp_path):

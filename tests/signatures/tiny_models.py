@@ -53,6 +53,8 @@ MODELS = {
     "masked_lm": (BertMaskedLM, None, ()),
     "pretrainer": (BertPretrainer, None, ()),
 }
+# One of each form of request and of answer; what is written of them is written of all `MODELS`.
+FORMS = ("classes", "number", "tags", "spans", "choices", "encoder", "masked_lm")
 _TEXT_COLUMNS = {"pairs": {"text": "text", "text_pair": "text_pair"}}
 
 
