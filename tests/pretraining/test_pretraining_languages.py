@@ -88,6 +88,7 @@ def test_two_replicas_learn_and_measure_what_one_does(corpus, languages, whole, 
         np.testing.assert_allclose(value, expected[path], **REORDERED_UPDATES, err_msg=path)
 
 
+@pytest.mark.slow
 def test_each_language_has_figures_of_its_own(corpus, languages, whole, tmp_path):
     folder, metrics = whole
     (logged,) = metrics_of(folder, "eval")

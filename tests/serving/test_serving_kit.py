@@ -119,6 +119,7 @@ def test_warm_up_is_read_by_the_servers_own_protocol(model_folder):
         assert request.SerializeToString(deterministic=True) == data
 
 
+@pytest.mark.slow
 def test_samples_pass_the_guard(model_folder, tmp_path):
     # A server that is refused its own warm-up requests does not start.
     options = ExportOptions(max_batch=1, max_text_bytes=5, max_choices=1)

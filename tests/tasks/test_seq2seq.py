@@ -65,6 +65,7 @@ def run(pretrained_folder, data_folder, tmp_path_factory):
     return folder, finetune(task, task.read(data_folder), pretrained_folder, folder, OPTIONS)
 
 
+@pytest.mark.slow
 def test_what_was_learned_is_written(run, tmp_path):
     folder, result = run
     assert result.validation["token_accuracy"] > 0.95

@@ -46,6 +46,7 @@ def road(tmp_path_factory):
     return folder, printed
 
 
+@pytest.mark.slow
 def test_build_vocab_tells_what_the_vocabulary_covers(road):
     folder, printed = road
     tokens = (folder / "vocab.txt").read_text().split("\n")
