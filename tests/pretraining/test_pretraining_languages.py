@@ -112,6 +112,7 @@ def test_each_language_has_figures_of_its_own(corpus, languages, whole, tmp_path
     assert "/cat" not in report.split("## Starts")[0]
 
 
+@pytest.mark.slow
 def test_other_languages_or_rates_are_another_run(corpus, languages, whole):
     with pytest.raises(ValueError, match=r"options\.language_alpha=0\.3, now it is 0\.7"):
         _run(corpus, languages, whole[0], language_alpha=0.7)

@@ -25,7 +25,6 @@ def hub(hub_folder):
     return [tf.saved_model.load(str(hub_folder / part)) for part in ("preprocess", "encoder")]
 
 
-@pytest.mark.slow
 def test_preprocessing_is_ours_under_their_names(hub, model_folder):
     tokenizer = BertTokenizer.from_preset(model_folder("encoder"))
     expected = BertPreprocessor(tokenizer, 24)(TEXTS)

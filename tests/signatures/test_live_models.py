@@ -20,7 +20,7 @@ from tests.signatures.live_models import (
     request_of,
     softmax,
 )
-from tests.signatures.tiny_models import FORMS, MODELS, ask, graph
+from tests.signatures.tiny_models import EXPORTED, MODELS, ask, graph
 from tests.tolerances import REORDERED
 
 
@@ -94,8 +94,6 @@ def test_tokens_are_those_of_the_live_encoder(model_folder):
     assert len({tokens.count("") for tokens in expected["tokens"].tolist()}) > 3  # lengths
 
 
-# Those that differ in what a graph holds. Another test exports "pairs" and "spans_or_none".
-EXPORTED = (*FORMS, "windows", "bilstm")
 BFLOAT16 = ("classes", "plain_tags", "spans", "choices", "masked_lm", "encoder")
 
 

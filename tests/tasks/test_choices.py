@@ -128,7 +128,6 @@ def run(pretrained_folder, tmp_path_factory):
     return folder, result
 
 
-@pytest.mark.slow
 def test_choices_are_learned(run):
     folder, result = run
     assert result.validation["accuracy"] > 0.9

@@ -163,7 +163,6 @@ def run(pretrained_folder, tmp_path_factory):
     return folder, model_dir, result
 
 
-@pytest.mark.slow
 def test_spans_are_learned_through_windows(run):
     _, _, result = run
     assert result.test["f1"] > 0.9

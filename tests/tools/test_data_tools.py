@@ -46,7 +46,6 @@ def road(tmp_path_factory):
     return folder, printed
 
 
-@pytest.mark.slow
 def test_build_vocab_tells_what_the_vocabulary_covers(road):
     folder, printed = road
     tokens = (folder / "vocab.txt").read_text().split("\n")
