@@ -196,6 +196,7 @@ class ChanceSignatures(SignatureFamily):
         return {"chance": tf.sigmoid(logits)[:, 0]}
 
 
+@pytest.mark.slow
 def test_a_kind_of_task_is_a_row(pretrained_folder, tmp_path, monkeypatch):
     row = TaskKind("chances", ChanceHead, ChanceSignatures, read_texts_to_predict)
     monkeypatch.setitem(KINDS, "chance", row)
