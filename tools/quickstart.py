@@ -23,6 +23,7 @@ from keras_bert import command_line
 
 flags.DEFINE_string("output_dir", "quickstart_output", "Folder to make, anew each time.")
 flags.DEFINE_float("pretraining_seconds", 270, "Time for pretraining.")
+flags.DEFINE_integer("passes", 5, "Passes over the texts, each with other pairs.", lower_bound=1)
 flags.DEFINE_integer("labeled_pairs", 2000, "Pairs of verses to learn from.", lower_bound=2)
 flags.DEFINE_integer("epochs", 8, "Epochs of fine-tuning.")
 
@@ -75,7 +76,7 @@ def _make_data(folder: Path) -> None:
     corpus, vocab = folder / "data" / "corpus", folder / "vocab" / "vocab.txt"
     _run("prepare_sample_data", output_dir=folder / "data")
     _run("build_vocab", input=corpus / "train" / "*.txt", output=vocab, vocab_size=_vocab_size())
-    for split, passes in (("train", 5), ("eval", 1)):
+    for split, passes in (("train", flags.FLAGS.passes), ("eval", 1)):
         _run(
             "create_pretraining_data",
             input=corpus / split / "*.txt",
@@ -84,7 +85,7 @@ def _make_data(folder: Path) -> None:
             max_seq_length=64,
             dupe_factor=passes,
             num_shards=4,
-            num_workers=2 if passes > 1 else 1,
+            num_workers=2 if split == "train" else 1,
         )
     _run("inspect_records", input=folder / "records" / "train", count=1)
 

@@ -6,7 +6,7 @@ import re
 import runpy
 import shlex
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from unittest import mock
 
 from absl import flags
@@ -118,16 +118,21 @@ def headings(document: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@functools.cache
 def flags_of(tool: str) -> flags.FlagValues:
-    """Returns the flags that a tool defines; its `main` is not called."""
+    """Returns the flags that a tool defines."""
+    return loaded(tool)[0]
+
+
+@functools.cache
+def loaded(tool: str) -> tuple[flags.FlagValues, dict[str, Any]]:
+    """Returns the flags that a tool defines, and its names; its `main` is not called."""
     own = flags.FlagValues()
     # Every tool of this process would define its flags in the one flags.FLAGS.
-    names = [name for name in dir(flags) if name.startswith(("DEFINE_", "mark_flag"))]
-    bound = {name: functools.partial(getattr(flags, name), flag_values=own) for name in names}
+    defining = [name for name in dir(flags) if name.startswith(("DEFINE_", "mark_flag"))]
+    bound = {name: functools.partial(getattr(flags, name), flag_values=own) for name in defining}
     with mock.patch.multiple(flags, **bound):
-        runpy.run_path(str(ROOT / "tools" / f"{tool}.py"), run_name="a_tool")
-    return own
+        names = runpy.run_path(str(ROOT / "tools" / f"{tool}.py"), run_name="a_tool")
+    return own, names
 
 
 def tools() -> list[str]:

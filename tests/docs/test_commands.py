@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from keras_bert import create_task
 from tests import command_process
 from tests.docs import document_folders
-from tests.docs.documents import ROOT, Snippet, snippets
+from tests.docs.documents import ROOT, Snippet, complaint, loaded, snippets
 from tests.serving.rest_server import rest_server
 
 
@@ -40,8 +41,13 @@ ROADS = (
     # The other recipes begin with its data: RECIPES.
     _recipes("paper"),
 )
-# First documents of roads that are run before a release: tests/generation runs their tools.
-BY_HAND = ("docs/generation.md",)
+# First documents of roads that are run before a release. In CI tests of their own run their tools
+# (tests/tools, tests/generation, tests/probing) and make their tasks, and the test below reads the
+# flags of each command.
+BY_HAND = (
+    *("docs/generation.md", "docs/inspection.md", "docs/languages.md"),
+    *("docs/long_texts.md", "docs/seq2seq.md"),
+)
 # The same tools with other flags: run by hand before a release.
 RECIPES = _recipes(
     *("paper", "lamb", "masked_only", "own_domain", "time_budget"),
@@ -265,6 +271,20 @@ def _arguments(snippet: Snippet, folder: Path, address: str | None) -> list[str]
         *words,
         *(flag for flag in ADDED.get(snippet.tool, ()) if flag.split("=")[0] not in given),
     ]
+
+
+def test_every_task_that_is_shown_is_one_that_can_be_made():
+    """What flags give to a task, for the roads that are run by hand too."""
+    values, names = loaded("run_finetuning")
+    made = set()
+    for document in (*itertools.chain.from_iterable(ROADS), *RECIPES):
+        for snippet in snippets(document):
+            if snippet.tool == "run_finetuning" and complaint(snippet) is None:
+                given = values.flag_values_dict()  # as `complaint` has left them
+                if ":" not in given["task"]:  # a task of one's own, which its document makes
+                    task = create_task(given["task"], **names["_task_arguments"](given))
+                    made.add(type(task.head).__name__)
+    assert made >= {"Seq2SeqHead", "SpanHead", "TextHead"}
 
 
 def test_whatever_is_shown_is_run_or_stands_in_the_list_of_what_is_not():

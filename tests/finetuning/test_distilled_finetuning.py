@@ -58,6 +58,7 @@ def with_unlabeled(count):
     return TaskData(splits, ("neg", "pos"), {"text": "text"})
 
 
+@pytest.mark.slow
 def test_a_student_learns_from_unlabeled_texts(pretrained_folder, sentiment_run, tmp_path):
     teacher, _ = sentiment_run
     result = run(

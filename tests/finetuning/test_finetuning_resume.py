@@ -190,6 +190,7 @@ def test_micro_batches_and_replicas_make_one_batch(changes, without_dropout, tmp
         assert other["train_loss"] == pytest.approx(one["train_loss"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_blocks_that_are_computed_again_change_nothing(whole, pretrained_folder, tmp_path):
     # With dropout: a second pass under another mask would give other gradients.
     run(pretrained_folder, tmp_path, remat=True)

@@ -115,6 +115,7 @@ def test_another_window_keeps_the_global_positions():
     assert with_local_attention(create_encoder(BertConfig(**SIZE)), 5).config.global_tokens == 1
 
 
+@pytest.mark.slow
 def test_a_roberta_becomes_a_longformer(tmp_path):
     keras.utils.set_random_seed(2)
     model = BertClassifier(RobertaConfig(**SIZE), num_classes=3, seed=1)

@@ -217,7 +217,9 @@ def test_a_gap_is_filled_from_both_sides_and_nothing_leaks():
     np.testing.assert_allclose(outputs["length_logits"], first @ kernel + bias, **REORDERED)
 
 
-@pytest.mark.parametrize("decoder", ["bert2bert", "bertshare"])
+@pytest.mark.parametrize(
+    "decoder", ["bert2bert", pytest.param("bertshare", marks=pytest.mark.long)]
+)
 def test_generation_in_a_graph_is_the_loop_over_the_whole_model(decoder):
     model, encoder = tiny(decoder), sources()
     generate = tf.function(

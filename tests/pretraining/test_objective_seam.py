@@ -173,7 +173,7 @@ def _batch():
     }
 
 
-@pytest.mark.parametrize("accumulation_steps", [1, 2])
+@pytest.mark.parametrize("accumulation_steps", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_the_update_is_that_of_the_scaled_losses_each_by_its_own_count(accumulation_steps):
     batch = {name: tf.constant(value) for name, value in _batch().items()}
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert.data.creation.create import CreationOptions, create_pretraining_data
+from keras_bert.pretraining.inputs import first_folder
 from keras_bert.training.checkpointing import TrainingCheckpoint
 from keras_bert.visualize.pretraining_report import write_pretraining_report
 from tests.pretraining.pretraining_runs import (
@@ -87,6 +88,7 @@ def test_two_replicas_learn_and_measure_what_one_does(corpus, languages, whole, 
         np.testing.assert_allclose(value, expected[path], **REORDERED_UPDATES, err_msg=path)
 
 
+@pytest.mark.slow
 def test_each_language_has_figures_of_its_own(corpus, languages, whole, tmp_path):
     folder, metrics = whole
     (logged,) = metrics_of(folder, "eval")
@@ -110,6 +112,7 @@ def test_each_language_has_figures_of_its_own(corpus, languages, whole, tmp_path
     assert "/cat" not in report.split("## Starts")[0]
 
 
+@pytest.mark.slow
 def test_other_languages_or_rates_are_another_run(corpus, languages, whole):
     with pytest.raises(ValueError, match=r"options\.language_alpha=0\.3, now it is 0\.7"):
         _run(corpus, languages, whole[0], language_alpha=0.7)
@@ -131,6 +134,14 @@ def test_languages_that_cannot_be_read_are_refused(corpus, languages, tmp_path, 
     with pytest.raises((ValueError, FileNotFoundError), match=sentence):
         _run(corpus, changes.pop("data_dir", languages), tmp_path / "run", **changes)
     assert not (tmp_path / "run").exists()
+
+
+def test_the_vocabulary_is_read_from_the_first_by_name(languages):
+    folders = dict(named.split("=") for named in languages.split(","))
+    assert first_folder(languages) == folders["cat"]
+    assert first_folder("a/folder") == "a/folder"
+    with pytest.raises(FileNotFoundError, match="nowhere is not a folder of records .*a=nowhere"):
+        first_folder("a=nowhere")
 
 
 def test_an_alpha_without_languages_is_refused(corpus, tmp_path):

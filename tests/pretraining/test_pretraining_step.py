@@ -128,6 +128,7 @@ def test_micro_batches_equal_the_whole_batch(one_replica, accumulation_steps):
     assert metrics == approx(one_replica[1], REORDERED)
 
 
+@pytest.mark.long
 def test_replicas_with_micro_batches_equal_one_replica(one_replica, two_devices):
     weights, _, _ = _train(two_devices, accumulation_steps=2)
     _assert_equal(weights, one_replica[0], REORDERED_UPDATES)

@@ -99,6 +99,7 @@ def test_nothing_but_nan_stops_the_run(tmp_path):
         run_pretraining(tmp_path, tmp_path / "run", data_dir=str(records), max_skipped_steps=3)
 
 
+@pytest.mark.slow
 def test_a_run_without_next_sentences_leaves_their_head_alone(corpus, tmp_path):
     run_pretraining(corpus, tmp_path / "none", train_steps=2, learning_rate=1e-9)
     run_pretraining(

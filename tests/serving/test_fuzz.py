@@ -9,7 +9,7 @@ import pytest
 from tests.markers import some_long, some_slow
 from tests.serving import fuzz_process
 from tests.serving.fuzz_process import check, random_bytes, request_of
-from tests.signatures.tiny_models import MODELS, ask
+from tests.signatures.tiny_models import FORMS, MODELS, ask
 
 ONE_MEGABYTE = 1 << 20
 NAMES = ["classes", "tags", "spans_or_none", "choices", "masked_lm", "encoder"]
@@ -29,15 +29,18 @@ def test_the_text_of_a_choice_is_utf8(model_folder):
 
 
 @pytest.mark.parametrize(
-    "count",
-    [pytest.param(50, marks=pytest.mark.slow), pytest.param(10_000, marks=pytest.mark.long)],
+    ("names", "count"),
+    [
+        pytest.param(FORMS, 50, marks=pytest.mark.slow, id="forms"),
+        pytest.param(MODELS, 10_000, marks=pytest.mark.long, id="all"),
+    ],
 )
-def test_exports_answer_whatever_string_comes(count, exported, tmp_path):
-    exports = [f"{name}={exported(name)}" for name in MODELS]
+def test_exports_answer_whatever_string_comes(names, count, exported, tmp_path):
+    exports = [f"{name}={exported(name)}" for name in names]
     command = [sys.executable, "-I", fuzz_process.__file__, str(count), *exports]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines() == [f"{name}: {count} answered" for name in MODELS]
+    assert done.stdout.splitlines() == [f"{name}: {count} answered" for name in names]
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,11 @@ from keras_bert.tasks.predict import predict_file
 from tests.conftest import write_csv
 from tests.serving import model_server
 from tests.signatures.live_models import request_of
-from tests.signatures.tiny_models import MODELS, ask, random_texts
+from tests.signatures.tiny_models import FORMS, MODELS, ask, random_texts
 
 ROOT = Path(__file__).parents[2]
-# A kind of each form of request and answer: the others are compared over REST.
-OVER_GRPC = ("classes", "number", "tags", "spans", "choices", "masked_lm", "encoder")
+# What gRPC carries: floats and integers, strings of one, two and three axes.
+OVER_GRPC = ("classes", "spans", "choices", "encoder", "masked_lm")
 
 
 @contextlib.contextmanager
@@ -55,18 +55,6 @@ def base_paths(exported, tmp_path_factory):
         return {name: exported(name).parent for name in names} | {"two": two}
 
     return paths
-
-
-@pytest.fixture(scope="module")
-def rest(base_paths):
-    with server(base_paths(MODELS)) as ports:
-        yield f"127.0.0.1:{ports['rest']}"
-
-
-@pytest.fixture(scope="module")
-def grpc(base_paths):
-    with server(base_paths(OVER_GRPC), "--grpc") as ports:
-        yield f"grpc://127.0.0.1:{ports['grpc']}"
 
 
 def check_answers(address, name, folder):
@@ -134,17 +122,33 @@ def check_tool(address, folder, tmp_path):
                 assert ours[column] == value
 
 
-@pytest.mark.slow  # exports every kind
-def test_rest_answers_as_the_graph(rest, model_folder, tmp_path):
-    for name in MODELS:
-        check_answers(rest, name, model_folder(name))
-    check_other_requests(rest, model_folder("number"))
-    check_tool(rest, model_folder("classes"), tmp_path)
+def check_server(address, names, model_folder, tmp_path):
+    for name in names:
+        check_answers(address, name, model_folder(name))
+    check_other_requests(address, model_folder("number"))
+    check_tool(address, model_folder("classes"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(FORMS, marks=pytest.mark.slow, id="forms"),
+        pytest.param(MODELS, marks=pytest.mark.long, id="all"),
+    ],
+)
+def test_rest_answers_as_the_graph(names, base_paths, model_folder, tmp_path):
+    with server(base_paths(names)) as ports:
+        check_server(f"127.0.0.1:{ports['rest']}", names, model_folder, tmp_path)
 
 
 @pytest.mark.oracle  # tensorflow-serving-api
-def test_grpc_answers_as_the_graph(grpc, model_folder, tmp_path):
-    for name in OVER_GRPC:
-        check_answers(grpc, name, model_folder(name))
-    check_other_requests(grpc, model_folder("number"))
-    check_tool(grpc, model_folder("classes"), tmp_path)
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(OVER_GRPC, id="forms"),
+        pytest.param(MODELS, marks=pytest.mark.long, id="all"),
+    ],
+)
+def test_grpc_answers_as_the_graph(names, base_paths, model_folder, tmp_path):
+    with server(base_paths(names), "--grpc") as ports:
+        check_server(f"grpc://127.0.0.1:{ports['grpc']}", names, model_folder, tmp_path)

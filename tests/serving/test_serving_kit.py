@@ -13,8 +13,8 @@ from keras_bert.serving.kit import WARMUP_FILE, warmup_requests
 from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
-from tests.markers import some_fast
-from tests.signatures.tiny_models import MODELS
+from tests.markers import some_slow
+from tests.signatures.tiny_models import EXPORTED, MODELS
 
 # What a stock server links: TensorFlow's own operations and, of tensorflow_text, those of the
 # libraries that its file tensorflow_text/BUILD lists under ops_lib.
@@ -47,7 +47,10 @@ def listed_operations(name):
     return {operation for operation, *kinds in lines if kinds == ["all"] or name in kinds}
 
 
-@pytest.mark.parametrize("name", some_fast(MODELS, ("pairs",)))
+OTHERS = [name for name in MODELS if name != "pairs"]
+
+
+@pytest.mark.parametrize("name", ["pairs", *some_slow(OTHERS, EXPORTED)])
 def test_graphs_use_only_what_a_stock_server_links(name, exported):
     own, used = tensorflow_operations(), graph_operations(exported(name))
     assert used == listed_operations(name)
@@ -119,6 +122,7 @@ def test_warm_up_is_read_by_the_servers_own_protocol(model_folder):
         assert request.SerializeToString(deterministic=True) == data
 
 
+@pytest.mark.slow
 def test_samples_pass_the_guard(model_folder, tmp_path):
     # A server that is refused its own warm-up requests does not start.
     options = ExportOptions(max_batch=1, max_text_bytes=5, max_choices=1)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
 from tests.graph_order import operations_beside_the_check
-from tests.markers import some_fast
+from tests.markers import some_slow
 from tests.serving.fresh_process import as_text, ask_fresh_process
 from tests.signatures.live_models import (
     live_answers,
@@ -20,7 +20,7 @@ from tests.signatures.live_models import (
     request_of,
     softmax,
 )
-from tests.signatures.tiny_models import MODELS, ask, graph
+from tests.signatures.tiny_models import EXPORTED, MODELS, ask, graph
 from tests.tolerances import REORDERED
 
 
@@ -36,11 +36,14 @@ def compare(found, expected):
             np.testing.assert_allclose(found[output], values, **REORDERED, err_msg=output)
 
 
-# Taggers, spans and windows have another oracle in the fast suite, the live head.
-FAST = ("several", "number", "pairs", "choices", "masked_lm", "encoder")
+# Taggers, spans and windows have another oracle in the fast suite, the live head; of several labels
+# the fast suite asks ensembles.
+FAST = ("number", "pairs", "choices", "masked_lm", "encoder")
+OTHERS = [name for name in MODELS if name not in FAST]
+SLOW = ("classes", "tags", "spans")
 
 
-@pytest.mark.parametrize("name", some_fast(MODELS, FAST))
+@pytest.mark.parametrize("name", [*FAST, *some_slow(OTHERS, SLOW)])
 def test_answers_are_those_of_the_live_model(name, model_folder):
     request = request_of(name)
     found = ask(model_folder(name), **request)
@@ -95,9 +98,20 @@ BFLOAT16 = ("classes", "plain_tags", "spans", "choices", "masked_lm", "encoder")
 
 
 @pytest.fixture(scope="module")
-def fresh_answers(exported, tmp_path_factory):
+def fresh_answers(request, exported, tmp_path_factory):
     """Returns a function: what an export says in a process without this package; one for all."""
-    keys = [(name, "float32") for name in MODELS] + [(name, "bfloat16") for name in BFLOAT16]
+    asked = [
+        item
+        for item in request.session.items
+        if item.path == request.path and "fresh_answers" in item.fixturenames
+    ]
+    keys = [(item.callspec.params["name"], "float32") for item in asked]
+    keys += [
+        (name, "bfloat16")
+        for (name, _), item in zip(keys, asked, strict=True)
+        if item.originalname.startswith("test_bfloat16")
+    ]
+    keys = list(dict.fromkeys(keys))
     requests = [
         (exported(name, dtype), "serving_default", request_of(name)) for name, dtype in keys
     ]
@@ -106,8 +120,7 @@ def fresh_answers(exported, tmp_path_factory):
     return lambda name, dtype="float32": found[name, dtype]
 
 
-@pytest.mark.slow  # exports every kind
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", some_slow(MODELS, EXPORTED))
 def test_exports_say_what_the_graph_says_here(name, fresh_answers, model_folder):
     found, expected = fresh_answers(name), ask(model_folder(name), **request_of(name))
     assert found.keys() == expected.keys()
@@ -122,9 +135,8 @@ def test_exports_say_what_the_graph_says_here(name, fresh_answers, model_folder)
 MOST, ALL = 0.1, 0.5
 
 
-@pytest.mark.slow
 @pytest.mark.half_precision
-@pytest.mark.parametrize("name", BFLOAT16)
+@pytest.mark.parametrize("name", some_slow(BFLOAT16, ("classes", "masked_lm")))
 def test_bfloat16_exports_say_what_the_live_model_in_bfloat16_says(
     name, fresh_answers, exported, model_folder
 ):

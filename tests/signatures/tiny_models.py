@@ -53,6 +53,10 @@ MODELS = {
     "masked_lm": (BertMaskedLM, None, ()),
     "pretrainer": (BertPretrainer, None, ()),
 }
+# What CI asks exports of: one of each form of request and answer, and those whose graphs hold more
+# than these. The long tests ask all `MODELS`.
+FORMS = ("classes", "number", "tags", "spans", "choices", "encoder", "masked_lm")
+EXPORTED = (*FORMS, "windows", "bilstm")
 _TEXT_COLUMNS = {"pairs": {"text": "text", "text_pair": "text_pair"}}
 
 

@@ -127,9 +127,12 @@ def flat(name, values):
         "several",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("classes", "number", "pairs", "choices", "plain_tags")
+            for name in ("number", "choices", "plain_tags")
         ),
-        pytest.param("spans_or_none", marks=pytest.mark.long),  # also exported, below
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("classes", "pairs", "spans_or_none")  # the last is also exported, below
+        ),
     ],
 )
 def test_an_ensemble_says_what_its_members_say_together(name, members):
@@ -152,6 +155,7 @@ def test_an_ensemble_says_what_its_members_say_together(name, members):
             assert not np.allclose(found, flat(name, alone[output]), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_members_may_order_their_labels_and_their_vocabularies_otherwise(member):
     one = member("classes", "a")
     labels = ("good", "bad", "fine")

@@ -95,6 +95,7 @@ OPTIONS = FinetuningOptions(
 )
 
 
+@pytest.mark.slow
 def test_all_tasks_of_a_folder_are_learned_and_none_twice(pretrained_folder, tmp_path, capsys):
     data = glue_folder(tmp_path / "glue")
     done = []

@@ -89,6 +89,7 @@ def served(folder):
     return {name: value.numpy() for name, value in family.answer(text=tf.constant(NEW)).items()}
 
 
+@pytest.mark.slow
 def test_a_task_in_one_file_is_learned_predicted_and_served(own_module, pretrained_folder):
     data, run = own_module / "data", own_module / "run"
     data.mkdir()
@@ -195,6 +196,7 @@ class ChanceSignatures(SignatureFamily):
         return {"chance": tf.sigmoid(logits)[:, 0]}
 
 
+@pytest.mark.slow
 def test_a_kind_of_task_is_a_row(pretrained_folder, tmp_path, monkeypatch):
     row = TaskKind("chances", ChanceHead, ChanceSignatures, read_texts_to_predict)
     monkeypatch.setitem(KINDS, "chance", row)

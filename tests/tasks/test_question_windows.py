@@ -115,7 +115,7 @@ def test_rows_are_question_and_context(answer, target):
 WORDS = st.text(st.sampled_from("abcé日本😀\u0301-.\u200b\u0000"), min_size=1, max_size=6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.lists(WORDS, min_size=1, max_size=60), st.data())
 def test_targets_point_at_the_answer_in_the_original_text(words, data):
     context = " ".join(words)

@@ -65,6 +65,7 @@ def run(pretrained_folder, data_folder, tmp_path_factory):
     return folder, finetune(task, task.read(data_folder), pretrained_folder, folder, OPTIONS)
 
 
+@pytest.mark.slow
 def test_what_was_learned_is_written(run, tmp_path):
     folder, result = run
     assert result.validation["token_accuracy"] > 0.95
@@ -102,6 +103,7 @@ def test_an_export_writes_what_the_live_model_writes(run, tmp_path):
     assert columns == ["generated_text", "score"] and row[0] == live[0].text
 
 
+@pytest.mark.slow
 def test_hugging_faces_folder_of_the_run_is_served_alike(run, tmp_path):
     folder, _ = run
     checkpoints.write(preset.read_checkpoint(folder), tmp_path, "hf")
@@ -302,6 +304,7 @@ def test_texts_without_targets_teach_nothing(pretrained_folder, data_folder, tmp
         finetune(task, task.read(tmp_path), pretrained_folder, tmp_path / "run", OPTIONS)
 
 
+@pytest.mark.slow
 def test_what_else_is_refused_in_one_sentence(run, tmp_path):
     folder, _ = run
     with pytest.raises(ValueError, match="beam_size is 0"):

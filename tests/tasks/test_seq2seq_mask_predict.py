@@ -23,6 +23,7 @@ from keras_bert.tasks.seq2seq.rows import drawn_masks
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.conftest import WORDS, write_csv
 from tests.tolerances import FORMULA, REORDERED, approx
+from tests.tools.test_faults import run_tools
 
 VOCABULARY = Vocabulary([*SPECIAL_TOKENS, *WORDS])
 TOKENIZER = BertTokenizer(VOCABULARY)
@@ -208,9 +209,13 @@ def test_what_was_learned_is_written(run, tmp_path):
     ],
 )
 def test_an_export_writes_what_the_live_model_writes(run, search, tmp_path):
+    # The live model is asked by the tool, whose flags these are.
     folder, _ = run
     write_csv(tmp_path / "new.csv", ["source"], [[text] for text in NEW])
-    predict_file(folder, tmp_path / "new.csv", tmp_path / "written.csv", **search)
+    command = ["predict.py", f"--model_dir={folder}", "--input=new.csv", "--output=written.csv"]
+    command += [f"--{name}={value}" for name, value in search.items()]
+    [ran] = run_tools([{"command": command}], tmp_path)
+    assert ran["status"] == 0, ran["printed"]
     rows = written(tmp_path / "written.csv")
     version = export_saved_model(folder, tmp_path / "served", options=ExportOptions(**search))
     assert not graph_operations(version) & {"PyFunc", "PyFuncStateless", "EagerPyFunc"}

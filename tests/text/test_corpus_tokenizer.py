@@ -18,7 +18,7 @@ from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import Vocabulary
-from tests.markers import some_slow
+from tests.markers import some_long
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 ROOT = Path(__file__).parents[2]
@@ -49,7 +49,7 @@ def test_golden_lines(options):
     check(BertTokenizer.from_vocab(GOLDEN / "vocab_uncased.txt", **options), lines)
 
 
-@pytest.mark.parametrize("index", [0, *some_slow((1, 2, 3), (3,))])
+@pytest.mark.parametrize("index", some_long(range(len(SETTINGS)), (0,)))
 def test_every_character_with_rules(index):
     check(bert_tokenizer(index), in_texts(code_points(*RANGES)))
 

@@ -1,5 +1,6 @@
-"""run_finetuning, predict and export_saved_model as commands."""
+"""run_finetuning, predict, visualize_attributions and export_saved_model as commands."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,14 @@ def test_several_models_are_one_and_what_takes_one_model_says_so(model_folder, t
     commands = {
         "predict": predict,
         "export": export,
+        "explain": [
+            *("predict.py", both[0], "--input=new.csv", "--output=one.csv"),
+            "--explain=why.jsonl",
+        ],
+        "attributions": [
+            *("visualize_attributions.py", both[0], "--text=the film", "--target=good"),
+            "--output=why.html",
+        ],
         "--explain explains one model, but --model_dir names 2": [*predict, "--explain=why.jsonl"],
         "--format=onnx takes one model, but --model_dir names 2": [*export, "--format=onnx"],
         "both give learning_rate": [*glue, "--learning_rate=2e-5"],
@@ -96,7 +105,7 @@ def test_several_models_are_one_and_what_takes_one_model_says_so(model_folder, t
     }
     runs = run_tools([{"command": command} for command in commands.values()], tmp_path)
     for sentence, run in zip(commands, runs, strict=True):
-        if sentence in ("predict", "export"):
+        if sentence in ("predict", "export", "explain", "attributions"):
             assert run["status"] == 0, run["printed"]
         else:
             assert run["status"] == 1
@@ -104,4 +113,8 @@ def test_several_models_are_one_and_what_takes_one_model_says_so(model_folder, t
             assert last.startswith("error: ") and sentence in last
     assert (tmp_path / "out.csv").read_text().startswith("text,predicted_label,score_bad,")
     assert (tmp_path / "served" / "1" / "saved_model.pb").is_file()
+    [line] = (tmp_path / "why.jsonl").read_text().splitlines()
+    assert json.loads(line)["target"] in ("bad", "fine", "good")
+    assert "why.html: good, 4 words, the sum of the scores is " in runs[3]["printed"]
+    assert "Explained: <b>good</b>" in (tmp_path / "why.html").read_text(encoding="utf-8")
     assert "an ensemble of 2 models" in runs[1]["printed"]

@@ -51,7 +51,8 @@ VARIABLES = 3 * 4 * (2 * 7_087_872 + 31_036 * 768)
 
 @pytest.fixture(scope="module")
 def lowered():
-    return lower_step(OPTIONS)
+    """Returns a function: the step lowered, once."""
+    return functools.cache(lambda remat: lower_step(dataclasses.replace(OPTIONS, remat=remat)))
 
 
 def test_versions_are_known_where_tensorflow_is_tensorflow_tpu():
@@ -61,27 +62,37 @@ def test_versions_are_known_where_tensorflow_is_tensorflow_tpu():
 @pytest.fixture(scope="module")
 def compiled(lowered):
     """Returns a function: the step compiled for a topology, once."""
-    return functools.cache(
-        lambda topology: compile_for_tpu(lowered.hlo, lowered.num_variables, topology)
-    )
+
+    def compile_once(topology, remat=False):
+        step = lowered(remat)
+        return compile_for_tpu(step.hlo, step.num_variables, topology)
+
+    return functools.cache(compile_once)
 
 
+# A minute of a core each. Two other tests compile steps without rematerialization.
 @pytest.mark.parametrize(
-    "topology",
-    ["v5e:2x2", *(pytest.param(name, marks=pytest.mark.long) for name in ("v4:2x2x1", "v6e:2x2"))],
+    ("topology", "remat"),
+    [
+        ("v5e:2x2", True),
+        pytest.param("v5e:2x2", False, marks=pytest.mark.long),
+        pytest.param("v4:2x2x1", False, marks=pytest.mark.long),
+        pytest.param("v6e:2x2", False, marks=pytest.mark.long),
+    ],
 )
-def test_two_layers_of_base_width_compile(compiled, topology):
-    program = compiled(topology)
+def test_two_layers_of_base_width_compile(compiled, topology, remat):
+    program = compiled(topology, remat)
     assert program.num_replicas == 4
-    assert program.flops == pytest.approx(2 * BLOCK + WORDS, rel=0.1)
+    # What is computed again is the forward pass of the blocks, a third of their operations.
+    blocks = 2 * BLOCK * (4 / 3 if remat else 1)
+    assert program.flops == pytest.approx(blocks + WORDS, rel=0.1)
     assert program.variables == pytest.approx(VARIABLES, rel=0.05)
     assert program.variables < program.memory < 2 * program.variables
 
 
+@pytest.mark.long
 def test_rematerialization_costs_a_forward_pass_of_the_blocks_and_saves_memory(compiled):
-    plain = compiled("v5e:2x2")
-    again = lower_step(dataclasses.replace(OPTIONS, remat=True))
-    remat = compile_for_tpu(again.hlo, again.num_variables, "v5e:2x2")
+    plain, remat = compiled("v5e:2x2", False), compiled("v5e:2x2", True)
     assert remat.flops - plain.flops == pytest.approx(2 * BLOCK / 3, rel=0.1)
     assert remat.memory < plain.memory
 
@@ -141,7 +152,7 @@ def test_memory_that_no_chip_has_is_reported():
 
 def test_an_unknown_topology_is_refused(lowered):
     with pytest.raises(ValueError, match="'v5e:9x9' is unknown .* v5e:2x2"):
-        compile_for_tpu(lowered.hlo, lowered.num_variables, "v5e:9x9")
+        compile_for_tpu(lowered(True).hlo, lowered(True).num_variables, "v5e:9x9")
 
 
 def test_strings_and_prints_are_refused():
@@ -244,7 +255,9 @@ def test_families_compile(config_class, width):
     assert 1.0 < program.flops / (blocks + words) < 1.3
 
 
-def test_distillation_compiles():
+@pytest.fixture(scope="module")
+def distillation():
+    """A step of a student of one layer, and it lowered."""
     student = dataclasses.replace(
         BertConfig.from_name("bert_tiny"), num_hidden_layers=1, hidden_size=64
     )
@@ -252,6 +265,21 @@ def test_distillation_compiles():
     step = StepOptions(
         student, BATCH, LENGTH, PREDICTIONS, num_chips=4, objective="distillation", teacher=teacher
     )
-    program = compile_step(step, "v5e:2x2")
+    return step, lower_step(step)
+
+
+def test_distillation_is_lowered(distillation):
+    """Every operation has a TPU version; the weights of the teacher are among the variables."""
+    step, lowered = distillation
+    student, teacher = (BertPretrainer(config) for config in (step.config, step.teacher))
+    # A weight of the student and both its moments; the teacher's, but not those of its sentences.
+    least = 3 * len(student.weights)
+    assert least < lowered.num_variables < least + len(teacher.weights)
+
+
+@pytest.mark.long  # minutes of a core
+def test_distillation_compiles(distillation):
+    step, lowered = distillation
+    program = compile_for_tpu(lowered.hlo, lowered.num_variables, "v5e:2x2")
     # The arithmetic minimum; beside matrices this small the rest of the step is large.
     assert 1.0 < program.flops / planning.least_flops(step) < 2.0

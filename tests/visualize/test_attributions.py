@@ -236,6 +236,7 @@ def test_every_prediction_of_a_file_is_explained(name, tmp_path):
         assert [word for word, _ in lines[0]["words"]] == ["[CLS]", "the", "film", "[SEP]"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_live_pretrainer_is_asked_for_words(packed):
     config = tiny_config(hidden_dropout_prob=0.1)
@@ -272,6 +273,7 @@ def test_a_tagger_explains_the_entity_that_it_is_surest_of(explainers):
     assert (tag, word) == surest[max(surest)]
 
 
+@pytest.mark.slow
 def test_what_a_file_holds_that_is_hard_to_explain(tmp_path):
     folder = write_model(tmp_path / "model", "spans_or_none")
     late = "the film abc x y z . " * 6 + "the y"  # the model reads 24 pieces at once
@@ -297,6 +299,7 @@ def test_what_a_file_holds_that_is_hard_to_explain(tmp_path):
     assert lines[2]["not_explained"] == "the prediction is that there is no answer"
 
 
+@pytest.mark.slow
 def test_every_label_that_is_predicted_is_explained(tmp_path):
     folder = write_model(tmp_path / "model", "several")
     texts = ["the film", "abc x", "y z .", "a b", "film film"]
