@@ -1,29 +1,38 @@
-"""The paper's comparisons at a small size: objectives, masking, model sizes.
+"""The paper's comparisons at a small size: objectives, masking, sizes, features.
 
     make benchmark NAME=ablations ARGS='--folder=runs/ablations'
 
-Each run has the text and the vocabulary of reference_run.py, sequences of 64, and the same seed; it
-is judged on held-out text and by fine-tuning on two tasks. Together they take about an hour and a
-half on two cores. Tables of what is done are printed after each run; the same command goes on where
-it was stopped. Small models use one core well, so two halves may go side by side, each under
-`taskset -c 0` or `taskset -c 1` and with its own --runs=NAME --runs=...; the command without then
-prints all tables and draws the held-out accuracy of all runs into ablations.png.
+Each run has the text and the vocabulary of reference_run.py and sequences of 64; it is judged on
+held-out text, by fine-tuning on two tasks, and by a BiLSTM on its frozen features. All are made
+with one seed, then with the next, and the tables of what is done are printed after each; the same
+command goes on where it was stopped. Small models use one core well, so two halves may go side by
+side, each under `taskset -c 0` or `taskset -c 1` and with its own --runs=NAME --runs=...; the
+command without then prints all tables and draws them into ablations.png.
 """
 
-import json
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from absl import app, flags
-from small_pretraining import NAMES, VERSES, SmallPretraining, last_metrics
+from small_pretraining import (
+    NAMES,
+    START,
+    VERSES,
+    SmallPretraining,
+    last_metrics,
+    name_features,
+)
 
+from keras_bert.choices import SentenceTask
 from keras_bert.visualize.figure import new_figure
 
 _FOLDER = flags.DEFINE_string("folder", None, "Folder of all stages.", required=True)
-_TRAIN_STEPS = flags.DEFINE_integer("train_steps", 8000, "Steps of each run.")
-_SIZE = "bert_tiny"
-_LEARNING_RATE = 2e-3
+_TRAIN_STEPS = flags.DEFINE_integer("train_steps", 3000, "Steps of each run.")
+_SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each kind.", lower_bound=1)
+_LEARNING_RATE = 1e-3
+_FEATURES = name_features("sum_all", "names from frozen features, F1")
 
 
 class Variant(NamedTuple):
@@ -33,96 +42,226 @@ class Variant(NamedTuple):
         title: for tables.
         flags: of run_pretraining.py.
         size: fields of the config.
+        sentence_task: how the sentences of its records are paired.
     """
 
     title: str
     flags: Mapping[str, Any] = {}
     size: Mapping[str, int] = {}
+    sentence_task: SentenceTask = "nsp"
 
 
+class Scores(NamedTuple):
+    """What came out of a run.
+
+    Attributes:
+        loss: of held-out text with every chosen piece a [MASK].
+        accuracy: the same.
+        sentence_accuracy: of the task that its sentences are paired for; None without one.
+        tasks: of `_TASKS`.
+    """
+
+    loss: float
+    accuracy: float
+    sentence_accuracy: float | None
+    tasks: tuple[float, ...]
+
+
+def _mix(mask: float, random: float) -> Variant:
+    kept = abs(1 - mask - random)  # not -0 %
+    title = f"{mask:.0%} [MASK], {random:.0%} random, {kept:.0%} unchanged"
+    return Variant(title, {"mask_token_rate": mask, "random_token_rate": random})
+
+
+def _rate(rate: float) -> Variant:
+    return Variant(f"{rate:.0%} chosen", {"masked_lm_prob": rate})
+
+
+def _size(layers: int, width: int, heads: int) -> Variant:
+    size = {
+        "num_hidden_layers": layers,
+        "hidden_size": width,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * width,
+    }
+    return Variant(f"{layers} layers of {width}", size=size)
+
+
+_TASKS = (VERSES, NAMES, _FEATURES)
 _VARIANTS = {
-    "base": Variant("as the paper: masked LM and NSP, 80/10/10, 2 layers of 128"),
+    "base": Variant("as the paper"),
+    "no_nsp": Variant("no NSP", {"next_sentence": False}),
     "left_to_right": Variant(
         "left to right, no NSP", {"next_sentence": False, "objective": "left_to_right"}
     ),
-    "no_nsp": Variant("no NSP", {"next_sentence": False}),
-    "all_mask": Variant("100 % [MASK]", {"mask_token_rate": 1.0, "random_token_rate": 0.0}),
-    "deeper": Variant("4 layers of 128", size={"num_hidden_layers": 4}),
-    "narrower": Variant(
-        "2 layers of 64",
-        size={"hidden_size": 64, "num_attention_heads": 1, "intermediate_size": 256},
+    "deeper": _size(4, 128, 2),
+    "narrower": _size(2, 64, 1),
+    "all_mask": _mix(1.0, 0.0),
+    "sentence_order": Variant("sentence order", sentence_task="sop"),
+    "no_pairs": Variant("no pairs: one run of text", sentence_task="none"),
+    "whole_word": Variant("whole words", {"masking": "whole_word"}),
+    "wider": _size(2, 256, 4),
+    "all_random": _mix(0.0, 1.0),
+    "rate_50": _rate(0.5),
+    "rate_30": _rate(0.3),
+    "rate_5": _rate(0.05),
+    "mask_or_unchanged": _mix(0.8, 0.0),
+    "mask_or_random": _mix(0.8, 0.2),
+    "random_or_unchanged": _mix(0.0, 0.2),
+}
+# Title of a table -> its rows, and what it calls the first run.
+_TABLES: Mapping[str, tuple[Sequence[str], str]] = {
+    "Objectives (the paper's table 5)": (
+        ("base", "no_nsp", "left_to_right"),
+        "masked LM and NSP",
     ),
-    "all_mask_half_rate": Variant(
-        "100 % [MASK], half the learning rate",
-        {"mask_token_rate": 1.0, "random_token_rate": 0.0, "learning_rate": _LEARNING_RATE / 2},
+    "Size (table 6)": (("narrower", "base", "deeper", "wider"), "2 layers of 128"),
+    "What chosen pieces become (table 8)": (
+        (
+            "base",
+            "all_mask",
+            "mask_or_unchanged",
+            "mask_or_random",
+            "random_or_unchanged",
+            "all_random",
+        ),
+        "80% [MASK], 10% random, 10% unchanged",
+    ),
+    "How many pieces are chosen": (("rate_5", "base", "rate_30", "rate_50"), "15% chosen"),
+    "What is chosen as one": (("base", "whole_word"), "pieces"),
+    "What sentences are paired for": (
+        ("base", "sentence_order", "no_pairs"),
+        "next sentence",
     ),
 }
-_TABLES = {
-    "Objectives (the paper's table 5)": ("base", "no_nsp", "left_to_right"),
-    "Masking (table 8)": ("base", "all_mask", "all_mask_half_rate"),
-    "Size (table 6)": ("narrower", "base", "deeper"),
-}
+# The strategies of table 7, by the name of the run that they are taken from.
+_FEATURES_OF = "deeper"
+_STRATEGIES = (
+    name_features("embeddings", "embeddings"),
+    name_features("second_to_last", "second layer from the top"),
+    name_features("last", "last layer"),
+    name_features("sum_last_4", "sum of the last four layers"),
+    name_features("concat_last_4", "last four layers side by side"),
+    name_features("sum_all", "sum of all layers"),
+)
 _RUNS = flags.DEFINE_multi_enum("runs", None, list(_VARIANTS), "Only this one; unset: all.")
 
 
 def main(_: list[str]) -> None:
-    """Makes all runs, the tables after each."""
+    """Makes all runs with one seed after the other, the tables after each."""
     stages = SmallPretraining(
         Path(_FOLDER.value), 64, _TRAIN_STEPS.value, _LEARNING_RATE, tasks=(VERSES, NAMES)
     )
     stages.prepare()
-    cells: dict[str, list[str]] = {}
-    for name in _RUNS.value or _VARIANTS:
-        cells[name] = _measured(stages, name)
-        for title, names in _TABLES.items():
-            _print_table(title, stages, [key for key in names if key in cells], cells)
-    if "base" in cells:
-        run = stages.folder / "base"
-        scores = [f"{stages.finetune(run, task, from_scratch=True):.1%}" for task in stages.tasks]
-        print(f"\nfresh weights of the first run's size: {', '.join(scores)}")
-    drawn = [stages.folder / name for name in cells if name != "left_to_right"]
-    if drawn:
-        _draw(drawn)
+    names = _RUNS.value or list(_VARIANTS)
+    found: dict[str, list[Scores]] = {name: [] for name in names}
+    fresh: list[tuple[float, ...]] = []
+    strategies: list[tuple[float, ...]] = []
+    for seed in range(_SEEDS.value):
+        for name in names:
+            run = _pretrained(stages, name, seed)
+            found[name].append(_scores(stages, run, name, seed))
+            if name == "base":
+                fresh.append(
+                    tuple(stages.finetune(run, task, True, seed) for task in (VERSES, NAMES))
+                )
+            if name == _FEATURES_OF:
+                strategies.append(
+                    tuple(stages.finetune(run, task, seed=seed) for task in _STRATEGIES)
+                )
+            _print_tables(found, fresh, strategies)
+    _draw(found, stages.folder / "ablations.png")
 
 
-def _measured(stages: SmallPretraining, name: str) -> list[str]:
-    """Makes a run and returns its cells of a table."""
+def _pretrained(stages: SmallPretraining, name: str, seed: int) -> Path:
     variant = _VARIANTS[name]
-    run = stages.pretrain(name, _SIZE, variant.size, **variant.flags)
-    scores = [stages.finetune(run, task) for task in stages.tasks]
+    return stages.pretrain(
+        f"{name}_{seed}",
+        "bert_tiny",
+        {**START, **variant.size},
+        variant.sentence_task,
+        seed=seed,
+        **variant.flags,
+    )
+
+
+def _scores(stages: SmallPretraining, run: Path, name: str, seed: int) -> Scores:
+    variant = _VARIANTS[name]
+    trained = last_metrics(run, "eval")
     # A model that reads from left to right cannot be asked for a word in the middle.
-    asked = last_metrics(run, "eval") if name == "left_to_right" else stages.held_out_metrics(run)
-    next_sentence = variant.flags.get("next_sentence", True)
-    return [
-        f"{asked['masked_lm_loss']:.3f}",
-        f"{asked['masked_lm_accuracy']:.1%}",
-        f"{last_metrics(run, 'eval')['next_sentence_accuracy']:.1%}" if next_sentence else "",
-        *(f"{score:.1%}" for score in scores),
-    ]
+    asked = trained if name == "left_to_right" else stages.held_out_metrics(run)
+    paired = variant.sentence_task != "none" and variant.flags.get("next_sentence", True)
+    return Scores(
+        asked["masked_lm_loss"],
+        asked["masked_lm_accuracy"],
+        trained["next_sentence_accuracy"] if paired else None,
+        tuple(stages.finetune(run, task, seed=seed) for task in _TASKS),
+    )
 
 
-def _print_table(
-    title: str, stages: SmallPretraining, names: list[str], cells: dict[str, list[str]]
+def _print_tables(
+    found: Mapping[str, Sequence[Scores]],
+    fresh: Sequence[tuple[float, ...]],
+    strategies: Sequence[tuple[float, ...]],
 ) -> None:
-    columns = ["loss", "accuracy", "NSP accuracy", *(task.title for task in stages.tasks)]
-    print(f"\n{title}\n\n| run | {' | '.join(columns)} |\n|---{'|---' * len(columns)}|")
-    for name in names:
-        print(f"| {_VARIANTS[name].title} | {' | '.join(cells[name])} |", flush=True)
+    columns = ("loss", "accuracy", "sentence pairs", *(task.title for task in _TASKS))
+    for title, (names, first) in _TABLES.items():
+        rows = {_title(name, first): found[name] for name in names if found.get(name)}
+        if rows:
+            _print_head(title, "run", columns)
+        for row, scores in rows.items():
+            loss, *rates = zip(*((*s[:3], *s.tasks) for s in scores), strict=True)
+            _print_row(row, _cell(loss, 1, 2), *map(_cell, rates))
+    if fresh:
+        _print_head("Fresh weights", "run", (VERSES.title, NAMES.title))
+        _print_row("2 layers of 128", *map(_cell, zip(*fresh, strict=True)))
+    if strategies:
+        title = f"Features of {_VARIANTS[_FEATURES_OF].title} (table 7)"
+        _print_head(title, "features", (NAMES.title,))
+        tuned = [scores.tasks[_TASKS.index(NAMES)] for scores in found[_FEATURES_OF]]
+        _print_row("fine-tuned, for comparison", _cell(tuned))
+        for task, scores in zip(_STRATEGIES, zip(*strategies, strict=True), strict=True):
+            _print_row(task.title, _cell(scores))
 
 
-def _draw(runs: list[Path]) -> None:
-    """Draws how the runs learned; targets of a left-to-right model are others."""
-    figure = new_figure(9, 4.5)
-    axes = figure.subplots()
-    for run in runs:
-        lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
-        held_out = [line for line in lines if line["split"] == "eval"]
-        points = [(line["step"], line["masked_lm_accuracy"]) for line in held_out]
-        axes.plot(*zip(*points, strict=True), "o-", label=_VARIANTS[run.name].title)
-    axes.set(xlabel="step", ylabel="masked LM accuracy, held out, masked as in training")
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(runs[0].parent / "ablations.png", dpi=110)
+def _title(name: str, first: str) -> str:
+    return first if name == "base" else _VARIANTS[name].title
+
+
+def _print_head(title: str, first: str, columns: Sequence[str]) -> None:
+    print(f"\n{title}\n\n| {first} | {' | '.join(columns)} |\n|---{'|---' * len(columns)}|")
+
+
+def _print_row(title: str, *cells: str) -> None:
+    print(f"| {title} | {' | '.join(cells)} |", flush=True)
+
+
+def _cell(values: Sequence[float | None], scale: float = 100, digits: int = 1) -> str:
+    """Returns the median over seeds, in percent if not told otherwise, and the range of several."""
+    known = [scale * value for value in values if value is not None]
+    if not known:
+        return ""
+    median, least, most = statistics.median(known), min(known), max(known)
+    spread = f" ({least:.{digits}f} to {most:.{digits}f})" if len(known) > 1 else ""
+    return f"{median:.{digits}f}{spread}"
+
+
+def _draw(found: Mapping[str, Sequence[Scores]], path: Path) -> None:
+    """Draws every run as a dot, one panel for each task, one row for each kind of run."""
+    rows = [name for name, scores in found.items() if scores]
+    figure = new_figure(10, 1 + 0.28 * len(rows))
+    panels = figure.subplots(1, len(_TASKS), sharey=True)
+    for index, (task, axes) in enumerate(zip(_TASKS, panels, strict=True)):
+        for row, name in enumerate(rows):
+            values = [100 * scores.tasks[index] for scores in found[name]]
+            axes.plot(values, [row] * len(values), "o", color="C0", alpha=0.6)
+            axes.plot(statistics.median(values), row, "|", color="black", markersize=14)
+        axes.set(xlabel=f"{task.title}, %")
+        axes.grid(alpha=0.3)
+    titles = [_title(name, "as the paper, 2 layers of 128") for name in rows]
+    panels[0].set_yticks(range(len(rows)), titles)
+    panels[0].invert_yaxis()
+    figure.savefig(path, dpi=110)
 
 
 if __name__ == "__main__":

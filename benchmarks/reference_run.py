@@ -9,12 +9,10 @@ the pretrained model and from fresh weights. The same command goes on where it w
 from pathlib import Path
 
 from absl import app, flags
-from small_pretraining import REVIEWS, VERSES, SmallPretraining, last_metrics
+from small_pretraining import REVIEWS, START, VERSES, SmallPretraining, last_metrics
 
 _FOLDER = flags.DEFINE_string("folder", None, "Folder of all stages.", required=True)
 _TRAIN_STEPS = flags.DEFINE_integer("train_steps", 6000, "Steps of pretraining.")
-# What small models start from, so that they need no thousands of steps to find neighbouring words.
-_START = {"initializer_range": 0.05, "position_initializer": "neighbors"}
 
 
 def main(_: list[str]) -> None:
@@ -23,7 +21,7 @@ def main(_: list[str]) -> None:
         Path(_FOLDER.value), 128, _TRAIN_STEPS.value, learning_rate=1e-3, tasks=(VERSES, REVIEWS)
     )
     stages.prepare()
-    run = stages.pretrain("pretraining", "bert_mini", _START)
+    run = stages.pretrain("pretraining", "bert_mini", START)
     held_out, all_mask = last_metrics(run, "eval"), stages.held_out_metrics(run)
     print("\n| what | value |\n|---|---|")
     for name in ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_accuracy"):

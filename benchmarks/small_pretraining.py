@@ -1,7 +1,8 @@
 """The stages of small pretraining runs; each is skipped where its output exists.
 
 A folder holds text/ (train, eval), data/ (the sample data), the other tasks' data, vocab/, records/
-(train, eval) and the runs made from them.
+(train, eval; records_sop/ and records_none/ where the sentences are paired otherwise) and the runs
+made from them.
 """
 
 import json
@@ -18,11 +19,15 @@ import debian_text
 import food_reviews
 
 from keras_bert import BertConfig
+from keras_bert.choices import LayerStrategy, SentenceTask
 from keras_bert.finetuning.result import FinetuningResult
 from keras_bert.storage.files import atomic_file, atomic_folder
 
 VOCAB_SIZE = 8000
 BATCH_SIZE = 32
+
+# What small models start from, so that they need no thousands of steps to find neighbouring words.
+START = {"initializer_range": 0.05, "position_initializer": "neighbors"}
 
 _TOOLS = Path(__file__).resolve().parents[1] / "tools"
 _ALL_MASK = {"mask_token_rate": 1.0, "random_token_rate": 0.0}
@@ -34,6 +39,7 @@ class Downstream(NamedTuple):
     """A task that a pretrained model is judged by.
 
     Attributes:
+        name: of its folder within that of a run.
         title: for tables.
         data: its folder within the one of all stages.
         metric: the one that counts.
@@ -41,6 +47,7 @@ class Downstream(NamedTuple):
         write: writes its folder; None: it comes with the sample data.
     """
 
+    name: str
     title: str
     data: str
     metric: str
@@ -49,12 +56,14 @@ class Downstream(NamedTuple):
 
 
 VERSES = Downstream(
+    "pairs",
     "verse pairs",
     "data/pairs",
     "accuracy",
     {"task": "csv", "epochs": 2, "batch_size": 32, "learning_rate": 3e-4, "max_seq_length": 128},
 )
 REVIEWS = Downstream(
+    "reviews",
     "food reviews",
     "reviews",
     "accuracy",
@@ -62,6 +71,7 @@ REVIEWS = Downstream(
     lambda folder: food_reviews.write(folder, validation=400),
 )
 NAMES = Downstream(
+    "names",
     "proper names, F1",
     "names",
     "f1",
@@ -75,6 +85,19 @@ NAMES = Downstream(
     },
     lambda folder: brown.write(folder, training_texts=100),
 )
+
+
+def name_features(strategy: LayerStrategy, title: str) -> Downstream:
+    """Returns proper names by a BiLSTM on features of the frozen model (section 5.3 of the paper).
+
+    Args:
+        strategy: which layers they come from.
+        title: for tables.
+    """
+    changes = {"features_from": strategy, "lstm_width": 128, "learning_rate": 1e-3}
+    return NAMES._replace(
+        name=f"names_{strategy}", title=title, flags=NAMES.flags | changes, write=None
+    )
 
 
 class SmallPretraining(NamedTuple):
@@ -105,26 +128,34 @@ class SmallPretraining(NamedTuple):
             if task.write and not (self.folder / task.data).is_dir():
                 with atomic_folder(self.folder / task.data) as temporary:
                     task.write(temporary)
-        self._make_records()
-
-    def _make_records(self) -> None:
         vocab = self.folder / "vocab" / "vocab.txt"
         if not (vocab.parent / "tokenizer_config.json").is_file():  # written after vocab.txt
             run_tool("build_vocab", input=self._texts("train"), output=vocab, vocab_size=VOCAB_SIZE)
+
+    def records(self, sentence_task: SentenceTask = "nsp") -> Path:
+        """Makes the records of all runs with sentences paired so; returns their folder."""
+        folder = self.folder / ("records" if sentence_task == "nsp" else f"records_{sentence_task}")
         for split, passes in (("train", 2), ("eval", 1)):
-            if not (self.folder / "records" / split / "manifest.json").is_file():
+            if not (folder / split / "manifest.json").is_file():
                 run_tool(
                     "create_pretraining_data",
                     input=self._texts(split),
-                    vocab=vocab,
-                    output_dir=self.folder / "records" / split,
+                    vocab=self.folder / "vocab" / "vocab.txt",
+                    output_dir=folder / split,
                     max_seq_length=self.max_seq_length,
+                    sentence_task=sentence_task,
                     dupe_factor=passes,
                     num_workers=2,
                 )
+        return folder
 
     def pretrain(
-        self, name: str, size: str, changes: Mapping[str, Any] | None = None, **flags: object
+        self,
+        name: str,
+        size: str,
+        changes: Mapping[str, Any] | None = None,
+        sentence_task: SentenceTask = "nsp",
+        **flags: object,
     ) -> Path:
         """Pretrains a model on the records; returns its run folder.
 
@@ -132,14 +163,16 @@ class SmallPretraining(NamedTuple):
             name: of the run within the folder; a run that was stopped goes on.
             size: a named size. There is no dropout: a run sees each text three times at most.
             changes: fields of the config that differ from it.
+            sentence_task: how the sentences of its records are paired.
             **flags: of run_pretraining.py, where they differ from those of all these runs.
         """
         run = self.folder / name
         if (run / "report.md").is_file():  # written at the end
             return run
+        records = self.records(sentence_task)
         arguments: dict[str, object] = {
-            "data_dir": self.folder / "records" / "train",
-            "eval_data_dir": self.folder / "records" / "eval",
+            "data_dir": records / "train",
+            "eval_data_dir": records / "eval",
             "model_dir": run,
             "model": self._config(name, size, changes or {}),
             "train_steps": self.train_steps,
@@ -155,16 +188,19 @@ class SmallPretraining(NamedTuple):
             raise SystemExit("stopped: the same command goes on from here")
         return run
 
-    def finetune(self, run: Path, task: Downstream, from_scratch: bool = False) -> float:
+    def finetune(
+        self, run: Path, task: Downstream, from_scratch: bool = False, seed: int = 0
+    ) -> float:
         """Fine-tunes the model of a run on a task; returns the metric on its test data.
 
         Args:
             run: from `pretrain`.
             task: one of those of all runs.
             from_scratch: take the model's size, not its weights.
+            seed: of order, dropout and weights that are not taken.
         """
-        name = Path(task.data).name
-        model_dir = run / "tasks" / (f"{name}_from_scratch" if from_scratch else name)
+        name = f"{task.name}_from_scratch" if from_scratch else task.name
+        model_dir = run / "tasks" / name
         if FinetuningResult.finished(model_dir) is None:
             shutil.rmtree(model_dir, ignore_errors=True)  # what was stopped within
             run_tool(
@@ -173,6 +209,7 @@ class SmallPretraining(NamedTuple):
                 data=self.folder / task.data,
                 init_from=run / "preset",
                 model_dir=model_dir,
+                seed=seed,
                 **task.flags,
             )
         return FinetuningResult.finished(model_dir).test[task.metric]
@@ -185,7 +222,7 @@ class SmallPretraining(NamedTuple):
         """
         path = run / "held_out.json"
         if not path.is_file():
-            metrics = _measure(self.folder / "records" / "eval", run)
+            metrics = _measure(self.records() / "eval", run)
             with atomic_file(path) as temporary:
                 temporary.write_text(json.dumps(metrics, indent=2) + "\n")
         return json.loads(path.read_text())

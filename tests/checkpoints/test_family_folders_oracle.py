@@ -41,11 +41,14 @@ def their_model(family, vocab_size):
 
     torch.manual_seed(0)
     fields = SIZES | {"vocab_size": vocab_size, "num_labels": 3}
-    if family == "albert":
-        fields |= {"embedding_size": 8, "max_position_embeddings": 64, "classifier_dropout_prob": 0}
-    else:
+    if family in ("roberta", "xlm-roberta"):
         fields |= {"max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1}
-    name = {"roberta": "Roberta", "albert": "Albert", "xlm-roberta": "XLMRoberta"}[family]
+    else:
+        fields["max_position_embeddings"] = 64
+    if family == "albert":
+        fields |= {"embedding_size": 8, "classifier_dropout_prob": 0}
+    names = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert", "xlm-roberta": "XLMRoberta"}
+    name = names[family]
     config = transformers.AutoConfig.for_model(family, **fields)
     model = getattr(transformers, f"{name}ForSequenceClassification")(config).eval()
     with torch.no_grad():

@@ -1,9 +1,10 @@
-"""Multilingual BERT and XLM-R as transformers writes them, asked in thirteen scripts.
+"""Multilingual BERT, XLM-R and Multilingual-MiniLM as they are published, in thirteen scripts.
 
-Oracle: transformers' model of the same folder; ids are those of its BertTokenizerFast, and for
-XLM-R those of the sentencepiece library in fairseq's order.
+Oracle: transformers' model of the same folder; ids are those of its BertTokenizerFast, and of
+XLM-R's tokenizer those of the sentencepiece library in fairseq's order.
 """
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from keras_bert import load_model, load_preprocessor, train_sentencepiece
 from keras_bert.text.vocabulary import SPECIAL_TOKENS
 from tests import command_process
+from tests.checkpoints.test_family_folders_oracle import their_model
 from tests.tolerances import ORACLE
 
 pytestmark = pytest.mark.oracle
@@ -33,24 +35,6 @@ TEXTS = [
 ]
 LENGTH = 64
 TOOL = Path(__file__).parents[2] / "tools" / "convert_checkpoint.py"
-FIELDS = {
-    **{"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_labels": 3},
-    **{"intermediate_size": 24, "initializer_range": 0.4},
-}
-
-
-def random_classifier(family, **fields):
-    import torch
-    import transformers
-
-    torch.manual_seed(0)
-    config = transformers.AutoConfig.for_model(family, **FIELDS, **fields)
-    names = {"bert": "Bert", "xlm-roberta": "XLMRoberta"}
-    model = getattr(transformers, f"{names[family]}ForSequenceClassification")(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.1)
-    return model
 
 
 def multilingual_bert(folder):
@@ -68,15 +52,16 @@ def multilingual_bert(folder):
     ids = [tokenizer(text)["input_ids"] for text in TEXTS]
     assert sum(tokenizer.unk_token_id in row for row in ids) > 3
     tokenizer.save_pretrained(folder)
-    return random_classifier("bert", vocab_size=len(tokens), max_position_embeddings=64), ids
+    return their_model("bert", len(tokens)), ids
 
 
-def sentencepiece_tokenizer(folder):
+def xlm_roberta_tokenizer(folder, **stored):
     """Writes XLM-R's tokenizer; returns the number of its pieces and the ids of all texts."""
     import sentencepiece
 
     files = train_sentencepiece(TEXTS * 20, 400, "xlm_roberta")
-    files.save(folder)
+    (folder / "sentencepiece.bpe.model").write_bytes(files.model)
+    (folder / "tokenizer_config.json").write_text(json.dumps(stored))
     processor = sentencepiece.SentencePieceProcessor(model_proto=files.model)
     # <s> is 0, </s> 2, <unk> 3; the piece i of the model is i + 1.
     ids = [[0, *(i + 1 if i else 3 for i in processor.encode(text)), 2] for text in TEXTS]
@@ -85,15 +70,16 @@ def sentencepiece_tokenizer(folder):
 
 def xlm_roberta(folder):
     """An XLM-R; returns it and the ids of all texts."""
-    vocab_size, ids = sentencepiece_tokenizer(folder)
-    fields = {"max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1}
-    return random_classifier("xlm-roberta", vocab_size=vocab_size, **fields), ids
+    vocab_size, ids = xlm_roberta_tokenizer(folder, tokenizer_class="XLMRobertaTokenizer")
+    return their_model("xlm-roberta", vocab_size), ids
 
 
 def multilingual_minilm(folder):
     """A BERT with XLM-R's tokenizer, as Multilingual-MiniLM and multilingual-e5-small."""
-    vocab_size, ids = sentencepiece_tokenizer(folder)
-    return random_classifier("bert", vocab_size=vocab_size, max_position_embeddings=64), ids
+    # paraphrase-multilingual-MiniLM says so, but XLM-R's tokenizer keeps upper case.
+    stored = {"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": True}
+    vocab_size, ids = xlm_roberta_tokenizer(folder, **stored)
+    return their_model("bert", vocab_size), ids
 
 
 @pytest.mark.parametrize("make", [multilingual_bert, xlm_roberta, multilingual_minilm])

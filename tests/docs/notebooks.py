@@ -1,12 +1,8 @@
-"""The notebooks of colab/ and what they use: names of keras_bert, keywords, commands, flags."""
+"""The notebooks of colab/: their cells, and the programs and commands in them."""
 
 import ast
 import functools
-import importlib
-import inspect
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import nbformat
 
@@ -51,51 +47,3 @@ def trees(name: str) -> list[ast.Module]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
     return parsed + [ast.parse(text) for text in strings if text.startswith("\nfrom keras_bert")]
-
-
-def imported(name: str) -> dict[str, Any]:
-    """Returns what a notebook imports of this project: local name -> object.
-
-    Raises:
-        AttributeError: there is no such name.
-        ModuleNotFoundError: there is no such module.
-    """
-    found = {}
-    for node in _walk(name):
-        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "keras_bert":
-            module = importlib.import_module(node.module)
-            for alias in node.names:
-                found[alias.asname or alias.name] = getattr(module, alias.name)
-    return found
-
-
-def unknown_keywords(name: str) -> list[str]:
-    """Returns the keywords in calls of imported names that these do not take."""
-    objects, wrong = imported(name), []
-    for node in _walk(name):
-        if not isinstance(node, ast.Call):
-            continue
-        called = _called(node.func, objects)
-        if called is None:
-            continue
-        parameters = inspect.signature(called).parameters
-        if any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters.values()):
-            continue
-        given = [keyword.arg for keyword in node.keywords if keyword.arg]
-        wrong += [f"{ast.unparse(node.func)}({key}=)" for key in given if key not in parameters]
-    return wrong
-
-
-def _called(function: ast.expr, objects: dict[str, Any]) -> Any:
-    """Returns the object of `name(...)` or `name.method(...)`, if it is one of this project."""
-    if isinstance(function, ast.Name):
-        return objects.get(function.id)
-    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
-        owner = objects.get(function.value.id)
-        return owner and getattr(owner, function.attr)
-    return None
-
-
-def _walk(name: str) -> Iterator[ast.AST]:
-    for tree in trees(name):
-        yield from ast.walk(tree)

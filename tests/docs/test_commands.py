@@ -42,8 +42,8 @@ ROADS = (
     _recipes("paper"),
 )
 # First documents of roads that are run before a release. In CI tests of their own run their tools
-# (tests/tools, tests/generation, tests/probing) and make their tasks, and the test below reads the
-# flags of each command.
+# (tests/tools, tests/generation, tests/probing) and make their tasks, and test_documents.py reads
+# the flags of each command and the names and keywords of each block.
 BY_HAND = (
     *("docs/generation.md", "docs/inspection.md", "docs/languages.md"),
     *("docs/long_texts.md", "docs/seq2seq.md"),

@@ -3,6 +3,7 @@
 tests/docs/test_commands.py runs the commands and the blocks.
 """
 
+import ast
 import re
 
 import pytest
@@ -20,6 +21,7 @@ from tests.docs.documents import (
     spans,
     tools,
 )
+from tests.docs.python_names import imported, unknown_keywords
 
 # Flags of other programs that a sentence names.
 FOREIGN_FLAGS = {
@@ -27,6 +29,13 @@ FOREIGN_FLAGS = {
     "--help": "absl",
     "--sdk_container_image": "Beam on Dataflow",
 }
+
+
+def _python_blocks(document):
+    return [snippet for snippet in snippets(document) if snippet.language == "python"]
+
+
+_DOCUMENTS_WITH_PYTHON = [document for document in documents() if _python_blocks(document)]
 _OURS = r"(?:tools|docs|benchmarks|tests|keras_bert)/[\w./-]+\.\w+"
 
 
@@ -38,6 +47,13 @@ def test_every_command_of_a_tool_is_one_that_it_takes():
         if snippet.tool and (reason := complaint(snippet))
     ]
     assert wrong == []
+
+
+@pytest.mark.parametrize("document", _DOCUMENTS_WITH_PYTHON)
+def test_what_python_blocks_use_exists(document):
+    programs = [ast.parse(block.text) for block in _python_blocks(document)]
+    assert imported(programs)
+    assert unknown_keywords(programs) == []
 
 
 def test_every_make_target_exists():

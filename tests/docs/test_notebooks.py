@@ -18,6 +18,7 @@ from keras_bert.tasks.question_answering.squad_files import read_squad
 from tests.docs import notebooks
 from tests.docs.documents import ROOT, complaint, flags_of, headings, tools
 from tests.docs.notebooks import NAMES
+from tests.docs.python_names import imported, unknown_keywords
 
 SECONDS = 900  # of a cell, on a processor that others use too
 
@@ -34,8 +35,9 @@ def test_a_notebook_is_stored_clean(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_notebook_uses_exists(name):
-    assert notebooks.imported(name)
-    assert notebooks.unknown_keywords(name) == []
+    programs = notebooks.trees(name)
+    assert imported(programs)
+    assert unknown_keywords(programs) == []
 
 
 def test_every_command_is_one_that_its_tool_takes():
@@ -67,10 +69,10 @@ def test_the_check_finds_wrong_names(monkeypatch):
         monkeypatch.setattr(notebooks, "cells", lambda name, kind: [source])
 
     cell("from keras_bert import FinetuningOptions\nFinetuningOptions(epoch=1)")
-    assert notebooks.unknown_keywords("a") == ["FinetuningOptions(epoch=)"]
+    assert unknown_keywords(notebooks.trees("a")) == ["FinetuningOptions(epoch=)"]
     cell("from keras_bert import BertTagger")
     with pytest.raises(AttributeError, match="BertTagger"):
-        notebooks.imported("a")
+        imported(notebooks.trees("a"))
     cell("!keras-bert build_vocab --input=a \\\n  --size=3")
     assert "Unknown command line flag" in complaint(notebooks.commands("a")[0])
 
@@ -126,7 +128,9 @@ def _metrics(folder):
 class TestTheNotebooksRun:
     """Each asks for the files and numbers that its reader is promised.
 
-    Four of them are run before a release: what is in them is that of the others, for other tasks.
+    Four of them are run before a release. Two learn other tasks in the way of those that stay. What
+    the one about features calls is what tests/tasks, tests/serving and tests/visualize ask for, and
+    what the one about TPUs does is in tests/training and tests/tpu_plan.
     """
 
     def test_classifier(self, executed, folder):

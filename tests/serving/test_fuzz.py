@@ -9,7 +9,7 @@ import pytest
 from tests.markers import some_long, some_slow
 from tests.serving import fuzz_process
 from tests.serving.fuzz_process import check, random_bytes, request_of
-from tests.signatures.tiny_models import FORMS, MODELS, ask
+from tests.signatures.tiny_models import EXPORTED, MODELS, ask
 
 ONE_MEGABYTE = 1 << 20
 NAMES = ["classes", "tags", "spans_or_none", "choices", "masked_lm", "encoder"]
@@ -31,7 +31,7 @@ def test_the_text_of_a_choice_is_utf8(model_folder):
 @pytest.mark.parametrize(
     ("names", "count"),
     [
-        pytest.param(FORMS, 50, marks=pytest.mark.slow, id="forms"),
+        pytest.param(EXPORTED, 50, marks=pytest.mark.slow, id="some"),
         pytest.param(MODELS, 10_000, marks=pytest.mark.long, id="all"),
     ],
 )

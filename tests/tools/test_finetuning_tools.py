@@ -79,42 +79,66 @@ def test_bad_input_ends_in_one_sentence(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
-def test_several_models_are_one_and_what_takes_one_model_says_so(model_folder, tmp_path):
-    first, second = model_folder("classes"), write_model(tmp_path / "b,c", "classes", seed=1)
-    (tmp_path / "new.csv").write_text("text\nthe film\n")
-    both = [f"--model_dir={first}", f"--model_dir={second}"]
-    predict = ["predict.py", *both, "--input=new.csv", "--output=out.csv"]
+@pytest.fixture(scope="module")
+def runs(model_folder, tmp_path_factory):
+    """What commands did on one model and on two, by the commands' names, and their folder."""
+    folder = tmp_path_factory.mktemp("runs")
+    first, second = model_folder("classes"), write_model(folder / "b,c", "classes", seed=1)
+    (folder / "new.csv").write_text("text\nthe film\n")
+    one, both = [f"--model_dir={first}"], [f"--model_dir={first}", f"--model_dir={second}"]
+    texts = "--input=new.csv"
     export = ["export_saved_model.py", *both, "--export_dir=served"]
     glue = ["run_glue.py", "--data=glue", "--init_from=bert", "--model_dir=runs"]
     commands = {
-        "predict": predict,
+        "predict": ["predict.py", *both, texts, "--output=out.csv"],
         "export": export,
-        "explain": [
-            *("predict.py", both[0], "--input=new.csv", "--output=one.csv"),
-            "--explain=why.jsonl",
-        ],
+        "explain": ["predict.py", *one, texts, "--output=one.csv", "--explain=why.jsonl"],
         "attributions": [
-            *("visualize_attributions.py", both[0], "--text=the film", "--target=good"),
+            *("visualize_attributions.py", *one, "--text=the film", "--target=good"),
             "--output=why.html",
         ],
-        "--explain explains one model, but --model_dir names 2": [*predict, "--explain=why.jsonl"],
-        "--format=onnx takes one model, but --model_dir names 2": [*export, "--format=onnx"],
-        "both give learning_rate": [*glue, "--learning_rate=2e-5"],
-        "glue holds none of the folders MNLI, QQP": glue,
+        "explain two": ["predict.py", *both, texts, "--output=no.csv", "--explain=no.jsonl"],
+        "export two for ONNX": [*export, "--format=onnx"],
+        "a rate and a grid": [*glue, "--learning_rate=2e-5"],
+        "no task": glue,
     }
-    runs = run_tools([{"command": command} for command in commands.values()], tmp_path)
-    for sentence, run in zip(commands, runs, strict=True):
-        if sentence in ("predict", "export", "explain", "attributions"):
-            assert run["status"] == 0, run["printed"]
-        else:
-            assert run["status"] == 1
-            last = run["printed"].strip().splitlines()[-1]
-            assert last.startswith("error: ") and sentence in last
-    assert (tmp_path / "out.csv").read_text().startswith("text,predicted_label,score_bad,")
-    assert (tmp_path / "served" / "1" / "saved_model.pb").is_file()
-    [line] = (tmp_path / "why.jsonl").read_text().splitlines()
+    done = run_tools([{"command": command} for command in commands.values()], folder)
+    return dict(zip(commands, done, strict=True)), folder
+
+
+@pytest.mark.slow
+def test_several_models_are_one(runs):
+    done, folder = runs
+    assert done["predict"]["status"] == 0, done["predict"]["printed"]
+    assert (folder / "out.csv").read_text().startswith("text,predicted_label,score_bad,")
+    assert done["export"]["status"] == 0, done["export"]["printed"]
+    assert (folder / "served" / "1" / "saved_model.pb").is_file()
+    assert "an ensemble of 2 models" in done["export"]["printed"]
+
+
+@pytest.mark.slow
+def test_answers_are_explained_in_a_file_and_a_page(runs):
+    done, folder = runs
+    assert done["explain"]["status"] == 0, done["explain"]["printed"]
+    [line] = (folder / "why.jsonl").read_text().splitlines()
     assert json.loads(line)["target"] in ("bad", "fine", "good")
-    assert "why.html: good, 4 words, the sum of the scores is " in runs[3]["printed"]
-    assert "Explained: <b>good</b>" in (tmp_path / "why.html").read_text(encoding="utf-8")
-    assert "an ensemble of 2 models" in runs[1]["printed"]
+    assert done["attributions"]["status"] == 0, done["attributions"]["printed"]
+    assert "why.html: good, 4 words, the sum of the scores is " in done["attributions"]["printed"]
+    assert "Explained: <b>good</b>" in (folder / "why.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("explain two", "--explain explains one model, but --model_dir names 2"),
+        ("export two for ONNX", "--format=onnx takes one model, but --model_dir names 2"),
+        ("a rate and a grid", "both give learning_rate"),
+        ("no task", "glue holds none of the folders MNLI, QQP"),
+    ],
+)
+def test_what_takes_one_model_or_a_folder_says_so(name, sentence, runs):
+    done = runs[0][name]
+    assert done["status"] == 1
+    last = done["printed"].strip().splitlines()[-1]
+    assert last.startswith("error: ") and sentence in last

@@ -50,7 +50,7 @@ def _train(remat, dtype="float32", accumulation_steps=1, steps=3, config=CONFIG)
     [
         ("float32", 2, CONFIG, REORDERED),
         ("float32", 2, ALBERT, REORDERED),
-        pytest.param("float32", 1, LOCAL, REORDERED, marks=pytest.mark.long),
+        pytest.param("float32", 1, LOCAL, REORDERED, marks=pytest.mark.slow),
         pytest.param(
             "mixed_bfloat16", 1, CONFIG, HALF_PRECISION_TRAINING, marks=pytest.mark.half_precision
         ),
