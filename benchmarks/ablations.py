@@ -17,14 +17,17 @@ from typing import Any, NamedTuple
 
 from absl import app, flags
 from small_pretraining import (
+    COMMON,
     NAMES,
     START,
     VERSES,
     SmallPretraining,
     last_metrics,
+    median_and_range,
     name_features,
 )
 
+from keras_bert import BertConfig
 from keras_bert.choices import SentenceTask
 from keras_bert.visualize.figure import new_figure
 
@@ -177,8 +180,7 @@ def _pretrained(stages: SmallPretraining, name: str, seed: int) -> Path:
     variant = _VARIANTS[name]
     return stages.pretrain(
         f"{name}_{seed}",
-        "bert_tiny",
-        {**START, **variant.size},
+        BertConfig.from_name("bert_tiny", **{**COMMON, **START, **variant.size}),
         variant.sentence_task,
         seed=seed,
         **variant.flags,
@@ -211,17 +213,17 @@ def _print_tables(
             _print_head(title, "run", columns)
         for row, scores in rows.items():
             loss, *rates = zip(*((*s[:3], *s.tasks) for s in scores), strict=True)
-            _print_row(row, _cell(loss, 1, 2), *map(_cell, rates))
+            _print_row(row, median_and_range(loss, 1, 2), *map(_known, rates))
     if fresh:
         _print_head("Fresh weights", "run", (VERSES.title, NAMES.title))
-        _print_row("2 layers of 128", *map(_cell, zip(*fresh, strict=True)))
+        _print_row("2 layers of 128", *map(median_and_range, zip(*fresh, strict=True)))
     if strategies:
         title = f"Features of {_VARIANTS[_FEATURES_OF].title} (table 7)"
         _print_head(title, "features", (NAMES.title,))
         tuned = [scores.tasks[_TASKS.index(NAMES)] for scores in found[_FEATURES_OF]]
-        _print_row("fine-tuned, for comparison", _cell(tuned))
+        _print_row("fine-tuned, for comparison", median_and_range(tuned))
         for task, scores in zip(_STRATEGIES, zip(*strategies, strict=True), strict=True):
-            _print_row(task.title, _cell(scores))
+            _print_row(task.title, median_and_range(scores))
 
 
 def _title(name: str, first: str) -> str:
@@ -236,14 +238,8 @@ def _print_row(title: str, *cells: str) -> None:
     print(f"| {title} | {' | '.join(cells)} |", flush=True)
 
 
-def _cell(values: Sequence[float | None], scale: float = 100, digits: int = 1) -> str:
-    """Returns the median over seeds, in percent if not told otherwise, and the range of several."""
-    known = [scale * value for value in values if value is not None]
-    if not known:
-        return ""
-    median, least, most = statistics.median(known), min(known), max(known)
-    spread = f" ({least:.{digits}f} to {most:.{digits}f})" if len(known) > 1 else ""
-    return f"{median:.{digits}f}{spread}"
+def _known(values: Sequence[float | None]) -> str:
+    return median_and_range([value for value in values if value is not None])
 
 
 def _draw(found: Mapping[str, Sequence[Scores]], path: Path) -> None:

@@ -9,7 +9,9 @@ the pretrained model and from fresh weights. The same command goes on where it w
 from pathlib import Path
 
 from absl import app, flags
-from small_pretraining import REVIEWS, START, VERSES, SmallPretraining, last_metrics
+from small_pretraining import COMMON, REVIEWS, START, VERSES, SmallPretraining, last_metrics
+
+from keras_bert import BertConfig
 
 _FOLDER = flags.DEFINE_string("folder", None, "Folder of all stages.", required=True)
 _TRAIN_STEPS = flags.DEFINE_integer("train_steps", 6000, "Steps of pretraining.")
@@ -21,7 +23,7 @@ def main(_: list[str]) -> None:
         Path(_FOLDER.value), 128, _TRAIN_STEPS.value, learning_rate=1e-3, tasks=(VERSES, REVIEWS)
     )
     stages.prepare()
-    run = stages.pretrain("pretraining", "bert_mini", START)
+    run = stages.pretrain("pretraining", BertConfig.from_name("bert_mini", **COMMON, **START))
     held_out, all_mask = last_metrics(run, "eval"), stages.held_out_metrics(run)
     print("\n| what | value |\n|---|---|")
     for name in ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_accuracy"):

@@ -8,9 +8,10 @@ made from them.
 import json
 import shlex
 import shutil
+import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,13 +27,19 @@ from keras_bert.storage.files import atomic_file, atomic_folder
 VOCAB_SIZE = 8000
 BATCH_SIZE = 32
 
+# Fields of the configs of all models.
+COMMON = {
+    "vocab_size": VOCAB_SIZE,
+    "max_position_embeddings": 128,  # fine-tuning may want longer sequences than pretraining had
+    "hidden_act": "gelu_tanh",
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
 # What small models start from, so that they need no thousands of steps to find neighbouring words.
 START = {"initializer_range": 0.05, "position_initializer": "neighbors"}
 
 _TOOLS = Path(__file__).resolve().parents[1] / "tools"
 _ALL_MASK = {"mask_token_rate": 1.0, "random_token_rate": 0.0}
-# Of the models; fine-tuning may want longer sequences than pretraining had.
-_MAX_POSITIONS = 128
 
 
 class Downstream(NamedTuple):
@@ -152,33 +159,33 @@ class SmallPretraining(NamedTuple):
     def pretrain(
         self,
         name: str,
-        size: str,
-        changes: Mapping[str, Any] | None = None,
+        config: BertConfig,
         sentence_task: SentenceTask = "nsp",
+        train_steps: int | None = None,
         **flags: object,
     ) -> Path:
         """Pretrains a model on the records; returns its run folder.
 
         Args:
             name: of the run within the folder; a run that was stopped goes on.
-            size: a named size. There is no dropout: a run sees each text three times at most.
-            changes: fields of the config that differ from it.
+            config: of any family. There is no dropout: a run sees each text three times at most.
             sentence_task: how the sentences of its records are paired.
+            train_steps: if not those of all these runs.
             **flags: of run_pretraining.py, where they differ from those of all these runs.
         """
         run = self.folder / name
         if (run / "report.md").is_file():  # written at the end
             return run
-        records = self.records(sentence_task)
+        records, steps = self.records(sentence_task), train_steps or self.train_steps
         arguments: dict[str, object] = {
             "data_dir": records / "train",
             "eval_data_dir": records / "eval",
             "model_dir": run,
-            "model": self._config(name, size, changes or {}),
-            "train_steps": self.train_steps,
-            "warmup_steps": self.train_steps // 16,
-            "eval_steps": max(1, self.train_steps // 9),
-            "checkpoint_steps": max(1, self.train_steps // 60),
+            "model": self._write(name, config),
+            "train_steps": steps,
+            "warmup_steps": steps // 16,
+            "eval_steps": max(1, steps // 9),
+            "checkpoint_steps": max(1, steps // 60),
             "batch_size": BATCH_SIZE,
             "learning_rate": self.learning_rate,
             "bias_correction": True,  # without it such short runs may never start to learn
@@ -227,16 +234,7 @@ class SmallPretraining(NamedTuple):
                 temporary.write_text(json.dumps(metrics, indent=2) + "\n")
         return json.loads(path.read_text())
 
-    def _config(self, name: str, size: str, changes: Mapping[str, Any]) -> Path:
-        config = BertConfig.from_name(
-            size,
-            **changes,
-            vocab_size=VOCAB_SIZE,
-            max_position_embeddings=_MAX_POSITIONS,
-            hidden_act="gelu_tanh",
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
-        )
+    def _write(self, name: str, config: BertConfig) -> Path:
         path = self.folder / "configs" / f"{Path(name).name}.json"
         path.parent.mkdir(exist_ok=True)
         with atomic_file(path) as temporary:
@@ -245,6 +243,15 @@ class SmallPretraining(NamedTuple):
 
     def _texts(self, split: str) -> str:
         return f"{self.folder}/text/{split}/*.txt,{self.folder}/data/corpus/{split}/*.txt"
+
+
+def median_and_range(values: Sequence[float], scale: float = 100, digits: int = 1) -> str:
+    """Returns the median over seeds, in percent if not told otherwise, and the range of several."""
+    if not values:
+        return ""
+    scaled = [scale * value for value in values]
+    spread = f" ({min(scaled):.{digits}f} to {max(scaled):.{digits}f})" if len(values) > 1 else ""
+    return f"{statistics.median(scaled):.{digits}f}{spread}"
 
 
 def last_metrics(run: Path, split: str) -> dict[str, float]:
