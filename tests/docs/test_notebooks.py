@@ -128,9 +128,8 @@ def _metrics(folder):
 class TestTheNotebooksRun:
     """Each asks for the files and numbers that its reader is promised.
 
-    Four of them are run before a release. Two learn other tasks in the way of those that stay. What
-    the one about features calls is what tests/tasks, tests/serving and tests/visualize ask for, and
-    what the one about TPUs does is in tests/training and tests/tpu_plan.
+    Three of them are run before a release. Two learn other tasks in the way of those that stay;
+    tests/tasks, tests/serving and tests/visualize ask for what the one about features calls.
     """
 
     def test_classifier(self, executed, folder):
@@ -209,7 +208,6 @@ class TestTheNotebooksRun:
         assert float(cosines["float32"]) > 0.9999
         assert float(cosines["int8"]) > 0.95
 
-    @pytest.mark.long
     def test_tpu(self, executed, folder):
         text, _ = executed("8_tpu")
         assert (folder / "output/tpu/records/manifest.json").is_file()
