@@ -162,7 +162,6 @@ def test_fifteen_percent_of_the_stream_are_hidden(stream):
 def test_many_more_records_than_a_block_are_shuffled_and_resumed(
     tmp_path, records, vocab, monkeypatch
 ):
-    monkeypatch.setattr(pipeline, "_RECORDS_PER_BLOCK", 1 << 14)  # to cross its end
     # 20,000 copies of one record, told apart by their masks.
     folder = tmp_path / "many"
     shutil.copytree(records, folder)
@@ -174,6 +173,9 @@ def test_many_more_records_than_a_block_are_shuffled_and_resumed(
     manifest["examples"] = 20_000
     (folder / "manifest.json").write_text(json.dumps(manifest))
     data = PretrainingData(folder)
+    assert data.num_bytes == shard.stat().st_size
+    # Blocks of 16,384 records, to cross the end of one.
+    monkeypatch.setattr(pipeline, "_BYTES_PER_BLOCK", (1 << 14) * data.num_bytes / 20_000)
     masking = MaskedLanguageModelMasking(Vocabulary.from_file(vocab), 10)
     whole = take(training_batches(data, masking, 500, seed=0), 45)
     for first in (32, 33, 41):

@@ -122,7 +122,8 @@ def test_every_example_of_a_language_comes_once_in_its_own_epochs(groups, maskin
 
 def test_resuming_is_skipping(groups, masking, monkeypatch):
     # Blocks of 168, 72 and 64 examples: "en" and "de" are in later ones.
-    monkeypatch.setattr(pipeline, "_RECORDS_PER_BLOCK", 256)
+    of_record = groups["en"].num_bytes / SIZES["en"]  # and of any other
+    monkeypatch.setattr(pipeline, "_BYTES_PER_BLOCK", 256 * of_record)
     monkeypatch.setattr(pipeline, "_FEWEST_RECORDS_PER_BLOCK", 64)
     monkeypatch.setattr(group_sampling, "_BLOCK_BITS", 10)
     monkeypatch.setattr(group_sampling, "_EXAMPLES_PER_BLOCK", 1 << 10)

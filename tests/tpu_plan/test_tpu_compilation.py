@@ -271,7 +271,8 @@ def distillation():
 def test_distillation_is_lowered(distillation):
     """Every operation has a TPU version; the weights of the teacher are among the variables."""
     _, lowered = distillation
-    embeddings, block, words = 3 + 2, 4 * 2 + 2 * 2 + 2 * 2, 2 + 2 + 1
+    # A block: query, key and value in one, what follows them, two dense layers, two norms.
+    embeddings, block, words = 3 + 2, 2 + 2 + 2 * 2 + 2 * 2, 2 + 2 + 1
     # What the student learns, with both moments: itself, and a projection to the teacher's width.
     learned = 3 * (embeddings + block + words + 1)
     teacher = embeddings + 2 * block + words

@@ -4,8 +4,8 @@ In each epoch the shards come in a random order and are read several at a time, 
 in turn; the records are then shuffled in large blocks. Everything up to the batch is strings, which
 cost little to skip; a batch is parsed and masked as a whole.
 
-    epoch -> shards in random order -> 16 at a time -> blocks of 131,072 -> shuffled -> my batches
-    seed,epoch                                         seed,epoch,block     counters     parse, mask
+    epoch -> shards in random order -> 16 at a time -> blocks of 160 MiB -> shuffled -> my batches
+    seed,epoch                                        seed,epoch,block     counters     parse, mask
 
 Each position of the shuffled epoch has a counter (seed, epoch, position); the masks of the record
 that comes to stand there follow from it and from nothing else.
@@ -40,9 +40,9 @@ from keras_bert.features import (
 from keras_bert.text.random_bits import random_permutation, seeds_of
 from keras_bert.text.vocabulary import Vocabulary
 
-# Records of a block. Records lie in the order of the corpus, so a small block would follow its
-# topics; this many of 512 pieces take about 150 MB.
-_RECORDS_PER_BLOCK = 1 << 17
+# Records lie in the order of the corpus, so small blocks would follow its topics. One of this size
+# holds about 130,000 records of 512 pieces or 400,000 of 128.
+_BYTES_PER_BLOCK = 160 << 20
 _FEWEST_RECORDS_PER_BLOCK = 1 << 10  # of one of many languages
 _SHARDS_AT_ONCE = 16
 # What the bits of the two orders of an epoch are told apart by.
@@ -136,7 +136,11 @@ def training_batches(
             return is_mine((epoch * data.num_examples + positions) // batch_size)
 
         blocks = _shuffled_blocks(
-            data, seed, first_example, _RECORDS_PER_BLOCK, kept if num_input_pipelines > 1 else None
+            data,
+            seed,
+            first_example,
+            _records_in(data, _BYTES_PER_BLOCK),
+            kept if num_input_pipelines > 1 else None,
         )
         batches = blocks.rebatch(batch_size, drop_remainder=True)
     return batches.map(
@@ -144,6 +148,11 @@ def training_batches(
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     ).prefetch(tf.data.AUTOTUNE)
+
+
+def _records_in(data: PretrainingData, num_bytes: float) -> int:
+    """Returns how many records of average size so many bytes hold, at least one."""
+    return max(1, int(num_bytes * data.num_examples / data.num_bytes))
 
 
 def _shuffled_blocks(
@@ -225,7 +234,9 @@ def _mixed_examples(data: RecordGroups, seed: int, first_example: int) -> tf.dat
         data.groups.items(), sampling.counts_before(first_example), strict=True
     ):
         # All blocks together take the memory of one, and each lasts as long as that one.
-        size = max(_FEWEST_RECORDS_PER_BLOCK, int(_RECORDS_PER_BLOCK * data.rates[name]))
+        size = max(
+            _FEWEST_RECORDS_PER_BLOCK, _records_in(group, _BYTES_PER_BLOCK * data.rates[name])
+        )
         blocks = _shuffled_blocks(
             group, _seed_of_group(seed, name), used, size, shards_at_once=shards_at_once
         )

@@ -24,7 +24,7 @@ class RecordGroups(PretrainingData):
         groups: the records by name, in alphabetical order.
         rates: the rate at which each group is drawn, by name.
         folder: the folder of the first group, where the vocabulary of all of them is.
-        paths, num_examples: those of all groups together.
+        paths, num_examples, num_bytes: those of all groups together.
         max_seq_length: the longest of all groups.
         segmented: whether those of a group are.
         sentence_task, packed, max_predictions_per_seq: the same in all groups.
@@ -65,6 +65,7 @@ class RecordGroups(PretrainingData):
         self.manifest = None
         self.paths = [path for group in members for path in group.paths]
         self.num_examples = sum(sizes.values())
+        self.num_bytes = sum(group.num_bytes for group in members)
         self.max_seq_length = max(group.max_seq_length for group in members)
         self.sentence_task: Any = first.sentence_task
         self.packed = first.packed

@@ -24,6 +24,7 @@ class PretrainingData:
         manifest: what the folder holds, or None for records without a manifest.
         paths: the files that hold records.
         num_examples: number of records.
+        num_bytes: size of the files.
         max_seq_length: the longest sequence in pieces.
         sentence_task: "nsp", "sop" or "none".
         packed: whether sequences hold several documents, told apart by `pack_ids`.
@@ -53,6 +54,7 @@ class PretrainingData:
             self._open_files(paths)
         if not self.num_examples:
             raise ValueError(f"the records in {self.folder} hold no example: make them again")
+        self.num_bytes = sum(map(os.path.getsize, self.paths))
 
     def check_vocabulary(self, vocabulary: Vocabulary) -> None:
         """Makes sure that the ids belong to a vocabulary; records without a manifest cannot tell.
