@@ -26,6 +26,7 @@ FeatureLevel = Literal["piece", "word", "text"]
 PositionExtension = Literal["copy", "interpolate"]
 # Formats of model folders that are written (models/conversion/convert.py).
 TargetFormat = Literal["keras", "google", "hf", "garden"]
+WeightsDtype = Literal["float32", "bfloat16", "float16"]  # of the files of such a folder
 StrategyName = Literal["auto", "tpu", "mirrored", "multi_worker", "cpu"]  # training/strategy.py
 Precision = Literal["auto", "float32", "bfloat16", "float16"]  # training/precision.py
 OptimizerName = Literal["adamw", "lamb"]  # training/optimizer.py

@@ -7,8 +7,9 @@ where the library that owns one of them is installed.
 
     python tools/convert_checkpoint.py --from=uncased_L-12_H-768_A-12 --to=bert_base_hf --format=hf
 
---max_position_embeddings=4096 gives the result a longer table of positions, --attention_window=256
-attention in a sliding window: a start for texts of that length (docs/long_texts.md).
+--dtype=bfloat16 halves the size of a folder in Hugging Face's format. --max_position_embeddings=4096
+gives the result a longer table of positions, --attention_window=256 attention in a sliding window:
+a start for texts of that length (docs/long_texts.md).
 
 With --to=hf://org/name the result is uploaded to the Hugging Face Hub, with a model card (extra
 `hub`; log in with `hf auth login` or set HF_TOKEN):
@@ -27,7 +28,7 @@ from absl import flags
 
 from keras_bert import command_line
 from keras_bert.checkpoints import sentence_modules
-from keras_bert.choices import PositionExtension, TargetFormat
+from keras_bert.choices import PositionExtension, TargetFormat, WeightsDtype
 from keras_bert.models.conversion import model_card
 from keras_bert.storage import hub
 from keras_bert.storage.files import atomic_folder
@@ -62,6 +63,9 @@ _WINDOW = flags.DEFINE_integer(
     "attention_window",
     None,
     "Attention in a window: pieces that a position sees to each side (RoBERTa: also --format=hf).",
+)
+_DTYPE = flags.DEFINE_enum(
+    "dtype", "float32", get_args(WeightsDtype), "Of the weights in the files (--format=hf)."
 )
 _IGNORED = flags.DEFINE_list(
     "ignore_config_keys", [], "Unknown keys of the source's config to pass over."
@@ -122,6 +126,7 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
         _POSITIONS.value,
         extension,
         _WINDOW.value,
+        cast(WeightsDtype, _DTYPE.value),
     )
     tokenizer = _convert_tokenizer(source, target, report.checkpoint.config.vocab_size)
     try:

@@ -170,7 +170,7 @@ def to_tensors(
     for path, value in variables.items():
         if path not in table:
             raise ValueError(f"the format has no name for the variable {path} {value.shape}")
-        parts = table[path].form.to_theirs(np.asarray(value, np.float32), config)
+        parts = table[path].form.to_theirs(np.asarray(value), config)
         for name, part in zip(table[path].theirs, parts, strict=True):
             tensors[name] = np.ascontiguousarray(part)
     return tensors

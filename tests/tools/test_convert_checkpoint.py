@@ -65,6 +65,31 @@ def test_to_google_and_back(source, tmp_path):
 
 
 @pytest.mark.slow
+def test_weights_of_half_the_size(source, tmp_path):
+    arguments = {"from": source, "to": tmp_path / "half", "dtype": "bfloat16"}
+    done = convert(**arguments)
+    assert done.returncode == 1
+    assert "weights in bfloat16 are for the format hf, not keras: " in done.stderr
+    assert not (tmp_path / "half").exists()
+
+    done = convert(**arguments, format="hf")
+    assert done.returncode == 0, done.stderr
+    model, half = (BertMaskedLM.from_preset(path) for path in (source, tmp_path / "half"))
+    file = (tmp_path / "half" / "model.safetensors").read_bytes()
+    header = json.loads(file[8 : 8 + int.from_bytes(file[:8], "little")])
+    tensors = [tensor for name, tensor in header.items() if name != "__metadata__"]
+    assert {tensor["dtype"] for tensor in tensors} == {"BF16"}
+    changes = []
+    for ours, whole in zip(half.weights, model.weights, strict=True):
+        # Bits of float32 to the nearest bfloat16: the upper half, ties to even.
+        bits = np.asarray(whole).view(np.uint32)
+        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+        np.testing.assert_array_equal(ours, bits.astype(np.uint32).view(np.float32))
+        changes.append(np.abs(ours - whole).max())
+    told = f"weights:         bfloat16, rounding changed them by at most {max(changes):.1e}\n"
+    assert told in done.stdout
+
+
 def test_refusals_leave_everything_as_it_was(source, tmp_path):
     target = tmp_path / "target"
     target.mkdir()

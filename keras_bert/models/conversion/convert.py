@@ -9,7 +9,7 @@ import numpy as np
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.model_classes import ENCODER_DECODER
-from keras_bert.choices import PositionExtension, TargetFormat
+from keras_bert.choices import PositionExtension, TargetFormat, WeightsDtype, check_choice
 from keras_bert.config import BertConfig
 from keras_bert.models import preset, registry
 from keras_bert.models.conversion import parity
@@ -39,6 +39,8 @@ class ParityReport:
         positions: how many positions the source had, where the result has more. The source is then
             compared with its table extended.
         attention: that of the source and of the result in words, where it was changed.
+        rounded: dtype of the result and the largest change of a weight, where it is not float32.
+            The source is then compared with its weights rounded.
     """
 
     checkpoint: Checkpoint
@@ -50,6 +52,7 @@ class ParityReport:
     difference: float | None
     positions: int | None = None
     attention: tuple[str, str] | None = None
+    rounded: tuple[WeightsDtype, float] | None = None
 
     def __str__(self) -> str:
         """Returns the report as lines of text."""
@@ -84,6 +87,9 @@ class ParityReport:
             lines.append(f"positions:       {self.positions} -> {longer}")
         if self.attention is not None:
             lines.append("attention:       " + " -> ".join(self.attention))
+        if self.rounded is not None:
+            dtype, change = self.rounded
+            lines.append(f"weights:         {dtype}, rounding changed them by at most {change:.1e}")
         return lines
 
 
@@ -95,6 +101,7 @@ def convert(
     max_position_embeddings: int | None = None,
     position_extension: PositionExtension = "copy",
     attention_window: int | None = None,
+    dtype: WeightsDtype = "float32",
 ) -> ParityReport:
     """Writes the model of one folder into another in any format, and compares the two.
 
@@ -108,6 +115,7 @@ def convert(
         position_extension: how the table gets longer then, see `extend_positions`.
         attention_window: how far a position of the result sees to each side, see
             `with_local_attention`; None keeps the attention of the source.
+        dtype: of the weights in the files of the result; other than float32 for "hf" only.
 
     Returns:
         What was done, and how alike both are.
@@ -115,8 +123,15 @@ def convert(
     Raises:
         FileNotFoundError: the source is no model folder.
         ValueError: the source is damaged or has as many positions already, the format cannot hold
-            it, an array changed, or the activations differ by more than rounding explains.
+            it, an array changed, a weight is too large for the dtype, or the activations differ by
+            more than rounding explains.
     """
+    check_choice("dtype", dtype, WeightsDtype)
+    if dtype != "float32" and format != "hf":
+        raise ValueError(
+            f"weights in {dtype} are for the format hf, not {format}: leave the dtype out, or "
+            "give --format=hf"
+        )
     source = hub.local_folder(source)
     # As named arrays in float32, the form that every format is read into and written from.
     read = preset.read_checkpoint(source, ignore_config_keys)
@@ -130,6 +145,10 @@ def convert(
         full = _attention(read.config)
         read = localize_checkpoint(read, attention_window)
         attention = (full, _attention(read.config))
+    rounded: tuple[WeightsDtype, float] | None = None
+    if dtype != "float32":
+        read, change = _rounded(read, dtype)
+        rounded = (dtype, change)
     if format == "keras":
         model_class = registry.model_class(read.architecture)
         preset.save(preset.from_checkpoint(model_class, read, {}), target)
@@ -152,7 +171,7 @@ def convert(
     source_format = "keras" if preset.is_ours(source) else checkpoints.format_of(source)
     # Sequence output [2, S, H] and pooled output [2, H] of either side, on the same random ids.
     before = None  # of what was changed on the way only we know what is right
-    if positions is None and attention_window is None:
+    if positions is None and attention_window is None and rounded is None:
         before = parity.library_activations(source, source_format, read.config, features)
     after = parity.library_activations(target, format, read.config, features)
     compared = difference = None
@@ -173,8 +192,23 @@ def convert(
             )
     equal = len(read.variables) - len(left_out)
     return ParityReport(
-        read, format, new, left_out, equal, compared, difference, positions, attention
+        read, format, new, left_out, equal, compared, difference, positions, attention, rounded
     )
+
+
+def _rounded(checkpoint: Checkpoint, dtype: WeightsDtype) -> tuple[Checkpoint, float]:
+    """Returns a checkpoint with its weights in a dtype, and the largest change of one."""
+    variables, largest = {}, 0.0
+    for path, value in checkpoint.variables.items():
+        with np.errstate(over="ignore"):  # told below
+            variables[path] = value.astype(dtype)
+        change = np.abs(variables[path].astype(np.float32) - value)
+        if not np.isfinite(change).all():
+            raise ValueError(
+                f"{path} holds {np.abs(value).max():.3g}, which {dtype} cannot: give another dtype"
+            )
+        largest = max(largest, float(change.max(initial=0.0)))
+    return dataclasses.replace(checkpoint, variables=variables), largest
 
 
 def _attention(config: BertConfig) -> str:
