@@ -7,9 +7,9 @@ where the library that owns one of them is installed.
 
     python tools/convert_checkpoint.py --from=uncased_L-12_H-768_A-12 --to=bert_base_hf --format=hf
 
---dtype=bfloat16 halves the size of a folder in Hugging Face's format. --max_position_embeddings=4096
-gives the result a longer table of positions, --attention_window=256 attention in a sliding window:
-a start for texts of that length (docs/long_texts.md).
+--dtype=bfloat16 halves the size of a folder in Hugging Face's format.
+--max_position_embeddings=4096 gives the result a longer table of positions, --attention_window=256
+attention in a sliding window: a start for texts of that length (docs/long_texts.md).
 
 With --to=hf://org/name the result is uploaded to the Hugging Face Hub, with a model card (extra
 `hub`; log in with `hf auth login` or set HF_TOKEN):
