@@ -65,7 +65,11 @@ def read(folder: str | os.PathLike) -> Tensors:
 
 def write(tensors: Mapping[str, np.ndarray], folder: str | os.PathLike) -> None:
     """Writes one safetensors file; transformers wants its framework named in it."""
-    save_file(dict(tensors), Path(folder) / SAFETENSORS_FILE, metadata={"format": "pt"})
+    path = Path(folder) / SAFETENSORS_FILE
+    path.touch()
+    mode = path.stat().st_mode
+    save_file(dict(tensors), path, metadata={"format": "pt"})
+    path.chmod(mode)  # safetensors 0.8 leaves a file that only its owner may read
 
 
 def _read_file(path: Path) -> Tensors:

@@ -75,6 +75,8 @@ def test_weights_of_half_the_size(source, tmp_path):
     done = convert(**arguments, format="hf")
     assert done.returncode == 0, done.stderr
     model, half = (BertMaskedLM.from_preset(path) for path in (source, tmp_path / "half"))
+    modes = {path.stat().st_mode for path in (tmp_path / "half").iterdir()}
+    assert len(modes) == 1  # readable for whoever may read the config, as under a server
     file = (tmp_path / "half" / "model.safetensors").read_bytes()
     header = json.loads(file[8 : 8 + int.from_bytes(file[:8], "little")])
     tensors = [tensor for name, tensor in header.items() if name != "__metadata__"]
