@@ -24,6 +24,7 @@ PAGES = {
     "colab/README.md": "notebooks/index.md",
     "tools/README.md": "tools.md",
     "tools/sample_data/README.md": "sample_data.md",
+    "tools/sample_model/README.md": "sample_model.md",
 } | {
     f"colab/{path.name}": f"notebooks/{path.stem}.md"
     for path in sorted((ROOT / "colab").glob("*.ipynb"))

@@ -54,8 +54,8 @@ class Snippet(NamedTuple):
 
 def documents() -> list[str]:
     """All Markdown files for readers, relative to the root."""
-    folders = (".", "docs", "docs/recipes", "docs/api", "tools", "tools/sample_data", "benchmarks")
-    folders += ("colab",)
+    folders = (".", "docs", "docs/recipes", "docs/api", "tools", "tools/sample_data")
+    folders += ("tools/sample_model", "benchmarks", "colab")
     found = (path for folder in folders for path in sorted((ROOT / folder).glob("*.md")))
     return [str(path.relative_to(ROOT)) for path in found]
 

@@ -27,7 +27,7 @@ def _recipes(*names: str) -> tuple[str, ...]:
 
 # Documents that a reader follows in one folder, in this order.
 ROADS = (
-    ("README.md", "docs/first_steps.md", "docs/checkpoints.md"),
+    ("README.md", "docs/first_steps.md", "tools/sample_model/README.md", "docs/checkpoints.md"),
     ("docs/pretraining.md", "docs/features.md"),
     ("docs/languages.md",),
     ("docs/tokenizers.md",),
@@ -108,6 +108,7 @@ NOT_RUN = {
     "until .venv/bin/python tools/run_pretraining.py --strategy=tpu": "needs a TPU",
     ".venv-tpu-plan/bin/python": "needs the environment of make test-tpu-plan, which compiles",
     "python tools/convert_checkpoint.py --from=runs/mini/preset --to=hf://": "test_push.py does",
+    ".venv/bin/python tools/fill_mask.py": "first_steps.md has the same, with the python on PATH",
     "keras-bert --help": "test_console_command.py does",
     "python tools/export_saved_model.py --head=encoder --export_dir=served/minilm": (
         "downloads; test_sentence_encoder_oracle.py serves the same model"
@@ -165,6 +166,7 @@ ADDED = {
 ELSEWHERE = {
     "hf://google-bert/bert-base-uncased": "bert",
     "hf://google-bert/bert-base-multilingual-cased": "bert",
+    "runs/reference/pretraining/preset": "runs/mini/preset",
     "grpc://localhost:8500": "localhost:8501",  # gRPC needs an extra: test_remote_prediction.py
     "sum_last_4": "sum_all",  # of one layer
     "--init_from=runs/field/best_preset ...": (

@@ -20,6 +20,7 @@ OUTSIDE = {
     "colab/README.md": "notebooks/index.md",
     "tools/README.md": "tools.md",
     "tools/sample_data/README.md": "sample_data.md",
+    "tools/sample_model/README.md": "sample_model.md",
 }
 
 
