@@ -1,6 +1,6 @@
 """The notebooks of colab/: what they name exists, and in their small setting they run.
 
-Those that start from the small pretrained model share it, as they do in a folder of their reader.
+They share a folder, as they do where their reader runs them.
 """
 
 import csv
@@ -80,9 +80,7 @@ def test_the_check_finds_wrong_names(monkeypatch):
 @pytest.mark.parametrize(("number", "least"), [(0, 8), (1, 5)])
 def test_cells_that_notebooks_share_are_equal(number, least):
     """The setup, and the model to start from: as good as one place for each."""
-    begin = ("import importlib.util\n", "from keras_bert import (\n    BertConfig,\n    BertTok")[
-        number
-    ]
+    begin = ("import importlib.util\n", "START = str(CLONE")[number]
     found = [
         source
         for name in NAMES
@@ -191,7 +189,7 @@ class TestTheNotebooksRun:
     def test_inside(self, executed):
         text, pictures = executed("6_inside")
         assert len(pictures) == 5
-        assert "start/preset: 4 tags; " in text
+        assert "tools/sample_model: 4 tags; " in text
         assert "most frequent tag of the word" in text
         assert len(re.findall(r"^    (?:\S+ \d+\.\d%(?:  )?){6}$", text, re.M)) == 4
         shares = float(re.search(r"the shares add up to (\S+)", text)[1])
@@ -201,7 +199,7 @@ class TestTheNotebooksRun:
     def test_serving(self, executed, folder):
         text, _ = executed("7_serving")
         assert re.search(r"docker run .*tensorflow/serving", text)
-        assert "REST: (2, 128)" in text
+        assert "REST: (2, 256)" in text
         difference = re.search(r"gRPC: (?:differs by at most (\S+)|.* is not installed)", text)[1]
         assert float(difference or 0) < 1e-5
         cosines = dict(re.findall(r"(float32|int8): cosine with Keras (\S+)", text))
