@@ -7,8 +7,14 @@ text is for testing, every tenth for validation, the rest for training.
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import packages
+
+from keras_bert import Task, create_task
+from keras_bert.tasks.tagging.column_files import WordColumns, read_columns
+
+PARTS_OF_SPEECH, NAMES = WordColumns(0, 1), WordColumns(0, 2)  # columns of the files of `write`
 
 # Marks of titles, headlines, cited and foreign words around the part of speech proper.
 _TITLE = "-tl"
@@ -88,3 +94,26 @@ def write(folder: Path, training_texts: int) -> Path:
                         file.write(f"{word} {part_of_speech(tag)} {name}\n")
                     file.write("\n")
     return folder
+
+
+def tagging_task(folder: Path, columns: WordColumns, **options: Any) -> Task:
+    """Returns the task of a folder of `write`: parts of speech as they are, names in BIO.
+
+    Args:
+        folder: the folder; a part of speech may be missing from its training texts.
+        columns: those of the words and of the tags.
+        **options: of `create_task`.
+    """
+    labels, scheme = None, "BIO"
+    if columns.label == PARTS_OF_SPEECH.label:
+        files = (read_columns(path, columns) for path in sorted(folder.glob("*.txt")))
+        labels = sorted({tag for file in files for sentence in file for tag in sentence.tags})
+        scheme = "plain"
+    return create_task(
+        "conll",
+        word_index=columns.word,
+        label_index=columns.label,
+        scheme=scheme,
+        labels=labels,
+        **options,
+    )

@@ -18,13 +18,13 @@ import numpy as np
 import packages
 from absl import app, flags
 
-from keras_bert import FinetuningOptions, TaggedSentence, create_task, finetune
+from keras_bert import FinetuningOptions, TaggedSentence, finetune
 from keras_bert.probing.baselines import most_frequent_tags_of_words
-from keras_bert.tasks.tagging.column_files import WordColumns, read_columns
+from keras_bert.tasks.tagging.column_files import read_columns
 from keras_bert.tasks.tagging.head import TagPrediction
 from keras_bert.tasks.tagging.metrics import count_entities, tag_accuracy
 
-_COLUMNS = {"parts of speech": WordColumns(0, 1), "proper names": WordColumns(0, 2)}
+_COLUMNS = {"parts of speech": brown.PARTS_OF_SPEECH, "proper names": brown.NAMES}
 
 _MODEL_DIR = flags.DEFINE_string("model_dir", None, "Folder of the runs.", required=True)
 _TEXTS = flags.DEFINE_integer("texts", 60, "Texts of about 2,200 words to learn from.")
@@ -72,22 +72,8 @@ def compare(kind: str, data: Path) -> None:
     columns = _COLUMNS[kind]
     train, test = (read_columns(data / f"{name}.txt", columns) for name in ("train", "test"))
     baseline = measured(kind, most_frequent_tags(train, test), test)
-    plain = kind == "parts of speech"
-    tags = {
-        tag
-        for name in ("train", "dev", "test")
-        for sentence in read_columns(data / f"{name}.txt", columns)
-        for tag in sentence.tags
-    }
-    task = create_task(
-        "conll",
-        word_index=columns.word,
-        label_index=columns.label,
-        scheme="plain" if plain else "BIO",
-        labels=sorted(tags) if plain else None,
-        features_from=_FEATURES_FROM.value,
-        lstm_width=256,
-    )
+    task = brown.tagging_task(data, columns, features_from=_FEATURES_FROM.value, lstm_width=256)
+    metric = "accuracy" if columns == brown.PARTS_OF_SPEECH else "f1"
     scores, seconds = [], []
     for seed in range(_SEEDS.value):
         options = FinetuningOptions(
@@ -95,12 +81,12 @@ def compare(kind: str, data: Path) -> None:
         )
         folder = Path(_MODEL_DIR.value) / f"{kind.replace(' ', '_')}_{seed}"
         result = finetune(task, task.read(data), packages.minilm(), folder, options)
-        scores.append(result.test["accuracy" if plain else "f1"])
+        scores.append(result.test[metric])
         seconds.append(result.seconds)
         print(f"{kind}, seed {seed}: {result.test}, {result.seconds:.0f} s", flush=True)
     spread = f" ± {np.std(scores, ddof=1):.4f}" if len(scores) > 1 else ""
     print(
-        f"{kind} ({'accuracy' if plain else 'F1'}): most frequent tag {baseline:.4f}, ours "
+        f"{kind} ({metric}): most frequent tag {baseline:.4f}, ours "
         f"{np.mean(scores):.4f}{spread}, {np.mean(seconds):.0f} s a run of training",
         flush=True,
     )

@@ -64,7 +64,6 @@ def test_to_google_and_back(source, tmp_path):
     assert settings == BertTokenizer.from_preset(source).settings
 
 
-@pytest.mark.slow
 def test_weights_of_half_the_size(source, tmp_path):
     arguments = {"from": source, "to": tmp_path / "half", "dtype": "bfloat16"}
     done = convert(**arguments)
@@ -92,6 +91,19 @@ def test_weights_of_half_the_size(source, tmp_path):
     assert told in done.stdout
 
 
+def test_a_weight_that_the_dtype_cannot_hold(source, tmp_path):
+    model = BertMaskedLM.from_preset(source)
+    bias = next(weight for weight in model.weights if weight.shape == (12,))
+    bias.assign(np.full(12, 65600.0))  # the largest number of float16 is 65504
+    model.save_to_preset(tmp_path / "large", BertTokenizer.from_preset(source))
+    arguments = {"from": tmp_path / "large", "to": tmp_path / "half", "format": "hf"}
+    done = convert(**arguments, dtype="float16")
+    assert done.returncode == 1
+    assert "holds 6.56e+04, which float16 cannot hold: give another dtype" in done.stderr
+    assert not (tmp_path / "half").exists()
+
+
+@pytest.mark.slow
 def test_refusals_leave_everything_as_it_was(source, tmp_path):
     target = tmp_path / "target"
     target.mkdir()

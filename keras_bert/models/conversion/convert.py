@@ -205,7 +205,8 @@ def _rounded(checkpoint: Checkpoint, dtype: WeightsDtype) -> tuple[Checkpoint, f
         change = np.abs(variables[path].astype(np.float32) - value)
         if not np.isfinite(change).all():
             raise ValueError(
-                f"{path} holds {np.abs(value).max():.3g}, which {dtype} cannot: give another dtype"
+                f"{path} holds {np.abs(value).max():.3g}, which {dtype} cannot hold: give another "
+                "dtype"
             )
         largest = max(largest, float(change.max(initial=0.0)))
     return dataclasses.replace(checkpoint, variables=variables), largest
