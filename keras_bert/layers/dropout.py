@@ -1,25 +1,28 @@
-"""Dropout whose masks come from 16-bit integers (Srivastava et al. 2014).
+"""Dropout whose masks come from bytes (Srivastava et al. 2014).
 
 On a CPU the random numbers are the slowest part of dropout: 32 bits a unit, of which a comparison
-uses few. Here each 32-bit word makes the masks of two units:
+uses few. Here each 32-bit word makes the masks of four units:
 
-    words    int32  [..., H / 2]   drawn
-    integers uint16 [..., H]       the same bits
-    kept     bool   [..., H]       integers >= threshold
+    words  int32 [..., H / 4]   drawn
+    bytes  uint8 [..., H]       the same bits
+    kept   bool  [..., H]       bytes >= threshold
 
-The threshold follows from the factor 1 / (1 - rate) *as the number format holds it*, so that the
-mean stays what it was. In bfloat16 the factor for rate 0.1 is 1.109375; units are dropped at the
-rate 1 - 1 / 1.109375 = 0.0986. (A bfloat16 uniform has 7 random bits and would drop 13 of 128,
-which makes the mean 0.33 % low.)
+A byte knows rates in steps of 1/256 only. So the threshold of each row (a token, or a query of the
+attention) is one of two neighbours, drawn so often that the mean stays what it was: units are kept
+at the rate 1 / scale, the scale being 1 / (1 - rate) *as the number format holds it*. An example:
+in bfloat16 the scale for rate 0.1 is 1.109375, and 256 / 1.109375 = 230.76 of 256 bytes have to be
+kept: 231 in 76 % of the rows and 230 in the others.
 """
 
+import math
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
 
-_INTEGERS = 2**16
+_BYTES = 2**8
+_LEAST_WORD = -(2**31)
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -27,15 +30,23 @@ class Dropout(keras.layers.Dropout):
     """Sets units to zero at random in training and scales the others, which keeps the mean.
 
     Args:
-        rate: fraction of the units that are dropped, at least 0 and below 1. In bfloat16 to within
+        rate: fraction of the units that are dropped, from 0 to 255/256. In bfloat16 to within
             0.004, as far as its factor can say it; rates below that may drop nothing.
         seed: seed of the masks; None draws one.
+
+    Raises:
+        ValueError: the rate is above 255/256, or rows or columns are to be dropped.
     """
 
     def __init__(self, rate: float, seed: int | None = None, **kwargs: Any):
         if kwargs.get("noise_shape") is not None:
             raise ValueError(
                 "noise_shape is not known here: take keras.layers.Dropout to drop rows or columns"
+            )
+        if rate > (_BYTES - 1) / _BYTES:
+            raise ValueError(
+                f"a dropout rate of {rate} leaves nothing to learn from: expected at most "
+                f"{_BYTES - 1}/{_BYTES}"
             )
         super().__init__(rate, seed=seed, **kwargs)
 
@@ -44,18 +55,28 @@ class Dropout(keras.layers.Dropout):
         if not training or not self.rate:
             return inputs
         *rows, width = ops.shape(inputs)
-        half = -(-width // 2)  # rounded up
+        count, quarter = math.prod(rows), -(-width // 4)  # rows; words of one, rounded up
+        # One draw for the bytes of all rows and, behind them, for the thresholds.
         words = keras.random.randint(
-            (*rows, half, 1), -(2**31), 2**31 - 1, "int32", self.seed_generator
+            (count * (quarter + 1),), _LEAST_WORD, -_LEAST_WORD - 1, "int32", self.seed_generator
         )
-        # [..., H / 2, 1] -> [..., H / 2, 2] -> [..., H]
-        integers = ops.reshape(ops.view(words, "uint16"), (*rows, 2 * half))[..., :width]
+        of_units, of_rows = words[: count * quarter], words[count * quarter :]
+        # [N / 4, 1] -> [N / 4, 4] -> [..., H]
+        integers = ops.reshape(ops.view(of_units[:, None], "uint8"), (*rows, 4 * quarter))
         scale, threshold = scale_and_threshold(self.rate, inputs.dtype)
-        kept = ops.cast(ops.greater_equal(integers, threshold), inputs.dtype)  # [..., H], 0 or 1
-        return inputs * (kept * ops.cast(scale, inputs.dtype))
+        lower = math.floor(threshold)
+        # A word is below the limit at the rate of what the lower threshold is short of.
+        limit = min(round((threshold - lower) * 2**32) + _LEAST_WORD, -_LEAST_WORD - 1)
+        higher = ops.reshape(ops.less(of_rows, limit), (*rows, 1))
+        thresholds = ops.cast(higher, "uint8") + lower  # [..., 1]
+        kept = ops.greater_equal(integers[..., :width], thresholds)  # [..., H]
+        return inputs * (ops.cast(kept, inputs.dtype) * ops.cast(scale, inputs.dtype))
 
 
-def scale_and_threshold(rate: float, dtype: Any) -> tuple[float, int]:
-    """Returns the factor of kept units in a number format, and the least integer that is kept."""
+def scale_and_threshold(rate: float, dtype: Any) -> tuple[float, float]:
+    """Returns the factor of kept units in a number format, and how many of 256 bytes are not kept.
+
+    The second is a fraction: the mean of the thresholds of all rows.
+    """
     scale = float(np.asarray(1 / (1 - rate), keras.backend.standardize_dtype(dtype)))
-    return scale, round(_INTEGERS * (1 - 1 / scale))
+    return scale, _BYTES * (1 - 1 / scale)

@@ -74,8 +74,10 @@ class WordEmbedding(keras.layers.Layer):
         """Returns vectors [..., H] of ids [...], or logits [..., V] of vectors when `reverse`."""
         table = ops.convert_to_tensor(self.embeddings)  # [V, H]
         if reverse:
-            # [B, P, H] x [H, V] -> [B, P, V]
-            return ops.matmul(ops.cast(inputs, table.dtype), ops.transpose(table))
+            vectors = ops.reshape(inputs, (-1, self.hidden_size))  # [B, P, H] -> [B * P, H]
+            # A copy, as functions with gradients of their own take tensors, not variables.
+            logits = _products(ops.cast(vectors, table.dtype), ops.copy(table))  # [B * P, V]
+            return ops.reshape(logits, (*ops.shape(inputs)[:-1], self.vocab_size))  # [B, P, V]
         if self._lookup is not None:
             return self._lookup(inputs, table)
         return ops.take(table, inputs, axis=0)  # [B, S] -> [B, S, H]
@@ -95,6 +97,22 @@ class WordEmbedding(keras.layers.Layer):
             "hidden_size": self.hidden_size,
             "initializer_range": self.initializer_range,
         }
+
+
+@ops.custom_gradient
+def _products(vectors: Any, table: Any) -> tuple[Any, Callable]:
+    """Returns [N, V], the products of vectors [N, H] with the rows of a table [V, H].
+
+    The gradient is the usual one. Written out, no product needs the transposed table, of which
+    TensorFlow would make a copy in every step: each `transpose` here is part of its product.
+    """
+
+    # Backends hand in the upstream gradient [N, V] last or by its name.
+    def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any]:
+        upstream = arguments[-1] if upstream is None else upstream
+        return ops.matmul(upstream, table), ops.matmul(ops.transpose(upstream), vectors)
+
+    return ops.matmul(vectors, ops.transpose(table)), gradient
 
 
 @keras.saving.register_keras_serializable("keras_bert")

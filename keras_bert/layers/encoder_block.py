@@ -20,7 +20,7 @@ from keras_bert.layers.activations import activation_function
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.initializer import truncated_normal
 from keras_bert.layers.layer_norm import LayerNormalization
-from keras_bert.layers.self_attention import SelfAttention
+from keras_bert.layers.self_attention import SelfAttention, as_rows, as_tokens
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -149,8 +149,9 @@ class EncoderBlock(keras.layers.Layer):
         )  # [B, S, H], or that and [B, A, S, S]
         if return_probs:
             attended, probs = attended
-        hidden = self.attention_half(hidden, attended, training)  # [B, S, H]
-        hidden = self.feed_forward_half(hidden, training)  # [B, S, H]
+        tokens = self.attention_half(as_tokens(hidden), as_tokens(attended), training)
+        tokens = self.feed_forward_half(tokens, training)  # [B * S, H]
+        hidden = as_rows(tokens, hidden)  # [B, S, H]
         return (hidden, probs) if return_probs else hidden
 
     def attention_half(self, hidden: Any, attended: Any, training: bool = False) -> Any:

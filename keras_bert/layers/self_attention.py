@@ -121,10 +121,12 @@ class SelfAttention(keras.layers.Layer):
         Raises:
             ValueError: the layer has no probabilities of all pairs to return.
         """
-        query, key, value = split_heads(self.project(hidden), self.projected_heads)
+        projected = as_rows(self.project(as_tokens(hidden)), hidden)  # [B, S, 3H]
+        query, key, value = split_heads(projected, self.projected_heads)
         # [B, A, S, D], [B, A, S, S]
         context, probs = self.attend(query, key, value, score_bias(input_mask), training)
-        output = self.project_output(merge_heads(context))  # [B, S, H]
+        output = self.project_output(as_tokens(merge_heads(context)))  # [B * S, H]
+        output = as_rows(output, hidden)  # [B, S, H]
         if not return_probs:
             return output
         if probs is None:
@@ -208,6 +210,20 @@ def no_table(layer: keras.layers.Layer) -> ValueError:
         f"return_probs is True, but {type(layer).__name__} does not compute all pairs of "
         "positions: leave it out, or look at the attention of a BertEncoder"
     )
+
+
+def as_tokens(hidden: Any) -> Any:
+    """Returns hidden states [B, S, H] as a list of tokens [B * S, H].
+
+    What dense layers make of a list is one product, to which TensorFlow joins the bias; of rows it
+    makes three operations, and the bias goes through the memory once more.
+    """
+    return ops.reshape(hidden, (-1, hidden.shape[-1]))
+
+
+def as_rows(tokens: Any, like: Any) -> Any:
+    """Returns a list of tokens [B * S, W] in rows as those of another tensor [B, S, ...]."""
+    return ops.reshape(tokens, (*ops.shape(like)[:2], tokens.shape[-1]))
 
 
 def split_heads(projected: Any, num_heads: int) -> list[Any]:

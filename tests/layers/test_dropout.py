@@ -1,4 +1,4 @@
-"""Dropout from 16-bit integers: how many units it drops, and what stays the same."""
+"""Dropout from bytes: how many units it drops, and what stays the same."""
 
 import keras
 import numpy as np
@@ -22,14 +22,35 @@ def test_the_mean_stays_and_the_rate_is_that_of_the_argument(rate, dtype):
 
 
 def test_factor_and_threshold_fit_each_other():
-    # Of 65536 integers 6554 are below the threshold; 58982 / 65536 x 1 / 0.9 = 0.99999.
-    assert scale_and_threshold(0.1, "float32") == (pytest.approx(1 / 0.9), 6554)
-    # 1 / 0.9 in bfloat16 is 1 + 14/128; 1 - 1 / 1.109375 = 0.098592, times 65536 is 6461.3.
-    assert scale_and_threshold(0.1, "bfloat16") == (1.109375, 6461)
+    # 256 x 0.1 = 25.6: of 256 bytes 26 are dropped in 60 % of the rows, 25 in the others.
+    assert scale_and_threshold(0.1, "float32") == (
+        pytest.approx(1 / 0.9, rel=1e-6),
+        pytest.approx(25.6, rel=1e-5),  # 1 / 0.9 has seven digits in float32
+    )
+    # 1 / 0.9 in bfloat16 is 1 + 14/128; 1 - 1 / 1.109375 = 7/71, times 256 is 25.2394.
+    scale, threshold = scale_and_threshold(0.1, "bfloat16")
+    assert scale == 1.109375
+    assert threshold == pytest.approx(256 * 7 / 71, rel=1e-12)
+
+
+def test_rows_have_one_of_two_thresholds():
+    # 0.994 x 256 = 254.464: one of 256 bytes is kept in 46.4 % of the rows, two in the others.
+    outputs = ops.convert_to_numpy(Dropout(0.994, seed=8)(ops.ones((500, 2**15)), training=True))
+    kept = (outputs != 0).sum(axis=1)
+    fewer = kept < 192  # 128 and 256 expected, with standard deviations of 11 and 16
+    assert fewer.mean() == pytest.approx(0.464, abs=0.112)  # five standard deviations
+    assert kept[fewer].mean() == pytest.approx(128, abs=5)
+    assert kept[~fewer].mean() == pytest.approx(256, abs=5)
+
+
+def test_rates_that_bytes_cannot_tell_from_one():
+    assert Dropout(255 / 256).rate == 255 / 256
+    with pytest.raises(ValueError, match="a dropout rate of 0.998 leaves nothing .* at most 255/"):
+        Dropout(0.998)
 
 
 @pytest.mark.parametrize("width", [1, 7, 8])
-def test_widths_that_two_does_not_divide(width):
+def test_widths_that_four_does_not_divide(width):
     outputs = ops.convert_to_numpy(Dropout(0.5, seed=2)(ops.ones((1000, width)), training=True))
     assert outputs.shape == (1000, width)
     # 0.5 +- five standard deviations in every column: none is always kept, nor a copy of another.
@@ -39,8 +60,11 @@ def test_widths_that_two_does_not_divide(width):
 
 def test_neighbours_are_dropped_independently():
     dropped = ops.convert_to_numpy(Dropout(0.5, seed=3)(ops.ones((4000, 64)), training=True)) == 0
-    both = (dropped[:, 0::2] & dropped[:, 1::2]).mean()  # halves of one drawn word
-    assert both == pytest.approx(0.25, abs=0.007)  # five standard deviations of 128,000 pairs
+    for distance in (1, 2, 3):  # bytes of one drawn word
+        both = (dropped[:, 0::4] & dropped[:, distance::4]).mean()
+        assert both == pytest.approx(0.25, abs=0.009)  # five standard deviations of 64,000 pairs
+    both = (dropped[0::2] & dropped[1::2]).mean()  # rows
+    assert both == pytest.approx(0.25, abs=0.007)
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="takes TensorFlow's gradient")

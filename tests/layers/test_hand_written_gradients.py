@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_bert.layers.activations import activation_function
 from keras_bert.layers.layer_norm import LayerNormalization
+from keras_bert.layers.one_loop import LEAST_ELEMENTS, in_one_loop
 from tests.tolerances import FORMULA, REORDERED
 
 tf = pytest.importorskip("tensorflow")
@@ -15,6 +16,8 @@ pytestmark = pytest.mark.skipif(
 )
 # bfloat16: results of up to about 4, rounded to 8 bits once.
 TOLERANCES = {"float32": REORDERED, "bfloat16": {"rtol": 0, "atol": 2e-2}}
+# bfloat16: the value is rounded once (2^-9), the gradient twice, as its derivative is, too.
+GELU_TOLERANCES = {"float32": REORDERED, "bfloat16": {"rtol": 2**-7, "atol": 1e-5}}
 
 
 def value_and_gradients(function, inputs, upstream, variables=()):
@@ -74,19 +77,45 @@ def test_layer_norm_of_rows_that_hardly_vary():
 @pytest.mark.parametrize(
     "dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.half_precision)]
 )
-def test_gelu_learns_as_that_of_keras(dtype):
-    inputs, upstream = numbers(dtype, (3, 5, 16), 5), numbers(dtype, (3, 5, 16), 6)
-    gelu = activation_function("gelu")
+@pytest.mark.parametrize("shape", [(3, 5, 16), (512, 256)], ids=["operations", "one_loop"])
+@pytest.mark.parametrize("name", ["gelu", "gelu_tanh"])
+def test_gelu_learns_as_that_of_keras(name, shape, dtype):
+    # The larger shape is computed in one loop inside of a graph (2**17 elements).
+    assert (np.prod(shape) >= LEAST_ELEMENTS) == (shape == (512, 256))
+    inputs, upstream = numbers(dtype, shape, 5), numbers(dtype, shape, 6)
+    gelu = activation_function(name)
 
-    found = value_and_gradients(lambda x: gelu(x, training=True), inputs, upstream)
+    @tf.function
+    def learn(inputs, upstream):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = gelu(inputs, training=True)
+        return outputs, tape.gradient(outputs, inputs, upstream)
+
+    graph = learn.get_concrete_function(inputs, upstream).graph
+    compiled = [f for f in graph._functions.values() if "_XlaMustCompile" in str(f.definition.attr)]
+    found = [ops.convert_to_numpy(ops.cast(x, "float32")) for x in learn(inputs, upstream)]
     expected = value_and_gradients(
-        lambda x: ops.gelu(x, approximate=False),
+        lambda x: ops.gelu(x, approximate=name == "gelu_tanh"),
         tf.cast(inputs, "float32"),
         tf.cast(upstream, "float32"),
     )
 
+    on_processor = all(d.device_type == "CPU" for d in tf.config.list_logical_devices())
+    assert bool(compiled) == (on_processor and shape == (512, 256))
     for value, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(value, other, **TOLERANCES[dtype])
+        np.testing.assert_allclose(value, other, **GELU_TOLERANCES[dtype])
+
+
+def test_one_loop_can_be_turned_off(monkeypatch):
+    monkeypatch.setenv("KERAS_BERT_ONE_LOOP", "0")
+    called = []
+    function = in_one_loop(lambda x: called.append(x) or x + 1)
+
+    for _ in range(2):  # traced twice, and the function itself runs each time: nothing is kept
+        tf.function(lambda x: function(x)).get_concrete_function(tf.zeros((512, 256)))
+
+    assert len(called) == 2
 
 
 def test_gelu_by_hand():
