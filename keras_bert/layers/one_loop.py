@@ -16,7 +16,7 @@ from typing import Any
 
 import keras
 
-# Below it a call of compiled code costs more than it saves (and compiling costs tenths of a second).
+# Below it a call of compiled code costs more than it saves, and compiling takes tenths of a second.
 LEAST_ELEMENTS = 2**17
 
 # 0 in the environment turns it off.
