@@ -1,9 +1,10 @@
 """Verses of the King James Version put into the words of the World English Bible.
 
-Fine-tunes an encoder and a decoder from each of the starts (bert2bert, bertshare, random) on the
-sample data, and a conditional masked language model from the first of them, and compares the texts
-they write for whole books that were held out with copying the source: by beam search, and by
-Mask-Predict in several numbers of iterations. BLEU and chrF are sacrebleu's, of texts as the
+Fine-tunes an encoder and a decoder from each of the starts (bert2bert, bertshare, random; fresh is
+bert2bert with nothing pretrained) on the sample data, and a conditional masked language model from
+the first of them, and compares the texts they write for whole books that were held out with copying
+the source: by beam search with each number of beams, and by Mask-Predict in several numbers of
+iterations. BLEU and chrF are sacrebleu's, of texts as the
 tokenizer writes them. Texts per second are those of the search with the encoder, from ids to ids,
 the second time that a graph runs.
 
@@ -12,6 +13,7 @@ the second time that a graph runs.
 """
 
 import csv
+import dataclasses
 import gzip
 import itertools
 import time
@@ -40,13 +42,15 @@ _HELD_OUT = {"dev": ("Galatians", "James"), "test": ("John", "Hebrews")}
 
 _MODEL_DIR = flags.DEFINE_string("model_dir", None, "Folder of the runs.", required=True)
 _INIT_FROM = flags.DEFINE_string("init_from", None, "BERT to start from; unset: the small package.")
-_STARTS = flags.DEFINE_list("starts", ["bert2bert", "bertshare", "random"], "Decoders to compare.")
+_STARTS = flags.DEFINE_list(
+    "starts", ["bert2bert", "bertshare", "random", "fresh"], "Starts to compare."
+)
 _LIMIT = flags.DEFINE_integer("limit", None, "Verses of each split, evenly spread; unset: all.")
 _EPOCHS = flags.DEFINE_integer("epochs", 10, "Passes over the verses.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 32, "Verses of a step.")
 _LEARNING_RATE = flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
 _LENGTH = flags.DEFINE_integer("length", 64, "Most pieces of a verse.")
-_BEAM_SIZE = flags.DEFINE_integer("beam_size", 4, "Beams of the search.")
+_BEAM_SIZES = flags.DEFINE_list("beam_sizes", ["4", "1"], "Beams of the search; 1 is greedy.")
 _ITERATIONS = flags.DEFINE_list(
     "iterations", ["1", "2", "4", "10"], "Iterations of Mask-Predict; empty: leave it out."
 )
@@ -131,14 +135,16 @@ def main(_: Sequence[str]) -> None:
         max_seq_length=_LENGTH.value,
         seed=_SEED.value,
     )
-    beams = {"beam_size": _BEAM_SIZE.value}
+    beams = {"beam_size": int(_BEAM_SIZES.value[0])}
     gaps = {"decoding": "mask_predict", "length_candidates": _CANDIDATES.value}
     runs = [(start, start, beams) for start in _STARTS.value]
     if _ITERATIONS.value:
         runs.append((f"{_STARTS.value[0]}, mask_predict", _STARTS.value[0], gaps))
     row("", "token accuracy", "chrF", "BLEU", "texts per s", "training s")
     for number, (name, start, search) in enumerate(runs):
-        task = create_task("seq2seq", decoder=start, max_target_length=_LENGTH.value, **search)
+        is_fresh = start == "fresh"
+        decoder = "bert2bert" if is_fresh else start
+        task = create_task("seq2seq", decoder=decoder, max_target_length=_LENGTH.value, **search)
         data = task.read(data_folder)
         pairs = data.splits["test"]
         if number == 0:
@@ -150,14 +156,19 @@ def main(_: Sequence[str]) -> None:
             ]
             row("copy", "-", f"{chrf(found, None):.2f}", f"{bleu(found, None):.2f}", "-", "-")
         run_folder = folder / name.replace(", ", "_")
+        options = dataclasses.replace(options, from_scratch=is_fresh)
         result = finetune(task, data, init_from, run_folder, options, keep_finished=True)
         assert result is not None
         head = FinetunedModel.load(run_folder).description.head
         assert isinstance(head, Seq2SeqHead)
-        heads = [(name, head)]
         if head.fills_gaps:
             heads = [
                 (f"{name}, {n}", head.with_search(iterations=int(n))) for n in _ITERATIONS.value
+            ]
+        else:
+            heads = [
+                (f"{name}, beams: {n}", dataclasses.replace(head, beam_size=int(n)))
+                for n in _BEAM_SIZES.value
             ]
         accuracy = f"{result.metrics['test']['token_accuracy']:.4f}"
         for label, searched in heads:

@@ -208,16 +208,22 @@ class TextGenerator:
             for start in range(0, len(order), self._batch_size)
         ]
         ids: list[np.ndarray] = [np.empty(0)] * len(rows)
+        energies: list[float] = [0.0] * len(rows)
         rates: list[float | None] = [None] * len(rows)
         with Progress(len(batches) * self._options.sweeps, "sweep", "sampling") as progress:
             for batch in batches:
-                sampled, accepted = self._sample([rows[i] for i in batch], progress)
+                sampled, energy, accepted = self._sample([rows[i] for i in batch], progress)
                 for at, index in enumerate(batch):
                     ids[index] = sampled[at, 1 : 1 + len(rows[index].ids)]
+                    energies[index] = float(energy[at])
                     if self._options.method != "gibbs":
                         proposals = len(rows[index].blanks) * self._options.sweeps
                         rates[index] = float(accepted[at] / proposals)
-        found = self._answers(rows, ids, rates)
+        if self._options.method != "gibbs" and self._options.energy == "normalized":
+            scores = [-energy for energy in energies]  # by its definition, see energy.py
+        else:
+            scores = self._log_likelihoods(ids)
+        found = self._answers(rows, ids, scores, rates)
         return [found[start : start + samples] for start in range(0, len(found), samples)]
 
     def _row(self, text: str, seed: int) -> _Row:
@@ -244,8 +250,15 @@ class TextGenerator:
             raise ValueError(f"{shown!r} has no {wanted}: there is nothing to sample")
         return _Row(text, ids, blanks, seed, 0)
 
-    def _sample(self, rows: Sequence[_Row], progress: Progress) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the ids [C, S] of a batch after all sweeps, and its accepted proposals [C]."""
+    def _sample(
+        self, rows: Sequence[_Row], progress: Progress
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Samples a batch.
+
+        Returns:
+            The ids [C, S] after all sweeps, their energies [C] (0 by gibbs), and how many proposals
+            were accepted [C].
+        """
         ids, chains = self._arrays(rows)
         state = self._start(ids, chains)
         for number in range(self._options.sweeps):
@@ -253,8 +266,11 @@ class TextGenerator:
             late = number >= self._options.burn_in
             state = self._sweeps[late](chains, state, tf.constant(number, tf.int64), heat)
             progress.update(1)
-        is_annealing = self._options.method == "annealing"
-        return (state.best_ids if is_annealing else state.ids).numpy(), state.accepted.numpy()
+        if self._options.method == "annealing":
+            kept = state.best_ids, state.best_energies
+        else:
+            kept = state.ids, state.energies
+        return kept[0].numpy(), kept[1].numpy(), state.accepted.numpy()
 
     def _arrays(self, rows: Sequence[_Row]) -> tuple[tf.Tensor, Chains]:
         vocabulary = self._tokenizer.vocabulary
@@ -279,7 +295,11 @@ class TextGenerator:
         return tf.constant(ids), Chains(tf.constant(mask), *blanks, own)
 
     def _answers(
-        self, rows: Sequence[_Row], ids: Sequence[np.ndarray], rates: Sequence[float | None]
+        self,
+        rows: Sequence[_Row],
+        ids: Sequence[np.ndarray],
+        scores: Sequence[float],
+        rates: Sequence[float | None],
     ) -> list[GeneratedText]:
         tokens = np.array(self._tokenizer.vocabulary.tokens, object)
         if self._options.start == "text":
@@ -290,7 +310,6 @@ class TextGenerator:
                 [len(row.blanks) for row in rows],
             )
             texts = _strings(fill_blanks(tf.constant([row.text for row in rows]), filled))
-        scores = self._log_likelihoods(ids)
         return [
             GeneratedText(
                 text,

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from keras_bert import (
     BertDocumentClassifier,
+    BertMaskedLM,
     ExportOptions,
     FinetunedModel,
     FinetuningOptions,
@@ -18,9 +19,12 @@ from keras_bert import (
     SentenceEncoder,
     TextHead,
     create_task,
+    export_saved_model,
+    extend_positions,
     finetune,
     load_tokenizer,
     predict_file,
+    with_local_attention,
 )
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.serving.served_folder import open_signatures
@@ -123,6 +127,30 @@ def test_the_served_graph_reads_whole_texts(long_run):
     assert graph["serving_default"](text=tf.constant([], tf.string))["scores"].shape == (0, 2)
     specs = graph["serve_ids"].structured_input_signature[1]
     assert {spec.shape.rank for spec in specs.values()} == {3}
+
+
+@pytest.mark.slow  # four thousand positions
+def test_the_served_graph_reads_a_document_with_local_attention(pretrained_folder, data, tmp_path):
+    model = extend_positions(BertMaskedLM.from_preset(pretrained_folder), 4096)
+    model = with_local_attention(model, attention_window=8)
+    model.save_to_preset(tmp_path / "local", load_tokenizer(pretrained_folder))
+    task = create_task("csv")
+    options = FinetuningOptions(
+        epochs=2, batch_size=16, learning_rate=3e-3, max_seq_length=4096, mixed_precision="float32"
+    )
+    finetune(task, task.read(data), tmp_path / "local", tmp_path / "run", options)
+    document = " ".join(random.Random(0).choices(FILLER, k=3000))
+    ends = " good" * 1000, " bad" * 1000
+    pieces = load_tokenizer(tmp_path / "run")([document + end for end in ends]).row_lengths()
+    assert pieces.numpy().tolist() == [4000, 4000]
+    texts = [document + ends[0], document + ends[1], "a film was good"]
+    exported = export_saved_model(tmp_path / "run", tmp_path / "served")
+    served = tf.saved_model.load(exported).signatures["serving_default"]
+    scores = served(text=tf.constant(texts))["scores"].numpy()
+    live = FinetunedModel.load(tmp_path / "run").predict(texts)
+    np.testing.assert_allclose(scores, live, **REORDERED)
+    # What tells them apart stands behind 3,000 pieces.
+    assert scores[0].argmax() != scores[1].argmax()
 
 
 def test_batches_hold_texts_with_as_many_windows(pretrained_folder):

@@ -217,17 +217,20 @@ def test_electra_compiles():
 
 
 @pytest.mark.long  # minutes of a core each
-@pytest.mark.parametrize("config_class", [LocalBertConfig, LongformerConfig])
-def test_local_attention_compiles(config_class):
-    """Eight windows: blocks with neighbours, and rows of the first position."""
+@pytest.mark.parametrize(
+    ("config_class", "length"),
+    [(LocalBertConfig, 512), (LocalBertConfig, 4096), (LongformerConfig, 512)],
+)
+def test_local_attention_compiles(config_class, length):
+    """Eight windows and more: blocks with neighbours, and rows of the first position."""
     numbers = dict(hidden_size=128, num_hidden_layers=2, num_attention_heads=2)
     config = config_class(**numbers, intermediate_size=512, attention_window=64)
-    step = StepOptions(config, BATCH, 512, PREDICTIONS, num_chips=4)
+    step = StepOptions(config, BATCH, length, PREDICTIONS, num_chips=4)
     program = compile_step(step, "v5e:2x2")
     # The arithmetic minimum; beside matrices this small the rest of the step is large.
     assert 1.0 < program.flops / planning.least_flops(step) < 2.0
-    # By hand: of 512 x 512 pairs 512 x (3 x 64 + 1) + 512 are computed.
-    assert config.attention_pairs(512) == 512 * 194
+    # By hand: of S x S pairs S x (3 x 64 + 1) + S are computed.
+    assert config.attention_pairs(length) == length * 194
 
 
 @pytest.mark.long  # minutes of a core each
