@@ -21,14 +21,19 @@ from absl import app, flags
 
 _SAMPLE_MODEL = Path(__file__).resolve().parents[1] / "tools" / "sample_model"
 _MODEL = flags.DEFINE_string("model", str(_SAMPLE_MODEL), "Model folder.")
-_TEXTS = flags.DEFINE_integer("texts", 32, "Texts of a round.", lower_bound=8)
+_TEXTS = flags.DEFINE_integer("texts", 16, "Texts of a round.", lower_bound=8)
 _LENGTH = flags.DEFINE_integer("length", 20, "Pieces of a text.", lower_bound=1)
-_SWEEPS = flags.DEFINE_integer("sweeps", 5, "Draws of each piece.", lower_bound=1)
+_SWEEPS = flags.DEFINE_integer("sweeps", 20, "Draws of each piece by Gibbs.", lower_bound=1)
+_MH_SWEEPS = flags.DEFINE_integer("mh_sweeps", 2, "The same by Metropolis-Hastings.", lower_bound=1)
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Rounds of each side.", lower_bound=1)
 _SIDE = flags.DEFINE_string("side", None, "The side that this process is; unset: starts them all.")
 
 _METHODS = {"Gibbs": "gibbs", "Metropolis-Hastings": "metropolis_hastings"}
 _SIDES = ("ours", "a loop over texts", "a loop, all texts at a time")
+
+
+def _sweeps(method: str) -> int:
+    return (_SWEEPS if method == "gibbs" else _MH_SWEEPS).value
 
 
 class Ours:
@@ -45,7 +50,7 @@ class Ours:
             return TextGenerator.from_preset(_MODEL.value, GenerationOptions(**options))
 
         self._likeliest = make(sweeps=1, top_k=1)
-        self._sampler = make(method=method, sweeps=_SWEEPS.value)
+        self._sampler = make(method=method, sweeps=_sweeps(method))
         self.sample(_TEXTS.value)
 
     def sample(self, texts: int) -> None:
@@ -81,7 +86,7 @@ class Loop:
             ids = self._blanks(self._at_a_time)
             if self._method == "metropolis_hastings":  # [MASK] has no energy
                 self._sweep(ids, self._gibbs)
-            for _ in range(_SWEEPS.value):
+            for _ in range(_sweeps(self._method)):
                 self._sweep(ids, getattr(self, f"_{self._method}"))
 
     def likeliest(self) -> list[str]:
@@ -140,7 +145,7 @@ def _measure_side(name: str) -> None:
     def measure() -> dict[str, float]:
         started = time.perf_counter()
         side.sample(texts)
-        pieces = texts * _LENGTH.value * _SWEEPS.value
+        pieces = texts * _LENGTH.value * _sweeps(_METHODS[method])
         return {"pieces_per_s": pieces / (time.perf_counter() - started)}
 
     contest.answer_rounds(measure, likeliest=side.likeliest())

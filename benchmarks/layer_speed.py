@@ -3,13 +3,14 @@
     make benchmark NAME=layer_speed ARGS='--dtype=bfloat16'
 
 Forward and backward of one layer, the shapes of bert_base: dropout and layer norm on
-[batch, length, 768], exact GELU on [batch, length, 3072]. Both sides are graphs of TensorFlow and
-take turns. Processor time counts all threads.
+[batch, length, 768], both GELUs on [batch * length, 3072], also where the graph is made for any
+length. Both sides are graphs of TensorFlow and take turns. Processor time counts all threads.
 """
 
 import os
 import statistics
 from collections.abc import Callable
+from typing import NamedTuple
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -33,32 +34,59 @@ Apply = Callable[[tf.Tensor], tf.Tensor]
 Norm = keras.layers.LayerNormalization
 
 
-def sides_of_layers(policy: str) -> dict[str, tuple[int, Apply, Apply]]:
-    """Returns, by name, the width of a layer, ours in training and that of Keras."""
+class Case(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        width: of the layer.
+        ours: ours in training.
+        theirs: that of Keras.
+        any_length: whether the graph is made for any number of tokens.
+    """
+
+    width: int
+    ours: Apply
+    theirs: Apply
+    any_length: bool = False
+
+
+def cases(policy: str) -> dict[str, Case]:
+    """Returns the rows by the name of the layer."""
     own_norm, norm = LayerNormalization(1e-12, dtype=policy), Norm(epsilon=1e-12, dtype=policy)
     own_dropout = Dropout(0.1, seed=0, dtype=policy)
     dropout = keras.layers.Dropout(0.1, seed=0, dtype=policy)
-    own_gelu = activation_function("gelu")
+
+    def gelu(name: str, any_length: bool) -> Case:
+        own_gelu = activation_function(name)
+        return Case(
+            3072,
+            lambda x: own_gelu(x, training=True),
+            lambda x: keras.activations.gelu(x, approximate=name == "gelu_tanh"),
+            any_length,
+        )
+
     return {
-        "dropout": (
+        "dropout": Case(
             768,
             lambda x: own_dropout(x, training=True),
             lambda x: dropout(x, training=True),
         ),
-        "layer norm": (768, lambda x: own_norm(x, training=True), norm),
-        "exact GELU": (
-            3072,
-            lambda x: own_gelu(x, training=True),
-            lambda x: keras.activations.gelu(x, approximate=False),
-        ),
+        "layer norm": Case(768, lambda x: own_norm(x, training=True), norm),
+        "exact GELU": gelu("gelu", False),
+        "exact GELU, any length": gelu("gelu", True),
+        "GELU by tanh": gelu("gelu_tanh", False),
+        "GELU by tanh, any length": gelu("gelu_tanh", True),
     }
 
 
-def forward_and_backward(apply: Apply, inputs: tf.Tensor) -> Callable[[], None]:
+def forward_and_backward(
+    apply: Apply, inputs: tf.Tensor, any_length: bool = False
+) -> Callable[[], None]:
     """Returns what runs a layer and its gradient once."""
     upstream = tf.cast(tf.random.normal(inputs.shape, seed=1), inputs.dtype)
+    shape = [None, *inputs.shape[1:]] if any_length else inputs.shape
 
-    @tf.function
+    @tf.function(input_signature=2 * [tf.TensorSpec(shape, inputs.dtype)])
     def step(inputs: tf.Tensor, upstream: tf.Tensor) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             tape.watch(inputs)
@@ -79,10 +107,13 @@ def main(_: list[str]) -> None:
     policy = "mixed_bfloat16" if FLAGS.dtype == "bfloat16" else "float32"
     print("| layer | ours, ms | Keras, ms | ratio | processor: ours, ms | Keras, ms | ratio |")
     print("|---|---|---|---|---|---|---|")
-    for name, (width, *layers) in sides_of_layers(policy).items():
-        shape = (FLAGS.batch_size, FLAGS.length, width)
+    for name, case in cases(policy).items():
+        shape = (FLAGS.batch_size, FLAGS.length, case.width)
         inputs = tf.cast(tf.random.normal(shape, seed=0), FLAGS.dtype)
-        runs = [forward_and_backward(apply, inputs) for apply in layers]
+        if "GELU" in name:  # as in a block: a list of tokens
+            inputs = tf.reshape(inputs, (-1, case.width))
+        sides = (case.ours, case.theirs)
+        runs = [forward_and_backward(apply, inputs, case.any_length) for apply in sides]
         rounds = [
             [contest.measured(run, FLAGS.repetitions) for run in runs] for _ in range(FLAGS.rounds)
         ]

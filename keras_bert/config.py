@@ -18,6 +18,8 @@ CONFIG_FILES = ("config.json", "bert_config.json")
 POSITION_INITIALIZERS = ("normal", "sinusoids", "neighbors")
 # Of heads that start by looking at one distance.
 LEAST_HEAD_SIZE = 16
+# The largest rate that masks of bytes can tell from 1, see layers/dropout.py.
+MOST_DROPOUT = 255 / 256
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "silu", "tanh")
 
 
@@ -150,10 +152,9 @@ class BertConfig:
             value = getattr(self, name)
             if value is None and name == "classifier_dropout":
                 continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-                raise ValueError(
-                    f"{name} is {value!r}: it must be a probability from 0 up to below 1"
-                )
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not is_number or not 0 <= value <= MOST_DROPOUT:
+                raise ValueError(f"{name} is {value!r}: it must be a probability from 0 to 255/256")
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size} is not divisible by num_attention_heads "

@@ -4,30 +4,31 @@ Two functions are called "gelu" in the field: x times the normal distribution fu
 and its approximation with tanh, which google-research/bert computes. They differ in the fourth
 digit, so each has a name of its own here; `BertConfig` translates the names in others' files.
 
-In training a GELU computes its derivative together with its value, in float32, and keeps nothing
-else. Backwards there is one product to do, and half of the bytes are kept that automatic
-differentiation would keep.
+Both are x times a gate m(x) that opens from 0 to 1, and their derivative is m + x m'. In training
+it is written out, in float32, and takes from the forward pass what was computed there.
 
 All of them are elementwise: a tensor of any shape in, the same shape and dtype out.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 from keras import ops
 
-from keras_bert.layers.one_loop import in_one_loop
+from keras_bert.layers.one_loop import gains_from_one_loop, one_loop
 
 
+@functools.cache  # so that all blocks share what is compiled
 def activation_function(name: str) -> Callable:
     """Returns the function `f(x, training=False)` that `BertConfig.hidden_act` names."""
-    if name in _GELUS:
-        # Without training it is Keras', which TensorFlow knows as a part of matrix products.
-        plain, learning = _FUNCTIONS[name], _differentiable(_GELUS[name])
-        return lambda x, training=False: learning(x) if training else plain(x)
     function = _FUNCTIONS[name]
-    return lambda x, training=False: function(x)
+    if name not in _GATES:
+        return lambda x, training=False: function(x)
+    # Without training it is Keras', which TensorFlow knows as a part of matrix products.
+    learning = _gated(*_GATES[name])
+    return lambda x, training=False: learning(x) if training else function(x)
 
 
 _FUNCTIONS: dict[str, Callable] = {
@@ -41,41 +42,76 @@ _FUNCTIONS: dict[str, Callable] = {
 }
 
 
-def _differentiable(value_and_derivative: Callable) -> Callable:
-    compute = in_one_loop(value_and_derivative)
+def _gated(gate: Callable, slope: Callable) -> Callable:
+    """Returns the function x m(x) with a gradient of its own.
+
+    Args:
+        gate: returns m(x), of x in float32.
+        slope: returns m'(x), of x and m(x).
+    """
+
+    def value(x: Any) -> Any:
+        x_32 = ops.cast(x, "float32")
+        return ops.cast(x_32 * gate(x_32), x.dtype)
+
+    def product(x: Any, gate_of_x: Any, upstream: Any) -> Any:
+        x_32, upstream_32 = ops.cast(x, "float32"), ops.cast(upstream, "float32")
+        derivative = gate_of_x + x_32 * slope(x_32, gate_of_x)
+        return ops.cast(upstream_32 * derivative, x.dtype)
+
+    value_in_one_loop = one_loop(value)
+    product_in_one_loop = one_loop(
+        # The gate again: what is computed inside of a loop costs less than what is kept.
+        lambda x, upstream: product(x, gate(ops.cast(x, "float32")), upstream)
+    )
 
     @ops.custom_gradient
     def function(x: Any) -> tuple[Any, Callable]:
-        value, derivative = compute(x)
+        if in_one_loop := gains_from_one_loop(x):
+            result = value_in_one_loop(x)
+        else:
+            x_32 = ops.cast(x, "float32")
+            gate_of_x = gate(x_32)
+            result = ops.cast(x_32 * gate_of_x, x.dtype)
 
         # Backends hand in the upstream gradient last or by its name.
         def gradient(*arguments: Any, upstream: Any = None) -> Any:
-            return (arguments[-1] if upstream is None else upstream) * derivative
+            upstream = arguments[-1] if upstream is None else upstream
+            if in_one_loop:
+                return product_in_one_loop(x, upstream)
+            return product(x, gate_of_x, upstream)
 
-        return value, gradient
+        return result, gradient
 
     return function
 
 
-def _gelu(x: Any) -> tuple[Any, Any]:
-    """Returns x Phi(x) and Phi(x) + x phi(x), phi being the density of Phi."""
-    x_32 = ops.cast(x, "float32")
+def _normal_distribution(x: Any) -> Any:
+    """Returns Phi(x)."""
     # By erf: TensorFlow has vector instructions for it, and none for the erfc that Keras takes.
-    probability = 0.5 + 0.5 * ops.erf(x_32 * math.sqrt(0.5))  # Phi(x)
-    density = ops.exp(-0.5 * x_32 * x_32) * (1 / math.sqrt(2 * math.pi))  # phi(x)
-    return ops.cast(x_32 * probability, x.dtype), ops.cast(probability + x_32 * density, x.dtype)
+    return 0.5 + 0.5 * ops.erf(x * math.sqrt(0.5))
 
 
-def _gelu_tanh(x: Any) -> tuple[Any, Any]:
-    """Returns y = 0.5 x (1 + t) with t = tanh(u), u = c (x + a x^3), and dy / dx."""
-    a, c = 0.044715, math.sqrt(2 / math.pi)
-    x_32 = ops.cast(x, "float32")
-    square = x_32 * x_32
-    t = ops.tanh(c * x_32 * (1 + a * square))
-    half = 0.5 * (1 + t)
-    # dy / dx = 0.5 (1 + t) + 0.5 x (1 - t^2) du / dx, and du / dx = c (1 + 3 a x^2)
-    slope = half + 0.5 * x_32 * (1 - t * t) * (c * (1 + 3 * a * square))
-    return ops.cast(x_32 * half, x.dtype), ops.cast(slope, x.dtype)
+def _normal_density(x: Any, _: Any) -> Any:
+    """Returns phi(x) = Phi'(x)."""
+    return ops.exp(-0.5 * x * x) * (1 / math.sqrt(2 * math.pi))
 
 
-_GELUS: dict[str, Callable] = {"gelu": _gelu, "gelu_tanh": _gelu_tanh}
+_A, _C = 0.044715, math.sqrt(2 / math.pi)
+
+
+def _tanh_gate(x: Any) -> Any:
+    """Returns (1 + tanh u) / 2 with u = c (x + a x^3)."""
+    return 0.5 + 0.5 * ops.tanh(_C * x * (1 + _A * x * x))
+
+
+def _tanh_gate_slope(x: Any, gate: Any) -> Any:
+    """Returns (1 - tanh(u)^2) / 2 times du / dx = c (1 + 3 a x^2)."""
+    # 1 - t^2 = (1 + t) (1 - t), and 1 + t is twice the gate.
+    return 2 * gate * (1 - gate) * (_C * (1 + 3 * _A * x * x))
+
+
+_GATES: dict[str, tuple[Callable, Callable]] = {
+    "gelu": (_normal_distribution, _normal_density),
+    "gelu_tanh": (_tanh_gate, _tanh_gate_slope),
+}

@@ -21,6 +21,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert.config import MOST_DROPOUT
+
 _BYTES = 2**8
 _LEAST_WORD = -(2**31)
 
@@ -43,10 +45,10 @@ class Dropout(keras.layers.Dropout):
             raise ValueError(
                 "noise_shape is not known here: take keras.layers.Dropout to drop rows or columns"
             )
-        if rate > (_BYTES - 1) / _BYTES:
+        if rate > MOST_DROPOUT:
             raise ValueError(
-                f"a dropout rate of {rate} leaves nothing to learn from: expected at most "
-                f"{_BYTES - 1}/{_BYTES}"
+                f"the dropout rate is {rate}: expected at most 255/256, the largest that a byte "
+                "can tell from 1"
             )
         super().__init__(rate, seed=seed, **kwargs)
 

@@ -75,8 +75,7 @@ class WordEmbedding(keras.layers.Layer):
         table = ops.convert_to_tensor(self.embeddings)  # [V, H]
         if reverse:
             vectors = ops.reshape(inputs, (-1, self.hidden_size))  # [B, P, H] -> [B * P, H]
-            # A copy, as functions with gradients of their own take tensors, not variables.
-            logits = _products(ops.cast(vectors, table.dtype), ops.copy(table))  # [B * P, V]
+            logits = _products(ops.cast(vectors, table.dtype), table)  # [B * P, V]
             return ops.reshape(logits, (*ops.shape(inputs)[:-1], self.vocab_size))  # [B, P, V]
         if self._lookup is not None:
             return self._lookup(inputs, table)
@@ -99,12 +98,20 @@ class WordEmbedding(keras.layers.Layer):
         }
 
 
-@ops.custom_gradient
-def _products(vectors: Any, table: Any) -> tuple[Any, Callable]:
-    """Returns [N, V], the products of vectors [N, H] with the rows of a table [V, H].
+def _products(vectors: Any, table: Any) -> Any:
+    """Returns [N, V], the products of vectors [N, H] with the rows of a table [V, H]."""
+    if keras.backend.backend() != "tensorflow":
+        return ops.matmul(vectors, ops.transpose(table))
+    # A copy, as functions with gradients of their own take tensors, not variables.
+    return _products_without_a_transposed_copy(vectors, ops.copy(table))
 
-    The gradient is the usual one. Written out, no product needs the transposed table, of which
-    TensorFlow would make a copy in every step: each `transpose` here is part of its product.
+
+@ops.custom_gradient
+def _products_without_a_transposed_copy(vectors: Any, table: Any) -> tuple[Any, Callable]:
+    """The same with the usual gradient written out.
+
+    No product needs the transposed table then, of which TensorFlow would make a copy in every step:
+    each `transpose` here is part of its product.
     """
 
     # Backends hand in the upstream gradient [N, V] last or by its name.

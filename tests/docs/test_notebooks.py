@@ -192,6 +192,7 @@ class TestTheNotebooksRun:
         assert "tools/sample_model: 4 tags; " in text
         assert "most frequent tag of the word" in text
         assert len(re.findall(r"^    (?:\S+ \d+\.\d%(?:  )?){6}$", text, re.M)) == 4
+        assert len(re.findall(r"^ +-\d+\.\d  the \S+ of the function is \S+ as", text, re.M)) == 4
         shares = float(re.search(r"the shares add up to (\S+)", text)[1])
         difference = float(re.search(r"difference of the logits: (\S+)", text)[1])
         assert shares == pytest.approx(difference, rel=0.01, abs=0.002)

@@ -6,8 +6,9 @@ import pytest
 from keras import ops
 
 from keras_bert.layers.activations import activation_function
+from keras_bert.layers.embeddings import WordEmbedding
 from keras_bert.layers.layer_norm import LayerNormalization
-from keras_bert.layers.one_loop import LEAST_ELEMENTS, in_one_loop
+from keras_bert.layers.one_loop import LEAST_ELEMENTS
 from tests.tolerances import FORMULA, REORDERED
 
 tf = pytest.importorskip("tensorflow")
@@ -92,8 +93,6 @@ def test_gelu_learns_as_that_of_keras(name, shape, dtype):
             outputs = gelu(inputs, training=True)
         return outputs, tape.gradient(outputs, inputs, upstream)
 
-    graph = learn.get_concrete_function(inputs, upstream).graph
-    compiled = [f for f in graph._functions.values() if "_XlaMustCompile" in str(f.definition.attr)]
     found = [ops.convert_to_numpy(ops.cast(x, "float32")) for x in learn(inputs, upstream)]
     expected = value_and_gradients(
         lambda x: ops.gelu(x, approximate=name == "gelu_tanh"),
@@ -101,31 +100,74 @@ def test_gelu_learns_as_that_of_keras(name, shape, dtype):
         tf.cast(upstream, "float32"),
     )
 
-    on_processor = all(d.device_type == "CPU" for d in tf.config.list_logical_devices())
-    assert bool(compiled) == (on_processor and shape == (512, 256))
     for value, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(value, other, **GELU_TOLERANCES[dtype])
 
 
-def test_one_loop_can_be_turned_off(monkeypatch):
+def compiled_functions(function, *inputs):
+    """How many functions XLA compiles in the graph of a function and its gradient."""
+
+    @tf.function
+    def learn(*inputs):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = function(*inputs)
+        return tape.gradient(outputs, inputs)
+
+    functions = learn.get_concrete_function(*inputs).graph._functions.values()
+    return sum("_XlaMustCompile" in str(found.definition.attr) for found in functions)
+
+
+@pytest.mark.skipif(
+    any(d.device_type != "CPU" for d in tf.config.list_logical_devices()),
+    reason="accelerators join operations by themselves",
+)
+def test_one_loop_is_for_large_tensors_of_known_shape_and_can_be_turned_off(monkeypatch):
+    def gelus(x):
+        for _ in range(3):  # blocks of a model
+            x = activation_function("gelu")(x, training=True)
+        return x
+
+    large = numbers("float16", (512, 256), 7)
+    # One for the values of all blocks, one for their gradients.
+    assert compiled_functions(gelus, large) == 2
+    assert compiled_functions(gelus, large[:511]) == 0
+    assert compiled_functions(gelus, tf.TensorSpec([None, 256], tf.float16)) == 0
     monkeypatch.setenv("KERAS_BERT_ONE_LOOP", "0")
-    called = []
-    function = in_one_loop(lambda x: called.append(x) or x + 1)
-
-    for _ in range(2):  # traced twice, and the function itself runs each time: nothing is kept
-        tf.function(lambda x: function(x)).get_concrete_function(tf.zeros((512, 256)))
-
-    assert len(called) == 2
+    assert compiled_functions(gelus, large) == 0
 
 
-def test_gelu_by_hand():
-    # Phi(1) = 0.841345, phi(1) = 0.241971; Phi(-2) = 0.022750, phi(-2) = 0.053991.
+@pytest.mark.parametrize(
+    ("name", "values", "derivatives"),
+    [
+        # Phi(1) = 0.841345, phi(1) = 0.241971; Phi(-2) = 0.022750, phi(-2) = 0.053991.
+        ("gelu", [0.841345, -0.045500, 0.0], [1.083316, -0.085232, 0.5]),
+        # u(1) = 0.833562 with tanh 0.682384; u(-2) = -1.881188 with tanh -0.954598.
+        # u'(1) = 0.904917; u'(-2) = 1.226013.
+        ("gelu_tanh", [0.841192, -0.045402, 0.0], [1.082964, -0.086099, 0.5]),
+    ],
+)
+def test_gelus_by_hand(name, values, derivatives):
     inputs = tf.constant([1.0, -2.0, 0.0])
     value, gradient = value_and_gradients(
-        lambda x: activation_function("gelu")(x, training=True), inputs, tf.ones(3)
+        lambda x: activation_function(name)(x, training=True), inputs, tf.ones(3)
     )
-    np.testing.assert_allclose(value, [0.841345, -0.045500, 0.0], **FORMULA)
-    np.testing.assert_allclose(gradient, [1.083316, -0.085232, 0.5], **FORMULA)
+    np.testing.assert_allclose(value, values, **FORMULA)
+    np.testing.assert_allclose(gradient, derivatives, **FORMULA)
+
+
+def test_logits_have_the_gradients_of_the_product():
+    layer = WordEmbedding(11, 4)
+    layer.build((None, None))
+    vectors, upstream = numbers("float32", (2, 3, 4), 8), numbers("float32", (2, 3, 11), 9)
+    logits, of_vectors, of_table = value_and_gradients(
+        lambda x: layer(x, reverse=True), vectors, upstream, [v.value for v in layer.variables]
+    )
+    [table] = layer.get_weights()  # [V, H]
+    rows, given = vectors.numpy().reshape(6, 4), upstream.numpy().reshape(6, 11)
+    np.testing.assert_allclose(logits.reshape(6, 11), rows @ table.T, **REORDERED)
+    np.testing.assert_allclose(of_vectors.reshape(6, 4), given @ table, **REORDERED)
+    np.testing.assert_allclose(of_table, given.T @ rows, **REORDERED)
 
 
 @pytest.mark.half_precision
