@@ -5,7 +5,8 @@ and its approximation with tanh, which google-research/bert computes. They diffe
 digit, so each has a name of its own here; `BertConfig` translates the names in others' files.
 
 Both are x times a gate m(x) that opens from 0 to 1, and their derivative is m + x m'. In training
-it is written out, in float32, and takes from the forward pass what was computed there.
+it is written out, in float32. It takes m from the forward pass, or where it is one loop, computes m
+again: inside of a loop that costs less than to keep it.
 
 All of them are elementwise: a tensor of any shape in, the same shape and dtype out.
 """
@@ -50,29 +51,27 @@ def _gated(gate: Callable, slope: Callable) -> Callable:
         slope: returns m'(x), of x and m(x).
     """
 
-    def value(x: Any) -> Any:
-        x_32 = ops.cast(x, "float32")
-        return ops.cast(x_32 * gate(x_32), x.dtype)
+    def gate_of(x: Any) -> Any:
+        return gate(ops.cast(x, "float32"))
+
+    def value(x: Any, gate_of_x: Any) -> Any:
+        return ops.cast(ops.cast(x, "float32") * gate_of_x, x.dtype)
 
     def product(x: Any, gate_of_x: Any, upstream: Any) -> Any:
         x_32, upstream_32 = ops.cast(x, "float32"), ops.cast(upstream, "float32")
         derivative = gate_of_x + x_32 * slope(x_32, gate_of_x)
         return ops.cast(upstream_32 * derivative, x.dtype)
 
-    value_in_one_loop = one_loop(value)
-    product_in_one_loop = one_loop(
-        # The gate again: what is computed inside of a loop costs less than what is kept.
-        lambda x, upstream: product(x, gate(ops.cast(x, "float32")), upstream)
-    )
+    value_in_one_loop = one_loop(lambda x: value(x, gate_of(x)))
+    product_in_one_loop = one_loop(lambda x, upstream: product(x, gate_of(x), upstream))
 
     @ops.custom_gradient
     def function(x: Any) -> tuple[Any, Callable]:
         if in_one_loop := gains_from_one_loop(x):
             result = value_in_one_loop(x)
         else:
-            x_32 = ops.cast(x, "float32")
-            gate_of_x = gate(x_32)
-            result = ops.cast(x_32 * gate_of_x, x.dtype)
+            gate_of_x = gate_of(x)
+            result = value(x, gate_of_x)
 
         # Backends hand in the upstream gradient last or by its name.
         def gradient(*arguments: Any, upstream: Any = None) -> Any:

@@ -102,7 +102,7 @@ def _products(vectors: Any, table: Any) -> Any:
     """Returns [N, V], the products of vectors [N, H] with the rows of a table [V, H]."""
     if keras.backend.backend() != "tensorflow":
         return ops.matmul(vectors, ops.transpose(table))
-    # A copy, as functions with gradients of their own take tensors, not variables.
+    # Read as a tensor: functions with gradients of their own take no variables.
     return _products_without_a_transposed_copy(vectors, ops.copy(table))
 
 

@@ -20,8 +20,7 @@ import keras
 LEAST_ELEMENTS = 2**17
 
 # Of float32 numbers: XLA splits their loops over threads less well than TensorFlow its operations.
-# Both passes of an exact GELU of [4096, 3072] keep the busiest thread of 1 or 4 for 88 or 27 ms, as
-# loops for 23 or 27; in bfloat16 for 121 or 35 ms, and as loops for 29 or 11.
+# With four threads nothing is gained (`benchmarks/layer_speed.py` measures both).
 MOST_THREADS = 3
 
 # 0 in the environment turns it off.
@@ -31,7 +30,7 @@ SWITCH = "KERAS_BERT_ONE_LOOP"
 def one_loop(function: Callable) -> Callable:
     """Returns a function compiled as one loop, to be called where `gains_from_one_loop`.
 
-    A gradient does not go through it.
+    It is for functions whose gradient is written by hand: its own has loops of several outputs.
 
     Args:
         function: of elementwise operations in `keras.ops`, tensors of one shape in and a single one
@@ -70,4 +69,8 @@ def _threads() -> int:
     """Returns how many threads TensorFlow may give an operation."""
     import tensorflow as tf
 
-    return tf.config.threading.get_intra_op_parallelism_threads() or os.cpu_count() or 1
+    if threads := tf.config.threading.get_intra_op_parallelism_threads():
+        return threads
+    if hasattr(os, "sched_getaffinity"):  # Linux: TensorFlow has a thread for each it may use
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

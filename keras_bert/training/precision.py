@@ -1,18 +1,16 @@
 """Which number format a model computes in."""
 
-import functools
 import os
-import time
 from pathlib import Path
 
 import tensorflow as tf
 
 from keras_bert.choices import Precision, check_choice
 
-# Parts of the values of ONEDNN_MAX_CPU_ISA that let oneDNN multiply bfloat16 in hardware.
-_WITH_BFLOAT16 = ("DEFAULT", "ALL", "BF16", "FP16", "AMX", "AVX10")
-# Products of each format that are timed; the fastest counts, the first one warms.
-_PRODUCTS = 6
+# Parts of the values of ONEDNN_MAX_CPU_ISA that let oneDNN multiply bfloat16 in tiles, in vectors.
+_WITH_AMX = ("DEFAULT", "ALL", "AMX")
+_WITH_AVX512_BF16 = (*_WITH_AMX, "BF16", "FP16", "AVX10")
+_CPU_INFO = Path("/proc/cpuinfo")
 
 
 def dtype_policy(precision: Precision) -> str:
@@ -20,8 +18,8 @@ def dtype_policy(precision: Precision) -> str:
 
     Variables, softmax, layer norm and losses stay in float32 under every policy. "auto" takes
     bfloat16 where the hardware multiplies it faster than float32: on TPUs, on GPUs of compute
-    capability 8.0 and later, and on processors with AVX512-BF16 or AMX where a few products, timed
-    once in a process, are faster in it.
+    capability 8.0 and later, on processors with AMX and on those of AMD with AVX512-BF16. The
+    hardware alone decides, so that workers agree and a run goes on as it began.
 
     Raises:
         ValueError: the precision is unknown.
@@ -76,29 +74,14 @@ def _bfloat16_is_fast() -> bool:
     # TensorFlow asks the processor and not oneDNN, whose limit may forbid what the processor can:
     # a bfloat16 product under AVX2 aborts the process.
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
-    if not any(part in limit for part in _WITH_BFLOAT16):
-        return False
     try:
-        flags = Path("/proc/cpuinfo").read_text()
+        processor = _CPU_INFO.read_text()
     except OSError:  # not Linux
         return False
-    return ("avx512_bf16" in flags or "amx_bf16" in flags) and _bfloat16_products_are_faster()
-
-
-@functools.cache
-def _bfloat16_products_are_faster() -> bool:
-    # Instructions for bfloat16 promise nothing: an Intel Xeon with AVX512-BF16 and without AMX
-    # multiplies it at 0.5 to 0.7 times the speed of float32, an AMD EPYC with it at 1.9 times.
-    with tf.init_scope(), tf.device("CPU:0"):
-        shapes = ([256, 768], [768, 768])
-        sides = {
-            dtype: [tf.ones(shape, dtype) for shape in shapes]
-            for dtype in (tf.float32, tf.bfloat16)
-        }
-        times: dict[tf.DType, list[float]] = {dtype: [] for dtype in sides}
-        for _ in range(_PRODUCTS):
-            for dtype, matrices in sides.items():  # in turns, as other work comes and goes
-                started = time.perf_counter()
-                tf.matmul(*matrices).numpy()
-                times[dtype].append(time.perf_counter() - started)
-    return min(times[tf.bfloat16]) < min(times[tf.float32])
+    if "amx_bf16" in processor and any(part in limit for part in _WITH_AMX):
+        return True
+    # Instructions alone promise nothing: an Intel Xeon with AVX512-BF16 and without AMX multiplies
+    # bfloat16 at 0.5 to 0.7 times the speed of float32, an AMD EPYC at 1.9 times.
+    is_amd = "AuthenticAMD" in processor
+    allowed = any(part in limit for part in _WITH_AVX512_BF16)
+    return "avx512_bf16" in processor and is_amd and allowed
