@@ -32,6 +32,7 @@ def theirs(tmp_path_factory):
 
 
 def their_model(folder, **sizes):
+    """Makes a model of transformers with random weights and writes it; returns both."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)

@@ -1,4 +1,5 @@
 import pytest
+import tensorflow as tf
 
 from keras_bert.training import precision
 from keras_bert.training.precision import dtype_policy
@@ -9,6 +10,9 @@ AMD = "vendor_id\t: AuthenticAMD\nflags\t\t: avx512f avx512_bf16"
 OLD = "vendor_id\t: AuthenticAMD\nflags\t\t: avx2"
 
 
+@pytest.mark.skipif(
+    bool(tf.config.list_physical_devices("GPU")), reason="a GPU is asked before the processor"
+)
 @pytest.mark.parametrize(
     ("processor", "limit", "policy"),
     [
