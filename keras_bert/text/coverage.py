@@ -125,6 +125,18 @@ class WordCounts:
             self.forgotten += len(self.words) - len(kept)
             self.words = collections.Counter(dict(kept))
 
+    def recounted(self, tokenizer: CorpusTokenizer) -> "WordCounts":
+        """Returns what another vocabulary makes of the same words, without the texts.
+
+        Args:
+            tokenizer: makes the pieces; its settings must be the same. Forgotten words do not
+                count.
+        """
+        found = WordCounts(tokenizer)
+        found._uncounted.update(self.words)
+        found.settle()
+        return found
+
     def pieces(self, word: str) -> list[str]:
         """Returns the pieces of a word."""
         vocabulary = self._tokenizer.vocabulary

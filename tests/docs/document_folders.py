@@ -65,7 +65,8 @@ def fill(folder: Path, models: Path) -> None:
     for name in ("books", "corpus", "held_out", "field", "field_held_out"):
         _write_texts(folder, name)
     _write_languages(folder)
-    (folder / "words.txt").write_text("angioplasty\nstent\n")
+    # A word that the vocabulary has not: its letters are its pieces.
+    (folder / "field" / "medicine.txt").write_text("the film was angioplasty .\n" * 3)
     _write_reviews(folder)
     _write_questions(folder)
     _write_replies(folder)

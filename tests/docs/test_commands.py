@@ -160,6 +160,7 @@ SMALLER = {
 ADDED = {
     "run_pretraining": ("--train_steps=2", "--warmup_steps=1", "--batch_size=8"),
     "run_finetuning": ("--epochs=1",),
+    "grow_vocabulary": ("--min_frequency=1",),
     "run_glue": ("--epochs=1", "--grid=learning_rate=5e-5", "--max_seq_length=32"),
 }
 # Text of commands and blocks -> text of what is run.

@@ -1,0 +1,98 @@
+"""Which words of a field deserve a piece of their own, and lists of words that somebody chose.
+
+old vocabulary      an ##gio ##plast ##y      4 pieces, 212 times in the texts
+new word            angioplasty               1 piece, whose embedding further pretraining learns
+"""
+
+import heapq
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_bert.text.corpus_tokenizer import CorpusTokenizer
+from keras_bert.text.coverage import WordCounts
+
+
+class NewWord(NamedTuple):
+    """A word that may become a piece.
+
+    Attributes:
+        word: as the tokenizer normalizes it.
+        pieces: how many pieces it has so far.
+        frequency: how often it occurs.
+    """
+
+    word: str
+    pieces: int
+    frequency: int
+
+
+def choose_new_words(
+    counts: WordCounts, most: int, min_pieces: int = 3, min_frequency: int = 10
+) -> list[NewWord]:
+    """Returns the commonest words that are cut into many pieces, the commonest first.
+
+    An embedding is learned from the places where its word stands, so frequency decides. Words
+    without a letter are left out, and so are words that are [UNK], which have no pieces to start
+    from. Equally frequent words come in alphabetical order.
+
+    Args:
+        counts: the words of the texts, from `keras_bert.text.coverage.count_words`.
+        most: how many words to return at most.
+        min_pieces: the fewest pieces that a word is cut into so far; at least 2.
+        min_frequency: how often a word occurs at least.
+
+    Raises:
+        ValueError: an argument is too small.
+    """
+    for name, value, least in (
+        ("most", most, 1),
+        ("min_pieces", min_pieces, 2),
+        ("min_frequency", min_frequency, 1),
+    ):
+        if value < least:
+            raise ValueError(f"{name} is {value}: it must be at least {least}")
+    found = (
+        NewWord(word, len(counts.pieces(word)), frequency)
+        for word, frequency in counts.words.items()
+        if frequency >= min_frequency and any(map(str.isalpha, word))
+    )
+    split = (word for word in found if word.pieces >= min_pieces)
+    return heapq.nsmallest(most, split, key=lambda word: (-word.frequency, word.word))
+
+
+def read_words(path: str | os.PathLike, tokenizer: CorpusTokenizer) -> list[str]:
+    """Reads a file with a word on each line; returns them as the tokenizer normalizes them.
+
+    Empty lines are passed over, and of equal words the first stays.
+
+    Args:
+        path: the file, UTF-8.
+        tokenizer: of the vocabulary that shall grow.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: a line is not one word to the tokenizer, which splits at white space and
+            punctuation; a character is not in the vocabulary, so that the word has no pieces to
+            start from; or the file holds no word.
+    """
+    found: dict[str, None] = {}
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(map(str.strip, lines), start=1):
+        if not line:
+            continue
+        words = tokenizer.words(line)
+        if len(words) != 1:
+            raise ValueError(
+                f"{path}, line {number}: {line!r} is {len(words)} words to the tokenizer "
+                f"({' '.join(words)}), and a piece never reaches over one: give one word a line"
+            )
+        if tokenizer.pieces(words[0])[0] == tokenizer.vocabulary.unk_id:
+            raise ValueError(
+                f"{path}, line {number}: {line!r} is {tokenizer.vocabulary.special_tokens.unk} "
+                "with the vocabulary so far, so that it has no pieces to start from: leave it out"
+            )
+        found[words[0]] = None
+    if not found:
+        raise ValueError(f"{path} holds no word: give one a line")
+    return list(found)

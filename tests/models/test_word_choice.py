@@ -1,0 +1,88 @@
+"""Words that deserve a piece of their own, worked out by hand, and lists of words."""
+
+import pytest
+
+from keras_bert import Vocabulary
+from keras_bert.models.surgery.new_words import choose_new_words, read_words
+from keras_bert.text.corpus_tokenizer import CorpusTokenizer
+from keras_bert.text.coverage import count_words
+from keras_bert.text.tokenizer_config import Settings
+from keras_bert.text.vocabulary import SPECIAL_TOKENS
+
+VOCABULARY = Vocabulary(
+    [*SPECIAL_TOKENS, "play", "##ing", "##s", "a", "##b", "##a", "1", "##1", "[unused1]"]
+)
+# 3 pieces: playings (3 times), aba (3 times), abab (4 pieces, 2 times); 2 pieces: plays (4 times);
+# digits alone (111: 3 pieces, 5 times); [UNK]: öl (6 times)
+TEXTS = [
+    "Playings, playings PLAYINGS. aba aba aba",
+    "abab abab plays plays plays plays",
+    "111 111 111 111 111 öl öl öl öl öl öl a a a a a a a",
+]
+
+
+@pytest.fixture
+def tokenizer():
+    return CorpusTokenizer(VOCABULARY, Settings())
+
+
+@pytest.fixture
+def counts(tokenizer):
+    return count_words(tokenizer, TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        # Equally frequent: in alphabetical order.
+        ({"most": 9, "min_frequency": 1}, [("aba", 3, 3), ("playings", 3, 3), ("abab", 4, 2)]),
+        ({"most": 2, "min_frequency": 1}, [("aba", 3, 3), ("playings", 3, 3)]),
+        ({"most": 1, "min_pieces": 2, "min_frequency": 1}, [("plays", 2, 4)]),
+        ({"most": 9, "min_pieces": 4, "min_frequency": 2}, [("abab", 4, 2)]),
+        ({"most": 9, "min_pieces": 4, "min_frequency": 3}, []),
+    ],
+)
+def test_the_commonest_words_of_many_pieces_come_first(counts, arguments, expected):
+    assert choose_new_words(counts, **arguments) == expected
+
+
+@pytest.mark.parametrize("argument", [{"most": 0}, {"min_pieces": 1}, {"min_frequency": 0}])
+def test_numbers_that_mean_nothing_are_refused(counts, argument):
+    (name,) = argument
+    with pytest.raises(ValueError, match=rf"{name} is \d: it must be at least"):
+        choose_new_words(counts, **{"most": 1, **argument})
+
+
+def test_the_same_words_with_a_grown_vocabulary(counts):
+    grown = VOCABULARY.add_tokens(["playings", "aba"])
+    tokenizer = CorpusTokenizer(grown, Settings())
+    found, again = counts.recounted(tokenizer), count_words(tokenizer, TEXTS)
+    assert found.coverage == again.coverage
+    # "aba" is one piece now, and the beginning of "abab", which has two: aba ##b
+    assert counts.pieces("abab") == ["a", "##b", "##a", "##b"]
+    assert found.pieces("abab") == ["aba", "##b"]
+    # 3 words lose 2 pieces each, as do 3 others, and 2 words lose 2
+    assert counts.coverage.pieces - found.coverage.pieces == 3 * 2 + 3 * 2 + 2 * 2
+
+
+def test_a_list_of_words_is_normalized_as_the_tokenizer_does(tokenizer, tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("\n  Plays \nÀba\nplays\n", encoding="utf-8")
+    assert read_words(path, tokenizer) == ["plays", "aba"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("plays\na b\n", r"words\.txt, line 2: 'a b' is 2 words to the tokenizer \(a b\)"),
+        ("a-b", r"line 1: 'a-b' is 3 words to the tokenizer \(a - b\)"),
+        ("a\n\nxylem", r"line 3: 'xylem' is \[UNK\] with the vocabulary so far"),
+        ("\u200b\n", r"line 1: '\\u200b' is 0 words"),
+        ("\n \n", r"words\.txt holds no word"),
+    ],
+)
+def test_lines_that_cannot_become_a_piece_are_named(tokenizer, tmp_path, content, message):
+    path = tmp_path / "words.txt"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        read_words(path, tokenizer)

@@ -1,0 +1,101 @@
+"""Gives a model pieces for the words of a field, before it goes on with the texts of that field.
+
+    python tools/grow_vocabulary.py --model=bert --input='field/*.txt' --new_words=1000 \
+        --output=models/grown
+    python tools/grow_vocabulary.py --model=bert --words=words.txt --output=models/grown
+
+--input takes the commonest words that the vocabulary cuts into --min_pieces pieces or more, --words
+those of a file, one a line. They take the [unused] slots first and stand behind the end then; each
+starts at the mean of the embeddings of its pieces. The folder is one for run_pretraining.py
+--init_from, and its vocab.txt the one for create_pretraining_data.py.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from absl import flags
+
+from keras_bert import command_line
+from keras_bert.choices import DecodingErrors
+
+flags.DEFINE_string("model", None, "Model folder of any format with a WordPiece vocabulary.")
+flags.DEFINE_list("input", [], "Files, globs (.txt, .jsonl, .parquet, compressed), tfds:name.")
+flags.DEFINE_string("words", None, "File with a word on each line, in place of --input.")
+flags.DEFINE_string("output", None, "Folder to write, which must not exist yet.")
+flags.DEFINE_integer("new_words", 1000, "The most words to take from --input.")
+flags.DEFINE_integer("min_pieces", 3, "The fewest pieces that such a word is cut into so far.")
+flags.DEFINE_integer("min_frequency", 10, "How often such a word occurs at least.")
+flags.DEFINE_string("text_field", "text", "Field or column that holds the text.")
+flags.DEFINE_enum(
+    "errors", "strict", get_args(DecodingErrors), "What to do with bytes not in UTF-8."
+)
+flags.DEFINE_list("ignore_config_keys", [], "Unknown keys of the model's config to pass over.")
+flags.mark_flags_as_required(["model", "output"])
+
+_SHOWN = 12
+
+
+def main(_: Sequence[str]) -> None:
+    """Reads the flags, chooses or reads the words, grows the model and writes it."""
+    from keras_bert import BertTokenizer, grow_vocabulary, load_model, load_tokenizer
+    from keras_bert.data.corpus.reading import Corpus
+    from keras_bert.models.surgery.new_words import choose_new_words, read_words
+    from keras_bert.progress import Progress
+    from keras_bert.storage.files import atomic_folder
+    from keras_bert.text.corpus_tokenizer import CorpusTokenizer
+    from keras_bert.text.coverage import count_words
+    from keras_bert.text.tokenizer_config import Settings
+
+    values, output = flags.FLAGS, Path(flags.FLAGS.output)
+    if bool(values.input) == bool(values.words):
+        raise ValueError("give either --input, texts to take words from, or --words, a list")
+    if output.exists():
+        raise FileExistsError(f"{output} exists: give a new folder to --output, or remove it first")
+    tokenizer = load_tokenizer(values.model)
+    if not isinstance(tokenizer, BertTokenizer):
+        raise ValueError(
+            f"{values.model} has a {type(tokenizer).__name__}, whose pieces follow from merges or "
+            "a model file: only a WordPiece vocabulary can take new words"
+        )
+    corpus_tokenizer = CorpusTokenizer(tokenizer.vocabulary, Settings(**tokenizer.settings))
+
+    # Which words.
+    if values.words:
+        words = read_words(values.words, corpus_tokenizer)
+    else:
+        corpus = Corpus(values.input, values.text_field, values.errors)
+        with Progress(corpus.total_bytes, "B", "counting words") as progress:
+            counts = count_words(corpus_tokenizer, corpus.paragraphs(progress))
+        chosen = choose_new_words(counts, values.new_words, values.min_pieces, values.min_frequency)
+        if not chosen:
+            raise ValueError(
+                f"no word of {', '.join(values.input)} occurs {values.min_frequency} times and is "
+                f"cut into {values.min_pieces} pieces: lower --min_frequency or --min_pieces, or "
+                "leave the vocabulary as it is"
+            )
+        words = [word.word for word in chosen]
+    grown = tokenizer.vocabulary.add_tokens(words)
+    pieces = tokenizer.pieces_of_new_tokens(grown)
+    if not pieces:
+        raise ValueError(f"all {len(words)} words of {values.words} are in the vocabulary already")
+
+    # The model with them. Its embeddings may have more rows than the vocabulary has pieces.
+    model = load_model(values.model, values.ignore_config_keys)
+    model = grow_vocabulary(model, pieces, max(len(grown), model.config.vocab_size))
+    with atomic_folder(output) as temporary:
+        model.save_to_preset(temporary, BertTokenizer(grown, **tokenizer.settings))
+
+    shown = ", ".join(grown.tokens[index] for index in list(pieces)[:_SHOWN])
+    more = f" and {len(pieces) - _SHOWN:,} more" if len(pieces) > _SHOWN else ""
+    slots = sum(index < len(tokenizer.vocabulary) for index in pieces)
+    print(f"{len(pieces):,} new words, {slots:,} of them in [unused] slots: {shown}{more}")
+    if values.input:
+        before = counts.recounted(corpus_tokenizer)
+        after = counts.recounted(CorpusTokenizer(grown, Settings(**tokenizer.settings)))
+        print(f"before: {before.coverage}\nafter:  {after.coverage}")
+    print(f"{output}: a {type(model).__name__} of {len(grown):,} pieces")
+
+
+if __name__ == "__main__":
+    command_line.run(main)
