@@ -10,7 +10,7 @@ Needs apt-get and dpkg-deb.
 import gzip
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
@@ -64,11 +64,19 @@ class Document(NamedTuple):
     paragraphs: list[str]
 
 
-def write(folder: Path) -> dict[str, int]:
-    """Fetches all packages and writes their prose; returns the number of words of each split."""
+PACKAGES = (*_HTML, _DICTIONARY)
+
+
+def write(folder: Path, names: Sequence[str] = PACKAGES) -> dict[str, int]:
+    """Fetches packages and writes their prose; returns the number of words of each split.
+
+    Args:
+        folder: gets train/ and eval/ with a file for each package.
+        names: those of `PACKAGES` to fetch.
+    """
     words = {"train": 0, "eval": 0}
     seen: set[str] = set()
-    for package in (*_HTML, _DICTIONARY):
+    for package in names:
         texts: dict[str, list[str]] = {split: [] for split in words}
         for document in _documents(package):
             new = [text for text in document.paragraphs if is_prose(text) and _first(text, seen)]

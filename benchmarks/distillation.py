@@ -3,28 +3,48 @@
     make benchmark NAME=distillation ARGS='--data=reviews --output=runs/distillation_reviews'
     make benchmark NAME=distillation ARGS='--data=spam --output=runs/distillation_spam'
 
-The teacher is MiniLM of six layers, fine-tuned as in text_classification.py. Two students have some
-of its layers: one learns from the labels alone, one from the teacher, too. The epoch of each is
-chosen by the development texts; accuracies are those of the test texts. Speed is that of the
-exported SavedModels in bfloat16, one text a call, sides in turns. The same command goes on where it
-was stopped.
+The teacher is MiniLM of six layers, fine-tuned as in text_classification.py. Students have some of
+its layers and learn
+
+    alone       from the labels
+    taught      from the teacher's answers and hidden states, too
+    distilled   from the teacher's answers, after MiniLM's hidden states and attention were learned
+                on general text and the training texts (pretraining distillation)
+    augmented   the same, and from the teacher's answers to copies with replaced words
+
+(--students names some of them.) The epoch of each is chosen by the development texts; accuracies
+are those of the test texts. Speed is that of the exported SavedModels in bfloat16, one text a call,
+sides in turns. The same command goes on where it was stopped.
 """
 
 import csv
+import json
 import shutil
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import debian_text
 import food_reviews
 import packages
 import spam
 import tensorflow as tf
 from absl import app, flags
+from small_pretraining import run_tool
 
-from keras_bert import ExportOptions, FinetuningOptions, create_task, export_saved_model, search
+from keras_bert import (
+    BertConfig,
+    ExportOptions,
+    FinetunedModel,
+    FinetuningOptions,
+    create_task,
+    export_saved_model,
+    search,
+)
 from keras_bert.finetuning.search import SearchResult
+from keras_bert.storage.files import atomic_file, atomic_folder
 
 _WRITE: Mapping[str, Callable[[Path], Path]] = {
     "reviews": lambda folder: food_reviews.write(folder, validation=400),
@@ -32,38 +52,175 @@ _WRITE: Mapping[str, Callable[[Path], Path]] = {
 }
 _RATES = {"reviews": 5e-5, "spam": 1e-4}
 _LENGTHS = {"reviews": 256, "spam": 128}
+_STUDENTS = ("alone", "taught", "distilled", "augmented")
+_SAMPLE_MODEL = Path(__file__).resolve().parents[1] / "tools" / "sample_model"
 
 _DATA = flags.DEFINE_enum("data", "reviews", sorted(_WRITE), "What is classified.")
 _OUTPUT = flags.DEFINE_string("output", None, "Folder of the runs.", required=True)
+_CHOSEN = flags.DEFINE_multi_enum("students", list(_STUDENTS), list(_STUDENTS), "Only these.")
 _LAYERS = flags.DEFINE_list("layers", ["0", "3"], "Layers of MiniLM that the student has.")
 _EPOCHS = flags.DEFINE_integer("epochs", 3, "Passes of the teacher.", lower_bound=1)
-_STUDENT_EPOCHS = flags.DEFINE_integer("student_epochs", 8, "Passes of students.", lower_bound=1)
+_STUDENT_EPOCHS = flags.DEFINE_integer("student_epochs", 4, "Passes of students.", lower_bound=1)
+_AUGMENTED_EPOCHS = flags.DEFINE_integer("augmented_epochs", 3, "The same with copies.")
 _ALPHA = flags.DEFINE_float("alpha", 0.9, "Weight of the teacher.")
 _TEMPERATURE = flags.DEFINE_float("temperature", 2.0, "Of the soft targets.")
-_HIDDEN = flags.DEFINE_float("hidden_state_weight", 1.0, "Weight of the hidden states.")
+_HIDDEN = flags.DEFINE_float("hidden_state_weight", 1.0, "Weight of the hidden states, if taught.")
+_PRETRAINING_STEPS = flags.DEFINE_integer("pretraining_steps", 500, "Of 32 sequences of 128.")
+_COPIES = flags.DEFINE_integer("copies", 4, "Copies of each text with words replaced.")
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each student.", lower_bound=1)
 _TEXTS = flags.DEFINE_integer("texts", None, "Rows of each file; unset: all.")
 _SERVED = flags.DEFINE_integer("served", 100, "Texts of a round of the served models.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Rounds of each served model.", lower_bound=1)
 
 
-def write_data(folder: Path) -> list[str]:
-    """Writes the data, the first rows of each file only with --texts; returns the test texts."""
-    if not folder.exists():
-        part = folder.with_name("unfinished")
-        shutil.rmtree(part, ignore_errors=True)
+class Side(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        seeds: how many runs it has.
+        data: folder of its task.
+        init_from: folder that it starts from.
+        options: where they differ from those of all.
+    """
+
+    seeds: int
+    data: Path
+    init_from: Path
+    options: Mapping[str, Any]
+
+
+def write_data(folder: Path) -> None:
+    """Writes the data, the first rows of each file only with --texts."""
+    if folder.exists():
+        return
+    with atomic_folder(folder) as part:
         _WRITE[_DATA.value](part)
         for path in part.glob("*.csv"):
-            with open(path, encoding="utf-8", newline="") as file:
-                header, *rows = list(csv.reader(file))
+            header, *rows = _rows(path)
             if _TEXTS.value is not None:
                 # From all parts of the file: spam stands behind ham.
                 rows = rows[:: max(1, len(rows) // _TEXTS.value)][: _TEXTS.value]
             with open(path, "w", encoding="utf-8", newline="") as file:
                 csv.writer(file).writerows([header, *rows])
-        part.rename(folder)
-    with open(folder / "test.csv", encoding="utf-8", newline="") as file:
+
+
+def _rows(path: Path) -> list[list[str]]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def _texts_of(path: Path) -> list[str]:
+    with open(path, encoding="utf-8", newline="") as file:
         return [row["text"] for row in csv.DictReader(file)]
+
+
+def augmented(data: Path, folder: Path) -> Path:
+    """Returns a folder of the data with copies of the training texts, which have no labels."""
+    if not folder.exists():
+        with atomic_folder(folder) as part:
+            shutil.copytree(data, part, dirs_exist_ok=True)
+            run_tool(
+                "augment_data",
+                model=_SAMPLE_MODEL,
+                data=data / "train.csv",
+                output=part / "unlabeled.csv",
+                copies=_COPIES.value,
+            )
+    return folder
+
+
+def distilled(data: Path, folder: Path) -> Path:
+    """Returns the folder of a student that has learned MiniLM's hidden states and attention.
+
+    Its text: essays (the Debian package anarchism), the novels and verses of the sample data, and
+    the training texts of the task; the development texts are held out.
+    """
+    if not (folder / "text").is_dir():
+        with atomic_folder(folder / "text") as part:
+            debian_text.write(part, ["anarchism"])
+            for split, name in (("train", "train"), ("dev", "eval")):
+                texts = (" ".join(text.split()) for text in _texts_of(data / f"{split}.csv"))
+                content = "\n\n".join(texts) + "\n"
+                (part / name / "task.txt").write_text(content, encoding="utf-8")
+    if not (folder / "sample" / "corpus").is_dir():
+        run_tool("prepare_sample_data", output_dir=folder / "sample")
+    minilm = packages.minilm()
+    novels = folder / "sample" / "corpus" / "train"
+    inputs = {
+        "train": f"{folder}/text/train/*.txt,{novels}/*.txt",
+        "eval": f"{folder}/text/eval/task.txt",
+    }
+    for split, texts in inputs.items():
+        if not (folder / "records" / split / "manifest.json").is_file():
+            run_tool(
+                "create_pretraining_data",
+                input=texts,
+                vocab=minilm / "vocab.txt",
+                output_dir=folder / "records" / split,
+                sentence_task="none",
+                max_seq_length=128,
+                dupe_factor=1,
+            )
+    config = BertConfig.from_file(minilm / "config.json").replace(
+        num_hidden_layers=len(_LAYERS.value),
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    with atomic_file(folder / "student.json") as path:
+        path.write_text(json.dumps(config.to_dict(), indent=2) + "\n")
+    if not (folder / "run" / "report.md").is_file():
+        run_tool(
+            "run_pretraining",
+            objective="distillation",
+            teacher=minilm,
+            model=folder / "student.json",
+            init_from=minilm,
+            init_layers=",".join(_LAYERS.value),
+            data_dir=folder / "records" / "train",
+            eval_data_dir=folder / "records" / "eval",
+            model_dir=folder / "run",
+            train_steps=_PRETRAINING_STEPS.value,
+            warmup_steps=_PRETRAINING_STEPS.value // 10,
+            batch_size=32,
+            learning_rate=5e-4,
+            bias_correction=True,
+            soft_target_weight=0,  # MiniLM has no head that predicts words
+            masked_lm_weight=0,
+            cosine_weight=1,
+            hidden_state_weight=1,
+            attention_weight=1,
+        )
+    return folder / "run" / "preset"
+
+
+def sides(output: Path) -> dict[str, Side]:
+    """Returns the rows of the table by title; makes what they start from and learn from."""
+    data, minilm = output / "data", packages.minilm()
+    write_data(data)
+    answers = {
+        "epochs": _STUDENT_EPOCHS.value,
+        "teacher": str(output / "teacher"),
+        "distillation_alpha": _ALPHA.value,
+        "distillation_temperature": _TEMPERATURE.value,
+    }
+    layers = {"init_layers": tuple(_LAYERS.value)}
+    hidden = {"hidden_state_weight": _HIDDEN.value}
+    found = {"teacher": Side(1, data, minilm, {"epochs": _EPOCHS.value})}
+    seeds, chosen = _SEEDS.value, _CHOSEN.value
+    if "alone" in chosen:
+        alone = layers | {"epochs": _STUDENT_EPOCHS.value}
+        found["student alone"] = Side(seeds, data, minilm, alone)
+    if "taught" in chosen:
+        found["student, taught"] = Side(seeds, data, minilm, answers | layers | hidden)
+    if "distilled" in chosen:
+        start = distilled(data, output / "distilled")
+        found["student, distilled"] = Side(seeds, data, start, answers)
+    if "augmented" in chosen:
+        start = distilled(data, output / "distilled")
+        more = augmented(data, output / "data_augmented")
+        changes = answers | {"epochs": _AUGMENTED_EPOCHS.value}
+        found["student, augmented"] = Side(seeds, more, start, changes)
+    return found
 
 
 def serve(path: Path) -> Callable[[str], object]:
@@ -90,60 +247,40 @@ def milliseconds(paths: Mapping[str, Path], texts: list[str]) -> dict[str, float
 def main(_: list[str]) -> None:
     """Trains, exports, measures and prints a table."""
     output, task = Path(_OUTPUT.value), create_task("csv")
-    texts = write_data(output / "data")
-    data = task.read(output / "data")
     shared = {
         "batch_size": 16,
         "learning_rate": _RATES[_DATA.value],
         "max_seq_length": _LENGTHS[_DATA.value],
     }
-    teacher = output / "teacher"
-    of_teacher = {
-        "teacher": str(teacher),
-        "distillation_alpha": _ALPHA.value,
-        "distillation_temperature": _TEMPERATURE.value,
-        "hidden_state_weight": _HIDDEN.value,
-    }
-    student = {"epochs": _STUDENT_EPOCHS.value, "init_layers": tuple(_LAYERS.value)}
-    sides = {
-        "teacher": (1, {"epochs": _EPOCHS.value}),
-        "student alone": (_SEEDS.value, student),
-        "student, taught": (_SEEDS.value, student | of_teacher),
-    }
     results: dict[str, SearchResult] = {}
     exports: dict[str, Path] = {}
-    for name, (seeds, changes) in sides.items():
+    for name, side in sides(output).items():
         folder = output / name.replace(", ", "_").replace(" ", "_")
-        options = FinetuningOptions(**shared, **changes)
+        options = FinetuningOptions(**shared, **side.options)
         # A grid of one point: runs that were finished before are not made again.
-        grid = {"epochs": [changes["epochs"]]}
-        found = search(task, data, packages.minilm(), folder, options, seeds, grid)
+        grid = {"epochs": [side.options["epochs"]]}
+        found = search(
+            task, task.read(side.data), side.init_from, folder, options, side.seeds, grid
+        )
         if found is None:  # SIGTERM; the same command goes on
             return
         results[name] = found
         served = output / f"served_{folder.name}"
         shutil.rmtree(served, ignore_errors=True)
         exports[name] = export_saved_model(folder, served, options=ExportOptions("bfloat16"))
-    times = milliseconds(exports, texts[: _SERVED.value])
+    times = milliseconds(exports, _texts_of(output / "data" / "test.csv")[: _SERVED.value])
     print("| model | parameters | MB served | ms a text | times as fast | test accuracy | seeds |")
     print("|---|---|---|---|---|---|---|")
     for name, found in results.items():
         accuracies = [run.measured.test["accuracy"] for run in found.runs]
         files = [path for path in exports[name].rglob("*") if path.is_file()]
         size = sum(path.stat().st_size for path in files) / 1e6
-        weights = parameters(output / name.replace(", ", "_").replace(" ", "_"))
+        model = FinetunedModel.load(output / name.replace(", ", "_").replace(" ", "_")).model
         print(
-            f"| {name} | {weights:,} | {size:.1f} | {times[name]:.2f} "
+            f"| {name} | {model.count_params():,} | {size:.1f} | {times[name]:.2f} "
             f"| {times['teacher'] / times[name]:.2f} | {statistics.mean(accuracies):.4f} "
             f"| {', '.join(f'{accuracy:.4f}' for accuracy in accuracies)} |"
         )
-
-
-def parameters(folder: Path) -> int:
-    """Returns the number of parameters of a fine-tuned model."""
-    from keras_bert import FinetunedModel
-
-    return FinetunedModel.load(folder).model.count_params()
 
 
 if __name__ == "__main__":

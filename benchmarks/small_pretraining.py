@@ -42,6 +42,23 @@ _TOOLS = Path(__file__).resolve().parents[1] / "tools"
 _ALL_MASK = {"mask_token_rate": 1.0, "random_token_rate": 0.0}
 
 
+class Corpus(NamedTuple):
+    """Text and the vocabulary that cuts it; folders are within the one of all stages.
+
+    Attributes:
+        records: folder of its records.
+        texts: folders with train/*.txt and eval/*.txt.
+        vocab: folder of its vocab.txt.
+    """
+
+    records: str
+    texts: tuple[str, ...]
+    vocab: str
+
+
+GENERAL = Corpus("records", ("text", "data/corpus"), "vocab")
+
+
 class Downstream(NamedTuple):
     """A task that a pretrained model is judged by.
 
@@ -135,19 +152,25 @@ class SmallPretraining(NamedTuple):
             if task.write and not (self.folder / task.data).is_dir():
                 with atomic_folder(self.folder / task.data) as temporary:
                     task.write(temporary)
-        vocab = self.folder / "vocab" / "vocab.txt"
-        if not (vocab.parent / "tokenizer_config.json").is_file():  # written after vocab.txt
-            run_tool("build_vocab", input=self._texts("train"), output=vocab, vocab_size=VOCAB_SIZE)
+        self.learn_vocabulary(GENERAL)
 
-    def records(self, sentence_task: SentenceTask = "nsp") -> Path:
+    def learn_vocabulary(self, corpus: Corpus) -> None:
+        """Learns the vocabulary of a corpus from its training text."""
+        vocab = self.folder / corpus.vocab / "vocab.txt"
+        if not (vocab.parent / "tokenizer_config.json").is_file():  # written after vocab.txt
+            texts = self.texts(corpus, "train")
+            run_tool("build_vocab", input=texts, output=vocab, vocab_size=VOCAB_SIZE)
+
+    def records(self, sentence_task: SentenceTask = "nsp", corpus: Corpus = GENERAL) -> Path:
         """Makes the records of all runs with sentences paired so; returns their folder."""
-        folder = self.folder / ("records" if sentence_task == "nsp" else f"records_{sentence_task}")
+        suffix = "" if sentence_task == "nsp" else f"_{sentence_task}"
+        folder = self.folder / (corpus.records + suffix)
         for split, passes in (("train", 2), ("eval", 1)):
             if not (folder / split / "manifest.json").is_file():
                 run_tool(
                     "create_pretraining_data",
-                    input=self._texts(split),
-                    vocab=self.folder / "vocab" / "vocab.txt",
+                    input=self.texts(corpus, split),
+                    vocab=self.folder / corpus.vocab / "vocab.txt",
                     output_dir=folder / split,
                     max_seq_length=self.max_seq_length,
                     sentence_task=sentence_task,
@@ -162,6 +185,7 @@ class SmallPretraining(NamedTuple):
         config: BertConfig,
         sentence_task: SentenceTask = "nsp",
         train_steps: int | None = None,
+        corpus: Corpus = GENERAL,
         **flags: object,
     ) -> Path:
         """Pretrains a model on the records; returns its run folder.
@@ -171,12 +195,13 @@ class SmallPretraining(NamedTuple):
             config: of any family. There is no dropout: a run sees each text three times at most.
             sentence_task: how the sentences of its records are paired.
             train_steps: if not those of all these runs.
+            corpus: what it reads.
             **flags: of run_pretraining.py, where they differ from those of all these runs.
         """
         run = self.folder / name
         if (run / "report.md").is_file():  # written at the end
             return run
-        records, steps = self.records(sentence_task), train_steps or self.train_steps
+        records, steps = self.records(sentence_task, corpus), train_steps or self.train_steps
         arguments: dict[str, object] = {
             "data_dir": records / "train",
             "eval_data_dir": records / "eval",
@@ -241,8 +266,9 @@ class SmallPretraining(NamedTuple):
             temporary.write_text(json.dumps(config.to_dict(), indent=2) + "\n")
         return path
 
-    def _texts(self, split: str) -> str:
-        return f"{self.folder}/text/{split}/*.txt,{self.folder}/data/corpus/{split}/*.txt"
+    def texts(self, corpus: Corpus, split: str) -> str:
+        """Returns the files of a split, "train" or "eval", as the tools take them."""
+        return ",".join(f"{self.folder}/{name}/{split}/*.txt" for name in corpus.texts)
 
 
 def median_and_range(values: Sequence[float], scale: float = 100, digits: int = 1) -> str:

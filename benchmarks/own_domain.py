@@ -1,0 +1,223 @@
+"""A field of its own: ways to a model for mails, each judged by a task of mails and by another one.
+
+    make benchmark NAME=own_domain ARGS='--folder=runs/own_domain'
+
+    general text --4,000 steps--> general --+-- as it is
+                                            +-- 2,000 steps of general text (for comparison)
+                                            +-- 2,000 steps of mails
+                                            +-- 2,000 steps of mails, 1,000 of their words added
+    mails --6,000 steps--> a vocabulary of their own, from fresh weights
+
+General text and vocabulary are those of reference_run.py; the field is the mails of SpamAssassin's
+training data. BERT of 4 layers of 128, sequences of 64, whole documents, no sentence pairs. Then
+each learns to find spam from few labelled mails, and proper names in the Brown corpus. All is made
+with one seed, then with the next, and the table of what is done is printed after each; the same
+command goes on where it was stopped.
+"""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import spam
+from absl import app, flags
+from small_pretraining import (
+    COMMON,
+    GENERAL,
+    NAMES,
+    START,
+    Corpus,
+    Downstream,
+    SmallPretraining,
+    last_metrics,
+    median_and_range,
+    run_tool,
+)
+
+from keras_bert import BertConfig
+from keras_bert.models.preset import read_config
+from keras_bert.storage.files import atomic_folder
+from keras_bert.text.corpus_tokenizer import CorpusTokenizer
+from keras_bert.text.coverage import measure_coverage
+from keras_bert.text.tokenizer_config import Settings
+from keras_bert.text.vocabulary import Vocabulary
+
+_FOLDER = flags.DEFINE_string("folder", None, "Folder of all stages.", required=True)
+_GENERAL_STEPS = flags.DEFINE_integer("general_steps", 4000, "Steps of the general model.")
+_FIELD_STEPS = flags.DEFINE_integer("field_steps", 2000, "Steps that a model goes on with.")
+_FIELD_RATE = flags.DEFINE_float("field_rate", 5e-4, "Peak learning rate of going on.")
+_LABELS = flags.DEFINE_integer("labels", 400, "Labelled mails to learn from.", lower_bound=1)
+_SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each kind.", lower_bound=1)
+
+_LENGTH = 64
+_LEARNING_RATE = 1e-3
+_SPAM = Downstream(
+    "spam",
+    "spam, accuracy",
+    "spam",
+    "accuracy",
+    {"task": "csv", "epochs": 6, "batch_size": 16, "learning_rate": 3e-4, "max_seq_length": 128},
+    lambda folder: _write_spam(folder),  # below
+)
+_TASKS = (_SPAM, NAMES)
+_CONFIG = BertConfig(
+    **COMMON,
+    **START,
+    num_hidden_layers=4,
+    hidden_size=128,
+    num_attention_heads=2,
+    intermediate_size=512,
+)
+
+_MAILS = Corpus("records_mails", ("mails",), GENERAL.vocab)
+_ADDED = Corpus("records_added", ("mails",), "grown")
+_OWN = Corpus("records_own", ("mails",), "vocab_own")
+
+
+class Way(NamedTuple):
+    """A way to a model of the field.
+
+    Attributes:
+        title: for the table.
+        corpus: what it reads last, with which vocabulary.
+        goes_on: whether it reads on after the general text.
+        from_scratch: whether it reads nothing but the field.
+    """
+
+    title: str
+    corpus: Corpus
+    goes_on: bool = True
+    from_scratch: bool = False
+
+
+_WAYS = {
+    "general": Way("general text", GENERAL, goes_on=False),
+    "control": Way("general text, and on with it", GENERAL),
+    "mails": Way("general text, then mails", _MAILS),
+    "added": Way("general text, then mails with words added", _ADDED),
+    "own": Way("mails alone, a vocabulary of their own", _OWN, from_scratch=True),
+}
+
+
+class Scores(NamedTuple):
+    """What came out of a run.
+
+    Attributes:
+        accuracy: masked LM accuracy on held-out mails; None where the run was not measured on them.
+        tasks: of `_TASKS`.
+    """
+
+    accuracy: float | None
+    tasks: tuple[float, ...]
+
+
+def _write_spam(folder: Path) -> None:
+    """Writes the mails as a task, of the training mails a part that has both classes."""
+    spam.write(folder)
+    path = folder / "train.csv"
+    with open(path, encoding="utf-8", newline="") as file:
+        header, *rows = list(csv.reader(file))
+    kept = [rows[index * len(rows) // _LABELS.value] for index in range(_LABELS.value)]
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([header, *kept])
+
+
+def _write_mails(folder: Path) -> None:
+    """Writes the text of the training mails and, to measure on, that of the development mails."""
+    texts: dict[str, list[str]] = {"train": [], "dev": [], "test": []}
+    for text, _, split in spam.mails():
+        texts[split].append(text)
+    for split, name in (("train", "train"), ("dev", "eval")):
+        (folder / name).mkdir(parents=True)
+        content = "\n\n".join(filter(None, texts[split])) + "\n"
+        (folder / name / "mails.txt").write_text(content, encoding="utf-8")
+
+
+def main(_: list[str]) -> None:
+    """Makes all runs with one seed after the other, the table after each."""
+    folder = Path(_FOLDER.value)
+    stages = SmallPretraining(folder, _LENGTH, _GENERAL_STEPS.value, _LEARNING_RATE, _TASKS)
+    stages.prepare()
+    if not (folder / "mails").is_dir():
+        with atomic_folder(folder / "mails") as temporary:
+            _write_mails(temporary)
+    stages.learn_vocabulary(_OWN)
+    found: dict[str, list[Scores]] = {}
+    fresh: list[Scores] = []
+    for seed in range(_SEEDS.value):
+        for name, way in _WAYS.items():
+            run = _pretrained(stages, name, way, seed)
+            scores = tuple(stages.finetune(run, task, seed=seed) for task in _TASKS)
+            accuracy = last_metrics(run, "eval")["masked_lm_accuracy"]
+            found.setdefault(name, []).append(
+                Scores(None if way.corpus == GENERAL else accuracy, scores)
+            )
+            if name == "general":
+                tasks = tuple(stages.finetune(run, task, True, seed) for task in _TASKS)
+                fresh.append(Scores(None, tasks))
+            _print_table(stages, found, fresh)
+
+
+def _pretrained(stages: SmallPretraining, name: str, way: Way, seed: int) -> Path:
+    run_name = f"{name}_{seed}"
+    if way.from_scratch:
+        steps = _GENERAL_STEPS.value + _FIELD_STEPS.value
+        return stages.pretrain(run_name, _CONFIG, "none", steps, way.corpus, seed=seed)
+    if not way.goes_on:
+        return stages.pretrain(run_name, _CONFIG, "none", seed=seed)
+    start = stages.folder / f"general_{seed}" / "preset"
+    if way.corpus == _ADDED:
+        # The words are those of the text and the same for all seeds; their embeddings are not.
+        start = _grown(stages, start, seed)
+    return stages.pretrain(
+        run_name,
+        read_config(start),
+        "none",
+        _FIELD_STEPS.value,
+        way.corpus,
+        seed=seed,
+        init_from=start,
+        learning_rate=_FIELD_RATE.value,
+    )
+
+
+def _grown(stages: SmallPretraining, start: Path, seed: int) -> Path:
+    folder = stages.folder / (_ADDED.vocab if seed == 0 else f"{_ADDED.vocab}_{seed}")
+    if not folder.is_dir():
+        texts = stages.texts(_ADDED, "train")
+        run_tool("grow_vocabulary", model=start, input=texts, new_words=1000, output=folder)
+    return folder
+
+
+def _print_table(
+    stages: SmallPretraining, found: Mapping[str, Sequence[Scores]], fresh: Sequence[Scores]
+) -> None:
+    columns = ["pieces per word of mails", "held-out mails, accuracy"]
+    columns += [task.title for task in _TASKS]
+    print(f"\n| read | {' | '.join(columns)} |\n|---{'|---' * len(columns)}|")
+    for name, scores in found.items():
+        way = _WAYS[name]
+        _print_row(way.title, f"{_pieces_per_word(stages, way.corpus):.3f}", scores)
+    _print_row("fresh weights", "", fresh)
+
+
+def _print_row(title: str, pieces: str, scores: Sequence[Scores]) -> None:
+    accuracy = median_and_range([one.accuracy for one in scores if one.accuracy is not None])
+    tasks = map(median_and_range, zip(*(one.tasks for one in scores), strict=True))
+    print(f"| {' | '.join([title, pieces, accuracy, *tasks])} |", flush=True)
+
+
+def _pieces_per_word(stages: SmallPretraining, corpus: Corpus) -> float:
+    """Returns how many pieces a word of the held-out mails takes with a vocabulary."""
+    vocabulary = Vocabulary.from_file(stages.folder / corpus.vocab / "vocab.txt")
+    return measure_coverage(CorpusTokenizer(vocabulary, Settings()), _lines(stages)).pieces_per_word
+
+
+def _lines(stages: SmallPretraining) -> Iterator[str]:
+    with open(stages.folder / "mails" / "eval" / "mails.txt", encoding="utf-8") as file:
+        yield from file
+
+
+if __name__ == "__main__":
+    app.run(main)
