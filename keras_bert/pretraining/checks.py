@@ -17,7 +17,7 @@ from keras_bert.text.vocabulary import Vocabulary
 
 _POSITIVE = "train_steps batch_size accumulation_steps checkpoint_steps learning_rate".split()
 _FINITE = ("learning_rate", "weight_decay_rate", "time_budget")
-_NOT_NEGATIVE = "steps_per_loop eval_steps max_skipped_steps weight_decay_rate".split()
+_NOT_NEGATIVE = "steps_per_loop eval_steps preset_steps max_skipped_steps weight_decay_rate".split()
 
 
 def check_data(

@@ -49,6 +49,8 @@ class PretrainingOptions:
         checkpoint_steps: steps between checkpoints.
         eval_steps: steps between evaluations; 0 evaluates at the end only.
         keep_checkpoints: how many checkpoints stay.
+        preset_steps: steps between model folders that stay, `presets/step_1000` and so on, for
+            fine-tuning from points on the way; 0 for none.
         max_skipped_steps: steps in a row that may be skipped because the loss or a gradient is not
             finite; one more ends the run.
         time_budget: seconds of training after which the run ends with a learning rate of zero,
@@ -110,6 +112,7 @@ class PretrainingOptions:
     checkpoint_steps: int = 1000
     eval_steps: int = 0
     keep_checkpoints: int = 3
+    preset_steps: int = 0
     max_skipped_steps: int = 10
     time_budget: float | None = None
     init_from: str | None = None

@@ -54,7 +54,7 @@ from keras_bert.training.strategy import compiles_step, has_other_hosts
 # Options that a resumed run may change: they do not touch the model, the data or the schedule.
 _FREE_OPTIONS = (
     "model_dir data_dir eval_data_dir steps_per_loop checkpoint_steps eval_steps keep_checkpoints "
-    "accumulation_steps max_skipped_steps peak_tflops remat ignore_config_keys"
+    "preset_steps accumulation_steps max_skipped_steps peak_tflops remat ignore_config_keys"
 ).split()
 
 

@@ -176,7 +176,7 @@ class PretrainingRun:
                 decision = self._decide(termination)
                 # Saved before it is evaluated: a machine that is taken away leaves half a minute,
                 # and an evaluation may take longer.
-                if self._evaluation_is_due() or self._checkpoint_is_due():
+                if self._evaluation_is_due() or self._checkpoint_is_due() or self._preset_is_due():
                     self._save()
                     self._after_checkpoint(progress)
         return self._metrics
@@ -188,8 +188,8 @@ class PretrainingRun:
             per_step = self._seconds_per_step
             wanted = max(1, int(_SECONDS_PER_LOOP / per_step)) if per_step else 1
         stops = [_steps_until(self._step, self.options.checkpoint_steps)]
-        if self.options.eval_steps:
-            stops.append(_steps_until(self._step, self.options.eval_steps))
+        others = (self.options.eval_steps, self.options.preset_steps)
+        stops += [_steps_until(self._step, interval) for interval in others if interval]
         if not self.options.time_budget:
             stops.append(self.options.train_steps - self._step)
         decision = self._agree(Decision(min(wanted, *stops), self._seconds, termination.requested))
@@ -217,6 +217,8 @@ class PretrainingRun:
                     self.save_preset(self.folder.best_preset)
         if self._checkpoint_is_due() and is_chief(self.strategy):
             self.save_preset(self.folder.preset)
+        if self._preset_is_due() and is_chief(self.strategy):
+            self.save_preset(self.folder.preset_of(self._step))
         if is_chief(self.strategy):
             self.upload()
 
@@ -239,6 +241,9 @@ class PretrainingRun:
 
     def _checkpoint_is_due(self) -> bool:
         return self._finished() or self._is_due(self.options.checkpoint_steps)
+
+    def _preset_is_due(self) -> bool:
+        return self._is_due(self.options.preset_steps)
 
     def _save(self) -> None:
         if self._saved_step == self._step:

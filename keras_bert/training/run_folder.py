@@ -97,6 +97,10 @@ class RunFolder:
         """Where the preset lies that was best on held-out records."""
         return self.path / "best_preset"
 
+    def preset_of(self, step: int) -> Path:
+        """Where the preset of a step lies that stays."""
+        return self.path / "presets" / f"step_{step}"
+
     def remove_checkpoints(self) -> None:
         """Removes all checkpoints: the run is finished, or begins anew."""
         if self._writes:

@@ -147,14 +147,15 @@ def test_a_run_goes_on_with_other_replicas_or_micro_batches(
 
 @pytest.mark.slow
 def test_what_a_kill_after_the_last_checkpoint_left_out_is_made_up_for(corpus, tmp_path):
-    run = {"eval_data_dir": str(corpus / "records"), "eval_steps": 10}
+    run = {"eval_data_dir": str(corpus / "records"), "eval_steps": 10, "preset_steps": 20}
     run_pretraining(corpus, tmp_path / "whole", **run)
     folder = tmp_path / "run"
     shutil.copytree(tmp_path / "whole", folder)
-    shutil.rmtree(folder / "preset")
-    shutil.rmtree(folder / "best_preset")
+    for name in ("preset", "best_preset", "presets"):
+        shutil.rmtree(folder / name)
     run_pretraining(corpus, folder, **run)
     _assert_same_weights(tmp_path / "whole", folder)
+    _assert_same_weights(tmp_path / "whole", folder, preset="presets/step_20")
     assert metrics_of(folder, "eval") == metrics_of(tmp_path / "whole", "eval")
 
 
@@ -255,7 +256,7 @@ def _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, moments, steps):
     # Evaluations and presets are frequent, and each step of the host is short.
     changes = {
         **{"train_steps": steps, "checkpoint_steps": 10, "steps_per_loop": 5, "eval_steps": 10},
-        "eval_data_dir": corpus / "records",
+        **{"eval_data_dir": corpus / "records", "preset_steps": steps // 4},
     }
     whole, run = tmp_path / "whole", tmp_path / "run"
     finish(command(corpus, whole, **changes))
@@ -270,6 +271,8 @@ def _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, moments, steps):
     finish(command(corpus, run, **changes))
     _assert_same_weights(whole, run)
     _assert_same_weights(whole, run, preset="best_preset")
+    for part in range(1, 5):
+        _assert_same_weights(whole, run, preset=f"presets/step_{part * steps // 4}")
     lines = metrics_of(run, "train")
     assert [line["step"] for line in lines] == sorted({line["step"] for line in lines})
     timed = ("tokens_per_second", "seconds")
