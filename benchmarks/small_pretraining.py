@@ -221,7 +221,12 @@ class SmallPretraining(NamedTuple):
         return run
 
     def finetune(
-        self, run: Path, task: Downstream, from_scratch: bool = False, seed: int = 0
+        self,
+        run: Path,
+        task: Downstream,
+        from_scratch: bool = False,
+        seed: int = 0,
+        step: int | None = None,
     ) -> float:
         """Fine-tunes the model of a run on a task; returns the metric on its test data.
 
@@ -230,8 +235,11 @@ class SmallPretraining(NamedTuple):
             task: one of those of all runs.
             from_scratch: take the model's size, not its weights.
             seed: of order, dropout and weights that are not taken.
+            step: take the model as it was then, of a run with `preset_steps`; None: as it ended.
         """
         name = f"{task.name}_from_scratch" if from_scratch else task.name
+        name = name if step is None else f"{name}_{step}"
+        start = run / ("preset" if step is None else f"presets/step_{step}")
         model_dir = run / "tasks" / name
         if FinetuningResult.finished(model_dir) is None:
             shutil.rmtree(model_dir, ignore_errors=True)  # what was stopped within
@@ -239,7 +247,7 @@ class SmallPretraining(NamedTuple):
                 "run_finetuning",
                 *(["--from_scratch"] if from_scratch else []),
                 data=self.folder / task.data,
-                init_from=run / "preset",
+                init_from=start,
                 model_dir=model_dir,
                 seed=seed,
                 **task.flags,
