@@ -33,6 +33,7 @@ flags.DEFINE_enum(
 flags.DEFINE_list("ignore_config_keys", [], "Unknown keys of the model's config to pass over.")
 flags.mark_flags_as_required(["model", "output"])
 
+_FOR_TEXTS = ("new_words", "min_pieces", "min_frequency", "text_field", "errors")
 _SHOWN = 12
 
 
@@ -50,6 +51,9 @@ def main(_: Sequence[str]) -> None:
     values, output = flags.FLAGS, Path(flags.FLAGS.output)
     if bool(values.input) == bool(values.words):
         raise ValueError("give either --input, texts to take words from, or --words, a list")
+    for name in _FOR_TEXTS if values.words else ():
+        if values[name].present:
+            raise ValueError(f"--{name} is for words that are taken from --input: leave it out")
     if output.exists():
         raise FileExistsError(f"{output} exists: give a new folder to --output, or remove it first")
     tokenizer = load_tokenizer(values.model)

@@ -78,11 +78,12 @@ def test_a_list_of_words_is_normalized_as_the_tokenizer_does(tokenizer, tmp_path
         ("a-b", r"line 1: 'a-b' is 3 words to the tokenizer \(a - b\)"),
         ("a\n\nxylem", r"line 3: 'xylem' is \[UNK\] with the vocabulary so far"),
         ("\u200b\n", r"line 1: '\\u200b' is 0 words"),
+        ("a\nplöys\n", r"words\.txt, line 2 is not UTF-8: convert the file to UTF-8"),
         ("\n \n", r"words\.txt holds no word"),
     ],
 )
 def test_lines_that_cannot_become_a_piece_are_named(tokenizer, tmp_path, content, message):
     path = tmp_path / "words.txt"
-    path.write_text(content, encoding="utf-8")
+    path.write_bytes(content.encode("latin-1" if "ö" in content else "utf-8"))
     with pytest.raises(ValueError, match=message):
         read_words(path, tokenizer)

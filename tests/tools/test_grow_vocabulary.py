@@ -40,6 +40,7 @@ def folder(pretrained_folder, tmp_path_factory):
         "pair": [*GROW, "--words=pair.txt", "--output=none"],
         "both": [*GROW, "--words=words.txt", "--input=texts.txt", "--output=none"],
         "neither": [*GROW, "--output=none"],
+        "count": [*GROW, "--words=words.txt", "--new_words=5", "--output=none"],
         "taken": [*GROW, "--words=words.txt", "--output=taken"],
         "no file": [*GROW, "--words=no.txt", "--output=none"],
     }
@@ -85,6 +86,7 @@ def test_a_list_is_normalized_and_a_grown_folder_grows_again(folder):
         ("pair", "pair.txt, line 1: 'good book' is 2 words to the tokenizer"),
         ("both", "give either --input, texts to take words from, or --words, a list"),
         ("neither", "give either --input, texts to take words from, or --words, a list"),
+        ("count", "--new_words is for words that are taken from --input: leave it out"),
         ("taken", "taken exists: give a new folder to --output"),
         ("no file", "no.txt"),
     ],

@@ -6,9 +6,9 @@ new word            angioplasty               1 piece, whose embedding further p
 
 import heapq
 import os
-from pathlib import Path
 from typing import NamedTuple
 
+from keras_bert.storage.text_lines import TextLines
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 from keras_bert.text.coverage import WordCounts
 
@@ -67,18 +67,17 @@ def read_words(path: str | os.PathLike, tokenizer: CorpusTokenizer) -> list[str]
     Empty lines are passed over, and of equal words the first stays.
 
     Args:
-        path: the file, UTF-8.
+        path: the file, UTF-8; what `TextLines` reads.
         tokenizer: of the vocabulary that shall grow.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a line is not one word to the tokenizer, which splits at white space and
+        ValueError: a line is not UTF-8, or not one word to the tokenizer, which splits at white space and
             punctuation; a character is not in the vocabulary, so that the word has no pieces to
             start from; or the file holds no word.
     """
     found: dict[str, None] = {}
-    lines = Path(path).read_text(encoding="utf-8").splitlines()
-    for number, line in enumerate(map(str.strip, lines), start=1):
+    for number, line in enumerate(map(str.strip, TextLines(path)), start=1):
         if not line:
             continue
         words = tokenizer.words(line)
