@@ -41,12 +41,12 @@ def main(_: Sequence[str]) -> None:
     """Reads the flags, chooses or reads the words, grows the model and writes it."""
     from keras_bert import BertTokenizer, grow_vocabulary, load_model, load_tokenizer
     from keras_bert.data.corpus.reading import Corpus
-    from keras_bert.models.surgery.new_words import choose_new_words, read_words
     from keras_bert.progress import Progress
     from keras_bert.storage.files import atomic_folder
     from keras_bert.text.corpus_tokenizer import CorpusTokenizer
     from keras_bert.text.coverage import count_words
     from keras_bert.text.tokenizer_config import Settings
+    from keras_bert.text.wordpiece.new_words import choose_new_words, read_words
 
     values, output = flags.FLAGS, Path(flags.FLAGS.output)
     if bool(values.input) == bool(values.words):

@@ -72,9 +72,9 @@ def read_words(path: str | os.PathLike, tokenizer: CorpusTokenizer) -> list[str]
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a line is not UTF-8, or not one word to the tokenizer, which splits at white space and
-            punctuation; a character is not in the vocabulary, so that the word has no pieces to
-            start from; or the file holds no word.
+        ValueError: a line is not UTF-8, or not one word to the tokenizer, which splits at white
+            space and punctuation; a character is not in the vocabulary, so that the word has no
+            pieces to start from; or the file holds no word.
     """
     found: dict[str, None] = {}
     for number, line in enumerate(map(str.strip, TextLines(path)), start=1):
