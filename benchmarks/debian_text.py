@@ -40,6 +40,7 @@ _HTML = {
     "sqlite3-doc": "usr/share/doc/sqlite3",
 }
 _DICTIONARY = "dict-gcide"
+PACKAGES = (*_HTML, _DICTIONARY)
 _HELD_OUT_EVERY = 80
 _FEWEST_WORDS = 60  # of a document
 _CHARACTERS_OF_A_PAGE = 2500
@@ -62,9 +63,6 @@ class Document(NamedTuple):
 
     name: str
     paragraphs: list[str]
-
-
-PACKAGES = (*_HTML, _DICTIONARY)
 
 
 def write(folder: Path, names: Sequence[str] = PACKAGES) -> dict[str, int]:

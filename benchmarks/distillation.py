@@ -9,12 +9,12 @@ its layers and learn
     alone       from the labels
     taught      from the teacher's answers and hidden states, too
     distilled   from the teacher's answers, after MiniLM's hidden states and attention were learned
-                on general text and the training texts (pretraining distillation)
+                on general text and the training texts (pretraining distillation); no dropout
     augmented   the same, and from the teacher's answers to copies with replaced words
 
-(--students names some of them.) The epoch of each is chosen by the development texts; accuracies
-are those of the test texts. Speed is that of the exported SavedModels in bfloat16, one text a call,
-sides in turns. The same command goes on where it was stopped.
+(--students=alone --students=taught takes two of them.) The epoch of each is chosen by the
+development texts; accuracies are those of the test texts. Speed is that of the exported SavedModels
+in bfloat16, one text a call, sides in turns. The same command goes on where it was stopped.
 """
 
 import csv
@@ -61,12 +61,16 @@ _CHOSEN = flags.DEFINE_multi_enum("students", list(_STUDENTS), list(_STUDENTS), 
 _LAYERS = flags.DEFINE_list("layers", ["0", "3"], "Layers of MiniLM that the student has.")
 _EPOCHS = flags.DEFINE_integer("epochs", 3, "Passes of the teacher.", lower_bound=1)
 _STUDENT_EPOCHS = flags.DEFINE_integer("student_epochs", 4, "Passes of students.", lower_bound=1)
-_AUGMENTED_EPOCHS = flags.DEFINE_integer("augmented_epochs", 3, "The same with copies.")
+_AUGMENTED_EPOCHS = flags.DEFINE_integer(
+    "augmented_epochs", 3, "The same with copies.", lower_bound=1
+)
 _ALPHA = flags.DEFINE_float("alpha", 0.9, "Weight of the teacher.")
 _TEMPERATURE = flags.DEFINE_float("temperature", 2.0, "Of the soft targets.")
 _HIDDEN = flags.DEFINE_float("hidden_state_weight", 1.0, "Weight of the hidden states, if taught.")
-_PRETRAINING_STEPS = flags.DEFINE_integer("pretraining_steps", 500, "Of 32 sequences of 128.")
-_COPIES = flags.DEFINE_integer("copies", 4, "Copies of each text with words replaced.")
+_PRETRAINING_STEPS = flags.DEFINE_integer(
+    "pretraining_steps", 680, "Steps of pretraining distillation.", lower_bound=1
+)
+_COPIES = flags.DEFINE_integer("copies", 8, "Copies of each text.", lower_bound=1)
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each student.", lower_bound=1)
 _TEXTS = flags.DEFINE_integer("texts", None, "Rows of each file; unset: all.")
 _SERVED = flags.DEFINE_integer("served", 100, "Texts of a round of the served models.")
@@ -142,7 +146,7 @@ def distilled(data: Path, folder: Path) -> Path:
                 texts = (" ".join(text.split()) for text in _texts_of(data / f"{split}.csv"))
                 content = "\n\n".join(texts) + "\n"
                 (part / name / "task.txt").write_text(content, encoding="utf-8")
-    if not (folder / "sample" / "corpus").is_dir():
+    if not (folder / "sample" / "pairs" / "test.csv").is_file():  # the last of its files
         run_tool("prepare_sample_data", output_dir=folder / "sample")
     minilm = packages.minilm()
     novels = folder / "sample" / "corpus" / "train"

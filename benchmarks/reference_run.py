@@ -20,7 +20,7 @@ from keras_bert.visualize.figure import new_figure
 
 _FOLDER = flags.DEFINE_string("folder", None, "Folder of all stages.", required=True)
 _TRAIN_STEPS = flags.DEFINE_integer("train_steps", 6000, "Steps of pretraining.")
-_POINTS = flags.DEFINE_integer("points", 0, "Points of the run that are fine-tuned, too.")
+_POINTS = flags.DEFINE_integer("points", 0, "Points that are fine-tuned, too.", lower_bound=0)
 
 
 def main(_: list[str]) -> None:
@@ -28,6 +28,7 @@ def main(_: list[str]) -> None:
     steps, points = _TRAIN_STEPS.value, _POINTS.value
     if points and steps % points:
         raise app.UsageError(f"--train_steps={steps} is no multiple of --points={points}")
+    figure = new_figure(6, 3.6) if points else None  # what is missing for it is told now
     stages = SmallPretraining(
         Path(_FOLDER.value), 128, steps, learning_rate=1e-3, tasks=(VERSES, REVIEWS)
     )
@@ -35,6 +36,8 @@ def main(_: list[str]) -> None:
     config = BertConfig.from_name("bert_mini", **COMMON, **START)
     on_the_way: dict[str, Any] = {"preset_steps": steps // points} if points else {}
     run = stages.pretrain("pretraining", config, **on_the_way)
+    if points and not (run / "presets").is_dir():
+        raise app.UsageError(f"{run} was made without --points: choose another --folder")
     held_out, all_mask = last_metrics(run, "eval"), stages.held_out_metrics(run)
     print("\n| what | value |\n|---|---|")
     for name in ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_accuracy"):
@@ -48,25 +51,24 @@ def main(_: list[str]) -> None:
         curves[task.title] = [fresh]
         for point in range(1, points + 1):
             step = point * steps // points
-            score = stages.finetune(run, task, step=step)
+            score = stages.finetune(run, task, step=None if step == steps else step)
             print(f"| {task.title}, {task.metric}, step {step} | {score:.4f} |", flush=True)
             curves[task.title].append(score)
         if not points:
             score = stages.finetune(run, task)
             print(f"| {task.title}, {task.metric}, pretrained | {score:.4f} |", flush=True)
-    if points:
-        _draw(curves, [point * steps // points for point in range(points + 1)], stages.folder)
+    if figure is not None:
+        axes = figure.subplots()
+        _draw(axes, curves, [point * steps // points for point in range(points + 1)])
+        figure.savefig(stages.folder / "points.png", dpi=110)
 
 
-def _draw(curves: Mapping[str, Sequence[float]], steps: Sequence[int], folder: Path) -> None:
-    figure = new_figure(6, 3.6)
-    axes = figure.subplots()
+def _draw(axes: Any, curves: Mapping[str, Sequence[float]], steps: Sequence[int]) -> None:
     for title, scores in curves.items():
         axes.plot(steps, [100 * score for score in scores], "o-", label=title)
     axes.set(xlabel="steps of pretraining (0: fresh weights)", ylabel="after fine-tuning, %")
     axes.grid(alpha=0.3)
     axes.legend()
-    figure.savefig(folder / "points.png", dpi=110)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,11 @@ flags.DEFINE_string("model", None, "Model folder of any format with a WordPiece 
 flags.DEFINE_list("input", [], "Files, globs (.txt, .jsonl, .parquet, compressed), tfds:name.")
 flags.DEFINE_string("words", None, "File with a word on each line, in place of --input.")
 flags.DEFINE_string("output", None, "Folder to write, which must not exist yet.")
-flags.DEFINE_integer("new_words", 1000, "The most words to take from --input.")
-flags.DEFINE_integer("min_pieces", 3, "The fewest pieces that such a word is cut into so far.")
-flags.DEFINE_integer("min_frequency", 10, "How often such a word occurs at least.")
+flags.DEFINE_integer("new_words", 1000, "The most words to take from --input.", lower_bound=1)
+flags.DEFINE_integer(
+    "min_pieces", 3, "The fewest pieces that such a word is cut into so far.", lower_bound=2
+)
+flags.DEFINE_integer("min_frequency", 10, "How often such a word occurs at least.", lower_bound=1)
 flags.DEFINE_string("text_field", "text", "Field or column that holds the text.")
 flags.DEFINE_enum(
     "errors", "strict", get_args(DecodingErrors), "What to do with bytes not in UTF-8."
@@ -40,8 +42,10 @@ _SHOWN = 12
 def main(_: Sequence[str]) -> None:
     """Reads the flags, chooses or reads the words, grows the model and writes it."""
     from keras_bert import BertTokenizer, grow_vocabulary, load_model, load_tokenizer
+    from keras_bert.checkpoints import sentence_modules
     from keras_bert.data.corpus.reading import Corpus
     from keras_bert.progress import Progress
+    from keras_bert.storage import hub
     from keras_bert.storage.files import atomic_folder
     from keras_bert.text.corpus_tokenizer import CorpusTokenizer
     from keras_bert.text.coverage import count_words
@@ -56,12 +60,17 @@ def main(_: Sequence[str]) -> None:
             raise ValueError(f"--{name} is for words that are taken from --input: leave it out")
     if output.exists():
         raise FileExistsError(f"{output} exists: give a new folder to --output, or remove it first")
-    tokenizer = load_tokenizer(values.model)
+
+    # The model, before the corpus is read: what is wrong with it is told at once.
+    folder = hub.local_folder(values.model)
+    tokenizer = load_tokenizer(folder)
     if not isinstance(tokenizer, BertTokenizer):
         raise ValueError(
             f"{values.model} has a {type(tokenizer).__name__}, whose pieces follow from merges or "
             "a model file: only a WordPiece vocabulary can take new words"
         )
+    model = load_model(folder, values.ignore_config_keys)
+    tokenizer.vocabulary.check_size(model.config.vocab_size)
     corpus_tokenizer = CorpusTokenizer(tokenizer.vocabulary, Settings(**tokenizer.settings))
 
     # Which words.
@@ -71,34 +80,40 @@ def main(_: Sequence[str]) -> None:
         corpus = Corpus(values.input, values.text_field, values.errors)
         with Progress(corpus.total_bytes, "B", "counting words") as progress:
             counts = count_words(corpus_tokenizer, corpus.paragraphs(progress))
-        chosen = choose_new_words(counts, values.new_words, values.min_pieces, values.min_frequency)
-        if not chosen:
+        words = choose_new_words(counts, values.new_words, values.min_pieces, values.min_frequency)
+        if not words:
             raise ValueError(
                 f"no word of {', '.join(values.input)} occurs {values.min_frequency} times and is "
                 f"cut into {values.min_pieces} pieces: lower --min_frequency or --min_pieces, or "
                 "leave the vocabulary as it is"
             )
-        words = [word.word for word in chosen]
     grown = tokenizer.vocabulary.add_tokens(words)
     pieces = tokenizer.pieces_of_new_tokens(grown)
     if not pieces:
         raise ValueError(f"all {len(words)} words of {values.words} are in the vocabulary already")
 
-    # The model with them. Its embeddings may have more rows than the vocabulary has pieces.
-    model = load_model(values.model, values.ignore_config_keys)
+    # The folder with them. Embeddings may have more rows than the vocabulary has pieces.
     model = grow_vocabulary(model, pieces, max(len(grown), model.config.vocab_size))
+    sentences = ""
     with atomic_folder(output) as temporary:
         model.save_to_preset(temporary, BertTokenizer(grown, **tokenizer.settings))
+        try:
+            if sentence_modules.is_sentence_folder(folder):
+                sentence_modules.copy(folder, temporary)
+                sentences = f", with {sentence_modules.MODULES_FILE} and what it lists"
+        except ValueError as error:  # no reason not to grow the encoder
+            sentences = f", the encoder alone: {error}"
 
     shown = ", ".join(grown.tokens[index] for index in list(pieces)[:_SHOWN])
     more = f" and {len(pieces) - _SHOWN:,} more" if len(pieces) > _SHOWN else ""
     slots = sum(index < len(tokenizer.vocabulary) for index in pieces)
-    print(f"{len(pieces):,} new words, {slots:,} of them in [unused] slots: {shown}{more}")
+    print(f"new words: {len(pieces):,}, of them in [unused] slots: {slots:,}: {shown}{more}")
     if values.input:
+        # The words that were forgotten of a large corpus count in neither line.
         before = counts.recounted(corpus_tokenizer)
         after = counts.recounted(CorpusTokenizer(grown, Settings(**tokenizer.settings)))
         print(f"before: {before.coverage}\nafter:  {after.coverage}")
-    print(f"{output}: a {type(model).__name__} of {len(grown):,} pieces")
+    print(f"{output}: {type(model).__name__}, {len(grown):,} pieces{sentences}")
 
 
 if __name__ == "__main__":

@@ -63,6 +63,8 @@ class RunLocation:
 
     # What a run reads again when it goes on.
     _READ_AGAIN = ("run.json", "metrics.jsonl", "starts.jsonl")
+    # What becomes ever more and is not written again: gone from the local disk when it is uploaded.
+    _MOVED = "presets"
 
     def __init__(self, model_dir: str):
         self._remote = model_dir.rstrip("/") if is_remote(model_dir) else None
@@ -88,6 +90,8 @@ class RunLocation:
                 gfile().copy(str(path), f"{target}.partial", overwrite=True)
                 gfile().rename(f"{target}.partial", target, overwrite=True)
                 self._uploaded[path] = state
+                if path.relative_to(self.local).parts[0] == self._MOVED:
+                    path.unlink()
 
 
 @functools.cache

@@ -20,7 +20,7 @@ _STARTS_FILE = "starts.jsonl"
 
 
 class RunFolder:
-    """Keeps `run.json`, `metrics.jsonl`, TensorBoard events, `checkpoints/` and `preset/`.
+    """Keeps `run.json`, `metrics.jsonl`, TensorBoard events, `checkpoints/` and model folders.
 
     Args:
         path: the folder; made when missing.
@@ -98,7 +98,7 @@ class RunFolder:
         return self.path / "best_preset"
 
     def preset_of(self, step: int) -> Path:
-        """Where the preset of a step lies that stays."""
+        """Where the preset of one of the `preset_steps` lies, which later ones do not replace."""
         return self.path / "presets" / f"step_{step}"
 
     def remove_checkpoints(self) -> None:

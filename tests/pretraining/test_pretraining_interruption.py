@@ -236,6 +236,7 @@ MOMENTS = {
     "restore": lambda run, printed: "resumed at step" in printed,
     "preset": lambda run, printed: any(run.glob("preset/.*/*")),
     "best preset": lambda run, printed: any(run.glob("best_preset/.*/*")),
+    "kept preset": lambda run, printed: any(run.glob("presets/*/.*/*")),
     "next checkpoint": lambda run, printed: printed.count(": held-out ") > 1,
 }
 
@@ -286,10 +287,10 @@ def _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, moments, steps):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # seven runs, on a busy machine
+@pytest.mark.timeout(1800)  # eight runs, on a busy machine
 def test_a_kill_at_any_moment_changes_nothing(corpus, tmp_path):
     # The other moments are among the fifty.
-    moments = ["start-up", "checkpoint", "evaluation", "restore", "best preset"]
+    moments = ["start-up", "checkpoint", "evaluation", "restore", "best preset", "kept preset"]
     _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, moments, 200)
 
 

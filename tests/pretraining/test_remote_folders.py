@@ -57,8 +57,9 @@ def test_a_copy_of_folders_in_folders():
 @pytest.mark.slow
 def test_a_run_in_a_bucket_is_resumed_there_and_equals_a_local_one(corpus, tmp_path, capsys):
     _put(corpus / "records", "ram://bucket/records")
-    run = {"eval_data_dir": "ram://bucket/records", "checkpoint_steps": 5}
-    local = {"eval_data_dir": str(corpus / "records"), "checkpoint_steps": 5}
+    steps = {"checkpoint_steps": 5, "preset_steps": 10}
+    run = {"eval_data_dir": "ram://bucket/records", **steps}
+    local = {"eval_data_dir": str(corpus / "records"), **steps}
     run_pretraining(corpus, tmp_path / "local", **local)
     run_pretraining(corpus, "ram://bucket/run", data_dir="ram://bucket/records", **run)
     for step in (15, 20):  # as if it had been stopped after step 10
@@ -77,6 +78,12 @@ def test_a_run_in_a_bucket_is_resumed_there_and_equals_a_local_one(corpus, tmp_p
         assert [line.split('"step": ')[1].split(",")[0] for line in file if "eval" in line] == [
             "20"
         ]
+    for name in ("step_10", "step_20"):
+        _get(f"ram://bucket/run/presets/{name}", tmp_path / "back" / name)
+        for path, value in weights_of(tmp_path / "local", f"presets/{name}").items():
+            np.testing.assert_array_equal(weights_of(tmp_path / "back", name)[path], value)
+    # They would fill the local disk.
+    assert not list(run_location("ram://bucket/run").local.glob("presets/*/*"))
     assert tf.io.gfile.glob("ram://bucket/run/tensorboard/train/events*")
     assert len(tf.io.gfile.GFile("ram://bucket/run/starts.jsonl").read().splitlines()) == 2
 

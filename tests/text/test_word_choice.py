@@ -32,25 +32,24 @@ def counts(tokenizer):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
+    ("most", "min_pieces", "min_frequency", "expected"),
     [
-        # Equally frequent: in alphabetical order.
-        ({"most": 9, "min_frequency": 1}, [("aba", 3, 3), ("playings", 3, 3), ("abab", 4, 2)]),
-        ({"most": 2, "min_frequency": 1}, [("aba", 3, 3), ("playings", 3, 3)]),
-        ({"most": 1, "min_pieces": 2, "min_frequency": 1}, [("plays", 2, 4)]),
-        ({"most": 9, "min_pieces": 4, "min_frequency": 2}, [("abab", 4, 2)]),
-        ({"most": 9, "min_pieces": 4, "min_frequency": 3}, []),
+        (9, 3, 1, ["aba", "playings", "abab"]),  # equally frequent: in alphabetical order
+        (2, 3, 1, ["aba", "playings"]),
+        (1, 2, 1, ["plays"]),
+        (9, 4, 2, ["abab"]),
+        (9, 4, 3, []),
     ],
 )
-def test_the_commonest_words_of_many_pieces_come_first(counts, arguments, expected):
-    assert choose_new_words(counts, **arguments) == expected
+def test_the_commonest_words_of_many_pieces_come_first(
+    counts, most, min_pieces, min_frequency, expected
+):
+    assert choose_new_words(counts, most, min_pieces, min_frequency) == expected
 
 
-@pytest.mark.parametrize("argument", [{"most": 0}, {"min_pieces": 1}, {"min_frequency": 0}])
-def test_numbers_that_mean_nothing_are_refused(counts, argument):
-    (name,) = argument
-    with pytest.raises(ValueError, match=rf"{name} is \d: it must be at least"):
-        choose_new_words(counts, **{"most": 1, **argument})
+def test_words_of_one_piece_are_no_candidates(counts):
+    with pytest.raises(ValueError, match="min_pieces is 1: a word of one piece needs no other"):
+        choose_new_words(counts, 9, 1, 1)
 
 
 def test_the_same_words_with_a_grown_vocabulary(counts):
@@ -71,6 +70,11 @@ def test_a_list_of_words_is_normalized_as_the_tokenizer_does(tokenizer, tmp_path
     assert read_words(path, tokenizer) == ["plays", "aba"]
 
 
+def test_a_list_that_is_not_there_is_named(tokenizer, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no.txt does not exist: give a file with a word"):
+        read_words(tmp_path / "no.txt", tokenizer)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -78,6 +82,7 @@ def test_a_list_of_words_is_normalized_as_the_tokenizer_does(tokenizer, tmp_path
         ("a-b", r"line 1: 'a-b' is 3 words to the tokenizer \(a - b\)"),
         ("a\n\nxylem", r"line 3: 'xylem' is \[UNK\] with the vocabulary so far"),
         ("\u200b\n", r"line 1: '\\u200b' is 0 words"),
+        ("a" * 201, r"line 1: a word of 201 characters is \[UNK\] whatever the vocabulary"),
         ("a\nplöys\n", r"words\.txt, line 2 is not UTF-8: convert the file to UTF-8"),
         ("\n \n", r"words\.txt holds no word"),
     ],

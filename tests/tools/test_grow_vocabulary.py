@@ -1,38 +1,67 @@
 """grow_vocabulary as a command: words taken from texts, words of a list, and what is refused."""
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 
-from keras_bert import BertEncoder, BertTokenizer, grow_vocabulary, load_tokenizer
+from keras_bert import (
+    BertConfig,
+    BertEncoder,
+    BertTokenizer,
+    Vocabulary,
+    load_tokenizer,
+    train_byte_level_bpe,
+)
+from keras_bert.checkpoints import sentence_modules
+from keras_bert.text.vocabulary import SPECIAL_TOKENS
+from tests.conftest import WORDS
 from tests.tolerances import FORMULA
 from tests.tools.test_faults import run_tools
 
 pytestmark = pytest.mark.slow
+MODULES = {"Transformer": "", "Pooling": "1_Pooling"}
 GROW = ["grow_vocabulary.py", "--model=model"]
 # With "good", "bad", "book" and "##book" in the vocabulary: 12, 12 and 9 words of two pieces.
 TEXT = "a goodbook and a badbook\n" * 12 + "a bookbook\n" * 9
 
 
 @pytest.fixture(scope="module")
-def folder(pretrained_folder, tmp_path_factory):
+def folder(tmp_path_factory):
     """A folder in which all commands were run, and what they printed by name."""
     folder = tmp_path_factory.mktemp("grow")
+    # 23 pieces in a table of 24 rows, as models with padded embeddings have them.
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, "[unused1]", *WORDS, "##book"])
+    config = BertConfig(
+        vocab_size=24,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+        max_position_embeddings=16,
+    )
+    encoder = BertEncoder(config)
+    encoder.save_to_preset(folder / "model", BertTokenizer(vocabulary))
+    shutil.copytree(folder / "model", folder / "sentences")
+    modules = [{"type": f"sentence_transformers.models.{name}"} for name in MODULES]
+    for module, path in zip(modules, MODULES.values(), strict=True):
+        module |= {"idx": 0, "name": "0", "path": path}
+    (folder / "sentences" / "modules.json").write_text(json.dumps(modules))
+    (folder / "sentences" / "1_Pooling").mkdir()
+    pooling = {"word_embedding_dimension": 8, "pooling_mode_mean_tokens": True}
+    (folder / "sentences" / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    train_byte_level_bpe([TEXT], 300).save(folder / "bytes")
     (folder / "texts.txt").write_text(TEXT, encoding="utf-8")
-    tokenizer = load_tokenizer(pretrained_folder)
-    model = BertEncoder.from_preset(pretrained_folder)
-    apart = tokenizer.vocabulary.add_tokens(["##book"])
-    book = {apart.id_of("##book"): (apart.id_of("book"),)}
-    model = grow_vocabulary(model, book, len(apart))
-    model.save_to_preset(folder / "model", BertTokenizer(apart, **tokenizer.settings))
     (folder / "words.txt").write_text("GoodBook\n\nbook\n", encoding="utf-8")
     (folder / "known.txt").write_text("good\nBook\n", encoding="utf-8")
     (folder / "pair.txt").write_text("good book\n", encoding="utf-8")
     (folder / "taken").mkdir()
     commands = {
         "texts": [*GROW, "--input=texts.txt", "--min_pieces=2", "--output=from_texts"],
-        "list": [*GROW, "--words=words.txt", "--output=from_list"],
+        "list": ["grow_vocabulary.py", "--model=sentences", "--words=words.txt", "--output=list"],
         "again": [
-            *("grow_vocabulary.py", "--model=from_list", "--input=texts.txt", "--min_pieces=2"),
+            *("grow_vocabulary.py", "--model=list", "--input=texts.txt", "--min_pieces=2"),
             *("--min_frequency=1", "--new_words=1", "--output=again"),
         ],
         "none": [*GROW, "--input=texts.txt", "--output=none"],
@@ -43,6 +72,7 @@ def folder(pretrained_folder, tmp_path_factory):
         "count": [*GROW, "--words=words.txt", "--new_words=5", "--output=none"],
         "taken": [*GROW, "--words=words.txt", "--output=taken"],
         "no file": [*GROW, "--words=no.txt", "--output=none"],
+        "bytes": ["grow_vocabulary.py", "--model=bytes", "--words=words.txt", "--output=none"],
     }
     runs = run_tools([{"command": command} for command in commands.values()], folder)
     return folder, dict(zip(commands, runs, strict=True))
@@ -53,29 +83,45 @@ def test_words_of_texts_become_pieces_that_start_at_the_mean(folder):
     assert ran["texts"]["status"] == 0, ran["texts"]["printed"]
     tokenizer, before = load_tokenizer(path / "from_texts"), load_tokenizer(path / "model")
     # bookbook occurs 9 times, and --min_frequency is 10; equally frequent ones by the alphabet.
-    new = tokenizer.vocabulary.tokens[len(before.vocabulary) :]
-    assert new == ("badbook", "goodbook")
+    # The first takes the slot, and the other stands behind the end.
+    tokens = [*before.vocabulary.tokens, "goodbook"]
+    tokens[tokens.index("[unused1]")] = "badbook"
+    assert tokenizer.vocabulary.tokens == tuple(tokens)
     old, grown = (
         BertEncoder.from_preset(path / name).word_embeddings.weights[0].numpy()
         for name in ("model", "from_texts")
     )
-    np.testing.assert_array_equal(grown[: len(old)], old)
-    mean = (old[before.vocabulary.id_of("bad")] + old[before.vocabulary.id_of("##book")]) / 2
-    np.testing.assert_allclose(grown[len(old)], mean, **FORMULA)
+    assert len(grown) == len(old) == 24
+    expected = old.copy()
+    for token, place in (("bad", tokens.index("badbook")), ("good", tokens.index("goodbook"))):
+        expected[place] = (old[tokens.index(token)] + old[tokens.index("##book")]) / 2
+    np.testing.assert_allclose(grown, expected, **FORMULA)
     printed = ran["texts"]["printed"]
-    assert "2 new words, 0 of them in [unused] slots: badbook, goodbook\n" in printed
+    assert "new words: 2, of them in [unused] slots: 1: badbook, goodbook\n" in printed
     # 12 x 5 + 9 x 2 = 78 words; 33 of them have two pieces before, and 9 after.
     assert "before: 1.423 pieces per word" in printed
     assert "after:  1.115 pieces per word" in printed
+    assert "from_texts: BertEncoder, 24 pieces\n" in printed
 
 
 def test_a_list_is_normalized_and_a_grown_folder_grows_again(folder):
     path, ran = folder
     assert ran["list"]["status"] == 0, ran["list"]["printed"]
-    assert load_tokenizer(path / "from_list").vocabulary.tokens[-1] == "goodbook"
-    assert "1 new words, 0 of them in [unused] slots: goodbook\n" in ran["list"]["printed"]
+    words = load_tokenizer(path / "list").vocabulary
+    assert len(words) == 23 and "goodbook" in words
+    assert "new words: 1, of them in [unused] slots: 1: goodbook\n" in ran["list"]["printed"]
+    assert "before:" not in ran["list"]["printed"]  # there are no texts to tell it of
     assert ran["again"]["status"] == 0, ran["again"]["printed"]
-    assert load_tokenizer(path / "again").vocabulary.tokens[-2:] == ("goodbook", "badbook")
+    assert load_tokenizer(path / "again").vocabulary.tokens[-1] == "badbook"
+    assert BertEncoder.from_preset(path / "again").config.vocab_size == 24
+
+
+def test_what_stands_behind_a_sentence_encoder_comes_along(folder):
+    path, ran = folder
+    for name in ("list", "again"):
+        assert f"{name}: BertEncoder, " in ran[name]["printed"]
+        assert "with modules.json and what it lists" in ran[name]["printed"]
+        assert sentence_modules.read(path / name).pooling == ("mean",)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +134,8 @@ def test_a_list_is_normalized_and_a_grown_folder_grows_again(folder):
         ("neither", "give either --input, texts to take words from, or --words, a list"),
         ("count", "--new_words is for words that are taken from --input: leave it out"),
         ("taken", "taken exists: give a new folder to --output"),
-        ("no file", "no.txt"),
+        ("no file", "no.txt does not exist: give a file with a word a line"),
+        ("bytes", "bytes has a ByteLevelBpeTokenizer, whose pieces follow from merges"),
     ],
 )
 def test_what_cannot_grow_is_told_and_nothing_is_written(folder, name, message):

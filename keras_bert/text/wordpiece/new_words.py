@@ -6,30 +6,17 @@ new word            angioplasty               1 piece, whose embedding further p
 
 import heapq
 import os
-from typing import NamedTuple
+from pathlib import Path
 
 from keras_bert.storage.text_lines import TextLines
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 from keras_bert.text.coverage import WordCounts
-
-
-class NewWord(NamedTuple):
-    """A word that may become a piece.
-
-    Attributes:
-        word: as the tokenizer normalizes it.
-        pieces: how many pieces it has so far.
-        frequency: how often it occurs.
-    """
-
-    word: str
-    pieces: int
-    frequency: int
+from keras_bert.text.vocabulary import MAX_CHARACTERS_PER_WORD
 
 
 def choose_new_words(
-    counts: WordCounts, most: int, min_pieces: int = 3, min_frequency: int = 10
-) -> list[NewWord]:
+    counts: WordCounts, most: int, min_pieces: int, min_frequency: int
+) -> list[str]:
     """Returns the commonest words that are cut into many pieces, the commonest first.
 
     An embedding is learned from the places where its word stands, so frequency decides. Words
@@ -43,22 +30,18 @@ def choose_new_words(
         min_frequency: how often a word occurs at least.
 
     Raises:
-        ValueError: an argument is too small.
+        ValueError: `min_pieces` is below 2.
     """
-    for name, value, least in (
-        ("most", most, 1),
-        ("min_pieces", min_pieces, 2),
-        ("min_frequency", min_frequency, 1),
-    ):
-        if value < least:
-            raise ValueError(f"{name} is {value}: it must be at least {least}")
+    if min_pieces < 2:
+        raise ValueError(f"min_pieces is {min_pieces}: a word of one piece needs no other")
     found = (
-        NewWord(word, len(counts.pieces(word)), frequency)
+        (word, frequency)
         for word, frequency in counts.words.items()
-        if frequency >= min_frequency and any(map(str.isalpha, word))
+        if frequency >= min_frequency
+        and any(map(str.isalpha, word))
+        and len(counts.pieces(word)) >= min_pieces
     )
-    split = (word for word in found if word.pieces >= min_pieces)
-    return heapq.nsmallest(most, split, key=lambda word: (-word.frequency, word.word))
+    return [word for word, _ in heapq.nsmallest(most, found, key=lambda pair: (-pair[1], pair[0]))]
 
 
 def read_words(path: str | os.PathLike, tokenizer: CorpusTokenizer) -> list[str]:
@@ -74,9 +57,12 @@ def read_words(path: str | os.PathLike, tokenizer: CorpusTokenizer) -> list[str]
         FileNotFoundError: there is no such file.
         ValueError: a line is not UTF-8, or not one word to the tokenizer, which splits at white
             space and punctuation; a character is not in the vocabulary, so that the word has no
-            pieces to start from; or the file holds no word.
+            pieces to start from; a word has more characters than the tokenizer takes; or the file
+            holds no word.
     """
     found: dict[str, None] = {}
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"{path} does not exist: give a file with a word a line")
     for number, line in enumerate(map(str.strip, TextLines(path)), start=1):
         if not line:
             continue
@@ -85,6 +71,11 @@ def read_words(path: str | os.PathLike, tokenizer: CorpusTokenizer) -> list[str]
             raise ValueError(
                 f"{path}, line {number}: {line!r} is {len(words)} words to the tokenizer "
                 f"({' '.join(words)}), and a piece never reaches over one: give one word a line"
+            )
+        if len(words[0]) > MAX_CHARACTERS_PER_WORD:
+            raise ValueError(
+                f"{path}, line {number}: a word of {len(words[0])} characters is [UNK] whatever "
+                f"the vocabulary, the limit is {MAX_CHARACTERS_PER_WORD}: leave it out"
             )
         if tokenizer.pieces(words[0])[0] == tokenizer.vocabulary.unk_id:
             raise ValueError(
