@@ -62,7 +62,7 @@ _LAYERS = flags.DEFINE_list("layers", ["0", "3"], "Layers of MiniLM that the stu
 _EPOCHS = flags.DEFINE_integer("epochs", 3, "Passes of the teacher.", lower_bound=1)
 _STUDENT_EPOCHS = flags.DEFINE_integer("student_epochs", 4, "Passes of students.", lower_bound=1)
 _AUGMENTED_EPOCHS = flags.DEFINE_integer(
-    "augmented_epochs", 3, "The same with copies.", lower_bound=1
+    "augmented_epochs", 2, "The same with copies.", lower_bound=1
 )
 _ALPHA = flags.DEFINE_float("alpha", 0.9, "Weight of the teacher.")
 _TEMPERATURE = flags.DEFINE_float("temperature", 2.0, "Of the soft targets.")

@@ -36,7 +36,7 @@ def main(_: list[str]) -> None:
     config = BertConfig.from_name("bert_mini", **COMMON, **START)
     on_the_way: dict[str, Any] = {"preset_steps": steps // points} if points else {}
     run = stages.pretrain("pretraining", config, **on_the_way)
-    if points and not (run / "presets").is_dir():
+    if points and not (run / "kept_presets").is_dir():
         raise app.UsageError(f"{run} was made without --points: choose another --folder")
     held_out, all_mask = last_metrics(run, "eval"), stages.held_out_metrics(run)
     print("\n| what | value |\n|---|---|")

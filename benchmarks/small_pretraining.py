@@ -239,7 +239,7 @@ class SmallPretraining(NamedTuple):
         """
         name = f"{task.name}_from_scratch" if from_scratch else task.name
         name = name if step is None else f"{name}_{step}"
-        start = run / ("preset" if step is None else f"presets/step_{step}")
+        start = run / ("preset" if step is None else f"kept_presets/step_{step}")
         model_dir = run / "tasks" / name
         if FinetuningResult.finished(model_dir) is None:
             shutil.rmtree(model_dir, ignore_errors=True)  # what was stopped within

@@ -49,7 +49,7 @@ class PretrainingOptions:
         checkpoint_steps: steps between checkpoints.
         eval_steps: steps between evaluations; 0 evaluates at the end only.
         keep_checkpoints: how many checkpoints stay.
-        preset_steps: steps between model folders that stay, `presets/step_1000` and so on, for
+        preset_steps: steps between model folders that stay, `kept_presets/step_1000` and so on, for
             fine-tuning from points on the way; 0 for none.
         max_skipped_steps: steps in a row that may be skipped because the loss or a gradient is not
             finite; one more ends the run.

@@ -64,7 +64,7 @@ class RunLocation:
     # What a run reads again when it goes on.
     _READ_AGAIN = ("run.json", "metrics.jsonl", "starts.jsonl")
     # What becomes ever more and is not written again: gone from the local disk when it is uploaded.
-    _MOVED = "presets"
+    _MOVED = "kept_presets"
 
     def __init__(self, model_dir: str):
         self._remote = model_dir.rstrip("/") if is_remote(model_dir) else None

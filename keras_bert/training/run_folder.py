@@ -99,7 +99,7 @@ class RunFolder:
 
     def preset_of(self, step: int) -> Path:
         """Where the preset of one of the `preset_steps` lies, which later ones do not replace."""
-        return self.path / "presets" / f"step_{step}"
+        return self.path / "kept_presets" / f"step_{step}"
 
     def remove_checkpoints(self) -> None:
         """Removes all checkpoints: the run is finished, or begins anew."""

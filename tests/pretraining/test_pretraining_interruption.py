@@ -151,11 +151,11 @@ def test_what_a_kill_after_the_last_checkpoint_left_out_is_made_up_for(corpus, t
     run_pretraining(corpus, tmp_path / "whole", **run)
     folder = tmp_path / "run"
     shutil.copytree(tmp_path / "whole", folder)
-    for name in ("preset", "best_preset", "presets"):
+    for name in ("preset", "best_preset", "kept_presets"):
         shutil.rmtree(folder / name)
     run_pretraining(corpus, folder, **run)
     _assert_same_weights(tmp_path / "whole", folder)
-    _assert_same_weights(tmp_path / "whole", folder, preset="presets/step_20")
+    _assert_same_weights(tmp_path / "whole", folder, preset="kept_presets/step_20")
     assert metrics_of(folder, "eval") == metrics_of(tmp_path / "whole", "eval")
 
 
@@ -236,7 +236,7 @@ MOMENTS = {
     "restore": lambda run, printed: "resumed at step" in printed,
     "preset": lambda run, printed: any(run.glob("preset/.*/*")),
     "best preset": lambda run, printed: any(run.glob("best_preset/.*/*")),
-    "kept preset": lambda run, printed: any(run.glob("presets/*/.*/*")),
+    "kept preset": lambda run, printed: any(run.glob("kept_presets/*/.*/*")),
     "next checkpoint": lambda run, printed: printed.count(": held-out ") > 1,
 }
 
@@ -273,7 +273,7 @@ def _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, moments, steps):
     _assert_same_weights(whole, run)
     _assert_same_weights(whole, run, preset="best_preset")
     for part in range(1, 5):
-        _assert_same_weights(whole, run, preset=f"presets/step_{part * steps // 4}")
+        _assert_same_weights(whole, run, preset=f"kept_presets/step_{part * steps // 4}")
     lines = metrics_of(run, "train")
     assert [line["step"] for line in lines] == sorted({line["step"] for line in lines})
     timed = ("tokens_per_second", "seconds")

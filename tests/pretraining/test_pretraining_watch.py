@@ -143,19 +143,19 @@ def test_the_best_model_is_kept_beside_the_latest(corpus, tmp_path):
 def test_presets_on_the_way_stay_and_are_those_of_their_steps(corpus, tmp_path):
     arguments = {"warmup_steps": 2, "checkpoint_steps": 4, "preset_steps": 2}
     run_pretraining(corpus, tmp_path / "whole", train_steps=6, **arguments)
-    names = sorted(path.name for path in (tmp_path / "whole" / "presets").iterdir())
+    names = sorted(path.name for path in (tmp_path / "whole" / "kept_presets").iterdir())
     assert names == ["step_2", "step_4", "step_6"]
     # The oracle: a run that ended there, with the rates of the longer one.
     arguments |= {"preset_steps": 0, "schedule_steps": 6}
     run_pretraining(corpus, tmp_path / "short", train_steps=2, **arguments)
-    found = weights_of(tmp_path / "whole", "presets/step_2")
+    found = weights_of(tmp_path / "whole", "kept_presets/step_2")
     for path, weights in weights_of(tmp_path / "short").items():
         np.testing.assert_array_equal(found[path], weights, err_msg=path)
     last = weights_of(tmp_path / "whole")
-    for path, weights in weights_of(tmp_path / "whole", "presets/step_6").items():
+    for path, weights in weights_of(tmp_path / "whole", "kept_presets/step_6").items():
         np.testing.assert_array_equal(last[path], weights, err_msg=path)
     assert np.abs(last["pooler/kernel"] - found["pooler/kernel"]).max() > 0
-    assert (tmp_path / "whole" / "presets" / "step_2" / "vocab.txt").is_file()
+    assert (tmp_path / "whole" / "kept_presets" / "step_2" / "vocab.txt").is_file()
 
 
 def test_the_run_folder_tells_what_was_done(corpus, tmp_path):

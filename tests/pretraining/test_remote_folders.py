@@ -79,11 +79,11 @@ def test_a_run_in_a_bucket_is_resumed_there_and_equals_a_local_one(corpus, tmp_p
             "20"
         ]
     for name in ("step_10", "step_20"):
-        _get(f"ram://bucket/run/presets/{name}", tmp_path / "back" / name)
-        for path, value in weights_of(tmp_path / "local", f"presets/{name}").items():
+        _get(f"ram://bucket/run/kept_presets/{name}", tmp_path / "back" / name)
+        for path, value in weights_of(tmp_path / "local", f"kept_presets/{name}").items():
             np.testing.assert_array_equal(weights_of(tmp_path / "back", name)[path], value)
     # They would fill the local disk.
-    assert not list(run_location("ram://bucket/run").local.glob("presets/*/*"))
+    assert not list(run_location("ram://bucket/run").local.glob("kept_presets/*/*"))
     assert tf.io.gfile.glob("ram://bucket/run/tensorboard/train/events*")
     assert len(tf.io.gfile.GFile("ram://bucket/run/starts.jsonl").read().splitlines()) == 2
 
