@@ -43,7 +43,7 @@ from keras_bert import (
     export_saved_model,
     search,
 )
-from keras_bert.finetuning.search import SearchResult
+from keras_bert.finetuning.search import RUNS_FOLDER, SearchResult
 from keras_bert.storage.files import atomic_file, atomic_folder
 
 _WRITE: Mapping[str, Callable[[Path], Path]] = {
@@ -62,7 +62,7 @@ _LAYERS = flags.DEFINE_list("layers", ["0", "3"], "Layers of MiniLM that the stu
 _EPOCHS = flags.DEFINE_integer("epochs", 3, "Passes of the teacher.", lower_bound=1)
 _STUDENT_EPOCHS = flags.DEFINE_integer("student_epochs", 4, "Passes of students.", lower_bound=1)
 _AUGMENTED_EPOCHS = flags.DEFINE_integer(
-    "augmented_epochs", 2, "The same with copies.", lower_bound=1
+    "augmented_epochs", 2, "Passes of students with copies.", lower_bound=1
 )
 _ALPHA = flags.DEFINE_float("alpha", 0.9, "Weight of the teacher.")
 _TEMPERATURE = flags.DEFINE_float("temperature", 2.0, "Of the soft targets.")
@@ -113,9 +113,13 @@ def _rows(path: Path) -> list[list[str]]:
         return list(csv.reader(file))
 
 
-def _texts_of(path: Path) -> list[str]:
+def _records(path: Path) -> list[dict[str, str]]:
     with open(path, encoding="utf-8", newline="") as file:
-        return [row["text"] for row in csv.DictReader(file)]
+        return list(csv.DictReader(file))
+
+
+def _texts_of(path: Path) -> list[str]:
+    return [row["text"] for row in _records(path)]
 
 
 def augmented(data: Path, folder: Path) -> Path:
@@ -194,6 +198,8 @@ def distilled(data: Path, folder: Path) -> Path:
             hidden_state_weight=1,
             attention_weight=1,
         )
+    if not (folder / "run" / "report.md").is_file():  # written at the end
+        raise SystemExit("stopped: the same command goes on from here")
     return folder / "run" / "preset"
 
 
@@ -259,7 +265,7 @@ def main(_: list[str]) -> None:
     results: dict[str, SearchResult] = {}
     exports: dict[str, Path] = {}
     for name, side in sides(output).items():
-        folder = output / name.replace(", ", "_").replace(" ", "_")
+        folder = _folder(output, name)
         options = FinetuningOptions(**shared, **side.options)
         # A grid of one point: runs that were finished before are not made again.
         grid = {"epochs": [side.options["epochs"]]}
@@ -273,18 +279,35 @@ def main(_: list[str]) -> None:
         shutil.rmtree(served, ignore_errors=True)
         exports[name] = export_saved_model(folder, served, options=ExportOptions("bfloat16"))
     times = milliseconds(exports, _texts_of(output / "data" / "test.csv")[: _SERVED.value])
-    print("| model | parameters | MB served | ms a text | times as fast | test accuracy | seeds |")
-    print("|---|---|---|---|---|---|---|")
+    columns = ("parameters", "MB served", "ms a text", "times as fast", "test accuracy")
+    print(f"| model | {' | '.join(columns)} | the teacher's answer | seeds |")
+    print(f"|---{'|---' * len(columns)}|---|---|")
+    right = _answers(_folder(output, "teacher"), results["teacher"])[0]
     for name, found in results.items():
+        agreements = [
+            statistics.mean(one == other for one, other in zip(answers, right, strict=True))
+            for answers in _answers(_folder(output, name), found)
+        ]
         accuracies = [run.measured.test["accuracy"] for run in found.runs]
         files = [path for path in exports[name].rglob("*") if path.is_file()]
         size = sum(path.stat().st_size for path in files) / 1e6
-        model = FinetunedModel.load(output / name.replace(", ", "_").replace(" ", "_")).model
+        model = FinetunedModel.load(_folder(output, name)).model
         print(
             f"| {name} | {model.count_params():,} | {size:.1f} | {times[name]:.2f} "
             f"| {times['teacher'] / times[name]:.2f} | {statistics.mean(accuracies):.4f} "
+            f"| {statistics.mean(agreements):.1%} "
             f"| {', '.join(f'{accuracy:.4f}' for accuracy in accuracies)} |"
         )
+
+
+def _folder(output: Path, name: str) -> Path:
+    return output / name.replace(", ", "_").replace(" ", "_")
+
+
+def _answers(folder: Path, found: SearchResult) -> list[list[str]]:
+    """Returns what each run of a model said of the test texts."""
+    paths = (folder / RUNS_FOLDER / run.name / "predictions_test.csv" for run in found.runs)
+    return [[row["predicted_label"] for row in _records(path)] for path in paths]
 
 
 if __name__ == "__main__":

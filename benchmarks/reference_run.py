@@ -34,10 +34,10 @@ def main(_: list[str]) -> None:
     )
     stages.prepare()
     config = BertConfig.from_name("bert_mini", **COMMON, **START)
-    on_the_way: dict[str, Any] = {"preset_steps": steps // points} if points else {}
-    run = stages.pretrain("pretraining", config, **on_the_way)
-    if points and not (run / "kept_presets").is_dir():
-        raise app.UsageError(f"{run} was made without --points: choose another --folder")
+    run = stages.pretrain("pretraining", config, preset_steps=steps // points if points else 0)
+    on_the_way = [point * steps // points for point in range(1, points + 1)]
+    if not all((run / "kept_presets" / f"step_{step}").is_dir() for step in on_the_way):
+        raise app.UsageError(f"{run} was made without --points={points}: choose another --folder")
     held_out, all_mask = last_metrics(run, "eval"), stages.held_out_metrics(run)
     print("\n| what | value |\n|---|---|")
     for name in ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_accuracy"):
@@ -49,8 +49,7 @@ def main(_: list[str]) -> None:
         fresh = stages.finetune(run, task, from_scratch=True)
         print(f"| {task.title}, {task.metric}, fresh weights | {fresh:.4f} |", flush=True)
         curves[task.title] = [fresh]
-        for point in range(1, points + 1):
-            step = point * steps // points
+        for step in on_the_way:
             score = stages.finetune(run, task, step=None if step == steps else step)
             print(f"| {task.title}, {task.metric}, step {step} | {score:.4f} |", flush=True)
             curves[task.title].append(score)
@@ -59,7 +58,7 @@ def main(_: list[str]) -> None:
             print(f"| {task.title}, {task.metric}, pretrained | {score:.4f} |", flush=True)
     if figure is not None:
         axes = figure.subplots()
-        _draw(axes, curves, [point * steps // points for point in range(points + 1)])
+        _draw(axes, curves, [0, *on_the_way])
         figure.savefig(stages.folder / "points.png", dpi=110)
 
 

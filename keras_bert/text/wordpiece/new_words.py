@@ -1,7 +1,9 @@
 """Which words of a field deserve a piece of their own, and lists of words that somebody chose.
 
-old vocabulary      an ##gio ##plast ##y      4 pieces, 212 times in the texts
-new word            angioplasty               1 piece, whose embedding further pretraining learns
+    old vocabulary    an ##gio ##plast ##y    4 pieces, 212 times in the texts
+    new word          angioplasty             1 piece, whose embedding further pretraining learns
+
+Pieces of byte-level BPE and SentencePiece follow from merges or a model file: they cannot grow so.
 """
 
 import heapq
