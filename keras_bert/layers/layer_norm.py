@@ -8,9 +8,16 @@ float32 with casts around. By hand, with x_hat = (x - mean) * rstd and g = upstr
     d beta  = sum over tokens of  upstream
 
 Only the input, in its own number format, and two numbers a token are kept for the backward pass.
+
+In a graph that serves in bfloat16 (`norms_as_one_kernel`) a list of tokens [T, H] is normalized as
+a picture of T channels, as Keras 2 did it: TensorFlow has a kernel for batches of pictures, and
+puts oneDNN's layer norm in the place of that and of scale and offset. In float32 this gains nothing
+on processors without AVX512-VNNI, where TensorFlow leaves oneDNN off.
 """
 
-from collections.abc import Callable
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -18,6 +25,22 @@ from keras import ops
 
 # Axis, center, scale, rms_scaling; Keras writes the axis as a list once the layer is built.
 _KNOWN = ([-1, True, True, False], [[-1], True, True, False])
+
+_AS_ONE_KERNEL = contextvars.ContextVar("norms_as_one_kernel", default=False)
+
+
+@contextlib.contextmanager
+def norms_as_one_kernel() -> Iterator[None]:
+    """Makes norms of lists of tokens in 16 bits one operation in the graphs that are traced within.
+
+    For graphs of TensorFlow that no gradient is taken of and no other format is made of. One thread
+    takes half of the time for 110 tokens of 384, a quarter for 512 of them.
+    """
+    token = _AS_ONE_KERNEL.set(True)
+    try:
+        yield
+    finally:
+        _AS_ONE_KERNEL.reset(token)
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -42,10 +65,33 @@ class LayerNormalization(keras.layers.LayerNormalization):
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Returns the normalized inputs [..., H]; mean and variance are float32."""
         if not training:
+            half = keras.backend.standardize_dtype(inputs.dtype) == "bfloat16"
+            if half and len(inputs.shape) == 2 and _AS_ONE_KERNEL.get():
+                return _one_kernel(inputs, self.gamma, self.beta, self.epsilon)
             return super().call(inputs)
         # Copies, as functions with gradients of their own take tensors, not variables.
         gamma, beta = (ops.copy(weight) for weight in (self.gamma, self.beta))  # [H] each
         return _differentiable_norm(inputs, gamma, beta, self.epsilon)
+
+
+def _one_kernel(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
+    """Returns the normalized tokens [T, H]; mean and variance are float32."""
+    import tensorflow as tf
+
+    tokens = tf.shape(inputs)[0]  # T
+    # [T, H] -> [1, T, H, 1]: one picture, a channel a token; mean and variance are a channel's.
+    normalized = tf.raw_ops.FusedBatchNormV3(
+        x=tf.reshape(inputs, [1, tokens, inputs.shape[-1], 1]),
+        scale=tf.ones([tokens]),
+        offset=tf.zeros([tokens]),
+        mean=tf.zeros([0]),  # those of earlier batches, of which there are none
+        variance=tf.zeros([0]),
+        epsilon=epsilon,
+        data_format="NCHW",
+        is_training=True,  # which computes mean and variance here
+    ).y
+    scale, offset = (tf.cast(weight, inputs.dtype) for weight in (gamma, beta))  # [H] each
+    return tf.reshape(normalized, [tokens, inputs.shape[-1]]) * scale + offset
 
 
 def _differentiable_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:

@@ -31,6 +31,7 @@ from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.layers.attention_masks import left_to_right_mask
 from keras_bert.layers.embeddings import EmbeddingPostprocessor
 from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.layers.layer_norm import norms_as_one_kernel
 from keras_bert.layers.self_attention import SelfAttention, score_bias
 from keras_bert.models.encoder import BertEncoder
 
@@ -150,12 +151,13 @@ class UnpaddedEncoder:
             kept = chunk.summary if summaries_only else every_token
             return index + 1, found.write(index, _apply(self._blocks[-1], hidden, chunk, kept))
 
-        _, found = tf.while_loop(
-            lambda index, _: index < chunks,
-            body,
-            [0, found],
-            parallel_iterations=_CHUNKS_AT_A_TIME,
-        )
+        with norms_as_one_kernel():
+            _, found = tf.while_loop(
+                lambda index, _: index < chunks,
+                body,
+                [0, found],
+                parallel_iterations=_CHUNKS_AT_A_TIME,
+            )
         return found.concat(), order, lengths  # [N or all real tokens, H], [N], [N]
 
     def _chunk(self, ids: tf.Tensor, segments: tf.Tensor, lengths: tf.Tensor) -> _Chunk:

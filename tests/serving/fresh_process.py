@@ -1,6 +1,7 @@
 """Exports asked in a process that has TensorFlow and its text operations alone."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -26,18 +27,25 @@ np.savez(answers, **{k: np.char.decode(v.astype("S")) if v.dtype == object else 
 """
 
 
-def ask_fresh_process(tmp_path, requests, python=sys.executable):
+def ask_fresh_process(tmp_path, requests, python=sys.executable, environment=()):
     """Returns the outputs of each request by name.
 
     Args:
         tmp_path: a folder for its files.
         requests: (folder of a version, name of a signature, inputs by name) each.
         python: the interpreter.
+        environment: variables that it has besides, by name.
     """
     files = [tmp_path / "requests.json", tmp_path / "answers.npz"]
     files[0].write_text(json.dumps([[str(folder), *rest] for folder, *rest in requests]))
     command = [python, "-I", "-c", _CODE, *files]
-    done = subprocess.run([*map(str, command)], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [*map(str, command)],
+        cwd=tmp_path,
+        env={**os.environ, **dict(environment)},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     answers = [{} for _ in requests]
     for key, values in np.load(files[1]).items():

@@ -38,7 +38,7 @@ def tensorflow_operations():
 
 
 PYTHON_OPERATIONS = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
-# A line for each operation: its name and the kinds of models whose graphs use it.
+# A line for each operation: its name and the kinds of models whose graphs use it, or "bfloat16".
 LIST = Path(__file__).with_name("served_operations.txt")
 
 
@@ -50,10 +50,14 @@ def listed_operations(name):
 OTHERS = [name for name in MODELS if name != "pairs"]
 
 
-@pytest.mark.parametrize("name", ["pairs", *some_slow(OTHERS, EXPORTED)])
-def test_graphs_use_only_what_a_stock_server_links(name, exported):
-    own, used = tensorflow_operations(), graph_operations(exported(name))
-    assert used == listed_operations(name)
+HALF = [pytest.param(("masked_lm", "bfloat16"), marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("export", ["pairs", *some_slow(OTHERS, EXPORTED), *HALF])
+def test_graphs_use_only_what_a_stock_server_links(export, exported):
+    name, *dtype = [export] if isinstance(export, str) else export
+    own, used = tensorflow_operations(), graph_operations(exported(name, *dtype))
+    assert used == listed_operations(name).union(*map(listed_operations, dtype))
     assert not used & PYTHON_OPERATIONS
     assert "FastWordpieceTokenizeWithOffsets" not in own
     assert used - own <= OPS_LIB & TEXT_OPERATIONS
