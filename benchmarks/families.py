@@ -9,15 +9,18 @@ of what BERT's --train_steps take. Then each is fine-tuned on three tasks; all i
 seed, then with the next, and the table of what is done is printed after each. The same command goes
 on where it was stopped. Two halves may go side by side, each under `taskset -c 0` or `taskset -c 1`
 with its own --runs=NAME --runs=...; the command without then prints the table of all and draws it
-into families.png.
+into families.png. What each run reached stands in scores.jsonl; with --scores=FILE, a copy of it,
+runs that were finished elsewhere are not made again.
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from absl import app, flags
+from score_file import ScoreFile
 from small_pretraining import (
     BATCH_SIZE,
     COMMON,
@@ -37,6 +40,7 @@ from keras_bert.visualize.figure import new_figure
 _FOLDER = flags.DEFINE_string("folder", None, "Folder of all stages.", required=True)
 _TRAIN_STEPS = flags.DEFINE_integer("train_steps", 6000, "Steps of BERT with all operations.")
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each kind.", lower_bound=1)
+_SCORES = flags.DEFINE_string("scores", None, "File of finished runs; unset: in the folder.")
 _LENGTH = 64
 _PREDICTIONS = 10
 _LEARNING_RATE = 1e-3
@@ -110,31 +114,49 @@ def main(_: list[str]) -> None:
     stages = SmallPretraining(
         Path(_FOLDER.value), _LENGTH, _TRAIN_STEPS.value, _LEARNING_RATE, _TASKS
     )
-    stages.prepare()
+    scores = ScoreFile(Path(_SCORES.value or stages.folder / "scores.jsonl"))
     of_step = objective_named("masked").flops(
         _RECIPES["bert"].config, BATCH_SIZE, _LENGTH, _PREDICTIONS
     )
     names = _RUNS.value or list(_RECIPES)
     found: Found = {}
+
+    def note(name: str, part: float, seed: int, measure: Callable[[], list[float]]) -> None:
+        """Adds what a run reached, measured if it is in no file."""
+        run = {"recipe": name, "part": part, "seed": seed, "train_steps": _TRAIN_STEPS.value}
+        reached = scores.find(**run)
+        if reached is None:
+            stages.prepare()
+            reached = dict(zip((task.name for task in _TASKS), measure(), strict=True))
+            scores.add(reached, **run)
+        found.setdefault((name, part), []).append(tuple(reached[task.name] for task in _TASKS))
+        _print_table(found, of_step)
+
     for seed in range(_SEEDS.value):
         for part in _PARTS:
             for name in names:
-                recipe = _RECIPES[name]
-                run = stages.pretrain(
-                    f"{name}_{part}_{seed}",
-                    recipe.config,
-                    recipe.sentence_task,
-                    recipe.steps(part * _TRAIN_STEPS.value * of_step),
-                    seed=seed,
-                    **recipe.flags,
-                )
-                scores = tuple(stages.finetune(run, task, seed=seed) for task in _TASKS)
-                found.setdefault((name, part), []).append(scores)
-                _print_table(found, of_step)
+
+                def tune(name=name, part=part, seed=seed, fresh=False) -> list[float]:
+                    run = _pretrained(stages, name, part, of_step, seed)
+                    return [stages.finetune(run, task, fresh, seed) for task in _TASKS]
+
+                note(name, part, seed, tune)
                 if (name, part) == ("bert", _PARTS[-1]):
-                    fresh = tuple(stages.finetune(run, task, True, seed) for task in _TASKS)
-                    found.setdefault(("fresh", 0.0), []).append(fresh)
+                    # Whose model's weights are not taken makes no difference.
+                    note("fresh", 0.0, seed, partial(tune, fresh=True))
     _draw(found, of_step, stages.folder / "families.png")
+
+
+def _pretrained(stages: SmallPretraining, name: str, part: float, of_step: int, seed: int) -> Path:
+    recipe = _RECIPES[name]
+    return stages.pretrain(
+        f"{name}_{part}_{seed}",
+        recipe.config,
+        recipe.sentence_task,
+        recipe.steps(part * _TRAIN_STEPS.value * of_step),
+        seed=seed,
+        **recipe.flags,
+    )
 
 
 def _print_table(found: Found, of_step: int) -> None:

@@ -30,6 +30,7 @@ from absl import app, flags
 flags.DEFINE_integer("examples", 1000, "Reviews to train on.", lower_bound=32)
 flags.DEFINE_integer("test_examples", 300, "Reviews to test with.", lower_bound=1)
 flags.DEFINE_integer("rounds", 3, "Rounds of each side.", lower_bound=1)
+flags.DEFINE_multi_string("only", [""], "Sides whose name holds this, and ours in bfloat16.")
 flags.DEFINE_string("side", None, "Run as this side (the benchmark starts itself so).")
 
 FLAGS = flags.FLAGS
@@ -158,7 +159,9 @@ def main(_: list[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             contest.answer_rounds(SIDES[FLAGS.side](Path(folder)))
         return
-    sides = contest.run(list(SIDES), FLAGS.rounds, sys.argv)
+    chosen = [name for name in SIDES if any(part in name for part in FLAGS.only)]
+    names = list(dict.fromkeys([next(iter(SIDES)), *chosen]))
+    sides = contest.run(names, FLAGS.rounds, sys.argv)
     own = sides[0].median("seconds")
     print(
         f"\n{FLAGS.examples} reviews\n\n| side | an epoch, s | x ours, bfloat16 "

@@ -1,21 +1,24 @@
-"""Texts per second from raw strings: our SavedModel, Hugging Face on torch, ONNX Runtime.
+"""Texts per second from raw strings: our SavedModel, Hugging Face, ONNX Runtime, OpenVINO.
 
     make benchmark NAME=serving_speed ARGS='--texts=1000 --runs=3'
 
 The 6-layer MiniLM and the test reviews of food_reviews.py, cut at 512 pieces; every side returns
 the pooled output. In batches of 32 as they come; in batches of like length, for which all texts
 must be at hand, as `SentenceTransformer.encode` has them; and one text after the other. Sides take
-turns, and the median of each side's runs counts.
+turns, and the median of each side's runs counts. --sides=TEXT takes those with TEXT in their names.
 """
 
 import os
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# As the kit of a bfloat16 export starts TF Serving; in float32 it gains nothing.
+os.environ.setdefault("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1")
 
 import food_reviews
 import numpy as np
@@ -25,9 +28,11 @@ from contest import measured
 
 flags.DEFINE_integer("texts", 1000, "How many reviews.", lower_bound=1)
 flags.DEFINE_integer("runs", 3, "Runs of each side.", lower_bound=1)
+_SIDES = flags.DEFINE_multi_string("sides", [""], "Only sides whose name holds this.")
 
 BATCH_SIZE = 32
 LONGEST = 512
+_INPUTS = ["input_ids", "attention_mask", "token_type_ids"]
 THREADS = len(os.sched_getaffinity(0))
 
 Side = Callable[[list[str]], np.ndarray]
@@ -50,16 +55,18 @@ def ours(folder: Path, dtype: str, scratch: Path) -> Side:
     return answer
 
 
-def hugging_face(folder: Path, dtype: str) -> Side:
-    """Returns fast tokenizer and torch model."""
+def hugging_face(folder: Path, dtype: str, compiled: bool = False) -> Side:
+    """Returns fast tokenizer and torch model, by torch.compile for any shape if asked for."""
     import torch
     from transformers import AutoTokenizer, BertModel
 
     torch.set_num_threads(THREADS)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = BertModel.from_pretrained(folder, dtype=getattr(torch, dtype)).eval()
+    if compiled:
+        model = torch.compile(model, dynamic=True)
 
-    def answer(texts: list[str]) -> np.ndarray:
+    def answer(texts: list[str], model: Any = model) -> np.ndarray:
         batch = tokenizer(
             texts, padding=True, truncation=True, max_length=LONGEST, return_tensors="pt"
         )
@@ -69,16 +76,15 @@ def hugging_face(folder: Path, dtype: str) -> Side:
     return answer
 
 
-def onnx_runtime(folder: Path, scratch: Path) -> Side:
-    """Returns fast tokenizer and the same torch model as ONNX."""
-    import onnxruntime
+def onnx_file(folder: Path, scratch: Path) -> Path:
+    """Writes the torch model as ONNX for any shape; returns the file."""
     import torch
     from transformers import AutoTokenizer, BertModel
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    names = ["input_ids", "attention_mask", "token_type_ids"]
-    sample = tokenizer(["a", "b c"], padding=True, return_tensors="pt")
     path = scratch / "model.onnx"
+    if path.is_file():
+        return path
+    sample = AutoTokenizer.from_pretrained(folder)(["a", "b c"], padding=True, return_tensors="pt")
     model = BertModel.from_pretrained(folder, attn_implementation="eager").eval()
 
     class PooledOutput(torch.nn.Module):
@@ -91,32 +97,71 @@ def onnx_runtime(folder: Path, scratch: Path) -> Side:
 
     torch.onnx.export(
         PooledOutput(),
-        tuple(sample[name] for name in names),
+        tuple(sample[name] for name in _INPUTS),
         path,
-        input_names=names,
+        input_names=_INPUTS,
         output_names=["pooled"],
-        dynamic_axes={name: {0: "batch", 1: "length"} for name in names},
+        dynamic_axes={name: {0: "batch", 1: "length"} for name in _INPUTS},
         dynamo=False,
     )
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = THREADS
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return path
 
-    def answer(texts: list[str]) -> np.ndarray:
+
+def _encoded(folder: Path) -> Callable[[list[str]], dict[str, np.ndarray]]:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+
+    def encode(texts: list[str]) -> dict[str, np.ndarray]:
         batch = tokenizer(
             texts, padding=True, truncation=True, max_length=LONGEST, return_tensors="np"
         )
-        return session.run(["pooled"], {name: batch[name] for name in names})[0]
+        return {name: batch[name] for name in _INPUTS}
 
-    return answer
+    return encode
+
+
+def onnx_runtime(folder: Path, scratch: Path) -> Side:
+    """Returns fast tokenizer and the torch model in ONNX Runtime."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = THREADS
+    path = onnx_file(folder, scratch)
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    encode = _encoded(folder)
+    return lambda texts: session.run(["pooled"], encode(texts))[0]
+
+
+def openvino(folder: Path, dtype: str, scratch: Path) -> Side:
+    """Returns fast tokenizer and the torch model in OpenVINO."""
+    import openvino
+
+    settings = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_NUM_THREADS": THREADS,
+        "INFERENCE_PRECISION_HINT": {"bfloat16": "bf16", "float32": "f32"}[dtype],
+    }
+    model = openvino.Core().compile_model(onnx_file(folder, scratch), "CPU", settings)
+    encode = _encoded(folder)
+    return lambda texts: model(encode(texts))["pooled"].copy()
 
 
 def sides(folder: Path, scratch: Path) -> Iterator[tuple[str, Side]]:
-    """Yields the name of each side and what answers."""
+    """Yields the name of each side that is asked for and what answers."""
+    makers: dict[str, Callable[[], Side]] = {}
     for dtype in ("float32", "bfloat16"):
-        yield f"ours, {dtype}", ours(folder, dtype, scratch)
-        yield f"Hugging Face, {dtype}", hugging_face(folder, dtype)
-    yield "ONNX Runtime, float32", onnx_runtime(folder, scratch)
+        makers |= {
+            f"ours, {dtype}": partial(ours, folder, dtype, scratch),
+            f"Hugging Face, {dtype}": partial(hugging_face, folder, dtype),
+            f"torch.compile, {dtype}": partial(hugging_face, folder, dtype, compiled=True),
+            f"OpenVINO, {dtype}": partial(openvino, folder, dtype, scratch),
+        }
+    makers["ONNX Runtime, float32"] = partial(onnx_runtime, folder, scratch)
+    for name, make in makers.items():
+        # Those of Hugging Face are what all others are compared with.
+        if name.startswith("Hugging Face") or any(part in name for part in _SIDES.value):
+            yield name, make()
 
 
 def orders(texts: list[str]) -> dict[str, list[list[str]]]:
@@ -143,6 +188,8 @@ def main(_: list[str]) -> None:
             print(f"{name}: largest difference to Hugging Face float32 {distance:.1e}", flush=True)
         for order, batches in orders(texts).items():
             times: dict[str, list[dict[str, float]]] = {name: [] for name in contest}
+            for answer in contest.values():  # torch.compile compiles for a single text anew
+                answer(batches[0])
             for _ in range(flags.FLAGS.runs):
                 for name, answer in contest.items():
                     # Names of the loop at once: the call ends before the next begins.
