@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.data.prefetching import prefetched
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.text.preprocessor import BertPreprocessor
 
@@ -155,7 +156,7 @@ class EncodedRows:
         def examples(rows: tf.Tensor) -> tuple[Any, Any]:
             return self.examples(rows, rows)
 
-        return _prefetched(batches, examples), np.argsort(order)
+        return prefetched(batches, examples), np.argsort(order)
 
     def examples(self, rows: tf.Tensor, whole: tf.Tensor) -> tuple[dict[str, tf.Tensor], Any]:
         """Returns the inputs and targets of some examples; targets may be None.
@@ -292,7 +293,7 @@ class TrainingBatches:
                 np.tile(np.array([self._seed, epoch]), [here * len(sizes[first_batch:]), 1]),
             )
         )
-        return _prefetched(batches, self._examples)
+        return prefetched(batches, self._examples)
 
     def _arrays(self, epoch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns rows and weights, [batches, slots], and how many slots are in use, [batches]."""
@@ -355,6 +356,3 @@ def _cut(values: np.ndarray, size: int) -> list[np.ndarray]:
 def _dense(rows: tf.RaggedTensor, padding: float, shape: list[Any]) -> tf.Tensor:
     return rows.to_tensor(padding, shape=tf.stack([-1 if n is None else n for n in shape]))
 
-
-def _prefetched(batches: tf.data.Dataset, make: Callable[[tf.Tensor], Any]) -> tf.data.Dataset:
-    return batches.map(make, num_parallel_calls=2, deterministic=True).prefetch(tf.data.AUTOTUNE)

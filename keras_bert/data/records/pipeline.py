@@ -26,6 +26,7 @@ from typing import Protocol
 
 import tensorflow as tf
 
+from keras_bert.data.prefetching import prefetched
 from keras_bert.data.records.group_sampling import GroupSampling
 from keras_bert.data.records.parsing import parse_examples, parse_masked_examples
 from keras_bert.data.records.record_groups import RecordGroups
@@ -143,11 +144,10 @@ def training_batches(
             kept if num_input_pipelines > 1 else None,
         )
         batches = blocks.rebatch(batch_size, drop_remainder=True)
-    return batches.map(
+    return prefetched(
+        batches,
         lambda serialized, counters: _parse_and_add_targets(data, targets, serialized, counters),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
-    ).prefetch(tf.data.AUTOTUNE)
+    )
 
 
 def _records_in(data: PretrainingData, num_bytes: float) -> int:
@@ -285,9 +285,7 @@ def evaluation_batches(
         return filled
 
     batches = tf.data.TFRecordDataset(data.paths).batch(batch_size).enumerate()
-    return batches.map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(
-        tf.data.AUTOTUNE
-    )
+    return prefetched(batches, prepare)
 
 
 def stored_batches(data: PretrainingData, batch_size: int, pad_id: int = 0) -> tf.data.Dataset:
