@@ -145,6 +145,14 @@ def test_evaluation_is_one_pass_with_fixed_masks(data, masking):
     assert (last["input_mask"].sum(axis=1) > 0).all()
 
 
+def test_no_thread_tunes_the_pipelines(data, masking):
+    # TensorFlow may not wake it when they end: see prefetching.py. A race cannot be tested.
+    pipelines = [
+        make(data, masking, BATCH, seed=3) for make in (training_batches, evaluation_batches)
+    ]
+    assert [p.options().autotune.enabled for p in pipelines] == [False, False]
+
+
 def test_masks_of_evaluation_do_not_depend_on_the_batch_size(data, masking):
     small = take(evaluation_batches(data, masking, 10, seed=3), 5)
     large = take(evaluation_batches(data, masking, 50, seed=3), 1)[0]

@@ -39,6 +39,12 @@ def test_every_text_comes_once_an_epoch_with_its_own_label(encoded):
     np.testing.assert_array_equal(lengths, numbers % 19 + 2)  # [CLS] and [SEP]
 
 
+def test_no_thread_tunes_the_pipelines(encoded):
+    # TensorFlow may not wake it when an epoch is over: see prefetching.py. A race cannot be tested.
+    pipelines = [encoded.training_batches(8, seed=3).epoch(0), encoded.inference_batches(8)[0]]
+    assert [p.options().autotune.enabled for p in pipelines] == [False, False]
+
+
 def test_epochs_differ_and_follow_from_the_seed(encoded):
     def orders(seed):
         batches = encoded.training_batches(8, seed)
