@@ -12,10 +12,29 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 Round = Mapping[str, float]
+
+
+def chosen(names: Iterable[str], parts: Sequence[str], always: Sequence[str]) -> list[str]:
+    """Returns the sides that a flag --sides takes, in their order.
+
+    Args:
+        names: of all sides.
+        parts: of names, as given; none takes all.
+        always: parts of names that the others are compared with.
+
+    Raises:
+        SystemExit: no name holds a part.
+    """
+    names = list(names)
+    for part in parts:
+        if not any(part in name for name in names):
+            raise SystemExit(f"error: no side has '{part}' in its name: there are {names}")
+    wanted = [*parts, *always] if parts else [""]
+    return [name for name in names if any(part in name for part in wanted)]
 
 
 def measured(work: Callable[[], Any], repetitions: int = 1) -> dict[str, float]:

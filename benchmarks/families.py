@@ -9,8 +9,8 @@ of what BERT's --train_steps take. Then each is fine-tuned on three tasks; all i
 seed, then with the next, and the table of what is done is printed after each. The same command goes
 on where it was stopped. Two halves may go side by side, each under `taskset -c 0` or `taskset -c 1`
 with its own --runs=NAME --runs=...; the command without then prints the table of all and draws it
-into families.png. What each run reached stands in scores.jsonl; with --scores=FILE, a copy of it,
-runs that were finished elsewhere are not made again.
+into families.png. What each run reached stands in scores.jsonl of the folder. --scores=FILE reads
+and extends FILE in its place: a copy from another machine, whose runs are not made again.
 """
 
 import statistics
@@ -123,9 +123,11 @@ def main(_: list[str]) -> None:
 
     def note(name: str, part: float, seed: int, measure: Callable[[], list[float]]) -> None:
         """Adds what a run reached, measured if it is in no file."""
-        run = {"recipe": name, "part": part, "seed": seed, "train_steps": _TRAIN_STEPS.value}
+        recipe = _RECIPES.get(name, _RECIPES["bert"])
+        steps = recipe.steps(part * _TRAIN_STEPS.value * of_step)
+        run = {"recipe": name, "part": part, "seed": seed, "steps": steps}
         reached = scores.find(**run)
-        if reached is None:
+        if reached is None or any(task.name not in reached for task in _TASKS):
             stages.prepare()
             reached = dict(zip((task.name for task in _TASKS), measure(), strict=True))
             scores.add(reached, **run)
@@ -144,6 +146,7 @@ def main(_: list[str]) -> None:
                 if (name, part) == ("bert", _PARTS[-1]):
                     # Whose model's weights are not taken makes no difference.
                     note("fresh", 0.0, seed, partial(tune, fresh=True))
+    stages.folder.mkdir(parents=True, exist_ok=True)
     _draw(found, of_step, stages.folder / "families.png")
 
 

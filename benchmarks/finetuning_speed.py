@@ -5,7 +5,8 @@
 The 6-layer MiniLM, batches of 16, rate 5e-5, cut at 512 pieces, every batch padded to its longest
 row. Hugging Face shuffles all texts, or puts texts of like length into a batch, as its trainer does
 with `group_by_length`. A round is one epoch of a fresh run, tracing included; tokenizing and the
-answers to the test reviews afterwards are not.
+answers to the test reviews afterwards are not. --sides=TEXT takes the sides with TEXT in their
+names, and ours in bfloat16.
 """
 
 import dataclasses
@@ -30,7 +31,7 @@ from absl import app, flags
 flags.DEFINE_integer("examples", 1000, "Reviews to train on.", lower_bound=32)
 flags.DEFINE_integer("test_examples", 300, "Reviews to test with.", lower_bound=1)
 flags.DEFINE_integer("rounds", 3, "Rounds of each side.", lower_bound=1)
-flags.DEFINE_multi_string("only", [""], "Sides whose name holds this, and ours in bfloat16.")
+flags.DEFINE_multi_string("sides", [], "Parts of names of sides, beside ours in bfloat16.")
 flags.DEFINE_string("side", None, "Run as this side (the benchmark starts itself so).")
 
 FLAGS = flags.FLAGS
@@ -159,8 +160,7 @@ def main(_: list[str]) -> None:
         with tempfile.TemporaryDirectory() as folder:
             contest.answer_rounds(SIDES[FLAGS.side](Path(folder)))
         return
-    chosen = [name for name in SIDES if any(part in name for part in FLAGS.only)]
-    names = list(dict.fromkeys([next(iter(SIDES)), *chosen]))
+    names = contest.chosen(SIDES, FLAGS.sides, ["ours, bfloat16"])
     sides = contest.run(names, FLAGS.rounds, sys.argv)
     own = sides[0].median("seconds")
     print(

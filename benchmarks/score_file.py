@@ -2,12 +2,13 @@
 
 A line has what a run is known by, what it reached, and the processor that it ran on:
 
-    {"recipe": "bert", "part": 1.0, "seed": 0, "scores": {"pairs": 0.61}, "processor": "AMD EPYC"}
+    {"recipe": "bert", "seed": 0, "steps": 6000, "scores": {"pairs": 0.61}, "processor": "AMD EPYC"}
 
 Two halves of a benchmark may add to one file at the same time: each adds whole lines at its end.
 """
 
 import json
+import os
 import platform
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,20 +27,28 @@ class ScoreFile(NamedTuple):
     path: Path
 
     def find(self, **known: Known) -> dict[str, float] | None:
-        """Returns the scores of the run that is known by these values; None where it is missing."""
+        """Returns the latest scores of the run that is known by these values; None if missing."""
         if not self.path.is_file():
             return None
-        for line in map(json.loads, self.path.read_text(encoding="utf-8").splitlines()):
-            if all(line.get(key) == value for key, value in known.items()):
-                return line["scores"]
+        for line in reversed(self.path.read_text(encoding="utf-8").splitlines()):
+            try:
+                run = json.loads(line)
+            except json.JSONDecodeError:
+                continue  # a process was killed as it wrote
+            if all(run.get(key) == value for key, value in known.items()):
+                return run["scores"]
         return None
 
     def add(self, scores: Mapping[str, float], **known: Known) -> None:
         """Adds a run at the end of the file."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         line = json.dumps({**known, "scores": dict(scores), "processor": _processor()})
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        with open(self.path, "ab+") as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                cut_short = file.read(1) != b"\n"
+                line = "\n" + line if cut_short else line
+            file.write(line.encode() + b"\n")  # at the end, wherever was read
 
 
 def _processor() -> str:

@@ -127,6 +127,26 @@ def test_memory_is_judged_by_the_second_half():
 @pytest.mark.oracle  # needs tensorflow-serving-api
 @pytest.mark.long
 @pytest.mark.timeout(1800)
+def test_scores_outlast_a_process_that_was_killed_as_it_wrote(tmp_path):
+    path = tmp_path / "scores.jsonl"
+    script = """
+import pathlib, sys
+from score_file import ScoreFile
+scores = ScoreFile(pathlib.Path(sys.argv[1]))
+print(scores.find(recipe="bert", seed=0))
+scores.add({"pairs": 0.5}, recipe="bert", seed=0)
+scores.path.write_text(scores.path.read_text() + '{"recipe": "bert", "se')
+scores.add({"pairs": 0.25}, recipe="bert", seed=1)
+scores.add({"pairs": 0.75}, recipe="bert", seed=0)
+print(scores.find(recipe="bert", seed=0), scores.find(recipe="bert", seed=1))
+print(scores.find(recipe="albert", seed=0))
+"""
+    command = [sys.executable, "-c", script, str(path)]
+    done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=True)
+    assert done.stdout == "None\n{'pairs': 0.75} {'pairs': 0.25}\nNone\n"
+    assert len(path.read_text().splitlines()) == 4
+
+
 def test_a_load_whose_server_dies_fails():
     load = subprocess.Popen(
         [sys.executable, FOLDER / "serving_load.py", "--clients=4", "--seconds=60"],

@@ -12,8 +12,10 @@ from typing import Any
 
 import tensorflow as tf
 
+# Making a batch takes a hundredth of a step or less: more threads would only hold more batches.
 _MOST_THREADS = 16
-_READY = 4  # batches
+# Batches that are ready: a few, as some take longer to make (a new block of records).
+_READY = 4
 
 
 def prefetched(batches: tf.data.Dataset, make: Callable[..., Any]) -> tf.data.Dataset:

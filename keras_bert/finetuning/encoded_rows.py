@@ -17,7 +17,7 @@ from keras_bert.text.preprocessor import BertPreprocessor
 # Rows are sorted by length within windows of so many batches: long enough that neighbours are of
 # like length, short enough that the order of an epoch stays random.
 _BATCHES_PER_WINDOW = 50
-# Few distinct lengths mean few traces and matrix sizes that kernels like.
+# Few distinct lengths: oneDNN compiles a product for each, and kernels like round sizes.
 _LENGTH_MULTIPLE = 8
 # Texts of a call of the tokenizer: few calls, and little in memory at a time.
 _TEXTS_PER_CALL = 512
@@ -355,4 +355,3 @@ def _cut(values: np.ndarray, size: int) -> list[np.ndarray]:
 
 def _dense(rows: tf.RaggedTensor, padding: float, shape: list[Any]) -> tf.Tensor:
     return rows.to_tensor(padding, shape=tf.stack([-1 if n is None else n for n in shape]))
-

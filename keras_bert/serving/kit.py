@@ -46,8 +46,13 @@ model_config_list {{
 """
 
 # oneDNN arranges a weight as its products want it at the first request, not at each: the weights of
-# a version never change. In float32 nothing is gained.
+# a version never change. In float32 requests become 2 % slower.
 _ENVIRONMENT = {"bfloat16": "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1"}
+# What the variable does to a graph that is not ours.
+_ENVIRONMENT_NOTE = (
+    "For this model. A product of two computed matrices with a bias, in another model, would keep "
+    "the second matrix of its first request."
+)
 
 _COMPOSE = """\
 services:
@@ -75,7 +80,7 @@ docker run --rm -p 8500:8500 -p 8501:8501 {environment}-v "$PWD:/models/{name}:r
   --enable_batching=true --batching_parameters_file=/models/{name}/batching_parameters.txt
 ```
 
-or `docker compose up`. Ask it:
+or `docker compose up`.{note} Ask it:
 
 ```bash
 curl -s http://localhost:8501/v1/models/{name}:predict -d '{body}'
@@ -122,7 +127,9 @@ def write_kit(export_dir: Path, family: SignatureFamily, version_folder: Path) -
     # Joined requests must pass the guard in the graph, which counts their examples together.
     most = family.options.max_batch or _JOINED
     variable = _ENVIRONMENT.get(family.options.dtype)
-    environment = f"    environment:\n      - {variable}\n" if variable else ""
+    environment = (
+        f"    # {_ENVIRONMENT_NOTE}\n    environment:\n      - {variable}\n" if variable else ""
+    )
     # All follow from the name, the signatures and the operations of the graph just written.
     contents = {
         "batching_parameters.txt": _BATCHING.format(most=most),
@@ -132,6 +139,7 @@ def write_kit(export_dir: Path, family: SignatureFamily, version_folder: Path) -
             name=name,
             image=IMAGE,
             environment=f"-e {variable} " if variable else "",
+            note=f" `{variable}`: {_ENVIRONMENT_NOTE}" if variable else "",
             most=most,
             body=json.dumps({"instances": [family.example()]}),
             operations=", ".join(sorted(used)),

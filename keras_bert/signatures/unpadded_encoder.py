@@ -15,8 +15,9 @@ and 2 tokens, a to e, through one block:
                                         d e .                                    d e .
 
 The arithmetic is that of the encoder's own layers, step for step: see `SelfAttention` and
-`EncoderBlock`. This module only moves tokens into rows and back, so a variant of the encoder with
-layers of its own is served as it was trained.
+`EncoderBlock`; in bfloat16 a norm is the same computation as one kernel (`norms_as_one_kernel`).
+This module only moves tokens into rows and back, so a variant of the encoder with layers of its own
+is served as it was trained.
 
 Shapes: N rows, G rows of a chunk, S positions, T real tokens of a chunk, H width, A heads,
 D = H / A; P heads of query, key and value, A but where global positions have further ones.

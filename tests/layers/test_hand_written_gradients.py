@@ -189,13 +189,15 @@ def test_layer_norm_under_a_policy_that_keeps_variables_in_bfloat16():
 
 @pytest.mark.half_precision
 @pytest.mark.parametrize("tokens", [0, 1, 7, 300])
-def test_norm_as_one_kernel(tokens):
+def test_norm_of_tokens_as_served_in_bfloat16(tokens):
     # Weights as an export in bfloat16 has them. The oracle is NumPy in float64.
     layer = LayerNormalization(epsilon=1e-3, dtype="bfloat16")
     layer.build((None, 48))
     draw = np.random.default_rng(tokens)
     layer.set_weights([draw.normal(1, 0.3, 48), draw.normal(0, 1, 48)])
-    rows = tf.constant(draw.normal(5, draw.uniform(0.01, 3, [tokens, 1]), [tokens, 48]), tf.bfloat16)
+    rows = tf.constant(
+        draw.normal(5, draw.uniform(0.01, 3, [tokens, 1]), [tokens, 48]), tf.bfloat16
+    )
 
     @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, 48], tf.bfloat16)])
     def norm(rows):

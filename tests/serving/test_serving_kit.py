@@ -9,7 +9,7 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers its operations)
 
 from keras_bert.serving.graph_operations import TEXT_OPERATIONS, graph_operations
-from keras_bert.serving.kit import WARMUP_FILE, warmup_requests
+from keras_bert.serving.kit import WARMUP_FILE, warmup_requests, write_kit
 from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
@@ -96,6 +96,19 @@ def test_the_kit_names_the_model_everywhere(served):
     assert "docker run" in readme and "FastWordpieceTokenizeWithOffsets" in readme
     body = re.search(r"curl .*/v1/models/reviews:predict -d '(.*)'", readme).group(1)
     assert json.loads(body)["instances"][0].keys() == {"text", "text_pair"}
+
+
+def test_weights_are_arranged_once_in_bfloat16_alone(served, model_folder, tmp_path):
+    variable = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1"
+    kit = served.parent
+    assert (
+        variable not in (kit / "docker-compose.yml").read_text() + (kit / "README.md").read_text()
+    )
+    family = open_signatures(model_folder("pairs"), ExportOptions("bfloat16"))
+    write_kit(tmp_path, family, served)
+    compose = (tmp_path / "docker-compose.yml").read_text()
+    assert f"    environment:\n      - {variable}\n    ports:\n" in compose
+    assert f" -e {variable} -v " in (tmp_path / "README.md").read_text()
 
 
 def test_warm_up_is_what_the_server_replays(served):
