@@ -124,9 +124,6 @@ def test_memory_is_judged_by_the_second_half():
     assert float(done.stdout) == pytest.approx(120)
 
 
-@pytest.mark.oracle  # needs tensorflow-serving-api
-@pytest.mark.long
-@pytest.mark.timeout(1800)
 def test_scores_outlast_a_process_that_was_killed_as_it_wrote(tmp_path):
     path = tmp_path / "scores.jsonl"
     script = """
@@ -147,6 +144,9 @@ print(scores.find(recipe="albert", seed=0))
     assert len(path.read_text().splitlines()) == 4
 
 
+@pytest.mark.oracle  # needs tensorflow-serving-api
+@pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_a_load_whose_server_dies_fails():
     load = subprocess.Popen(
         [sys.executable, FOLDER / "serving_load.py", "--clients=4", "--seconds=60"],
