@@ -2,15 +2,16 @@
 
     make benchmark NAME=families ARGS='--folder=runs/families'
 
-All have the text and the vocabulary of reference_run.py, sequences of 64 and four blocks 128 wide,
-and start from sinusoids (heads that start at neighbours want embeddings as wide as the model). A
-run has as many steps as make its operations (those of matrix products, forward and backward) a part
-of what BERT's --train_steps take. Then each is fine-tuned on three tasks; all is made with one
-seed, then with the next, and the table of what is done is printed after each. The same command goes
-on where it was stopped. Two halves may go side by side, each under `taskset -c 0` or `taskset -c 1`
-with its own --runs=NAME --runs=...; the command without then prints the table of all and draws it
-into families.png. What each run reached stands in scores.jsonl of the folder. --scores=FILE reads
-and extends FILE in its place: a copy from another machine, whose runs are not made again.
+All have the text and the vocabulary of reference_run.py, sequences of 64 and four blocks 128 wide.
+Positions start as sinusoids and, where no dense layer mixes them (all but ALBERT), the first heads
+at neighbouring words. A run has as many steps as make its operations (those of matrix products,
+forward and backward) a part of what BERT's --train_steps take. Then each is fine-tuned on three
+tasks; all is made with one seed, then with the next, and the table of what is done is printed after
+each. The same command goes on where it was stopped. Two halves may go side by side, each under
+`taskset -c 0` or `taskset -c 1` with its own --runs=NAME --runs=...; the command without then
+prints the table of all and draws it into families.png. What each run reached stands in scores.jsonl
+of the folder. --scores=FILE reads and extends FILE in its place: a copy from another machine, whose
+runs are not made again.
 """
 
 import statistics
@@ -26,6 +27,7 @@ from small_pretraining import (
     COMMON,
     NAMES,
     REVIEWS,
+    START,
     VERSES,
     SmallPretraining,
     median_and_range,
@@ -52,8 +54,7 @@ _NUMBERS = {
     "hidden_size": 128,
     "num_attention_heads": 2,
     "intermediate_size": 512,
-    "initializer_range": 0.05,
-    "position_initializer": "sinusoids",
+    **START,
 }
 
 
@@ -93,7 +94,7 @@ _RECIPES = {
     ),
     "albert": Recipe(
         "ALBERT",
-        AlbertConfig(**_NUMBERS, embedding_size=64),
+        AlbertConfig(**(_NUMBERS | {"position_initializer": "sinusoids"}), embedding_size=64),
         "sop",
         flags={"masking": "ngram"},
     ),
@@ -125,7 +126,8 @@ def main(_: list[str]) -> None:
         """Adds what a run reached, measured if it is in no file."""
         recipe = _RECIPES.get(name, _RECIPES["bert"])
         steps = recipe.steps(part * _TRAIN_STEPS.value * of_step)
-        run = {"recipe": name, "part": part, "seed": seed, "steps": steps}
+        start = recipe.config.position_initializer
+        run = {"recipe": name, "start": start, "part": part, "seed": seed, "steps": steps}
         reached = scores.find(**run)
         if reached is None or any(task.name not in reached for task in _TASKS):
             stages.prepare()
@@ -152,13 +154,10 @@ def main(_: list[str]) -> None:
 
 def _pretrained(stages: SmallPretraining, name: str, part: float, of_step: int, seed: int) -> Path:
     recipe = _RECIPES[name]
+    steps = recipe.steps(part * _TRAIN_STEPS.value * of_step)
+    flags = {"seed": seed, "eval_steps": max(1, steps // 5), **recipe.flags}
     return stages.pretrain(
-        f"{name}_{part}_{seed}",
-        recipe.config,
-        recipe.sentence_task,
-        recipe.steps(part * _TRAIN_STEPS.value * of_step),
-        seed=seed,
-        **recipe.flags,
+        f"{name}_{part}_{seed}", recipe.config, recipe.sentence_task, steps, **flags
     )
 
 
