@@ -7,15 +7,19 @@ held-out text, by fine-tuning on two tasks, and by a BiLSTM on its frozen featur
 with one seed, then with the next, and the tables of what is done are printed after each; the same
 command goes on where it was stopped. Small models use one core well, so two halves may go side by
 side, each under `taskset -c 0` or `taskset -c 1` and with its own --runs=NAME --runs=...; the
-command without then prints all tables and draws them into ablations.png.
+command without then prints all tables and draws them into ablations.png. What each run reached
+stands in scores.jsonl of the folder. --scores=FILE reads and extends FILE in its place: a copy from
+another machine, whose runs are not made again.
 """
 
 import statistics
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from absl import app, flags
+from score_file import ScoreFile
 from small_pretraining import (
     COMMON,
     NAMES,
@@ -34,8 +38,9 @@ from keras_bert.visualize.figure import new_figure
 _FOLDER = flags.DEFINE_string("folder", None, "Folder of all stages.", required=True)
 _TRAIN_STEPS = flags.DEFINE_integer("train_steps", 3000, "Steps of each run.")
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each kind.", lower_bound=1)
+_SCORES = flags.DEFINE_string("scores", None, "File of finished runs; unset: in the folder.")
 _LEARNING_RATE = 1e-3
-_FEATURES = name_features("sum_all", "names from frozen features, F1")
+_SUM_ALL = name_features("sum_all", "names from frozen features, F1")
 
 
 class Variant(NamedTuple):
@@ -54,20 +59,13 @@ class Variant(NamedTuple):
     sentence_task: SentenceTask = "nsp"
 
 
-class Scores(NamedTuple):
-    """What came out of a run.
-
-    Attributes:
-        loss: of held-out text with every chosen piece a [MASK].
-        accuracy: the same.
-        sentence_accuracy: of the task that its sentences are paired for; None without one.
-        tasks: of `_TASKS`.
-    """
-
-    loss: float
-    accuracy: float
-    sentence_accuracy: float | None
-    tasks: tuple[float, ...]
+# Scores of a run beside those of its tasks: of held-out text with every chosen piece a [MASK], and
+# of the task that its sentences are paired for, where there is one.
+_LOSS = "masked_lm_loss"
+_ACCURACY = "masked_lm_accuracy"
+_PAIRS = "sentence_accuracy"
+# Scores by their names, one for each seed.
+Found = Mapping[str, Sequence[Mapping[str, float]]]
 
 
 def _mix(mask: float, random: float) -> Variant:
@@ -90,7 +88,7 @@ def _size(layers: int, width: int, heads: int) -> Variant:
     return Variant(f"{layers} layers of {width}", size=size)
 
 
-_TASKS = (VERSES, NAMES, _FEATURES)
+_TASKS = (VERSES, NAMES, _SUM_ALL)
 _VARIANTS = {
     "base": Variant("as the paper"),
     "no_nsp": Variant("no NSP", {"next_sentence": False}),
@@ -147,6 +145,9 @@ _STRATEGIES = (
     name_features("concat_last_4", "last four layers side by side"),
     name_features("sum_all", "sum of all layers"),
 )
+# Rows that look at other runs in another way.
+_FRESH = "fresh"
+_FEATURES = "features"
 _RUNS = flags.DEFINE_multi_enum("runs", None, list(_VARIANTS), "Only this one; unset: all.")
 
 
@@ -155,25 +156,37 @@ def main(_: list[str]) -> None:
     stages = SmallPretraining(
         Path(_FOLDER.value), 64, _TRAIN_STEPS.value, _LEARNING_RATE, tasks=(VERSES, NAMES)
     )
-    stages.prepare()
-    names = _RUNS.value or list(_VARIANTS)
-    found: dict[str, list[Scores]] = {name: [] for name in names}
-    fresh: list[tuple[float, ...]] = []
-    strategies: list[tuple[float, ...]] = []
+    file = ScoreFile(Path(_SCORES.value or stages.folder / "scores.jsonl"))
+    # Rows of tables, and what must be known of each.
+    rows: dict[str, Sequence[str]] = {
+        name: [_LOSS, _ACCURACY, *(task.name for task in _TASKS)]
+        for name in _RUNS.value or _VARIANTS
+    }
+    if "base" in rows:
+        rows[_FRESH] = [VERSES.name, NAMES.name]
+    if _FEATURES_OF in rows:
+        rows[_FEATURES] = [task.name for task in _STRATEGIES]
+    found: dict[str, list[Mapping[str, float]]] = {name: [] for name in rows}
     for seed in range(_SEEDS.value):
-        for name in names:
-            run = _pretrained(stages, name, seed)
-            found[name].append(_scores(stages, run, name, seed))
-            if name == "base":
-                fresh.append(
-                    tuple(stages.finetune(run, task, True, seed) for task in (VERSES, NAMES))
-                )
-            if name == _FEATURES_OF:
-                strategies.append(
-                    tuple(stages.finetune(run, task, seed=seed) for task in _STRATEGIES)
-                )
-            _print_tables(found, fresh, strategies)
+        for name, names in rows.items():
+            run = {"run": name, "seed": seed, "steps": _TRAIN_STEPS.value}
+            scores = file.measured(names, partial(_measure, stages, name, seed), **run)
+            found[name].append(scores)
+            _print_tables(found)
+    stages.folder.mkdir(parents=True, exist_ok=True)
     _draw(found, stages.folder / "ablations.png")
+
+
+def _measure(stages: SmallPretraining, name: str, seed: int) -> dict[str, float]:
+    """Makes a run and returns its scores; two rows look at other runs in another way."""
+    stages.prepare()
+    if name == _FRESH:
+        run = _pretrained(stages, "base", seed)
+        return {task.name: stages.finetune(run, task, True, seed) for task in (VERSES, NAMES)}
+    if name == _FEATURES:
+        run = _pretrained(stages, _FEATURES_OF, seed)
+        return {task.name: stages.finetune(run, task, seed=seed) for task in _STRATEGIES}
+    return _scores(stages, _pretrained(stages, name, seed), name, seed)
 
 
 def _pretrained(stages: SmallPretraining, name: str, seed: int) -> Path:
@@ -187,43 +200,40 @@ def _pretrained(stages: SmallPretraining, name: str, seed: int) -> Path:
     )
 
 
-def _scores(stages: SmallPretraining, run: Path, name: str, seed: int) -> Scores:
+def _scores(stages: SmallPretraining, run: Path, name: str, seed: int) -> dict[str, float]:
     variant = _VARIANTS[name]
     trained = last_metrics(run, "eval")
     # A model that reads from left to right cannot be asked for a word in the middle.
     asked = trained if name == "left_to_right" else stages.held_out_metrics(run)
-    paired = variant.sentence_task != "none" and variant.flags.get("next_sentence", True)
-    return Scores(
-        asked["masked_lm_loss"],
-        asked["masked_lm_accuracy"],
-        trained["next_sentence_accuracy"] if paired else None,
-        tuple(stages.finetune(run, task, seed=seed) for task in _TASKS),
-    )
+    scores = {key: asked[key] for key in (_LOSS, _ACCURACY)}
+    if variant.sentence_task != "none" and variant.flags.get("next_sentence", True):
+        scores[_PAIRS] = trained["next_sentence_accuracy"]
+    return scores | {task.name: stages.finetune(run, task, seed=seed) for task in _TASKS}
 
 
-def _print_tables(
-    found: Mapping[str, Sequence[Scores]],
-    fresh: Sequence[tuple[float, ...]],
-    strategies: Sequence[tuple[float, ...]],
-) -> None:
+def _print_tables(found: Found) -> None:
     columns = ("loss", "accuracy", "sentence pairs", *(task.title for task in _TASKS))
+    keys = (_ACCURACY, _PAIRS, *(task.name for task in _TASKS))
     for title, (names, first) in _TABLES.items():
         rows = {_title(name, first): found[name] for name in names if found.get(name)}
         if rows:
             _print_head(title, "run", columns)
         for row, scores in rows.items():
-            loss, *rates = zip(*((*s[:3], *s.tasks) for s in scores), strict=True)
-            _print_row(row, median_and_range(loss, 1, 2), *map(_known, rates))
-    if fresh:
+            cells = [_cell(scores, key) for key in keys]
+            _print_row(row, median_and_range([one[_LOSS] for one in scores], 1, 2), *cells)
+    if fresh := found.get(_FRESH):
         _print_head("Fresh weights", "run", (VERSES.title, NAMES.title))
-        _print_row("2 layers of 128", *map(median_and_range, zip(*fresh, strict=True)))
-    if strategies:
+        _print_row("2 layers of 128", *(_cell(fresh, task.name) for task in (VERSES, NAMES)))
+    if strategies := found.get(_FEATURES):
         title = f"Features of {_VARIANTS[_FEATURES_OF].title} (table 7)"
         _print_head(title, "features", (NAMES.title,))
-        tuned = [scores.tasks[_TASKS.index(NAMES)] for scores in found[_FEATURES_OF]]
-        _print_row("fine-tuned, for comparison", median_and_range(tuned))
-        for task, scores in zip(_STRATEGIES, zip(*strategies, strict=True), strict=True):
-            _print_row(task.title, median_and_range(scores))
+        _print_row("fine-tuned, for comparison", _cell(found[_FEATURES_OF], NAMES.name))
+        for task in _STRATEGIES:
+            _print_row(task.title, _cell(strategies, task.name))
+
+
+def _cell(scores: Sequence[Mapping[str, float]], key: str) -> str:
+    return median_and_range([one[key] for one in scores if key in one])
 
 
 def _title(name: str, first: str) -> str:
@@ -238,18 +248,14 @@ def _print_row(title: str, *cells: str) -> None:
     print(f"| {title} | {' | '.join(cells)} |", flush=True)
 
 
-def _known(values: Sequence[float | None]) -> str:
-    return median_and_range([value for value in values if value is not None])
-
-
-def _draw(found: Mapping[str, Sequence[Scores]], path: Path) -> None:
+def _draw(found: Found, path: Path) -> None:
     """Draws every run as a dot, one panel for each task, one row for each kind of run."""
-    rows = [name for name, scores in found.items() if scores]
+    rows = [name for name, scores in found.items() if scores and name in _VARIANTS]
     figure = new_figure(10, 1 + 0.28 * len(rows))
     panels = figure.subplots(1, len(_TASKS), sharey=True)
-    for index, (task, axes) in enumerate(zip(_TASKS, panels, strict=True)):
+    for task, axes in zip(_TASKS, panels, strict=True):
         for row, name in enumerate(rows):
-            values = [100 * scores.tasks[index] for scores in found[name]]
+            values = [100 * scores[task.name] for scores in found[name]]
             axes.plot(values, [row] * len(values), "o", color="C0", alpha=0.6)
             axes.plot(statistics.median(values), row, "|", color="black", markersize=14)
         axes.set(xlabel=f"{task.title}, %")

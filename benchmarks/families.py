@@ -122,17 +122,13 @@ def main(_: list[str]) -> None:
     names = _RUNS.value or list(_RECIPES)
     found: Found = {}
 
-    def note(name: str, part: float, seed: int, measure: Callable[[], list[float]]) -> None:
+    def note(name: str, part: float, seed: int, measure: Callable[[], dict[str, float]]) -> None:
         """Adds what a run reached, measured if it is in no file."""
         recipe = _RECIPES.get(name, _RECIPES["bert"])
         steps = recipe.steps(part * _TRAIN_STEPS.value * of_step)
         start = recipe.config.position_initializer
         run = {"recipe": name, "start": start, "part": part, "seed": seed, "steps": steps}
-        reached = scores.find(**run)
-        if reached is None or any(task.name not in reached for task in _TASKS):
-            stages.prepare()
-            reached = dict(zip((task.name for task in _TASKS), measure(), strict=True))
-            scores.add(reached, **run)
+        reached = scores.measured([task.name for task in _TASKS], measure, **run)
         found.setdefault((name, part), []).append(tuple(reached[task.name] for task in _TASKS))
         _print_table(found, of_step)
 
@@ -140,9 +136,10 @@ def main(_: list[str]) -> None:
         for part in _PARTS:
             for name in names:
 
-                def tune(name=name, part=part, seed=seed, fresh=False) -> list[float]:
+                def tune(name=name, part=part, seed=seed, fresh=False) -> dict[str, float]:
+                    stages.prepare()
                     run = _pretrained(stages, name, part, of_step, seed)
-                    return [stages.finetune(run, task, fresh, seed) for task in _TASKS]
+                    return {task.name: stages.finetune(run, task, fresh, seed) for task in _TASKS}
 
                 note(name, part, seed, tune)
                 if (name, part) == ("bert", _PARTS[-1]):

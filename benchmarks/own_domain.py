@@ -12,18 +12,21 @@ General text and vocabulary are those of reference_run.py; the field is the mail
 training data. BERT of 4 layers of 128, sequences of 64, whole documents, no sentence pairs. Then
 each learns to find spam from few labelled mails, and proper names in the Brown corpus. Accuracies
 on held-out mails compare where the vocabulary is the same: a whole word is harder to guess than its
-third piece. All is made
-with one seed, then with the next, and the table of what is done is printed after each; the same
-command goes on where it was stopped.
+third piece. All is made with one seed, then with the next, and the table of what is done is printed
+after each; the same command goes on where it was stopped. What each run reached stands in
+scores.jsonl of the folder. --scores=FILE reads and extends FILE in its place: a copy from another
+machine, whose runs are not made again.
 """
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import spam
 from absl import app, flags
+from score_file import ScoreFile
 from small_pretraining import (
     COMMON,
     GENERAL,
@@ -51,6 +54,7 @@ _FIELD_STEPS = flags.DEFINE_integer("field_steps", 2000, "Steps that a model goe
 _FIELD_RATE = flags.DEFINE_float("field_rate", 5e-4, "Peak learning rate of going on.")
 _LABELS = flags.DEFINE_integer("labels", 400, "Labelled mails to learn from.", lower_bound=1)
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each kind.", lower_bound=1)
+_SCORES = flags.DEFINE_string("scores", None, "File of finished runs; unset: in the folder.")
 
 _LENGTH = 64
 _LEARNING_RATE = 1e-3
@@ -101,16 +105,10 @@ _WAYS = {
 }
 
 
-class Scores(NamedTuple):
-    """What came out of a run.
-
-    Attributes:
-        accuracy: masked LM accuracy on held-out mails; None where the run was not measured on them.
-        tasks: of `_TASKS`.
-    """
-
-    accuracy: float | None
-    tasks: tuple[float, ...]
+# Other scores of a run: masked LM accuracy on held-out mails, of runs that were measured on them,
+# and how many pieces a word of those mails takes.
+_ACCURACY = "accuracy"
+_PIECES = "pieces_per_word"
 
 
 def _write_spam(folder: Path) -> None:
@@ -137,27 +135,43 @@ def _write_mails(folder: Path) -> None:
 
 def main(_: list[str]) -> None:
     """Makes all runs with one seed after the other, the table after each."""
-    folder = Path(_FOLDER.value)
-    stages = SmallPretraining(folder, _LENGTH, _GENERAL_STEPS.value, _LEARNING_RATE, _TASKS)
+    stages = SmallPretraining(
+        Path(_FOLDER.value), _LENGTH, _GENERAL_STEPS.value, _LEARNING_RATE, _TASKS
+    )
+    file = ScoreFile(Path(_SCORES.value or stages.folder / "scores.jsonl"))
+    budget = {
+        "general_steps": _GENERAL_STEPS.value,
+        "field_steps": _FIELD_STEPS.value,
+        "field_rate": _FIELD_RATE.value,
+        "labels": _LABELS.value,
+    }
+    names = [task.name for task in _TASKS]
+    found: dict[str, list[dict[str, float]]] = {}
+    for seed in range(_SEEDS.value):
+        for way in (*_WAYS, "fresh"):
+            measure = partial(_measure, stages, way, seed)
+            scores = file.measured(names, measure, way=way, seed=seed, **budget)
+            found.setdefault(way, []).append(scores)
+            _print_table(found)
+
+
+def _measure(stages: SmallPretraining, name: str, seed: int) -> dict[str, float]:
+    """Makes a run and returns its scores; "fresh" has the size of the general model alone."""
     stages.prepare()
-    if not (folder / "mails").is_dir():
-        with atomic_folder(folder / "mails") as temporary:
+    if not (stages.folder / "mails").is_dir():
+        with atomic_folder(stages.folder / "mails") as temporary:
             _write_mails(temporary)
     stages.learn_vocabulary(_OWN)
-    found: dict[str, list[Scores]] = {}
-    fresh: list[Scores] = []
-    for seed in range(_SEEDS.value):
-        for name, way in _WAYS.items():
-            run = _pretrained(stages, name, way, seed)
-            scores = tuple(stages.finetune(run, task, seed=seed) for task in _TASKS)
-            accuracy = last_metrics(run, "eval")["masked_lm_accuracy"]
-            found.setdefault(name, []).append(
-                Scores(None if way.corpus == GENERAL else accuracy, scores)
-            )
-            if name == "general":
-                tasks = tuple(stages.finetune(run, task, True, seed) for task in _TASKS)
-                fresh.append(Scores(None, tasks))
-            _print_table(stages, found, fresh)
+    fresh = name == "fresh"
+    name = "general" if fresh else name
+    way = _WAYS[name]
+    run = _pretrained(stages, name, way, seed)
+    scores = {task.name: stages.finetune(run, task, fresh, seed) for task in _TASKS}
+    if not fresh:
+        scores[_PIECES] = _pieces_per_word(stages, way.corpus)
+        if way.corpus != GENERAL:
+            scores[_ACCURACY] = last_metrics(run, "eval")["masked_lm_accuracy"]
+    return scores
 
 
 def _pretrained(stages: SmallPretraining, name: str, way: Way, seed: int) -> Path:
@@ -191,22 +205,19 @@ def _grown(stages: SmallPretraining, start: Path, seed: int) -> Path:
     return folder
 
 
-def _print_table(
-    stages: SmallPretraining, found: Mapping[str, Sequence[Scores]], fresh: Sequence[Scores]
-) -> None:
+def _print_table(found: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
     columns = ["pieces per word of mails", "held-out mails, accuracy"]
     columns += [task.title for task in _TASKS]
     print(f"\n| read | {' | '.join(columns)} |\n|---{'|---' * len(columns)}|")
     for name, scores in found.items():
-        way = _WAYS[name]
-        _print_row(way.title, f"{_pieces_per_word(stages, way.corpus):.3f}", scores)
-    _print_row("fresh weights", "", fresh)
 
+        def of(key: str, scores=scores) -> list[float]:
+            return [one[key] for one in scores if key in one]
 
-def _print_row(title: str, pieces: str, scores: Sequence[Scores]) -> None:
-    accuracy = median_and_range([one.accuracy for one in scores if one.accuracy is not None])
-    tasks = map(median_and_range, zip(*(one.tasks for one in scores), strict=True))
-    print(f"| {' | '.join([title, pieces, accuracy, *tasks])} |", flush=True)
+        cells = [_WAYS[name].title if name in _WAYS else "fresh weights"]
+        cells.append(median_and_range(of(_PIECES)[:1], 1, 3))  # the same with all seeds
+        cells += [median_and_range(of(key)) for key in (_ACCURACY, *(one.name for one in _TASKS))]
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 def _pieces_per_word(stages: SmallPretraining, corpus: Corpus) -> float:

@@ -10,7 +10,7 @@ Two halves of a benchmark may add to one file at the same time: each adds whole 
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +38,23 @@ class ScoreFile(NamedTuple):
             if all(run.get(key) == value for key, value in known.items()):
                 return run["scores"]
         return None
+
+    def measured(
+        self, names: Collection[str], measure: Callable[[], Mapping[str, float]], **known: Known
+    ) -> dict[str, float]:
+        """Returns the scores of a run, from the file or, where it lacks them, measured and added.
+
+        Args:
+            names: the scores that must be there, so that a line of before one was added is passed
+                over; there may be others.
+            measure: makes the run and returns its scores.
+            **known: what the run is known by.
+        """
+        scores = self.find(**known)
+        if scores is None or not set(names) <= scores.keys():
+            scores = dict(measure())
+            self.add(scores, **known)
+        return scores
 
     def add(self, scores: Mapping[str, float], **known: Known) -> None:
         """Adds a run at the end of the file."""

@@ -124,7 +124,7 @@ def test_memory_is_judged_by_the_second_half():
     assert float(done.stdout) == pytest.approx(120)
 
 
-def test_scores_outlast_a_process_that_was_killed_as_it_wrote(tmp_path):
+def test_scores_are_measured_once_and_outlast_a_process_that_was_killed_as_it_wrote(tmp_path):
     path = tmp_path / "scores.jsonl"
     script = """
 import pathlib, sys
@@ -137,11 +137,21 @@ scores.add({"pairs": 0.25}, recipe="bert", seed=1)
 scores.add({"pairs": 0.75}, recipe="bert", seed=0)
 print(scores.find(recipe="bert", seed=0), scores.find(recipe="bert", seed=1))
 print(scores.find(recipe="albert", seed=0))
+print(scores.measured(["pairs"], lambda: 1 / 0, recipe="bert", seed=0))
+print(scores.measured(["pairs", "names"], lambda: {"pairs": 0, "names": 1}, recipe="bert", seed=0))
+print(scores.measured(["names"], lambda: 1 / 0, recipe="bert", seed=0))
 """
     command = [sys.executable, "-c", script, str(path)]
     done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=True)
-    assert done.stdout == "None\n{'pairs': 0.75} {'pairs': 0.25}\nNone\n"
-    assert len(path.read_text().splitlines()) == 4
+    assert done.stdout.splitlines() == [
+        "None",
+        "{'pairs': 0.75} {'pairs': 0.25}",
+        "None",
+        "{'pairs': 0.75}",  # from the file
+        "{'pairs': 0, 'names': 1}",  # measured anew: the file had no names
+        "{'pairs': 0, 'names': 1}",  # from the file
+    ]
+    assert len(path.read_text().splitlines()) == 5
 
 
 @pytest.mark.oracle  # needs tensorflow-serving-api

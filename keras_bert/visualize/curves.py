@@ -11,6 +11,7 @@ from keras_bert.visualize.figure import new_figure
 BASELINES = {
     "masked_lm_accuracy": ("most_frequent_piece_accuracy", "always the most frequent piece"),
     "masked_lm_loss": ("masked_lm_loss_without_context", "least without context"),
+    "replaced_token_accuracy": ("never_replaced_accuracy", "never replaced"),
 }
 
 

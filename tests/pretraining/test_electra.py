@@ -138,6 +138,10 @@ def test_losses_and_labels_by_hand():
     assert float(sums["replaced_token"].weight) == mask.sum() == 27
     assert float(sums["replaced_token"].correct) == np.sum((logits > 0) * mask == labels * mask) - 3
     assert float(sums["found"].weight) == labels.sum() > 0
+    metrics = objective.metrics(sums)
+    assert metrics["replaced_token_rate"] == pytest.approx(labels.sum() / 27)
+    # Of saying 0 everywhere.
+    assert metrics["never_replaced_accuracy"] == pytest.approx(np.sum((labels == 0) * mask) / 27)
     assert float(sums["masked_lm"].weight) == 8
 
 

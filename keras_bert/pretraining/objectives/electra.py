@@ -117,12 +117,17 @@ class Electra(MaskedLanguageModel):
         }
 
     def metrics(self, sums: Mapping[str, WeightedSums]) -> dict[str, float]:
-        """Adds how many of the replaced tokens are found, and how many are replaced."""
+        """Adds how many of the replaced tokens are found, how many are replaced, and a baseline.
+
+        `never_replaced_accuracy` is that of saying of no token that it was replaced, with which a
+        discriminator begins.
+        """
         metrics = super().metrics(sums)
         del metrics["perplexity"], metrics[f"{_FOUND}_loss"]  # of the generator, a means to an end
         metrics["replaced_token_recall"] = metrics.pop(f"{_FOUND}_accuracy")
         tokens = max(float(sums[_REPLACED_TOKEN].weight), 1.0)
-        metrics["replaced_token_rate"] = float(sums[_FOUND].weight) / tokens
+        metrics["replaced_token_rate"] = rate = float(sums[_FOUND].weight) / tokens
+        metrics["never_replaced_accuracy"] = 1.0 - rate
         return metrics
 
     def flops(
