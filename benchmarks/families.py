@@ -100,7 +100,7 @@ _RECIPES = {
     ),
     "electra": Recipe(
         "ELECTRA",
-        ElectraConfig(**_NUMBERS, embedding_size=128, generator_size=0.5),
+        ElectraConfig(**_NUMBERS, embedding_size=128, generator_size=0.25),
         "none",
         flags={"objective": "electra"},
     ),
