@@ -9,7 +9,7 @@ command goes on where it was stopped. Small models use one core well, so two hal
 side, each under `taskset -c 0` or `taskset -c 1` and with its own --runs=NAME --runs=...; the
 command without then prints all tables and draws them into ablations.png. What each run reached
 stands in scores.jsonl of the folder. --scores=FILE reads and extends FILE in its place: a copy from
-another machine, whose runs are not made again.
+another machine, whose runs are made again only where fresh weights or features want their models.
 """
 
 import statistics
@@ -160,6 +160,7 @@ def main(_: list[str]) -> None:
     # Rows of tables, and what must be known of each.
     rows: dict[str, Sequence[str]] = {
         name: [_LOSS, _ACCURACY, *(task.name for task in _TASKS)]
+        + ([_PAIRS] if _pairs(_VARIANTS[name]) else [])
         for name in _RUNS.value or _VARIANTS
     }
     if "base" in rows:
@@ -169,8 +170,9 @@ def main(_: list[str]) -> None:
     found: dict[str, list[Mapping[str, float]]] = {name: [] for name in rows}
     for seed in range(_SEEDS.value):
         for name, names in rows.items():
-            run = {"run": name, "seed": seed, "steps": _TRAIN_STEPS.value}
-            scores = file.measured(names, partial(_measure, stages, name, seed), **run)
+            run = {"run": name, "start": START["position_initializer"], "seed": seed}
+            measure = partial(_measure, stages, name, seed)
+            scores = file.measured(names, measure, **run, steps=_TRAIN_STEPS.value)
             found[name].append(scores)
             _print_tables(found)
     stages.folder.mkdir(parents=True, exist_ok=True)
@@ -200,13 +202,18 @@ def _pretrained(stages: SmallPretraining, name: str, seed: int) -> Path:
     )
 
 
+def _pairs(variant: Variant) -> bool:
+    """Whether a run learns a task of sentence pairs."""
+    return variant.sentence_task != "none" and variant.flags.get("next_sentence", True)
+
+
 def _scores(stages: SmallPretraining, run: Path, name: str, seed: int) -> dict[str, float]:
     variant = _VARIANTS[name]
     trained = last_metrics(run, "eval")
     # A model that reads from left to right cannot be asked for a word in the middle.
     asked = trained if name == "left_to_right" else stages.held_out_metrics(run)
     scores = {key: asked[key] for key in (_LOSS, _ACCURACY)}
-    if variant.sentence_task != "none" and variant.flags.get("next_sentence", True):
+    if _pairs(variant):
         scores[_PAIRS] = trained["next_sentence_accuracy"]
     return scores | {task.name: stages.finetune(run, task, seed=seed) for task in _TASKS}
 
@@ -250,7 +257,7 @@ def _print_row(title: str, *cells: str) -> None:
 
 def _draw(found: Found, path: Path) -> None:
     """Draws every run as a dot, one panel for each task, one row for each kind of run."""
-    rows = [name for name, scores in found.items() if scores and name in _VARIANTS]
+    rows = [name for name in found if name in _VARIANTS]
     figure = new_figure(10, 1 + 0.28 * len(rows))
     panels = figure.subplots(1, len(_TASKS), sharey=True)
     for task, axes in zip(_TASKS, panels, strict=True):

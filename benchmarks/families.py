@@ -3,15 +3,16 @@
     make benchmark NAME=families ARGS='--folder=runs/families'
 
 All have the text and the vocabulary of reference_run.py, sequences of 64 and four blocks 128 wide.
-Positions start as sinusoids and, where no dense layer mixes them (all but ALBERT), the first heads
-at neighbouring words. A run has as many steps as make its operations (those of matrix products,
-forward and backward) a part of what BERT's --train_steps take. Then each is fine-tuned on three
-tasks; all is made with one seed, then with the next, and the table of what is done is printed after
-each. The same command goes on where it was stopped. Two halves may go side by side, each under
-`taskset -c 0` or `taskset -c 1` with its own --runs=NAME --runs=...; the command without then
-prints the table of all and draws it into families.png. What each run reached stands in scores.jsonl
-of the folder. --scores=FILE reads and extends FILE in its place: a copy from another machine, whose
-runs are not made again.
+Positions start as sinusoids and, where no dense layer mixes them (all but ALBERT and ELECTRA's
+generator), the first heads at neighbouring words. A run has as many steps as make its operations
+(those of matrix products, forward and backward) a part of what BERT's --train_steps take. Then each
+is fine-tuned on three tasks; all is made with one seed, then with the next, and the table of what
+is done is printed after each. The same command goes on where it was stopped. Two halves may go side
+by side, each under `taskset -c 0` or `taskset -c 1` with its own --runs=NAME --runs=...; the
+command without then prints the table of all and draws it into families.png. What each run reached
+stands in scores.jsonl of the folder. --scores=FILE reads and extends FILE in its place: a copy from
+another machine, whose runs are not made again (but for BERT's where fresh weights of its size are
+missing).
 """
 
 import statistics
@@ -128,6 +129,8 @@ def main(_: list[str]) -> None:
         steps = recipe.steps(part * _TRAIN_STEPS.value * of_step)
         start = recipe.config.position_initializer
         run = {"recipe": name, "start": start, "part": part, "seed": seed, "steps": steps}
+        if isinstance(recipe.config, ElectraConfig):
+            run["generator"] = recipe.config.generator_size
         reached = scores.measured([task.name for task in _TASKS], measure, **run)
         found.setdefault((name, part), []).append(tuple(reached[task.name] for task in _TASKS))
         _print_table(found, of_step)

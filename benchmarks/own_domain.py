@@ -15,7 +15,7 @@ on held-out mails compare where the vocabulary is the same: a whole word is hard
 third piece. All is made with one seed, then with the next, and the table of what is done is printed
 after each; the same command goes on where it was stopped. What each run reached stands in
 scores.jsonl of the folder. --scores=FILE reads and extends FILE in its place: a copy from another
-machine, whose runs are not made again.
+machine, whose runs are made again only where another one goes on from them or has their size.
 """
 
 import csv
@@ -66,7 +66,6 @@ _SPAM = Downstream(
     {"task": "csv", "epochs": 6, "batch_size": 16, "learning_rate": 3e-4, "max_seq_length": 128},
     lambda folder: _write_spam(folder),  # below
 )
-_TASKS = (_SPAM, NAMES)
 _CONFIG = BertConfig(
     **COMMON,
     **START,
@@ -111,6 +110,12 @@ _ACCURACY = "accuracy"
 _PIECES = "pieces_per_word"
 
 
+def _tasks() -> tuple[Downstream, ...]:
+    # With other numbers of labels these are other data.
+    name = f"spam_{_LABELS.value}"
+    return _SPAM._replace(name=name, data=name), NAMES
+
+
 def _write_spam(folder: Path) -> None:
     """Writes the mails as a task, of the training mails a part that has both classes."""
     spam.write(folder)
@@ -136,23 +141,27 @@ def _write_mails(folder: Path) -> None:
 def main(_: list[str]) -> None:
     """Makes all runs with one seed after the other, the table after each."""
     stages = SmallPretraining(
-        Path(_FOLDER.value), _LENGTH, _GENERAL_STEPS.value, _LEARNING_RATE, _TASKS
+        Path(_FOLDER.value), _LENGTH, _GENERAL_STEPS.value, _LEARNING_RATE, _tasks()
     )
     file = ScoreFile(Path(_SCORES.value or stages.folder / "scores.jsonl"))
     budget = {
+        "start": _CONFIG.position_initializer,
         "general_steps": _GENERAL_STEPS.value,
         "field_steps": _FIELD_STEPS.value,
         "field_rate": _FIELD_RATE.value,
         "labels": _LABELS.value,
     }
-    names = [task.name for task in _TASKS]
+    tasks = [task.name for task in stages.tasks]
     found: dict[str, list[dict[str, float]]] = {}
     for seed in range(_SEEDS.value):
         for way in (*_WAYS, "fresh"):
+            names = tasks if way == "fresh" else [*tasks, _PIECES]
+            if way != "fresh" and _WAYS[way].corpus != GENERAL:
+                names = [*names, _ACCURACY]
             measure = partial(_measure, stages, way, seed)
             scores = file.measured(names, measure, way=way, seed=seed, **budget)
             found.setdefault(way, []).append(scores)
-            _print_table(found)
+            _print_table(found, stages.tasks)
 
 
 def _measure(stages: SmallPretraining, name: str, seed: int) -> dict[str, float]:
@@ -166,9 +175,10 @@ def _measure(stages: SmallPretraining, name: str, seed: int) -> dict[str, float]
     name = "general" if fresh else name
     way = _WAYS[name]
     run = _pretrained(stages, name, way, seed)
-    scores = {task.name: stages.finetune(run, task, fresh, seed) for task in _TASKS}
+    scores = {task.name: stages.finetune(run, task, fresh, seed) for task in stages.tasks}
     if not fresh:
-        scores[_PIECES] = _pieces_per_word(stages, way.corpus)
+        vocab = f"{_ADDED.vocab}_{seed}" if way.corpus == _ADDED else way.corpus.vocab
+        scores[_PIECES] = _pieces_per_word(stages, vocab)
         if way.corpus != GENERAL:
             scores[_ACCURACY] = last_metrics(run, "eval")["masked_lm_accuracy"]
     return scores
@@ -181,16 +191,17 @@ def _pretrained(stages: SmallPretraining, name: str, way: Way, seed: int) -> Pat
         return stages.pretrain(run_name, _CONFIG, "none", steps, way.corpus, seed=seed)
     if way.steps == "general":
         return stages.pretrain(run_name, _CONFIG, "none", seed=seed)
-    start = stages.folder / f"general_{seed}" / "preset"
-    if way.corpus == _ADDED:
-        # The words are those of the text and the same for all seeds; their embeddings are not.
+    start = _pretrained(stages, "general", _WAYS["general"], seed) / "preset"
+    corpus = way.corpus
+    if corpus == _ADDED:
         start = _grown(stages, start, seed)
+        corpus = corpus._replace(vocab=start.name)
     return stages.pretrain(
         run_name,
         read_config(start),
         "none",
         _FIELD_STEPS.value,
-        way.corpus,
+        corpus,
         seed=seed,
         init_from=start,
         learning_rate=_FIELD_RATE.value,
@@ -198,16 +209,19 @@ def _pretrained(stages: SmallPretraining, name: str, way: Way, seed: int) -> Pat
 
 
 def _grown(stages: SmallPretraining, start: Path, seed: int) -> Path:
-    folder = stages.folder / (_ADDED.vocab if seed == 0 else f"{_ADDED.vocab}_{seed}")
+    # The words are those of the text and the same for all seeds; their embeddings are not.
+    folder = stages.folder / f"{_ADDED.vocab}_{seed}"
     if not folder.is_dir():
         texts = stages.texts(_ADDED, "train")
         run_tool("grow_vocabulary", model=start, input=texts, new_words=1000, output=folder)
     return folder
 
 
-def _print_table(found: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
+def _print_table(
+    found: Mapping[str, Sequence[Mapping[str, float]]], tasks: Sequence[Downstream]
+) -> None:
     columns = ["pieces per word of mails", "held-out mails, accuracy"]
-    columns += [task.title for task in _TASKS]
+    columns += [task.title for task in tasks]
     print(f"\n| read | {' | '.join(columns)} |\n|---{'|---' * len(columns)}|")
     for name, scores in found.items():
 
@@ -216,13 +230,13 @@ def _print_table(found: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
 
         cells = [_WAYS[name].title if name in _WAYS else "fresh weights"]
         cells.append(median_and_range(of(_PIECES)[:1], 1, 3))  # the same with all seeds
-        cells += [median_and_range(of(key)) for key in (_ACCURACY, *(one.name for one in _TASKS))]
+        cells += [median_and_range(of(key)) for key in (_ACCURACY, *(one.name for one in tasks))]
         print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def _pieces_per_word(stages: SmallPretraining, corpus: Corpus) -> float:
-    """Returns how many pieces a word of the held-out mails takes with a vocabulary."""
-    vocabulary = Vocabulary.from_file(stages.folder / corpus.vocab / "vocab.txt")
+def _pieces_per_word(stages: SmallPretraining, vocab: str) -> float:
+    """Returns how many pieces of a folder's vocabulary a word of the held-out mails takes."""
+    vocabulary = Vocabulary.from_file(stages.folder / vocab / "vocab.txt")
     return measure_coverage(CorpusTokenizer(vocabulary, Settings()), _lines(stages)).pieces_per_word
 
 

@@ -11,7 +11,7 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +38,8 @@ COMMON = {
 # What small models start from, so that they need no thousands of steps to find neighbouring words.
 START = {"initializer_range": 0.05, "position_initializer": "neighbors"}
 
+# Options of a run that are folders: the same one may have moved.
+_PATHS = frozenset({"init_from"})
 _TOOLS = Path(__file__).resolve().parents[1] / "tools"
 _ALL_MASK = {"mask_token_rate": 1.0, "random_token_rate": 0.0}
 
@@ -200,6 +202,9 @@ class SmallPretraining(NamedTuple):
         """
         run = self.folder / name
         if (run / "report.md").is_file():  # written at the end
+            asked = {"train_steps": train_steps or self.train_steps, "batch_size": BATCH_SIZE}
+            asked |= {"learning_rate": self.learning_rate} | flags
+            _check_finished(run, config, asked)
             return run
         records, steps = self.records(sentence_task, corpus), train_steps or self.train_steps
         arguments: dict[str, object] = {
@@ -277,6 +282,21 @@ class SmallPretraining(NamedTuple):
     def texts(self, corpus: Corpus, split: str) -> str:
         """Returns the files of a split, "train" or "eval", as the tools take them."""
         return ",".join(f"{self.folder}/{name}/{split}/*.txt" for name in corpus.texts)
+
+
+def _check_finished(run: Path, config: BertConfig, asked: Mapping[str, object]) -> None:
+    """Ends where a run of that name was made in another way: its scores would be taken for ours."""
+    made = json.loads((run / "run.json").read_text())
+    wanted = config.to_dict() | {key: asked[key] for key in asked.keys() - _PATHS}
+    # Not all flags are kept: how often a run is evaluated makes no other model.
+    found = {key: value for key, value in made["options"].items() if key in wanted}
+    fields = dict.fromkeys(config.to_dict()) | made["config"]  # of both: defaults are left out
+    for key, value in (fields | found).items():
+        if value != wanted.get(key):
+            raise SystemExit(
+                f"{run} was made with {key} {value}, and {wanted.get(key)} is asked for: give "
+                "another --folder, or move that one away"
+            )
 
 
 def median_and_range(values: Sequence[float], scale: float = 100, digits: int = 1) -> str:

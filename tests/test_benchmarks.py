@@ -1,6 +1,7 @@
 """The benchmarks: each has a command, documents give commands that exist, make knows them."""
 
 import ast
+import json
 import os
 import re
 import shlex
@@ -152,6 +153,59 @@ print(scores.measured(["names"], lambda: 1 / 0, recipe="bert", seed=0))
         "{'pairs': 0, 'names': 1}",  # from the file
     ]
     assert len(path.read_text().splitlines()) == 5
+
+
+_BUDGET = {"general_steps": 4000, "field_steps": 2000, "field_rate": 5e-4, "labels": 400}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, row, known",
+    [
+        (
+            "own_domain",
+            "| general text, then mails | 1.250 | 25.0 (12.5 to 37.5) | 75.0 (62.5 to 87.5) |",
+            {"key": "way", "rows": ["general", "control", "mails", "added", "own", "fresh"]}
+            | _BUDGET,
+        ),
+        ("ablations", "| left to right, no NSP | 1.25 (1.25 to 1.25) |", {"key": "run"}),
+    ],
+)
+def test_tables_of_runs_of_another_machine(tmp_path, name, row, known):
+    rows, key = known.pop("rows", None), known.pop("key")
+    rows = rows or [*_variants(), "fresh", "features"]
+    known |= {"start": "neighbors"} | ({"steps": 3000} if key == "run" else {})
+    names = ["spam_400", "names", "pairs", "names_embeddings", "names_second_to_last"]
+    names += [f"names_{one}" for one in ("last", "sum_last_4", "concat_last_4", "sum_all")]
+    names += ["masked_lm_accuracy", "sentence_accuracy"]
+    lines = []
+    for seed in (0, 1):
+        scores = dict.fromkeys(names, 0.625 + seed / 4) | {"masked_lm_loss": 1.25}
+        scores |= {"accuracy": 0.125 + seed / 4, "pieces_per_word": 1.25}
+        lines += [{key: way, "seed": seed, **known, "scores": scores} for way in rows]
+    path = tmp_path / "scores.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = subprocess.run(
+        [sys.executable, f"{name}.py", f"--folder={tmp_path / 'runs'}", f"--scores={path}"]
+        + ["--seeds=2"],
+        cwd=FOLDER,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert row in done.stdout
+    assert len(path.read_text().splitlines()) == len(lines)
+    # Nothing was fetched or made but the picture.
+    assert {file.name for file in (tmp_path / "runs").glob("*")} <= {"ablations.png"}
+
+
+def _variants():
+    """Returns the names of the runs of ablations, read from its source."""
+    for node in TREES["ablations"].body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_VARIANTS":
+            return [key.value for key in node.value.keys]
+    raise AssertionError("ablations.py has no _VARIANTS")
 
 
 @pytest.mark.oracle  # needs tensorflow-serving-api

@@ -158,7 +158,7 @@ class PretrainingRun:
                     shown = max(0, end - int(self._seconds - seconds))
                 # What the progress bar has room for.
                 formats = {"loss": ".3f"}
-                formats |= {name: ".3f" for name in metrics if name.endswith("_accuracy")}
+                formats |= {f"{name}_accuracy": ".3f" for name in self.objective.scales}
                 formats |= {
                     "tokens_per_second": ",.0f",
                     "model_flop_utilization": ".1%",

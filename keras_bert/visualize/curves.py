@@ -23,7 +23,7 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathL
 
     Args:
         metrics: lines of a run's `metrics.jsonl`; lines of the split "eval" are drawn as points,
-            with what can be reached without context as a dashed line.
+            with what they must be better than as a dashed line.
         path: the picture to write.
 
     Raises:
@@ -42,7 +42,9 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathL
             axes.plot(*zip(*held_out, strict=True), "o-", color="black", label="held out")
         key, words = BASELINES.get(name, ("", ""))
         baseline = points(metrics, "eval", key)
-        if baseline:
+        if len({value for _, value in baseline}) > 1:
+            axes.plot(*zip(*baseline, strict=True), "--", color="gray", label=words)
+        elif baseline:
             axes.axhline(baseline[-1][1], linestyle="--", color="gray", label=words)
         if train or held_out:
             axes.legend()

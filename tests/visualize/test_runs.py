@@ -6,9 +6,11 @@ import shutil
 
 import pytest
 
-from keras_bert import show_run
+from keras_bert import plot_learning_curves, show_run
 from keras_bert.finetuning.metrics import expected_calibration_error
 from keras_bert.training.run_folder import RunFolder
+from keras_bert.visualize import curves
+from keras_bert.visualize.figure import new_figure
 from tests.visualize.run_folders import write_pretraining_run
 
 
@@ -105,6 +107,55 @@ def test_two_runs_side_by_side(pretraining, tmp_path):
     assert re.search(r'scope="row">step</th><td>50</td><td>50</td><td>\+0</td>', last)
     assert page.count("always the most frequent piece</span>") == 1
     assert "first, held out: 4 at step 20" in page and "second, held out: 3.5 at step 20" in page
+
+
+def with_discriminator(folder, levels):
+    """Adds held-out figures of ELECTRA's discriminator to a run; its baseline has these levels."""
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    held_out = [line for line in lines if line["split"] == "eval"]
+    for line, level in zip(held_out, levels, strict=True):
+        line["replaced_token_loss"] = 0.25
+        line["replaced_token_accuracy"] = 0.875
+        line["replaced_token_rate"] = 1 - level
+        line["never_replaced_accuracy"] = level
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def test_a_baseline_that_moves(tmp_path):
+    first = with_discriminator(write_pretraining_run(tmp_path / "first"), (0.75, 0.8125, 0.84375))
+    second = with_discriminator(write_pretraining_run(tmp_path / "second"), (0.75, 0.75, 0.8125))
+    alone, both = show_run(first), show_run(first, second)
+    (run,) = alone.runs
+    assert run.curves["replaced_token_accuracy"] == {
+        "eval": [(20, 0.875), (40, 0.875), (50, 0.875)],
+        "baseline": [(20, 0.75), (40, 0.8125), (50, 0.84375)],
+    }
+    assert "never_replaced_accuracy" not in run.curves  # no picture of its own
+    assert alone.html().count("never replaced</span>") == 1
+    page = both.html()
+    for name in ("first", "second"):  # each run has its own
+        assert page.count(f"{name}, never replaced</span>") == 1
+    # Less of both is neither better nor worse.
+    last = page[page.index("held out, last") :]
+    for words in ("replaced token rate", "never replaced accuracy"):
+        row = re.search(rf'scope="row">{words}</th>(.*?)</tr>', last.replace("_", " "))
+        assert "best" not in row[1]
+
+
+def test_learning_curves_draw_a_baseline_as_it_moves(tmp_path, monkeypatch):
+    folder = with_discriminator(write_pretraining_run(tmp_path / "run"), (0.75, 0.8125, 0.84375))
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    figures = []
+    monkeypatch.setattr(
+        curves, "new_figure", lambda *size: figures.append(new_figure(*size)) or figures[-1]
+    )
+    plot_learning_curves([line for line in lines if "step" in line], tmp_path / "curves.png")
+    drawn = {
+        line.get_label(): list(line.get_ydata()) for one in figures[0].axes for line in one.lines
+    }
+    assert drawn["never replaced"] == [0.75, 0.8125, 0.84375]
+    assert drawn["always the most frequent piece"] == [0.125, 0.125]  # from end to end
 
 
 def test_names_tell_folders_apart(tmp_path):

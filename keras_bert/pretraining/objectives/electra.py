@@ -119,8 +119,8 @@ class Electra(MaskedLanguageModel):
     def metrics(self, sums: Mapping[str, WeightedSums]) -> dict[str, float]:
         """Adds how many of the replaced tokens are found, how many are replaced, and a baseline.
 
-        `never_replaced_accuracy` is that of saying of no token that it was replaced, with which a
-        discriminator begins.
+        `never_replaced_accuracy` is that of saying of no token that it was replaced, which a
+        discriminator learns first. It moves with the generator.
         """
         metrics = super().metrics(sums)
         del metrics["perplexity"], metrics[f"{_FOUND}_loss"]  # of the generator, a means to an end

@@ -22,7 +22,7 @@ _MOST_EVENTS = 200
 _MOST_CLASSES = 20
 _MOST_MISTAKES = 40
 # Counts and rates of which neither more nor less is better.
-_NEUTRAL = frozenset({"step", "learning_rate", "epoch", "skipped_steps"}) | {
+_NEUTRAL = frozenset({"step", "learning_rate", "epoch", "skipped_steps", "replaced_token_rate"}) | {
     key for key, _ in BASELINES.values()
 }
 
@@ -119,12 +119,17 @@ def _curves(names: Sequence[str], runs: Sequence[RunRecord]) -> str:
         for index, (name, run) in enumerate(zip(names, runs, strict=True)):
             for split, points in run.curves.get(metric, {}).items():
                 if split == "baseline":
-                    level = points[-1][1]
-                    ends = [point for curve in run.curves[metric].values() for point in curve]
-                    flat = [(min(ends)[0], level), (max(ends)[0], level)]
-                    words = BASELINES[metric][1]
-                    if all(one.points != flat for one in series):  # of equal records one is enough
-                        series.append(charts.Series(words, flat, 7, dashed=True, fixed=True))
+                    line = _baseline(run.curves[metric])
+                    # Of equal records one is enough.
+                    shared = all(
+                        points == other.curves.get(metric, {}).get("baseline", points)
+                        for other in runs
+                    )
+                    words, color = BASELINES[metric][1], 7
+                    if not shared:
+                        words, color = _called(words, name, len(runs)), index + 1
+                    if all(one.points != line for one in series):
+                        series.append(charts.Series(words, line, color, dashed=True, fixed=True))
                     continue
                 measured = split != "train"
                 # One run: a colour for each split. Two: a colour for each run.
@@ -137,6 +142,16 @@ def _curves(names: Sequence[str], runs: Sequence[RunRecord]) -> str:
         axis = charts.Axis(curve_title(metric))
         blocks.append(charts.line_chart(curve_title(metric), series, charts.Axis("step"), axis))
     return report_page.columns(blocks)
+
+
+def _baseline(curves: Mapping[str, Sequence[charts.Point]]) -> Sequence[charts.Point]:
+    """Returns the baseline among the curves of a metric; where it is constant, as wide as they."""
+    points = curves["baseline"]
+    levels = {level for _, level in points}
+    if len(levels) > 1:
+        return points
+    steps = [step for curve in curves.values() for step, _ in curve]
+    return [(min(steps), *levels), (max(steps), *levels)]
 
 
 def _called(words: str, name: str, runs: int) -> str:
