@@ -147,11 +147,11 @@ def _curves(names: Sequence[str], runs: Sequence[RunRecord]) -> str:
 def _baseline(curves: Mapping[str, Sequence[charts.Point]]) -> Sequence[charts.Point]:
     """Returns the baseline among the curves of a metric; where it is constant, as wide as they."""
     points = curves["baseline"]
-    levels = {level for _, level in points}
-    if len(levels) > 1:
+    level = points[-1][1]
+    if any(other != level for _, other in points):
         return points
     steps = [step for curve in curves.values() for step, _ in curve]
-    return [(min(steps), *levels), (max(steps), *levels)]
+    return [(min(steps), level), (max(steps), level)]
 
 
 def _called(words: str, name: str, runs: int) -> str:
