@@ -155,6 +155,51 @@ print(scores.measured(["names"], lambda: 1 / 0, recipe="bert", seed=0))
     assert len(path.read_text().splitlines()) == 5
 
 
+def test_a_finished_run_of_another_recipe_is_refused(tmp_path):
+    script = """
+import json, pathlib, sys
+from small_pretraining import SmallPretraining
+from keras_bert import BertConfig
+folder = pathlib.Path(sys.argv[1])
+config = BertConfig.from_name("bert_tiny", position_initializer="sinusoids")
+run = folder / "base"
+run.mkdir()
+(run / "report.md").touch()
+options = {"train_steps": 30, "batch_size": 32, "learning_rate": 1e-3, "seed": 1}
+made = {"config": config.to_dict(), "options": options | {"init_from": "elsewhere"}}
+(run / "run.json").write_text(json.dumps(made))
+stages = SmallPretraining(folder, 64, 30, 1e-3, ())
+assert stages.pretrain("base", config, seed=1, eval_steps=7, init_from=folder) == run
+for changed, flags in (
+    (config, {"seed": 2}),
+    (config, {"seed": 1, "train_steps": 31}),
+    (config, {"seed": 1, "learning_rate": 2e-3}),
+    (config.replace(position_initializer="normal"), {"seed": 1}),
+    (config.replace(hidden_size=256), {"seed": 1}),
+):
+    try:
+        stages.pretrain("base", changed, **flags)
+    except SystemExit as error:
+        print(error)
+"""
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    paths = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=FOLDER, capture_output=True, text=True, check=True, env=paths
+    )
+    said = [
+        line.removeprefix(f"{tmp_path / 'base'} was made with ")
+        for line in done.stdout.splitlines()
+    ]
+    assert [line.partition(" is asked for")[0] for line in said] == [
+        "seed 1, and 2",
+        "train_steps 30, and 31",
+        "learning_rate 0.001, and 0.002",
+        "position_initializer sinusoids, and None",
+        "hidden_size 128, and 256",
+    ]
+
+
 _BUDGET = {"general_steps": 4000, "field_steps": 2000, "field_rate": 5e-4, "labels": 400}
 
 
@@ -172,8 +217,9 @@ _BUDGET = {"general_steps": 4000, "field_steps": 2000, "field_rate": 5e-4, "labe
     ],
 )
 def test_tables_of_runs_of_another_machine(tmp_path, name, row, known):
-    rows, key = known.pop("rows", None), known.pop("key")
-    rows = rows or [*_variants(), "fresh", "features"]
+    rows = known.get("rows") or [*_variants(), "fresh", "features"]
+    key = known["key"]
+    known = {name: value for name, value in known.items() if name not in ("rows", "key")}
     known |= {"start": "neighbors"} | ({"steps": 3000} if key == "run" else {})
     names = ["spam_400", "names", "pairs", "names_embeddings", "names_second_to_last"]
     names += [f"names_{one}" for one in ("last", "sum_last_4", "concat_last_4", "sum_all")]

@@ -152,27 +152,11 @@ class PretrainingRun:
                     "learning_rate": rate
                 }
                 self.folder.log("train", self._step, metrics | {"seconds": self._seconds})
-                shown = decision.steps
+                done = decision.steps
                 if budget:  # whole seconds, none of them behind the budget
                     end = int(min(self._seconds, budget))
-                    shown = max(0, end - int(self._seconds - seconds))
-                # What the progress bar has room for.
-                formats = {"loss": ".3f"}
-                formats |= {f"{name}_accuracy": ".3f" for name in self.objective.scales}
-                formats |= {
-                    "tokens_per_second": ",.0f",
-                    "model_flop_utilization": ".1%",
-                    "skipped_steps": ".0f",
-                }
-                progress.update(
-                    shown,
-                    step=self._step,
-                    **{
-                        name: f"{metrics[name]:{form}}"
-                        for name, form in formats.items()
-                        if name in metrics
-                    },
-                )
+                    done = max(0, end - int(self._seconds - seconds))
+                progress.update(done, step=self._step, **self._shown(metrics))
                 decision = self._decide(termination)
                 # Saved before it is evaluated: a machine that is taken away leaves half a minute,
                 # and an evaluation may take longer.
@@ -180,6 +164,19 @@ class PretrainingRun:
                     self._save()
                     self._after_checkpoint(progress)
         return self._metrics
+
+    def _shown(self, metrics: Metrics) -> dict[str, str]:
+        """Returns what the progress bar has room for."""
+        formats = {"loss": ".3f"}
+        formats |= {f"{name}_accuracy": ".3f" for name in self.objective.scales}
+        formats |= {
+            "tokens_per_second": ",.0f",
+            "model_flop_utilization": ".1%",
+            "skipped_steps": ".0f",
+        }
+        return {
+            name: f"{metrics[name]:{form}}" for name, form in formats.items() if name in metrics
+        }
 
     def _decide(self, termination: Termination) -> Decision:
         # How many steps fit before the next checkpoint, evaluation or end.

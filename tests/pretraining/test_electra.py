@@ -146,7 +146,7 @@ def test_losses_and_labels_by_hand():
 
 
 @pytest.mark.slow
-def test_a_run_learns_resumes_and_keeps_the_discriminator(corpus, tmp_path, monkeypatch):
+def test_a_run_learns_resumes_and_keeps_the_discriminator(corpus, tmp_path, monkeypatch, capfd):
     changes = {"objective": "electra", "eval_data_dir": str(corpus / "records")}
     changes |= {
         "train_steps": 20,
@@ -156,6 +156,8 @@ def test_a_run_learns_resumes_and_keeps_the_discriminator(corpus, tmp_path, monk
     }
     metrics = run_pretraining(corpus, tmp_path / "whole", config=electra_config(), **changes)
     assert {"masked_lm_loss", "replaced_token_loss", "replaced_token_recall"} <= metrics.keys()
+    shown = capfd.readouterr().err  # the progress bar, which has no room for baselines
+    assert "replaced_token_accuracy=" in shown and "never_replaced_accuracy=" not in shown
     assert 0.02 < metrics["replaced_token_rate"] < 0.15
     losses = [line["loss"] for line in metrics_of(tmp_path / "whole", "train")]
     assert losses[-1] < 0.75 * losses[0]
