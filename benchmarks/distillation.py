@@ -71,6 +71,7 @@ _PRETRAINING_STEPS = flags.DEFINE_integer(
     "pretraining_steps", 680, "Steps of pretraining distillation.", lower_bound=1
 )
 _COPIES = flags.DEFINE_integer("copies", 8, "Copies of each text.", lower_bound=1)
+_MASKING_RATE = flags.DEFINE_float("masking_rate", 0.15, "Share of the words hidden at once.")
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each student.", lower_bound=1)
 _TEXTS = flags.DEFINE_integer("texts", None, "Rows of each file; unset: all.")
 _SERVED = flags.DEFINE_integer("served", 100, "Texts of a round of the served models.")
@@ -127,13 +128,22 @@ def augmented(data: Path, folder: Path) -> Path:
     if not folder.exists():
         with atomic_folder(folder) as part:
             shutil.copytree(data, part, dirs_exist_ok=True)
+            # A word is a piece or more: what stands behind these is cut off before it is read.
+            words = (
+                text.split()[: _LENGTHS[_DATA.value]] for text in _texts_of(data / "train.csv")
+            )
+            beginnings = part / "beginnings.csv"
+            with open(beginnings, "w", encoding="utf-8", newline="") as file:
+                csv.writer(file).writerows([["text"], *([" ".join(text)] for text in words)])
             run_tool(
                 "augment_data",
                 model=_SAMPLE_MODEL,
-                data=data / "train.csv",
+                data=beginnings,
                 output=part / "unlabeled.csv",
                 copies=_COPIES.value,
+                masking_rate=_MASKING_RATE.value,
             )
+            beginnings.unlink()
     return folder
 
 

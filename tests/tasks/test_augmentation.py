@@ -66,6 +66,27 @@ def test_words_become_what_the_model_puts_there(folder):
     assert len(set(copies[0])) == len(copies[0])
 
 
+def test_words_of_a_row_are_hidden_together(folder):
+    options = AugmentationOptions(copies=200, candidates=3, masking_rate=0.5)
+    augment = TextAugmenter.from_preset(folder, options)
+    # Every second word of 20 is hidden; 14 have room in a row, which asks for those of 7 words. Its
+    # middle is that of what it asks for, as far as the text goes: (words, the first of the row).
+    asked = [((0, 2, 4, 6), 0), ((8, 10, 12), 3), ((14, 16, 18), 6)]
+    asked += [((1, 3, 5, 7), 0), ((9, 11, 13), 4), ((15, 17, 19), 6)]
+    words = [WORDS[index * index % len(WORDS)] for index in range(20)]
+    (long, short) = augment([" ".join(words), TEXTS[0]])
+    for indices, begin in asked:
+        for index in indices:
+            row = [w if (at - index) % 2 else "[MASK]" for at, w in enumerate(words)]
+            best = guesses(folder, row[begin : begin + 14], index - begin, words[index], 3)
+            assert {copy.split()[index] for copy in long} == {words[index], *best}
+    row = ["the", "[MASK]", "was", "[MASK]", "!"]
+    assert {copy.split()[1] for copy in short} == {"film", *guesses(folder, row, 1, "film", 3)}
+    # The text alone decides, not the one before it.
+    alone = augment([TEXTS[0]])
+    assert {copy.split()[1] for copy in next(alone)} == {copy.split()[1] for copy in short}
+
+
 def test_a_table_is_written_whole_and_the_same_each_time(folder, tmp_path):
     write_csv(
         tmp_path / "train.csv", ["id", "text", "label"], zip("123", TEXTS, "nnp", strict=True)
@@ -101,3 +122,5 @@ def test_what_cannot_be_done_is_refused(folder, pretrained_folder, tmp_path):
         augment_file(folder, table, tmp_path / "out.json")
     with pytest.raises(ValueError, match="copies is 0"):
         AugmentationOptions(copies=0)
+    with pytest.raises(ValueError, match=r"masking_rate is 0\.9: it must be from 0"):
+        AugmentationOptions(masking_rate=0.9)

@@ -12,10 +12,11 @@ the text says, so the copies have no labels: a teacher answers them.
 
 import csv
 import dataclasses
+import math
 import os
 import random
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import chain, groupby, islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -121,35 +122,51 @@ class TextAugmenter:
     def _words_of(self, texts: Sequence[str]) -> list[list[_Word]]:
         """Returns the words of each text with their candidates."""
         parts = self._tokenizer.tokenize_with_offsets(list(texts))
-        spans: list[list[tuple[int, int]]] = []
+        words: list[list[_Word]] = []
         rows: list[MaskedRow] = []
+        asked: list[tuple[int, int]] = []  # text and word of each guess of the rows, in order
         for number, text in enumerate(texts):
             ids, starts, ends = (part[number].numpy() for part in parts)
             begins = ~self._tokenizer.vocabulary.continuation_mask[ids]  # bool [N]
             begins[:1] = True
             bounds = [*np.flatnonzero(begins).tolist(), len(ids)]
-            spans.append([])
+            words.append([])
+            spans = []  # of pieces, of each word
             for first, behind in pairwise(bounds):
                 start, end = int(starts[first]), int(ends[behind - 1])
                 if _has_letter(text[start:end]):
-                    spans[-1].append((start, end))
-                    rows.append(self._row(ids, first, behind))
-        answers = iter(self._ask(rows))
-        return [
-            [
-                _Word(start, end, self._candidates(next(answers).guesses[0], text[start:end]))
-                for start, end in of_text
-            ]
-            for text, of_text in zip(texts, spans, strict=True)
-        ]
+                    words[-1].append(_Word(start, end, ()))
+                    spans.append((first, behind))
+            # How many words on the next one stands that is hidden in the same row.
+            rate = self._options.masking_rate
+            step = math.ceil(1 / rate) if rate else max(1, len(spans))
+            for least in range(min(step, len(spans))):
+                rows += self._rows(ids, spans[least::step])
+                asked += [(number, index) for index in range(least, len(spans), step)]
+        guesses = chain.from_iterable(answer.guesses for answer in self._ask(rows))  # int32 [K]
+        for (number, index), best in zip(asked, guesses, strict=True):
+            word = words[number][index]
+            candidates = self._candidates(best, texts[number][word.start : word.end])
+            words[number][index] = dataclasses.replace(word, candidates=candidates)
+        return words
 
-    def _row(self, ids: np.ndarray, first: int, behind: int) -> MaskedRow:
-        """Returns a row in which one mask hides all pieces of a word, as much of it as has room."""
-        mask = np.array([self._tokenizer.vocabulary.mask_id], ids.dtype)
-        hidden = np.concatenate([ids[:first], mask, ids[behind:]])
-        begin = max(0, min(first - self._ask.room // 2, len(hidden) - self._ask.room))
-        place = first - begin
-        return MaskedRow(hidden[begin : begin + self._ask.room], [place], [place])
+    def _rows(self, ids: np.ndarray, spans: Sequence[tuple[int, int]]) -> Iterator[MaskedRow]:
+        """Yields rows that ask for all these words, in order; a mask hides all pieces of one."""
+        hidden, kept = ids.copy(), np.ones(len(ids), bool)
+        for first, behind in spans:
+            hidden[first] = self._tokenizer.vocabulary.mask_id
+            kept[first + 1 : behind] = False
+        hidden = hidden[kept]
+        masks = (np.cumsum(kept) - 1)[[first for first, _ in spans]]  # their indices in `hidden`
+        room = self._ask.room
+        # A row of a longer text asks for what is in half of it: there is text around each word.
+        reach = room if len(hidden) <= room else max(1, room // 2)
+        for _, group in groupby(masks, lambda mask: (mask - masks[0]) // reach):
+            places = np.array(list(group))
+            middle = (places[0] + places[-1]) // 2
+            begin = max(0, min(middle - room // 2, len(hidden) - room))
+            within = masks[(masks >= begin) & (masks < begin + room)]
+            yield MaskedRow(hidden[begin : begin + room], within - begin, places - begin)
 
     def _candidates(self, guesses: np.ndarray, word: str) -> tuple[str, ...]:
         found = (self._words.get(int(guess)) for guess in guesses)

@@ -11,6 +11,9 @@ class AugmentationOptions:
         copies: the most copies of a text; copies that are equal are written once.
         candidates: how many of the likeliest words a word is replaced by.
         replacement_rate: probability that a word is replaced.
+        masking_rate: share of the words of a text that are hidden at once when candidates are asked
+            for, the others in more copies of it; 0: each word alone, as in the paper. With 0.15, as
+            the model was pretrained, a text costs 7 rows however many words it has.
         batch_size: masked texts per call of the model.
         seed: seed of the draws.
 
@@ -21,6 +24,7 @@ class AugmentationOptions:
     copies: int = 20
     candidates: int = 15
     replacement_rate: float = 0.4
+    masking_rate: float = 0.0
     batch_size: int = 32
     seed: int = 0
 
@@ -28,6 +32,11 @@ class AugmentationOptions:
         for name in ("copies", "candidates", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        if not 0 <= self.masking_rate <= 0.5:
+            raise ValueError(
+                f"masking_rate is {self.masking_rate}: it must be from 0 (one word at a time) "
+                "to 0.5"
+            )
         if not 0 < self.replacement_rate <= 1:
             raise ValueError(
                 f"replacement_rate is {self.replacement_rate}: it must be above 0 and at most 1"
