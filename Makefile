@@ -50,7 +50,7 @@ $(STAMP): $(FILES)
 	@test -n "$(PYTHON)" || { echo "error: Python 3.11 to 3.13 with venv is needed;" \
 	  "name one with: make PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV) (about 2 GB, a few minutes the first time)"
+	@echo "installing into $(VENV) (about 3 GB, a few minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,viz]'
 	@touch $@
 

@@ -142,8 +142,11 @@ class ElectraConfig(BertConfig):
     @classmethod
     def in_our_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the content of a config file of transformers under the names of our fields."""
-        # Some files hold the generator's size from their training, in forms of their own.
-        known = {key: value for key, value in values.items() if key != "generator_size"}
+        # Some files hold the generator's size from their training as a string; of one written by
+        # hand it is taken, though model_type alone makes it look like one of transformers.
+        known = dict(values)
+        if isinstance(known.get("generator_size"), str):
+            del known["generator_size"]
         return super().in_our_names(known)
 
     @property

@@ -33,8 +33,10 @@ from keras_bert.models.conversion import model_card
 from keras_bert.storage import hub
 from keras_bert.storage.files import atomic_folder
 from keras_bert.text.tokenizer_files import read_tokenizer_files
+from keras_bert.text.wordpiece.files import WordPieceFiles
 
 if TYPE_CHECKING:
+    from keras_bert.config import BertConfig
     from keras_bert.models.conversion.convert import ParityReport
 
 _FROM = flags.DEFINE_string("from", None, "Model folder, or hf://org/name.", required=True)
@@ -128,7 +130,7 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
         _WINDOW.value,
         cast(WeightsDtype, _DTYPE.value),
     )
-    tokenizer = _convert_tokenizer(source, target, report.checkpoint.config.vocab_size)
+    tokenizer = _convert_tokenizer(source, target, report.checkpoint.config)
     try:
         if not sentence_modules.is_sentence_folder(source):
             return report, tokenizer, ""
@@ -146,16 +148,19 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
     return report, tokenizer, f"\nsentences:       {sentences}"
 
 
-def _convert_tokenizer(source: Path, target: Path, vocab_size: int) -> str:
+def _convert_tokenizer(source: Path, target: Path, config: BertConfig) -> str:
     try:
         tokenizer = read_tokenizer_files(source)
     except FileNotFoundError:
         return "none: the source holds no vocabulary"
     vocabulary = tokenizer.vocabulary
-    padding = vocab_size - len(vocabulary)
+    padding = config.vocab_size - len(vocabulary)
     if padding < 0:  # more rows than pieces are padding, and convert like any others
-        vocabulary.check_size(vocab_size)
-    tokenizer.save(target)
+        vocabulary.check_size(config.vocab_size)
+    if isinstance(tokenizer, WordPieceFiles):
+        tokenizer.save(target, config.has_segments)
+    else:  # those of models without segments, or ALBERT's
+        tokenizer.save(target)
     told = f"{len(vocabulary)} pieces, {'un' if tokenizer.lowercase else ''}cased"
     return f"{told}; the embeddings have {padding} rows of padding" if padding else told
 

@@ -3,7 +3,7 @@
     python tools/inspect_model.py --model=bert_base --max_seq_length=512 --batch_size=16
     python tools/inspect_model.py --model=runs/mini/preset --output=size.html
 
---model is a named size (bert_tiny to bert_large) or a config.json, counted with both heads of
+--model is a named size (bert_tiny, albert_base, ...) or a config.json, counted with both heads of
 pretraining, or a model folder of any format, counted with its own. plan_tpu.py compiles a step for
 a TPU and tells what it really takes there.
 """

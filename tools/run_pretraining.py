@@ -1,7 +1,8 @@
 """Pretrains a BERT on records: masked language model and next sentence prediction.
 
     python tools/run_pretraining.py --data_dir=records/train --eval_data_dir=records/eval \
-        --model_dir=runs/mini --model=bert_mini --train_steps=100000 --batch_size=256
+        --model_dir=runs/mini --model=bert_mini --train_steps=100000 --batch_size=256 \
+        --bias_correction
 
 The same command goes on from the last checkpoint of a run that was stopped; SIGTERM saves first and
 ends with exit status 143, so that whoever started the run knows that it is not done.

@@ -27,7 +27,7 @@ from keras_bert.finetuning.task import TRAIN, UNLABELED, Task, TaskData, TaskDes
 from keras_bert.progress import Progress
 from keras_bert.training.base_optimizer import BaseOptimizer
 from keras_bert.training.cluster import is_chief
-from keras_bert.training.precision import DynamicLossScale
+from keras_bert.training.precision import DynamicLossScale, create_loss_scale
 from keras_bert.training.strategy import has_other_hosts
 from keras_bert.training.termination import TerminatedError, Termination
 
@@ -162,7 +162,7 @@ class _Trainer:
             model = create_model(head, plan.init_from, plan.config, options)
             optimizer = finetuning_optimizer(model, options, steps)
             optimizer.build(model.trainable_variables)
-            loss_scale = DynamicLossScale() if "float16" in model.encoder.policy.name else None
+            loss_scale = create_loss_scale(model.encoder.policy)
             # Not compiled by XLA: every length of a batch would be compiled anew.
             model.compile(optimizer, jit_compile=False, auto_scale_loss=False)
         model.train_step = FinetuningStep(

@@ -85,7 +85,7 @@ class InferenceRunner:
             sizes, cut = encoded.choices, True
         sizes = sizes[np.argsort(positions)]
         outputs: list[Any] = []
-        loss_sum, done = 0.0, 0
+        loss_sum, weight_sum, done = 0.0, 0.0, 0
         with Progress(len(batches), "batch", description) as progress:
             for inputs, targets in batches:
                 self._before_batch()
@@ -101,7 +101,10 @@ class InferenceRunner:
                     if isinstance(answer, dict):
                         parts = [(loss[name], targets[name], answer[name]) for name in answer]
                     losses = [float(part(target, value)) for part, target, value in parts]
-                    loss_sum += float(np.mean(losses)) * size
+                    # A mean over pieces counts by them, any other by rows.
+                    weight = np.sum(loss.counted(targets)) if hasattr(loss, "counted") else size
+                    loss_sum += float(np.mean(losses) * weight)
+                    weight_sum += float(weight)
                 answer = {key: value.numpy() for key, value in _as_dict(answer).items()}
                 if cut:
                     lengths = sizes[done : done + size]
@@ -119,7 +122,7 @@ class InferenceRunner:
             rows = [rows[position] for position in positions]
             joined[name] = rows if isinstance(outputs[0][name], list) else np.stack(rows)
         answers = joined[""] if "" in joined else joined
-        return Inference(answers, None if loss is None else loss_sum / done)
+        return Inference(answers, None if loss is None else loss_sum / max(weight_sum, 1e-12))
 
 
 def _as_dict(answer: Any) -> dict[str, Any]:

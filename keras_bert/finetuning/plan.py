@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.checkpoints.torch_state import SAFETENSORS_FILE
 from keras_bert.config import BertConfig
 from keras_bert.finetuning.distillation import (
     Losses,
@@ -30,9 +29,9 @@ from keras_bert.finetuning.task import (
     TaskData,
     TaskDescription,
 )
-from keras_bert.models.preset import CONFIG_FILE, WEIGHTS_FILE, read_config
-from keras_bert.models.surgery.layer_selection import parsed_layers
-from keras_bert.storage import files, hub
+from keras_bert.models.preset import CONFIG_FILE, read_config, weights_digest
+from keras_bert.models.surgery.layer_selection import check_separate_layers, parsed_layers
+from keras_bert.storage.paths import check_local
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.training.checkpointing import latest_step
@@ -99,10 +98,11 @@ class RunPlan:
         tokenizer.vocabulary.check_size(config.vocab_size)
         if options.init_layers:
             layers = parsed_layers(options.init_layers, config.num_hidden_layers)
+            check_separate_layers(config)
             config = config.replace(num_hidden_layers=len(layers))
         description = _description(task, data, config, tokenizer, options)
         settings = _settings(init_from, description, data, options)
-        settings["weights"] = _weights_digest(init_from)
+        settings["weights"] = weights_digest(init_from)
         if options.teacher:
             settings["teacher"] = teacher_digest(options.teacher)
         resolved = options.resolved(task.defaults)
@@ -198,21 +198,10 @@ def _settings(
     }
 
 
-def _weights_digest(init_from: str | os.PathLike) -> str | None:
-    """Returns what changes when another model is trained in the same folder.
-
-    None for checkpoints of several files: of these the path must do.
-    """
-    folder = hub.local_folder(init_from)
-    for name in (WEIGHTS_FILE, SAFETENSORS_FILE):
-        if (folder / name).is_file():
-            return files.sha256(folder / name)
-    return None
-
-
 def _run_folder(
     model_dir: str | os.PathLike, settings: Mapping[str, Any], writes: bool
 ) -> RunFolder:
+    check_local("model_dir", model_dir)
     path = Path(model_dir)
     if (path / CONFIG_FILE).exists() and not (path / TASK_FILE).exists():
         raise ValueError(

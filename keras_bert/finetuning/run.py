@@ -171,7 +171,7 @@ class FinetuningRun:
         where = f"at step {state.step + 1} of epoch {state.epoch + 1}: lower --learning_rate"
         if not math.isfinite(loss):
             raise DivergenceError(f"the loss is {loss} {where}; no model was written")
-        if not logs["updated"] and "float16" not in self.model.encoder.policy.name:
+        if not logs["updated"] and self.model.encoder.policy.compute_dtype != "float16":
             raise DivergenceError(f"a gradient is not finite {where}; no model was written")
         state.add_step(loss, logs["examples"], len(self.batches))
         state.tokens += self.tokens_per_step

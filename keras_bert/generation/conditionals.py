@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.features import INPUT_IDS, INPUT_MASK, MASKED_LM_POSITIONS, SEGMENT_IDS
-from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.masked_lm import BertMaskedLM, check_fills_gaps
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, UNUSED_SLOT, Vocabulary
 
 
@@ -28,15 +28,7 @@ class Conditionals:
     """
 
     def __init__(self, model: BertMaskedLM, vocabulary: Vocabulary):
-        if not isinstance(model, BertMaskedLM):
-            raise ValueError(
-                f"the model is a {type(model).__name__}: give a BertMaskedLM, which predicts words"
-            )
-        if model.config.left_to_right:
-            raise ValueError(
-                "the model reads from left to right, so what follows a blank cannot tell what it "
-                "hides: give a model that was pretrained with masked words"
-            )
+        check_fills_gaps(model)
         self.mask_id = vocabulary.mask_id
         self.may_be_drawn = np.array(
             [t not in SPECIAL_TOKENS and not UNUSED_SLOT.fullmatch(t) for t in vocabulary.tokens]

@@ -39,6 +39,23 @@ def load_masked_lm(
     return preset.from_checkpoint(BertMaskedLM, checkpoint, arguments)
 
 
+def check_fills_gaps(model: Any) -> None:
+    """Makes sure that a model tells what a mask hides.
+
+    Raises:
+        ValueError: it predicts no words, or reads from left to right.
+    """
+    if not isinstance(model, BertMaskedLM):
+        raise ValueError(
+            f"the model is a {type(model).__name__}: give a BertMaskedLM, which predicts words"
+        )
+    if model.config.left_to_right:
+        raise ValueError(
+            "the model reads from left to right, so what follows a mask cannot tell what it "
+            "hides: give a model that was pretrained with masked words"
+        )
+
+
 @keras.saving.register_keras_serializable("keras_bert")
 class BertMaskedLM(TaskModel):
     """Masked language model: the encoder's inputs and `masked_lm_positions` [B, P] in, logits out.

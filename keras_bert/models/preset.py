@@ -20,10 +20,11 @@ from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints import tf_hub
 from keras_bert.checkpoints.checkpoint import Checkpoint, MappingReport
 from keras_bert.checkpoints.model_classes import MODEL_CLASSES, WORD_PREDICTORS
+from keras_bert.checkpoints.torch_state import SAFETENSORS_FILE
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.config import BertConfig, find_config_file, read_json
 from keras_bert.models import registry
-from keras_bert.storage import hub
+from keras_bert.storage import files, hub
 from keras_bert.storage.files import atomic_file, check_room
 
 CONFIG_FILE = "config.json"
@@ -149,6 +150,18 @@ def load(
                 _load_weights(model, folder)
                 return model
     return from_checkpoint(cls, read_checkpoint(folder, ignore_config_keys), arguments)
+
+
+def weights_digest(folder: str | os.PathLike) -> str | None:
+    """Returns what changes when another model is trained in the same folder.
+
+    None for checkpoints of several files: of these the path must do.
+    """
+    local = hub.local_folder(folder)
+    for name in (WEIGHTS_FILE, SAFETENSORS_FILE):
+        if (local / name).is_file():
+            return files.sha256(local / name)
+    return None
 
 
 def read_config(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) -> BertConfig:

@@ -127,10 +127,14 @@ def is_run(init_from: str | None) -> bool:
     """Returns whether a place to start from is a run, which this one would go on with."""
     if init_from is None or init_from.startswith(hub.SCHEME):
         return False
-    return tf.io.gfile.exists(f"{init_from}/run.json")
+    path = f"{init_from}/run.json"
+    # One of fine-tuning has other settings, and its folder is that of a model.
+    return tf.io.gfile.exists(path) and "vocabulary_sha256" in read_json(local_copy(path))
 
 
-def check_source(config: BertConfig, options: PretrainingOptions, vocabulary: Vocabulary) -> None:
+def check_source(
+    config: BertConfig, options: PretrainingOptions, objective: str, vocabulary: Vocabulary
+) -> None:
     """Makes sure, before anything is built, that a run can start from `init_from`.
 
     The config of a model folder is compared later, when its weights are read.
@@ -138,6 +142,7 @@ def check_source(config: BertConfig, options: PretrainingOptions, vocabulary: Vo
     Args:
         config: the model's numbers.
         options: settings of the run.
+        objective: name of what it is trained for.
         vocabulary: that of the records.
 
     Raises:
@@ -167,6 +172,13 @@ def check_source(config: BertConfig, options: PretrainingOptions, vocabulary: Vo
         return
     settings = read_json(local_copy(f"{source}/run.json"))
     _check_vocabulary(source, settings["vocabulary_sha256"], vocabulary)
+    trained = settings["options"].get("objective", objective)
+    if trained != objective:
+        raise ValueError(
+            f"the run in {source} has the objective {trained}, but objective is {objective}: its "
+            f"checkpoint has other variables; take only its weights, with --init_from={source}"
+            "/preset"
+        )
     check_config(source, settings["config"], config)
     optimizer = settings["options"]["optimizer"]
     precision = settings["options"]["mixed_precision"]

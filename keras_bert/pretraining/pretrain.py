@@ -45,7 +45,7 @@ from keras_bert.training.checkpointing import TrainingCheckpoint, has_checkpoint
 from keras_bert.training.cluster import check_workers, is_chief
 from keras_bert.training.devices import describe_devices, package_versions, peak_tflops
 from keras_bert.training.optimizer import optimizer_class
-from keras_bert.training.precision import DynamicLossScale, dtype_policy
+from keras_bert.training.precision import create_loss_scale, dtype_policy
 from keras_bert.training.rematerialization import rematerialize
 from keras_bert.training.run_folder import RunFolder, default_values
 from keras_bert.training.schedules import TimeBudgetDecay, create_schedule
@@ -101,10 +101,12 @@ def pretrain(
     settings = _settings(config, options, objective, tokenizer, data)
     location = run_location(options.model_dir)
     defaults = {"options": default_values(PretrainingOptions)}
-    folder = RunFolder(location.local, settings, is_chief(strategy), defaults)
+    folder = RunFolder(
+        location.local, settings, is_chief(strategy), defaults, added=("teacher_weights",)
+    )
     goes_on = has_checkpoint(location.checkpoints)  # its own; it comes before `init_from`
     if not goes_on:
-        check_source(config, options, tokenizer.vocabulary)
+        check_source(config, options, objective.name, tokenizer.vocabulary)
 
     # 2. Model and optimizer.
     # Fresh weights follow from the seed; dropout has seeds of its own, see `DropoutSeeds`.
@@ -113,8 +115,7 @@ def pretrain(
         model = create_model(objective, config, options, data.packed, goes_on)
         optimizer, schedule = create_optimizer_and_schedule(options)
         optimizer.build(model.trainable_variables)
-        # Only float16 needs it: bfloat16 has the range of float32.
-        loss_scale = DynamicLossScale() if "float16" in model.encoder.policy.name else None
+        loss_scale = create_loss_scale(model.encoder.policy)
 
     # 3. Go back to the run's last checkpoint, or on from that of the run `init_from`.
     state = RunState()
@@ -270,6 +271,8 @@ def _settings(
         "num_examples": data.num_examples,
         "max_seq_length": data.max_seq_length,
     }
+    if options.teacher:
+        settings["teacher_weights"] = preset.weights_digest(local_copy(options.teacher))
     if data.groups:
         settings["languages"] = {name: group.num_examples for name, group in data.groups.items()}
     return settings

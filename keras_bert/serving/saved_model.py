@@ -22,6 +22,7 @@ from keras_bert.signatures.base import SERVING_DEFAULT, SignatureFamily
 from keras_bert.signatures.options import ExportOptions, Head
 from keras_bert.storage.files import write_errors
 from keras_bert.storage.new_folder import rename_new, unfinished_folder
+from keras_bert.storage.paths import check_local
 
 
 class ServingModule(tf.Module):
@@ -75,6 +76,7 @@ def export_saved_model(
         OSError: the disk refused a write; the sentence names `export_dir`.
     """
     # 1. What can be refused is refused before the model is opened.
+    check_local("export_dir", export_dir)
     name = model_name(Path(export_dir))
     check_holds_exports(Path(export_dir))
     checked_version(Path(export_dir), version)

@@ -25,7 +25,7 @@ from keras_bert.finetuning.task import TASK_FILE, TaskDescription
 from keras_bert.generation.signatures import GenerationSignatures
 from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.masked_lm import BertMaskedLM, check_fills_gaps
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.options import ExportOptions, Head
 from keras_bert.storage import hub
@@ -76,11 +76,15 @@ def open_signatures(
         model = _model(foreign.head.model_class, checkpoint, options)
         return _described(model, load_tokenizer(folder), foreign, options)
     # A pretrained model: what it can be asked for is words.
-    if checkpoint.architecture in WORD_PREDICTORS:
+    predicts = checkpoint.architecture in WORD_PREDICTORS
+    if head == "auto" and checkpoint.config.left_to_right:
+        predicts = False  # the piece behind a place, and not what a mask there hides
+    if predicts:
         _check_overrides(None, options, generates=True)
         check_no_pooling(options)
         length = _length(options, checkpoint.config.max_position_embeddings, folder)
         model = _model(BertMaskedLM, checkpoint, options)
+        check_fills_gaps(model)
         # "[MASK]" in a text must stay one token: it is what the model is asked about.
         tokenizer = load_tokenizer(folder, keep_special_tokens=True)
         if options.generate_sweeps is not None:

@@ -49,6 +49,23 @@ def is_remote(path: str | os.PathLike) -> bool:
     return bool(separator) and scheme != "hf"
 
 
+def check_local(name: str, path: str | os.PathLike) -> None:
+    """Refuses an address such as gs://bucket/folder where files are written to the disk alone.
+
+    Args:
+        name: of the argument.
+        path: its value.
+
+    Raises:
+        ValueError: it is no path of this machine.
+    """
+    if is_remote(path):
+        raise ValueError(
+            f"{name} is {os.fspath(path)}: only pretraining writes to a bucket; give a folder of "
+            "this machine, and copy it afterwards"
+        )
+
+
 def gfile() -> Any:
     """Returns `tf.io.gfile`: local work does without TensorFlow, which takes seconds to load."""
     import tensorflow as tf

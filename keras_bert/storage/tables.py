@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from keras_bert.storage.surrogates import without_lone_surrogates
+
 # A document may be longer than the 131,072 characters that Python allows a field by default.
 csv.field_size_limit(sys.maxsize)
 
@@ -185,7 +187,7 @@ def _read_json_lines(path: Path, text: str) -> tuple[tuple[str, ...], list[Row]]
         fields = {}
         for name, value in values.items():
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            fields[name] = "" if value is None else shown
+            fields[name] = "" if value is None else without_lone_surrogates(shown)
         rows.append(Row(number, fields))
     columns = dict.fromkeys(name for row in rows for name in row.values)
     return tuple(columns), rows

@@ -3,15 +3,12 @@
 import gzip
 import json
 import os
-import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from keras_bert.progress import Progress
-
-# What JSON can write and UTF-8 cannot.
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+from keras_bert.storage.surrogates import without_lone_surrogates
 
 
 class TextLines:
@@ -80,4 +77,4 @@ def _text_field(place: str, line: str) -> str:
         text = None
     if not isinstance(text, str):
         raise ValueError(f'{place} is no JSON object with a text in its field "text": fix it')
-    return _LONE_SURROGATE.sub("\ufffd", text)
+    return without_lone_surrogates(text)

@@ -28,6 +28,7 @@ from keras_bert.text.vocabulary import (
     SPECIAL_TOKENS,
     Vocabulary,
 )
+from keras_bert.text.wordpiece.files import WordPieceFiles
 from keras_bert.text.wordpiece.longest_match import WordPiece, matchable_tokens, unicode_table
 from keras_bert.text.wordpiece.normalization import Normalizer
 from keras_bert.text.wordpiece.plain_text import PlainText
@@ -110,10 +111,11 @@ class BertTokenizer(Tokenizer):
 
         Raises:
             FileNotFoundError: the folder or its vocabulary does not exist.
-            ValueError: one of the files is damaged.
+            ValueError: one of the files is damaged, or names an added token that is no word of the
+                vocabulary.
         """
-        vocabulary, stored = tokenizer_config.read(folder)
-        return cls(vocabulary, **{**stored._asdict(), **settings})
+        found = WordPieceFiles.read(folder)
+        return cls(found.vocabulary, **{**found.settings._asdict(), **settings})
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes vocab.txt and tokenizer_config.json, which Hugging Face's tokenizers read too."""

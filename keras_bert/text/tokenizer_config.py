@@ -8,6 +8,7 @@ tokenizer_config.json     the settings under the names that Hugging Face uses
 import json
 import os
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from keras_bert.text.vocabulary import CONTINUATION_PREFIX, Vocabulary
 
 FILE_NAME = "tokenizer_config.json"
 TOKENIZER_JSON = "tokenizer.json"
+ADDED_TOKENS = "added_tokens.json"  # tokens and ids, as transformers 4 writes them
 # Of byte-level BPE, and of each scheme of SentencePiece.
 VOCAB_JSON, MERGES = "vocab.json", "merges.txt"
 SENTENCEPIECE_FILES = {"albert": "spiece.model", "xlm_roberta": "sentencepiece.bpe.model"}
@@ -140,9 +142,18 @@ def _read_tokenizer(path: Path) -> tuple[Vocabulary, dict[str, Any]]:
     return Vocabulary(tokens), normalizer if normalizer.get("type") == "BertNormalizer" else {}
 
 
-def write(folder: str | os.PathLike, settings: Settings) -> None:
-    """Writes the settings so that this library and Hugging Face's tokenizers read them."""
-    stored = {_KEYS[argument]: value for argument, value in settings._asdict().items()} | {
+def write(folder: str | os.PathLike, settings: Settings, segments: bool = True) -> None:
+    """Writes the settings so that this library and Hugging Face's tokenizers read them.
+
+    Args:
+        folder: where tokenizer_config.json is written.
+        settings: how text is treated.
+        segments: whether the model reads segments, which Hugging Face's BERT tokenizer gives unless
+            it is told what to give.
+    """
+    stored: dict[str, Any] = {
+        _KEYS[argument]: value for argument, value in settings._asdict().items()
+    } | {
         "tokenizer_class": "BertTokenizer",
         "pad_token": vocabulary_module.PAD,
         "unk_token": vocabulary_module.UNKNOWN,
@@ -150,6 +161,8 @@ def write(folder: str | os.PathLike, settings: Settings) -> None:
         "sep_token": vocabulary_module.SEP,
         "mask_token": vocabulary_module.MASK,
     }
+    if not segments:
+        stored["model_input_names"] = ["input_ids", "attention_mask"]
     with files.atomic_file(Path(folder) / FILE_NAME) as temporary:
         temporary.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
 
@@ -171,12 +184,45 @@ def read_json(path: Path) -> dict[str, Any]:
         ValueError: it is no JSON, or something else than an object.
     """
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
         raise ValueError(f"{path} is not JSON ({error}): repair or remove it") from None
     if not isinstance(stored, dict):
         raise ValueError(f"{path} holds a JSON {type(stored).__name__}; an object is expected")
     return stored
+
+
+def check_added(
+    folder: Path, finds: Callable[[str], bool], names: Iterable[str] = (TOKENIZER_JSON,)
+) -> None:
+    """Refuses tokens that Hugging Face's tokenizers find in texts, and the package does not.
+
+    Args:
+        folder: of the tokenizer.
+        finds: whether the tokenizer makes one piece of such a token, or never meets it in a text.
+        names: files in which added tokens stand beside tokenizer_config.json.
+
+    Raises:
+        ValueError: there is such a token.
+    """
+    for name in (FILE_NAME, ADDED_TOKENS, *names):
+        path = folder / name
+        if not path.is_file():
+            continue
+        stored = read_json(path)
+        if name == ADDED_TOKENS:
+            tokens: Iterable[Any] = stored
+        elif name == FILE_NAME:
+            tokens = (stored.get("added_tokens_decoder") or {}).values()
+        else:
+            tokens = stored.get("added_tokens") or ()
+        for token in tokens:
+            content = token.get("content") if isinstance(token, dict) else token
+            if not finds(str(content)):
+                raise ValueError(
+                    f"{path}: {content!r} is an added token, which the tokenizer of the package "
+                    "does not find in texts; take it out of the file if your texts do not hold it"
+                )
 
 
 def has_vocabulary(folder: Path) -> bool:

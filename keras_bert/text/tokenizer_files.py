@@ -44,7 +44,7 @@ _FAMILIES_OF_FILES: dict[str, Family] = {
     TOKENIZER_JSON: "wordpiece",  # or what it holds
     **dict.fromkeys(MODEL_FILES, "sentencepiece"),
 }
-_GENERAL_CLASSES = ("", "None", "PreTrainedTokenizerFast", "TokenizersBackend")
+_GENERAL_CLASSES = ("", "PreTrainedTokenizerFast", "TokenizersBackend")
 # Names in `tokenizer_class`, which may have "Fast" behind them.
 _CLASSES: dict[str, Family] = {
     "XLMRobertaTokenizer": "sentencepiece",
@@ -63,8 +63,8 @@ _ALIKE = tuple(name.removesuffix("Tokenizer") for name in _CLASSES)
 def family_of(folder: str | os.PathLike) -> Family:
     """Tells the family of a folder's tokenizer: "wordpiece", "byte_level_bpe" or "sentencepiece".
 
-    `tokenizer_class` of tokenizer_config.json decides; where it is missing, general or unknown, the
-    files do.
+    `tokenizer_class` of tokenizer_config.json decides, or else that of config.json; where it is
+    missing, general or unknown, the files do.
 
     Raises:
         ValueError: the class is unknown, and the files do not say what becomes of a text; or it is
@@ -146,8 +146,13 @@ def _family_of_class(folder: Path, has_pieces: bool) -> Family | None:
     Raises:
         ValueError: it names a tokenizer that the package does not have.
     """
-    path = folder / tokenizer_config.FILE_NAME
-    name = str(tokenizer_config.read_json(path).get("tokenizer_class")) if path.is_file() else ""
+    name = ""
+    # As transformers does; Tohoku's Japanese BERTs have theirs in the second.
+    for path in (folder / tokenizer_config.FILE_NAME, folder / "config.json"):
+        if path.is_file():
+            name = str(tokenizer_config.read_json(path).get("tokenizer_class") or "")
+        if name:
+            break
     family = _CLASSES.get(name.removesuffix("Fast"))
     if family is not None or name in _GENERAL_CLASSES:
         return family

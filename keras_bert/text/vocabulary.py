@@ -4,6 +4,7 @@ import functools
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, get_args
@@ -32,6 +33,8 @@ SENTENCEPIECE_SPACE: WordMark = "▁"
 
 # NVIDIA pads to multiples of 8, others to 64 or 128, Megatron to 128 for each of its GPUs.
 _PADDED_TO = (8, 16, 32, 64, 128, 256, 512, 1024)
+# Multilingual-MiniLM has 35 rows without a piece, dbmdz's Italian BERT 1,000.
+_MOST_UNUSED = 1024
 UNUSED_SLOT = re.compile(r"\[unused\d+\]")
 
 
@@ -237,21 +240,24 @@ class Vocabulary:
     def check_size(self, config_vocab_size: int) -> None:
         """Makes sure that the model's embedding table has one row for each piece.
 
-        The rows may be padded to a multiple of 8, 16, ... or 1024, as for faster matrix products;
-        any other number of rows is a sign of another vocabulary.
+        The rows may be padded to a multiple of 8, 16, ... or 1024, as for faster matrix products.
+        Other rows without a piece are told where they are few (at most 1,024 and one for twenty
+        pieces), as in Multilingual-MiniLM; more are a sign of another vocabulary.
 
         Args:
             config_vocab_size: `vocab_size` of the model's config.
 
         Raises:
-            ValueError: there is another number of rows.
+            ValueError: there are fewer rows, or many more.
         """
         padded = {-len(self) // multiple * -multiple for multiple in _PADDED_TO}
-        if config_vocab_size not in (len(self), *padded):
-            raise ValueError(
-                f"{self._name} has {len(self)} entries but config.vocab_size is "
-                f"{config_vocab_size}: pass the vocabulary the checkpoint was trained with"
-            )
+        if config_vocab_size in (len(self), *padded):
+            return
+        sizes = f"{self._name} has {len(self)} entries but config.vocab_size is {config_vocab_size}"
+        unused = config_vocab_size - len(self)
+        if not 0 < unused <= min(_MOST_UNUSED, len(self) // 20):
+            raise ValueError(f"{sizes}: pass the vocabulary the checkpoint was trained with")
+        print(f"{sizes}: {unused} rows have no piece", file=sys.stderr)
 
 
 def _check_tokens(

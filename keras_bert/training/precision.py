@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import keras
 import tensorflow as tf
 
 from keras_bert.choices import Precision, check_choice
@@ -58,6 +59,11 @@ class DynamicLossScale:
         self.good_steps.assign(tf.where(is_long, 0, steps))
 
 
+def create_loss_scale(policy: keras.DTypePolicy) -> DynamicLossScale | None:
+    """Returns the loss scale of a model, None where its numbers have the range of float32."""
+    return DynamicLossScale() if policy.compute_dtype == "float16" else None
+
+
 def _counter(value: float, dtype: tf.DType) -> tf.Variable:
     # All replicas compute the same new value, so the first one's is taken.
     first = tf.VariableAggregation.ONLY_FIRST_REPLICA
@@ -67,7 +73,7 @@ def _counter(value: float, dtype: tf.DType) -> tf.Variable:
 def _bfloat16_is_fast() -> bool:
     if tf.config.list_logical_devices("TPU"):
         return True
-    gpus = tf.config.list_physical_devices("GPU")
+    gpus = tf.config.get_visible_devices("GPU")  # none under the strategy "cpu"
     if gpus:
         details = tf.config.experimental.get_device_details(gpus[0])
         return details.get("compute_capability", (0, 0)) >= (8, 0)

@@ -5,10 +5,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import tensorflow as tf
 
 from keras_bert.choices import StrategyName, check_choice
+
+_NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def create_strategy(name: StrategyName = "auto", tpu: str | None = None) -> tf.distribute.Strategy:
@@ -26,6 +29,13 @@ def create_strategy(name: StrategyName = "auto", tpu: str | None = None) -> tf.d
     check_choice("strategy", name, StrategyName)
     if name == "auto":
         name = "tpu" if tpu else "mirrored" if tf.config.list_physical_devices("GPU") else "cpu"
+        is_chosen = "CUDA_VISIBLE_DEVICES" in os.environ  # perhaps none, on purpose
+        if name == "cpu" and not is_chosen and _NVIDIA_DRIVER.exists():
+            print(
+                "this machine has NVIDIA's driver, but TensorFlow sees no GPU, so the processor is "
+                "used: install 'tensorflow[and-cuda]' in the version of tensorflow",
+                file=sys.stderr,
+            )
     return _CREATORS[name](tpu)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert import AlbertConfig, AlbertEncoder, BertTokenizer
 from keras_bert.finetuning.distillation import DistillationLoss
 from keras_bert.finetuning.encoded_rows import NO_LOGIT
 from keras_bert.finetuning.options import FinetuningOptions
@@ -121,3 +122,15 @@ def test_what_makes_no_sense_is_refused(pretrained_folder, tmp_path):
         FinetuningOptions(teacher="a", teacher_layers=("1",))
     with pytest.raises(ValueError, match="init_layers is 3: .* has 1 layers"):
         run(pretrained_folder, tmp_path / "run", init_layers=("3",))
+    vocabulary = BertTokenizer.from_preset(pretrained_folder).vocabulary
+    config = AlbertConfig(
+        vocab_size=len(vocabulary),
+        embedding_size=8,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+    )
+    AlbertEncoder(config).save_to_preset(tmp_path / "albert", BertTokenizer(vocabulary))
+    with pytest.raises(ValueError, match="those of an ALBERT share their parameters"):
+        run(tmp_path / "albert", tmp_path / "run", init_layers=("0",))

@@ -175,6 +175,11 @@ def test_the_same_run_ends_the_same_and_another_is_refused(pretrained_folder, tm
     assert (tmp_path / "a" / "metrics.json").read_bytes() == before
 
 
+def test_a_bucket_is_refused(pretrained_folder):
+    with pytest.raises(ValueError, match="model_dir is gs://bucket/run: only pretraining writes"):
+        finetune(csv_task(), small_data(), pretrained_folder, "gs://bucket/run")
+
+
 def test_a_folder_with_a_foreign_model_is_not_overwritten(pretrained_folder):
     before = (pretrained_folder / "model.weights.h5").read_bytes()
     with pytest.raises(ValueError, match="holds a model that no fine-tuning run wrote"):

@@ -329,6 +329,9 @@ def test_what_files_of_others_hold_besides():
     # Of Maltehb/-l-ctra-danish-electra-small-cased: transformers does not read it.
     config = BertConfig.from_dict({"model_type": "electra", "generator_size": "0.25"}, "hf")
     assert config == ElectraConfig()
+    # Of a file that is written by hand as the recipe says, whose model_type is all that it names.
+    config = BertConfig.from_dict({"model_type": "electra", "generator_size": 0.5}, "hf")
+    assert config == ElectraConfig(generator_size=0.5)
     # What transformers' DistilBERT does not read, and its own default of one dropout.
     values = {"model_type": "distilbert", "dim": 24, "type_vocab_size": 2, "layer_norm_eps": 0.1}
     config = BertConfig.from_dict(values, "hf")

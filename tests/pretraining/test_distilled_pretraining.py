@@ -1,5 +1,7 @@
 """Distillation: losses against NumPy, what resumes and what is kept, starts from some layers."""
 
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -194,6 +196,18 @@ def test_what_does_not_fit_is_refused(corpus, teacher_folder, tmp_path, changes,
     config = without_dropout(**changes.pop("config", {}))
     with pytest.raises(ValueError, match=what):
         run_pretraining(corpus, tmp_path / "run", config=config, **changes)
+
+
+def test_another_teacher_in_the_same_folder_is_another_run(corpus, teacher_folder, tmp_path):
+    shutil.copytree(teacher_folder, tmp_path / "teacher")
+    changes = {"objective": "distillation", "teacher": str(tmp_path / "teacher"), "train_steps": 2}
+    run_pretraining(corpus, tmp_path / "run", **changes)
+    run_pretraining(corpus, tmp_path / "run", **changes)
+    teacher = BertMaskedLM.from_preset(tmp_path / "teacher")
+    teacher.weights[0].assign(teacher.weights[0] + 1.0)
+    teacher.save_to_preset(tmp_path / "teacher", BertTokenizer.from_preset(teacher_folder))
+    with pytest.raises(ValueError, match="holds a run with teacher_weights="):
+        run_pretraining(corpus, tmp_path / "run", **changes)
 
 
 def test_layers_are_chosen():

@@ -132,12 +132,29 @@ def test_a_run_goes_on_from_one_that_was_stopped_before_its_first_model(
     assert metrics_of(tmp_path / "next", "train")[-1]["step"] == 8
 
 
+@pytest.mark.half_precision
+def test_a_run_goes_on_in_another_format_with_the_range_of_float32(corpus, tmp_path, capsys):
+    # Where "auto" is bfloat16 on one machine and float32 on the next.
+    changes = {"mixed_precision": "bfloat16"}
+    run_pretraining(corpus, tmp_path / "first", train_steps=2, **changes)
+    source = str(tmp_path / "first")
+    run_pretraining(corpus, tmp_path / "next", train_steps=4, init_from=source)
+    source = str(tmp_path / "next")
+    run_pretraining(corpus, tmp_path / "last", train_steps=6, init_from=source, **changes)
+    told = capsys.readouterr().out
+    assert "resumed at step 2" in told and "resumed at step 4" in told
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
         ({"train_steps": 4}, "stands at step 4 and train_steps is 4"),
         ({"optimizer": "lamb"}, "holds the moments of adamw, but optimizer is 'lamb'"),
         ({"mixed_precision": "float16"}, "computed in float32, but mixed_precision is 'float16'"),
+        (
+            {"objective": "left_to_right", "next_sentence": False},
+            "has the objective masked, but objective is left_to_right: .* only its weights",
+        ),
         ({"init_from": "nowhere"}, "nowhere is not a folder"),
         ({"init_from": "hf://nobody/nothing"}, "hf://nobody/nothing cannot be fetched"),
         ({"time_budget": 5.0, "warmup_steps": 9}, "warmup_steps is 9 and train_steps is 8"),
@@ -150,6 +167,14 @@ def test_a_start_that_cannot_be_is_refused(corpus, first, tmp_path, monkeypatch,
     with pytest.raises((ValueError, FileNotFoundError), match=sentence):
         run_pretraining(corpus, tmp_path / "next", **changes)
     assert not (tmp_path / "next").exists()
+
+
+def test_a_fine_tuned_folder_is_a_model_and_not_a_run(corpus, first, tmp_path):
+    # As of fine-tuning: its run.json is of other settings, and nothing is gone on with.
+    shutil.copytree(first / "preset", tmp_path / "tuned")
+    (tmp_path / "tuned" / "run.json").write_text('{"options": {"epochs": 3}, "task": "csv"}')
+    run_pretraining(corpus, tmp_path / "next", train_steps=3, init_from=str(tmp_path / "tuned"))
+    assert metrics_of(tmp_path / "next", "train")[-1]["step"] == 3
 
 
 @pytest.mark.slow

@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertPreprocessor
+from keras_bert import BertMaskedLM, BertPreprocessor, BertTokenizer
 from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
+from keras_bert.tasks.feature_extraction.signatures import EncoderSignatures
 from keras_bert.tasks.finetuned_model import FinetunedModel
+from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.markers import some_fast
 from tests.serving.fresh_process import ask_fresh_process
-from tests.signatures.tiny_models import MODELS, ask, random_texts
+from tests.signatures.tiny_models import MODELS, PIECES, ask, random_texts, tiny_config
 from tests.tolerances import REORDERED
 
 TEXTS = [
@@ -204,7 +206,18 @@ def test_lengths_without_room_for_a_context_are_refused(model_folder, tmp_path):
         )
 
 
+def test_a_left_to_right_model_is_served_as_an_encoder_and_fills_no_masks(tmp_path):
+    tokenizer = BertTokenizer(Vocabulary([*SPECIAL_TOKENS, *PIECES]))
+    config = tiny_config(vocab_size=len(tokenizer.vocabulary), left_to_right=True)
+    BertMaskedLM(config).save_to_preset(tmp_path, tokenizer)
+    assert isinstance(open_signatures(tmp_path, ExportOptions()), EncoderSignatures)
+    with pytest.raises(ValueError, match="reads from left to right"):
+        open_signatures(tmp_path, ExportOptions(), "masked_lm")
+
+
 def test_what_cannot_be_exported_is_refused(model_folder, tmp_path):
+    with pytest.raises(ValueError, match="export_dir is gs://bucket/x: only pretraining writes"):
+        export_saved_model(model_folder("encoder"), "gs://bucket/x")
     with pytest.raises(FileNotFoundError, match="is not a folder"):
         export_saved_model(tmp_path / "nothing", tmp_path / "served")
     with pytest.raises(ValueError, match="BertEncoder, which has no masked language model head"):

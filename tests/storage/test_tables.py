@@ -52,6 +52,11 @@ def test_jsonl_keeps_strings_and_writes_other_values_as_json(tmp_path):
     ]
 
 
+def test_half_a_surrogate_pair_is_no_character(tmp_path):
+    read = table(tmp_path, "a.jsonl", '{"text": "ok \\ud83d", "label": "\\ud83d\\ude00"}\n')
+    assert rows(read) == [(1, {"text": "ok \ufffd", "label": "\U0001f600"})]
+
+
 def test_fields_longer_than_pythons_default_limit_are_read(tmp_path):
     read = table(tmp_path, "a.csv", "text\n" + "x" * 200_000 + "\n")
     assert len(read.rows[0].values["text"]) == 200_000

@@ -210,6 +210,9 @@ def test_a_model_that_cannot_score_is_refused(make, reason, tokenizer):
         SentenceScorer(make(), tokenizer)
     with pytest.raises(ValueError, match=reason):
         guess_every_word(make(), tokenizer, "film")
+    if "vocab_size" not in reason:
+        with pytest.raises(ValueError, match=reason):
+            fill_mask(make(), tokenizer, "a [MASK]")
 
 
 def test_a_wrong_number_is_refused(model, tokenizer):

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from keras_bert import BertTokenizer
 from keras_bert.finetuning.finetune import finetune
+from keras_bert.finetuning.inference import InferenceRunner
 from keras_bert.finetuning.options import FinetuningOptions
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.models.encoder import BertEncoder
@@ -22,7 +23,8 @@ from keras_bert.tasks.tagging.metrics import entity_f1
 from keras_bert.tasks.tagging.sentences import TaggedSentence
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from keras_bert.training.strategy import create_strategy
-from tests.tolerances import FORMULA, REORDERED
+from tests.signatures.tiny_models import tiny_config
+from tests.tolerances import FORMULA, REORDERED, approx
 
 LABELS = ("O", "B-X", "I-X")
 # A character that the tokenizer removes: a word of it alone has no pieces.
@@ -138,6 +140,20 @@ def test_the_loss_is_the_mean_over_labeled_pieces():
     only_first = loss(TAGS, LOGITS, sample_weight=np.array([1.0, 0.0]))
     np.testing.assert_allclose(only_first, OWN[0], **FORMULA)
     assert float(loss(np.full([2, 2], -1), LOGITS)) == 0.0
+
+
+def test_the_loss_of_all_rows_is_the_mean_over_words_whatever_the_batches(tokenizer):
+    model = BertTokenClassifier(tiny_config(vocab_size=len(tokenizer.vocabulary)), num_classes=3)
+    sentences = [TaggedSentence(("d",), ("O",)), TaggedSentence(("e", "f", "g") * 3, ("I-X",) * 9)]
+    rows, head = encoded(tokenizer, sentences), TagHead(labels=LABELS)
+    (inputs, targets), *_ = rows.inference_batches(2)[0]
+    logs = tf.nn.log_softmax(model(inputs)).numpy()  # [2, S, 3]
+    told = np.argwhere(targets.numpy() >= 0)
+    assert len(told) == 10
+    expected = -np.mean([logs[row, place, targets[row, place]] for row, place in told])
+    for batch_size in (1, 2):
+        found = InferenceRunner(model)(rows, batch_size, True, head.loss())
+        assert found.loss == approx(expected, REORDERED)
 
 
 def test_label_smoothing():

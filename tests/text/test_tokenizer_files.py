@@ -146,11 +146,41 @@ def test_added_tokens_beside_a_vocab_json_are_refused_and_fillers_are_not(tmp_pa
         read_tokenizer_files(tmp_path)
 
 
+def test_added_tokens_that_word_pieces_do_not_find_are_refused(tmp_path):
+    (tmp_path / "vocab.txt").write_text(WORD_PIECES + "[unused0]\n<user>\n")
+    for content in ("[MASK]", "home", "[unused0]"):
+        write(tmp_path, added_tokens={content: 5})
+        read_tokenizer_files(tmp_path)
+        write(tmp_path, added_tokens={})
+    for stored in (
+        {"added_tokens": {"<user>": 7}},
+        {"tokenizer_config": {"added_tokens_decoder": {"7": {"content": "<user>"}}}},
+        {"tokenizer": {"added_tokens": [{"content": "<user>", "id": 7}]}},
+    ):
+        write(tmp_path, **{"added_tokens": {}, "tokenizer_config": {}, "tokenizer": {}} | stored)
+        with pytest.raises(ValueError, match="'<user>' is an added token, which the tokenizer of"):
+            read_tokenizer_files(tmp_path)
+
+
+def test_added_tokens_beside_a_sentencepiece_model_are_refused(tmp_path):
+    xlm_roberta(tmp_path)
+    write(tmp_path, added_tokens={"<mask>": 20})
+    read_tokenizer_files(tmp_path)
+    write(tmp_path, added_tokens={"<user>": 21})
+    with pytest.raises(ValueError, match="added_tokens.json: '<user>' is an added token"):
+        read_tokenizer_files(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["BertJapaneseTokenizer", "BertweetTokenizer", "AlbertLike"])
 def test_a_class_that_only_begins_like_ours_is_refused(name, tmp_path):
     (tmp_path / "vocab.txt").write_text(WORD_PIECES)
     write(tmp_path, tokenizer_config={"tokenizer_class": name})
     with pytest.raises(ValueError, match=f"'{name}', which is none of the package's"):
+        family_of(tmp_path)
+    # Where the one file names none, as that of Tohoku's Japanese BERTs, the other is asked.
+    write(tmp_path, tokenizer_config={"word_tokenizer_type": "mecab"})
+    write(tmp_path, config={"tokenizer_class": name})
+    with pytest.raises(ValueError, match=f"config.json names the tokenizer_class '{name}'"):
         family_of(tmp_path)
     # Others with word pieces split as BERT's does.
     for known in ("BertTokenizerFast", "ElectraTokenizer", "LayoutLMTokenizer"):

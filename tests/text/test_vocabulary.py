@@ -117,6 +117,21 @@ def test_size_against_the_config():
     Vocabulary([*SPECIAL, *"abcdefgh"]).check_size(16)
 
 
+def test_a_few_rows_without_a_piece_are_told(capsys):
+    many = Vocabulary([*SPECIAL, *map(str, range(25_000))])
+    many.check_size(25_006)  # padded to a multiple of 2 or not at all
+    told = "vocab.txt has 25005 entries but config.vocab_size is 25006: 1 rows have no piece\n"
+    assert capsys.readouterr().err == told
+    many.check_size(25_005 + 1024)
+    for rows in (25_005 + 1025, 25_004):
+        with pytest.raises(ValueError, match="pass the vocabulary"):
+            many.check_size(rows)
+    few = Vocabulary([*SPECIAL, *map(str, range(96))])  # 101, a twentieth of which is 5
+    few.check_size(106)
+    with pytest.raises(ValueError, match="pass the vocabulary"):
+        few.check_size(107)
+
+
 def test_needs_no_tensorflow():
     program = "import sys, keras_bert.text.vocabulary; print('tensorflow' in sys.modules)"
     printed = subprocess.run(

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_bert import BertConfig, BertMaskedLM, BertTokenizer
+from keras_bert import BertConfig, BertMaskedLM, BertTokenizer, DistilBertConfig
 from tests import command_process
 
 REPOSITORY = Path(__file__).parents[2]
@@ -142,6 +142,19 @@ def test_padded_embeddings_go_through_every_format(source, tmp_path):
 
 
 @pytest.mark.slow
+def test_tokenizers_of_models_without_segments_give_none(source, tmp_path):
+    vocabulary = BertTokenizer.from_preset(source).vocabulary
+    config = DistilBertConfig(
+        vocab_size=ROWS, hidden_size=8, num_hidden_layers=1, num_attention_heads=2
+    )
+    BertMaskedLM(config).save_to_preset(tmp_path / "distil", BertTokenizer(vocabulary))
+    for folder, names in ((tmp_path / "distil", ["input_ids", "attention_mask"]), (source, None)):
+        target = tmp_path / f"{folder.name}_hf"
+        assert convert(**{"from": folder, "to": target, "format": "hf"}).returncode == 0
+        stored = json.loads((target / "tokenizer_config.json").read_text(encoding="utf-8"))
+        assert stored.get("model_input_names") == names
+
+
 def test_a_longer_table_of_positions(source, tmp_path):
     done = convert(**{"from": source, "to": tmp_path / "no", "position_extension": "copy"})
     assert done.returncode == 1

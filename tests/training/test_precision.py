@@ -1,8 +1,9 @@
 import pytest
 import tensorflow as tf
 
-from keras_bert.training import precision
+from keras_bert.training import precision, strategy
 from keras_bert.training.precision import dtype_policy
+from keras_bert.training.strategy import create_strategy
 
 INTEL_AMX = "vendor_id\t: GenuineIntel\nflags\t\t: avx512_bf16 amx_bf16 amx_tile"
 INTEL = "vendor_id\t: GenuineIntel\nflags\t\t: avx512f avx512_bf16"
@@ -39,3 +40,20 @@ def test_auto_follows_from_the_processor_and_what_onednn_may_use(
     if limit is not None:
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     assert dtype_policy("auto") == policy
+
+
+@pytest.mark.skipif(
+    bool(tf.config.list_physical_devices("GPU")), reason="TensorFlow sees the GPU of this machine"
+)
+def test_a_gpu_that_tensorflow_does_not_see_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(strategy, "_NVIDIA_DRIVER", tmp_path / "version")
+    create_strategy("auto")
+    assert capsys.readouterr().err == ""
+    (tmp_path / "version").write_text("NVRM version: 550.54")
+    create_strategy("auto")
+    assert "TensorFlow sees no GPU" in capsys.readouterr().err
+    create_strategy("cpu")  # as one asks for it
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    create_strategy("auto")
+    assert capsys.readouterr().err == ""

@@ -2,13 +2,13 @@
 
 import codecs
 import json
-import re
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
 from keras_bert.data.corpus.compression import check_library, ending_of, open_content, read_block
 from keras_bert.data.corpus.documents import Document, documents_of_lines, documents_of_text
 from keras_bert.storage.paths import file_size, fingerprint, open_file
+from keras_bert.storage.surrogates import without_lone_surrogates
 
 _BLOCK_BYTES = 1 << 20
 # A longer line of a text file is cut: it is no paragraph. JSON cannot be cut.
@@ -16,7 +16,6 @@ _LONGEST_LINE_BYTES = 1 << 20
 # Large sets are often lines under the name of .json.
 _JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 _BYTE_ORDER_MARK = "\ufeff"  # which Windows puts in front of a file
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class TextFile(NamedTuple):
@@ -92,7 +91,7 @@ class TextFile(NamedTuple):
                     f"{place} has no text in field {self.text_field!r} (its fields: "
                     f"{', '.join(record)}): name the right one with --text_field"
                 )
-            yield from documents_of_text(_LONE_SURROGATE.sub("\ufffd", text), numbers)
+            yield from documents_of_text(without_lone_surrogates(text), numbers)
 
     def _lines(self, file: BinaryIO) -> Iterator[str]:
         """Yields the lines of a file; a very long one of a text file comes in several pieces."""

@@ -77,6 +77,20 @@ def check_same_widths(source: BertConfig, config: BertConfig, folder: str) -> No
             )
 
 
+def check_separate_layers(config: BertConfig) -> None:
+    """Makes sure that layers have parameters of their own, so that some can be taken.
+
+    Raises:
+        ValueError: they share them.
+    """
+    if config.shares_attention or config.shares_feed_forward:
+        raise ValueError(
+            "init_layers takes some layers of a model, but those of an ALBERT share their "
+            "parameters: leave it out; a model with fewer of its layers is its folder with a lower "
+            "num_hidden_layers in config.json"
+        )
+
+
 def select_layers(
     checkpoint: Checkpoint, layers: Collection[int], config: BertConfig | None = None
 ) -> Checkpoint:
@@ -98,11 +112,7 @@ def select_layers(
             "init_layers takes some layers of an encoder, but the model has a decoder, too: leave "
             "it out"
         )
-    if checkpoint.config.shares_attention or checkpoint.config.shares_feed_forward:
-        raise ValueError(
-            "init_layers takes some layers of a model, but those of an ALBERT share their "
-            "parameters: leave it out, and give a config with fewer layers"
-        )
+    check_separate_layers(checkpoint.config)
     position = {index: new for new, index in enumerate(layers)}
     variables: dict[str, np.ndarray] = {}
     for path, value in checkpoint.variables.items():

@@ -97,8 +97,14 @@ class MaskedLanguageModel(Objective):
     ) -> BertPretrainer:
         """Returns the model with both heads, also where one is not trained."""
         if source is None:
-            return BertPretrainer(config, **arguments)
-        return preset.from_checkpoint(BertPretrainer, source, dict(arguments))
+            model = BertPretrainer(config, **arguments)
+        else:
+            model = preset.from_checkpoint(BertPretrainer, source, dict(arguments))
+        if _NEXT_SENTENCE not in self.scales:
+            # No loss reaches them, and weight decay alone would wear them down.
+            model.encoder.get_layer("pooler").trainable = False
+            model.get_layer("next_sentence").trainable = False
+        return model
 
     def counts(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Returns the numbers of predictions and of examples."""

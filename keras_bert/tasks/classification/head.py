@@ -224,7 +224,8 @@ class TextHead(FinetuningHead):
     def collapse(self, predictions: np.ndarray, references: np.ndarray) -> str | None:
         """Names the one class, set of classes or number that is predicted for everything."""
         if self.label_type == "regression":
-            constant = np.ptp(predictions) <= _CONSTANT_FRACTION * np.ptp(references)
+            spread = np.ptp(references)  # one row, or equal ones, say nothing
+            constant = spread > 0 and np.ptp(predictions) <= _CONSTANT_FRACTION * spread
             return f"all predictions are about {predictions[0]:.4g}" if constant else None
         if self.label_type == "class":
             return one_answer(

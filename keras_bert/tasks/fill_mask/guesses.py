@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS
-from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.masked_lm import BertMaskedLM, check_fills_gaps
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.preprocessor import BertPreprocessor
 
@@ -30,12 +30,16 @@ def fill_mask(
         top: how many guesses for each.
 
     Returns:
-        For each [MASK], in order, `top` guesses, the likeliest first.
+        For each [MASK], in order, `top` guesses, the likeliest first; fewer where the vocabulary
+        has no more.
 
     Raises:
-        ValueError: there is no [MASK] within the model's length, or the tokenizer would read it as
-            plain text.
+        ValueError: there is no [MASK] within the model's length, the tokenizer would read it as
+            plain text, the model reads from left to right, or `top` is below 1.
     """
+    check_fills_gaps(model)
+    if top < 1:
+        raise ValueError(f"top is {top}: it must be 1 or more")
     if not tokenizer.keep_special_tokens:
         raise ValueError(
             f"the tokenizer reads {tokenizer.vocabulary.special_tokens.mask} as plain text: make "
@@ -53,7 +57,7 @@ def fill_mask(
     logits = model(inputs, training=False)[0]  # [P, V]
     # Rows without a piece, of embeddings padded to a multiple of 8, are no guess.
     probabilities = tf.nn.softmax(logits[:, : len(tokenizer.vocabulary)])
-    best = tf.math.top_k(probabilities, top)
+    best = tf.math.top_k(probabilities, min(top, len(tokenizer.vocabulary)))
     return [
         [Guess(tokenizer.vocabulary.tokens[i], float(p)) for p, i in zip(values, ids, strict=True)]
         for values, ids in zip(best.values.numpy(), best.indices.numpy(), strict=True)

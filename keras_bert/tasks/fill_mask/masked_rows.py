@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.features import INPUT_IDS, INPUT_MASK, MASKED_LM_POSITIONS, SEGMENT_IDS
-from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.masked_lm import BertMaskedLM, check_fills_gaps
 from keras_bert.text.base_tokenizer import Tokenizer
 
 # Few distinct lengths: compiled for a device, each is a program of its own.
@@ -68,15 +68,7 @@ class MaskedRows:
     def __init__(
         self, model: BertMaskedLM, tokenizer: Tokenizer, batch_size: int = 32, top: int = 0
     ):
-        if not isinstance(model, BertMaskedLM):
-            raise ValueError(
-                f"the model is a {type(model).__name__}: give a BertMaskedLM, which predicts words"
-            )
-        if model.config.left_to_right:
-            raise ValueError(
-                "the model reads from left to right, so what follows a mask cannot tell what it "
-                "hides: give a model that was pretrained with masked words"
-            )
+        check_fills_gaps(model)
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}: it must be 1 or more")
         if top < 0:

@@ -8,6 +8,7 @@ from typing import Any
 from keras_bert.config import read_json
 from keras_bert.finetuning.task import PredictionInput, TaskDescription
 from keras_bert.storage.data_sets import open_data_set
+from keras_bert.storage.surrogates import without_lone_surrogates
 from keras_bert.storage.tables import EXTENSIONS, read_table
 from keras_bert.tasks.question_answering.questions import CONTEXT, QUESTION, Answer, Question
 from keras_bert.tasks.tfds_source import check_features, read_splits
@@ -125,7 +126,7 @@ def string_of(entry: Any, name: str, place: str) -> str:
     value = field_of(entry, name, place)
     if not isinstance(value, str):
         raise ValueError(f"{place}: {name!r} is a {type(value).__name__}, expected a string")
-    return value
+    return without_lone_surrogates(value)
 
 
 def read_questions_to_predict(path: Path, description: TaskDescription) -> PredictionInput:

@@ -112,7 +112,7 @@ class ByteLevelBpeFiles:
         path = folder / tokenizer_config.FILE_NAME
         stored = tokenizer_config.read_json(path) if path.is_file() else {}
         special = _special_tokens(folder, stored)
-        _check_added(path, (stored.get("added_tokens_decoder") or {}).values(), special)
+        tokenizer_config.check_added(folder, lambda token: _finds(token, special))
         missing = [name for name in (VOCAB_JSON, MERGES) if not (folder / name).is_file()]
         if not missing or not (folder / TOKENIZER_JSON).is_file():
             if missing:
@@ -209,17 +209,9 @@ def _special_tokens(folder: Path, stored: dict[str, Any]) -> SpecialTokens:
     return SpecialTokens(*values)
 
 
-def _check_added(path: Path, added: Iterable[Any], special_tokens: SpecialTokens) -> None:
-    """Refuses tokens that the library would find in texts, and the package would not."""
-    for token in added:
-        content = token.get("content") if isinstance(token, dict) else token
-        # fairseq fills its dictionaries up with madeupword0000 and so on, which no text holds.
-        if content not in special_tokens and not str(content).startswith("madeupword"):
-            raise ValueError(
-                f"{path}: {content!r} is an added token, which byte-level BPE of the package does "
-                "not find in texts; give a tokenizer with no more than the special tokens "
-                f"{', '.join(special_tokens)}"
-            )
+def _finds(token: str, special_tokens: SpecialTokens) -> bool:
+    # fairseq fills its dictionaries up with madeupword0000 and so on, which no text holds.
+    return token in special_tokens or token.startswith("madeupword")
 
 
 def _read_ids(path: str | os.PathLike) -> dict[str, int]:
@@ -263,7 +255,6 @@ def _read_tokenizer_json(
                 f"{path}: {name} is {value!r}, RoBERTa's is {expected[-1]!r}: give the folder of a "
                 "tokenizer like RoBERTa's"
             )
-    _check_added(path, stored.get("added_tokens") or (), special_tokens)
     try:
         added = {token["content"]: token["id"] for token in stored.get("added_tokens") or ()}
         pairs = tuple(

@@ -107,8 +107,8 @@ class SentencePieceFiles:
 
         Raises:
             FileNotFoundError: the folder has no such file.
-            ValueError: a file is damaged, both are there and no class says which is meant, or the
-                tokenizer is CamemBERT's.
+            ValueError: a file is damaged, both are there and no class says which is meant, the
+                tokenizer is CamemBERT's, or there are added tokens.
         """
         folder = hub.local_folder(folder)
         path = folder / tokenizer_config.FILE_NAME
@@ -154,7 +154,10 @@ class SentencePieceFiles:
             if not isinstance(value, bool):
                 raise ValueError(f"{path}: {name} is {value!r}; it must be true or false")
         model = (folder / SENTENCEPIECE_FILES[scheme]).read_bytes()
-        return cls(model, SentencePieceSettings(scheme, **values))
+        read = cls(model, SentencePieceSettings(scheme, **values))
+        # A tokenizer.json beside it has many megabytes, and the same tokens.
+        tokenizer_config.check_added(folder, read.vocabulary.special_tokens.__contains__, ())
+        return read
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes the model file and tokenizer_config.json."""

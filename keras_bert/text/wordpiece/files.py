@@ -4,9 +4,10 @@ import dataclasses
 import os
 from pathlib import Path
 
+from keras_bert.storage import hub
 from keras_bert.text import tokenizer_config
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer, TextsToIds
-from keras_bert.text.vocabulary import FILE_NAME, Vocabulary
+from keras_bert.text.vocabulary import FILE_NAME, UNUSED_SLOT, Vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,13 +24,28 @@ class WordPieceFiles:
 
     @classmethod
     def read(cls, folder: str | os.PathLike) -> "WordPieceFiles":
-        """Reads vocab.txt or tokenizer.json, and tokenizer_config.json; see `tokenizer_config`."""
-        return cls(*tokenizer_config.read(folder))
+        """Reads vocab.txt or tokenizer.json, and tokenizer_config.json; see `tokenizer_config`.
 
-    def save(self, folder: str | os.PathLike) -> None:
-        """Writes vocab.txt and tokenizer_config.json."""
+        Raises:
+            FileNotFoundError: the folder has no vocabulary.
+            ValueError: a file is damaged, or there is an added token that is no word of the
+                vocabulary.
+        """
+        folder = hub.local_folder(folder)
+        found = cls(*tokenizer_config.read(folder))
+        tokenizer_config.check_added(folder, found._finds)
+        return found
+
+    def _finds(self, token: str) -> bool:
+        if token in self.vocabulary.special_tokens or UNUSED_SLOT.fullmatch(token):
+            return True
+        ids, _ = self.texts_to_ids()([token])
+        return token in self.vocabulary and ids.tolist() == [self.vocabulary.id_of(token)]
+
+    def save(self, folder: str | os.PathLike, segments: bool = True) -> None:
+        """Writes vocab.txt and tokenizer_config.json, for a model that reads segments or not."""
         # Here and below the vocabulary comes last: a folder that has it has the others.
-        tokenizer_config.write(folder, self.settings)
+        tokenizer_config.write(folder, self.settings, segments)
         self.vocabulary.save(Path(folder) / FILE_NAME)
 
     def file_names(self) -> tuple[str, ...]:
