@@ -61,7 +61,9 @@ def _export(values: flags.FlagValues) -> Path:
     from keras_bert import export_saved_model
     from keras_bert.serving.formats.litert_onnx import export_litert, export_onnx
     from keras_bert.serving.formats.tf_hub import export_hub_form
+    from keras_bert.storage.paths import check_local
 
+    check_local("export_dir", values.export_dir)
     several = len(values.model_dir) > 1
     if several and values.format != "serving":
         raise ValueError(

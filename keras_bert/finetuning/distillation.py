@@ -33,8 +33,7 @@ from keras_bert.finetuning.inference import InferenceRunner
 from keras_bert.finetuning.options import FinetuningOptions
 from keras_bert.finetuning.task import TASK_FILE, TRAIN, UNLABELED, TaskData, TaskDescription
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.preset import WEIGHTS_FILE, read_config
-from keras_bert.storage import files
+from keras_bert.models.preset import WEIGHTS_FILE, read_config, weights_digest
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.training.distillation import (
@@ -176,7 +175,7 @@ class TeacherFolder:
         return model
 
 
-def teacher_digest(folder: str | os.PathLike) -> str:
+def teacher_digest(folder: str | os.PathLike) -> str | None:
     """Returns what changes when another teacher is trained in the same folder.
 
     Raises:
@@ -188,7 +187,7 @@ def teacher_digest(folder: str | os.PathLike) -> str:
             f"{path} does not exist: --teacher is the --model_dir of a finished run of "
             "run_finetuning.py"
         )
-    return files.sha256(path)
+    return weights_digest(folder)
 
 
 def distilled_rows(

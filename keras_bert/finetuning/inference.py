@@ -18,7 +18,7 @@ class Inference(NamedTuple):
     Attributes:
         outputs: NumPy arrays whose first axis is that of the rows, or a list of arrays, one for
             each row, where outputs have an axis of positions; a dict of these for several outputs.
-        loss: the mean over batches weighted by their sizes; None without targets.
+        loss: the mean over rows, or over their labeled pieces; None without targets.
     """
 
     outputs: Any

@@ -92,6 +92,7 @@ class RunPlan:
             FileNotFoundError: `init_from` is not a model folder.
             ValueError: model, data and options do not fit, or `model_dir` holds something else.
         """
+        check_local("model_dir", model_dir)
         strategy = create_strategy(options.strategy)
         tokenizer = load_tokenizer(init_from)
         config = read_config(init_from, options.ignore_config_keys)
@@ -201,7 +202,6 @@ def _settings(
 def _run_folder(
     model_dir: str | os.PathLike, settings: Mapping[str, Any], writes: bool
 ) -> RunFolder:
-    check_local("model_dir", model_dir)
     path = Path(model_dir)
     if (path / CONFIG_FILE).exists() and not (path / TASK_FILE).exists():
         raise ValueError(

@@ -26,6 +26,7 @@ from keras_bert.finetuning.run import DivergenceError
 from keras_bert.finetuning.task import TEST, VALIDATION, Task, TaskData
 from keras_bert.models.preset import CONFIG_FILE
 from keras_bert.storage.files import atomic_file
+from keras_bert.storage.paths import check_local
 from keras_bert.training.cluster import is_chief
 from keras_bert.training.strategy import create_strategy
 from keras_bert.training.termination import Termination
@@ -215,6 +216,7 @@ def search(
     ]
     for point in points:  # a value out of range shows before the first run, not after hours
         dataclasses.replace(options, **point)
+    check_local("model_dir", model_dir)
     folder = Path(model_dir)
     if (folder / CONFIG_FILE).exists() and not (folder / RESULTS_FILE).exists():
         raise ValueError(

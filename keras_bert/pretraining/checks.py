@@ -147,7 +147,7 @@ def check_source(
 
     Raises:
         FileNotFoundError: there is nothing.
-        ValueError: it has another vocabulary; or it is a run with another configuration,
+        ValueError: it has another vocabulary; or it is a run with another objective, configuration,
             optimizer or loss scale.
     """
     source = options.init_from

@@ -40,7 +40,7 @@ from keras_bert.pretraining.step import PretrainingStep, make_training_loop
 from keras_bert.storage import hub
 from keras_bert.storage.remote_folders import local_copy, run_location
 from keras_bert.text.base_tokenizer import Tokenizer
-from keras_bert.training.base_optimizer import BaseOptimizer
+from keras_bert.training.base_optimizer import NOT_DECAYED, BaseOptimizer
 from keras_bert.training.checkpointing import TrainingCheckpoint, has_checkpoint
 from keras_bert.training.cluster import check_workers, is_chief
 from keras_bert.training.devices import describe_devices, package_versions, peak_tflops
@@ -113,7 +113,7 @@ def pretrain(
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         model = create_model(objective, config, options, data.packed, goes_on)
-        optimizer, schedule = create_optimizer_and_schedule(options)
+        optimizer, schedule = create_optimizer_and_schedule(options, objective)
         optimizer.build(model.trainable_variables)
         loss_scale = create_loss_scale(model.encoder.policy)
 
@@ -228,7 +228,9 @@ def create_model(
     return model
 
 
-def create_optimizer_and_schedule(options: PretrainingOptions) -> tuple[BaseOptimizer, Any]:
+def create_optimizer_and_schedule(
+    options: PretrainingOptions, objective: Objective
+) -> tuple[BaseOptimizer, Any]:
     """Returns the optimizer and the learning rate that it follows."""
     if options.time_budget:
         schedule: Any = TimeBudgetDecay(options.learning_rate, options.warmup_proportion)
@@ -242,6 +244,7 @@ def create_optimizer_and_schedule(options: PretrainingOptions) -> tuple[BaseOpti
     arguments: dict[str, Any] = {
         "weight_decay_rate": options.weight_decay_rate,
         "beta_2": options.beta_2,
+        "not_decayed": (*NOT_DECAYED, *objective.not_decayed),
     }
     if options.optimizer == "adamw":
         arguments["bias_correction"] = options.bias_correction

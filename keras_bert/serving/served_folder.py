@@ -4,7 +4,7 @@
     modules.json (sentence-transformers)        encoder with a sentence embedding
     task.json (a fine-tuning run of ours)       the head of its task
     a head of another library                   the head, described as far as its config tells
-    masked LM or pretraining heads              fill-mask
+    masked LM or pretraining heads              fill-mask, unless it reads from left to right
     nothing but an encoder                      encoder
 
 The first row that fits counts; `head` asks for one of the last two by name.
@@ -25,7 +25,7 @@ from keras_bert.finetuning.task import TASK_FILE, TaskDescription
 from keras_bert.generation.signatures import GenerationSignatures
 from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import BertMaskedLM, check_fills_gaps
+from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.options import ExportOptions, Head
 from keras_bert.storage import hub
@@ -76,15 +76,13 @@ def open_signatures(
         model = _model(foreign.head.model_class, checkpoint, options)
         return _described(model, load_tokenizer(folder), foreign, options)
     # A pretrained model: what it can be asked for is words.
-    predicts = checkpoint.architecture in WORD_PREDICTORS
-    if head == "auto" and checkpoint.config.left_to_right:
-        predicts = False  # the piece behind a place, and not what a mask there hides
+    # A left-to-right one predicts the piece behind a place, and not what a mask there hides.
+    predicts = checkpoint.architecture in WORD_PREDICTORS and not checkpoint.config.left_to_right
     if predicts:
         _check_overrides(None, options, generates=True)
         check_no_pooling(options)
         length = _length(options, checkpoint.config.max_position_embeddings, folder)
         model = _model(BertMaskedLM, checkpoint, options)
-        check_fills_gaps(model)
         # "[MASK]" in a text must stay one token: it is what the model is asked about.
         tokenizer = load_tokenizer(folder, keep_special_tokens=True)
         if options.generate_sweeps is not None:
@@ -95,6 +93,11 @@ def open_signatures(
                 )
             return GenerationSignatures(model, tokenizer, length, options)
         return MaskedLMSignatures(model, tokenizer, length, options)
+    if head == "masked_lm" and checkpoint.config.left_to_right:
+        raise ValueError(
+            f"{folder} reads from left to right, so what follows a mask cannot tell what it hides: "
+            "export it as an encoder, with --head=auto"
+        )
     if head == "masked_lm":
         raise ValueError(
             f"{folder} holds a {checkpoint.architecture}, which has no masked language model head: "

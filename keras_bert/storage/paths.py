@@ -7,6 +7,7 @@ import glob
 import hashlib
 import io
 import os
+import re
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
@@ -59,10 +60,11 @@ def check_local(name: str, path: str | os.PathLike) -> None:
     Raises:
         ValueError: it is no path of this machine.
     """
-    if is_remote(path):
+    # `Path` makes one slash of two.
+    if re.match(r"\w{2,}:/", os.fspath(path)):
         raise ValueError(
-            f"{name} is {os.fspath(path)}: only pretraining writes to a bucket; give a folder of "
-            "this machine, and copy it afterwards"
+            f"{name} is {os.fspath(path)}, but this is written to the disk of this machine: give a "
+            "path there, and copy it afterwards"
         )
 
 

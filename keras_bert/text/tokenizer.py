@@ -111,8 +111,8 @@ class BertTokenizer(Tokenizer):
 
         Raises:
             FileNotFoundError: the folder or its vocabulary does not exist.
-            ValueError: one of the files is damaged, or names an added token that is no word of the
-                vocabulary.
+            ValueError: one of the files is damaged, or names an added token that word pieces do not
+                find wherever Hugging Face's tokenizers do.
         """
         found = WordPieceFiles.read(folder)
         return cls(found.vocabulary, **{**found.settings._asdict(), **settings})

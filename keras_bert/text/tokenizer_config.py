@@ -8,7 +8,7 @@ tokenizer_config.json     the settings under the names that Hugging Face uses
 import json
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -192,14 +192,30 @@ def read_json(path: Path) -> dict[str, Any]:
     return stored
 
 
+def tokenizer_class(folder: Path) -> tuple[str, Path]:
+    """Returns the `tokenizer_class` that a folder names, and the file that names it.
+
+    As in transformers it is that of tokenizer_config.json, else that of config.json, where Tohoku's
+    Japanese BERTs have it; "" where neither names one.
+    """
+    for path in (folder / FILE_NAME, folder / "config.json"):
+        name = str(read_json(path).get("tokenizer_class") or "") if path.is_file() else ""
+        if name:
+            return name, path
+    return "", folder / FILE_NAME
+
+
 def check_added(
-    folder: Path, finds: Callable[[str], bool], names: Iterable[str] = (TOKENIZER_JSON,)
+    folder: Path,
+    finds: Callable[[Mapping[str, Any]], bool],
+    names: Iterable[str] = (TOKENIZER_JSON,),
 ) -> None:
     """Refuses tokens that Hugging Face's tokenizers find in texts, and the package does not.
 
     Args:
         folder: of the tokenizer.
-        finds: whether the tokenizer makes one piece of such a token, or never meets it in a text.
+        finds: whether the tokenizer finds such a token wherever Hugging Face's does, or no text
+            holds it: a mapping with `content` and, where the file has them, `single_word` and more.
         names: files in which added tokens stand beside tokenizer_config.json.
 
     Raises:
@@ -217,11 +233,12 @@ def check_added(
         else:
             tokens = stored.get("added_tokens") or ()
         for token in tokens:
-            content = token.get("content") if isinstance(token, dict) else token
-            if not finds(str(content)):
+            told = token if isinstance(token, dict) else {"content": token}
+            if not finds(told):
                 raise ValueError(
-                    f"{path}: {content!r} is an added token, which the tokenizer of the package "
-                    "does not find in texts; take it out of the file if your texts do not hold it"
+                    f"{path}: {told.get('content')!r} is an added token, which the package's "
+                    "tokenizer does not find in texts as Hugging Face's do; take it out of the "
+                    "file if your texts do not hold it"
                 )
 
 

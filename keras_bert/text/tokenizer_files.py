@@ -73,9 +73,10 @@ def family_of(folder: str | os.PathLike) -> Family:
     folder = hub.local_folder(folder)
     family = _family_of_class(folder, (folder / FILE_NAME).is_file())
     if family == "wordpiece" and _is_other(folder):
+        _, path = tokenizer_config.tokenizer_class(folder)
         raise ValueError(
-            f"{folder / tokenizer_config.FILE_NAME} names a WordPiece tokenizer, but there is "
-            f"neither {FILE_NAME} nor {TOKENIZER_JSON}: add what the model was published with"
+            f"{path} names a WordPiece tokenizer, but there is neither {FILE_NAME} nor "
+            f"{TOKENIZER_JSON}: add what the model was published with"
         )
     if family is not None:
         return family
@@ -127,9 +128,10 @@ def read_named_file(path: str | os.PathLike) -> TokenizerFiles:
         family = "byte_level_bpe" if model.get("type") == "BPE" else "wordpiece"
     named = _family_of_class(folder, family == "wordpiece")
     if named not in (None, family):
+        _, names = tokenizer_config.tokenizer_class(folder)
         raise ValueError(
-            f"{path} is no file of the tokenizer that {tokenizer_config.FILE_NAME} beside it "
-            "names: give each tokenizer a folder of its own"
+            f"{path} is no file of the tokenizer that {names.name} beside it names: give each "
+            "tokenizer a folder of its own"
         )
     if path.name in MODEL_FILES:
         return SentencePieceFiles.read(folder, path.name)
@@ -146,13 +148,7 @@ def _family_of_class(folder: Path, has_pieces: bool) -> Family | None:
     Raises:
         ValueError: it names a tokenizer that the package does not have.
     """
-    name = ""
-    # As transformers does; Tohoku's Japanese BERTs have theirs in the second.
-    for path in (folder / tokenizer_config.FILE_NAME, folder / "config.json"):
-        if path.is_file():
-            name = str(tokenizer_config.read_json(path).get("tokenizer_class") or "")
-        if name:
-            break
+    name, path = tokenizer_config.tokenizer_class(folder)
     family = _CLASSES.get(name.removesuffix("Fast"))
     if family is not None or name in _GENERAL_CLASSES:
         return family

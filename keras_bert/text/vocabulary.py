@@ -257,7 +257,15 @@ class Vocabulary:
         unused = config_vocab_size - len(self)
         if not 0 < unused <= min(_MOST_UNUSED, len(self) // 20):
             raise ValueError(f"{sizes}: pass the vocabulary the checkpoint was trained with")
-        print(f"{sizes}: {unused} rows have no piece", file=sys.stderr)
+        _tell(
+            f"{sizes}: {unused} rows have no piece; make sure that it is the vocabulary the "
+            "checkpoint was trained with"
+        )
+
+
+@functools.cache  # a folder is often opened more than once
+def _tell(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
 
 
 def _check_tokens(

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from keras_bert import BertClassifier, BertConfig, BertEncoder, BertTokenizer
 from keras_bert.checkpoints import hugging_face
 from keras_bert.finetuning.finetune import finetune
 from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.finetuning.search import search
 from keras_bert.finetuning.task import TaskData
 from keras_bert.models import preset
 from keras_bert.tasks.classification.delimited import csv_task
@@ -176,8 +178,10 @@ def test_the_same_run_ends_the_same_and_another_is_refused(pretrained_folder, tm
 
 
 def test_a_bucket_is_refused(pretrained_folder):
-    with pytest.raises(ValueError, match="model_dir is gs://bucket/run: only pretraining writes"):
+    with pytest.raises(ValueError, match="model_dir is gs://bucket/run, but this is"):
         finetune(csv_task(), small_data(), pretrained_folder, "gs://bucket/run")
+    with pytest.raises(ValueError, match="model_dir is gs:/bucket/run, but this is"):
+        search(csv_task(), small_data(), pretrained_folder, Path("gs://bucket/run"))
 
 
 def test_a_folder_with_a_foreign_model_is_not_overwritten(pretrained_folder):

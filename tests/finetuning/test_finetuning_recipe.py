@@ -180,7 +180,6 @@ class TestCollapse:
             result.collapsed
         )
 
-    @pytest.mark.slow
     def test_one_number_is_no_collapse(self):
         head = TextHead(label_type="regression")
         ten, one = np.full(10, 0.5), np.array([0.5])
@@ -188,6 +187,7 @@ class TestCollapse:
         assert head.collapse(one, np.array([2.0])) is None
         assert head.collapse(ten, np.full(10, 2.0)) is None
 
+    @pytest.mark.slow
     def test_collapsed_seeds_count_in_no_mean(self, pretrained_folder, sentiment_folder, tmp_path):
         task = csv_task()
         data = task.read(sentiment_folder)

@@ -216,7 +216,7 @@ def test_a_left_to_right_model_is_served_as_an_encoder_and_fills_no_masks(tmp_pa
 
 
 def test_what_cannot_be_exported_is_refused(model_folder, tmp_path):
-    with pytest.raises(ValueError, match="export_dir is gs://bucket/x: only pretraining writes"):
+    with pytest.raises(ValueError, match="export_dir is gs://bucket/x, but this is"):
         export_saved_model(model_folder("encoder"), "gs://bucket/x")
     with pytest.raises(FileNotFoundError, match="is not a folder"):
         export_saved_model(tmp_path / "nothing", tmp_path / "served")

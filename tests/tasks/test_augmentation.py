@@ -82,6 +82,11 @@ def test_words_of_a_row_are_hidden_together(folder):
             assert {copy.split()[index] for copy in long} == {words[index], *best}
     row = ["the", "[MASK]", "was", "[MASK]", "!"]
     assert {copy.split()[1] for copy in short} == {"film", *guesses(folder, row, 1, "film", 3)}
+    # A word of three pieces takes one place beside other masks, too.
+    [copies] = augment([TEXTS[2]])
+    row = ["a", "[MASK]", "and", "[MASK]", "film"]
+    best = guesses(folder, row, 3, "unwatchable", 3)
+    assert {copy.split()[3] for copy in copies} == {"unwatchable", *best}
     # The text alone decides, not the one before it.
     alone = augment([TEXTS[0]])
     assert {copy.split()[1] for copy in next(alone)} == {copy.split()[1] for copy in short}

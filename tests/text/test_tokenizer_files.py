@@ -148,17 +148,19 @@ def test_added_tokens_beside_a_vocab_json_are_refused_and_fillers_are_not(tmp_pa
 
 def test_added_tokens_that_word_pieces_do_not_find_are_refused(tmp_path):
     (tmp_path / "vocab.txt").write_text(WORD_PIECES + "[unused0]\n<user>\n")
-    for content in ("[MASK]", "home", "[unused0]"):
-        write(tmp_path, added_tokens={content: 5})
-        read_tokenizer_files(tmp_path)
-        write(tmp_path, added_tokens={})
+    write(tmp_path, added_tokens={"[MASK]": 4, "[unused0]": 6})
+    home = {"content": "home", "single_word": True}
+    write(tmp_path, tokenizer_config={"added_tokens_decoder": {"5": home}})
+    read_tokenizer_files(tmp_path)
     for stored in (
         {"added_tokens": {"<user>": 7}},
+        # Hugging Face's would find it within "homework", too.
+        {"added_tokens": {"home": 5}},
         {"tokenizer_config": {"added_tokens_decoder": {"7": {"content": "<user>"}}}},
         {"tokenizer": {"added_tokens": [{"content": "<user>", "id": 7}]}},
     ):
         write(tmp_path, **{"added_tokens": {}, "tokenizer_config": {}, "tokenizer": {}} | stored)
-        with pytest.raises(ValueError, match="'<user>' is an added token, which the tokenizer of"):
+        with pytest.raises(ValueError, match="'(<user>|home)' is an added token, which the package"):
             read_tokenizer_files(tmp_path)
 
 

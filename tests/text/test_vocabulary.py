@@ -120,8 +120,8 @@ def test_size_against_the_config():
 def test_a_few_rows_without_a_piece_are_told(capsys):
     many = Vocabulary([*SPECIAL, *map(str, range(25_000))])
     many.check_size(25_006)  # padded to a multiple of 2 or not at all
-    told = "vocab.txt has 25005 entries but config.vocab_size is 25006: 1 rows have no piece\n"
-    assert capsys.readouterr().err == told
+    told = "vocab.txt has 25005 entries but config.vocab_size is 25006: 1 rows have no piece; "
+    assert capsys.readouterr().err.startswith(told)
     many.check_size(25_005 + 1024)
     for rows in (25_005 + 1025, 25_004):
         with pytest.raises(ValueError, match="pass the vocabulary"):

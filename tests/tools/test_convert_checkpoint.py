@@ -155,6 +155,7 @@ def test_tokenizers_of_models_without_segments_give_none(source, tmp_path):
         assert stored.get("model_input_names") == names
 
 
+@pytest.mark.slow
 def test_a_longer_table_of_positions(source, tmp_path):
     done = convert(**{"from": source, "to": tmp_path / "no", "position_extension": "copy"})
     assert done.returncode == 1

@@ -58,6 +58,11 @@ class MaskedLanguageModel(Objective):
     plateaus = types.MappingProxyType({f"{_MASKED_LM}_loss": _WITHOUT_CONTEXT})
 
     @property
+    def not_decayed(self) -> tuple[str, ...]:
+        """The layers of the sentence loss, where there is none."""
+        return () if _NEXT_SENTENCE in self.scales else ("^pooler/", "^next_sentence/")
+
+    @property
     def scales(self) -> Mapping[str, float]:
         """Both losses count alike."""
         names = (_MASKED_LM,) if self.sentence_task == "none" else (_MASKED_LM, _NEXT_SENTENCE)
@@ -97,14 +102,8 @@ class MaskedLanguageModel(Objective):
     ) -> BertPretrainer:
         """Returns the model with both heads, also where one is not trained."""
         if source is None:
-            model = BertPretrainer(config, **arguments)
-        else:
-            model = preset.from_checkpoint(BertPretrainer, source, dict(arguments))
-        if _NEXT_SENTENCE not in self.scales:
-            # No loss reaches them, and weight decay alone would wear them down.
-            model.encoder.get_layer("pooler").trainable = False
-            model.get_layer("next_sentence").trainable = False
-        return model
+            return BertPretrainer(config, **arguments)
+        return preset.from_checkpoint(BertPretrainer, source, dict(arguments))
 
     def counts(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Returns the numbers of predictions and of examples."""

@@ -24,7 +24,7 @@ whole one in sixty lines.
 
 import abc
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -87,6 +87,14 @@ class Objective(abc.ABC):
 
     name: str
     plateaus: Mapping[str, str] = types.MappingProxyType({})
+
+    @property
+    def not_decayed(self) -> Sequence[str]:
+        """Patterns of paths of trainable variables that no loss reaches.
+
+        Weight decay alone would wear them down. Those of biases and norms need not be named.
+        """
+        return ()
 
     @property
     @abc.abstractmethod

@@ -25,6 +25,7 @@ from keras_bert.finetuning.options import FREE_OPTIONS, FinetuningOptions
 from keras_bert.finetuning.search import SearchResult, search
 from keras_bert.finetuning.task import TRAIN, VALIDATION, Task, TaskData
 from keras_bert.storage.files import atomic_file
+from keras_bert.storage.paths import check_local
 from keras_bert.tasks.classification.glue import GLUE, MISMATCHED_VALIDATION, glue_task
 from keras_bert.training.cluster import is_chief
 from keras_bert.training.run_folder import default_values, difference
@@ -237,6 +238,7 @@ def run_glue(
             all tasks, `model_dir` holds results of another call, or every run of a task failed.
     """
     # 1. What can be refused is refused before hours of training; workers meet first.
+    check_local("model_dir", model_dir)
     strategy = create_strategy(options.strategy)
     if options.class_weights is not None or options.teacher is not None:
         raise ValueError(

@@ -13,7 +13,7 @@ class AugmentationOptions:
         replacement_rate: probability that a word is replaced.
         masking_rate: share of the words of a text that are hidden at once when candidates are asked
             for, the others in more copies of it; 0: each word alone, as in the paper. With 0.15, as
-            the model was pretrained, a text costs 7 rows however many words it has.
+            the model was pretrained, a text that the model reads whole costs 7 rows.
         batch_size: masked texts per call of the model.
         seed: seed of the draws.
 

@@ -112,7 +112,9 @@ class ByteLevelBpeFiles:
         path = folder / tokenizer_config.FILE_NAME
         stored = tokenizer_config.read_json(path) if path.is_file() else {}
         special = _special_tokens(folder, stored)
-        tokenizer_config.check_added(folder, lambda token: _finds(token, special))
+        tokenizer_config.check_added(
+            folder, lambda token: _finds(str(token.get("content")), special)
+        )
         missing = [name for name in (VOCAB_JSON, MERGES) if not (folder / name).is_file()]
         if not missing or not (folder / TOKENIZER_JSON).is_file():
             if missing:

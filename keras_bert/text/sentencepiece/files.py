@@ -113,7 +113,7 @@ class SentencePieceFiles:
         folder = hub.local_folder(folder)
         path = folder / tokenizer_config.FILE_NAME
         stored = tokenizer_config.read_json(path) if path.is_file() else {}
-        name, config = str(stored.get("tokenizer_class")), folder / "config.json"
+        (name, _), config = tokenizer_config.tokenizer_class(folder), folder / "config.json"
         scheme = _SCHEMES.get(name.removesuffix("Fast"))
         if scheme is None:
             settings = tokenizer_config.read_json(config) if config.is_file() else {}
@@ -139,7 +139,7 @@ class SentencePieceFiles:
         elif len(found) > 1:
             raise ValueError(
                 f"{folder} has {' and '.join(MODEL_FILES)}, and no tokenizer_class in "
-                f"{tokenizer_config.FILE_NAME} says which is meant: remove the other one"
+                f"{tokenizer_config.FILE_NAME} or config.json says which is meant: remove the other"
             )
         scheme = found[0]
         # XLM-R's tokenizer in transformers knows neither of these keys; ours writes and reads them.
@@ -156,7 +156,8 @@ class SentencePieceFiles:
         model = (folder / SENTENCEPIECE_FILES[scheme]).read_bytes()
         read = cls(model, SentencePieceSettings(scheme, **values))
         # A tokenizer.json beside it has many megabytes, and the same tokens.
-        tokenizer_config.check_added(folder, read.vocabulary.special_tokens.__contains__, ())
+        special = read.vocabulary.special_tokens
+        tokenizer_config.check_added(folder, lambda token: token.get("content") in special, ())
         return read
 
     def save(self, folder: str | os.PathLike) -> None:

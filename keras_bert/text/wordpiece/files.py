@@ -1,8 +1,11 @@
 """The files of a WordPiece tokenizer: vocab.txt or tokenizer.json, and tokenizer_config.json."""
 
 import dataclasses
+import functools
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from keras_bert.storage import hub
 from keras_bert.text import tokenizer_config
@@ -28,19 +31,24 @@ class WordPieceFiles:
 
         Raises:
             FileNotFoundError: the folder has no vocabulary.
-            ValueError: a file is damaged, or there is an added token that is no word of the
-                vocabulary.
+            ValueError: a file is damaged, or there is an added token that word pieces do not find
+                wherever Hugging Face's tokenizers do.
         """
         folder = hub.local_folder(folder)
         found = cls(*tokenizer_config.read(folder))
-        tokenizer_config.check_added(folder, found._finds)
-        return found
+        vocabulary, to_ids = found.vocabulary, functools.cache(found.texts_to_ids)
 
-    def _finds(self, token: str) -> bool:
-        if token in self.vocabulary.special_tokens or UNUSED_SLOT.fullmatch(token):
-            return True
-        ids, _ = self.texts_to_ids()([token])
-        return token in self.vocabulary and ids.tolist() == [self.vocabulary.id_of(token)]
+        def finds(token: Mapping[str, Any]) -> bool:
+            content = str(token.get("content"))
+            if content in vocabulary.special_tokens or UNUSED_SLOT.fullmatch(content):
+                return True
+            # Any other is found within words, too, unless it is a single word.
+            if not token.get("single_word") or content not in vocabulary:
+                return False
+            return to_ids()([content])[0].tolist() == [vocabulary.id_of(content)]
+
+        tokenizer_config.check_added(folder, finds)
+        return found
 
     def save(self, folder: str | os.PathLike, segments: bool = True) -> None:
         """Writes vocab.txt and tokenizer_config.json, for a model that reads segments or not."""
