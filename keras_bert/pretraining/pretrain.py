@@ -3,10 +3,11 @@
 import dataclasses
 import os
 import platform
+import re
 import shlex
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,12 @@ def pretrain(
     keras.utils.set_random_seed(options.seed)
     with strategy.scope():
         model = create_model(objective, config, options, data.packed, goes_on)
-        optimizer, schedule = create_optimizer_and_schedule(options, objective)
+        # Of a model that does not train them, or has none, there is nothing to leave out.
+        paths = [variable.path for variable in model.trainable_variables]
+        not_decayed = [
+            p for p in objective.not_decayed if any(re.search(p, path) for path in paths)
+        ]
+        optimizer, schedule = create_optimizer_and_schedule(options, not_decayed)
         optimizer.build(model.trainable_variables)
         loss_scale = create_loss_scale(model.encoder.policy)
 
@@ -229,7 +235,7 @@ def create_model(
 
 
 def create_optimizer_and_schedule(
-    options: PretrainingOptions, objective: Objective
+    options: PretrainingOptions, not_decayed: Sequence[str] = ()
 ) -> tuple[BaseOptimizer, Any]:
     """Returns the optimizer and the learning rate that it follows."""
     if options.time_budget:
@@ -244,7 +250,7 @@ def create_optimizer_and_schedule(
     arguments: dict[str, Any] = {
         "weight_decay_rate": options.weight_decay_rate,
         "beta_2": options.beta_2,
-        "not_decayed": (*NOT_DECAYED, *objective.not_decayed),
+        "not_decayed": (*NOT_DECAYED, *not_decayed),
     }
     if options.optimizer == "adamw":
         arguments["bias_correction"] = options.bias_correction

@@ -181,7 +181,8 @@ def test_a_bucket_is_refused(pretrained_folder):
     with pytest.raises(ValueError, match="model_dir is gs://bucket/run, but this is"):
         finetune(csv_task(), small_data(), pretrained_folder, "gs://bucket/run")
     with pytest.raises(ValueError, match="model_dir is gs:/bucket/run, but this is"):
-        search(csv_task(), small_data(), pretrained_folder, Path("gs://bucket/run"))
+        folder = Path("gs://bucket/run")
+        search(csv_task(), small_data(), pretrained_folder, folder, FinetuningOptions())
 
 
 def test_a_folder_with_a_foreign_model_is_not_overwritten(pretrained_folder):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from keras_bert import BertClassifier
-from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.pretrain import create_optimizer_and_schedule
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.checkpointing import TrainingCheckpoint
@@ -116,7 +115,7 @@ def test_a_warmup_of_its_own_is_one_in_a_hundred_steps(corpus, tmp_path):
         ("phase", 9, {"train_steps": 3, "schedule_steps": 900}),
     ]:
         options = run_options(corpus / "records", tmp_path, **({"warmup_steps": None} | changes))
-        _, schedule = create_optimizer_and_schedule(options, MaskedLanguageModel())
+        _, schedule = create_optimizer_and_schedule(options)
         assert schedule.warmup_steps == steps, name
     run_pretraining(corpus, tmp_path, train_steps=3, steps_per_loop=1, warmup_steps=None)
     # The rate is 0 at step 0, at its peak behind the one step of warmup, and falls in a line.
@@ -124,7 +123,7 @@ def test_a_warmup_of_its_own_is_one_in_a_hundred_steps(corpus, tmp_path):
     assert rates == pytest.approx([0.0, 1e-3 * 2 / 3, 1e-3 / 3])
     assert json.loads((tmp_path / "run.json").read_text())["options"]["warmup_steps"] == 1
     budget = run_options(corpus / "records", "", time_budget=9.0, train_steps=1, warmup_steps=None)
-    _, schedule = create_optimizer_and_schedule(budget, MaskedLanguageModel())
+    _, schedule = create_optimizer_and_schedule(budget)
     assert schedule.warmup_proportion == 0.01
 
 

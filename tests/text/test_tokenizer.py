@@ -291,7 +291,7 @@ def write_tokenizer_json(folder, ids, normalizer=None, added=(), model="WordPiec
 def test_a_folder_with_tokenizer_json_alone(tmp_path):
     # What transformers 5 writes: no vocab.txt.
     ids = {token: place for place, token in enumerate([*SPECIAL, "É", "##x"])}
-    added = [{"id": 7, "content": "new"}, {"id": 4, "content": "[MASK]"}]
+    added = [{"id": 7, "content": "new", "single_word": True}, {"id": 4, "content": "[MASK]"}]
     normalizer = {"type": "BertNormalizer", "lowercase": True, "handle_chinese_chars": False}
     write_tokenizer_json(tmp_path, ids, normalizer, added)
     tokenizer = BertTokenizer.from_preset(tmp_path)

@@ -92,7 +92,8 @@ class Objective(abc.ABC):
     def not_decayed(self) -> Sequence[str]:
         """Patterns of paths of trainable variables that no loss reaches.
 
-        Weight decay alone would wear them down. Those of biases and norms need not be named.
+        Weight decay alone would wear them down. Those of biases and norms need not be named, and a
+        pattern may match nothing.
         """
         return ()
 
