@@ -137,7 +137,7 @@ class TextAugmenter:
                 if _has_letter(text[start:end]):
                     words[-1].append(_Word(start, end, ()))
                     spans.append((first, behind))
-            # How many words on the next one stands that is hidden in the same row.
+            # One word of so many is hidden in a row, each in a row of its own where rate is 0.
             rate = self._options.masking_rate
             step = math.ceil(1 / rate) if rate else max(1, len(spans))
             for least in range(min(step, len(spans))):
