@@ -5,7 +5,8 @@ on padding. Here rows are sorted by length and go through the encoder in chunks 
 many real tokens: large enough that matrix products are fast, small enough that what a layer makes
 of a chunk stays in the processor's cache, and memory is the same for any number of rows.
 Embeddings, dense layers and norms work on the list of a chunk's tokens. Only attention needs rows;
-one gather puts query, key and value of every head there, one takes the context back. Two rows of 3
+one gather puts query, key and value of every head there, one takes the context back. Where only the
+summary of each row is asked for, no other token asks in the last block's attention. Two rows of 3
 and 2 tokens, a to e, through one block:
 
     tokens [T=5, H]:  a b c d e                       tokens again:  a b c d e
@@ -56,6 +57,7 @@ class _Chunk(NamedTuple):
         token_of_cell: int32 [G, S], the token in each cell, for padding the one before it.
         score_bias: float32 [G, 1, 1 or S, S], added to attention scores.
         summary: int32 [G], the token that speaks for its row.
+        summary_bias: float32 [G, 1, 1, S], added to its scores: it sees all of its row.
     """
 
     ids: tf.Tensor
@@ -65,6 +67,7 @@ class _Chunk(NamedTuple):
     token_of_cell: tf.Tensor
     score_bias: tf.Tensor
     summary: tf.Tensor
+    summary_bias: tf.Tensor
 
 
 class UnpaddedEncoder:
@@ -145,12 +148,11 @@ class UnpaddedEncoder:
             hidden = self._embeddings.embed(words, chunk.segment_ids, chunk.positions)
             if self._projection is not None:
                 hidden = self._projection(hidden)  # [T, E] -> [T, H]
-            every_token = tf.range(tf.size(chunk.ids))  # [T]
             for block in self._blocks[:-1]:
-                hidden = _apply(block, hidden, chunk, every_token)  # [T, H]
+                hidden = _apply(block, hidden, chunk)  # [T, H]
             # Nothing reads the last layer at the other tokens.
-            kept = chunk.summary if summaries_only else every_token
-            return index + 1, found.write(index, _apply(self._blocks[-1], hidden, chunk, kept))
+            hidden = _apply(self._blocks[-1], hidden, chunk, summaries_only)  # [T or G, H]
+            return index + 1, found.write(index, hidden)
 
         with norms_as_one_kernel():
             _, found = tf.while_loop(
@@ -168,8 +170,9 @@ class UnpaddedEncoder:
         cells = tf.cast(tf.where(tf.reshape(mask, [-1]))[:, 0], tf.int32)  # [T]
         token = tf.cumsum(tf.cast(tf.reshape(mask, [-1]), tf.int32)) - 1  # [G * S]
         visible = tf.cast(mask, tf.int32)
+        bias = summary_bias = score_bias(visible)  # [G, 1, 1, S]
         if self._config.left_to_right:
-            visible = left_to_right_mask(visible)  # [G, S, S]
+            bias = score_bias(left_to_right_mask(visible))  # [G, 1, S, S]
         ends = tf.cumsum(lengths)  # [G]
 
         def real(values: tf.Tensor) -> tf.Tensor:
@@ -182,8 +185,9 @@ class UnpaddedEncoder:
             positions=cells % longest,
             cells=cells,
             token_of_cell=tf.reshape(token, [size, longest]),
-            score_bias=score_bias(visible),
+            score_bias=bias,
             summary=ends - 1 if self._config.left_to_right else ends - lengths,
+            summary_bias=summary_bias,
         )
 
 
@@ -203,8 +207,10 @@ def _check_layers(encoder: BertEncoder) -> None:
             )
 
 
-def _apply(block: EncoderBlock, hidden: tf.Tensor, chunk: _Chunk, kept: tf.Tensor) -> tf.Tensor:
-    """Returns the output of a block at the kept tokens, [kept, H]."""
+def _apply(
+    block: EncoderBlock, hidden: tf.Tensor, chunk: _Chunk, summaries_only: bool = False
+) -> tf.Tensor:
+    """Returns the output of a block at every token, [T, H], or at the summaries alone, [G, H]."""
     attention = block.attention
     projected, heads, size = (
         *(attention.projected_heads, attention.num_attention_heads),  # P, A
@@ -214,13 +220,32 @@ def _apply(block: EncoderBlock, hidden: tf.Tensor, chunk: _Chunk, kept: tf.Tenso
     # Part p (query, key, value) of head a of token t is row (3 t + p) P + a: [3, G, P, S].
     part = tf.range(3)[:, None, None, None] * projected + tf.range(projected)[:, None]
     rows = chunk.token_of_cell[:, None] * (3 * projected) + part  # [3, G, P, S]
-    query, key, value = tf.unstack(tf.gather(parts, rows))  # [G, P, S, D] each
-    context, _ = attention.attend(query, key, value, chunk.score_bias)  # [G, A, S, D]
-    # Head a of position s in row g is row (g A + a) S + s: [kept, A], and [kept, A, D] of them.
-    length = tf.shape(context)[2]
-    cells = tf.gather(chunk.cells, kept)[:, None]  # [kept, 1], each g S + s
-    rows = ((cells // length) * heads + tf.range(heads)) * length + cells % length
-    context = tf.gather(tf.reshape(context, [-1, size]), rows)
-    attended = attention.project_output(tf.reshape(context, [-1, heads * size]))  # [kept, H]
-    hidden = block.attention_half(tf.gather(hidden, kept), attended)  # [kept, H]
+    if summaries_only:
+        kept = chunk.summary  # [G]
+        hidden = tf.gather(hidden, kept)  # [G, H]
+    if summaries_only and _asks_for_itself(attention):
+        asking = kept[:, None, None] * (3 * projected) + part[0]  # [G, P, 1]
+        query = tf.gather(parts, asking)  # [G, A, 1, D]
+        key, value = tf.unstack(tf.gather(parts, rows[1:]))  # [G, A, S, D] each
+        context, _ = attention.attend(query, key, value, chunk.summary_bias)  # [G, A, 1, D]
+    else:
+        query, key, value = tf.unstack(tf.gather(parts, rows))  # [G, P, S, D] each
+        context, _ = attention.attend(query, key, value, chunk.score_bias)  # [G, A, S, D]
+        # Head a of position s in row g is row (g A + a) S + s: [T, A], and [T, A, D] of them.
+        cells = tf.gather(chunk.cells, kept) if summaries_only else chunk.cells  # each g S + s
+        length = tf.shape(context)[2]
+        rows = ((cells // length)[:, None] * heads + tf.range(heads)) * length
+        rows += (cells % length)[:, None]
+        context = tf.gather(tf.reshape(context, [-1, size]), rows)
+    attended = attention.project_output(tf.reshape(context, [-1, heads * size]))  # [T or G, H]
+    hidden = block.attention_half(hidden, attended)  # [T or G, H]
     return block.feed_forward_half(hidden)
+
+
+def _asks_for_itself(attention: SelfAttention) -> bool:
+    """Tells whether a query finds the same without those of the other positions beside it.
+
+    A variant with an `attend` or `scores` of its own may read from the shape where a query stands.
+    """
+    kind = type(attention)
+    return kind.attend is SelfAttention.attend and kind.scores is SelfAttention.scores

@@ -72,12 +72,13 @@ def test_a_window_over_all_is_bert(plain):
 
 def test_it_is_served_without_padding_as_it_is_trained(plain):
     local = with_local_attention(plain, attention_window=3, global_tokens=2)
-    inputs = features()
-    served = UnpaddedEncoder(local, tokens_per_chunk=16).sequence_output(
-        {name: tf.constant(values) for name, values in inputs.items()}
-    )
-    expected = np.array(local(inputs)["sequence_output"])[inputs["input_mask"].astype(bool)]
-    np.testing.assert_allclose(served.values, expected, **REORDERED)
+    inputs = {name: tf.constant(values) for name, values in features().items()}
+    served = UnpaddedEncoder(local, tokens_per_chunk=16)
+    expected = local(inputs)
+    real = np.array(expected["sequence_output"])[np.array(inputs["input_mask"], bool)]
+    np.testing.assert_allclose(served.sequence_output(inputs).values, real, **REORDERED)
+    pooled = served.pooled_output(inputs)
+    np.testing.assert_allclose(pooled, expected["pooled_output"], **REORDERED)
 
 
 def test_rows_far_shorter_than_the_window_are_served(plain):

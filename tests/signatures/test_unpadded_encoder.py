@@ -1,10 +1,13 @@
 """The unpadded encoder against the Keras model on padded rows, whatever the chunks are."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert import BertConfig, BertEncoder
+from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.layers.self_attention import SelfAttention
 from keras_bert.signatures.unpadded_encoder import UnpaddedEncoder
 from tests.tolerances import REORDERED
 
@@ -13,8 +16,36 @@ from tests.tolerances import REORDERED
 LENGTHS = np.array([3, 1, 70, 17, 16, 15, 64, 4, 1, 1, 5, 63, 2, 16])
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["both ways", "left to right"])
+class DistantAttention(SelfAttention):
+    """Sees less of what is farther away, which it reads from where queries and keys stand."""
+
+    def scores(self, query, key):
+        scores = super().scores(query, key)  # [B, A, S, S]
+        positions = keras.ops.arange(keras.ops.shape(query)[2])
+        distances = keras.ops.abs(positions[:, None] - positions)  # [S, S]
+        return scores - 0.3 * keras.ops.cast(distances, scores.dtype)
+
+
+class DistantBlock(EncoderBlock):
+    def create_attention(self):
+        return DistantAttention(self.num_attention_heads, initializer_range=0.3, name="attention")
+
+
+class DistantEncoder(BertEncoder):
+    @staticmethod
+    def create_block(config, index, seed, dtype):
+        return DistantBlock(
+            config.num_attention_heads, config.intermediate_size, dtype=dtype, name=f"layer_{index}"
+        )
+
+
+@pytest.fixture(
+    scope="module",
+    params=[(BertEncoder, False), (BertEncoder, True), (DistantEncoder, True)],
+    ids=["both ways", "left to right", "left to right by distance"],
+)
 def encoder(request):
+    kind, left_to_right = request.param
     config = BertConfig(
         vocab_size=50,
         hidden_size=24,
@@ -23,9 +54,9 @@ def encoder(request):
         intermediate_size=32,
         max_position_embeddings=80,
         initializer_range=0.3,
-        left_to_right=request.param,
+        left_to_right=left_to_right,
     )
-    return BertEncoder(config, seed=0)
+    return kind(config, seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +96,9 @@ def test_a_long_row_does_not_pad_short_ones_to_its_length(monkeypatch):
     for block in encoder.encoder_blocks():
         attend = block.attention.attend
 
-        def counted(query, *others, attend=attend, **named):
-            cells.append(query.shape[0] * query.shape[2] ** 2)
-            return attend(query, *others, **named)
+        def counted(query, key, *others, attend=attend, **named):
+            cells.append(query.shape[0] * query.shape[2] * key.shape[2])
+            return attend(query, key, *others, **named)
 
         monkeypatch.setattr(block.attention, "attend", counted)
 
@@ -76,5 +107,5 @@ def test_a_long_row_does_not_pad_short_ones_to_its_length(monkeypatch):
         {"input_ids": mask, "input_mask": mask, "segment_ids": tf.zeros_like(mask)}
     )
 
-    # In each of two blocks: the long row alone, 340 x 340, and 86 of 2 x 2.
-    assert sorted(cells) == [344, 344, 115_600, 115_600]
+    # The long row alone, 340 x 340, and 86 of 2 x 2; in the second block one query of each row.
+    assert sorted(cells) == [86 * 2, 340, 86 * 2 * 2, 340 * 340]
