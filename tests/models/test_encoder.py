@@ -95,12 +95,38 @@ def test_bfloat16_stays_near_float32():
     )
 
 
-def test_dropout_only_in_training():
-    encoder = BertEncoder(_CONFIG, seed=1)
-    features = _features()
-    first = encoder(features)["sequence_output"]
-    np.testing.assert_array_equal(encoder(features)["sequence_output"], first)
-    assert np.abs(encoder(features, training=True)["sequence_output"] - first).max() > 0.1
+# Places of dropout and the rate of the config that each takes.
+_DROPOUTS = {
+    "embeddings": "hidden_dropout_prob",
+    "attention probabilities": "attention_probs_dropout_prob",
+    "attention output": "hidden_dropout_prob",
+    "feed-forward output": "hidden_dropout_prob",
+    "classifier": "classifier_dropout",
+}
+
+
+@pytest.mark.parametrize("place", _DROPOUTS)
+def test_each_dropout_has_its_rate_and_acts_in_training_only(place):
+    rates = dict.fromkeys(_DROPOUTS.values(), 0.0) | {_DROPOUTS[place]: 0.5}
+    config = _CONFIG.replace(num_hidden_layers=1, initializer_range=0.5, **rates)
+    model = BertClassifier(config, num_classes=2, seed=1)
+    block = model.encoder.get_layer("layer_0")
+    dropouts = {
+        "embeddings": model.encoder.get_layer("embeddings").dropout,
+        "attention probabilities": block.attention.dropout,
+        "attention output": block.attention_dropout,
+        "feed-forward output": block.feed_forward_dropout,
+        "classifier": model.get_layer("output_dropout"),
+    }
+    found = {name: dropout.rate for name, dropout in dropouts.items()}
+    assert found == {name: rates[option] for name, option in _DROPOUTS.items()}
+    for name, dropout in dropouts.items():
+        dropout.rate = dropout.rate if name == place else 0.0
+
+    still = np.asarray(model(_features()))
+
+    np.testing.assert_array_equal(model(_features()), still)
+    assert np.abs(np.asarray(model(_features(), training=True)) - still).max() > 0.1
 
 
 def test_same_seed_same_dropout_and_other_seed_other_dropout():
