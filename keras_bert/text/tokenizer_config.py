@@ -31,6 +31,7 @@ TOKENIZER_FILES = (*VOCABULARY_FILES, MERGES, FILE_NAME)
 ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 
 _CAPITAL_LETTER = re.compile("[A-Z]")
+_IN_ANGLES = re.compile("<.+>")
 
 
 class Settings(NamedTuple):
@@ -63,8 +64,8 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
     """Reads the vocabulary and the settings of a model folder.
 
     The vocabulary is vocab.txt or else that of tokenizer.json. A setting comes from
-    tokenizer_config.json, else from the tokenizer.json that gave the vocabulary; else a vocabulary
-    with capital letters means cased, any other uncased.
+    tokenizer_config.json, else from tokenizer.json; else a vocabulary with capital letters means
+    cased, any other uncased.
 
     Args:
         folder: the folder, or `hf://org/name` for one on the Hugging Face Hub. A SavedModel of
@@ -72,8 +73,8 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
 
     Raises:
         FileNotFoundError: it has no vocabulary.
-        ValueError: a file is damaged, or a setting in it is not true, false or (for
-            `strip_accents`) null.
+        ValueError: a file is damaged, a setting in it is not true, false or (for
+            `strip_accents`) null, or tokenizer.json has steps that are not BERT's.
     """
     folder = hub.local_folder(folder)
     if tf_hub.is_saved_model(folder):
@@ -82,13 +83,12 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
         settings = {"lowercase": not is_cased(vocabulary) if lowercase is None else lowercase}
     else:
         text, as_json = folder / vocabulary_module.FILE_NAME, folder / TOKENIZER_JSON
-        normalizer: dict[str, Any] = {}
-        if text.is_file() or not as_json.is_file():
+        stored = read_json(as_json) if as_json.is_file() else {}
+        if text.is_file() or not stored:
             vocabulary = Vocabulary.from_file(text)
         else:
-            vocabulary, normalizer = _read_tokenizer(as_json)
-        settings = {"lowercase": not is_cased(vocabulary)}
-        settings |= {name: normalizer[k] for name, k in _NORMALIZER_KEYS.items() if k in normalizer}
+            vocabulary = _vocabulary_of(stored, as_json)
+        settings = {"lowercase": not is_cased(vocabulary)} | _normalizer_settings(stored, as_json)
     return vocabulary, _with_stored(settings, folder)
 
 
@@ -118,9 +118,8 @@ def _with_stored(settings: dict[str, Any], folder: Path) -> Settings:
     return Settings(**settings)
 
 
-def _read_tokenizer(path: Path) -> tuple[Vocabulary, dict[str, Any]]:
-    """Reads a tokenizer.json: its vocabulary and the arguments of its `BertNormalizer`, if any."""
-    stored = read_json(path)
+def _vocabulary_of(stored: dict[str, Any], path: Path) -> Vocabulary:
+    """Returns the vocabulary of a tokenizer.json."""
     model = stored.get("model") or {}
     kind, prefix = model.get("type"), model.get("continuing_subword_prefix")
     if (kind, prefix) != ("WordPiece", CONTINUATION_PREFIX):
@@ -138,8 +137,34 @@ def _read_tokenizer(path: Path) -> tuple[Vocabulary, dict[str, Any]]:
                 f"{path}: {token!r} has the id {ids[token]}, but {index} is the next free one: "
                 "ids must be 0, 1, 2, ... without gaps"
             )
-    normalizer = stored.get("normalizer") or {}
-    return Vocabulary(tokens), normalizer if normalizer.get("type") == "BertNormalizer" else {}
+    # White space at the edge of a piece, which no word has, is gone from a vocab.txt.
+    return Vocabulary([vocabulary_module.piece_of_line(token) for token in tokens])
+
+
+def _normalizer_settings(stored: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Returns the arguments of a tokenizer.json's `BertNormalizer`, under our names."""
+    step = stored.get("normalizer") or {}
+    steps = step.get("normalizers") or [] if step.get("type") == "Sequence" else [step]
+    kinds = [step.get("type") for step in steps if step]
+    pre_tokenizer = (stored.get("pre_tokenizer") or {}).get("type")
+    if not set(kinds) <= {"BertNormalizer", "Lowercase"} or pre_tokenizer not in (
+        None,
+        "BertPreTokenizer",
+    ):
+        raise ValueError(
+            f"{path} normalizes by {', '.join(kinds) or 'nothing'} and splits by {pre_tokenizer}; "
+            "the package's WordPiece does what BertNormalizer and BertPreTokenizer do, and would "
+            "give other ids: open the encoder alone, and make ids with transformers"
+        )
+    found = {
+        name: step[key]
+        for step in steps
+        if step.get("type") == "BertNormalizer"
+        for name, key in _NORMALIZER_KEYS.items()
+        if key in step
+    }
+    # sentence-transformers writes lower-casing as a step of its own.
+    return found | ({"lowercase": True} if "Lowercase" in kinds else {})
 
 
 def write(folder: str | os.PathLike, settings: Settings, segments: bool = True) -> None:
@@ -170,10 +195,12 @@ def write(folder: str | os.PathLike, settings: Settings, segments: bool = True) 
 def is_cased(vocabulary: Vocabulary) -> bool:
     """Whether the vocabulary holds ASCII capitals: an uncased one can have no use for them.
 
-    Entries in brackets ([CLS], [unused1]) do not count.
+    Entries in brackets ([CLS], [unused1], the <S> of Google's Chinese vocabulary) do not count.
     """
     return any(
-        _CAPITAL_LETTER.search(token) for token in vocabulary.tokens if not token.startswith("[")
+        _CAPITAL_LETTER.search(token)
+        for token in vocabulary.tokens
+        if not token.startswith("[") and not _IN_ANGLES.fullmatch(token)
     )
 
 

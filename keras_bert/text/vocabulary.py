@@ -4,6 +4,7 @@ import functools
 import hashlib
 import os
 import re
+import string
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -84,7 +85,8 @@ class Vocabulary:
         r"""Reads a vocab.txt: one piece a line, UTF-8.
 
         Lines end with "\n" and are stripped of white space, as in tokenization.py of
-        google-research/bert; "\r\n" is therefore fine.
+        google-research/bert; "\r\n" is therefore fine. A piece that is nothing but white space of
+        another kind, as U+2028 in Google's Chinese vocabulary, stays: it is found in no text.
 
         Args:
             path: the file.
@@ -109,7 +111,7 @@ class Vocabulary:
             ) from None
         if lines[-1] == "":
             lines.pop()  # what follows the last line's end is not a line
-        tokens = [line.strip() for line in lines]
+        tokens = [piece_of_line(line) for line in lines]
         _check_tokens(tokens, str(path), BERT_TOKENS, CONTINUATION_PREFIX)
         return cls(tokens)
 
@@ -263,6 +265,11 @@ class Vocabulary:
         )
 
 
+def piece_of_line(line: str) -> str:
+    """Returns the piece that a line of a vocab.txt holds: see `Vocabulary.from_file`."""
+    return line.strip() or line.strip(string.whitespace)
+
+
 @functools.cache  # a folder is often opened more than once
 def _tell(sentence: str) -> None:
     print(sentence, file=sys.stderr)
@@ -282,7 +289,7 @@ def _check_tokens(
                 f"{source}: {token!r} is on line {first_line[token]} and again on line {line}; "
                 "every piece must be there once"
             )
-        if in_lines and (token != token.strip() or "\n" in token):
+        if in_lines and (token != piece_of_line(token) or "\n" in token):
             raise ValueError(
                 f"{source}: {token!r} (line {line}) begins or ends with white space or spans "
                 "lines, which a file of one piece a line cannot hold; remove the white space"

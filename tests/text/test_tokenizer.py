@@ -279,10 +279,13 @@ def test_a_folder_without_a_vocabulary(tmp_path):
         BertTokenizer.from_preset(tmp_path)
 
 
-def write_tokenizer_json(folder, ids, normalizer=None, added=(), model="WordPiece"):
+def write_tokenizer_json(
+    folder, ids, normalizer=None, added=(), model="WordPiece", pre_tokenizer=None
+):
     stored = {
         "added_tokens": list(added),
         "normalizer": normalizer,
+        "pre_tokenizer": pre_tokenizer,
         "model": {"type": model, "continuing_subword_prefix": "##", "vocab": ids},
     }
     (folder / "tokenizer.json").write_text(json.dumps(stored))
@@ -299,6 +302,54 @@ def test_a_folder_with_tokenizer_json_alone(tmp_path):
     assert tokenizer.settings["lowercase"] is True and tokenizer.settings["split_cjk"] is False
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     assert BertTokenizer.from_preset(tmp_path)(["Éx new"]).to_list() == [[5, 6, 7]]
+
+
+def test_googles_chinese_vocabulary(tmp_path):
+    # Of it, with ids of their own: a line separator, and <S>, whose capital makes nothing cased.
+    pieces = [*SPECIAL, "<S>", "<T>", "\u2028", "##\u2028", "b", "##ert", "中"]
+    expected = [[9, 10, 11]]
+    Vocabulary([piece.strip() or piece for piece in pieces]).save(tmp_path / "vocab.txt")
+    assert BertTokenizer.from_preset(tmp_path)(["BERT\u2028中"]).to_list() == expected
+    (tmp_path / "json").mkdir()
+    write_tokenizer_json(tmp_path / "json", {piece: place for place, piece in enumerate(pieces)})
+    tokenizer = BertTokenizer.from_preset(tmp_path / "json")
+    assert tokenizer(["BERT\u2028中"]).to_list() == expected
+    tokenizer.save(tmp_path / "again")
+    assert BertTokenizer.from_preset(tmp_path / "again").vocabulary == tokenizer.vocabulary
+
+
+BERT_STEP = {"type": "BertNormalizer", "lowercase": False}
+
+
+def test_settings_of_a_tokenizer_json_beside_vocab_txt(tmp_path):
+    Vocabulary([*SPECIAL, "A"]).save(tmp_path / "vocab.txt")
+    for normalizer, lowercase in (
+        (None, False),  # a vocabulary with capitals
+        (BERT_STEP, False),
+        ({**BERT_STEP, "lowercase": True}, True),
+        # What sentence-transformers makes of `do_lower_case`.
+        ({"type": "Sequence", "normalizers": [{"type": "Lowercase"}, BERT_STEP]}, True),
+    ):
+        write_tokenizer_json(tmp_path, {}, normalizer, pre_tokenizer={"type": "BertPreTokenizer"})
+        assert BertTokenizer.from_preset(tmp_path).settings["lowercase"] is lowercase
+
+
+@pytest.mark.parametrize(
+    ("steps", "sentence"),
+    [
+        ({"pre_tokenizer": {"type": "Whitespace"}}, "by BertNormalizer and splits by Whitespace"),
+        ({"normalizer": {"type": "NFC"}}, "normalizes by NFC and splits by None"),
+        (
+            {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, BERT_STEP]}},
+            "normalizes by NFC, BertNormalizer and",
+        ),
+    ],
+)
+def test_a_tokenizer_json_with_other_steps_is_refused(steps, sentence, tmp_path):
+    ids = {token: place for place, token in enumerate([*SPECIAL, "a"])}
+    write_tokenizer_json(tmp_path, ids, **({"normalizer": BERT_STEP} | steps))
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        BertTokenizer.from_preset(tmp_path)
 
 
 @pytest.mark.parametrize(

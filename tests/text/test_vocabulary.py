@@ -54,6 +54,15 @@ def test_lines_are_stripped_like_the_original(tmp_path):
     assert Vocabulary.from_file(path).tokens == (*SPECIAL, "a", "b", "last")
 
 
+def test_a_line_separator_alone_is_a_piece(tmp_path):
+    # Line 344 of Google's Chinese vocabulary; an id of its own, which no text has.
+    path = write(tmp_path, lines(*SPECIAL, "a", "\u2028", "b"))
+    vocabulary = Vocabulary.from_file(path)
+    assert vocabulary.tokens == (*SPECIAL, "a", "\u2028", "b")
+    vocabulary.save(tmp_path / "again.txt")
+    assert Vocabulary.from_file(tmp_path / "again.txt") == vocabulary
+
+
 def test_a_line_separator_inside_a_line_does_not_end_it(tmp_path):
     path = write(tmp_path, lines(*SPECIAL, "a\u2028b", "c\x85d"))
     assert Vocabulary.from_file(path).tokens[5:] == ("a\u2028b", "c\x85d")
@@ -64,6 +73,7 @@ def test_a_line_separator_inside_a_line_does_not_end_it(tmp_path):
     [
         (lines(*SPECIAL, "a", "b", "a"), r"'a' is on line 6 and again on line 8"),
         (lines(*SPECIAL, "a", "", "b"), r"line 7 is blank"),
+        (lines(*SPECIAL, "a", " \t", "b", end="\r\n"), r"line 7 is blank"),
         (lines(*SPECIAL) + b"\n", r"line 6 is blank"),
         (b"", r"\(0 entries\) lacks the special tokens \[PAD\], \[UNK\], \[CLS\]"),
         (lines(*SPECIAL[:4], "x"), r"\(5 entries\) lacks the special tokens \[MASK\]"),
