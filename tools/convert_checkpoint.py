@@ -32,7 +32,7 @@ from keras_bert.choices import PositionExtension, TargetFormat, WeightsDtype
 from keras_bert.models.conversion import model_card
 from keras_bert.storage import hub
 from keras_bert.storage.files import atomic_folder
-from keras_bert.text.tokenizer_files import read_tokenizer_files
+from keras_bert.text.tokenizer_files import TokenizerFiles, read_tokenizer_files
 from keras_bert.text.wordpiece.files import WordPieceFiles
 
 if TYPE_CHECKING:
@@ -68,6 +68,12 @@ _WINDOW = flags.DEFINE_integer(
 )
 _DTYPE = flags.DEFINE_enum(
     "dtype", "float32", get_args(WeightsDtype), "Of the weights in the files (--format=hf)."
+)
+_TOKENIZER = flags.DEFINE_bool(
+    "tokenizer",
+    True,
+    "Write the tokenizer's files, too; --notokenizer converts a model whose tokenizer the package "
+    "lacks.",
 )
 _IGNORED = flags.DEFINE_list(
     "ignore_config_keys", [], "Unknown keys of the source's config to pass over."
@@ -119,6 +125,7 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
     """Returns the report, a description of the tokenizer and a line on modules behind it."""
     from keras_bert.models.conversion.convert import convert
 
+    files = _read_tokenizer(source)  # first: what it refuses needs no minutes of conversion
     extension = cast(PositionExtension, _EXTENSION.value)
     report = convert(
         source,
@@ -130,7 +137,7 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
         _WINDOW.value,
         cast(WeightsDtype, _DTYPE.value),
     )
-    tokenizer = _convert_tokenizer(source, target, report.checkpoint.config)
+    tokenizer = _write_tokenizer(files, target, report.checkpoint.config)
     try:
         if not sentence_modules.is_sentence_folder(source):
             return report, tokenizer, ""
@@ -148,11 +155,22 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
     return report, tokenizer, f"\nsentences:       {sentences}"
 
 
-def _convert_tokenizer(source: Path, target: Path, config: BertConfig) -> str:
+def _read_tokenizer(source: Path) -> TokenizerFiles | str:
+    """Returns the tokenizer, or why there is none."""
+    if not _TOKENIZER.value:
+        return "none: --notokenizer"
     try:
-        tokenizer = read_tokenizer_files(source)
+        return read_tokenizer_files(source)
     except FileNotFoundError:
         return "none: the source holds no vocabulary"
+    except ValueError as error:
+        raise ValueError(f"{error}; --notokenizer converts the model alone") from None
+
+
+def _write_tokenizer(tokenizer: TokenizerFiles | str, target: Path, config: BertConfig) -> str:
+    """Writes the tokenizer's files; returns what is told of them."""
+    if isinstance(tokenizer, str):
+        return tokenizer
     vocabulary = tokenizer.vocabulary
     padding = config.vocab_size - len(vocabulary)
     if padding < 0:  # more rows than pieces are padding, and convert like any others

@@ -40,9 +40,9 @@ flags.mark_flags_as_required(["model_dir", "export_dir"])
 _SERVING_FLAGS = ("version", "head", *(field.name for field in dataclasses.fields(ExportOptions)))
 _FLAGS_OF_FORMAT = {
     "serving": _SERVING_FLAGS,
-    "tfhub": ("max_seq_length",),
-    "litert": ("dtype", "head"),
-    "onnx": ("head",),
+    "tfhub": ("max_seq_length", "ignore_config_keys"),
+    "litert": ("dtype", "head", "ignore_config_keys"),
+    "onnx": ("head", "ignore_config_keys"),
 }
 
 
@@ -70,13 +70,13 @@ def _export(values: flags.FlagValues) -> Path:
             f"--format={values.format} takes one model, but --model_dir names "
             f"{len(values.model_dir)}: give one, or leave out --format"
         )
-    folders = values.model_dir[0], values.export_dir
+    folders, ignored = (values.model_dir[0], values.export_dir), values.ignore_config_keys or ()
     if values.format == "tfhub":
-        return export_hub_form(*folders, values.max_seq_length)
+        return export_hub_form(*folders, values.max_seq_length, ignored)
     if values.format == "litert":
-        return export_litert(*folders, values.dtype, values.head)
+        return export_litert(*folders, values.dtype, values.head, ignored)
     if values.format == "onnx":
-        return export_onnx(*folders, values.head)
+        return export_onnx(*folders, values.head, ignored)
     options = command_line.options_from_flags(ExportOptions)
     model_dir = values.model_dir if several else values.model_dir[0]
     return export_saved_model(model_dir, values.export_dir, values.version, options, values.head)

@@ -150,9 +150,11 @@ class GrpcClient:
         request.model_spec.signature_name = signature
         if self._version is not None:
             request.model_spec.version.value = self._version
-        # By column, as they are: gRPC takes a tensor [N, ...] for each input.
+        # By column, as they are: gRPC takes a tensor [N, ...] for each input. Whole numbers are
+        # token ids, int32, but for the seeds of `generate`.
         for name, values in inputs.items():
-            request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
+            dtype = tf.int64 if name == "seed" else None
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(values, dtype))
         try:
             response = self._stub.Predict(request, self._timeout)
         except grpc.RpcError as error:
@@ -206,6 +208,9 @@ def _too_late(server: str, timeout: float) -> TimeoutError:
 
 
 def _check_counts(inputs: Inputs) -> None:
+    for name, values in inputs.items():
+        if isinstance(values, str | bytes):
+            raise ValueError(f"{name} is one string, not a list of values: give [{name}]")
     counts = {name: len(values) for name, values in inputs.items()}
     if not counts or 0 in counts.values():
         raise ValueError("the request is empty: give at least one value of each input")

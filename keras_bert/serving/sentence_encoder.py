@@ -90,7 +90,14 @@ class SentenceEncoder:
         Args:
             texts: N texts.
             batch_size: texts of a call of the model.
+
+        Raises:
+            ValueError: one string was given in place of a list.
         """
+        if isinstance(texts, str | bytes):
+            raise ValueError(
+                "texts is one string, which would be read letter by letter: give [text]"
+            )
         texts = list(texts)
         # Texts of like length side by side: a batch then takes as long as its texts.
         order = sorted(range(len(texts)), key=lambda index: len(texts[index]))

@@ -287,16 +287,19 @@ def test_an_idle_pooler_beside_the_dense_layer_of_a_classifier(tmp_path):
     """transformers before version 3 wrote both: roberta-large-mnli is such a file."""
     from safetensors.numpy import load_file, save_file
 
-    their_model("RobertaForSequenceClassification").save_pretrained(tmp_path)
-    file = tmp_path / "model.safetensors"
+    source = tmp_path / "theirs"
+    their_model("RobertaForSequenceClassification").save_pretrained(source)
+    file = source / "model.safetensors"
     tensors = load_file(file)
     dense = tensors["classifier.dense.weight"]
     tensors["roberta.pooler.dense.weight"] = dense + 1
     tensors["roberta.pooler.dense.bias"] = dense[0]
     save_file(tensors, file, metadata={"format": "pt"})
-    checkpoint = checkpoints.read(tmp_path)
+    checkpoint = checkpoints.read(source)
     np.testing.assert_array_equal(checkpoint.variables["pooler/kernel"], dense.T)
     assert "idle" in checkpoint.report.dropped["roberta.pooler.dense.weight"]
+    # Their encoder runs the idle one: what it makes of it is compared with nothing.
+    assert convert(source, tmp_path / "ours", "keras").difference < 1e-5
 
 
 @pytest.mark.parametrize(

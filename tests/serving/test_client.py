@@ -47,6 +47,7 @@ def test_threads_share_a_client(model_folder):
         ({}, "the request is empty"),
         ({"text": []}, "the request is empty"),
         ({"text": ["a"], "text_pair": ["b", "c"]}, "1 of text, 2 of text_pair: give as many"),
+        ({"text": "a film"}, r"text is one string, not a list of values: give \[text\]"),
     ],
 )
 def test_requests_without_sense_are_not_sent(inputs, sentence):
@@ -116,19 +117,11 @@ def test_rest_needs_no_tensorflow():
 
 
 @contextlib.contextmanager
-def grpc_server(code, details):
-    """Yields the port of a server that gives every request the same refusal, or none at all."""
+def grpc_server(answer):
+    """Yields the port of a server that gives every request, in bytes, the same answer."""
     import grpc
 
-    hold = threading.Event()
-
-    def refuse(_, context):
-        if code is None:
-            hold.wait(10)
-            return b""
-        context.abort(code, details)
-
-    handler = grpc.unary_unary_rpc_method_handler(refuse)
+    handler = grpc.unary_unary_rpc_method_handler(answer)
     service = grpc.method_handlers_generic_handler(
         "tensorflow.serving.PredictionService", {"Predict": handler}
     )
@@ -139,7 +132,6 @@ def grpc_server(code, details):
     try:
         yield port
     finally:
-        hold.set()
         server.stop(None).wait()
 
 
@@ -159,7 +151,35 @@ def grpc_server(code, details):
 def test_grpc_tells_what_rest_tells(name, error, sentence):
     import grpc
 
-    with grpc_server(name and grpc.StatusCode[name], "gone") as port:
+    hold = threading.Event()
+
+    def refuse(_, context):
+        if name is None:
+            hold.wait(10)
+            return b""
+        context.abort(grpc.StatusCode[name], "gone")
+
+    with grpc_server(refuse) as port:
         client = connect(f"grpc://127.0.0.1:{port}", "tiny", timeout=60 if name else 0.5)
         with pytest.raises(error, match=f"127.0.0.1:{port}.*{sentence}"):
             client.predict({"text": ["a"]})
+        hold.set()
+
+
+@pytest.mark.oracle  # tensorflow-serving-api
+def test_grpc_sends_whole_numbers_as_signatures_take_them():
+    import tensorflow as tf
+    from tensorflow_serving.apis import predict_pb2
+
+    found = {}
+
+    def note(request, _):
+        inputs = predict_pb2.PredictRequest.FromString(request).inputs
+        found.update({name: tf.as_dtype(value.dtype) for name, value in inputs.items()})
+        return predict_pb2.PredictResponse().SerializeToString()
+
+    # TF Serving casts nothing that comes over gRPC: ids are int32, the seeds of "generate" int64.
+    with grpc_server(note) as port:
+        client = connect(f"grpc://127.0.0.1:{port}", "tiny")
+        client.predict({"input_ids": [[2, 5]], "seed": [1], "text": ["a"]}, "generate")
+    assert found == {"input_ids": tf.int32, "seed": tf.int64, "text": tf.string}

@@ -121,6 +121,12 @@ def test_without_files_nothing_is_guessed(model_folder):
     assert encoder.encode([]).shape == (0, 16)
 
 
+def test_one_string_is_no_list_of_texts(sentence_folder):
+    encoder = SentenceEncoder.from_preset(sentence_folder())
+    with pytest.raises(ValueError, match=r"texts is one string, .*: give \[text\]"):
+        encoder.encode("A man eats.")
+
+
 def test_other_heads_have_no_sentence_vectors(model_folder):
     for name in ("classes", "masked_lm"):
         with pytest.raises(ValueError, match="--pooling and --normalize are for .* --head=encoder"):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -9,8 +10,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.checkpoints import hugging_face
+from keras_bert.models import preset
 from keras_bert.serving.formats.litert_onnx import export_litert, export_onnx
 from keras_bert.serving.formats.onnx_graph import finish_onnx
+from keras_bert.serving.formats.tf_hub import export_hub_form
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
 from tests.markers import some_long, some_slow
@@ -139,3 +143,18 @@ def test_what_there_is_is_not_replaced(model_folder, tmp_path):
 def test_litert_has_no_bfloat16(model_folder, tmp_path):
     with pytest.raises(ValueError, match="'bfloat16': LiteRT files are float32 or int8"):
         export_litert(model_folder("classes"), tmp_path / "small", "bfloat16")
+
+
+def test_unknown_keys_of_the_config_are_passed_over_by_name(model_folder, tmp_path):
+    folder = tmp_path / "hf"
+    folder.mkdir()
+    hugging_face.write(preset.read_checkpoint(model_folder("encoder")), folder)
+    shutil.copy(model_folder("encoder") / "vocab.txt", folder)
+    values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(values | {"colour": "red"}), encoding="utf-8")
+    for export in (export_litert, export_onnx, export_hub_form):
+        with pytest.raises(ValueError, match="unknown config key 'colour'"):
+            export(folder, tmp_path / "small")
+        target = tmp_path / export.__name__
+        if export is not export_onnx:  # which takes ten seconds, and is told by the same function
+            assert export(folder, target, ignore_config_keys=["colour"]).is_dir()

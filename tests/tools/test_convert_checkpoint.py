@@ -1,6 +1,7 @@
 """convert_checkpoint as a command: the report, the tokenizer's files, targets left alone."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -184,3 +185,20 @@ def test_an_unknown_key_is_named_with_the_flag_that_passes_it_over(source, tmp_p
     assert "unknown config key 'colour'" in done.stderr
     assert "ignore_config_keys=colour" in done.stderr
     assert not (tmp_path / "back").exists()
+
+
+@pytest.mark.slow
+def test_a_model_with_another_tokenizer_is_converted_without_it(source, tmp_path):
+    folder = shutil.copytree(source, tmp_path / "other")
+    path = folder / "tokenizer_config.json"
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(stored | {"tokenizer_class": "BertJapaneseTokenizer"}))
+    done = convert(**{"from": folder, "to": tmp_path / "hf", "format": "hf"})
+    assert done.returncode == 1
+    assert "'BertJapaneseTokenizer', which is none of the package's" in done.stderr
+    assert "--notokenizer converts the model alone" in done.stderr
+    done = convert(**{"from": folder, "to": tmp_path / "hf", "format": "hf", "tokenizer": False})
+    assert done.returncode == 0, done.stderr
+    assert "tokenizer:       none: --notokenizer" in done.stdout
+    names = {path.name for path in (tmp_path / "hf").iterdir()}
+    assert "model.safetensors" in names and "tokenizer_config.json" not in names

@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ def export_litert(
     export_dir: str | os.PathLike,
     dtype: ServingDtype = "float32",
     head: Head = "auto",
+    ignore_config_keys: Collection[str] = (),
 ) -> Path:
     """Writes `<export_dir>/model.tflite` with the signature `serve_ids`.
 
@@ -45,6 +46,7 @@ def export_litert(
             quantized row by row while it runs, so no calibration data are needed.
         head: "auto" serves the head that the folder holds, "encoder" its vectors, "masked_lm" its
             guesses of masked words.
+        ignore_config_keys: unknown keys of the model's config to pass over.
 
     Raises:
         FileNotFoundError: there is no model.
@@ -78,11 +80,14 @@ def export_litert(
                 ) from error
         (folder / LITERT_FILE).write_bytes(content)
 
-    return _export(model_dir, export_dir, head, write)
+    return _export(model_dir, export_dir, head, ignore_config_keys, write)
 
 
 def export_onnx(
-    model_dir: str | os.PathLike, export_dir: str | os.PathLike, head: Head = "auto"
+    model_dir: str | os.PathLike,
+    export_dir: str | os.PathLike,
+    head: Head = "auto",
+    ignore_config_keys: Collection[str] = (),
 ) -> Path:
     """Writes `<export_dir>/model.onnx` in float32; needs the extra `onnx` (tf2onnx).
 
@@ -91,23 +96,26 @@ def export_onnx(
         export_dir: the folder to write.
         head: "auto" serves the head that the folder holds, "encoder" its vectors, "masked_lm" its
             guesses of masked words.
+        ignore_config_keys: unknown keys of the model's config to pass over.
 
     Raises:
         FileNotFoundError: there is no model.
         FileExistsError: there is something at `export_dir`.
         ValueError: tf2onnx is not installed or fails, or ONNX lacks an operation of the model.
     """
-    return _export(model_dir, export_dir, head, _write_onnx)
+    return _export(model_dir, export_dir, head, ignore_config_keys, _write_onnx)
 
 
 def _export(
     model_dir: str | os.PathLike,
     export_dir: str | os.PathLike,
     head: Head,
+    ignore_config_keys: Collection[str],
     write: Callable[[SignatureFamily, Path], Any],
 ) -> Path:
     check_nothing_there(export_dir)
-    family = open_signatures(model_dir, ExportOptions(), head)
+    options = ExportOptions(ignore_config_keys=tuple(ignore_config_keys))
+    family = open_signatures(model_dir, options, head)
     with new_folder(export_dir) as folder:
         write(family, folder)
         # The program that uses the file tokenizes itself: it needs vocabulary and settings.

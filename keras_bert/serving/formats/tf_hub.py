@@ -10,7 +10,7 @@ Shapes: N texts, S positions, H width, L layers.
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +163,10 @@ class HubEncoder(tf.train.Checkpoint):
 
 
 def export_hub_form(
-    model_dir: str | os.PathLike, export_dir: str | os.PathLike, seq_length: int | None = None
+    model_dir: str | os.PathLike,
+    export_dir: str | os.PathLike,
+    seq_length: int | None = None,
+    ignore_config_keys: Collection[str] = (),
 ) -> Path:
     """Writes `<export_dir>/preprocess` and `<export_dir>/encoder`.
 
@@ -172,6 +175,7 @@ def export_hub_form(
         export_dir: the folder to write.
         seq_length: what the preprocessing model pads to; None takes 128, or all of the model's
             positions where these are fewer.
+        ignore_config_keys: unknown keys of the model's config to pass over.
 
     Raises:
         FileNotFoundError: there is no model.
@@ -181,7 +185,7 @@ def export_hub_form(
     """
     check_nothing_there(export_dir)
     encoder = BertEncoder.from_preset(
-        os.fspath(model_dir), output_hidden_states=True, dtype="float32"
+        os.fspath(model_dir), ignore_config_keys, output_hidden_states=True, dtype="float32"
     )
     most = encoder.config.max_position_embeddings
     length = min(_DEFAULT_LENGTH, most) if seq_length is None else seq_length
@@ -193,7 +197,7 @@ def export_hub_form(
     if not isinstance(tokenizer, BertTokenizer):
         raise ValueError(
             f"{model_dir} has a {type(tokenizer).__name__}: TF-Hub's form knows WordPiece alone; "
-            "export a SavedModel with --format=saved_model"
+            "export a SavedModel for TF Serving, with --format=serving"
         )
     check_rows(tokenizer.vocabulary, encoder.config)
     preprocessor = HubPreprocessor(tokenizer, length)
