@@ -90,7 +90,8 @@ curl -s http://localhost:8501/v1/models/{name}:predict -d '{body}'
 `--enable_batching` a request holds at most {most} examples, and requests whose inputs differ in a
 second axis cannot be joined: give all requests to a model of several choices the same number of
 choices (empty strings at the end are none) and all to `serve_ids`, where there is one, the same
-length, or start without it.
+length, or start without it. Joined requests are refused together: a client that is refused for what
+it did not send should send its request again.
 
 Operations of tensorflow_text that the graph uses, all of them in TF Serving's own binary:
 {operations}.
