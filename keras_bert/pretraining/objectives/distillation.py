@@ -100,6 +100,11 @@ class Distillation(MaskedLanguageModel):
     name = "distillation"
 
     @property
+    def plateaus(self) -> Mapping[str, str]:
+        """That of the masked LM loss, where it is computed."""
+        return super().plateaus if _MASKED_LM in self.scales else {}
+
+    @property
     def scales(self) -> Mapping[str, float]:
         """The losses whose weight is not 0."""
         weights = {
