@@ -160,8 +160,10 @@ def pretrain(
     )
     evaluate = None
     if eval_data is not None:
+        # With room for the rate of masks in the held-out records, which may be longer.
+        held_out = objective.targets(options, tokenizer, eval_data)
         with damage_named(eval_data):
-            evaluate = create_evaluation(model, objective, eval_data, targets, options, strategy)
+            evaluate = create_evaluation(model, objective, eval_data, held_out, options, strategy)
     # Records that come masked have a P of their own.
     predictions = data.max_predictions_per_seq or targets.max_predictions_per_seq
 

@@ -137,6 +137,12 @@ class Objective(abc.ABC):
 
         Records that come masked are used as they are: `check` refuses them where that is wrong.
 
+        Args:
+            options: settings of the run.
+            tokenizer: that of the records.
+            data: the records, those to train on or the held-out ones: each has targets of its own,
+                as the two may have different lengths.
+
         Raises:
             ValueError: a rate or a number of predictions is out of its range.
         """
