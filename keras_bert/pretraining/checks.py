@@ -77,6 +77,16 @@ def check_options(options: PretrainingOptions, strategy: tf.distribute.Strategy)
             raise ValueError(f"{name} is {getattr(options, name)}: it must be 0 or more")
     if not 0 <= options.beta_2 < 1:
         raise ValueError(f"beta_2 is {options.beta_2}: it must be from 0 to below 1")
+    if options.optimizer == "lamb" and not options.beta_2:
+        raise ValueError(
+            f"beta_2 is {options.beta_2}, but LAMB corrects the second moment for its zero start "
+            "by the logarithm of it: give a number above 0 and below 1"
+        )
+    if options.eval_steps and not options.eval_data_dir:
+        raise ValueError(
+            f"eval_steps is {options.eval_steps}, but there are no held-out records to evaluate "
+            "on: give their folder with --eval_data_dir, or leave it out"
+        )
     parts = strategy.num_replicas_in_sync * options.accumulation_steps
     if options.batch_size % parts:
         raise ValueError(

@@ -32,7 +32,7 @@ def create_evaluation(
         model: what the objective's `create_model` returned.
         objective: what is measured.
         eval_data: the held-out records.
-        targets: from the objective.
+        targets: of the held-out records, from the objective.
         options: `batch_size`, `accumulation_steps` and `seed` are used.
         strategy: the `tf.distribute` strategy that it runs under.
     """

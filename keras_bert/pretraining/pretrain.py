@@ -100,6 +100,9 @@ def pretrain(
     config = objective.model_config(config)
     targets = objective.targets(options, tokenizer, data)
     settings = _settings(config, options, objective, tokenizer, data)
+    # Before there are variables: each is made by a collective, in which workers with other models
+    # would wait for each other. No worker may leave between two collectives where others go on.
+    check_workers(strategy, 0, _of_all_workers(settings, options, eval_data))
     location = run_location(options.model_dir)
     defaults = {"options": default_values(PretrainingOptions)}
     folder = RunFolder(
@@ -141,8 +144,8 @@ def pretrain(
     for sentence in damaged:
         print(f"warning: {sentence}; going back to step {checkpoint.step}", file=sys.stderr)
     step = checkpoint.step
+    check_workers(strategy, step, {})
     check_steps(options, step, goes_on)
-    check_workers(strategy, step, _of_all_workers(settings, options, eval_data))
 
     # 4. Batches from that step on, what is done with them, and what is measured.
     batches = distributed_batches(data, targets, options, strategy, step)
@@ -160,8 +163,10 @@ def pretrain(
     )
     evaluate = None
     if eval_data is not None:
+        # With room for the rate of masks in the held-out records, which may be longer.
+        held_out = objective.targets(options, tokenizer, eval_data)
         with damage_named(eval_data):
-            evaluate = create_evaluation(model, objective, eval_data, targets, options, strategy)
+            evaluate = create_evaluation(model, objective, eval_data, held_out, options, strategy)
     # Records that come masked have a P of their own.
     predictions = data.max_predictions_per_seq or targets.max_predictions_per_seq
 

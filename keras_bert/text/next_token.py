@@ -27,7 +27,8 @@ class NextTokenTargets(tf.Module):
 
     Args:
         vocabulary: the word pieces and their ids.
-        max_seq_length: S; S - 1 positions of it have a piece after them.
+        max_seq_length: S of the longest rows; S - 1 positions of one have a piece after them. A
+            call goes by the S of its own rows.
     """
 
     def __init__(self, vocabulary: Vocabulary, max_seq_length: int):
@@ -60,8 +61,8 @@ class NextTokenTargets(tf.Module):
         # [B, S - 1, specials] -> [B, S - 1]
         is_special = tf.reduce_any(tf.equal(targets[..., None], self._special_ids), axis=-1)
         counts = tf.not_equal(input_mask[:, 1:], 0) & ~is_special  # [B, S - 1]
-        # [B, S - 1]
-        positions = tf.range(self.max_predictions_per_seq)[None] * tf.ones_like(targets)
+        # 0 1 2 ... in each row: [1, S - 1] x [B, S - 1]
+        positions = tf.range(tf.shape(targets)[1])[None] * tf.ones_like(targets)
         return {
             INPUT_IDS: input_ids,
             MASKED_LM_POSITIONS: positions,

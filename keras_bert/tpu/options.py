@@ -27,6 +27,9 @@ class PlanOptions:
         steps: steps of the run.
         price_per_hour: of one chip, in any currency; None leaves the cost out.
         utilisation: rate of the chips' peak that the model is assumed to use.
+
+    Raises:
+        ValueError: there are no micro-batches.
     """
 
     model: str = "bert_base"
@@ -44,3 +47,7 @@ class PlanOptions:
     steps: int = 1_000_000
     price_per_hour: float | None = None
     utilisation: float = 0.4
+
+    def __post_init__(self) -> None:
+        if self.accumulation_steps < 1:
+            raise ValueError(f"accumulation_steps is {self.accumulation_steps}: it must be above 0")

@@ -30,8 +30,8 @@ def check_workers(strategy: tf.distribute.Strategy, step: int, settings: Mapping
 
     Args:
         strategy: the `tf.distribute` strategy of the run.
-        step: where this worker stands.
-        settings: what it was told, without paths.
+        step: where this worker stands; 0 as long as it does not know.
+        settings: what it was told, without paths; nothing where that was compared before.
 
     Raises:
         ValueError: they differ; raised in all workers.

@@ -1,12 +1,16 @@
 """LAMB, for pretraining with very large batches."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from keras_bert.training.base_optimizer import BaseOptimizer
+
+# The dense layer of all projections of a self-attention.
+_FUSED = "query_key_value"
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -20,7 +24,10 @@ class Lamb(BaseOptimizer):
         u = m / (1 - beta_1^t) / (sqrt(v / (1 - beta_2^t)) + epsilon) + weight_decay_rate w
         w <- w - rate |w| / |u| u
 
-    The trust ratio |w| / |u| (the paper's phi is the identity) is 1 where either norm is 0.
+    The trust ratio |w| / |u| (the paper's phi is the identity) is 1 where either norm is 0. It is
+    that of a variable; but query, key and value, which are three matrices in the authors' BERT and
+    lie side by side in one here, have a ratio each.
+
     Variables that `not_decayed` excludes have neither decay nor trust ratio, as in the authors'
     code: the norm of a bias that starts at zero says nothing about how far it may move.
 
@@ -35,6 +42,24 @@ class Lamb(BaseOptimizer):
 
     def __init__(self, learning_rate: Any, name: str = "lamb", **kwargs: Any):
         super().__init__(learning_rate, name=name, **kwargs)
+
+    def build(self, variables: Sequence[Any]) -> None:
+        """Makes the moments, and finds the variables that hold several matrices side by side."""
+        if self.built:
+            return
+        super().build(variables)
+        layers = [variable.path.rpartition("/")[0] for variable in variables]
+        # Such as "layer_0/attention/query_key_value" -> H.
+        widths = {
+            layer: variable.shape[0]
+            for layer, variable in zip(layers, variables, strict=True)
+            if variable.path.endswith(f"{_FUSED}/kernel")
+        }
+        # A kernel [H, 3H] and its bias [3H] have 3 parts, Longformer's [H, 6H] has 6.
+        self._parts = [
+            variable.shape[-1] // widths[layer] if layer in widths else 1
+            for layer, variable in zip(layers, variables, strict=True)
+        ]
 
     def update_step(
         self, gradient: Any, variable: Any, learning_rate: Any, finite: Any = True
@@ -52,11 +77,23 @@ class Lamb(BaseOptimizer):
         update = first / _correction(self.beta_1, step) / (corrected + self.epsilon)
         if self._decayed[index]:
             update += self.weight_decay_rate * variable
-            # The trust ratio.
-            weight_norm, update_norm = tf.norm(variable), tf.norm(update)  # [] each
+            # The trust ratio of the whole, [], or of each part, [parts].
+            parts = self._parts[index]
+            weight_norm, update_norm = _norms(variable, parts), _norms(update, parts)
             both = (weight_norm > 0.0) & (update_norm > 0.0)
-            update *= tf.where(both, tf.math.divide_no_nan(weight_norm, update_norm), 1.0)
+            ratio = tf.where(both, tf.math.divide_no_nan(weight_norm, update_norm), 1.0)
+            if parts > 1:
+                ratio = tf.repeat(ratio, variable.shape[-1] // parts)  # [3] -> [3H], a column each
+            update *= ratio
         variable.assign_sub(self.rate_of(index, learning_rate, variable.dtype) * update)
+
+
+def _norms(values: Any, parts: int) -> tf.Tensor:
+    """Returns the norm of a variable, [], or those of the parts of its last axis, [parts]."""
+    if parts == 1:
+        return tf.norm(values)
+    # [H, 3H] -> [H, 3, H]; of a bias [3H] -> [1, 3, H]
+    return tf.norm(tf.reshape(values, (-1, parts, values.shape[-1] // parts)), axis=(0, 2))
 
 
 def _correction(beta: float, step: tf.Tensor) -> tf.Tensor:

@@ -24,9 +24,15 @@ def create_strategy(name: StrategyName = "auto", tpu: str | None = None) -> tf.d
         tpu: name or address of the TPU, "local" on a TPU VM.
 
     Raises:
-        ValueError: the name is unknown, or there is no such device.
+        ValueError: the name is unknown, there is no such device, or a TPU is named that the
+            strategy would not use.
     """
     check_choice("strategy", name, StrategyName)
+    if tpu and name not in ("auto", "tpu"):
+        raise ValueError(
+            f"tpu is {tpu!r}, but the strategy {name} uses none: leave it out, or take "
+            "--strategy=tpu"
+        )
     if name == "auto":
         name = "tpu" if tpu else "mirrored" if tf.config.list_physical_devices("GPU") else "cpu"
         is_chosen = "CUDA_VISIBLE_DEVICES" in os.environ  # perhaps none, on purpose
@@ -66,7 +72,8 @@ def _tpu(tpu: str | None) -> tf.distribute.Strategy:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=tpu or "local")
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-    except (ValueError, OSError, tf.errors.OpError) as error:
+    # RuntimeError: a slice that is not ready, or no client of Google's API to look its name up.
+    except (ValueError, OSError, RuntimeError, tf.errors.OpError) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(f"no TPU answers at {tpu or 'local'!r}: {reason}") from None
     return tf.distribute.TPUStrategy(resolver)

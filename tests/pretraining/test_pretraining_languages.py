@@ -5,8 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from keras_bert import BertPretrainer, BertTokenizer
 from keras_bert.data.creation.create import CreationOptions, create_pretraining_data
 from keras_bert.pretraining.inputs import first_folder
+from keras_bert.pretraining.objectives.distillation import Distillation
+from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.training.checkpointing import TrainingCheckpoint
 from keras_bert.visualize.pretraining_report import write_pretraining_report
 from tests.pretraining.pretraining_runs import (
@@ -110,6 +113,20 @@ def test_each_language_has_figures_of_its_own(corpus, languages, whole, tmp_path
     assert "Languages drawn with alpha 0.3" in report
     assert any(line.startswith("| cat | ") for line in report.splitlines())
     assert "/cat" not in report.split("## Starts")[0]
+
+
+def test_distillation_without_the_masked_lm_loss_has_figures_of_each_language(
+    corpus, languages, tmp_path
+):
+    BertPretrainer(without_dropout()).save_to_preset(
+        tmp_path / "teacher", BertTokenizer.from_preset(corpus)
+    )
+    changes = {"objective": "distillation", "teacher": str(tmp_path / "teacher"), "train_steps": 2}
+    metrics = _run(corpus, languages, tmp_path / "run", masked_lm_weight=0.0, **changes)
+    names = {"loss", "soft_target_loss", "soft_target_accuracy", "cosine_loss"}
+    assert metrics.keys() == {f"{name}{group}" for name in names for group in ("", "/cat", "/dog")}
+    assert (tmp_path / "run" / "preset" / "config.json").exists()
+    assert Distillation().plateaus == MaskedLanguageModel().plateaus  # with it as always
 
 
 @pytest.mark.slow

@@ -203,6 +203,13 @@ def test_rates_without_effect_are_refused(corpus, tmp_path, changes):
         ),
         ({"masked_lm_prob": 1.5}, "masked_lm_prob is 1.5: it must be above 0 and at most 1"),
         ({"max_predictions_per_seq": 0}, "max_predictions_per_seq is 0: it must be at least 1"),
+        (
+            {
+                **{"objective": "distillation", "teacher": "a_folder", "soft_target_weight": 0.0},
+                **{"masked_lm_weight": 0.0, "cosine_weight": 0.0, "attention_weight": 1.0},
+            },
+            "cosine_weight and hidden_state_weight are all 0: no other loss reaches the end",
+        ),
     ],
 )
 def test_bad_objectives_are_refused(corpus, tmp_path, changes, sentence):

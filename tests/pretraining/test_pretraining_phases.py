@@ -8,11 +8,15 @@ import pytest
 from keras_bert import BertPretrainer, BertTokenizer
 from keras_bert.data.creation.create import create_pretraining_data
 from keras_bert.data.creation.options import CreationOptions
-from keras_bert.data.records.pipeline import training_batches
+from keras_bert.data.records.pipeline import stored_batches, training_batches
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.models.surgery.vocabulary_growth import grow_vocabulary
+from keras_bert.pretraining.objectives.causal_lm import CausalLanguageModel
+from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.objectives.registry import create_objective
+from keras_bert.pretraining.pretrain import pretrain
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.training.strategy import create_strategy
 from tests.markers import some_slow
 from tests.pretraining.pretraining_runs import (
     WORDS,
@@ -101,6 +105,8 @@ def test_a_vocabulary_of_ones_own_field_goes_on_from_a_model(corpus, tmp_path):
         ({"time_budget": float("nan")}, "time_budget is nan: it must be above 0"),
         ({"time_budget": float("inf")}, "time_budget is inf: it must be a finite number"),
         ({"learning_rate": float("inf")}, "learning_rate is inf: it must be a finite number"),
+        ({"optimizer": "lamb", "beta_2": 0.0}, "beta_2 is 0.0, but LAMB corrects the second"),
+        ({"eval_steps": 5}, "eval_steps is 5, but there are no held-out records"),
     ],
 )
 def test_options_that_cannot_be_are_refused(corpus, tmp_path, changes, sentence):
@@ -131,13 +137,13 @@ def test_recomputed_blocks_train_alike(corpus, tmp_path):
     _assert_same_weights(tmp_path / "plain", tmp_path / "remat", REORDERED_UPDATES)
 
 
-def _create(corpus, folder, **changes):
+def _create(corpus, folder, max_seq_length=24, **changes):
     create_pretraining_data(
         CreationOptions(
             inputs=(str(corpus / "text.txt"),),
             vocab=str(corpus / "vocab.txt"),
             output_dir=str(folder),
-            max_seq_length=24,
+            max_seq_length=max_seq_length,
             dupe_factor=1,
             num_shards=1,
             **changes,
@@ -206,3 +212,46 @@ def test_held_out_records_of_another_kind_are_refused(corpus, tmp_path):
             run_pretraining(
                 corpus, tmp_path / "run", data_dir=single, eval_data_dir=str(eval_data_dir)
             )
+
+
+class _Predictions:
+    """Tells as a metric how many pieces were predicted."""
+
+    def metrics(self, sums):
+        return super().metrics(sums) | {"predictions": float(sums["masked_lm"].weight)}
+
+
+class _Masked(_Predictions, MaskedLanguageModel):
+    pass
+
+
+class _LeftToRight(_Predictions, CausalLanguageModel):
+    pass
+
+
+@pytest.mark.parametrize("objective", [_Masked, _LeftToRight])
+def test_held_out_records_are_measured_at_their_own_lengths(corpus, tmp_path, objective):
+    lengths, folders = {}, {}
+    for name, length in [("short", 12), ("long", 30)]:
+        folders[name] = _create(corpus, tmp_path / name, max_seq_length=length, short_seq_prob=0.0)
+        batches = stored_batches(PretrainingData(folders[name]), 64).as_numpy_iterator()
+        lengths[name] = np.concatenate([batch["input_mask"].sum(axis=1) for batch in batches])
+    assert lengths["long"].max() == 30
+    held_out = ",".join(f"{name}={folder}" for name, folder in folders.items())
+    metrics = pretrain(
+        tiny_config(),
+        run_options(
+            folders["short"],
+            tmp_path / "run",
+            eval_data_dir=held_out,
+            train_steps=2,
+            warmup_steps=1,
+        ),
+        create_strategy("cpu"),
+        objective(),
+    )
+    for name, of_rows in lengths.items():
+        # 15 % of a row; or every next piece, but [CLS] is none and two [SEP] are not asked for.
+        rounded = np.maximum(1, np.round(0.15 * of_rows))
+        expected = rounded if objective is _Masked else of_rows - 3
+        assert metrics[f"predictions/{name}"] == expected.sum(), name

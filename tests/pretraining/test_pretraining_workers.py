@@ -120,10 +120,14 @@ def test_workers_that_do_not_share_a_folder_are_refused(corpus, one_replica, tmp
 
 
 @pytest.mark.slow
-def test_workers_with_different_options_are_refused(corpus, tmp_path):
-    # An option that a resumed run may change, so nothing else would notice it.
-    folder = tmp_path / "run"
-    commands = [_arguments(corpus, folder, **more) for more in ({}, {"accumulation_steps": 2})]
+@pytest.mark.parametrize("name", ["accumulation_steps", "model"])
+def test_workers_with_different_options_are_refused(corpus, tmp_path, name):
+    folder, config = tmp_path / "run", tmp_path / "config.json"
+    # Of another model the workers could not even make the variables together.
+    config.write_text(json.dumps(without_dropout(num_hidden_layers=2).to_dict()))
+    # The other one is an option that a resumed run may change, so nothing else would notice it.
+    more = {name: {"accumulation_steps": 2, "model": config}[name]}
+    commands = [_arguments(corpus, folder, **changes) for changes in ({}, more)]
     for process in _start_workers(commands):
         output, _ = process.communicate(timeout=240)
         assert process.returncode == 1

@@ -1,10 +1,14 @@
 import dataclasses
+import importlib.util
+import re
+from pathlib import Path
 
 import pytest
 
 from keras_bert import BertConfig, BertPretrainer
 from keras_bert.tpu.plan import chip_of, estimate, largest_batch, num_chips
 from keras_bert.training.flops import pretraining_flops
+from tests import command_process
 
 
 def test_operations_follow_from_the_weights():
@@ -78,3 +82,23 @@ def test_the_largest_batch_is_found(first, fixed, each):
 
 def test_no_batch_fits():
     assert largest_batch(lambda batch: None, 1000, 64) == 0
+
+
+@pytest.mark.parametrize(
+    ("flag", "sentence"),
+    [
+        pytest.param(
+            "--model=bert_tiny",
+            r"error: libtpu is not installed, .* environment that `make tpu-plan-env` makes",
+            marks=pytest.mark.skipif(
+                importlib.util.find_spec("libtpu") is not None, reason="libtpu is installed"
+            ),
+        ),
+        ("--accumulation_steps=0", "error: accumulation_steps is 0: it must be above 0"),
+    ],
+)
+def test_a_plan_that_cannot_be_made_ends_with_one_sentence(flag, sentence):
+    done = command_process.run([Path(__file__).parents[2] / "tools" / "plan_tpu.py", flag])
+    assert done.returncode == 1
+    assert re.fullmatch(sentence + ".*", done.stderr.splitlines()[-1]), done.stderr
+    assert "Traceback" not in done.stderr

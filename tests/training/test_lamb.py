@@ -1,5 +1,7 @@
 """Lamb against algorithm 2 of arXiv:1904.00962, written out in NumPy."""
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
@@ -11,6 +13,11 @@ from keras_bert.training.strategy import create_strategy
 from tests.tolerances import FORMULA
 
 PATHS = ["dense/kernel", "dense/bias", "layer_norm/gamma", "layer_norm/beta"]
+FUSED_PATHS = [
+    "layer_0/attention/query_key_value/kernel",
+    "layer_0/attention/query_key_value/bias",
+    "layer_0/attention/output/kernel",
+]
 EXCLUDED = {"dense/bias", "layer_norm/gamma", "layer_norm/beta"}
 
 
@@ -29,7 +36,7 @@ def _random(seed):
     return [random.normal(size=s).astype("float32") for s in ((3, 4), (4,), (4,), (4,))]
 
 
-def _oracle(weights, gradients, rates, decay=0.01, clip=1.0, excluded=EXCLUDED):
+def _oracle(weights, gradients, rates, decay=0.01, clip=1.0, excluded=EXCLUDED, paths=PATHS):
     """Algorithm 2 in float64, one list of gradients a step."""
     weights = [w.astype("float64") for w in weights]
     m = [np.zeros_like(w) for w in weights]
@@ -42,7 +49,7 @@ def _oracle(weights, gradients, rates, decay=0.01, clip=1.0, excluded=EXCLUDED):
             m[i] = 0.9 * m[i] + 0.1 * g
             v[i] = 0.999 * v[i] + 0.001 * g * g
             update = m[i] / (1 - 0.9**step) / (np.sqrt(v[i] / (1 - 0.999**step)) + 1e-6)
-            if PATHS[i] not in excluded:
+            if paths[i] not in excluded:
                 update = update + decay * w
                 weight_norm, update_norm = np.linalg.norm(w), np.linalg.norm(update)
                 if weight_norm and update_norm:
@@ -77,6 +84,41 @@ def test_exclusions_go_by_path():
     values = _apply(optimizer, _variables(start), gradients)
     expected = _oracle(start, gradients, [0.01] * 10, 0.3, excluded={"layer_norm/gamma"})
     _assert_equal(values, expected)
+
+
+@pytest.mark.parametrize("parts", [3, 6])
+def test_query_key_and_value_side_by_side_move_as_matrices_of_their_own(parts):
+    # 3 parts of width 4; a Longformer's attention has 6. The weights of each have another size.
+    draw = np.random.default_rng(3)
+    sizes = 3.0 ** np.arange(parts)
+    matrices = [(size * draw.normal(size=(4, 4))).astype("float32") for size in sizes]
+    biases = [(size * draw.normal(size=4)).astype("float32") for size in sizes]
+    pieces = [matrices, biases, [draw.normal(size=(4, 4)).astype("float32")]]
+    gradients = [
+        [[draw.normal(size=one.shape).astype("float32") for one in kind] for kind in pieces]
+        for _ in range(5)
+    ]
+    variables = []
+    for path, kind in zip(FUSED_PATHS, pieces, strict=True):
+        *layers, name = path.split("/")
+        with contextlib.ExitStack() as scopes:
+            for layer in layers:
+                scopes.enter_context(keras.name_scope(layer))
+            variables.append(keras.Variable(np.concatenate(kind, axis=-1), name=name))
+    assert [variable.path for variable in variables] == FUSED_PATHS
+    optimizer = Lamb(0.01, weight_decay_rate=0.3, not_decayed=())
+    values = _apply(
+        optimizer,
+        variables,
+        [[np.concatenate(kind, axis=-1) for kind in gradient] for gradient in gradients],
+    )
+    apart = sum(pieces, [])
+    expected = _oracle(
+        apart, [sum(g, []) for g in gradients], [0.01] * 5, 0.3, paths=[""] * len(apart)
+    )
+    found = sum((np.split(value, parts, axis=-1) for value in values[:2]), [])
+    for index, value in enumerate([*found, values[2]]):
+        np.testing.assert_allclose(value, expected[index], **FORMULA, err_msg=str(index))
 
 
 def test_updates_follow_the_schedule():

@@ -1,8 +1,7 @@
 """Left-to-right language model: the baseline that the paper compares its own objective with."""
 
 import dataclasses
-import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from keras_bert.config import BertConfig
 from keras_bert.data.records.record_set import PretrainingData
@@ -24,8 +23,10 @@ class CausalLanguageModel(MaskedLanguageModel):
 
     name = "left_to_right"
 
-    # A position sees its own piece, which tells much of the next one: frequencies are no bound.
-    plateaus = types.MappingProxyType({})
+    @property
+    def plateaus(self) -> Mapping[str, str]:
+        """None: a position sees its own piece, which tells much of the next one."""
+        return {}
 
     def check(self, options: PretrainingOptions, data: PretrainingData) -> None:
         """Refuses masked records and options about masks."""

@@ -48,6 +48,9 @@ from keras_bert.training.flops import encoder_flops, masked_lm_flops
 _MASKED_LM = "masked_lm"
 _SOFT_TARGET = "soft_target"
 _OF_HEAD = (_SOFT_TARGET, _MASKED_LM)
+# The losses whose gradients go through the whole encoder. Scores of attention come before the
+# values and the feed-forward part of their block, and embeddings before all blocks.
+_OF_ALL_BLOCKS = {*_OF_HEAD, COSINE, HIDDEN_STATE}
 
 
 class Teacher:
@@ -100,6 +103,11 @@ class Distillation(MaskedLanguageModel):
     name = "distillation"
 
     @property
+    def plateaus(self) -> Mapping[str, str]:
+        """That of the masked LM loss, where it is computed."""
+        return super().plateaus if _MASKED_LM in self.scales else {}
+
+    @property
     def scales(self) -> Mapping[str, float]:
         """The losses whose weight is not 0."""
         weights = {
@@ -127,6 +135,12 @@ class Distillation(MaskedLanguageModel):
             raise ValueError(
                 "all weights of losses that the teacher has a part in are 0: raise one, or take "
                 "--objective=masked"
+            )
+        if not self.scales.keys() & _OF_ALL_BLOCKS:
+            raise ValueError(
+                "soft_target_weight, masked_lm_weight, cosine_weight and hidden_state_weight are "
+                "all 0: no other loss reaches the end of the last block, which weight decay alone "
+                "would wear down; raise one of them"
             )
         positions = self._teacher_config().max_position_embeddings
         if data.max_seq_length > positions:

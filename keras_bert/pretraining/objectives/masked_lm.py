@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -55,7 +54,11 @@ class MaskedLanguageModel(Objective):
     sentence_task: str = "nsp"
 
     name = "masked"
-    plateaus = types.MappingProxyType({f"{_MASKED_LM}_loss": _WITHOUT_CONTEXT})
+
+    @property
+    def plateaus(self) -> Mapping[str, str]:
+        """The masked LM loss, which frequencies of pieces alone do not bring below a bound."""
+        return {f"{_MASKED_LM}_loss": _WITHOUT_CONTEXT}
 
     @property
     def not_decayed(self) -> tuple[str, ...]:

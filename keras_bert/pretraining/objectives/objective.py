@@ -23,7 +23,6 @@ whole one in sixty lines.
 """
 
 import abc
-import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -81,12 +80,18 @@ class Objective(abc.ABC):
     Attributes:
         name: the value of `--objective`; `run.json` keeps it, and a run goes on under no other. It
             keeps nothing else of an objective: one with other settings needs another name.
-        plateaus: held-out loss -> the one of its `baselines` below which a model must have used
-            context; the run tells when it is.
     """
 
     name: str
-    plateaus: Mapping[str, str] = types.MappingProxyType({})
+
+    @property
+    def plateaus(self) -> Mapping[str, str]:
+        """Held-out losses, each with the one of `baselines` that takes context to get below.
+
+        Both are names of metrics: `baselines` must return the second one. The run tells when a loss
+        is below its bound; by default there is none.
+        """
+        return {}
 
     @property
     def not_decayed(self) -> Sequence[str]:
@@ -131,6 +136,12 @@ class Objective(abc.ABC):
         """Returns what the input pipeline does with unmasked records.
 
         Records that come masked are used as they are: `check` refuses them where that is wrong.
+
+        Args:
+            options: settings of the run.
+            tokenizer: that of the records.
+            data: the records, those to train on or the held-out ones: each has targets of its own,
+                as the two may have different lengths.
 
         Raises:
             ValueError: a rate or a number of predictions is out of its range.
