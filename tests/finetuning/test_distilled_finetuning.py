@@ -12,6 +12,7 @@ from keras_bert import (
     AlbertConfig,
     AlbertEncoder,
     BertClassifier,
+    BertConfig,
     BertEncoder,
     BertTokenizer,
     create_optimizer,
@@ -32,6 +33,8 @@ from keras_bert.tasks.tagging.sentences import TaggedSentence
 from tests.finetuning.test_finetuning_resume import (
     KINDS,
     assert_same,
+    operations_of_a_step,
+    prepared,
     run,
     run_until,
     text_data,
@@ -39,7 +42,7 @@ from tests.finetuning.test_finetuning_resume import (
 )
 from tests.markers import some_fast
 from tests.pretraining.pretraining_runs import without_dropout as still_config
-from tests.pretraining.test_distilled_pretraining import scores_of
+from tests.pretraining.test_distilled_pretraining import assert_layers_are_taken, scores_of
 from tests.pretraining.test_electra import batch_of
 from tests.signatures.tiny_models import write_model
 from tests.tolerances import FORMULA, ORACLE, REORDERED, approx
@@ -175,6 +178,28 @@ def test_hidden_states_and_attention_in_a_step_by_hand(accumulation_steps):
     )
     found = step((inputs, tf.constant(labels), tf.constant(weights)))
     np.testing.assert_allclose(found["loss"], expected, rtol=ORACLE["rtol"])
+
+
+def test_the_teacher_runs_in_each_step_where_layers_are_compared(
+    pretrained_folder, sentiment_run, tmp_path, monkeypatch
+):
+    def softmaxes(weight):
+        changes = {"teacher": str(sentiment_run[0]), "hidden_state_weight": weight}
+        student = prepared(monkeypatch, pretrained_folder, tmp_path / str(weight), **changes)
+        return operations_of_a_step(student)["Softmax"]
+
+    assert softmaxes(0.0) == 1  # both have one block
+    assert softmaxes(1.0) == 2
+
+
+def test_a_student_starts_from_layers_of_a_model(pretrained_folder, tmp_path, monkeypatch):
+    config = BertConfig.from_file(pretrained_folder).replace(num_hidden_layers=3)
+    encoder, start = BertEncoder(config), tmp_path / "three"
+    encoder.save_to_preset(start, BertTokenizer.from_preset(pretrained_folder))
+    run = prepared(monkeypatch, start, tmp_path / "run", init_layers=("2", "0"))
+    student = run.model.encoder
+    assert student.config == config.replace(num_hidden_layers=2)
+    assert_layers_are_taken(student, encoder, (2, 0))
 
 
 def with_unlabeled(count):

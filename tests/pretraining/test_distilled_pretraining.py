@@ -1,5 +1,6 @@
 """Distillation: losses against NumPy, what resumes and what is kept, starts from some layers."""
 
+import re
 import shutil
 
 import keras
@@ -18,12 +19,19 @@ from keras_bert import (
 from keras_bert.models import preset
 from keras_bert.models.surgery.layer_selection import parsed_layers, select_layers
 from keras_bert.pretraining.objectives.distillation import Distillation
+from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.options import PretrainingOptions
+from keras_bert.pretraining.pretrain import create_model
 from keras_bert.pretraining.step import PretrainingStep
 from keras_bert.training.checkpointing import TrainingCheckpoint
 from keras_bert.training.distillation import layer_map
 from keras_bert.training.strategy import create_strategy
-from tests.pretraining.pretraining_runs import metrics_of, run_pretraining, without_dropout
+from tests.pretraining.pretraining_runs import (
+    metrics_of,
+    run_options,
+    run_pretraining,
+    without_dropout,
+)
 from tests.pretraining.test_electra import batch_of
 from tests.tolerances import ORACLE, REORDERED_UPDATES
 
@@ -241,6 +249,24 @@ def test_layers_are_chosen():
         parsed_layers(("uniform",), 12)
 
 
+def assert_layers_are_taken(model, source, layers):
+    """Compares all weights of two encoders, those of a layer with those of the layer it was."""
+    taken = {weight.path: weight.numpy() for weight in source.weights}
+    for weight in model.weights:
+        path = weight.path
+        if found := re.match(r"layer_(\d+)/", path):
+            path = f"layer_{layers[int(found[1])]}/{path[found.end() :]}"
+        np.testing.assert_array_equal(weight.numpy(), taken[path], err_msg=weight.path)
+
+
+@pytest.mark.parametrize(("chosen", "layers"), [(("3", "1"), (3, 1)), (("uniform",), (0, 2))])
+def test_a_run_starts_from_layers_of_a_folder(teacher_folder, chosen, layers):
+    config = without_dropout(num_hidden_layers=2, hidden_size=64)
+    options = run_options("", "", init_from=str(teacher_folder), init_layers=chosen)
+    model = create_model(MaskedLanguageModel(), config, options, packed=False, restored=False)
+    assert_layers_are_taken(model, BertPretrainer.from_preset(teacher_folder), layers)
+
+
 def test_a_distilbert_starts_from_layers_of_a_bert():
     numbers = {"num_hidden_layers": 3, "initializer_range": 0.3}
     keras.utils.set_random_seed(4)
@@ -252,11 +278,13 @@ def test_a_distilbert_starts_from_layers_of_a_bert():
             "type_vocab_size": 0,
         }
     )
-    source = select_layers(preset.as_checkpoint(bert), (0, 1), config)
+    source = select_layers(preset.as_checkpoint(bert), (2, 0), config)
     student = preset.from_checkpoint(BertEncoder, source, {})
     batch = {name: batch_of(2)[name] for name in bert.input}
-    # Of one segment alone the two have the same embeddings, and the same first two layers.
-    expected = bert(batch)["hidden_states"][2]
+    # Of one segment alone the two have the same embeddings; then come the last block and the first.
+    expected = bert(batch)["hidden_states"][0]
+    for index in (2, 0):
+        expected = bert.encoder_blocks()[index](expected, batch["input_mask"])
     np.testing.assert_allclose(student(batch)["sequence_output"], expected, **ORACLE)
 
 
