@@ -9,7 +9,7 @@ import pytest
 
 from keras_bert import AlbertConfig, BertClassifier, BertConfig, BertEncoder, BertTokenizer
 from keras_bert.finetuning.finetune import finetune
-from keras_bert.finetuning.model_preparation import layer_rates
+from keras_bert.finetuning.model_preparation import finetuning_optimizer, layer_rates
 from keras_bert.finetuning.options import FinetuningOptions
 from keras_bert.finetuning.result import FinetuningResult
 from keras_bert.finetuning.search import Run, SearchResult, parse_grid, search
@@ -84,6 +84,43 @@ def test_layer_rates_by_hand():
         "^layer_0/(attention|attention_norm|intermediate|output|feed_forward_norm)/": 0.5,
         embeddings: 0.125,
     }
+
+
+def test_the_optimizer_has_the_numbers_of_the_options():
+    """Ten steps, three of them warmup; what decays counts from the start of the run."""
+    config = BertConfig(
+        vocab_size=9,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+    )
+    model = BertClassifier(config, num_classes=2)
+
+    def optimizer(**changes):
+        options = FinetuningOptions(learning_rate=2e-3, **changes).resolved({})
+        made = finetuning_optimizer(model, options, 10)
+        made.build(model.trainable_variables)
+        return made
+
+    made = optimizer(warmup_proportion=0.3, bias_correction=False, layer_decay=0.5)
+    rates = []
+    for step in range(11):
+        made.iterations.assign(step)
+        rates.append(float(made.learning_rate) / 2e-3)
+    by_hand = [0, 1 / 3, 2 / 3, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0]
+    np.testing.assert_allclose(rates, by_hand, **FORMULA)
+    found = made.get_config()
+    assert found["name"] == "bert_adamw"
+    assert found["bias_correction"] is False
+    assert found["weight_decay_rate"] == 0.01
+    assert found["rate_scales"] == layer_rates(config, 0.5)
+    usual = optimizer().get_config()
+    assert (usual["bias_correction"], usual["rate_scales"]) == (True, {})
+    # A frozen encoder has no layer norm: patterns that match nothing are left out.
+    assert found["not_decayed"] == [r"norm/(gamma|beta)$", "bias$"]
+    model.encoder.trainable = False
+    assert optimizer().get_config()["not_decayed"] == ["bias$"]
 
 
 def test_reinitialized_layers_start_fresh_with_the_pooler(pretrained_folder, tmp_path):

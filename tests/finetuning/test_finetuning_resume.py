@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert import BertConfig, BertEncoder, BertTokenizer
 from keras_bert.finetuning.finetune import finetune
@@ -31,6 +32,7 @@ from keras_bert.training.run_folder import RunFolder
 from tests.conftest import WORDS, sentiment_rows
 from tests.markers import some_slow
 from tests.tolerances import REORDERED, REORDERED_FOURTEEN_UPDATES
+from tests.training.test_rematerialization import operations_of
 
 # 27 examples in batches of 8: four steps an epoch, the last one not full.
 STEPS = 4
@@ -75,6 +77,25 @@ def run_until(monkeypatch, step, *arguments, **changes):
         patched.setattr(FinetuningRun, "after_step", dies)
         with pytest.raises(KilledError):
             run(*arguments, **changes)
+
+
+def prepared(monkeypatch, *arguments, **changes):
+    """Returns a run as it stands before its first step."""
+
+    def dies(self, *_):
+        raise KilledError(self)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FinetuningRun, "train", dies)
+        with pytest.raises(KilledError) as killed:
+            run(*arguments, **changes)
+    return killed.value.args[0]
+
+
+def operations_of_a_step(run):
+    """Returns how many operations of each type the step of a run has."""
+    step = tf.function(lambda *batch: run.strategy.run(run.model.train_step, args=(batch,)))
+    return operations_of(step.get_concrete_function(*next(iter(run.batches.epoch(0)))))
 
 
 def weights_of(folder):
@@ -188,6 +209,19 @@ def test_micro_batches_and_replicas_make_one_batch(changes, without_dropout, tmp
     assert_same(tmp_path / "whole", tmp_path / "parts", **REORDERED)
     for one, other in zip(whole.epochs, parts.epochs, strict=True):
         assert other["train_loss"] == pytest.approx(one["train_loss"], rel=1e-5)
+
+
+# The attention of the one block has a softmax; a step that is cut has a loop.
+@pytest.mark.parametrize(
+    ("changes", "softmaxes", "loops"),
+    [({}, 1, 0), ({"remat": True, "accumulation_steps": 2}, 2, 1)],
+    ids=["plain", "saving_memory"],
+)
+def test_the_step_saves_memory_where_it_is_asked_to(
+    changes, softmaxes, loops, pretrained_folder, tmp_path, monkeypatch
+):
+    found = operations_of_a_step(prepared(monkeypatch, pretrained_folder, tmp_path, **changes))
+    assert (found["Softmax"], found["While"] + found["StatelessWhile"]) == (softmaxes, loops)
 
 
 @pytest.mark.slow

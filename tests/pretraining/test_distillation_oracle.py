@@ -19,15 +19,19 @@ NAMES = {
     "embeddings/layer_norm/gamma": "bert.embeddings.LayerNorm.weight",
     "layer_0/intermediate/bias": "bert.encoder.layer.0.intermediate.dense.bias",
     "layer_0/feed_forward_norm/beta": "bert.encoder.layer.0.output.LayerNorm.bias",
+    "layer_1/intermediate/bias": "bert.encoder.layer.1.intermediate.dense.bias",
+    "layer_1/feed_forward_norm/beta": "bert.encoder.layer.1.output.LayerNorm.bias",
     "masked_lm_transform/dense/bias": "cls.predictions.transform.dense.bias",
 }
+
+LAYERS = (2, 0)  # of the teacher, for those of the student
 
 
 def test_gradients_are_those_of_torch(tmp_path):
     import torch
     import transformers
 
-    objective, model = pair()
+    objective, model = pair(teacher_layers=tuple(map(str, LAYERS)))
     batch = batch_of(3)
     tensors = {name: tf.constant(value) for name, value in batch.items()}
     counts = objective.counts(tensors)
@@ -62,36 +66,45 @@ def test_gradients_are_those_of_torch(tmp_path):
     own = student(**inputs, output_hidden_states=True)
     with torch.no_grad():
         told = teacher(**inputs, output_hidden_states=True)
-        his_scores = scores(teacher, told.hidden_states, 1)
-    own_scores = scores(student, own.hidden_states, 0)
+        his_scores = [scores(teacher, told.hidden_states, layer) for layer in LAYERS]
+    own_scores = [scores(student, own.hidden_states, layer) for layer in range(len(LAYERS))]
     counted = torch.tensor(batch["masked_lm_weights"]) > 0
     rows = torch.arange(3)[:, None]
     places = torch.tensor(batch["masked_lm_positions"], dtype=torch.long)
     ours, expected = (one.logits[rows, places][counted] for one in (own, told))
     real = inputs["attention_mask"] > 0
     functional = torch.nn.functional
-    last = (own.hidden_states[-1] @ projections["hidden_state"])[real]
+    projected = [(states @ projections["hidden_state"])[real] for states in own.hidden_states]
+    expected_states = [states[real] for states in told.hidden_states]
     first = (own.hidden_states[0] @ projections["embedding"])[real]
     answers = torch.tensor(batch["masked_lm_ids"], dtype=torch.long)[counted]
     # Rows differ in length: the mean over the keys of each query, then over the queries.
-    of_queries = [
-        ((own_scores - his_scores)[row, :, :length, :length] ** 2).mean(dim=(0, 2))
-        for row, length in enumerate(real.sum(-1))
-    ]
+    attention = sum(
+        torch.cat(
+            [
+                ((one - other)[row, :, :length, :length] ** 2).mean(dim=(0, 2))
+                for row, length in enumerate(real.sum(-1))
+            ]
+        ).mean()
+        for one, other in zip(own_scores, his_scores, strict=True)
+    )
     losses = {
-        "soft_target_weight": 4
+        "soft_target_weight": 9
         * functional.kl_div(
-            functional.log_softmax(ours / 2, -1),
-            functional.softmax(expected / 2, -1),
+            functional.log_softmax(ours / 3, -1),
+            functional.softmax(expected / 3, -1),
             reduction="batchmean",
         ),
         "masked_lm_weight": functional.cross_entropy(ours, answers),
         "cosine_weight": functional.cosine_embedding_loss(
-            last, told.hidden_states[-1][real], torch.ones(len(last))
+            projected[-1], expected_states[-1], torch.ones(len(first))
         ),
-        "hidden_state_weight": functional.mse_loss(last, told.hidden_states[-1][real]),
-        "attention_weight": torch.cat(of_queries).mean(),
-        "embedding_weight": functional.mse_loss(first, told.hidden_states[0][real]),
+        "hidden_state_weight": sum(
+            functional.mse_loss(projected[index + 1], expected_states[layer + 1])
+            for index, layer in enumerate(LAYERS)
+        ),
+        "attention_weight": attention,
+        "embedding_weight": functional.mse_loss(first, expected_states[0]),
     }
     total = sum(WEIGHTS[name] * value for name, value in losses.items())
     total.backward()
@@ -100,11 +113,12 @@ def test_gradients_are_those_of_torch(tmp_path):
     parameters = dict(student.named_parameters())
     gradients = {path: parameters[name].grad for path, name in NAMES.items()}
     gradients |= {f"{name}_projection/kernel": k.grad for name, k in projections.items()}
-    kernels = [
-        parameters[f"bert.encoder.layer.0.attention.self.{part}.weight"].grad.T
-        for part in ("query", "key", "value")
-    ]
-    gradients["layer_0/attention/query_key_value/kernel"] = torch.cat(kernels, dim=1)
+    for layer in range(len(LAYERS)):
+        kernels = [
+            parameters[f"bert.encoder.layer.{layer}.attention.self.{part}.weight"].grad.T
+            for part in ("query", "key", "value")
+        ]
+        gradients[f"layer_{layer}/attention/query_key_value/kernel"] = torch.cat(kernels, dim=1)
     for path, value in gradients.items():
         scale = float(value.abs().max())
         np.testing.assert_allclose(

@@ -1,5 +1,6 @@
 """Distillation: losses against NumPy, what resumes and what is kept, starts from some layers."""
 
+import re
 import shutil
 
 import keras
@@ -18,11 +19,19 @@ from keras_bert import (
 from keras_bert.models import preset
 from keras_bert.models.surgery.layer_selection import parsed_layers, select_layers
 from keras_bert.pretraining.objectives.distillation import Distillation
+from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.options import PretrainingOptions
+from keras_bert.pretraining.pretrain import create_model
 from keras_bert.pretraining.step import PretrainingStep
 from keras_bert.training.checkpointing import TrainingCheckpoint
+from keras_bert.training.distillation import layer_map
 from keras_bert.training.strategy import create_strategy
-from tests.pretraining.pretraining_runs import metrics_of, run_pretraining, without_dropout
+from tests.pretraining.pretraining_runs import (
+    metrics_of,
+    run_options,
+    run_pretraining,
+    without_dropout,
+)
 from tests.pretraining.test_electra import batch_of
 from tests.tolerances import ORACLE, REORDERED_UPDATES
 
@@ -38,11 +47,11 @@ def objective_of(teacher, **changes):
 
 
 def pair(vocab_size=23, **arguments):
-    """A student of one layer and its teacher of two, twice as wide, with large weights."""
+    """A student of two layers and its teacher of four, twice as wide, with large weights; T = 3."""
     numbers = {"vocab_size": vocab_size, "initializer_range": 0.3}
-    student = without_dropout(**numbers)
-    teacher = without_dropout(**numbers, num_hidden_layers=2, hidden_size=64)
-    objective = objective_of(teacher, **arguments)
+    student = without_dropout(**numbers, num_hidden_layers=2)
+    teacher = without_dropout(**numbers, num_hidden_layers=4, hidden_size=64)
+    objective = objective_of(teacher, **{"distillation_temperature": 3.0} | arguments)
     keras.utils.set_random_seed(2)
     return objective, objective.create_model(student, {"seed": 0, "dtype": "float32"})
 
@@ -75,8 +84,10 @@ def log_softmax(values):
     return values - np.log(np.exp(values).sum(axis=-1, keepdims=True))
 
 
-def test_losses_are_those_of_numpy():
-    objective, model = pair()
+# Two layers learn from the second and the last of four, or from those that are named.
+@pytest.mark.parametrize(("chosen", "layers"), [((), (1, 3)), (("2", "0"), (2, 0))])
+def test_losses_are_those_of_numpy(chosen, layers):
+    objective, model = pair(teacher_layers=chosen)
     batch = {name: tf.constant(value) for name, value in batch_of(3).items()}
     found = objective.sums(model, batch, training=False)
     counts = {name: float(count) for name, count in objective.counts(batch).items()}
@@ -91,8 +102,8 @@ def test_losses_are_those_of_numpy():
         for one in (model, model.teacher.model)
     )
     weights, mask = batch["masked_lm_weights"].numpy(), batch["input_mask"].numpy()
-    told, own = (log_softmax(one["mlm_logits"] / 2) for one in (teacher, student))
-    divergence = (np.exp(told) * (told - own)).sum(-1) * 4
+    told, own = (log_softmax(one["mlm_logits"] / 3) for one in (teacher, student))
+    divergence = (np.exp(told) * (told - own)).sum(-1) * 9
     answers = batch["masked_lm_ids"].numpy()[..., None]
     chosen = np.take_along_axis(log_softmax(student["mlm_logits"]), answers, -1)[..., 0]
     kernels = {name: layer.kernel.numpy() for name, layer in model.projections.items()}
@@ -101,22 +112,40 @@ def test_losses_are_those_of_numpy():
     cosine = (last * his[-1]).sum(-1) / (
         np.linalg.norm(last, axis=-1) * np.linalg.norm(his[-1], axis=-1)
     )
-    # One layer learns from the last of two.
-    difference = (
-        scores_of(model.encoder, ours, 0, 2) - scores_of(model.teacher.model.encoder, his, 1, 2)
-    ) ** 2
-    of_keys = difference.mean(1) * mask[:, None]
+    hidden_state, attention = 0.0, 0.0
+    for layer, of_teacher in enumerate(layers):
+        states = ours[layer + 1] @ kernels["hidden_state"]
+        hidden_state += ((states - his[of_teacher + 1]) ** 2).mean(-1)
+        difference = scores_of(model.encoder, ours, layer, 2) - scores_of(
+            model.teacher.model.encoder, his, of_teacher, 2
+        )
+        of_keys = (difference**2).mean(1) * mask[:, None]
+        attention += of_keys.sum(-1) / mask.sum(-1)[:, None]
     expected = {
         "soft_target": (divergence * weights).sum(),
         "masked_lm": -(chosen * weights).sum(),
         "cosine": ((1 - cosine) * mask).sum(),
-        "hidden_state": (((last - his[-1]) ** 2).mean(-1) * mask).sum(),
-        "attention": (of_keys.sum(-1) / mask.sum(-1)[:, None] * mask).sum(),
+        "hidden_state": (hidden_state * mask).sum(),
+        "attention": (attention * mask).sum(),
         "embedding": (((ours[0] @ kernels["embedding"] - his[0]) ** 2).mean(-1) * mask).sum(),
     }
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         np.testing.assert_allclose(found[name].loss, value, rtol=ORACLE["rtol"], err_msg=name)
+
+
+def test_the_layers_of_a_teacher_are_tinyberts_or_those_that_are_named():
+    def found(own, his, *chosen):
+        student, teacher = (without_dropout(num_hidden_layers=count) for count in (own, his))
+        return layer_map(student, teacher, chosen)
+
+    assert found(4, 12) == (2, 5, 8, 11)  # Jiao et al. 2020, section 4.1, which counts from 1
+    assert found(2, 2) == (0, 1)
+    assert found(3, 2) == ()
+    assert found(3, 12, "10", "0", "11") == (10, 0, 11)
+    for chosen in (("0", "1"), ("0", "1", "12"), ("0", "1", "-1"), ("0", "1", "last")):
+        with pytest.raises(ValueError, match="teacher_layers is .*: give 3 numbers from 0 to 11"):
+            found(3, 12, *chosen)
 
 
 def test_only_the_student_has_gradients_and_losses_of_weight_0_are_not_computed():
@@ -220,6 +249,24 @@ def test_layers_are_chosen():
         parsed_layers(("uniform",), 12)
 
 
+def assert_layers_are_taken(model, source, layers):
+    """Compares all weights of two encoders, those of a layer with those of the layer it was."""
+    taken = {weight.path: weight.numpy() for weight in source.weights}
+    for weight in model.weights:
+        path = weight.path
+        if found := re.match(r"layer_(\d+)/", path):
+            path = f"layer_{layers[int(found[1])]}/{path[found.end() :]}"
+        np.testing.assert_array_equal(weight.numpy(), taken[path], err_msg=weight.path)
+
+
+@pytest.mark.parametrize(("chosen", "layers"), [(("3", "1"), (3, 1)), (("uniform",), (0, 2))])
+def test_a_run_starts_from_layers_of_a_folder(teacher_folder, chosen, layers):
+    config = without_dropout(num_hidden_layers=2, hidden_size=64)
+    options = run_options("", "", init_from=str(teacher_folder), init_layers=chosen)
+    model = create_model(MaskedLanguageModel(), config, options, packed=False, restored=False)
+    assert_layers_are_taken(model, BertPretrainer.from_preset(teacher_folder), layers)
+
+
 def test_a_distilbert_starts_from_layers_of_a_bert():
     numbers = {"num_hidden_layers": 3, "initializer_range": 0.3}
     keras.utils.set_random_seed(4)
@@ -231,11 +278,13 @@ def test_a_distilbert_starts_from_layers_of_a_bert():
             "type_vocab_size": 0,
         }
     )
-    source = select_layers(preset.as_checkpoint(bert), (0, 1), config)
+    source = select_layers(preset.as_checkpoint(bert), (2, 0), config)
     student = preset.from_checkpoint(BertEncoder, source, {})
     batch = {name: batch_of(2)[name] for name in bert.input}
-    # Of one segment alone the two have the same embeddings, and the same first two layers.
-    expected = bert(batch)["hidden_states"][2]
+    # Of one segment alone the two have the same embeddings; then come the last block and the first.
+    expected = bert(batch)["hidden_states"][0]
+    for index in (2, 0):
+        expected = bert.encoder_blocks()[index](expected, batch["input_mask"])
     np.testing.assert_allclose(student(batch)["sequence_output"], expected, **ORACLE)
 
 

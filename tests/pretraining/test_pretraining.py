@@ -5,9 +5,11 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert import BertClassifier
 from keras_bert.pretraining.pretrain import create_optimizer_and_schedule
+from keras_bert.pretraining.run import PretrainingRun
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.training.checkpointing import TrainingCheckpoint
 from keras_bert.training.strategy import create_strategy
@@ -20,6 +22,7 @@ from tests.pretraining.pretraining_runs import (
     without_dropout,
 )
 from tests.tolerances import FORMULA, REORDERED, REORDERED_UPDATES, approx
+from tests.training.test_rematerialization import operations_of
 
 
 def test_a_run_learns_and_leaves_a_model_folder(corpus, tmp_path, capsys):
@@ -125,6 +128,37 @@ def test_a_warmup_of_its_own_is_one_in_a_hundred_steps(corpus, tmp_path):
     budget = run_options(corpus / "records", "", time_budget=9.0, train_steps=1, warmup_steps=None)
     _, schedule = create_optimizer_and_schedule(budget)
     assert schedule.warmup_proportion == 0.01
+
+
+@pytest.mark.parametrize("name", ["adamw", "lamb"])
+def test_the_optimizer_has_the_numbers_of_the_options(name):
+    changes = {"weight_decay_rate": 0.03, "beta_2": 0.98, "bias_correction": True}
+    options = run_options("", "", optimizer=name, **changes)
+    optimizer, schedule = create_optimizer_and_schedule(options, ["kernel$"])
+    found = optimizer.get_config()
+    assert {key: found.get(key, True) for key in changes} == changes  # LAMB always corrects
+    assert found["name"] == {"adamw": "bert_adamw", "lamb": "lamb"}[name]
+    assert "kernel$" in found["not_decayed"]
+    rates = {"learning_rate": 1e-3, "train_steps": 20, "warmup_steps": 2}
+    assert schedule.get_config() == rates
+
+
+# The attention of the one block has a softmax. A call has a loop over steps, and a step that is cut
+# one over its parts.
+@pytest.mark.parametrize(
+    ("changes", "softmaxes", "loops"),
+    [({}, 1, 1), ({"remat": True, "accumulation_steps": 2}, 2, 2)],
+    ids=["plain", "saving_memory"],
+)
+def test_the_step_saves_memory_where_it_is_asked_to(
+    changes, softmaxes, loops, corpus, tmp_path, monkeypatch
+):
+    runs = []
+    monkeypatch.setattr(PretrainingRun, "train", lambda run: runs.append(run))
+    run_pretraining(corpus, tmp_path, **changes)
+    [run] = runs
+    found = operations_of(run.loop.get_concrete_function(run.batches, tf.constant(1)))
+    assert (found["Softmax"], found["While"] + found["StatelessWhile"]) == (softmaxes, loops)
 
 
 @pytest.mark.slow
