@@ -212,6 +212,15 @@ def test_a_part_of_the_tokens_and_what_goes_to_the_others(encoder, tokenizer):
     np.testing.assert_allclose(data["probabilities"][..., -1], rest, rtol=0, atol=0.004)
 
 
+def test_a_head_that_looks_beyond_the_page_is_described_by_the_whole_text(view):
+    # All tokens look at the last [SEP], which the page of the first five does not hold.
+    weights = np.zeros((1, 1, len(PIECES), len(PIECES)), np.float32)
+    weights[..., -1] = 1
+    attention = view._attention._replace(probabilities=weights)
+    sentences = page_data(attention_page(attention, "made", 0, 5))["sentences"]
+    assert sentences[0][0] == "Layer 0, head 0: 100\u00a0% of all weight goes to [SEP]"
+
+
 class Elements(HTMLParser):
     def __init__(self):
         super().__init__()

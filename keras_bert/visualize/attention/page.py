@@ -46,9 +46,10 @@ def attention_page(attention: Attention, model_name: str, start: int, end: int) 
         "segments": [token.segment for token in shown],
         "special": [int(token.is_special) for token in shown],
         "wordOf": [token.word - first_word for token in shown],
+        # Of the whole text: the token a head looks at may lie beyond the page.
         "sentences": sentences_with_means(
-            attention.probabilities[:, :, start:end, start:end],
-            [token.piece for token in shown],
+            attention.probabilities,
+            [token.piece for token in attention.tokens],
             attention.vocabulary,
         ),
         "words": attention.words[first_word : shown[-1].word + 1],
