@@ -221,6 +221,23 @@ def test_a_head_that_looks_beyond_the_page_is_described_by_the_whole_text(view):
     assert sentences[0][0] == "Layer 0, head 0: 100\u00a0% of all weight goes to [SEP]"
 
 
+@pytest.mark.parametrize(
+    ("text", "text_pair", "expected"),
+    [
+        ("\u05d0\u05d1 film", None, ["rtl"]),  # Hebrew
+        ("film \u05d0\u05d1", None, ["ltr"]),
+        # Digits and signs have no direction of their own, Arabic letters have.
+        ("x y", "1 . (\u0627\u0644", ["ltr", "rtl"]),
+        ("", None, ["ltr"]),
+    ],
+)
+def test_each_text_has_the_direction_of_its_first_letter(
+    text, text_pair, expected, encoder, tokenizer
+):
+    view = show_attention(encoder, text, text_pair, tokenizer=tokenizer)
+    assert page_data(view.html())["directions"] == expected
+
+
 class Elements(HTMLParser):
     def __init__(self):
         super().__init__()

@@ -330,6 +330,31 @@ def test_what_lies_beyond_the_page_is_told(browser, pages, views):
     assert found == pytest.approx(1 - row[3:8].sum(), abs=0.007)
 
 
+def test_a_text_from_right_to_left_stands_so(browser, tmp_path):
+    view = show_attention(
+        tiny_encoder(), "\u05d0\u05d1 \u05d2 \u05d3", "x y", tokenizer=tiny_tokenizer()
+    )
+    view.save(tmp_path / "page.html")
+    browser.open(tmp_path / "page.html", DESK)
+    browser.press("w")
+    # The label, then the words, each by its left edge.
+    edges = [
+        browser.run(
+            f"[...document.querySelectorAll('#text > :nth-child({segment}) > *')]"
+            ".map(e => e.getBoundingClientRect().left)"
+        )
+        for segment in (1, 2)
+    ]
+    assert [len(line) for line in edges] == [4, 3]
+    assert edges[0] == sorted(edges[0], reverse=True)
+    assert edges[1] == sorted(edges[1])
+    # The arrow to the left goes to the next word, which stands there.
+    browser.run("document.querySelector('#text .token').focus()")
+    browser.press("ArrowLeft", "Enter")
+    assert text(browser, "#panel h2") == "“\u05d2” looks at"
+    assert browser.errors == []
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_words_can_be_read_on_every_shade(dark, browser, pages):
     browser.open(pages / "pair.html", DESK, dark)

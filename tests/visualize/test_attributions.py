@@ -155,7 +155,7 @@ def test_the_page_holds_words_scores_and_nothing_that_a_text_could_start(explain
     view.save(path)
     text = path.read_text(encoding="utf-8")
     assert "<script" not in text
-    assert "Explained: <b>yes</b>" in text
+    assert 'Explained: <b dir="auto">yes</b>' in text
     shown = [
         html.unescape(word)
         for word in re.findall(r'class="word \w+" style="[^"]*" title="[^"]*">(.*?)</span>', text)

@@ -200,9 +200,11 @@ function rove(group, items, start, columns = 1, across = false) {
     const index = items.indexOf(document.activeElement);
     if (index < 0) return;
     const sideways = across || columns > 1;
+    // In a text from right to left the next word stands to the left.
+    const right = items[index].parentElement.dir === "rtl" ? -1 : 1;
     const steps = {
-      ArrowRight: sideways ? 1 : null,
-      ArrowLeft: sideways ? -1 : null,
+      ArrowRight: sideways ? right : null,
+      ArrowLeft: sideways ? -right : null,
       ArrowDown: columns,
       ArrowUp: -columns,
       Home: -index,
@@ -219,6 +221,11 @@ function rove(group, items, start, columns = 1, across = false) {
   });
 }
 
+// A piece or word as a button; the signs of "##ing" stand where its own script begins.
+const tokenButton = (unit, properties = {}) =>
+  make("button", { className: "token", type: "button", dir: "auto", ...properties }, unit.label);
+// The name of a unit in a sentence, whose order a script from right to left leaves as it is.
+const named = (unit) => make("bdi", {}, `“${unit.label}”`);
 const segmentName = (segment) => make("span", { className: "segment-name" }, segment ? "B" : "A");
 const isPair = data.segments.includes(1);
 
@@ -248,14 +255,16 @@ function drawWords() {
   text.setAttribute("role", "group");
   text.setAttribute("aria-label", "The text: choose a word");
   const buttons = [];
+  let line = null;
   let segment = null;
   for (const other of shown.units.filter(isVisible)) {
-    if (isPair && other.segment !== segment) {
-      if (segment !== null) text.append(make("br"));
-      text.append(segmentName(other.segment));
+    if (other.segment !== segment) {
       segment = other.segment;
+      line = make("div", { dir: data.directions[segment] });
+      if (isPair) line.append(segmentName(segment));
+      text.append(line);
     }
-    const button = make("button", { className: "token", type: "button" }, other.label);
+    const button = tokenButton(other);
     button.dataset.token = other.tokens[0];
     button.setAttribute("aria-pressed", other === unit);
     if (counts(other)) {
@@ -264,7 +273,7 @@ function drawWords() {
     } else button.classList.add("uncounted");
     button.addEventListener("click", () => choose({ token: other.tokens[0], target: null }, true));
     buttons.push(button);
-    text.append(button);
+    line.append(button);
   }
   rove(text, buttons, buttons.findIndex((b) => b.getAttribute("aria-pressed") === "true"), 1, true);
 
@@ -276,7 +285,7 @@ function drawWords() {
     const entry = make(
       "button",
       { type: "button" },
-      make("span", { className: "name" }, other.label),
+      make("span", { className: "name", dir: "auto" }, other.label),
       bar,
       make("span", { className: "number" }, percent(weightOf(other))),
     );
@@ -291,7 +300,7 @@ function drawWords() {
   const left = make(
     "section",
     {},
-    make("h2", {}, isFrom ? `“${unit.label}” looks at` : `“${unit.label}” is looked at by`),
+    make("h2", {}, named(unit), isFrom ? " looks at" : " is looked at by"),
     list,
   );
   if (isFrom) {
@@ -333,7 +342,7 @@ function pairGrid(from, to) {
   return make(
     "section",
     {},
-    make("h2", {}, `“${from.label}” → “${to.label}” in every head`),
+    make("h2", {}, named(from), " → ", named(to), " in every head"),
     grid,
     make("p", { className: "note" }, `Layers down, heads across; the strongest has ${percent(most)}.`),
   );
@@ -406,7 +415,7 @@ function drawLines() {
   function column(side, title, members) {
     const list = make("ol");
     const buttons = members.map((unit, index) => {
-      const button = make("button", { className: "token", type: "button", title: unit.label }, unit.label);
+      const button = tokenButton(unit, { title: unit.label });
       button.dataset.token = unit.tokens[0];
       const number = make("span", { className: "number" });
       const begins = isPair && unit.segment !== members[index - 1]?.segment;
@@ -459,8 +468,8 @@ function drawLines() {
         else button.style.background = button.style.color = "";
       }
     const cut = own.length > drawn.length ? `the ${drawn.length} strongest of ${own.length}` : own.length;
-    const what = unit ? `${isFrom ? "from" : "to"} “${unit.label}”` : "in this head";
-    setStatus(`${describe(state.layer, state.head)}. Lines ${what}: ${cut}.`);
+    const what = unit ? [isFrom ? "from " : "to ", named(unit)] : ["in this head"];
+    setStatus(`${describe(state.layer, state.head)}. Lines `, ...what, `: ${cut}.`);
   }
 
   const middle = make("div", { className: "middle" }, make("h2", {}, "\u00a0"), svg);
@@ -530,9 +539,8 @@ function drawMatrix() {
     context.strokeRect(margin + cursor.column * cell, margin + cursor.row * cell, cell, cell);
     context.lineWidth = 1;
     const [from, to] = [units[cursor.row], units[cursor.column]];
-    setStatus(
-      `“${from.label}” → “${to.label}”: ${percent(shown.weight(from.index, to.index))}. ${describe(state.layer, state.head)}.`,
-    );
+    const weight = percent(shown.weight(from.index, to.index));
+    setStatus(named(from), " → ", named(to), `: ${weight}. ${describe(state.layer, state.head)}.`);
   }
 
   function label(text, x, y, upright, strong) {
@@ -622,8 +630,8 @@ function nothing() {
   showLegend(0, false);
 }
 
-function setStatus(text) {
-  byId("status").textContent = text;
+function setStatus(...parts) {
+  byId("status").replaceChildren(...parts);
 }
 
 const DRAW = { words: drawWords, lines: drawLines, matrix: drawMatrix, heads: drawHeads };
