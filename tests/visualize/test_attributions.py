@@ -11,6 +11,7 @@ import pytest
 from keras_bert import (
     BertClassifier,
     BertEncoder,
+    BertEncoderDecoder,
     BertMaskedLM,
     BertPretrainer,
     FinetunedModel,
@@ -136,6 +137,9 @@ def test_models_without_an_answer_are_refused(tmp_path):
         show_attributions(write_model(tmp_path, "encoder"), "the film")
     with pytest.raises(ValueError, match="BertEncoder, which gives no answer that could be expl"):
         show_attributions(BertEncoder(tiny_config()), "the film", tokenizer=tiny_tokenizer())
+    model = BertEncoderDecoder(tiny_config(), start_token_id=2, end_token_id=3)
+    with pytest.raises(ValueError, match="writes texts: which words made them is not explained"):
+        show_attributions(model, "the film", tokenizer=tiny_tokenizer())
     with pytest.raises(ValueError, match="there is no tokenizer for the BertMaskedLM"):
         show_attributions(BertMaskedLM(tiny_config()), "the [MASK]")
 
