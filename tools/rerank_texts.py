@@ -6,7 +6,7 @@
 --input is a table (.csv, .tsv or .jsonl) with the columns "group", equal for the candidates of one
 list, and "text"; with --score_column=score those scores are added to. --output, of the same kinds,
 has the columns of the input, and "rank" (1 is the best of its group), "rerank_score" and
-"log_likelihood".
+"log_likelihood". A text without pieces has no likelihood: it is the last, with "-inf".
 """
 
 import csv

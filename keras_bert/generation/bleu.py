@@ -44,8 +44,7 @@ def corpus_bleu(texts: Iterable[Words], references: Iterable[Words], max_order: 
     if not references:
         raise ValueError("there are no references: give the texts of a corpus")
     best = [_best_counts(references, order) for order in range(1, max_order + 1)]
-    lengths = sorted(map(len, references))
-    return _bleu(texts, best, [lengths] * len(texts), own=False)
+    return _bleu(texts, best, Counter(map(len, references)), own=False)
 
 
 def self_bleu(texts: Iterable[Words], max_order: int = 4) -> float:
@@ -65,9 +64,7 @@ def self_bleu(texts: Iterable[Words], max_order: int = 4) -> float:
     if len(texts) < 2:
         raise ValueError(f"there are {len(texts)} texts: self-BLEU needs two or more")
     best = [_best_counts(texts, order) for order in range(1, max_order + 1)]
-    lengths = [len(text) for text in texts]
-    others = [sorted(lengths[:at] + lengths[at + 1 :]) for at in range(len(texts))]
-    return _bleu(texts, best, others, own=True)
+    return _bleu(texts, best, Counter(map(len, texts)), own=True)
 
 
 def unique_ngram_rate(
@@ -119,17 +116,21 @@ def _best_counts(references: Sequence[Words], order: int) -> dict[tuple, _Best]:
 def _bleu(
     texts: Sequence[Words],
     best: Sequence[dict[tuple, _Best]],
-    reference_lengths: Sequence[Sequence[int]],
+    lengths: Counter[int],
     own: bool,
 ) -> float:
-    """Returns the BLEU; `own` leaves the text itself out of its references."""
+    """Returns the BLEU; `own` leaves the text itself out of its references.
+
+    `lengths` tells how many references have each length: time and memory grow with the number of
+    texts, not with its square.
+    """
     if not best or not texts:
         raise ValueError(
             f"there are {len(texts)} texts and n-grams up to {len(best)}: give one or more of both"
         )
     matches, totals = [0] * len(best), [0] * len(best)
     length = reference_length = 0
-    for index, (words, lengths) in enumerate(zip(texts, reference_lengths, strict=True)):
+    for index, words in enumerate(texts):
         for at, counts in enumerate(best):
             for ngram, count in _ngrams(words, at + 1).items():
                 found = counts.get(ngram, _Best(0, -1, 0))
@@ -137,9 +138,16 @@ def _bleu(
                 matches[at] += min(count, most)
                 totals[at] += count
         length += len(words)
-        # The closest length; of two as close the shorter.
-        reference_length += min(lengths, key=lambda other: (abs(other - len(words)), other))
+        reference_length += _closest(lengths, len(words), own)
     if not all(matches):
         return 0.0
     precision = sum(math.log(m / t) for m, t in zip(matches, totals, strict=True)) / len(best)
     return math.exp(precision + min(0.0, 1 - reference_length / length))
+
+
+def _closest(lengths: Counter[int], length: int, own: bool) -> int:
+    """Returns the reference length closest to that of a text; of two as close the shorter."""
+    if lengths[length] > own:  # not that of the text itself alone
+        return length
+    others = (other for other in lengths if other != length)
+    return min(others, key=lambda other: (abs(other - length), other))

@@ -18,8 +18,8 @@ class RankedCandidate(NamedTuple):
     Attributes:
         place: its place in the list that was given, from 0 up.
         text: the candidate.
-        score: what it is ranked by; higher is better.
-        log_likelihood: its pseudo-log-likelihood, a sum of natural logarithms.
+        score: what it is ranked by; higher is better. Minus infinity without pieces.
+        log_likelihood: its pseudo-log-likelihood, a sum of natural logarithms; 0 without pieces.
         pieces: how many pieces it has.
     """
 
@@ -40,7 +40,7 @@ def rerank(
     """Yields each list of candidates in the order of their scores, the best first.
 
     The score of a candidate is `first_score + weight * log_likelihood`. Equal ones keep their
-    order.
+    order. A candidate without pieces, such as an empty text, has no likelihood: it is the last.
 
     Args:
         lists: the candidates of each list.
@@ -91,6 +91,9 @@ def _ranked(
     index: int, first: float, found: TextScore, weight: float, per_piece: bool
 ) -> RankedCandidate:
     count = len(found.pieces)
-    likelihood = found.log_likelihood / max(1, count) if per_piece else found.log_likelihood
-    score = first + weight * likelihood
+    # The sum over no pieces, 0, would be the best of all.
+    score = -math.inf
+    if count:
+        likelihood = found.log_likelihood / count if per_piece else found.log_likelihood
+        score = first + weight * likelihood
     return RankedCandidate(index, found.text, score, found.log_likelihood, count)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keras_bert.storage.files import atomic_file
-from keras_bert.visualize.figure import new_figure
+from keras_bert.visualize.figure import new_figure, plain
 
 # More classes than this and the numbers in the cells can no longer be read.
 _MOST_CLASSES_WITH_NUMBERS = 20
@@ -37,9 +37,10 @@ def plot_confusion_matrix(
     image = axes.imshow(rates, cmap="Blues", vmin=0, vmax=1)
     figure.colorbar(image, label="rate within the true class")
     ticks = range(len(labels))
-    axes.set_xticks(ticks, labels, rotation=45, ha="right")
-    axes.set_yticks(ticks, labels)
-    axes.set(xlabel="predicted", ylabel="true", title=title)
+    names = [plain(label) for label in labels]
+    axes.set_xticks(ticks, names, rotation=45, ha="right")
+    axes.set_yticks(ticks, names)
+    axes.set(xlabel="predicted", ylabel="true", title=plain(title))
     if len(labels) <= _MOST_CLASSES_WITH_NUMBERS:
         for row in ticks:
             for column in ticks:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keras_bert.storage.files import atomic_file
-from keras_bert.visualize.figure import new_figure
+from keras_bert.visualize.figure import new_figure, plain
 
 # What a metric must be better than, on held-out records: its name in the metrics, and words.
 BASELINES = {
@@ -48,7 +48,7 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathL
             axes.axhline(baseline[-1][1], linestyle="--", color="gray", label=words)
         if train or held_out:
             axes.legend()
-        axes.set(title=curve_title(name), xlabel="step")
+        axes.set(title=plain(curve_title(name)), xlabel="step")
         axes.grid(alpha=0.3)
     with atomic_file(path) as temporary:
         figure.savefig(temporary, format="png", dpi=110)

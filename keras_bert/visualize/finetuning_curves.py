@@ -4,7 +4,7 @@ import os
 
 from keras_bert.finetuning.search import SearchResult
 from keras_bert.storage.files import atomic_file
-from keras_bert.visualize.figure import new_figure
+from keras_bert.visualize.figure import new_figure, plain
 
 # More lines than this cannot be told apart.
 _MOST_RUNS_NAMED = 10
@@ -35,7 +35,7 @@ def plot_finetuning_curves(result: SearchResult, metric: str, path: str | os.Pat
                 axes.plot(epochs, values, style, label=run.name)
     titles = ("training loss", "validation loss", f"validation {metric}")
     for axes, title in zip(panels, titles, strict=True):
-        axes.set(title=title, xlabel="epoch")
+        axes.set(title=plain(title), xlabel="epoch")
         axes.xaxis.get_major_locator().set_params(integer=True)  # there is no half epoch
         axes.grid(alpha=0.3)
     if len(measured) <= _MOST_RUNS_NAMED:

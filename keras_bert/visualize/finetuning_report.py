@@ -3,7 +3,8 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from keras_bert.finetuning.collapse import REMEDY
@@ -83,21 +84,32 @@ def write_report(
         data: the data itself.
     """
     folder = Path(model_dir)
-    try:
-        # The titles of the pictures by their files.
-        plot_finetuning_curves(result, next(iter(task.metrics)), folder / CURVES_FILE)
-        pictures = {CURVES_FILE: "Learning curves"}
-        labels = load_description(folder).labels
-        for split, matrix in result.best.measured.confusion.items():
-            name = f"confusion_{split}.png"
-            plot_confusion_matrix(matrix, labels, folder / name, f"{task.name}: {split}")
-            pictures[name] = f"Confusion matrix, {split}"
-    except ValueError as error:
-        print(f"no pictures: {error}", file=sys.stderr)
-        pictures = {}
+    pictures: dict[str, str] = {}  # the titles of those that are drawn, by their files
+    missing: dict[str, list[str]] = {}  # those that are not, by the reason
+    for file, title, draw in _pictures(folder, task, result):
+        try:
+            draw(folder / file)
+            pictures[file] = title
+        except ValueError as error:
+            missing.setdefault(str(error), []).append(file)
+    for reason, files in missing.items():
+        print(f"no {', '.join(files)}: {reason}", file=sys.stderr)
     with atomic_file(folder / CARD_FILE) as path:
         text = "\n".join(_card(folder, task, result, data_name, data, pictures))
         path.write_text(text + "\n", encoding="utf-8")
+
+
+def _pictures(
+    folder: Path, task: Task, result: SearchResult
+) -> Iterable[tuple[str, str, Callable[[Path], None]]]:
+    """Yields the file of each picture, its title and what draws it: one may fail alone."""
+    metric = next(iter(task.metrics))
+    yield CURVES_FILE, "Learning curves", partial(plot_finetuning_curves, result, metric)
+    labels = load_description(folder).labels
+    for split, matrix in result.best.measured.confusion.items():
+        title = f"{task.name}: {split}"
+        draw = partial(plot_confusion_matrix, matrix, labels, title=title)
+        yield f"confusion_{split}.png", f"Confusion matrix, {split}", draw
 
 
 def _card(

@@ -3,6 +3,7 @@
 import html
 import importlib.resources
 import os
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,6 +24,19 @@ def fill(template: str, parts: Mapping[str, str]) -> str:
     return before + "".join(
         parts[name] + after for name, after in (part.split("}}", 1) for part in rest)
     )
+
+
+def direction(text: str) -> str:
+    """Returns "rtl" where the first strong character is Hebrew, Arabic and the like, or "ltr".
+
+    This is what browsers do for `dir="auto"` (UAX #9, rules P2 and P3), for elements in which they
+    would find no character, or that of a label.
+    """
+    for character in text:
+        kind = unicodedata.bidirectional(character)
+        if kind in ("L", "R", "AL"):
+            return "ltr" if kind == "L" else "rtl"
+    return "ltr"
 
 
 def save(path: str | os.PathLike, page: str, others: str = "") -> None:

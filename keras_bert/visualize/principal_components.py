@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_bert.storage.files import atomic_file
 from keras_bert.tasks.feature_extraction.extraction import TextFeatures
-from keras_bert.visualize.figure import new_figure
+from keras_bert.visualize.figure import new_figure, plain
 
 _PICTURES = (".png", ".svg")
 # Okabe and Ito (2008): told apart with any colour vision; shapes as well, not by colour alone.
@@ -93,23 +93,23 @@ def plot_principal_components(
     axes = figure.subplots()
     groups = _groups(labels, len(vectors))
     size = 36 if len(vectors) <= 500 else 12
-    for number, (name, members) in enumerate(groups):
+    drawn = []
+    for number, (_, members) in enumerate(groups):
         style: dict[str, Any] = {"color": "#999999", "marker": "."}
         if number < _MOST_LABELS:
             style = {"color": _COLORS[number], "marker": _MARKERS[number]}
         x, y = found.points[members].T
-        axes.scatter(
-            x, y, s=size, alpha=0.7, linewidths=0, label=f"{name} ({len(members)})", **style
-        )
+        drawn.append(axes.scatter(x, y, s=size, alpha=0.7, linewidths=0, **style))
     if labels is not None:
-        axes.legend()
+        # By handles: the legend would leave out what has a name that begins with "_".
+        axes.legend(drawn, [plain(f"{name} ({len(members)})") for name, members in groups])
     if names is not None and len(names) <= _MOST_NAMED:
         for (x, y), name in zip(found.points, names, strict=True):
-            # "$" begins a formula in matplotlib.
-            shown = str(name)[:_MOST_NAME_CHARACTERS].replace("$", r"\$")
+            shown = plain(str(name)[:_MOST_NAME_CHARACTERS])
             axes.annotate(shown, (x, y), (4, 4), textcoords="offset points", fontsize=8)
     first, second = (f"{100 * part:.1f} % of the variance" for part in found.explained)
-    axes.set(title=title, xlabel=f"first direction, {first}", ylabel=f"second direction, {second}")
+    axes.set(title=plain(title))
+    axes.set(xlabel=f"first direction, {first}", ylabel=f"second direction, {second}")
     axes.grid(alpha=0.3)
     with atomic_file(path) as temporary:
         figure.savefig(temporary, format=Path(path).suffix[1:], dpi=110)

@@ -4,10 +4,15 @@ They share a folder, as they do where their reader runs them.
 """
 
 import csv
+import importlib.util
 import inspect
 import json
 import math
+import os
 import re
+import subprocess
+import sys
+import unittest.mock
 
 import nbformat
 import pytest
@@ -89,6 +94,30 @@ def test_cells_that_notebooks_share_are_equal(number, least):
     ]
     assert len(found) >= least
     assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("is_cloned", [False, True])
+def test_the_setup_goes_on_where_an_install_broke_off(is_cloned, tmp_path, monkeypatch):
+    commands = []
+    # The package is not there at first, and is after the install.
+    found = iter([None, importlib.util.find_spec("keras_bert")])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: next(found))
+    monkeypatch.setattr(importlib, "import_module", unittest.mock.MagicMock())
+    monkeypatch.setattr(subprocess, "run", lambda command, check: commands.append(command))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for name in ("PATH", "TF_CPP_MIN_LOG_LEVEL"):  # the cell sets them
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+    monkeypatch.chdir(tmp_path)
+    clone = tmp_path / "keras_bert_clone"
+    if is_cloned:
+        clone.mkdir()
+        (clone / "setup.cfg").touch()
+    exec(compile(notebooks.trees(NAMES[0])[0], "setup", "exec"), {})
+    assert [command[:2] for command in commands] == [
+        *([] if is_cloned else [["git", "clone"]]),
+        [sys.executable, "-m"],
+    ]
+    assert commands[-1][-1] == f"{clone}[viz]"
 
 
 @pytest.fixture(scope="module")

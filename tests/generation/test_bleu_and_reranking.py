@@ -1,6 +1,7 @@
 """BLEU and the order of candidates, by hand."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -40,6 +41,18 @@ def test_self_bleu_leaves_each_text_out_of_its_references():
     assert found == approx(4 / 6 * math.exp(min(0, 1 - (2 + 1 + 2) / 6)), FORMULA)
 
 
+def test_self_bleu_of_many_texts_takes_no_square_of_memory():
+    """A list of the other lengths for each of 3,000 texts would take 72 MB."""
+    texts = [["a"] * (1 + index % 7) for index in range(3000)]
+    tracemalloc.start()
+    found = self_bleu(texts, max_order=1)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # Each text stands elsewhere, too.
+    assert found == approx(1.0, FORMULA)
+    assert most < 10_000_000
+
+
 def test_ngrams_that_are_nowhere_else():
     texts = words("a b c", "a b d")
     assert unique_ngram_rate(texts, 2) == approx(2 / 4, FORMULA)  # b c, b d
@@ -61,7 +74,7 @@ def test_what_cannot_be_measured_is_refused(call, sentence):
         call()
 
 
-LISTS = [["the film", "film the the", "x"], [], ["a , b", "a"]]
+LISTS = [["the film", "film the the", "x"], [], ["a , b", "a"], ["", "x"]]
 # Log-probabilities of the pieces of each text.
 PIECES = {
     "the film": [-1.0, -2.0],
@@ -69,6 +82,7 @@ PIECES = {
     "x": [-4.0],
     "a , b": [-1.0, -0.5, -3.0],
     "a": [-3.0],
+    "": [],
 }
 
 
@@ -81,12 +95,21 @@ def by_hand(texts):
 @pytest.mark.parametrize(
     ("first_scores", "weight", "per_piece", "expected"),
     [
-        # The sums: -3, -5.5, -4; -4.5, -3.
-        (None, 1.0, False, [[(0, -3.0), (2, -4.0), (1, -5.5)], [], [(1, -3.0), (0, -4.5)]]),
-        # A half of the means, -1.5, -5.5 / 3, -4; -1.5, -3, and the scores from before.
+        # The sums: -3, -5.5, -4; -4.5, -3; no sum, which is not the best of all, and -4.
         (
-            *([[-9.0, -2.0, 0.0], [], [0.75, 1.5]], 0.5, True),
-            [[(2, -2.0), (1, -2 - 5.5 / 6), (0, -9.75)], [], [(0, 0.0), (1, 0.0)]],
+            *(None, 1.0, False),
+            [
+                *([(0, -3.0), (2, -4.0), (1, -5.5)], []),
+                *([(1, -3.0), (0, -4.5)], [(1, -4.0), (0, -math.inf)]),
+            ],
+        ),
+        # A half of the means, -1.5, -5.5 / 3, -4; -1.5, -3; none, -4, and the scores from before.
+        (
+            *([[-9.0, -2.0, 0.0], [], [0.75, 1.5], [5.0, 0.0]], 0.5, True),
+            [
+                *([(2, -2.0), (1, -2 - 5.5 / 6), (0, -9.75)], []),
+                *([(0, 0.0), (1, 0.0)], [(1, -2.0), (0, -math.inf)]),
+            ],
         ),
     ],
 )

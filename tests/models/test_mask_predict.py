@@ -269,17 +269,24 @@ def test_lengths_keep_their_meaning_where_there_are_others(tmp_path):
     model = tiny()
     bias = np.linspace(-1.0, 1.0, model.length.units, dtype="float32")
     model.length.bias.assign(bias)
+    # Logits that differ by several nats from text to text: the bias alone says little.
+    kernel = np.random.default_rng(0).normal(0.0, 2.0, model.length.kernel.shape)
+    model.length.kernel.assign(kernel)
     model.save_to_preset(tmp_path)
     expected = np.array(model(features())["length_logits"])
     fewer, more = (
         BertEncoderDecoder.from_preset(tmp_path, max_target_length=len(bias) + 1 + n)
-        for n in (-1, 1)
+        for n in (-1, 3)
     )
     # Products of other shapes, so rounded otherwise.
     np.testing.assert_allclose(fewer(features())["length_logits"], expected[:, :-1], **REORDERED)
     found = np.array(more(features())["length_logits"])
-    np.testing.assert_allclose(found[:, :-1], expected, **REORDERED)
-    np.testing.assert_array_equal(found[:, -1], bias.min())
+    np.testing.assert_allclose(found[:, :-3], expected, **REORDERED)
+    assert np.ptp(expected[:, -1]) > 5
+    # All three new ones together, beside the longest known one of the same text.
+    np.testing.assert_allclose(
+        np.exp(found[:, -3:] - found[:, -4:-3]).sum(axis=-1), np.full(3, 0.01), **REORDERED
+    )
 
 
 def test_it_compiles_with_xla():

@@ -212,6 +212,32 @@ def test_a_part_of_the_tokens_and_what_goes_to_the_others(encoder, tokenizer):
     np.testing.assert_allclose(data["probabilities"][..., -1], rest, rtol=0, atol=0.004)
 
 
+def test_a_head_that_looks_beyond_the_page_is_described_by_the_whole_text(view):
+    # All tokens look at the last [SEP], which the page of the first five does not hold.
+    weights = np.zeros((1, 1, len(PIECES), len(PIECES)), np.float32)
+    weights[..., -1] = 1
+    attention = view._attention._replace(probabilities=weights)
+    sentences = page_data(attention_page(attention, "made", 0, 5))["sentences"]
+    assert sentences[0][0] == "Layer 0, head 0: 100\u00a0% of all weight goes to [SEP]"
+
+
+@pytest.mark.parametrize(
+    ("text", "text_pair", "expected"),
+    [
+        ("\u05d0\u05d1 film", None, ["rtl"]),  # Hebrew
+        ("film \u05d0\u05d1", None, ["ltr"]),
+        # Digits and signs have no direction of their own, Arabic letters have.
+        ("x y", "1 . (\u0627\u0644", ["ltr", "rtl"]),
+        ("", None, ["ltr"]),
+    ],
+)
+def test_each_text_has_the_direction_of_its_first_letter(
+    text, text_pair, expected, encoder, tokenizer
+):
+    view = show_attention(encoder, text, text_pair, tokenizer=tokenizer)
+    assert page_data(view.html())["directions"] == expected
+
+
 class Elements(HTMLParser):
     def __init__(self):
         super().__init__()

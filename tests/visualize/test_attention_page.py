@@ -1,5 +1,6 @@
 """The page of attention in a real browser: what it shows, and how mouse and keys change it."""
 
+import itertools
 import re
 
 import numpy as np
@@ -24,6 +25,7 @@ def views():
         "pair": show_attention(encoder, TEXT, PAIR, tokenizer=tokenizer),
         "part": show_attention(encoder, TEXT, PAIR, tokenizer=tokenizer, start=3, max_tokens=5),
         "long": show_attention(encoder, LONG, tokenizer=tokenizer),
+        "long_pair": show_attention(encoder, LONG, LONG, tokenizer=tokenizer),
         "nothing": show_attention(encoder, "", tokenizer=tokenizer),
     }
 
@@ -100,7 +102,7 @@ def check_ranking(found, expected):
 REAL = [at for at, piece in enumerate(PIECES) if piece not in ("[CLS]", "[SEP]")]
 
 
-@pytest.mark.parametrize("name", ["pair", "part", "long", "nothing"])
+@pytest.mark.parametrize("name", ["pair", "part", "long", "long_pair", "nothing"])
 @pytest.mark.parametrize("width", [PHONE, DESK])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_every_view_draws_without_an_error(name, width, dark, browser, pages):
@@ -158,7 +160,24 @@ def test_from_one_sentence_to_the_other(page, views):
     choose(page, "#pair", "01")
     row = views["pair"].probabilities[2].mean(axis=0)[5]
     check_ranking(ranking(page), expected_ranking(PIECES, row, [9, 10, 11, 12]))
-    assert "to the other segment" in text(page, "#rest")
+    assert text(page, "#rest").endswith("% to segment A.")
+    # A word that does not look has no weights here, and nothing is said of any.
+    page.click('#text [data-token="9"]')
+    assert ranking(page) == []
+    assert (
+        text(page, "#rest") == "“film” is not in segment A, which looks here: choose a word of it."
+    )
+    choose(page, "#direction", "to")
+    check_ranking(
+        ranking(page),
+        expected_ranking(
+            PIECES,
+            views["pair"].probabilities[2].mean(axis=0)[:, 9],
+            [at for at in REAL if at < 8],
+        ),
+    )
+    page.click('#text [data-token="5"]')
+    assert "“film” is not in segment B, which is looked at here" in text(page, "#rest")
     page.press("2")
     assert texts(page, ".left .token") == [PIECES[at] for at in REAL if at < 8]
     assert texts(page, ".right .token") == [PIECES[at] for at in REAL if at > 8]
@@ -321,6 +340,40 @@ def test_a_long_text_has_a_window(browser, pages, views):
     assert browser.errors == []
 
 
+def test_between_two_long_texts_each_weight_can_be_reached(browser, pages, views):
+    # All positions of the model: 79 and 78 pieces, [CLS] before and [SEP] behind the first text.
+    texts_of_pair = range(1, 80), range(81, 159)
+    browser.open(pages / "long_pair.html", DESK)
+    browser.press("2")
+    choose(browser, "#pair", "01")
+    reached = set()
+    for left, right in itertools.product(
+        ("1 to 64 of 79", "65 to 79 of 79"), ("1 to 64 of 78", "65 to 78 of 78")
+    ):
+        assert value(browser, "#window-range") == f"tokens {left} → {right}"
+        shown = [
+            browser.run(
+                f"[...document.querySelectorAll('{side} .token')].map(e => e.dataset.token)"
+            )
+            for side in (".left", ".right")
+        ]
+        reached |= {(int(one), int(other)) for one in shown[0] for other in shown[1]}
+        browser.press("n")
+    assert reached == set(itertools.product(*texts_of_pair))
+    # The matrix has the same windows; from the last to the one before it.
+    browser.press("3")
+    browser.press("p")
+    browser.run("document.getElementById('matrix').focus()")
+    browser.press("ArrowDown", "ArrowRight")
+    row, column = texts_of_pair[0][65], texts_of_pair[1][1]
+    expected = views["long_pair"].probabilities[2].mean(axis=0)[row, column]
+    found = re.match(r"“(\S+)” → “(\S+)”: ([\d.]+)\s%", text(browser, "#status"))
+    pieces = [token.piece for token in views["long_pair"].tokens]
+    assert found.groups()[:2] == (pieces[row], pieces[column])
+    assert float(found[3]) / 100 == pytest.approx(expected, abs=0.007)
+    assert browser.errors == []
+
+
 def test_what_lies_beyond_the_page_is_told(browser, pages, views):
     browser.open(pages / "part.html", DESK)
     assert "tokens 4 to 8 of 14" in text(browser, "#about")
@@ -328,6 +381,31 @@ def test_what_lies_beyond_the_page_is_told(browser, pages, views):
     row = views["part"].probabilities[2].mean(axis=0)[5]
     found = float(re.search(r"([\d.]+)\s% to tokens beyond", text(browser, "#rest"))[1]) / 100
     assert found == pytest.approx(1 - row[3:8].sum(), abs=0.007)
+
+
+def test_a_text_from_right_to_left_stands_so(browser, tmp_path):
+    view = show_attention(
+        tiny_encoder(), "\u05d0\u05d1 \u05d2 \u05d3", "x y", tokenizer=tiny_tokenizer()
+    )
+    view.save(tmp_path / "page.html")
+    browser.open(tmp_path / "page.html", DESK)
+    browser.press("w")
+    # The label, then the words, each by its left edge.
+    edges = [
+        browser.run(
+            f"[...document.querySelectorAll('#text > :nth-child({segment}) > *')]"
+            ".map(e => e.getBoundingClientRect().left)"
+        )
+        for segment in (1, 2)
+    ]
+    assert [len(line) for line in edges] == [4, 3]
+    assert edges[0] == sorted(edges[0], reverse=True)
+    assert edges[1] == sorted(edges[1])
+    # The arrow to the left goes to the next word, which stands there.
+    browser.run("document.querySelector('#text .token').focus()")
+    browser.press("ArrowLeft", "Enter")
+    assert text(browser, "#panel h2") == "“\u05d2” looks at"
+    assert browser.errors == []
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -48,6 +48,18 @@ def test_it_is_whole_at_every_width_and_in_both_schemes(width, dark, browser, vi
     assert widths[0] > 100
 
 
+def test_a_text_from_right_to_left_stands_so(browser, tmp_path_factory, tmp_path):
+    explain = Explainer(write_model(tmp_path_factory.mktemp("classes"), "classes"))
+    explain("\u05d0\u05d1 \u05d2 \u05d3", target="good").save(tmp_path / "page.html")
+    browser.open(tmp_path / "page.html")
+    edges = browser.run(
+        "[...document.querySelectorAll('.text > *')].map(e => e.getBoundingClientRect().left)"
+    )
+    # [CLS] and [SEP] stand at its ends and have no say in its direction.
+    assert len(edges) == 5
+    assert edges == sorted(edges, reverse=True)
+
+
 def test_what_is_folded_opens_by_keyboard(browser, view, tmp_path):
     view.save(tmp_path / "page.html")
     browser.open(tmp_path / "page.html")

@@ -11,6 +11,7 @@ import pytest
 from keras_bert import (
     BertClassifier,
     BertEncoder,
+    BertEncoderDecoder,
     BertMaskedLM,
     BertPretrainer,
     FinetunedModel,
@@ -136,6 +137,9 @@ def test_models_without_an_answer_are_refused(tmp_path):
         show_attributions(write_model(tmp_path, "encoder"), "the film")
     with pytest.raises(ValueError, match="BertEncoder, which gives no answer that could be expl"):
         show_attributions(BertEncoder(tiny_config()), "the film", tokenizer=tiny_tokenizer())
+    model = BertEncoderDecoder(tiny_config(), start_token_id=2, end_token_id=3)
+    with pytest.raises(ValueError, match="writes texts: which words made them is not explained"):
+        show_attributions(model, "the film", tokenizer=tiny_tokenizer())
     with pytest.raises(ValueError, match="there is no tokenizer for the BertMaskedLM"):
         show_attributions(BertMaskedLM(tiny_config()), "the [MASK]")
 
@@ -155,7 +159,7 @@ def test_the_page_holds_words_scores_and_nothing_that_a_text_could_start(explain
     view.save(path)
     text = path.read_text(encoding="utf-8")
     assert "<script" not in text
-    assert "Explained: <b>yes</b>" in text
+    assert 'Explained: <b dir="auto">yes</b>' in text
     shown = [
         html.unescape(word)
         for word in re.findall(r'class="word \w+" style="[^"]*" title="[^"]*">(.*?)</span>', text)

@@ -1,5 +1,7 @@
 """The table, the pictures and the model card of a fine-tuning run, read as a person reads them."""
 
+import json
+import re
 import shutil
 import sys
 
@@ -14,13 +16,14 @@ from keras_bert.visualize.finetuning_report import results_table, write_report
 PNG = b"\x89PNG"
 
 
-def measured(accuracy, collapsed=None):
+def measured(accuracy, collapsed=None, **confusion):
     epochs = (
         {"epoch": 1, "train_loss": 0.7, "validation": {"accuracy": 0.5, "loss": 0.7}},
         {"epoch": 2, "train_loss": 0.4, "validation": {"accuracy": accuracy, "loss": 0.5}},
     )
     metrics = {"validation": {"accuracy": accuracy, "loss": 0.5}}
-    return FinetuningResult(2, metrics, epochs, {"validation": [[3, 1], [0, 4]]}, collapsed, 60, 99)
+    confusion = confusion or {"validation": [[3, 1], [0, 4]]}
+    return FinetuningResult(2, metrics, epochs, confusion, collapsed, 60, 99)
 
 
 def runs(*results):
@@ -78,3 +81,20 @@ def test_the_model_card(
     for picture in ("learning_curves.png", "confusion_validation.png"):
         assert f"]({picture})" in card
         assert (tmp_path / picture).read_bytes().startswith(PNG)
+
+
+def test_a_picture_that_cannot_be_drawn_is_named_and_costs_no_other(
+    sentiment_run, sentiment_folder, tmp_path, capsys
+):
+    description = json.loads((sentiment_run[0] / TASK_FILE).read_text(encoding="utf-8"))
+    # No formula that matplotlib knows, and none is meant.
+    description["labels"] = [r"$\cheap$", r"$\dear$"]
+    (tmp_path / TASK_FILE).write_text(json.dumps(description), encoding="utf-8")
+    task = csv_task()
+    result = runs(measured(0.75, train=[[1], [0, 4]], test=[[3, 1], [0, 4]]))
+    write_report(tmp_path, task, result, "prices", task.read(sentiment_folder))
+    assert capsys.readouterr().err.startswith("no confusion_train.png: ")
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    drawn = ["learning_curves.png", "confusion_test.png"]
+    assert re.findall(r"\]\((\w+\.png)\)", card) == drawn
+    assert sorted(drawn) == sorted(path.name for path in tmp_path.glob("*.png"))

@@ -46,17 +46,18 @@ def test_what_has_no_two_directions(vectors, sentence):
 
 def test_the_picture_names_labels_and_points(tmp_path):
     vectors = np.random.default_rng(0).normal(size=[20, 4])
-    labels = [*"aaaaabbbb", *"cdefghijklm"]  # 13 labels: seven colours, six as one
+    # 13 labels: seven colours, six as one. None is a formula, and none is hidden.
+    labels = [*["_a"] * 5, *[r"$\bad$"] * 4, *"cdefghijklm"]
     names = [f"${number}$" for number in range(20)]
-    plot_principal_components(vectors, tmp_path / "new" / "points.svg", labels, names, "twenty")
+    plot_principal_components(vectors, tmp_path / "new" / "points.svg", labels, names, r"$\20$")
     picture = (tmp_path / "new" / "points.svg").read_text(encoding="utf-8")
     texts = re.findall(r"<!-- (.*?) -->", picture)
-    assert "twenty" in texts
+    assert r"$\20$" in texts
     assert [text for text in texts if re.fullmatch(r".* \(\d+\)", text)] == [
-        *("a (5)", "b (4)", "c (1)", "d (1)", "e (1)", "f (1)", "g (1)"),
+        *("_a (5)", r"$\bad$ (4)", "c (1)", "d (1)", "e (1)", "f (1)", "g (1)"),
         "6 other labels (6)",
     ]
-    assert len([text for text in texts if "$" in text]) == 20
+    assert len([text for text in texts if text in names]) == 20
     share = 100 * principal_components(vectors).explained[0]
     assert f"first direction, {share:.1f} % of the variance" in texts
 

@@ -22,6 +22,7 @@ M pieces of a target at most.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -395,13 +396,17 @@ def _of_lengths(kernel: np.ndarray, bias: np.ndarray, lengths: int) -> dict[str,
     Args:
         kernel: [H, M].
         bias: [M].
-        lengths: M'. Further lengths are as unlikely as the least likely one by its bias.
+        lengths: M'. Further lengths together are a hundredth as likely as the longest known one,
+            for every text.
 
     Returns:
         Kernel [H, M'] and bias [M'] by their paths.
     """
     more = max(0, lengths - len(bias))
+    # With the kernel of a known length: a bias alone, beside logits that vary by many nats from
+    # text to text, would be the likeliest of some.
+    further = bias[-1] - math.log(100 * max(1, more))
     return {
-        "length/kernel": np.pad(kernel[:, :lengths], [(0, 0), (0, more)]),
-        "length/bias": np.pad(bias[:lengths], (0, more), constant_values=bias.min()),
+        "length/kernel": np.pad(kernel[:, :lengths], [(0, 0), (0, more)], mode="edge"),
+        "length/bias": np.pad(bias[:lengths], (0, more), constant_values=further),
     }

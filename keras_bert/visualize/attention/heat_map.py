@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_bert.storage.files import atomic_file
 from keras_bert.visualize.attention.probabilities import Attention, join_pieces
-from keras_bert.visualize.figure import new_figure
+from keras_bert.visualize.figure import new_figure, plain
 
 _FORMATS = (".png", ".svg")
 # A label needs so many inches; where all panels together would be wider, they have none.
@@ -38,7 +38,7 @@ def draw(
         indices = np.array([token.word for token in attention.tokens[start:end]])
         matrices = join_pieces(matrices, indices - indices[0])
         labels = list(attention.words[indices[0] : indices[-1] + 1])
-    labels = [label.replace("$", r"\$") for label in labels]  # else the start of a formula
+    labels = [plain(label) for label in labels]
     rows, columns = matrices.shape[:2]
     panel = _INCHES_PER_LABEL * len(labels)
     # Many panels are looked at side by side, small; one or a few are read.

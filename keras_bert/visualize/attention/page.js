@@ -7,7 +7,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const n = data.pieces.length;
-const WINDOW = 64; // units that lines and matrix show at a time
+const WINDOW = 64; // units on a side that lines and matrix show at a time
 const MOST_LINES = 800;
 const RANKED = 12;
 const ROW = 26; // height of a token beside the lines, as in the style
@@ -27,7 +27,7 @@ const state = {
   token: null, // chosen token: its unit is the word that looks
   target: null, // chosen token that is looked at
   pinned: null, // of the lines: {side, token}
-  first: 0, // of the window, among the visible units
+  window: 0, // of lines and matrix
 };
 
 let bytes; // Uint8Array [L, A, n, n + 1]
@@ -114,8 +114,9 @@ function current() {
 }
 
 const isVisible = (unit) => !(state.hide && unit.special);
-const isLink = (from, to) =>
-  state.pair === "all" || (from.segment === +state.pair[0] && to.segment === +state.pair[1]);
+// Whether a unit may look (side 0) or be looked at (side 1).
+const isOnSide = (unit, side) => state.pair === "all" || unit.segment === +state.pair[side];
+const isLink = (from, to) => isOnSide(from, 0) && isOnSide(to, 1);
 
 // The weight between two units in every head: [L][A].
 function weightsOfPair(from, to) {
@@ -200,9 +201,11 @@ function rove(group, items, start, columns = 1, across = false) {
     const index = items.indexOf(document.activeElement);
     if (index < 0) return;
     const sideways = across || columns > 1;
+    // In a text from right to left the next word stands to the left.
+    const right = items[index].parentElement.dir === "rtl" ? -1 : 1;
     const steps = {
-      ArrowRight: sideways ? 1 : null,
-      ArrowLeft: sideways ? -1 : null,
+      ArrowRight: sideways ? right : null,
+      ArrowLeft: sideways ? -right : null,
       ArrowDown: columns,
       ArrowUp: -columns,
       Home: -index,
@@ -219,6 +222,11 @@ function rove(group, items, start, columns = 1, across = false) {
   });
 }
 
+// A piece or word as a button; the signs of "##ing" stand where its own script begins.
+const tokenButton = (unit, properties = {}) =>
+  make("button", { className: "token", type: "button", dir: "auto", ...properties }, unit.label);
+// The name of a unit in a sentence, whose order a script from right to left leaves as it is.
+const named = (unit) => make("bdi", {}, `“${unit.label}”`);
 const segmentName = (segment) => make("span", { className: "segment-name" }, segment ? "B" : "A");
 const isPair = data.segments.includes(1);
 
@@ -248,14 +256,16 @@ function drawWords() {
   text.setAttribute("role", "group");
   text.setAttribute("aria-label", "The text: choose a word");
   const buttons = [];
+  let line = null;
   let segment = null;
   for (const other of shown.units.filter(isVisible)) {
-    if (isPair && other.segment !== segment) {
-      if (segment !== null) text.append(make("br"));
-      text.append(segmentName(other.segment));
+    if (other.segment !== segment) {
       segment = other.segment;
+      line = make("div", { dir: data.directions[segment] });
+      if (isPair) line.append(segmentName(segment));
+      text.append(line);
     }
-    const button = make("button", { className: "token", type: "button" }, other.label);
+    const button = tokenButton(other);
     button.dataset.token = other.tokens[0];
     button.setAttribute("aria-pressed", other === unit);
     if (counts(other)) {
@@ -264,7 +274,7 @@ function drawWords() {
     } else button.classList.add("uncounted");
     button.addEventListener("click", () => choose({ token: other.tokens[0], target: null }, true));
     buttons.push(button);
-    text.append(button);
+    line.append(button);
   }
   rove(text, buttons, buttons.findIndex((b) => b.getAttribute("aria-pressed") === "true"), 1, true);
 
@@ -276,7 +286,7 @@ function drawWords() {
     const entry = make(
       "button",
       { type: "button" },
-      make("span", { className: "name" }, other.label),
+      make("span", { className: "name", dir: "auto" }, other.label),
       bar,
       make("span", { className: "number" }, percent(weightOf(other))),
     );
@@ -291,18 +301,24 @@ function drawWords() {
   const left = make(
     "section",
     {},
-    make("h2", {}, isFrom ? `“${unit.label}” looks at` : `“${unit.label}” is looked at by`),
+    make("h2", {}, named(unit), isFrom ? " looks at" : " is looked at by"),
     list,
   );
-  if (isFrom) {
+  const side = isFrom ? 0 : 1;
+  const note = [];
+  if (!isOnSide(unit, side)) {
+    const does = isFrom ? "looks" : "is looked at";
+    note.push(named(unit), ` is not in segment ${"AB"[state.pair[side]]}, which ${does} here: choose a word of it.`);
+  } else if (isFrom) {
     const counted = others.reduce((sum, other) => sum + weightOf(other), 0);
-    left.append(make("p", { className: "note", id: "rest" }, restOf(shown, unit, 1 - counted)));
-  } else left.append(make("p", { className: "note" }, "Each weight is a part of that word's own 100 %."));
+    note.push(restOf(shown, unit, 1 - counted));
+  } else note.push("Each weight is a part of that word's own 100 %.");
+  left.append(make("p", { className: "note", id: "rest" }, ...note));
   const columns = make("div", { className: "columns" }, left);
   if (target) columns.append(isFrom ? pairGrid(unit, target) : pairGrid(target, unit));
   panel.replaceChildren(text, columns);
   setStatus(describe(state.layer, state.head));
-  showLegend(most, true);
+  showLegend(most, ranked.length > 0);
 }
 
 // What the weights on show leave of 100 %.
@@ -315,7 +331,7 @@ function restOf(shown, unit, rest) {
   if (special > 0.0005) parts.push(`${percent(special)} goes to [CLS] and [SEP], hidden here`);
   if (outside > 0.0005) parts.push(`${percent(outside)} to tokens beyond this page`);
   if (rest - special - outside > 0.0005)
-    parts.push(`${percent(rest - special - outside)} to the other segment`);
+    parts.push(`${percent(rest - special - outside)} to segment ${"BA"[state.pair[1]]}`);
   return parts.length ? `${parts.join("; ")}.` : "These weights sum to 100 %.";
 }
 
@@ -333,7 +349,7 @@ function pairGrid(from, to) {
   return make(
     "section",
     {},
-    make("h2", {}, `“${from.label}” → “${to.label}” in every head`),
+    make("h2", {}, named(from), " → ", named(to), " in every head"),
     grid,
     make("p", { className: "note" }, `Layers down, heads across; the strongest has ${percent(most)}.`),
   );
@@ -366,27 +382,38 @@ function headGrid(className, least, fill) {
 
 // === Lines ===
 
+// The units of both sides that are on show: [those that look, those that are looked at]. Of all
+// tokens both sides are the same window. Between two segments each side has windows of its own, and
+// every pair of them follows in turn, so that each weight can be reached.
 function windowed(shown) {
   const visible = shown.units.filter(isVisible);
-  state.first = Math.max(0, Math.min(state.first, visible.length - 1));
-  state.first -= state.first % WINDOW;
-  const units = visible.slice(state.first, state.first + WINDOW);
-  byId("window-field").hidden = visible.length <= WINDOW;
-  byId("window-range").value = `${state.join ? "words" : "tokens"} ${state.first + 1} to ${
-    state.first + units.length
-  } of ${visible.length}`;
-  byId("window-back").disabled = state.first === 0;
-  byId("window-on").disabled = state.first + WINDOW >= visible.length;
-  return units;
+  const sides = [0, 1].map((side) => visible.filter((unit) => isOnSide(unit, side)));
+  if (!sides.every((units) => units.length)) return null;
+  const isAll = state.pair === "all";
+  const [lookers, looked] = sides.map((units) => Math.ceil(units.length / WINDOW));
+  const count = isAll ? lookers : lookers * looked;
+  state.window = Math.max(0, Math.min(state.window, count - 1));
+  const windows = isAll
+    ? [state.window, state.window]
+    : [Math.floor(state.window / looked), state.window % looked];
+  const firsts = windows.map((window) => window * WINDOW);
+  const shownUnits = sides.map((units, side) => units.slice(firsts[side], firsts[side] + WINDOW));
+  const ranges = shownUnits.map(
+    (units, side) => `${firsts[side] + 1} to ${firsts[side] + units.length} of ${sides[side].length}`,
+  );
+  byId("window-field").hidden = count === 1;
+  byId("window-range").value = `${state.join ? "words" : "tokens"} ${isAll ? ranges[0] : ranges.join(" → ")}`;
+  byId("window-back").disabled = state.window === 0;
+  byId("window-on").disabled = state.window === count - 1;
+  return shownUnits;
 }
 
 function drawLines() {
   const shown = current();
   const units = windowed(shown);
-  if (!units.length) return nothing();
-  const fromUnits = units.filter((unit) => state.pair === "all" || unit.segment === +state.pair[0]);
-  const toUnits = units.filter((unit) => state.pair === "all" || unit.segment === +state.pair[1]);
-  const height = ROW * Math.max(fromUnits.length, toUnits.length, 1);
+  if (!units) return nothing();
+  const [fromUnits, toUnits] = units;
+  const height = ROW * Math.max(fromUnits.length, toUnits.length);
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("viewBox", `0 0 100 ${height}`);
   svg.setAttribute("preserveAspectRatio", "none");
@@ -406,7 +433,7 @@ function drawLines() {
   function column(side, title, members) {
     const list = make("ol");
     const buttons = members.map((unit, index) => {
-      const button = make("button", { className: "token", type: "button", title: unit.label }, unit.label);
+      const button = tokenButton(unit, { title: unit.label });
       button.dataset.token = unit.tokens[0];
       const number = make("span", { className: "number" });
       const begins = isPair && unit.segment !== members[index - 1]?.segment;
@@ -459,8 +486,8 @@ function drawLines() {
         else button.style.background = button.style.color = "";
       }
     const cut = own.length > drawn.length ? `the ${drawn.length} strongest of ${own.length}` : own.length;
-    const what = unit ? `${isFrom ? "from" : "to"} “${unit.label}”` : "in this head";
-    setStatus(`${describe(state.layer, state.head)}. Lines ${what}: ${cut}.`);
+    const what = unit ? [isFrom ? "from " : "to ", named(unit)] : ["in this head"];
+    setStatus(`${describe(state.layer, state.head)}. Lines `, ...what, `: ${cut}.`);
   }
 
   const middle = make("div", { className: "middle" }, make("h2", {}, "\u00a0"), svg);
@@ -479,60 +506,58 @@ function drawLines() {
 function drawMatrix() {
   const shown = current();
   const units = windowed(shown);
-  if (!units.length) return nothing();
-  const count = units.length;
+  if (!units) return nothing();
+  const [fromUnits, toUnits] = units;
   const font = "12px system-ui, sans-serif";
   const canvas = make("canvas", { id: "matrix", tabIndex: 0 });
   const frame = make("div", { className: "matrix" }, canvas);
   panel.replaceChildren(frame);
   const context = canvas.getContext("2d");
   context.font = font;
-  const widest = Math.max(...units.map((unit) => context.measureText(unit.label).width));
+  const widest = Math.max(...units.flat().map((unit) => context.measureText(unit.label).width));
   const margin = Math.ceil(Math.min(widest, 120)) + 10;
-  const cell = Math.max(13, Math.min(30, Math.floor((frame.clientWidth - margin - 2) / count)));
-  const size = margin + cell * count + 2;
+  const cell = Math.max(13, Math.min(30, Math.floor((frame.clientWidth - margin - 2) / toUnits.length)));
+  const [height, width] = units.map((side) => margin + cell * side.length + 2);
   const ratio = window.devicePixelRatio || 1;
-  canvas.width = canvas.height = size * ratio;
-  canvas.style.width = canvas.style.height = `${size}px`;
+  canvas.width = width * ratio;
+  canvas.height = height * ratio;
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", "Matrix of weights: from rows to columns; arrow keys move, the weight is read out above");
 
   let most = 0;
-  for (const from of units)
-    for (const to of units) if (isLink(from, to)) most = Math.max(most, shown.weight(from.index, to.index));
+  for (const from of fromUnits)
+    for (const to of toUnits) most = Math.max(most, shown.weight(from.index, to.index));
   // Where the chosen words are, as the other views know them.
-  const find = (token) => units.findIndex((unit) => unit.tokens.includes(token));
-  const cursor = { row: Math.max(0, find(state.token)), column: Math.max(0, find(state.target)) };
+  const find = (side, token) => Math.max(0, side.findIndex((unit) => unit.tokens.includes(token)));
+  const cursor = { row: find(fromUnits, state.token), column: find(toUnits, state.target) };
 
   function draw() {
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, size, size);
+    context.clearRect(0, 0, width, height);
     context.font = font;
     context.textBaseline = "middle";
-    units.forEach((unit, index) => {
-      const middle = margin + (index + 0.5) * cell;
-      label(unit.label, margin - 6, middle, false, index === cursor.row);
-      label(unit.label, middle, margin - 6, true, index === cursor.column);
-    });
-    units.forEach((from, row) =>
-      units.forEach((to, column) => {
-        const weight = isLink(from, to) ? shown.weight(from.index, to.index) : 0;
-        context.fillStyle = css(shade(weight, most));
+    const middle = (index) => margin + (index + 0.5) * cell;
+    fromUnits.forEach((unit, row) => label(unit.label, margin - 6, middle(row), false, row === cursor.row));
+    toUnits.forEach((unit, column) => label(unit.label, middle(column), margin - 6, true, column === cursor.column));
+    fromUnits.forEach((from, row) =>
+      toUnits.forEach((to, column) => {
+        context.fillStyle = css(shade(shown.weight(from.index, to.index), most));
         context.fillRect(margin + column * cell, margin + row * cell, cell, cell);
       }),
     );
     context.strokeStyle = colours.text;
     context.globalAlpha = 0.25;
-    context.strokeRect(margin, margin, cell * count, cell * count);
+    context.strokeRect(margin, margin, cell * toUnits.length, cell * fromUnits.length);
     context.globalAlpha = 1;
     context.strokeStyle = colours.chosen;
     context.lineWidth = 3;
     context.strokeRect(margin + cursor.column * cell, margin + cursor.row * cell, cell, cell);
     context.lineWidth = 1;
-    const [from, to] = [units[cursor.row], units[cursor.column]];
-    setStatus(
-      `“${from.label}” → “${to.label}”: ${percent(shown.weight(from.index, to.index))}. ${describe(state.layer, state.head)}.`,
-    );
+    const [from, to] = [fromUnits[cursor.row], toUnits[cursor.column]];
+    const weight = percent(shown.weight(from.index, to.index));
+    setStatus(named(from), " → ", named(to), `: ${weight}. ${describe(state.layer, state.head)}.`);
   }
 
   function label(text, x, y, upright, strong) {
@@ -550,10 +575,10 @@ function drawMatrix() {
   }
 
   function move(row, column) {
-    if (row < 0 || column < 0 || row >= count || column >= count) return;
+    if (row < 0 || column < 0 || row >= fromUnits.length || column >= toUnits.length) return;
     Object.assign(cursor, { row, column });
-    state.token = units[row].tokens[0];
-    state.target = units[column].tokens[0];
+    state.token = fromUnits[row].tokens[0];
+    state.target = toUnits[column].tokens[0];
     draw();
   }
 
@@ -617,13 +642,13 @@ function drawHeads() {
 // === The page ===
 
 function nothing() {
-  panel.replaceChildren(make("p", {}, "There is nothing to show: the text is empty and special tokens are hidden."));
+  panel.replaceChildren(make("p", {}, "There is nothing to show: no tokens are here, or special ones alone, which are hidden."));
   setStatus("");
   showLegend(0, false);
 }
 
-function setStatus(text) {
-  byId("status").textContent = text;
+function setStatus(...parts) {
+  byId("status").replaceChildren(...parts);
 }
 
 const DRAW = { words: drawWords, lines: drawLines, matrix: drawMatrix, heads: drawHeads };
@@ -676,7 +701,7 @@ function step(kind, by) {
 
 function pageBy(by) {
   if (byId("window-field").hidden) return;
-  choose({ first: state.first + by * WINDOW });
+  choose({ window: state.window + by });
 }
 
 const KEYS = {
@@ -702,8 +727,8 @@ function connect() {
   for (const field of document.querySelectorAll(".step"))
     for (const button of field.querySelectorAll("button"))
       button.addEventListener("click", () => step(field.dataset.for, Number(button.dataset.step)));
-  for (const name of ["direction", "pair"])
-    byId(name).addEventListener("change", () => choose({ [name]: byId(name).value }));
+  byId("direction").addEventListener("change", () => choose({ direction: byId("direction").value }));
+  byId("pair").addEventListener("change", () => choose({ pair: byId("pair").value, window: 0 }));
   byId("threshold").addEventListener("input", () => choose({ threshold: Number(byId("threshold").value) }));
   for (const name of ["join", "hide"]) byId(name).addEventListener("change", () => choose({ [name]: byId(name).checked }));
   byId("window-back").addEventListener("click", () => pageBy(-1));

@@ -44,11 +44,13 @@ def attention_page(attention: Attention, model_name: str, start: int, end: int) 
         "cutPieces": attention.cut_pieces,
         "pieces": [token.piece for token in shown],
         "segments": [token.segment for token in shown],
+        "directions": _directions(attention),
         "special": [int(token.is_special) for token in shown],
         "wordOf": [token.word - first_word for token in shown],
+        # Of the whole text: the token a head looks at may lie beyond the page.
         "sentences": sentences_with_means(
-            attention.probabilities[:, :, start:end, start:end],
-            [token.piece for token in shown],
+            attention.probabilities,
+            [token.piece for token in attention.tokens],
             attention.vocabulary,
         ),
         "words": attention.words[first_word : shown[-1].word + 1],
@@ -62,6 +64,16 @@ def attention_page(attention: Attention, model_name: str, start: int, end: int) 
         "DATA": json.dumps(content, ensure_ascii=False).replace("<", "\\u003c"),
     }
     return html_page.fill(html_page.resource(__package__, "page.html"), parts)
+
+
+def _directions(attention: Attention) -> list[str]:
+    """Returns "ltr" or "rtl" for each segment, by its words alone: [CLS] is Latin in every text."""
+    words: dict[int, list[str]] = {}
+    for token in attention.tokens:
+        words.setdefault(token.segment, [])
+        if not token.is_special:
+            words[token.segment].append(attention.words[token.word])
+    return [html_page.direction(" ".join(words[segment])) for segment in sorted(words)]
 
 
 def _encode(probabilities: np.ndarray, start: int, end: int) -> str:

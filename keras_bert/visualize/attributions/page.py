@@ -70,7 +70,8 @@ def _shaded_words(view: "AttributionView", scores: np.ndarray, largest: float) -
             lines.append(line)
             line, segment = [], token.segment
         if token.is_special:
-            line.append(f'<span class="special">{html.escape(word)}</span>')
+            # With a direction of its own it has no say in that of the text.
+            line.append(f'<span class="special" dir="ltr">{html.escape(word)}</span>')
             continue
         side = "up" if score >= 0 else "down"
         strength = abs(float(score)) / largest
@@ -79,7 +80,7 @@ def _shaded_words(view: "AttributionView", scores: np.ndarray, largest: float) -
             f"{html.escape(word)}</span>"
         )
     lines.append(line)
-    return "\n".join(f'<p class="text">{" ".join(words)}</p>' for words in lines)
+    return "\n".join(f'<p class="text" dir="auto">{" ".join(words)}</p>' for words in lines)
 
 
 def _rows(view: "AttributionView", order: list[int], largest: float) -> str:

@@ -14,7 +14,6 @@ from keras_bert.tasks.finetuned_model import FinetunedModel
 from keras_bert.tasks.multiple_choice.head import ChoiceExample
 from keras_bert.tasks.predict import read_to_predict
 from keras_bert.tasks.question_answering.questions import Question
-from keras_bert.tasks.seq2seq.head import Seq2SeqHead
 from keras_bert.tasks.tagging.entities import are_entity_tags, entities
 from keras_bert.tasks.tagging.sentences import TaggedSentence
 from keras_bert.visualize.attributions.view import Explainer
@@ -47,16 +46,11 @@ def explain_file(
 
     Raises:
         FileNotFoundError: model or input do not exist.
-        ValueError: the input lacks a column.
+        ValueError: the model's answers cannot be explained, or the input lacks a column.
     """
     model = FinetunedModel.load(model_dir)
-    if isinstance(model.description.head, Seq2SeqHead):
-        raise ValueError(
-            f"{model_dir} writes texts: which words made them is not explained, only answers of "
-            "classifiers, taggers, multiple choice and question answering are; leave out --explain"
-        )
-    examples = read_to_predict(input_path, model.description).examples
     explain = Explainer(model)
+    examples = read_to_predict(input_path, model.description).examples
     count = 0
     with (
         atomic_file(output_path) as temporary,

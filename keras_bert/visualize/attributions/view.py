@@ -13,6 +13,7 @@ from keras_bert.models import preset
 from keras_bert.models.document_classifier import BertDocumentClassifier
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.seq2seq.encoder_decoder import BertEncoderDecoder
 from keras_bert.models.task_model import TaskModel
 from keras_bert.storage import hub
 from keras_bert.tasks.finetuned_model import FinetunedModel
@@ -114,8 +115,8 @@ class Explainer:
 
     Raises:
         FileNotFoundError: there is no such folder, or a file of it is missing.
-        ValueError: it is no model with a head, there is no tokenizer, or its vocabulary is
-            another's.
+        ValueError: it is no model with a head, or one of long texts or text to text, there is no
+            tokenizer, or its vocabulary is another's.
     """
 
     def __init__(
@@ -145,6 +146,12 @@ class Explainer:
             raise ValueError(
                 "the model pools windows of long texts, whose words cannot be explained: fine-tune "
                 "one without --window_pooling, or explain the encoder's attention"
+            )
+        if isinstance(model, BertEncoderDecoder):
+            raise ValueError(
+                "the model writes texts: which words made them is not explained, only answers of "
+                "classifiers, taggers, multiple choice and question answering are; give such a "
+                "model, or predict without --explain"
             )
         if tokenizer is None:
             raise ValueError(
