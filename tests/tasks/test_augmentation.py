@@ -101,7 +101,11 @@ def test_so_many_words_become_others(folder, rate):
     options = AugmentationOptions(copies=50, candidates=30, replacement_rate=rate)
     [copies] = TextAugmenter.from_preset(folder, options)([" ".join(words)])
     assert len(copies) == 50
-    changed = [new.lower() != old.lower() for c in copies for new, old in zip(c.split(), words)]
+    changed = [
+        new.lower() != old.lower()
+        for copy in copies
+        for new, old in zip(copy.split(), words, strict=True)
+    ]
     deviation = (rate * (1 - rate) / 2000) ** 0.5
     assert np.mean(changed) == pytest.approx(rate, rel=0, abs=5 * deviation)
 
