@@ -135,6 +135,15 @@ def loaded(tool: str) -> tuple[flags.FlagValues, dict[str, Any]]:
     return own, names
 
 
+def call(tool: str, *arguments: str) -> None:
+    """Does what a tool does with these flags, in this process; errors are those of the library."""
+    own, names = loaded(tool)
+    own.unparse_flags()  # of the last call
+    own([tool, *arguments])
+    with mock.patch.object(flags, "FLAGS", own):
+        names["main"]([tool])
+
+
 def tools() -> list[str]:
     return sorted(path.stem for path in (ROOT / "tools").glob("*.py"))
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from keras_bert import SentenceScorer, TextGenerator
+from keras_bert import SentenceScorer, TextGenerator, rerank
 from tests.tools.test_faults import run_tools
 
 pytestmark = pytest.mark.slow
@@ -13,6 +13,8 @@ GENERATE = ["generate_text.py", "--model=model", "--sweeps=2", "--batch_size=4"]
 RERANK = ["rerank_texts.py", "--init_from=model", "--output=ranked.tsv"]
 BLANKS = ["the [MASK] film", "[MASK] [MASK]"]
 CANDIDATES = [("1", "the film", "-1"), ("2", "x", "0"), ("1", 'film, "the"', "-20")]
+# Words of several pieces, in lists that the columns before theirs do not tell.
+LISTS = [("b", "the abc film"), ("a", "x"), ("b", "film"), ("a", "abcdef xyz"), ("b", "abcdef")]
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +29,10 @@ def ran(model_folder, tmp_path_factory):
             writer = csv.writer(file, delimiter="\t")
             writer.writerow(["group", "text", "score"])
             writer.writerows([*CANDIDATES[:2], (*CANDIDATES[2][:2], last)])
+    with open(folder / "lists.tsv", "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t")
+        writer.writerow(["group", "text", "list", "candidate"])
+        writer.writerows([("1", "the", *row) for row in LISTS])
     commands = {
         "new": [*GENERATE, "--num_samples=3", "--length=5", "--output=new.txt"],
         "blanks": [
@@ -42,6 +48,11 @@ def ran(model_folder, tmp_path_factory):
         "length": [*GENERATE, "--prompt=[MASK]", "--length=2"],
         "top_k": [*GENERATE, "--method=annealing", "--top_k=5"],
         "rerank": [*RERANK, "--input=candidates.tsv", "--score_column=score", "--weight=0.5"],
+        "rerank lists": [
+            *("rerank_texts.py", "--init_from=model", "--output=lists.jsonl"),
+            *("--input=lists.tsv", "--group_column=list", "--text_column=candidate"),
+            *("--per_piece", "--within_word"),
+        ],
         "broken": [*RERANK, "--input=broken.tsv", "--score_column=score"],
         "column": [*RERANK, "--input=candidates.tsv", "--text_column=sentence"],
     }
@@ -117,3 +128,24 @@ def test_candidates_are_ranked(ran, model_folder):
         expected = float(row["score"]) + 0.5 * scores[row["text"]]
         assert float(row["rerank_score"]) == pytest.approx(expected, abs=1e-4)
     assert float(rows[0]["rerank_score"]) >= float(rows[1]["rerank_score"])
+
+
+def test_candidates_are_ranked_as_the_flags_say(ran, model_folder):
+    folder, runs = ran
+    assert runs["rerank lists"]["status"] == 0, runs["rerank lists"]["printed"]
+    lines = (folder / "lists.jsonl").read_text(encoding="utf-8").splitlines()
+    found = [json.loads(line) for line in lines]
+    names = ("b", "a")  # as they come in the table
+    lists = [[text for name, text in LISTS if name == own] for own in names]
+    scorer = SentenceScorer.from_preset(model_folder("masked_lm"), within_word=True)
+    expected = [
+        (name, rank, candidate)
+        for name, ranked in zip(names, rerank(lists, scorer, per_piece=True), strict=True)
+        for rank, candidate in enumerate(ranked, start=1)
+    ]
+    assert [(row["list"], row["rank"], row["candidate"]) for row in found] == [
+        (name, str(rank), candidate.text) for name, rank, candidate in expected
+    ]
+    for row, (_, _, candidate) in zip(found, expected, strict=True):
+        assert float(row["rerank_score"]) == pytest.approx(candidate.score, abs=1e-4)
+        assert float(row["log_likelihood"]) == pytest.approx(candidate.log_likelihood, abs=1e-4)

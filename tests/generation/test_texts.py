@@ -69,10 +69,21 @@ def test_only_masks_change(generator, tokenizer):
     assert joined > 0
 
 
-def test_served_answers_are_those_of_python(generator, model_folder):
-    options = ExportOptions(generate_sweeps=2)
+@pytest.mark.parametrize(
+    ("exported", "here"),
+    [
+        (dict(generate_sweeps=2), dict(sweeps=2)),
+        # The likeliest pieces alone are drawn in the second half of the sweeps.
+        (
+            dict(generate_sweeps=4, generate_top_k=2, generate_temperature=2.0),
+            dict(sweeps=4, burn_in=2, top_k=2, temperature=2.0),
+        ),
+    ],
+)
+def test_served_answers_are_those_of_python(exported, here, model, tokenizer, model_folder):
+    generator = TextGenerator(model, tokenizer, GenerationOptions(**here), batch_size=4)
     # As operations one by one: test_an_export_generates_in_a_fresh_process has the graph.
-    served = open_signatures(model_folder("masked_lm"), options).generate
+    served = open_signatures(model_folder("masked_lm"), ExportOptions(**exported)).generate
     expected = [samples[0].text for samples in generator.infill(TEXTS, seed=7)]
     found = served(text=tf.constant(TEXTS), seed=tf.range(7, 11, dtype=tf.int64))
     assert [text.decode() for text in found["text"].numpy()] == expected

@@ -241,12 +241,23 @@ MOMENTS = {
 }
 
 
+def _last_step(run):
+    lines = metrics_of(run, "train") if (run / "metrics.jsonl").exists() else []
+    return lines[-1]["step"] if lines else 0
+
+
 def _killed_at(moment, arguments, run, delay):
-    """Starts the tool and kills it a little after a moment; tells whether it was still alive."""
+    """Starts the tool and kills it a little after a moment; tells whether it was still alive.
+
+    A fast machine would come to the end of the run within the delay: the kill comes 20 steps after
+    the moment at the latest.
+    """
     process = start(arguments)
     while process.poll() is None and not MOMENTS[moment](run, process.printed()[0]):
         time.sleep(0.001)
-    time.sleep(delay)
+    end, last = time.monotonic() + delay, _last_step(run) + 20
+    while process.poll() is None and time.monotonic() < end and _last_step(run) < last:
+        time.sleep(0.001)
     alive = process.poll() is None
     process.kill()
     process.wait()

@@ -118,9 +118,10 @@ def test_a_probe_is_logistic_regression(pretrained_folder, tmp_path):
     for name in ("train", "dev"):  # the same: fitted until the loss on them is least
         write_columns(tmp_path / f"{name}.txt", rows)
     data = create_task("conll", scheme="plain").read(tmp_path)
+    # What is least on the words that were learned from is so with the lesser decay on them, too.
     decay = 0.01
     options = ProbingOptions(
-        weight_decays=(decay,),
+        weight_decays=(1.0, decay),
         probe_batch_size=320,
         learning_rate=0.05,
         max_epochs=200,
@@ -147,6 +148,7 @@ def test_a_probe_is_logistic_regression(pretrained_folder, tmp_path):
         told = fitted.predict_log_proba(vectors)
         columns = {label: column for column, label in enumerate(fitted.classes_)}
         loss = -np.mean([row[columns[label]] for row, label in zip(told, labels, strict=True)])
+        assert score.weight_decay == decay
         assert score.loss == pytest.approx(loss, rel=0.03)
         assert score.accuracy == pytest.approx(fitted.score(vectors, labels), abs=0.02)
 

@@ -11,6 +11,7 @@ from keras_bert.tasks.fill_mask.augmentation import TextAugmenter
 from keras_bert.tasks.fill_mask.augmentation_options import AugmentationOptions
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.conftest import WORDS, write_csv
+from tests.docs.documents import call
 
 OPTIONS = AugmentationOptions(copies=6, candidates=3)
 TEXTS = ("The film was great!", "12 , 34", "a book and unwatchable film")
@@ -92,18 +93,77 @@ def test_words_of_a_row_are_hidden_together(folder):
     assert {copy.split()[1] for copy in next(alone)} == {copy.split()[1] for copy in short}
 
 
+@pytest.mark.parametrize("rate", [0.3, 1.0])
+def test_so_many_words_become_others(folder, rate):
+    words = [WORDS[index * index % len(WORDS)] for index in range(40)]
+    words[0] = words[0].title()  # also the same word in small letters is none of its candidates
+    # All words of the vocabulary are candidates, and one is drawn for each of 40 x 50 words.
+    options = AugmentationOptions(copies=50, candidates=30, replacement_rate=rate)
+    [copies] = TextAugmenter.from_preset(folder, options)([" ".join(words)])
+    assert len(copies) == 50
+    changed = [
+        new.lower() != old.lower()
+        for copy in copies
+        for new, old in zip(copy.split(), words, strict=True)
+    ]
+    deviation = (rate * (1 - rate) / 2000) ** 0.5
+    assert np.mean(changed) == pytest.approx(rate, rel=0, abs=5 * deviation)
+
+
+def test_another_seed_makes_other_copies(folder):
+    model, tokenizer = BertMaskedLM.from_preset(folder), BertTokenizer.from_preset(folder)
+    first, again, other = (
+        list(TextAugmenter(model, tokenizer, AugmentationOptions(seed=seed))(TEXTS))
+        for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first[0] != other[0] and first[2] != other[2]
+
+
+def rows_of(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_both_texts_of_a_pair_change_and_each_in_its_own_way(folder, tmp_path):
+    text = " ".join(WORDS)
+    write_csv(tmp_path / "train.csv", ["text", "text_pair", "label"], [(text, text, "n")] * 3)
+    augment_file(folder, tmp_path / "train.csv", tmp_path / "unlabeled.csv", OPTIONS)
+    rows = rows_of(tmp_path / "unlabeled.csv")
+    assert len(rows) == 3 * OPTIONS.copies
+    assert all(len({text, row["text"], row["text_pair"]}) == 3 for row in rows)
+
+
+def test_the_flags_of_the_tool_arrive(folder, tmp_path):
+    table = tmp_path / "train.csv"
+    header = ["text", "second", "third", "gold"]
+    write_csv(table, header, [(text, text, text, "n") for text in TEXTS])
+    flags = [f"--model={folder}", f"--data={table}", "--text_columns=second,third"]
+    flags += ["--label_column=gold", "--copies=4", "--replacement_rate=0.9", "--seed=5"]
+    call("augment_data", *flags, f"--output={tmp_path / 'all.csv'}", "--keep_labels")
+    call("augment_data", *flags, f"--output={tmp_path / 'texts.csv'}")
+    options = AugmentationOptions(copies=4, replacement_rate=0.9, seed=5)
+    columns = ("second", "third")
+    augment_file(folder, table, tmp_path / "here.csv", options, columns, keep_labels=True)
+    rows = rows_of(tmp_path / "all.csv")
+    assert rows == rows_of(tmp_path / "here.csv")
+    assert list(rows[0]) == header and {row["gold"] for row in rows} == {"n"}
+    assert {row["text"] for row in rows} == {TEXTS[0], TEXTS[2]}  # the first column stays
+    assert rows_of(tmp_path / "texts.csv") == [
+        {name: row[name] for name in header if name != "gold"} for row in rows
+    ]
+
+
 def test_a_table_is_written_whole_and_the_same_each_time(folder, tmp_path):
     write_csv(
         tmp_path / "train.csv", ["id", "text", "label"], zip("123", TEXTS, "nnp", strict=True)
     )
     count = augment_file(folder, tmp_path / "train.csv", tmp_path / "unlabeled.csv", OPTIONS)
-    with open(tmp_path / "unlabeled.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of(tmp_path / "unlabeled.csv")
     assert len(rows) == count and rows[0].keys() == {"id", "text"}
     assert {row["id"] for row in rows} == {"1", "3"}
     augment_file(folder, tmp_path / "train.csv", tmp_path / "again.csv", OPTIONS, keep_labels=True)
-    with open(tmp_path / "again.csv", newline="") as file:
-        again = list(csv.DictReader(file))
+    again = rows_of(tmp_path / "again.csv")
     assert [row["text"] for row in again] == [row["text"] for row in rows]
     assert {(row["id"], row["label"]) for row in again} == {("1", "n"), ("3", "p")}
 

@@ -1,8 +1,12 @@
+import json
 from pathlib import Path
 
 import pytest
 
+from keras_bert import Vocabulary
+from keras_bert.data.records.manifest import Manifest
 from tests import command_process
+from tests.docs.documents import call
 
 TOOLS = Path(__file__).parents[2] / "tools"
 TEXT = "\n\n".join(
@@ -106,6 +110,33 @@ def test_create_pretraining_data_plans_and_sums_up(road):
     assert "creating examples: " in error
     assert "from 4 documents" in output and "(0 [UNK])" in output
     assert (folder / "records" / "manifest.json").is_file()
+
+
+def test_texts_are_those_of_the_named_field(road, tmp_path, capsys):
+    """A corpus whose field of the usual name holds other words."""
+    folder, _ = road
+    documents = TEXT.split("\n\n")
+    lines = [json.dumps({"text": "wrong wrong words", "body": body}) for body in documents]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    texts = [f"--input={tmp_path / 'corpus.jsonl'}", "--text_field=body"]
+    vocab = folder / "vocab.txt"
+
+    made = tmp_path / "made" / "vocab.txt"
+    held_out = f"--held_out={tmp_path / 'corpus.jsonl'}"
+    call("build_vocab", *texts, f"--output={made}", "--vocab_size=150", held_out)
+    assert Vocabulary.from_file(made) == Vocabulary.from_file(vocab)
+    assert "corpus.jsonl (960 words): 1.000 pieces per word" in capsys.readouterr().out
+
+    call(
+        *("create_pretraining_data", *texts, f"--vocab={vocab}", "--max_seq_length=32"),
+        *("--num_shards=2", "--dupe_factor=2", f"--output_dir={tmp_path / 'records'}"),
+    )
+    found, expected = (Manifest.read(path / "records") for path in (tmp_path, folder))
+    assert (found.documents, found.corpus_tokens, found.unknown_tokens) == (4, 960, 0)
+    assert found.shards == expected.shards
+
+    call("inspect_vocabulary", *texts, f"--vocab={vocab}", f"--output={tmp_path / 'page.html'}")
+    assert "960 words" in capsys.readouterr().out
 
 
 def test_inspect_records_shows_counts_and_text(road):

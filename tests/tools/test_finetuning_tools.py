@@ -1,11 +1,15 @@
 """run_finetuning, predict, visualize_attributions and export_saved_model as commands."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
+from keras_bert import FinetuningOptions
+from keras_bert.finetuning import search
 from tests import command_process
+from tests.docs import documents
 from tests.signatures.tiny_models import write_model
 from tests.tools.test_faults import run_tools
 
@@ -15,6 +19,91 @@ REPOSITORY = Path(__file__).parents[2]
 def call(tool, **arguments):
     flags = [f"--{name}={value}" for name, value in arguments.items()]
     return command_process.run([REPOSITORY / "tools" / f"{tool}.py", *flags])
+
+
+REQUIRED = ("--data=data", "--init_from=bert", "--model_dir=run")
+# Of the tasks, by the name of the flag and of the argument.
+EVERY_ARGUMENT = {
+    **dict(text_column="a", text_pair_column="b", label_column="c", scheme="BIO"),
+    **dict(label_feature="d", window_pooling="mean", features_from="last", word_index=1),
+    **dict(label_index=-2, doc_stride=3, max_windows=4, max_query_length=5, max_answer_length=6),
+    **dict(max_target_length=7, beam_size=8, iterations=9, length_candidates=10, lstm_width=11),
+    **dict(source_column="e", target_column="f", decoder="random", decoding="mask_predict"),
+    **dict(length_penalty=0.5, document_context=True, labels=["no", "yes"]),
+}
+
+
+def given(*flags):
+    """Returns the values of the flags of run_finetuning, and the names of the tool."""
+    values, names = documents.loaded("run_finetuning")
+    values.unparse_flags()
+    values(["run_finetuning", *REQUIRED, *flags])
+    return values.flag_values_dict(), names
+
+
+def as_flag(name, value):
+    return f"--{name}={','.join(value) if isinstance(value, list) else value}"
+
+
+@pytest.mark.parametrize(
+    ("flags", "arguments"),
+    [
+        ([], {}),
+        (["--regression"], {"label_type": "regression"}),
+        (["--multi_label"], {"label_type": "multi_label"}),
+        (["--nodocument_context", "--word_index=0"], {"document_context": False, "word_index": 0}),
+        ([as_flag(*item) for item in EVERY_ARGUMENT.items()], EVERY_ARGUMENT),
+    ],
+)
+def test_what_flags_say_of_a_task_arrives_there(flags, arguments):
+    values, names = given(*flags)
+    assert names["_task_arguments"](values) == arguments
+
+
+def test_a_text_has_one_kind_of_labels():
+    values, names = given("--regression", "--multi_label")
+    with pytest.raises(ValueError, match="--regression and --multi_label exclude each other"):
+        names["_task_arguments"](values)
+
+
+@pytest.mark.parametrize(
+    ("flags", "weights"),
+    [
+        ([], None),
+        (["--class_weights=balanced"], "balanced"),
+        (["--class_weights=1,2.5"], (1.0, 2.5)),
+    ],
+)
+def test_class_weights_are_a_word_or_numbers(flags, weights):
+    values, names = given(*flags)
+    assert names["_class_weights"](values["class_weights"]) == weights
+
+
+def test_class_weights_that_are_neither_are_refused():
+    values, names = given("--class_weights=1,much")
+    with pytest.raises(ValueError, match="class_weights is '1,much': give 'balanced' or one"):
+        names["_class_weights"](values["class_weights"])
+
+
+def test_what_is_searched_is_what_the_flags_say(sentiment_folder, tmp_path, monkeypatch):
+    # Nothing is trained: all that the tool does itself is done before it calls this.
+    asked = []
+    monkeypatch.setattr(search, "search", lambda *arguments: asked.extend(arguments))
+    with pytest.raises(SystemExit) as end:
+        documents.call(
+            "run_finetuning",
+            *(f"--data={sentiment_folder}", "--init_from=bert", f"--model_dir={tmp_path}"),
+            *("--class_weights=1,2.5", "--grid=learning_rate=2e-5,5e-5;epochs=2", "--seeds=3"),
+            *("--labels=pos,neg", "--patience=2", "--init_layers=0,2", "--strategy=cpu"),
+        )
+    assert end.value.code == 128 + signal.SIGTERM  # what no result means
+    task, data, init_from, model_dir, options, seeds, grid = asked
+    assert task.name == "csv" and data.labels == ("pos", "neg")
+    assert (init_from, model_dir, seeds) == ("bert", str(tmp_path), 3)
+    assert options == FinetuningOptions(
+        class_weights=(1.0, 2.5), patience=2, init_layers=("0", "2"), strategy="cpu"
+    )
+    assert grid == {"learning_rate": (2e-5, 5e-5), "epochs": (2,)}
 
 
 @pytest.mark.slow

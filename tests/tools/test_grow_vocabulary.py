@@ -53,12 +53,18 @@ def folder(tmp_path_factory):
     (folder / "sentences" / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
     train_byte_level_bpe([TEXT], 300).save(folder / "bytes")
     (folder / "texts.txt").write_text(TEXT, encoding="utf-8")
+    lines = [json.dumps({"text": "badbad", "body": line}) + "\n" for line in TEXT.splitlines()]
+    (folder / "texts.jsonl").write_text("".join(lines), encoding="utf-8")
     (folder / "words.txt").write_text("GoodBook\n\nbook\n", encoding="utf-8")
     (folder / "known.txt").write_text("good\nBook\n", encoding="utf-8")
     (folder / "pair.txt").write_text("good book\n", encoding="utf-8")
     (folder / "taken").mkdir()
     commands = {
         "texts": [*GROW, "--input=texts.txt", "--min_pieces=2", "--output=from_texts"],
+        "field": [
+            *(*GROW, "--input=texts.jsonl", "--text_field=body", "--min_pieces=2"),
+            "--output=from_field",
+        ],
         "list": ["grow_vocabulary.py", "--model=sentences", "--words=words.txt", "--output=list"],
         "again": [
             *("grow_vocabulary.py", "--model=list", "--input=texts.txt", "--min_pieces=2"),
@@ -102,6 +108,14 @@ def test_words_of_texts_become_pieces_that_start_at_the_mean(folder):
     assert "before: 1.423 pieces per word" in printed
     assert "after:  1.115 pieces per word" in printed
     assert "from_texts: BertEncoder, 24 pieces\n" in printed
+
+
+def test_texts_are_those_of_the_named_field(folder):
+    path, ran = folder
+    assert ran["field"]["status"] == 0, ran["field"]["printed"]
+    grown, expected = (load_tokenizer(path / name) for name in ("from_field", "from_texts"))
+    assert grown.vocabulary == expected.vocabulary
+    assert "before: 1.423 pieces per word" in ran["field"]["printed"]
 
 
 def test_a_list_is_normalized_and_a_grown_folder_grows_again(folder):
