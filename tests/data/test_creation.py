@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert import load_tokenizer, train_byte_level_bpe, train_sentencepiece
 from keras_bert.data.corpus.documents import document_sentences
 from keras_bert.data.corpus.reading import Corpus
 from keras_bert.data.creation.chunks import CHUNK_CHARACTERS, divide
@@ -236,6 +237,31 @@ def test_a_vocabulary_without_mask_is_refused(tmp_path, novels):
             CreationOptions((str(novels),), str(tmp_path / "vocab.txt"), str(tmp_path / "out"))
         )
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("family", ["byte_level_bpe", "add_prefix_space", "albert"])
+def test_a_paragraph_has_the_pieces_that_it_has_as_a_whole(tmp_path, family):
+    """Though its sentences are tokenized one by one; cut ones (2,000 characters) as well."""
+    paragraphs = ["He left. She went home! Why? " + "She had ab " * 300 + "left.", "She left. He"]
+    if family == "albert":
+        train_sentencepiece(paragraphs * 3, 50).save(tmp_path / "vocab")
+    else:
+        files = train_byte_level_bpe(paragraphs * 3, 300)
+        prefix = files.settings._replace(add_prefix_space=family == "add_prefix_space")
+        dataclasses.replace(files, settings=prefix).save(tmp_path / "vocab")
+    options = CreationOptions(
+        write_corpus(tmp_path, "\n".join(paragraphs)),
+        str(tmp_path / "vocab"),
+        str(tmp_path / "out"),
+        max_seq_length=5000,
+        dupe_factor=1,
+        sentence_task="none",
+        short_seq_prob=0,
+    )
+    create_pretraining_data(options)
+    ((ids, _, _),) = read_examples(tmp_path / "out")
+    tokenizer = load_tokenizer(tmp_path / "vocab")
+    assert ids[1:-1] == tokenizer(paragraphs).flat_values.numpy().tolist()
 
 
 def test_a_vocabulary_of_another_name_tells_its_case_itself(tmp_path, vocab):

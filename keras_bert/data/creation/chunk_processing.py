@@ -27,7 +27,7 @@ from keras_bert.text.corpus_masking import CorpusMasking
 from keras_bert.text.languages.word_boundaries import WordBoundaries
 from keras_bert.text.tokenizer_config import MERGES, VOCABULARY_FILES
 from keras_bert.text.tokenizer_files import TokenizerFiles, read_named_file, read_tokenizer_files
-from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.vocabulary import BYTE_LEVEL_SPACE, Vocabulary
 from keras_bert.text.wordpiece.files import WordPieceFiles
 
 
@@ -162,7 +162,11 @@ class ChunkProcessor:
 
     def make_records(self, chunk: Chunk) -> tuple[list[list[bytes]], ChunkCounts]:
         """Returns the records of a chunk for each shard, and their counts."""
-        texts = [document_sentences(document) for document in chunk.documents]
+        # The space before a word is part of a byte-level piece: without it the first word of a
+        # sentence would be spelled in other pieces than in its paragraph. Other families make the
+        # same pieces with and without.
+        keep_spaces = self._vocabulary.word_mark == BYTE_LEVEL_SPACE
+        texts = [document_sentences(document, keep_spaces) for document in chunk.documents]
         ids, sizes = self._tokenize_texts(text for sentences in texts for text in sentences)
         continues = None  # int32 [pieces]
         if self._word_boundaries:
