@@ -180,6 +180,18 @@ def test_a_corpus_of_one_document_gives_true_pairs_and_says_so(tmp_path, vocab):
     assert manifest.label_counts == (manifest.examples, 0)
 
 
+def test_sentences_that_no_swapped_pair_holds_are_counted(tmp_path, vocab):
+    inputs = write_corpus(tmp_path, "The house.\n\nHe was old. She was there.\n\nShe was old.")
+    options = CreationOptions(
+        inputs, str(vocab), str(tmp_path / "sop"), dupe_factor=2, sentence_task="sop"
+    )
+    manifest = create_pretraining_data(options)
+    pieces = BertTokenizer.from_vocab(vocab)(["The house.", "She was old."]).flat_values.shape[0]
+    assert (manifest.unused_sentences, manifest.unused_tokens) == (2, pieces)
+    options = dataclasses.replace(options, output_dir=str(tmp_path / "nsp"), sentence_task="nsp")
+    assert create_pretraining_data(options).unused_sentences == 0
+
+
 def test_strange_texts_pass(tmp_path, vocab):
     strange = ["\x00\x01", "\u200b", "word", "שלום עולם.", "😀 😀", "a" * 5000, "\ufeff", "."]
     inputs = write_corpus(tmp_path, "\n\n".join(strange) + "\n\n" + "\n".join(strange))

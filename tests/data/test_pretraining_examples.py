@@ -218,6 +218,39 @@ def test_sentence_order_pairs_are_neighbours_half_of_them_swapped():
         assert (a[-1] < b[0]) == (label == 0)
 
 
+def test_sentence_order_leaves_no_sentence_alone_at_the_end():
+    """Of 64 places 61 are for pieces."""
+    # Three sentences of 30 reach 61; the third goes with the fourth, so that nothing is lost.
+    four = examples_of(make_documents([[30] * 4]), task="sop", short_seq_prob=0)
+    assert [sorted(a + b) for a, b, _ in sorted(four)] in (
+        [list(range(60)), list(range(60, 120))],
+        [list(range(60, 120)), list(range(60))],
+    )
+    # Two of 40 reach it as well, and take the third along: it is seen where the cut and the side
+    # that is truncated let it be.
+    seen = set()
+    for seed in range(20):
+        (example,) = examples_of(make_documents([[40] * 3]), "sop", short_seq_prob=0, seed=seed)
+        assert len(example[0]) + len(example[1]) == 61
+        seen |= {*example[0], *example[1]}
+    assert len(seen & set(range(80, 120))) > 30
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=12), min_size=1, max_size=6),
+    st.integers(0, 1000),
+)
+def test_sentence_order_uses_each_sentence_of_a_document_of_several(lengths, seed):
+    documents = make_documents(lengths)
+    # Nothing is truncated: a document has at most 144 pieces.
+    examples = examples_of(documents, "sop", 200, short_seq_prob=1, seed=seed)
+    lone = {n for n, document in enumerate(lengths) if len(document) == 1}
+    expected = [p for p in documents.ids.tolist() if document_of(documents, p) not in lone]
+    found = sorted(piece for a, b, _ in examples for piece in a + b)
+    assert len(found) == len(set(found)) and found == expected
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 100), min_size=1, max_size=12), min_size=1, max_size=6),
@@ -316,7 +349,7 @@ def test_short_targets_cut_no_sentence_of_full_sentences():
 
 
 def test_short_sequences_come_as_often_as_asked():
-    documents = make_documents([[2] * 31] * 400)
+    documents = make_documents([[2] * 30] * 400)
     by_document = {}
     for a, b, _ in examples_of(documents, task="sop", max_seq_length=63, short_seq_prob=0.3):
         place = document_of(documents, a[0])

@@ -15,6 +15,7 @@ from keras_bert.data.records.examples import (
     Examples,
     TokenizedDocuments,
     assemble_examples,
+    count_lone_sentences,
     plan_examples,
     separate_documents,
 )
@@ -100,6 +101,8 @@ class ChunkCounts(NamedTuple):
     lone_document_chunks: int = 0
     truncated_examples: int = 0
     truncated_tokens: int = 0
+    unused_sentences: int = 0
+    unused_tokens: int = 0
 
     def plus(self, other: "ChunkCounts") -> "ChunkCounts":
         """Returns the sum of both."""
@@ -185,6 +188,7 @@ class ChunkProcessor:
             [chunk.documents[index].number for index in np.flatnonzero(filled)],
         )
         unknown = np.count_nonzero(documents.ids == self._vocabulary.unk_id)
+        unused = count_lone_sentences(documents) if self._options.sentence_task == "sop" else (0, 0)
         counts = ChunkCounts(
             chunks=1,
             documents=chunk.new_documents,
@@ -192,6 +196,8 @@ class ChunkProcessor:
             corpus_tokens=len(documents.ids),
             unknown_tokens=int(unknown),
             lone_document_chunks=int(len(set(documents.document_numbers)) == 1),
+            unused_sentences=unused[0],
+            unused_tokens=unused[1],
         )
         if self._options.cross_documents:
             if continues is not None:

@@ -172,6 +172,8 @@ def write_rest(
         lone_document_units=counts.lone_document_chunks,
         truncated_examples=counts.truncated_examples,
         truncated_tokens=counts.truncated_tokens,
+        unused_sentences=counts.unused_sentences,
+        unused_tokens=counts.unused_tokens,
         packed=options.pack,
         max_predictions_per_seq=options.predictions_per_seq if options.static_masking else None,
         word_segmenter=None if options.static_masking else options.word_segmenter,

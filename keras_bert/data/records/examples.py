@@ -94,7 +94,7 @@ def plan_examples(
     a target length, cut between two of them into a and b, and with probability 0.5 b is replaced by
     text from another document (label 1), the replaced sentences being used again. With a single
     document there is no other: all its pairs are true ones. "sop" (ALBERT, arXiv:1909.11942) swaps
-    a and b with probability 0.5 (label 1). "none" gathers full sentences into one segment, of one
+    a and b with probability 0.5 (label 1); a document of one sentence gives none. "none" gathers full sentences into one segment, of one
     document (DOC-SENTENCES of RoBERTa, arXiv:1907.11692, section 4.2) or, across documents, of
     several that follow each other (FULL-SENTENCES).
 
@@ -120,6 +120,17 @@ def plan_examples(
     ]
     rng.shuffle(examples)
     return examples
+
+
+def count_lone_sentences(documents: TokenizedDocuments) -> tuple[int, int]:
+    """Returns how many documents have a single sentence, and how many pieces these have.
+
+    "sop" makes no example of them.
+    """
+    first = np.array(documents.document_starts, np.int64)
+    starts = np.array(documents.sentence_starts, np.int64)
+    lone = first[:-1][np.diff(first) == 1]
+    return len(lone), int((starts[lone + 1] - starts[lone]).sum())
 
 
 def separate_documents(documents: TokenizedDocuments, sep_id: int) -> TokenizedDocuments:
@@ -300,8 +311,12 @@ class _SentenceOrderPlanner(_Planner):
     def plan(self, document: int) -> Iterator[PlannedExample]:
         first, last = self._sentences(document)
         target = self._target_length()
-        while last - first > 1:  # a sentence that is left alone has no neighbour to be swapped with
+        while last - first > 1:  # a document of one sentence has nothing to be swapped with it
             end = self._chunk_end(first, last, target, min_sentences=2)
+            if last - end == 1:
+                # One sentence would be left alone and be lost. A chunk of three or more gives it
+                # its last one as a neighbour; one of two takes it along.
+                end = end - 1 if end - first > 2 else last
             cut = self._cut(first, end)
             if self._rng.random() < 0.5:
                 yield self._pair((first, cut), (cut, end), 0)
