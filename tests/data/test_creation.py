@@ -150,6 +150,38 @@ def test_another_seed_and_another_pass_make_other_pairs(records, make_records):
     assert len(set(twice)) > 1.8 * len(set(first))
 
 
+@pytest.mark.parametrize("changes", [{}, {"cross_documents": True}, {"pack": True}])
+def test_copies_of_single_segments_are_cut_elsewhere(tmp_path, vocab, changes):
+    words = Vocabulary.from_file(vocab).tokens[-900:]  # each sentence is another
+    sentences = [" ".join(words[n : n + 3]) + " ." for n in range(0, 900, 3)]
+    text = "\n\n".join("\n".join(sentences[n : n + 100]) for n in range(0, 300, 100))
+
+    def made(copies):
+        """The pieces of each example; packed ones each with a [CLS] of their own."""
+        output = tmp_path / str(copies)
+        options = CreationOptions(
+            write_corpus(tmp_path, text + "\n\nThe house."),
+            str(vocab),
+            str(output),
+            max_seq_length=64,
+            dupe_factor=copies,
+            sentence_task="none",
+            short_seq_prob=0,
+            **changes,
+        )
+        create_pretraining_data(options)
+        cls = str(Vocabulary.from_file(vocab).cls_id)
+        rows = [" " + " ".join(map(str, ids)) for ids, _, _ in read_examples(output)]
+        return [part for row in rows for part in row.split(f" {cls} ") if part]
+
+    one, three = made(1), made(3)
+    assert set(one) < set(three)
+    assert len(set(three)) > 2.2 * len(set(one))
+    # A document that fits into one example is not cut.
+    short = min(one, key=len)
+    assert three.count(short) == 3 or "cross_documents" in changes
+
+
 def test_single_segments_hold_every_piece_of_the_corpus(make_records):
     folder = make_records(sentence_task="none", num_shards=1)
     manifest = Manifest.read(folder)

@@ -35,10 +35,10 @@ def random_documents(seed, documents=60):
     )
 
 
-def examples_of(documents, task="nsp", max_seq_length=64, short_seq_prob=0.1, seed=0):
+def examples_of(documents, task="nsp", max_seq_length=64, short_seq_prob=0.1, seed=0, **options):
     """Returns (a, b, label) for each example, checking [CLS], [SEP] and segments."""
     rng = random.Random(seed)
-    plans = plan_examples(documents, max_seq_length, short_seq_prob, task, rng)
+    plans = plan_examples(documents, max_seq_length, short_seq_prob, task, rng, **options)
     if not plans:
         return []
     made = assemble_examples(documents, plans, CLS, SEP)
@@ -255,10 +255,11 @@ def test_sentence_order_uses_each_sentence_of_a_document_of_several(lengths, see
 @given(
     st.lists(st.lists(st.integers(1, 100), min_size=1, max_size=12), min_size=1, max_size=6),
     st.floats(0, 1),
+    st.booleans(),
 )
-def test_full_sentences_hold_each_piece_once(lengths, short_seq_prob):
+def test_full_sentences_hold_each_piece_once(lengths, short_seq_prob, vary):
     documents = make_documents(lengths)
-    examples = examples_of(documents, task="none", max_seq_length=32, short_seq_prob=short_seq_prob)
+    examples = examples_of(documents, "none", 32, short_seq_prob=short_seq_prob, vary_cuts=vary)
     assert all(not b and not label and len(a) <= 30 and is_run(a) for a, b, label in examples)
     assert sorted(piece for a, _, _ in examples for piece in a) == documents.ids.tolist()
     for a, _, _ in examples:

@@ -232,6 +232,7 @@ class ChunkProcessor:
             rng,
             options.cross_documents,
             self._vocabulary.framing,
+            vary_cuts=copy > 0,
         )
         if not plans:
             return [], ChunkCounts()
