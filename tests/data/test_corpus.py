@@ -147,9 +147,13 @@ def test_the_byte_in_a_gz_is_that_of_its_content(tmp_path):
         list(Corpus([path]))
 
 
-def test_a_byte_order_mark_is_no_part_of_json(tmp_path):
-    path = write(tmp_path / "a.jsonl", '\ufeff{"text": "One."}\n{"text": "Two."}')
+@pytest.mark.parametrize("ending", ["", *COMPRESS])
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, ending):
+    path = write(tmp_path / f"a.jsonl{ending}", '\ufeff{"text": "One."}\n{"text": "Two."}')
     assert list(Corpus([path]).paragraphs()) == ["One.", "Two."]
+    path = write(tmp_path / f"a.txt{ending}", "\ufeffOne.\n\ufeffTwo.")
+    # Only the first is one: elsewhere the same character joins what stands beside it.
+    assert list(Corpus([path]).paragraphs()) == ["One.", "\ufeffTwo."]
 
 
 # The bytes that are overwritten lie in the middle: each format has a checksum, or cannot go on.

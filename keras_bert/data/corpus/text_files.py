@@ -77,6 +77,7 @@ class TextFile(NamedTuple):
                 continue
             place = f"{self.name}, line {line_number}"
             try:
+                # Files that were joined have one in the middle, too.
                 record = json.loads(line.removeprefix(_BYTE_ORDER_MARK))
             except json.JSONDecodeError as error:
                 raise ValueError(
@@ -121,6 +122,8 @@ class TextFile(NamedTuple):
                     f"{' of its content' if ending_of(self.name) else ''}: convert the file, or "
                     "pass --errors=replace to read such bytes as U+FFFD"
                 ) from None
+            if not position:
+                lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
             # What follows the last line's end is not a line.
             yield from lines if lines[-1] else lines[:-1]
             if not block:
