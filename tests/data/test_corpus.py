@@ -141,6 +141,13 @@ def test_bytes_that_are_not_utf8_are_named_or_replaced(tmp_path, before):
     assert list(Corpus([path], errors="replace"))[-1].paragraphs[-1] == "bad \ufffd byte"
 
 
+@pytest.mark.parametrize("ending", ["tar", "tar.gz", "TGZ", "tar.bz2", "tar.xz", "tar.zst"])
+def test_an_archive_is_refused(tmp_path, ending):
+    path = write(tmp_path / f"corpus.{ending}", "One.")
+    with pytest.raises(ValueError, match=rf"corpus\.{ending} is an archive of files: unpack it"):
+        Corpus([path])
+
+
 def test_the_byte_in_a_gz_is_that_of_its_content(tmp_path):
     path = write(tmp_path / "a.txt.gz", b"fine\n" * 1000 + b"\xff")
     with pytest.raises(ValueError, match=r"a\.txt\.gz is not UTF-8 at byte 5000 of its content: "):

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from keras_bert.data.corpus.compression import check_library
+from keras_bert.data.corpus.compression import check_readable
 from keras_bert.data.corpus.documents import Document, decoded, documents_of_text
 from keras_bert.storage.paths import file_size, fingerprint, open_file
 
@@ -42,7 +42,7 @@ class ParquetFile(NamedTuple):
             ValueError: pyarrow is not installed, the file is damaged, or it has no such column of
                 text.
         """
-        check_library(path)
+        check_readable(path)
         import pyarrow as pa
 
         with _opened(path) as file:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
-from keras_bert.data.corpus.compression import check_library, ending_of, open_content, read_block
+from keras_bert.data.corpus.compression import check_readable, ending_of, open_content, read_block
 from keras_bert.data.corpus.documents import Document, documents_of_lines, documents_of_text
 from keras_bert.storage.paths import file_size, fingerprint, open_file
 from keras_bert.storage.surrogates import without_lone_surrogates
@@ -38,9 +38,10 @@ class TextFile(NamedTuple):
         """Looks up the size of a file.
 
         Raises:
-            ValueError: the library that decompresses it is not installed.
+            ValueError: it is an archive of files, or the library that decompresses it is not
+                installed.
         """
-        check_library(path)
+        check_readable(path)
         return cls(path, file_size(path), text_field, errors)
 
     @property
