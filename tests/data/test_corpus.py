@@ -197,7 +197,10 @@ def test_parts_of_a_compressed_file_follow_each_other(tmp_path):
         assert list(read_documents([path])) == [["One.", "Two."], ["Three."]], ending
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary("int32", "string")])
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary("int32", "string")],
+)
 @pytest.mark.parametrize("rows", [2, 1000])
 def test_a_row_of_a_parquet_file_is_a_document(tmp_path, kind, rows):
     texts = [f"One {n}. Two.\n\nThree." for n in range(rows)]

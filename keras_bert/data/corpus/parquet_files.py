@@ -54,7 +54,8 @@ class ParquetFile(NamedTuple):
                 )
             kind = schema.field(text_field).type
             text = kind.value_type if pa.types.is_dictionary(kind) else kind
-            if not (pa.types.is_string(text) or pa.types.is_large_string(text)):
+            kinds = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
+            if not any(is_kind(text) for is_kind in kinds):
                 raise ValueError(
                     f"column {text_field!r} of {path} holds {kind}, not text: name the one with "
                     "the text with --text_field"
