@@ -15,6 +15,7 @@ from keras_bert.data.creation.chunks import CHUNK_CHARACTERS, divide
 from keras_bert.data.creation.create import create_pretraining_data
 from keras_bert.data.creation.options import CreationOptions
 from keras_bert.data.records.manifest import Manifest
+from keras_bert.storage import hub
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
@@ -306,6 +307,36 @@ def test_a_paragraph_has_the_pieces_that_it_has_as_a_whole(tmp_path, family):
     ((ids, _, _),) = read_examples(tmp_path / "out")
     tokenizer = load_tokenizer(tmp_path / "vocab")
     assert ids[1:-1] == tokenizer(paragraphs).flat_values.numpy().tolist()
+
+
+def test_the_vocabulary_of_a_repository_is_fetched_for_all_workers(
+    novels, records, vocab, tmp_path, monkeypatch
+):
+    """By the process that starts the workers, which are sent what is in it."""
+    fetched = []
+
+    def download(hub, repository, files):
+        fetched.append(repository)
+        return vocab.parent
+
+    monkeypatch.setattr(hub, "_download", download)
+    options = CreationOptions(
+        inputs=(str(novels),),
+        vocab="hf://someone/tiny-bert",
+        output_dir=str(tmp_path / "out"),
+        max_seq_length=64,
+        dupe_factor=1,
+        num_shards=3,
+        seed=1,
+        num_workers=2,
+    )
+    manifest = create_pretraining_data(options)
+    assert set(fetched) == {"someone/tiny-bert"}
+    assert manifest.settings["vocab"] == "hf://someone/tiny-bert"
+    # All files but the manifest, which tells the name of the vocabulary, are those of a local one.
+    made, expected = contents(tmp_path / "out"), contents(records)
+    assert made.pop("manifest.json") != expected.pop("manifest.json")
+    assert made == expected
 
 
 def test_a_vocabulary_of_another_name_tells_its_case_itself(tmp_path, vocab):

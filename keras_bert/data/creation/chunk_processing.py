@@ -23,6 +23,7 @@ from keras_bert.data.records.manifest import Shard, shard_name
 from keras_bert.data.records.packing import choose_packs, join_packs
 from keras_bert.data.records.static_masks import StaticMasking
 from keras_bert.data.records.writing import RECORD_FRAME_BYTES, write_records
+from keras_bert.storage import hub
 from keras_bert.text import tokenizer_config
 from keras_bert.text.corpus_masking import CorpusMasking
 from keras_bert.text.languages.word_boundaries import WordBoundaries
@@ -54,9 +55,11 @@ class ChunkSettings(NamedTuple):
 
         Raises:
             FileNotFoundError: it does not exist.
-            ValueError: it is damaged, or the segmenter is not installed or not for it.
+            ValueError: it is damaged or cannot be fetched, or the segmenter is not installed or not
+                for it.
         """
-        path = Path(options.vocab)
+        # Fetched here, once: workers get the vocabulary, not its name.
+        path = hub.local_folder(options.vocab)
         if path.is_dir():
             settings = cls(options, read_tokenizer_files(path))
         elif path.name in (*VOCABULARY_FILES, MERGES):
