@@ -15,6 +15,11 @@ SentencePieceScheme = Literal["albert", "xlm_roberta"]
 
 # Bytes; the library leaves out what is longer without a word.
 _LARGEST_SENTENCE = 4192
+_LEAST_SENTENCES = 101  # the library refuses to draw fewer
+
+# README of google-research/albert: what its published models were trained with.
+_ALBERT_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]  # each always a piece of its own
+_ALBERT_COVERAGE = 0.99995
 
 
 def train_sentencepiece(
@@ -22,10 +27,12 @@ def train_sentencepiece(
     vocab_size: int,
     scheme: SentencePieceScheme = "albert",
     lowercase: bool = True,
+    input_sentence_size: int = 10_000_000,
 ) -> SentencePieceFiles:
     """Learns a unigram SentencePiece model (Kudo 2018, arXiv:1804.10959), as ALBERT and XLM-R have.
 
-    Needs the extra `sentencepiece`.
+    Needs the extra `sentencepiece`. The settings of "albert" are those of ALBERT's own command;
+    of XLM-R none was published, and the trainer's defaults stand.
 
     Args:
         texts: paragraphs or sentences.
@@ -33,14 +40,20 @@ def train_sentencepiece(
             hold no more.
         scheme: "albert" or "xlm_roberta": which special tokens there are, and how text is prepared.
         lowercase: lower-case the text and strip accents; of "albert" alone.
+        input_sentence_size: how many texts are kept in memory and learned from: so many, drawn at
+            random, of a larger corpus. The same texts give the same draw.
 
     Returns:
         The model; `save(folder)` writes spiece.model or sentencepiece.bpe.model.
 
     Raises:
-        ValueError: the scheme is unknown, the library is not installed, or it cannot learn so many
-            pieces from the texts.
+        ValueError: the scheme is unknown, `input_sentence_size` is below 101, the library is not
+            installed, or it cannot learn so many pieces from the texts.
     """
+    if input_sentence_size < _LEAST_SENTENCES:
+        raise ValueError(
+            f"input_sentence_size is {input_sentence_size}: it must be at least {_LEAST_SENTENCES}"
+        )
     if scheme not in get_args(SentencePieceScheme):
         raise ValueError(f"scheme is {scheme!r}: it must be albert or xlm_roberta")
     library = load_library()
@@ -51,6 +64,7 @@ def train_sentencepiece(
     special = (
         {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1, "pad_piece": "<pad>"}
         | {"control_symbols": ["[CLS]", "[SEP]", "[MASK]"]}
+        | {"user_defined_symbols": _ALBERT_SYMBOLS, "character_coverage": _ALBERT_COVERAGE}
         if is_albert
         else {"unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": -1}
     )
@@ -67,12 +81,14 @@ def train_sentencepiece(
             hard_vocab_limit=False,
             minloglevel=2,
             max_sentence_length=_LARGEST_SENTENCE,
+            input_sentence_size=input_sentence_size,
+            shuffle_input_sentence=True,
             **special,
         )
     except (RuntimeError, OSError) as error:
         raise ValueError(
             f"SentencePiece cannot learn {vocab_size} pieces from the texts ({error}): lower "
-            "--vocab_size, or give more text"
+            "--vocab_size, give more text or, of too much text, lower --input_sentence_size"
         ) from None
     return SentencePieceFiles(model.getvalue(), settings)
 
