@@ -66,6 +66,7 @@ flags.DEFINE_integer(
     "input_sentence_size",
     10_000_000,
     "Paragraphs that SentencePiece learns from, drawn at random from a larger corpus.",
+    lower_bound=1,
 )
 flags.DEFINE_float(
     "language_alpha",

@@ -223,9 +223,12 @@ def test_a_large_corpus_is_sampled(scheme):
     files = train_sentencepiece(texts, 150, scheme, input_sentence_size=120)
     found = {c for token in files.vocabulary.tokens for c in token if c > "\u4dff"}
     assert len(found) == 120
+    # From everywhere: 120 of 300 are 40 of each third, with a standard deviation of 4.
+    thirds = [sum((ord(c) - 0x4E00) // 100 == third for c in found) for third in range(3)]
+    assert min(thirds) > 20
     assert train_sentencepiece(texts, 150, scheme, input_sentence_size=120) == files
-    with pytest.raises(ValueError, match="input_sentence_size is 100: it must be at least 101"):
-        train_sentencepiece(["home"], 150, scheme, input_sentence_size=100)
+    with pytest.raises(ValueError, match="input_sentence_size is 0: it must be at least 1"):
+        train_sentencepiece(["home"], 150, scheme, input_sentence_size=0)
 
 
 def test_albert_is_trained_as_its_published_command_says():
@@ -245,8 +248,6 @@ def test_albert_is_trained_as_its_published_command_says():
         "€",
     ]
     assert trained.trainer_spec.character_coverage == pytest.approx(0.99995)
-    assert trained.trainer_spec.input_sentence_size == 10_000_000
-    assert trained.trainer_spec.shuffle_input_sentence
 
 
 def test_long_texts_are_learned_from_to_their_end():
