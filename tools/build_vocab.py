@@ -47,6 +47,7 @@ _FLAGS_OF_KINDS = {
     "limit_alphabet": ("wordpiece",),
     "lowercase": ("wordpiece", MODEL_FILES[0]),
     "min_frequency": ("wordpiece", "byte_level_bpe"),
+    "input_sentence_size": MODEL_FILES,
 }
 
 flags.DEFINE_list(
@@ -61,6 +62,12 @@ flags.DEFINE_bool("lowercase", True, "Lower-case the text and strip accents.")
 flags.DEFINE_integer("min_frequency", 2, "How often a pair must occur to become one piece.")
 flags.DEFINE_integer("unused_slots", 0, "Number of [unusedN] entries.", lower_bound=0)
 flags.DEFINE_integer("limit_alphabet", 1000, "Distinct characters to keep; thousands for CJK.")
+flags.DEFINE_integer(
+    "input_sentence_size",
+    10_000_000,
+    "Paragraphs that SentencePiece learns from, drawn at random from a larger corpus.",
+    lower_bound=1,
+)
 flags.DEFINE_float(
     "language_alpha",
     1.0,
@@ -146,7 +153,13 @@ def main(_: Sequence[str]) -> None:
         else:
             scheme: Literal["albert", "xlm_roberta"]
             scheme = "albert" if output.name == MODEL_FILES[0] else "xlm_roberta"
-            tokenizer = train_sentencepiece(paragraphs, values.vocab_size, scheme, values.lowercase)
+            tokenizer = train_sentencepiece(
+                paragraphs,
+                values.vocab_size,
+                scheme,
+                values.lowercase,
+                values.input_sentence_size,
+            )
     tokenizer.save(output.parent)
     entries = len(tokenizer.vocabulary)
     print(f"{output}: {entries:,} entries")

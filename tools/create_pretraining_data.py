@@ -50,6 +50,12 @@ def main(_: Sequence[str], beam_arguments: Sequence[str] = ()) -> None:
             f"note: {manifest.lone_document_units} part(s) of the corpus hold a single document, "
             "so that all their pairs are true ones: put blank lines between documents"
         )
+    if manifest.unused_sentences:
+        print(
+            f"note: {manifest.unused_sentences:,} document(s) of a single sentence "
+            f"({manifest.unused_tokens:,} pieces) are in no example, because there is no other to "
+            "swap it with: join them to longer documents, or use --sentence_task=none"
+        )
 
 
 def _create(options: CreationOptions, runner: str, beam_arguments: Sequence[str]) -> Manifest:

@@ -32,6 +32,24 @@ WordMark = Literal["##", "Ġ", "▁"]
 BYTE_LEVEL_SPACE: WordMark = "Ġ"
 SENTENCEPIECE_SPACE: WordMark = "▁"
 
+# Scripts that put no space between words, so that no "Ġ" or "▁" tells where one begins.
+_UNSPACED = re.compile(
+    "[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # ideographs
+    "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9d"  # kana
+    "\u0e01-\u0e30\u0e32\u0e33\u0e40-\u0e46"  # letters of Thai, without marks above and below them
+    "\u0e81-\u0eb0\u0eb2\u0eb3\u0ebd\u0ec0-\u0ec6\u0edc-\u0edf"  # of Lao
+    "\u1000-\u102a\u103f\u1050-\u1055\u105a-\u105d\u1061\u1065\u1066"  # of Burmese
+    "\u106e-\u1070\u1075-\u1081\u108e"
+    "\u1780-\u17b3\u17d7\u17dc]"  # of Khmer
+)
+# How UTF-8 begins characters of these scripts, for byte-level pieces that hold a part of one.
+_UNSPACED_BYTES = (
+    *(bytes([lead]) for lead in range(0xE3, 0xEA)),  # U+3000 to U+9FFF
+    *(bytes([0xE0, second]) for second in range(0xB8, 0xBC)),  # Thai and Lao
+    *(bytes([0xE1, second]) for second in (0x80, 0x81, 0x82, 0x9E, 0x9F)),  # Burmese and Khmer
+    *(bytes([0xF0, second]) for second in range(0xA0, 0xC0)),  # U+20000 to U+3FFFF
+)
+
 # NVIDIA pads to multiples of 8, others to 64 or 128, Megatron to 128 for each of its GPUs.
 _PADDED_TO = (8, 16, 32, 64, 128, 256, 512, 1024)
 # Multilingual-MiniLM has 35 rows without a piece, dbmdz's Italian BERT 1,000.
@@ -177,12 +195,31 @@ class Vocabulary:
 
     @functools.cached_property
     def continuation_mask(self) -> np.ndarray:
-        """Bool [V]: which pieces continue a word, wherever they stand behind another piece."""
+        """Bool [V]: which pieces continue a word, wherever they stand behind another piece.
+
+        Without "##" these are all that have no mark of a space, as in fairseq, but for pieces of
+        scripts without spaces, in which a whole sentence would be one word.
+        """
         marked = np.array([token.startswith(self.word_mark) for token in self._tokens])
         if self.word_mark == CONTINUATION_PREFIX:
             return marked
+        marked |= np.array([self._is_unspaced(token) for token in self._tokens])
         marked[list(self.special_ids)] = True
         return ~marked
+
+    def _is_unspaced(self, token: str) -> bool:
+        """Whether a piece holds a letter of a script without spaces, or begins with a part of one.
+
+        Of a byte-level vocabulary a piece may be a part of a character: the part that begins it
+        counts, the others go on with it.
+        """
+        own = token_bytes(token) if self.word_mark == BYTE_LEVEL_SPACE else None
+        if own is not None:
+            try:
+                token = own.decode("utf-8")
+            except UnicodeDecodeError:
+                return own.startswith(_UNSPACED_BYTES)
+        return _UNSPACED.search(token) is not None
 
     def continues_word(self, token: str) -> bool:
         """Whether a piece continues the word of the piece before it, if there is one."""

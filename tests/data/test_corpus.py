@@ -141,15 +141,26 @@ def test_bytes_that_are_not_utf8_are_named_or_replaced(tmp_path, before):
     assert list(Corpus([path], errors="replace"))[-1].paragraphs[-1] == "bad \ufffd byte"
 
 
+@pytest.mark.parametrize("ending", ["tar", "tar.gz", "TGZ", "tar.bz2", "tar.xz", "tar.zst"])
+def test_an_archive_is_refused(tmp_path, ending):
+    path = write(tmp_path / f"corpus.{ending}", "One.")
+    with pytest.raises(ValueError, match=rf"corpus\.{ending} is an archive of files: unpack it"):
+        Corpus([path])
+
+
 def test_the_byte_in_a_gz_is_that_of_its_content(tmp_path):
     path = write(tmp_path / "a.txt.gz", b"fine\n" * 1000 + b"\xff")
     with pytest.raises(ValueError, match=r"a\.txt\.gz is not UTF-8 at byte 5000 of its content: "):
         list(Corpus([path]))
 
 
-def test_a_byte_order_mark_is_no_part_of_json(tmp_path):
-    path = write(tmp_path / "a.jsonl", '\ufeff{"text": "One."}\n{"text": "Two."}')
+@pytest.mark.parametrize("ending", ["", *COMPRESS])
+def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, ending):
+    path = write(tmp_path / f"a.jsonl{ending}", '\ufeff{"text": "One."}\n{"text": "Two."}')
     assert list(Corpus([path]).paragraphs()) == ["One.", "Two."]
+    path = write(tmp_path / f"a.txt{ending}", "\ufeffOne.\n\ufeffTwo.")
+    # Only the first is one: elsewhere the same character joins what stands beside it.
+    assert list(Corpus([path]).paragraphs()) == ["One.", "\ufeffTwo."]
 
 
 # The bytes that are overwritten lie in the middle: each format has a checksum, or cannot go on.
@@ -186,7 +197,10 @@ def test_parts_of_a_compressed_file_follow_each_other(tmp_path):
         assert list(read_documents([path])) == [["One.", "Two."], ["Three."]], ending
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary("int32", "string")])
+@pytest.mark.parametrize(
+    "kind",
+    [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary("int32", "string")],
+)
 @pytest.mark.parametrize("rows", [2, 1000])
 def test_a_row_of_a_parquet_file_is_a_document(tmp_path, kind, rows):
     texts = [f"One {n}. Two.\n\nThree." for n in range(rows)]

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert import load_tokenizer, train_byte_level_bpe, train_sentencepiece
 from keras_bert.data.corpus.documents import document_sentences
 from keras_bert.data.corpus.reading import Corpus
 from keras_bert.data.creation.chunks import CHUNK_CHARACTERS, divide
 from keras_bert.data.creation.create import create_pretraining_data
 from keras_bert.data.creation.options import CreationOptions
 from keras_bert.data.records.manifest import Manifest
+from keras_bert.storage import hub
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
@@ -149,6 +151,38 @@ def test_another_seed_and_another_pass_make_other_pairs(records, make_records):
     assert len(set(twice)) > 1.8 * len(set(first))
 
 
+@pytest.mark.parametrize("changes", [{}, {"cross_documents": True}, {"pack": True}])
+def test_copies_of_single_segments_are_cut_elsewhere(tmp_path, vocab, changes):
+    words = Vocabulary.from_file(vocab).tokens[-900:]  # each sentence is another
+    sentences = [" ".join(words[n : n + 3]) + " ." for n in range(0, 900, 3)]
+    text = "\n\n".join("\n".join(sentences[n : n + 100]) for n in range(0, 300, 100))
+
+    def made(copies):
+        """The pieces of each example; packed ones each with a [CLS] of their own."""
+        output = tmp_path / str(copies)
+        options = CreationOptions(
+            write_corpus(tmp_path, text + "\n\nThe house."),
+            str(vocab),
+            str(output),
+            max_seq_length=64,
+            dupe_factor=copies,
+            sentence_task="none",
+            short_seq_prob=0,
+            **changes,
+        )
+        create_pretraining_data(options)
+        cls = str(Vocabulary.from_file(vocab).cls_id)
+        rows = [" " + " ".join(map(str, ids)) for ids, _, _ in read_examples(output)]
+        return [part for row in rows for part in row.split(f" {cls} ") if part]
+
+    one, three = made(1), made(3)
+    assert set(one) < set(three)
+    assert len(set(three)) > 2.2 * len(set(one))
+    # A document that fits into one example is not cut.
+    short = min(one, key=len)
+    assert three.count(short) == 3 or "cross_documents" in changes
+
+
 def test_single_segments_hold_every_piece_of_the_corpus(make_records):
     folder = make_records(sentence_task="none", num_shards=1)
     manifest = Manifest.read(folder)
@@ -177,6 +211,18 @@ def test_a_corpus_of_one_document_gives_true_pairs_and_says_so(tmp_path, vocab):
     )
     assert manifest.lone_document_units == 1
     assert manifest.label_counts == (manifest.examples, 0)
+
+
+def test_sentences_that_no_swapped_pair_holds_are_counted(tmp_path, vocab):
+    inputs = write_corpus(tmp_path, "The house.\n\nHe was old. She was there.\n\nShe was old.")
+    options = CreationOptions(
+        inputs, str(vocab), str(tmp_path / "sop"), dupe_factor=2, sentence_task="sop"
+    )
+    manifest = create_pretraining_data(options)
+    pieces = BertTokenizer.from_vocab(vocab)(["The house.", "She was old."]).flat_values.shape[0]
+    assert (manifest.unused_sentences, manifest.unused_tokens) == (2, pieces)
+    options = dataclasses.replace(options, output_dir=str(tmp_path / "nsp"), sentence_task="nsp")
+    assert create_pretraining_data(options).unused_sentences == 0
 
 
 def test_strange_texts_pass(tmp_path, vocab):
@@ -236,6 +282,61 @@ def test_a_vocabulary_without_mask_is_refused(tmp_path, novels):
             CreationOptions((str(novels),), str(tmp_path / "vocab.txt"), str(tmp_path / "out"))
         )
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("family", ["byte_level_bpe", "add_prefix_space", "albert"])
+def test_a_paragraph_has_the_pieces_that_it_has_as_a_whole(tmp_path, family):
+    """Though its sentences are tokenized one by one; cut ones (2,000 characters) as well."""
+    paragraphs = ["He left. She went home! Why? " + "She had ab " * 300 + "left.", "She left. He"]
+    if family == "albert":
+        train_sentencepiece(paragraphs * 3, 50).save(tmp_path / "vocab")
+    else:
+        files = train_byte_level_bpe(paragraphs * 3, 300)
+        prefix = files.settings._replace(add_prefix_space=family == "add_prefix_space")
+        dataclasses.replace(files, settings=prefix).save(tmp_path / "vocab")
+    options = CreationOptions(
+        write_corpus(tmp_path, "\n".join(paragraphs)),
+        str(tmp_path / "vocab"),
+        str(tmp_path / "out"),
+        max_seq_length=5000,
+        dupe_factor=1,
+        sentence_task="none",
+        short_seq_prob=0,
+    )
+    create_pretraining_data(options)
+    ((ids, _, _),) = read_examples(tmp_path / "out")
+    tokenizer = load_tokenizer(tmp_path / "vocab")
+    assert ids[1:-1] == tokenizer(paragraphs).flat_values.numpy().tolist()
+
+
+def test_the_vocabulary_of_a_repository_is_fetched_for_all_workers(
+    novels, records, vocab, tmp_path, monkeypatch
+):
+    """By the process that starts the workers, which are sent what is in it."""
+    fetched = []
+
+    def download(hub, repository, files):
+        fetched.append(repository)
+        return vocab.parent
+
+    monkeypatch.setattr(hub, "_download", download)
+    options = CreationOptions(
+        inputs=(str(novels),),
+        vocab="hf://someone/tiny-bert",
+        output_dir=str(tmp_path / "out"),
+        max_seq_length=64,
+        dupe_factor=1,
+        num_shards=3,
+        seed=1,
+        num_workers=2,
+    )
+    manifest = create_pretraining_data(options)
+    assert set(fetched) == {"someone/tiny-bert"}
+    assert manifest.settings["vocab"] == "hf://someone/tiny-bert"
+    # All files but the manifest, which tells the name of the vocabulary, are those of a local one.
+    made, expected = contents(tmp_path / "out"), contents(records)
+    assert made.pop("manifest.json") != expected.pop("manifest.json")
+    assert made == expected
 
 
 def test_a_vocabulary_of_another_name_tells_its_case_itself(tmp_path, vocab):

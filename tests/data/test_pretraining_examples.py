@@ -35,10 +35,10 @@ def random_documents(seed, documents=60):
     )
 
 
-def examples_of(documents, task="nsp", max_seq_length=64, short_seq_prob=0.1, seed=0):
+def examples_of(documents, task="nsp", max_seq_length=64, short_seq_prob=0.1, seed=0, **options):
     """Returns (a, b, label) for each example, checking [CLS], [SEP] and segments."""
     rng = random.Random(seed)
-    plans = plan_examples(documents, max_seq_length, short_seq_prob, task, rng)
+    plans = plan_examples(documents, max_seq_length, short_seq_prob, task, rng, **options)
     if not plans:
         return []
     made = assemble_examples(documents, plans, CLS, SEP)
@@ -218,14 +218,48 @@ def test_sentence_order_pairs_are_neighbours_half_of_them_swapped():
         assert (a[-1] < b[0]) == (label == 0)
 
 
+def test_sentence_order_leaves_no_sentence_alone_at_the_end():
+    """Of 64 places 61 are for pieces."""
+    # Three sentences of 30 reach 61; the third goes with the fourth, so that nothing is lost.
+    four = examples_of(make_documents([[30] * 4]), task="sop", short_seq_prob=0)
+    assert [sorted(a + b) for a, b, _ in sorted(four)] in (
+        [list(range(60)), list(range(60, 120))],
+        [list(range(60, 120)), list(range(60))],
+    )
+    # Two of 40 reach it as well, and take the third along: it is seen where the cut and the side
+    # that is truncated let it be.
+    seen = set()
+    for seed in range(20):
+        (example,) = examples_of(make_documents([[40] * 3]), "sop", short_seq_prob=0, seed=seed)
+        assert len(example[0]) + len(example[1]) == 61
+        seen |= {*example[0], *example[1]}
+    assert len(seen & set(range(80, 120))) > 30
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=12), min_size=1, max_size=6),
+    st.integers(0, 1000),
+)
+def test_sentence_order_uses_each_sentence_of_a_document_of_several(lengths, seed):
+    documents = make_documents(lengths)
+    # Nothing is truncated: a document has at most 144 pieces.
+    examples = examples_of(documents, "sop", 200, short_seq_prob=1, seed=seed)
+    lone = {n for n, document in enumerate(lengths) if len(document) == 1}
+    expected = [p for p in documents.ids.tolist() if document_of(documents, p) not in lone]
+    found = sorted(piece for a, b, _ in examples for piece in a + b)
+    assert len(found) == len(set(found)) and found == expected
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 100), min_size=1, max_size=12), min_size=1, max_size=6),
     st.floats(0, 1),
+    st.booleans(),
 )
-def test_full_sentences_hold_each_piece_once(lengths, short_seq_prob):
+def test_full_sentences_hold_each_piece_once(lengths, short_seq_prob, vary):
     documents = make_documents(lengths)
-    examples = examples_of(documents, task="none", max_seq_length=32, short_seq_prob=short_seq_prob)
+    examples = examples_of(documents, "none", 32, short_seq_prob=short_seq_prob, vary_cuts=vary)
     assert all(not b and not label and len(a) <= 30 and is_run(a) for a, b, label in examples)
     assert sorted(piece for a, _, _ in examples for piece in a) == documents.ids.tolist()
     for a, _, _ in examples:
@@ -316,7 +350,7 @@ def test_short_targets_cut_no_sentence_of_full_sentences():
 
 
 def test_short_sequences_come_as_often_as_asked():
-    documents = make_documents([[2] * 31] * 400)
+    documents = make_documents([[2] * 30] * 400)
     by_document = {}
     for a, b, _ in examples_of(documents, task="sop", max_seq_length=63, short_seq_prob=0.3):
         place = document_of(documents, a[0])

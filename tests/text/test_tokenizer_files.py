@@ -5,6 +5,7 @@ import functools
 import json
 
 import pytest
+from sentencepiece import sentencepiece_model_pb2
 
 from keras_bert import Vocabulary, train_sentencepiece
 from keras_bert.data.creation.chunk_processing import ChunkSettings
@@ -29,7 +30,7 @@ def byte_level_files():
 
 @functools.cache
 def sentencepiece_files(scheme):
-    return train_sentencepiece(["home is home", "is it home"], 20, scheme)
+    return train_sentencepiece(["home is home", "is it home"], 30, scheme)
 
 
 def write(folder, **stored):
@@ -213,6 +214,40 @@ def test_merges_and_bytes_are_checked_without_a_graph():
     few = Vocabulary([*ROBERTA_TOKENS, "a", "b", "ab"], ROBERTA_TOKENS, "Ġ", ROBERTA_FRAMING)
     with pytest.raises(ValueError, match="no piece for the byte 0x00 and 253 others"):
         ByteLevelBpeFiles(few, (("a", "b"),))
+
+
+@pytest.mark.parametrize("scheme", ["albert", "xlm_roberta"])
+def test_a_large_corpus_is_sampled(scheme):
+    """Each text has a character of its own, of which 300 are too many for 150 pieces."""
+    texts = [f"home {chr(0x4E00 + n)}" for n in range(300)]
+    files = train_sentencepiece(texts, 150, scheme, input_sentence_size=120)
+    found = {c for token in files.vocabulary.tokens for c in token if c > "\u4dff"}
+    assert len(found) == 120
+    # From everywhere: 120 of 300 are 40 of each third, with a standard deviation of 4.
+    thirds = [sum((ord(c) - 0x4E00) // 100 == third for c in found) for third in range(3)]
+    assert min(thirds) > 20
+    assert train_sentencepiece(texts, 150, scheme, input_sentence_size=120) == files
+    with pytest.raises(ValueError, match="input_sentence_size is 0: it must be at least 1"):
+        train_sentencepiece(["home"], 150, scheme, input_sentence_size=0)
+
+
+def test_albert_is_trained_as_its_published_command_says():
+    files = train_sentencepiece(
+        [f"it is £{n}.5 (a home) - é" for n in range(9)], 45, lowercase=False
+    )
+    trained = sentencepiece_model_pb2.ModelProto.FromString(files.model)
+    # The ids that they have in the published 30k-clean.model.
+    assert [piece.piece for piece in trained.pieces[5:13]] == [
+        "(",
+        ")",
+        '"',
+        "-",
+        ".",
+        "–",
+        "£",
+        "€",
+    ]
+    assert trained.trainer_spec.character_coverage == pytest.approx(0.99995)
 
 
 def test_long_texts_are_learned_from_to_their_end():

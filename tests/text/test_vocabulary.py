@@ -33,6 +33,42 @@ def test_ids_are_places_in_the_list():
     assert vocabulary.continuation_mask.tolist() == [False] * 3 + [True] + [False] * 3
 
 
+# Each with its UTF-8 in the characters of a byte-level vocabulary. The third column: begins a word.
+@pytest.mark.parametrize(
+    ("piece", "byte_level", "begins"),
+    [
+        ("▁the", "Ġthe", True),
+        ("ing", "ing", False),
+        (".", ".", False),
+        ("é", "Ã©", False),
+        ("中", "ä¸Ń", True),
+        ("，中文", "ï¼Įä¸Ńæĸĩ", True),
+        ("。", "ãĢĤ", False),
+        ("の", "ãģ®", True),
+        ("ก", "à¸ģ", True),
+        ("ั", "à¸±", False),  # a mark above the Thai letter before it
+        ("ກ", "àºģ", True),
+        ("က", "áĢĢ", True),
+        ("ក", "áŀĢ", True),
+        ("한", "íķľ", False),  # Korean has spaces
+        ("क", "à¤ķ", False),  # so has Hindi
+        (None, "ä¸", True),  # the first two bytes of an ideograph
+        (None, "ä", True),
+        (None, "Ń", False),  # its last one
+        (None, "Ńä¸Ń", False),  # which another one follows: it begins inside a character
+        (None, "à¸", True),  # of a Thai letter
+        (None, "à¤", False),
+        (None, "ðł", True),
+        (None, "ðŁĺ", False),  # of an emoji
+    ],
+)
+def test_pieces_of_scripts_without_spaces_begin_words(piece, byte_level, begins):
+    for mark, token in (("▁", piece), ("Ġ", byte_level)):
+        if token is not None:
+            vocabulary = Vocabulary([*SPECIAL, token], word_mark=mark)
+            assert vocabulary.continuation_mask.tolist() == [False] * 5 + [not begins]
+
+
 def test_google_file():
     vocabulary = Vocabulary.from_file(GOLDEN)
     assert len(vocabulary) == 30522

@@ -56,6 +56,7 @@ _READERS: dict[str, Callable[[BinaryIO], Any]] = {
     ".xz": lzma.open,
     ".zst": _ZstdContent,
 }
+_ARCHIVES = (".tar", ".tgz", *(f".tar{ending}" for ending in _READERS))
 _LIBRARIES = {".zst": "zstandard", ".parquet": "pyarrow"}
 
 
@@ -64,12 +65,14 @@ def ending_of(path: str) -> str:
     return next((ending for ending in _READERS if path.lower().endswith(ending)), "")
 
 
-def check_library(path: str) -> None:
-    """Makes sure that the library which reads a kind of file is installed.
+def check_readable(path: str) -> None:
+    """Makes sure that a file is no archive of others, and that the library for its kind is there.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it is an archive, or the library is not installed.
     """
+    if path.lower().endswith(_ARCHIVES):
+        raise ValueError(f"{path} is an archive of files: unpack it first, and give its files")
     for ending, library in _LIBRARIES.items():
         if path.lower().endswith(ending) and importlib.util.find_spec(library) is None:
             raise ValueError(

@@ -4,7 +4,7 @@ import codecs
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from keras_bert.data.corpus.sentences import split_sentences
+from keras_bert.data.corpus.sentences import split_sentences, with_spaces
 
 # A longer document comes in parts of about this size, which bounds the memory that it takes.
 MAX_DOCUMENT_CHARACTERS = 1_000_000
@@ -23,9 +23,19 @@ class Document(NamedTuple):
     paragraphs: list[str]
 
 
-def document_sentences(document: Document) -> list[str]:
-    """Returns the sentences of a document."""
-    return [text for paragraph in document.paragraphs for text in split_sentences(paragraph)]
+def document_sentences(document: Document, keep_spaces: bool = False) -> list[str]:
+    """Returns the sentences of a document.
+
+    Args:
+        document: the document.
+        keep_spaces: whether a sentence that follows another one of its paragraph behind white space
+            begins with a space. The first sentence of a paragraph never does.
+    """
+    sentences: list[str] = []
+    for paragraph in document.paragraphs:
+        found = split_sentences(paragraph)
+        sentences += with_spaces(paragraph, found) if keep_spaces else found
+    return sentences
 
 
 def documents_of_lines(lines: Iterable[str], numbers: Iterator[int]) -> Iterator[Document]:

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from keras_bert.data.corpus.compression import check_library
+from keras_bert.data.corpus.compression import check_readable
 from keras_bert.data.corpus.documents import Document, decoded, documents_of_text
 from keras_bert.storage.paths import file_size, fingerprint, open_file
 
@@ -42,7 +42,7 @@ class ParquetFile(NamedTuple):
             ValueError: pyarrow is not installed, the file is damaged, or it has no such column of
                 text.
         """
-        check_library(path)
+        check_readable(path)
         import pyarrow as pa
 
         with _opened(path) as file:
@@ -54,7 +54,8 @@ class ParquetFile(NamedTuple):
                 )
             kind = schema.field(text_field).type
             text = kind.value_type if pa.types.is_dictionary(kind) else kind
-            if not (pa.types.is_string(text) or pa.types.is_large_string(text)):
+            kinds = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
+            if not any(is_kind(text) for is_kind in kinds):
                 raise ValueError(
                     f"column {text_field!r} of {path} holds {kind}, not text: name the one with "
                     "the text with --text_field"

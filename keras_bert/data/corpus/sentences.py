@@ -66,6 +66,27 @@ def split_sentences(text: str) -> list[str]:
     return [*sentences, *_limited(text[start:])]
 
 
+def with_spaces(text: str, sentences: list[str]) -> list[str]:
+    """Puts a space before each sentence that white space divides from the one before it.
+
+    Args:
+        text: the paragraph.
+        sentences: its sentences, from `split_sentences`.
+
+    Example:
+        >>> with_spaces("He left.  She came.", ["He left.", "She came."])
+        ['He left.', ' She came.']
+    """
+    spaced = sentences[:1]
+    end = text.find(sentences[0]) + len(sentences[0]) if sentences else 0
+    for sentence in sentences[1:]:
+        # Nothing but white space lies between: the search ends at once.
+        start = text.find(sentence, end)
+        spaced.append(" " + sentence if start > end else sentence)
+        end = start + len(sentence)
+    return spaced
+
+
 def _ends_sentence(text: str, start: int, candidate: re.Match[str]) -> bool:
     stop = text[candidate.start()]
     if candidate.end() == len(text) or stop in _IDEOGRAPHIC_STOPS:

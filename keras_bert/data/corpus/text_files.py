@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
-from keras_bert.data.corpus.compression import check_library, ending_of, open_content, read_block
+from keras_bert.data.corpus.compression import check_readable, ending_of, open_content, read_block
 from keras_bert.data.corpus.documents import Document, documents_of_lines, documents_of_text
 from keras_bert.storage.paths import file_size, fingerprint, open_file
 from keras_bert.storage.surrogates import without_lone_surrogates
@@ -38,9 +38,10 @@ class TextFile(NamedTuple):
         """Looks up the size of a file.
 
         Raises:
-            ValueError: the library that decompresses it is not installed.
+            ValueError: it is an archive of files, or the library that decompresses it is not
+                installed.
         """
-        check_library(path)
+        check_readable(path)
         return cls(path, file_size(path), text_field, errors)
 
     @property
@@ -77,6 +78,7 @@ class TextFile(NamedTuple):
                 continue
             place = f"{self.name}, line {line_number}"
             try:
+                # Files that were joined have one in the middle, too.
                 record = json.loads(line.removeprefix(_BYTE_ORDER_MARK))
             except json.JSONDecodeError as error:
                 raise ValueError(
@@ -121,6 +123,8 @@ class TextFile(NamedTuple):
                     f"{' of its content' if ending_of(self.name) else ''}: convert the file, or "
                     "pass --errors=replace to read such bytes as U+FFFD"
                 ) from None
+            if not position:
+                lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
             # What follows the last line's end is not a line.
             yield from lines if lines[-1] else lines[:-1]
             if not block:

@@ -15,6 +15,7 @@ from keras_bert.data.records.examples import (
     Examples,
     TokenizedDocuments,
     assemble_examples,
+    count_lone_sentences,
     plan_examples,
     separate_documents,
 )
@@ -22,12 +23,13 @@ from keras_bert.data.records.manifest import Shard, shard_name
 from keras_bert.data.records.packing import choose_packs, join_packs
 from keras_bert.data.records.static_masks import StaticMasking
 from keras_bert.data.records.writing import RECORD_FRAME_BYTES, write_records
+from keras_bert.storage import hub
 from keras_bert.text import tokenizer_config
 from keras_bert.text.corpus_masking import CorpusMasking
 from keras_bert.text.languages.word_boundaries import WordBoundaries
 from keras_bert.text.tokenizer_config import MERGES, VOCABULARY_FILES
 from keras_bert.text.tokenizer_files import TokenizerFiles, read_named_file, read_tokenizer_files
-from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.vocabulary import BYTE_LEVEL_SPACE, Vocabulary
 from keras_bert.text.wordpiece.files import WordPieceFiles
 
 
@@ -53,9 +55,11 @@ class ChunkSettings(NamedTuple):
 
         Raises:
             FileNotFoundError: it does not exist.
-            ValueError: it is damaged, or the segmenter is not installed or not for it.
+            ValueError: it is damaged or cannot be fetched, or the segmenter is not installed or not
+                for it.
         """
-        path = Path(options.vocab)
+        # Fetched here, once: workers get the vocabulary, not its name.
+        path = hub.local_folder(options.vocab)
         if path.is_dir():
             settings = cls(options, read_tokenizer_files(path))
         elif path.name in (*VOCABULARY_FILES, MERGES):
@@ -100,6 +104,8 @@ class ChunkCounts(NamedTuple):
     lone_document_chunks: int = 0
     truncated_examples: int = 0
     truncated_tokens: int = 0
+    unused_sentences: int = 0
+    unused_tokens: int = 0
 
     def plus(self, other: "ChunkCounts") -> "ChunkCounts":
         """Returns the sum of both."""
@@ -162,7 +168,11 @@ class ChunkProcessor:
 
     def make_records(self, chunk: Chunk) -> tuple[list[list[bytes]], ChunkCounts]:
         """Returns the records of a chunk for each shard, and their counts."""
-        texts = [document_sentences(document) for document in chunk.documents]
+        # The space before a word is part of a byte-level piece: without it the first word of a
+        # sentence would be spelled in other pieces than in its paragraph. Other families make the
+        # same pieces with and without.
+        keep_spaces = self._vocabulary.word_mark == BYTE_LEVEL_SPACE
+        texts = [document_sentences(document, keep_spaces) for document in chunk.documents]
         ids, sizes = self._tokenize_texts(text for sentences in texts for text in sentences)
         continues = None  # int32 [pieces]
         if self._word_boundaries:
@@ -181,6 +191,7 @@ class ChunkProcessor:
             [chunk.documents[index].number for index in np.flatnonzero(filled)],
         )
         unknown = np.count_nonzero(documents.ids == self._vocabulary.unk_id)
+        unused = count_lone_sentences(documents) if self._options.sentence_task == "sop" else (0, 0)
         counts = ChunkCounts(
             chunks=1,
             documents=chunk.new_documents,
@@ -188,6 +199,8 @@ class ChunkProcessor:
             corpus_tokens=len(documents.ids),
             unknown_tokens=int(unknown),
             lone_document_chunks=int(len(set(documents.document_numbers)) == 1),
+            unused_sentences=unused[0],
+            unused_tokens=unused[1],
         )
         if self._options.cross_documents:
             if continues is not None:
@@ -222,6 +235,7 @@ class ChunkProcessor:
             rng,
             options.cross_documents,
             self._vocabulary.framing,
+            vary_cuts=copy > 0,
         )
         if not plans:
             return [], ChunkCounts()

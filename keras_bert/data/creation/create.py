@@ -19,6 +19,10 @@ from keras_bert.data.records import manifest as manifest_module
 from keras_bert.data.records.manifest import Manifest, Shard
 from keras_bert.progress import Progress
 
+# Counted up with every change of what the code makes of the same corpus and options: a job that was
+# begun before it is not gone on with, whose records would be of two kinds.
+_VERSION = 2
+
 
 def create_pretraining_data(options: CreationOptions) -> Manifest:
     """Makes a folder of records, vocabulary, tokenizer settings and manifest from a corpus.
@@ -46,6 +50,7 @@ def create_pretraining_data(options: CreationOptions) -> Manifest:
     settings = ChunkSettings.of(options)
     # All that the records follow from; what is another in a job makes it another job.
     told = recorded_settings(options) | {
+        "version of the code": _VERSION,
         "vocabulary": settings.vocabulary.sha256,
         "tokenizer": settings.tokenizer.settings._asdict(),
         "files of the corpus": corpus.fingerprint(),
@@ -167,6 +172,8 @@ def write_rest(
         lone_document_units=counts.lone_document_chunks,
         truncated_examples=counts.truncated_examples,
         truncated_tokens=counts.truncated_tokens,
+        unused_sentences=counts.unused_sentences,
+        unused_tokens=counts.unused_tokens,
         packed=options.pack,
         max_predictions_per_seq=options.predictions_per_seq if options.static_masking else None,
         word_segmenter=None if options.static_masking else options.word_segmenter,

@@ -22,7 +22,8 @@ class CreationOptions:
     Attributes:
         inputs: paths or globs of the corpus, see `keras_bert.data.corpus.reading.Corpus`.
         vocab: a vocab.txt, whose tokenizer_config.json beside it is honoured, or the folder of any
-            tokenizer; in a file of another name capital letters decide between cased and uncased.
+            tokenizer, which may be `hf://org/name`; in a file of another name capital letters
+            decide between cased and uncased.
         output_dir: folder of the records; must not hold finished records.
         max_seq_length: the longest example in pieces, special tokens counted.
         dupe_factor: how many times each document is made into examples, each time cut and paired

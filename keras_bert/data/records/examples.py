@@ -16,6 +16,8 @@ from keras_bert.choices import SentenceTask
 from keras_bert.text.framing import BERT_FRAMING, Framing
 
 SPECIAL_TOKENS_OF_SINGLE = 2  # [CLS] a [SEP]
+# Of the examples of "none" in a second pass. A larger one leaves more of a sequence empty.
+_EARLY_END_PROB = 0.25
 
 
 class TokenizedDocuments(NamedTuple):
@@ -87,6 +89,7 @@ def plan_examples(
     rng: random.Random,
     cross_documents: bool = False,
     framing: Framing = BERT_FRAMING,
+    vary_cuts: bool = False,
 ) -> list[PlannedExample]:
     """Makes the examples of some documents, in random order.
 
@@ -94,9 +97,9 @@ def plan_examples(
     a target length, cut between two of them into a and b, and with probability 0.5 b is replaced by
     text from another document (label 1), the replaced sentences being used again. With a single
     document there is no other: all its pairs are true ones. "sop" (ALBERT, arXiv:1909.11942) swaps
-    a and b with probability 0.5 (label 1). "none" gathers full sentences into one segment, of one
-    document (DOC-SENTENCES of RoBERTa, arXiv:1907.11692, section 4.2) or, across documents, of
-    several that follow each other (FULL-SENTENCES).
+    a and b with probability 0.5 (label 1); a document of one sentence gives none. "none" gathers
+    full sentences into one segment, of one document (DOC-SENTENCES of RoBERTa, arXiv:1907.11692,
+    section 4.2) or, across documents, of several that follow each other (FULL-SENTENCES).
 
     Args:
         documents: the text; across documents, with the separators of `separate_documents`.
@@ -107,12 +110,15 @@ def plan_examples(
         rng: where the randomness comes from.
         cross_documents: whether an example of "none" goes on in the next document.
         framing: how the model's family makes rows of two segments.
+        vary_cuts: whether "none" cuts at random, too, for a second pass over the same documents:
+            the first example ends after a random length, and one in four of the others a sentence
+            early. Text that fits into one example stays whole. Pairs are cut at random anyway.
 
     Returns:
         The plans.
     """
     kind = _CrossDocumentPlanner if cross_documents else _PLANNERS[sentence_task]
-    planner = kind(documents, max_seq_length, short_seq_prob, rng, framing)
+    planner = kind(documents, max_seq_length, short_seq_prob, rng, framing, vary_cuts)
     examples = [
         example
         for document in range(len(documents.document_numbers))
@@ -120,6 +126,17 @@ def plan_examples(
     ]
     rng.shuffle(examples)
     return examples
+
+
+def count_lone_sentences(documents: TokenizedDocuments) -> tuple[int, int]:
+    """Returns how many documents have a single sentence, and how many pieces these have.
+
+    "sop" makes no example of them.
+    """
+    first = np.array(documents.document_starts, np.int64)
+    starts = np.array(documents.sentence_starts, np.int64)
+    lone = first[:-1][np.diff(first) == 1]
+    return len(lone), int((starts[lone + 1] - starts[lone]).sum())
 
 
 def separate_documents(documents: TokenizedDocuments, sep_id: int) -> TokenizedDocuments:
@@ -212,6 +229,7 @@ class _Planner:
         short_seq_prob: float,
         rng: random.Random,
         framing: Framing,
+        vary_cuts: bool,
     ):
         self._documents = documents
         self._starts = documents.sentence_starts
@@ -219,6 +237,7 @@ class _Planner:
         self._max_tokens = max_seq_length - special
         self._short_seq_prob = short_seq_prob
         self._rng = rng
+        self._vary_cuts = vary_cuts
 
     def plan(self, document: int) -> Iterator[PlannedExample]:
         """Yields the examples of one document."""
@@ -300,8 +319,12 @@ class _SentenceOrderPlanner(_Planner):
     def plan(self, document: int) -> Iterator[PlannedExample]:
         first, last = self._sentences(document)
         target = self._target_length()
-        while last - first > 1:  # a sentence that is left alone has no neighbour to be swapped with
+        while last - first > 1:  # a document of one sentence has nothing to be swapped with it
             end = self._chunk_end(first, last, target, min_sentences=2)
+            if last - end == 1:
+                # One sentence would be left alone and be lost. A chunk of three or more gives it
+                # its last one as a neighbour; one of two takes it along.
+                end = end - 1 if end - first > 2 else last
             cut = self._cut(first, end)
             if self._rng.random() < 0.5:
                 yield self._pair((first, cut), (cut, end), 0)
@@ -317,10 +340,22 @@ class _FullSentencePlanner(_Planner):
     def plan(self, document: int) -> Iterator[PlannedExample]:
         first, last = self._sentences(document)
         target = self._target_length()
+        is_first = True
         while first < last:
-            end = self._full_end(first, last, target)
+            end = self._end(first, last, target, is_first)
             yield from self._examples(first, end)
-            first = end
+            first, is_first = end, False
+
+    def _end(self, first: int, last: int, target: int, is_first: bool) -> int:
+        """Returns the end of the example that begins with a sentence."""
+        if not self._vary_cuts or self._starts[last] - self._starts[first] <= target:
+            return self._full_end(first, last, target)
+        if is_first:
+            return self._full_end(first, last, self._rng.randint(1, target))
+        # Two ways to fill examples with the same sentences soon meet at the same cut, and would
+        # stay together from there on.
+        end = self._full_end(first, last, target)
+        return end - (end - first > 1 and self._rng.random() < _EARLY_END_PROB)
 
     def _full_end(self, first: int, last: int, target: int) -> int:
         """Returns the end of the most sentences that do not exceed the target, one at least."""
@@ -344,8 +379,9 @@ class _CrossDocumentPlanner(_FullSentencePlanner):
         short_seq_prob: float,
         rng: random.Random,
         framing: Framing,
+        vary_cuts: bool,
     ):
-        super().__init__(documents, max_seq_length, short_seq_prob, rng, framing)
+        super().__init__(documents, max_seq_length, short_seq_prob, rng, framing, vary_cuts)
         starts, numbers = documents.document_starts, documents.document_numbers
         neighbours = zip(starts[1:-1], numbers[:-1], numbers[1:], strict=True)
         self._separators = {start - 1 for start, a, b in neighbours if a != b}
@@ -360,7 +396,7 @@ class _CrossDocumentPlanner(_FullSentencePlanner):
             if first in self._separators:  # no example begins with one
                 self._next += 1
                 continue
-            end = self._full_end(first, len(self._starts) - 1, target)
+            end = self._end(first, len(self._starts) - 1, target, is_first=first == 0)
             yield from self._examples(first, end - (end - 1 in self._separators))  # nor ends
             self._next = end
 

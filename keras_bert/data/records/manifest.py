@@ -50,6 +50,9 @@ class Manifest:
             another document was at hand.
         truncated_examples: examples that lost pieces, because their pair was too long.
         truncated_tokens: pieces that they lost.
+        unused_sentences: sentences that no example of "sop" holds, because they are documents of
+            their own.
+        unused_tokens: pieces of these.
         packed: whether sequences hold several documents, told apart by `pack_ids`.
         max_predictions_per_seq: of records with stored masks; None where masks are drawn when the
             records are read.
@@ -75,6 +78,8 @@ class Manifest:
     lone_document_units: int
     truncated_examples: int = 0
     truncated_tokens: int = 0
+    unused_sentences: int = 0
+    unused_tokens: int = 0
     packed: bool = False
     max_predictions_per_seq: int | None = None
     word_segmenter: str | None = None

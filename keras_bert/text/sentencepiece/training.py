@@ -1,6 +1,7 @@
 """Learns a SentencePiece model with the trainer of its library."""
 
 import io
+import random
 from collections.abc import Iterable, Iterator
 from typing import Literal, get_args
 
@@ -15,6 +16,11 @@ SentencePieceScheme = Literal["albert", "xlm_roberta"]
 
 # Bytes; the library leaves out what is longer without a word.
 _LARGEST_SENTENCE = 4192
+_SEED = 12345  # of the sample that is learned from
+
+# README of google-research/albert: what its published models were trained with.
+_ALBERT_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]  # each always a piece of its own
+_ALBERT_COVERAGE = 0.99995
 
 
 def train_sentencepiece(
@@ -22,10 +28,12 @@ def train_sentencepiece(
     vocab_size: int,
     scheme: SentencePieceScheme = "albert",
     lowercase: bool = True,
+    input_sentence_size: int = 10_000_000,
 ) -> SentencePieceFiles:
     """Learns a unigram SentencePiece model (Kudo 2018, arXiv:1804.10959), as ALBERT and XLM-R have.
 
-    Needs the extra `sentencepiece`.
+    Needs the extra `sentencepiece`. The settings of "albert" are those of ALBERT's own command;
+    of XLM-R none was published, and the trainer's defaults stand.
 
     Args:
         texts: paragraphs or sentences.
@@ -33,14 +41,18 @@ def train_sentencepiece(
             hold no more.
         scheme: "albert" or "xlm_roberta": which special tokens there are, and how text is prepared.
         lowercase: lower-case the text and strip accents; of "albert" alone.
+        input_sentence_size: how many texts are kept in memory and learned from: so many, drawn at
+            random, of a larger corpus. The same texts give the same draw.
 
     Returns:
         The model; `save(folder)` writes spiece.model or sentencepiece.bpe.model.
 
     Raises:
-        ValueError: the scheme is unknown, the library is not installed, or it cannot learn so many
-            pieces from the texts.
+        ValueError: the scheme is unknown, `input_sentence_size` is below 1, the library is not
+            installed, or it cannot learn so many pieces from the texts.
     """
+    if input_sentence_size < 1:
+        raise ValueError(f"input_sentence_size is {input_sentence_size}: it must be at least 1")
     if scheme not in get_args(SentencePieceScheme):
         raise ValueError(f"scheme is {scheme!r}: it must be albert or xlm_roberta")
     library = load_library()
@@ -51,16 +63,16 @@ def train_sentencepiece(
     special = (
         {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1, "pad_piece": "<pad>"}
         | {"control_symbols": ["[CLS]", "[SEP]", "[MASK]"]}
+        | {"user_defined_symbols": _ALBERT_SYMBOLS, "character_coverage": _ALBERT_COVERAGE}
         if is_albert
         else {"unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": -1}
     )
+    parts = (part for text in texts for part in _parts(prepare_text(text, *settings[:3])))
     model = io.BytesIO()
     # Two entries of XLM-R, <pad> and <mask>, are no pieces of the model.
     try:
         library.SentencePieceTrainer.train(
-            sentence_iterator=(
-                part for text in texts for part in _parts(prepare_text(text, *settings[:3]))
-            ),
+            sentence_iterator=_sample(parts, input_sentence_size),
             model_writer=model,
             vocab_size=vocab_size if is_albert else vocab_size - 2,
             model_type="unigram",
@@ -72,9 +84,29 @@ def train_sentencepiece(
     except (RuntimeError, OSError) as error:
         raise ValueError(
             f"SentencePiece cannot learn {vocab_size} pieces from the texts ({error}): lower "
-            "--vocab_size, or give more text"
+            "--vocab_size, give more text or, of too much text, lower --input_sentence_size"
         ) from None
     return SentencePieceFiles(model.getvalue(), settings)
+
+
+def _sample(parts: Iterable[str], size: int) -> Iterator[str]:
+    """Yields so many of some texts, drawn at random, or all if there are no more.
+
+    The library can draw, too, but draws others in each process, whatever seed it is given. This is
+    algorithm R of Vitter (1985): each text that is read takes the place of one that was drawn with
+    just the probability that leaves all texts alike.
+    """
+    drawn: list[str] = []
+    rng = random.Random(_SEED)
+    for number, part in enumerate(parts):
+        if number < size:
+            drawn.append(part)
+        elif (place := rng.randrange(number + 1)) < size:
+            drawn[place] = part
+    # The library keeps them: what it has is let go of here.
+    drawn.reverse()
+    while drawn:
+        yield drawn.pop()
 
 
 def _parts(text: str) -> Iterator[str]:
