@@ -115,6 +115,19 @@ def test_class_weights_move_the_predictions(pretrained_folder, tmp_path):
         run(pretrained_folder, tmp_path / "x", data, class_weights=(1.0, 1.0, 1.0))
 
 
+@pytest.mark.parametrize(
+    ("weights", "shown"),
+    [((1.0, 9.5), "'no' 1, 'yes' 9.5"), ("balanced", "'no' 0.6667, 'yes' 2")],
+)
+def test_a_run_tells_which_class_has_which_weight(
+    pretrained_folder, tmp_path, capsys, weights, shown
+):
+    labels = np.array([0] * 24 + [1] * 8, np.int32)  # 32 / (2 x 24) and 32 / (2 x 8)
+    data = TaskData({"train": LabeledTexts(TEXTS, None, labels)}, ("no", "yes"), {"text": "text"})
+    run(pretrained_folder, tmp_path / "run", data, class_weights=weights)
+    assert f"class weights: {shown}\n" in capsys.readouterr().out
+
+
 def test_label_smoothing_by_hand():
     loss = TextHead().loss(0.2)(np.array([0]), np.array([[math.log(3.0), 0.0]]))
     # Probabilities 0.75 and 0.25; the smoothed target is 0.9 and 0.1.

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def csv_task(
         label_type: "class"; "multi_label" for any number of classes in one field, separated by
             "|" or in a JSON list; "regression" for labels that are numbers.
         labels: names of the classes in the order wanted; None takes those of the training data,
-            sorted.
+            sorted, whole numbers by their size.
         window_pooling: read texts longer than a row in windows and pool these, see `TextHead`; None
             reads their beginning.
         doc_stride: by how many pieces the next window begins later; None takes half a window.
@@ -119,7 +120,7 @@ def _read(
         if label_type == "multi_label":
             rows = zip(train.rows, fields, strict=True)
             fields = [label for row, field in rows for label in _several(train, row, field)]
-        labels = sorted(set(fields))
+        labels = _in_order(set(fields))
         if len(labels) < 2:
             raise ValueError(
                 f"{train.path}: every label is {labels[0] if labels else ''!r}: classes are "
@@ -179,6 +180,13 @@ class _LabelReader:
         for number, classes in enumerate(found):
             hot[number, classes] = 1.0
         return hot
+
+
+def _in_order(labels: set[str]) -> list[str]:
+    # As strings, 10 would stand before 2, and a list of class weights would meet other classes.
+    if all(re.fullmatch("-?[0-9]+", label) for label in labels):
+        return sorted(labels, key=lambda label: (int(label), label))
+    return sorted(labels)
 
 
 def _several(table: Table, row: Row, field: str) -> list[str]:
