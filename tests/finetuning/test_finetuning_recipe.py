@@ -249,6 +249,10 @@ def test_grids_are_read():
         parse_grid("epochs=2;epochs=3")
     with pytest.raises(ValueError, match="the grid gives learning_rate a value twice"):
         parse_grid("learning_rate=2e-5,0.00002")
+    assert parse_grid("epochs=2", ["seeds", "learning_rate"]) == {"epochs": (2,)}
+    for grid in ("paper", "epochs=2"):
+        with pytest.raises(ValueError, match=f"--epochs and --grid={grid} both give epochs"):
+            parse_grid(grid, ["seeds", "epochs"])
 
 
 def test_a_search_is_checked_before_its_first_run(pretrained_folder, tmp_path):
