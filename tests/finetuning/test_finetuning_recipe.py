@@ -16,6 +16,7 @@ from keras_bert.finetuning.search import Run, SearchResult, parse_grid, search
 from keras_bert.finetuning.task import TaskData
 from keras_bert.tasks.classification.delimited import csv_task
 from keras_bert.tasks.classification.head import LabeledTexts, TextHead
+from keras_bert.tasks.question_answering.head import SpanHead
 from tests.tolerances import FORMULA, approx
 
 SHORT = {"epochs": 1, "batch_size": 8, "mixed_precision": "float32", "learning_rate": 1e-3}
@@ -340,3 +341,11 @@ def test_a_regression_has_no_labels_to_smooth(pretrained_folder, tmp_path):
     with pytest.raises(ValueError, match="a regression has no classes to smooth"):
         finetune(task, data, pretrained_folder, tmp_path / "run", options)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_span_has_no_labels_to_smooth():
+    with pytest.raises(ValueError, match="a span has no classes to smooth: leave out"):
+        SpanHead().loss(label_smoothing=0.1)
+    logits = np.array([[math.log(3.0), 0.0]])  # probabilities 0.75 and 0.25
+    for loss in SpanHead().loss().values():
+        assert float(loss(np.array([0]), logits)) == approx(-math.log(0.75), FORMULA)
