@@ -85,6 +85,11 @@ def options_from_flags(options: type[Options], **given: Any) -> Options:
     return options(**given)
 
 
+def given_flags() -> list[str]:
+    """Returns the names of the flags that the command line gives, defaults left out."""
+    return [name for name in flags.FLAGS if flags.FLAGS[name].present]
+
+
 def _first_sentences(options: type) -> dict[str, str]:
     """Returns what the docstring of a dataclass says of each attribute, as help of its flag."""
     # "    name: text", and what goes on four columns further to the right.

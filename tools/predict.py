@@ -33,7 +33,12 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string("served_model", None, "With --server: the name of the model there.")
 flags.DEFINE_float("timeout", 60.0, "With --server: seconds that a request may take.")
-flags.DEFINE_string("input", None, "Table (.csv, .tsv, .jsonl), SQuAD .json, or column file.")
+flags.DEFINE_string(
+    "input",
+    None,
+    "Table (.csv, .tsv, .jsonl), SQuAD .json, column file (.conll, ...), or .txt with a sentence "
+    "a line for tags.",
+)
 flags.DEFINE_string("output", None, "CSV file to write.")
 flags.DEFINE_string("explain", None, "JSON lines to write: which words made each prediction.")
 flags.DEFINE_integer("batch_size", 32, "Texts per call of the model.", lower_bound=1)

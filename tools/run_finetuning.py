@@ -98,7 +98,8 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS.flag_values_dict()
     class_weights = _class_weights(values["class_weights"])
     options = command_line.options_from_flags(FinetuningOptions, class_weights=class_weights)
-    grid = search.parse_grid(values["grid"]) if values["grid"] else None
+    given = command_line.given_flags()
+    grid = search.parse_grid(values["grid"], given) if values["grid"] else None
     # Workers meet before TensorFlow computes anything, the reading of data included.
     strategy = create_strategy(options.strategy)
     if ":" in values["task"]:

@@ -46,13 +46,7 @@ def main(_: Sequence[str]) -> None:
     from keras_bert.visualize.finetuning_report import write_report
 
     values = flags.FLAGS
-    grid = parse_grid(values.grid) if values.grid else None
-    for name in grid or ():
-        if values[name].present:
-            raise ValueError(
-                f"--{name}={values[name].value} and --grid={values.grid} both give {name}: leave "
-                "out the first, or give --grid= for one run of each task"
-            )
+    grid = parse_grid(values.grid, command_line.given_flags()) if values.grid else None
     options = command_line.options_from_flags(
         FinetuningOptions,
         **{

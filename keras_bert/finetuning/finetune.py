@@ -256,6 +256,9 @@ def _announce(plan: RunPlan, data: TaskData, trainer: _Trainer, step: int) -> No
     taught = f", teacher {options.teacher}" if options.teacher else ""
     start = "fresh weights" if options.from_scratch else "pretrained weights"
     trained = sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
+    if plan.class_weights is not None:
+        shown = ", ".join(f"{label!r} {value:.4g}" for label, value in plan.class_weights.items())
+        print(f"class weights: {shown}")
     print(
         f"fine-tuning {trained:,} parameters ({start}) on {len(data.splits[TRAIN]):,} examples"
         f"{unlabeled}{labels}{taught}, {options.epochs} epochs, batch {options.batch_size}, "

@@ -235,6 +235,10 @@ class FinetuningHead(TrainableHead, EvaluatedHead, AnswerTable):
         """
         return self
 
+    def without_labels(self, examples: Any) -> Any:
+        """Returns a split to be answered; labels that `encode` takes as they come may stay."""
+        return examples
+
     def default_columns(self, examples: Any) -> dict[str, str]:
         """Returns `TaskData.text_columns` of a split, where the task's reader names none."""
         return {}

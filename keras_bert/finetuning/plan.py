@@ -52,6 +52,7 @@ class RunPlan:
         description: the task as it is written beside the model.
         options: with the task's defaults.
         losses: the head's, with what the teacher says in them.
+        class_weights: the weight of each label; None where all count alike.
         example_weights: float32 [examples], of mean 1; None where all count alike.
         teacher: whom the model learns from, its weights not yet read.
         folder: of the run.
@@ -65,6 +66,7 @@ class RunPlan:
     description: TaskDescription
     options: ResolvedOptions
     losses: Losses
+    class_weights: Mapping[str, float] | None
     example_weights: np.ndarray | None
     teacher: TeacherFolder | None
     folder: RunFolder
@@ -115,7 +117,7 @@ class RunPlan:
             )
         head = description.head
         losses = head.loss(resolved.label_smoothing)
-        weights = _example_weights(head, data, resolved)
+        class_weights, weights = _weights(head, data, resolved)
         if UNLABELED in data.splits and not resolved.teacher:
             raise ValueError(
                 f"the data has {len(data.splits[UNLABELED]):,} unlabeled examples, from which "
@@ -134,6 +136,7 @@ class RunPlan:
             description=description,
             options=resolved,
             losses=losses,
+            class_weights=class_weights,
             example_weights=weights,
             teacher=teacher,
             folder=_run_folder(model_dir, settings, is_chief(strategy)),
@@ -224,12 +227,12 @@ def _fingerprint(description: TaskDescription, data: TaskData, name: str) -> str
     return f"{len(split)}, sha256 {digest.hexdigest()[:16]}"
 
 
-def _example_weights(
+def _weights(
     head: FinetuningHead, data: TaskData, options: FinetuningOptions
-) -> np.ndarray | None:
-    """Returns the weight of each training example, of mean 1."""
+) -> tuple[dict[str, float] | None, np.ndarray | None]:
+    """Returns the weight of each label, and of each training example, of mean 1."""
     if options.class_weights is None:
-        return None
+        return None, None
     classes = head.class_indices(data.splits[TRAIN])
     if classes is None:
         raise ValueError(
@@ -238,7 +241,7 @@ def _example_weights(
         )
     if options.class_weights == "balanced":
         counts = np.bincount(classes, minlength=len(data.labels))
-        by_class = 1.0 / np.maximum(counts, 1)
+        by_class = len(classes) / (len(counts) * np.maximum(counts, 1))
     else:
         by_class = np.asarray(options.class_weights, np.float64)
         if len(by_class) != len(data.labels):
@@ -247,4 +250,5 @@ def _example_weights(
                 f"labels ({', '.join(data.labels)}): give one for each"
             )
     weights = by_class[classes]
-    return (weights / weights.mean()).astype(np.float32)
+    by_label = dict(zip(data.labels, by_class.tolist(), strict=True))
+    return by_label, (weights / weights.mean()).astype(np.float32)

@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,15 +130,28 @@ class SearchResult:
         return Summary(float(np.mean(values)), deviation, float(np.median(values)), best)
 
 
-def parse_grid(text: str) -> dict[str, tuple[float, ...]]:
+def parse_grid(text: str, given: Collection[str] = ()) -> dict[str, tuple[float, ...]]:
     """Reads a grid: "paper", or "learning_rate=2e-5,5e-5;epochs=2,3".
 
+    Args:
+        text: the grid.
+        given: names of the flags of the same command; their values would be lost in the grid's.
+
     Raises:
-        ValueError: it is neither, names something else than the options of `PAPER_GRID`, or an
-            option or a value twice.
+        ValueError: it is neither, names something else than the options of `PAPER_GRID`, an option
+            or a value twice, or an option that is given.
     """
-    if text == "paper":
-        return dict(PAPER_GRID)
+    grid = dict(PAPER_GRID) if text == "paper" else _parsed(text)
+    for name in grid:
+        if name in given:
+            raise ValueError(
+                f"--{name} and --grid={text} both give {name}: leave out the first, or give "
+                "--grid= for no grid"
+            )
+    return grid
+
+
+def _parsed(text: str) -> dict[str, tuple[float, ...]]:
     grid: dict[str, tuple[float, ...]] = {}
     for part in text.split(";"):
         name, _, values = part.partition("=")

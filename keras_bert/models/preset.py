@@ -7,8 +7,9 @@ and `vocab.txt`, or those of byte-level BPE or SentencePiece.
 import json
 import math
 import os
+import re
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,6 +32,10 @@ CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"
 
 _DECODER = "decoder/"
+# The layer of all heads whose classes have labels.
+_CLASSIFIER = "classifier/"
+# What transformers calls a class that nobody named.
+_PLACEHOLDER = re.compile(r"LABEL_\d+")
 _WORD_EMBEDDINGS = "word_embeddings/embeddings"
 
 
@@ -126,7 +131,10 @@ def load(
     """Opens a model folder as a model of class `cls`.
 
     A folder of the same class and head comes back as it was. Otherwise the encoder is taken over
-    whole, parts of the head where name and shape agree, and the rest starts fresh.
+    whole, parts of the head where name and shape agree, and the rest starts fresh. Classes are
+    taken over by the names of their labels: in whatever order they are, and fresh, with a warning,
+    where they are not the same. Classes without names, or numbered ones (LABEL_0), count as they
+    stand.
 
     Args:
         cls: the class to build.
@@ -246,7 +254,7 @@ def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]
     Args:
         cls: the class to build.
         checkpoint: the weights. A pooler may be missing; one that `cls` needs starts fresh, with a
-            warning.
+            warning, and so does what tells classes of other labels.
         arguments: arguments of the constructor of `cls` other than `config`.
 
     Raises:
@@ -264,6 +272,9 @@ def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]
     model = _build(cls, checkpoint.config, arguments)
     # Set the weights by path; those without a value stay fresh.
     held = model.initial_variables(checkpoint)
+    stored, asked = checkpoint.head.get("labels"), model.head_config().get("labels")
+    if stored and asked:
+        held = _in_order_of_labels(held, stored, asked)
     encoder_paths = _by_path(model, getattr(model, "encoder", model).weights)
     fresh = []
     for path, variable in _by_path(model, model.weights).items():
@@ -286,6 +297,37 @@ def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]
             stacklevel=3,
         )
     return model
+
+
+def _in_order_of_labels(
+    held: Mapping[str, np.ndarray], stored: Sequence[str], asked: Sequence[str]
+) -> Mapping[str, np.ndarray]:
+    """Returns weights with the classes of their head in the order asked for, if they are the same.
+
+    Args:
+        held: by path; those of the last layer of a classifier [..., C].
+        stored: the labels of its C classes.
+        asked: those of the model.
+    """
+    numbered = any(_PLACEHOLDER.fullmatch(str(label)) for label in (*stored, *asked))
+    if numbered or list(stored) == list(asked):
+        return held
+    if len(stored) == len(asked) and set(stored) == set(asked):
+        order = [list(stored).index(label) for label in asked]
+        return {
+            path: value[..., order] if path.startswith(_CLASSIFIER) else value
+            for path, value in held.items()
+        }
+    warnings.warn(
+        f"the checkpoint tells the labels {_shortened(stored)} apart, not {_shortened(asked)}: the "
+        "last layer starts with random weights and must be trained",
+        stacklevel=4,
+    )
+    return {path: value for path, value in held.items() if not path.startswith(_CLASSIFIER)}
+
+
+def _shortened(labels: Sequence[str]) -> str:
+    return ", ".join(map(str, [*labels[:5], *["..."] * (len(labels) > 5)]))
 
 
 def _by_path(model: Any, variables: Iterable[Any]) -> dict[str, Any]:

@@ -62,9 +62,10 @@ def read_table(path: Path) -> Table:
     """Reads a table; the extension of the file tells its format.
 
     `.csv` and `.tsv` begin with a line of column names; fields may be quoted with `"` and then
-    hold separators, line ends and doubled quotes. `.jsonl` has one JSON object a line; values that
-    are not strings are kept as their JSON text, null as an empty string. Files are UTF-8, with or
-    without a byte order mark; empty lines are passed over.
+    hold separators, line ends and doubled quotes; a field of a `.tsv` not both tabs and line ends.
+    `.jsonl` has one JSON object a line; values that are not strings are kept as their JSON text,
+    null as an empty string. Files are UTF-8, with or without a byte order mark; empty lines are
+    passed over.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -166,6 +167,14 @@ def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[
             ) from None
         if fields is None:
             return
+        # Tab-separated values are often written without quoting: a quotation that one row opens and
+        # a later one closes would make one row of all of them.
+        if delimiter == "\t" and any("\t" in field and {"\n", "\r"} & {*field} for field in fields):
+            raise ValueError(
+                f"{path}, line {line}: a quoted field holds a tab and a line end, as if it had "
+                "swallowed a row: a field that begins with a quote must itself be quoted, its "
+                'quotes doubled (""), or write the table as .csv'
+            )
         if fields:
             yield line, fields
 

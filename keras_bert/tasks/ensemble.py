@@ -169,6 +169,7 @@ class FinetunedEnsemble(AnsweringModel):
         """
         if not len(examples):
             return []
+        examples = self.description.head.without_labels(examples)
         encoded, outputs = None, []
         for number, member in enumerate(self.members, start=1):
             of = f"model {number} of {len(self.members)}"

@@ -49,14 +49,23 @@ class AnsweringModel(abc.ABC):
             batch_size: texts per call of the model.
 
         Raises:
-            ValueError: pairs are given to a model of single texts, or the other way round.
+            ValueError: the model has another kind of head, a single string stands in place of a
+                list, or pairs are given to a model of single texts, or the other way round.
         """
+        head = self.description.head
+        if not isinstance(head, TextHead):
+            raise ValueError(
+                f"predict answers texts, but the model has a {head.kind} head: give its examples "
+                "to predict_examples"
+            )
+        for name, given in (("texts", texts), ("text_pairs", text_pairs)):
+            if isinstance(given, str):  # else a text for each of its letters
+                raise ValueError(f"{name} is the string {given[:60]!r}: give a list, also of one")
         if self.description.takes_pairs != (text_pairs is not None):
             wants = "pairs of texts: give" if self.description.takes_pairs else "texts: leave out"
             raise ValueError(f"the model was trained on {wants} text_pairs")
         if not len(texts):
             width = len(self.description.labels) or 1
-            head = cast(TextHead, self.description.head)  # as the docstring asks
             return head.postprocess(np.zeros([0, width], np.float32)).numpy()
         found = self.predict_examples(LabeledTexts(texts, text_pairs), batch_size)
         return cast(np.ndarray, found)  # what a `TextHead` makes
@@ -105,6 +114,7 @@ class FinetunedModel(AnsweringModel):
         if not len(examples):
             return []
         head, length = self.description.head, self.description.max_seq_length
+        examples = head.without_labels(examples)
         encoded = head.encode(self.tokenizer, examples, length, "tokenizing")
         run = InferenceRunner(self.model, answer=head.answering(self.model, final=True))
         outputs = run(encoded, batch_size, head.per_position).outputs

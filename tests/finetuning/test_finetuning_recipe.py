@@ -16,6 +16,7 @@ from keras_bert.finetuning.search import Run, SearchResult, parse_grid, search
 from keras_bert.finetuning.task import TaskData
 from keras_bert.tasks.classification.delimited import csv_task
 from keras_bert.tasks.classification.head import LabeledTexts, TextHead
+from keras_bert.tasks.question_answering.head import SpanHead
 from tests.tolerances import FORMULA, approx
 
 SHORT = {"epochs": 1, "batch_size": 8, "mixed_precision": "float32", "learning_rate": 1e-3}
@@ -152,6 +153,19 @@ def test_class_weights_move_the_predictions(pretrained_folder, tmp_path):
         run(pretrained_folder, tmp_path / "x", data, class_weights=(1.0, 1.0, 1.0))
 
 
+@pytest.mark.parametrize(
+    ("weights", "shown"),
+    [((1.0, 9.5), "'no' 1, 'yes' 9.5"), ("balanced", "'no' 0.6667, 'yes' 2")],
+)
+def test_a_run_tells_which_class_has_which_weight(
+    pretrained_folder, tmp_path, capsys, weights, shown
+):
+    labels = np.array([0] * 24 + [1] * 8, np.int32)  # 32 / (2 x 24) and 32 / (2 x 8)
+    data = TaskData({"train": LabeledTexts(TEXTS, None, labels)}, ("no", "yes"), {"text": "text"})
+    run(pretrained_folder, tmp_path / "run", data, class_weights=weights)
+    assert f"class weights: {shown}\n" in capsys.readouterr().out
+
+
 def test_label_smoothing_by_hand():
     loss = TextHead().loss(0.2)(np.array([0]), np.array([[math.log(3.0), 0.0]]))
     # Probabilities 0.75 and 0.25; the smoothed target is 0.9 and 0.1.
@@ -273,6 +287,10 @@ def test_grids_are_read():
         parse_grid("epochs=2;epochs=3")
     with pytest.raises(ValueError, match="the grid gives learning_rate a value twice"):
         parse_grid("learning_rate=2e-5,0.00002")
+    assert parse_grid("epochs=2", ["seeds", "learning_rate"]) == {"epochs": (2,)}
+    for grid in ("paper", "epochs=2"):
+        with pytest.raises(ValueError, match=f"--epochs and --grid={grid} both give epochs"):
+            parse_grid(grid, ["seeds", "epochs"])
 
 
 def test_a_search_is_checked_before_its_first_run(pretrained_folder, tmp_path):
@@ -360,3 +378,11 @@ def test_a_regression_has_no_labels_to_smooth(pretrained_folder, tmp_path):
     with pytest.raises(ValueError, match="a regression has no classes to smooth"):
         finetune(task, data, pretrained_folder, tmp_path / "run", options)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_span_has_no_labels_to_smooth():
+    with pytest.raises(ValueError, match="a span has no classes to smooth: leave out"):
+        SpanHead().loss(label_smoothing=0.1)
+    logits = np.array([[math.log(3.0), 0.0]])  # probabilities 0.75 and 0.25
+    for loss in SpanHead().loss().values():
+        assert float(loss(np.array([0]), logits)) == approx(-math.log(0.75), FORMULA)

@@ -17,6 +17,9 @@ from keras_bert import (
     BertTokenClassifier,
 )
 from keras_bert.models import preset
+from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
+from keras_bert.models.document_classifier import BertDocumentClassifier
+from tests.tolerances import REORDERED
 
 _CONFIG = BertConfig(
     vocab_size=19,
@@ -105,6 +108,68 @@ def test_another_number_of_classes_starts_a_fresh_head(tmp_path):
     BertClassifier(_CONFIG, num_classes=3).save_to_preset(tmp_path)
     model = BertClassifier.from_preset(tmp_path, num_classes=5)
     assert model.output_shape == (None, 5)
+
+
+_LABELED = pytest.mark.parametrize(
+    ("model_class", "arguments"),
+    [
+        (BertClassifier, {}),
+        (BertClassifier, {"problem_type": "multi_label_classification"}),
+        (BertDocumentClassifier, {"window_pooling": "mean"}),
+        (BertTokenClassifier, {}),
+        (BertBiLSTMTagger, {"features_from": "last", "lstm_width": 3}),
+    ],
+)
+
+
+def _labeled(model_class, labels, arguments, folder=None):
+    """A model of these labels, fresh or from a folder, whose logits of one input are given."""
+    given = arguments | {"num_classes": len(labels), "labels": labels}
+    if folder is None:
+        model = model_class(_CONFIG, **given)
+        model.get_layer("classifier").bias.assign(np.arange(len(labels), dtype="float32"))
+    else:
+        model = model_class.from_preset(folder, **given)
+    features = _features(model)
+    if model_class is BertDocumentClassifier:
+        features = {name: values[:, None] for name, values in features.items()}
+    return model, np.asarray(model(features))
+
+
+@_LABELED
+def test_classes_in_another_order_keep_their_weights(model_class, arguments, tmp_path):
+    model, logits = _labeled(model_class, ["no", "maybe", "yes"], arguments)
+    model.save_to_preset(tmp_path)
+    again, found = _labeled(model_class, ["yes", "no", "maybe"], arguments, tmp_path)
+    assert again.labels == ["yes", "no", "maybe"]
+    np.testing.assert_allclose(found, logits[..., [2, 0, 1]], **REORDERED)
+
+
+@_LABELED
+def test_classes_of_other_labels_start_fresh(model_class, arguments, tmp_path):
+    model, _ = _labeled(model_class, ["no", "maybe", "yes"], arguments)
+    model.save_to_preset(tmp_path)
+    with pytest.warns(UserWarning, match="labels no, maybe, yes apart, not no, yes, unsure: the"):
+        again, _ = _labeled(model_class, ["no", "yes", "unsure"], arguments, tmp_path)
+    layer, stored = again.get_layer("classifier"), model.get_layer("classifier")
+    assert not np.any(layer.bias)
+    assert not np.any(np.isclose(layer.kernel, stored.kernel))
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked"),
+    [
+        (None, ["no", "yes"]),
+        (["LABEL_0", "LABEL_1"], ["no", "yes"]),
+        (["no", "yes"], ["LABEL_0", "LABEL_1"]),
+    ],
+)
+def test_classes_without_names_count_as_they_stand(stored, asked, tmp_path, recwarn):
+    model = BertClassifier(_CONFIG, num_classes=2, labels=stored)
+    model.save_to_preset(tmp_path)
+    again = BertClassifier.from_preset(tmp_path, num_classes=2, labels=asked)
+    np.testing.assert_array_equal(model(_features(model)), again(_features(again)))
+    assert not [warning for warning in recwarn if "labels" in str(warning.message)]
 
 
 def test_saving_keeps_other_files_of_the_folder(tmp_path):

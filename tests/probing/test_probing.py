@@ -273,7 +273,7 @@ def test_bad_input(data, pretrained_folder):
         probe_layers(encoder, data)
     with pytest.raises(ValueError, match="the model is a list"):
         probe_layers([], data)
-    texts = TaskData({"train": LabeledTexts(["a"], None, ["x"])}, ("x", "y"))
+    texts = TaskData({"train": LabeledTexts(["a"], None, [0])}, ("x", "y"))
     with pytest.raises(ValueError, match="the data are not of a tagging task"):
         probe_layers(pretrained_folder, texts)
     few = TaskData({"train": [TaggedSentence(("aa",), ("A",))] * 9}, ("A", "B"))

@@ -30,10 +30,11 @@ def test_csv_keeps_quotes_separators_and_line_ends_inside_fields(tmp_path):
 
 
 def test_tsv_keeps_quoted_tabs_and_bare_commas(tmp_path):
-    read = table(tmp_path, "a.tsv", 'text\tlabel\n"a\tb"\tx\none, two\ty\n')
+    read = table(tmp_path, "a.tsv", 'text\tlabel\n"a\tb"\tx\none, two\ty\n"c\nd"\tz\n')
     assert rows(read) == [
         (2, {"text": "a\tb", "label": "x"}),
         (3, {"text": "one, two", "label": "y"}),
+        (4, {"text": "c\nd", "label": "z"}),
     ]
 
 
@@ -77,6 +78,13 @@ def test_fields_longer_than_pythons_default_limit_are_read(tmp_path):
         ),
         ("a.csv", 'text,label\n"open,1\nb,2\n', "a.csv, line 2: .*must itself be quoted"),
         ("a.csv", 'text,label\nx,0\n"a" b,1\n', "a.csv, line 3: .*must itself be quoted"),
+        # A quotation that one row opens and another closes, the text before or after the label.
+        (
+            "a.tsv",
+            'text\tlabel\na\t1\n"Hi\t0\nb"\t1\n',
+            "a.tsv, line 3: .*swallowed a row.*doubled",
+        ),
+        ("a.tsv", 'label\ttext\r1\t"Hi\r0\tb"\r', "a.tsv, line 2: .*swallowed a row.*doubled"),
         ("a.csv", "text,text\na,b\n", "a.csv, line 1: the column 'text' is named twice"),
         ("a.jsonl", '{"text": "a"}\n{"text"\n', "a.jsonl, line 2 is not valid JSON"),
         ("a.jsonl", "[1]\n", "a.jsonl, line 1 holds a list: expected a JSON object"),

@@ -115,8 +115,24 @@ def test_words_to_be_tagged(write):
     assert [s.words for s in text] == [("Rita", "Lee"), ("is", "in", "Oslo", ".")]
     text = read_sentences(write("Rita Lee\n\nis in Oslo.\n"))
     assert [s.line for s in text] == [1, 3]
+    tabs = read_sentences(write("New York\tNNP\n\nis\tVBZ\n"))
+    assert [s.words for s in tabs] == [("New York",), ("is",)]
     with pytest.raises(ValueError, match="no words"):
         read_sentences(write(" \n"))
+
+
+def test_sentences_of_equally_many_words_are_not_taken_for_columns(write):
+    text = "Rita lives in Oslo .\n\nBob works in Rome .\n"
+    with pytest.raises(
+        ValueError, match=r"train\.txt may hold .* 5 columns .*\.conll .*blank lines"
+    ):
+        read_sentences(write(text))
+    # Both remedies of the sentence.
+    lines = read_sentences(write(text.replace("\n\n", "\n")))
+    assert [len(s.words) for s in lines] == [5, 5]
+    assert [s.words for s in read_sentences(write(text, "a.conll"))] == [("Rita",), ("Bob",)]
+    with pytest.raises(ValueError, match="line 3 has 2 columns but line 2 has 1"):
+        read_sentences(write("-DOCSTART-\na\nb c\n"))
 
 
 def test_punctuation_around_words_is_split_off():

@@ -37,6 +37,15 @@ def test_labels_are_those_of_the_train_file_sorted(tmp_path):
     np.testing.assert_array_equal(data.splits["test"].labels, [0])
 
 
+def test_whole_numbers_are_labels_in_their_order(tmp_path):
+    rows = "".join(f"a,{label}\n" for label in (10, 2, -3, 0, 11, 1, -20, 2))
+    data = csv_task().read(folder(tmp_path, train_csv=f"text,label\n{rows}"))
+    assert data.labels == ("-20", "-3", "0", "1", "2", "10", "11")
+    np.testing.assert_array_equal(data.splits["train"].labels, [5, 4, 1, 2, 6, 3, 0, 4])
+    mixed = csv_task().read(folder(tmp_path, train_csv="text,label\na,10\nb,2\nc,two\n"))
+    assert mixed.labels == ("10", "2", "two")
+
+
 @pytest.mark.parametrize("name", ["validation", "dev", "valid", "val"])
 def test_validation_data_has_any_of_its_usual_names(tmp_path, name):
     files = {"train_csv": TRAIN, f"{name}_csv": TRAIN}
@@ -158,10 +167,17 @@ def test_several_labels_may_be_a_json_list_of_numbers(tmp_path):
     rows = ['{"text": "a", "label": [10, 4]}', '{"text": "b", "label": [4]}']
     (tmp_path / "train.jsonl").write_text("\n".join([*rows, '{"text": "c", "label": 10}']))
     data = csv_task(label_type="multi_label").read(tmp_path)
-    assert sorted(data.labels) == ["10", "4"]
-    four = data.labels.index("4")
-    assert data.splits["train"].labels[:, four].tolist() == [1, 1, 0]
-    assert data.splits["train"].labels[:, 1 - four].tolist() == [1, 0, 1]
+    assert data.labels == ("4", "10")
+    assert data.splits["train"].labels.tolist() == [[1, 1], [1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("name", ["train", "dev"])
+@pytest.mark.parametrize("labels", ["['x', 'y']", " [x, y] ", '["x", true]', "[x|y]"])
+def test_what_is_not_quite_a_json_list_is_no_label(tmp_path, name, labels):
+    files = {"train_tsv": "text\tlabel\na\tx\nb\ty\n"}
+    files[f"{name}_tsv"] = f"text\tlabel\na\tx|y\nb\t{labels}\n"
+    with pytest.raises(ValueError, match=rf"{name}.tsv, line 3: .*expected a JSON list of strings"):
+        csv_task(label_type="multi_label").read(folder(tmp_path, **files))
 
 
 def test_an_unknown_task_is_refused_with_the_list():

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import math
 import sys
 import textwrap
 from pathlib import Path
@@ -26,7 +27,7 @@ from keras_bert.tasks.predict import predict_file
 from keras_bert.tasks.registry import create_task
 from tests import command_process
 from tests.conftest import sentiment_rows
-from tests.tolerances import REORDERED
+from tests.tolerances import FORMULA, REORDERED, approx
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -143,6 +144,46 @@ def test_a_module_that_lacks_another_says_which(own_module, monkeypatch):
     (own_module / "own_tasks.py").write_text("import not_installed_here\n")
     with pytest.raises(ModuleNotFoundError, match="not_installed_here"):
         create_task("own_tasks:signs")
+
+
+def test_labels_may_be_lists():
+    """Whatever is done with the labels of a run, up to the pictures at its end."""
+    head = TextHead(labels=("bad", "good"))
+    predictions = np.array([[0.1, 0.9], [0.8, 0.2], [0.7, 0.3]])
+    for labels in ([1, 0, 1], [True, False, True]):
+        examples = LabeledTexts(["a", "b", "c"], labels=labels)
+        assert head.class_indices(examples).dtype == np.int32
+        assert head.chance_loss(examples) == approx(math.log(3) - 2 / 3 * math.log(2), FORMULA)
+        # Rows are what is right: one "bad" found, one "good" found and one taken for "bad".
+        assert head.confusion(predictions, head.references(examples)).tolist() == [[1, 0], [1, 1]]
+        assert head.collapse(predictions, head.references(examples)) is None
+    several = LabeledTexts(["a", "b"], labels=[[0, 1], [1, 1]])
+    assert TextHead("multi_label").references(several).mean(axis=0).tolist() == [0.5, 1.0]
+    number = LabeledTexts(["a", "b"], labels=[0.5, 2])
+    assert TextHead("regression").references(number).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"labels": [0]}, "there are 2 texts but 1 labels: give one for each text"),
+        ({"text_pairs": ["c"]}, "there are 2 texts but 1 text_pairs: give one for each text"),
+        ({"labels": ["x", "y"]}, "the labels are .* such as .*'x'.*: give indices of classes"),
+    ],
+)
+def test_labels_that_do_not_belong_to_their_texts_are_refused(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        LabeledTexts(["a", "b"], **arguments)
+
+
+@pytest.mark.parametrize("label_type", ["class", "multi_label"])
+@pytest.mark.parametrize("labels", [(), ("liked",)])
+def test_classes_are_learned_from_two_at_least(pretrained_folder, tmp_path, label_type, labels):
+    known = [0, 1] if label_type == "class" else [[0], [1]]
+    data = TaskData({"train": LabeledTexts(["a", "b"], labels=known)}, labels)
+    task = Task("liked", TextHead(label_type), lambda _: data, {})
+    with pytest.raises(ValueError, match=r"names the labels \[.*\], but .* at least two: name all"):
+        finetune(task, data, pretrained_folder, tmp_path / "run")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,6 +7,7 @@ import pytest
 
 from keras_bert import BertClassifier, BertPreprocessor, BertTokenizer, FinetunedModel
 from keras_bert.tasks.predict import predict_file
+from tests.signatures.tiny_models import write_model
 from tests.tolerances import REORDERED
 
 TEXTS = ["it was a good film", "the book was very very awful and it was a sad book", "", "bad"]
@@ -54,6 +55,16 @@ def test_regression_of_pairs_gets_a_value(pair_regression_run, tmp_path):
     np.testing.assert_allclose(
         [float(row["predicted_value"]) for row in rows], expected, **REORDERED
     )
+
+
+def test_a_string_is_no_list_of_texts(tmp_path):
+    single = FinetunedModel.load(write_model(tmp_path / "classes", "classes"))
+    with pytest.raises(ValueError, match="texts is the string 'film': give a list, also of one"):
+        single.predict("film")
+    assert single.predict(["film"]).shape == (1, 3)
+    pairs = FinetunedModel.load(write_model(tmp_path / "pairs", "pairs"))
+    with pytest.raises(ValueError, match="text_pairs is the string 'good': give a list"):
+        pairs.predict(["film", "book", "it", "was"], "good")
 
 
 def test_pairs_are_asked_of_models_of_pairs(pair_regression_run, sentiment_run):

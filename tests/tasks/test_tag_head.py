@@ -16,6 +16,7 @@ from keras_bert.finetuning.options import FinetuningOptions
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.tasks.ensemble import FinetunedEnsemble
 from keras_bert.tasks.finetuned_model import FinetunedModel
 from keras_bert.tasks.tagging.conll import conll_task
 from keras_bert.tasks.tagging.head import TagCrossentropy, TagHead, TagPrediction
@@ -23,7 +24,7 @@ from keras_bert.tasks.tagging.metrics import entity_f1
 from keras_bert.tasks.tagging.sentences import TaggedSentence
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from keras_bert.training.strategy import create_strategy
-from tests.signatures.tiny_models import tiny_config
+from tests.signatures.tiny_models import tiny_config, write_model
 from tests.tolerances import FORMULA, REORDERED, approx
 
 LABELS = ("O", "B-X", "I-X")
@@ -235,6 +236,19 @@ def test_a_written_model_predicts_the_same(names_run, names_folder):
     bare = [sentence._replace(tags=None) for sentence in sentences]
     again = model.predict_examples(bare)
     assert [p.tags for p in again] == [p.tags for p in predictions]
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_tags_of_sentences_to_be_tagged_are_not_looked_at(tmp_path, members):
+    folders = [write_model(tmp_path / f"{seed}", "tags", seed) for seed in range(members)]
+    model = FinetunedModel.load(folders[0]) if members == 1 else FinetunedEnsemble.load(folders)
+    sentence = TaggedSentence(("the", "film"))
+    told = sentence._replace(tags=("B-NOT-OF-THE-MODEL", "O"))
+    (bare,), (tagged,) = model.predict_examples([sentence]), model.predict_examples([told])
+    assert tagged.tags == bare.tags
+    np.testing.assert_array_equal(tagged.scores, bare.scores)
+    with pytest.raises(ValueError, match="has a tag head: give its examples to predict_examples"):
+        model.predict(["the film"])
 
 
 def test_a_long_sentence_is_tagged_to_its_end(names_run):

@@ -189,6 +189,7 @@ def runs(model_folder, tmp_path_factory):
         "explain two": ["predict.py", *both, texts, "--output=no.csv", "--explain=no.jsonl"],
         "export two for ONNX": [*export, "--format=onnx"],
         "a rate and a grid": [*glue, "--learning_rate=2e-5"],
+        "epochs and a grid": ["run_finetuning.py", *glue[1:], "--epochs=10", "--grid=paper"],
         "no task": glue,
     }
     done = run_tools([{"command": command} for command in commands.values()], folder)
@@ -223,6 +224,7 @@ def test_answers_are_explained_in_a_file_and_a_page(runs):
         ("explain two", "--explain explains one model, but --model_dir names 2"),
         ("export two for ONNX", "--format=onnx takes one model, but --model_dir names 2"),
         ("a rate and a grid", "both give learning_rate"),
+        ("epochs and a grid", "--epochs and --grid=paper both give epochs: leave out the first"),
         ("no task", "glue holds none of the folders MNLI, QQP"),
     ],
 )

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from keras_bert.finetuning.task import (
     TaskDescription,
 )
 from keras_bert.storage.data_sets import is_tfds
-from keras_bert.storage.tables import EXTENSIONS, Table, json_list, read_table
+from keras_bert.storage.tables import EXTENSIONS, Row, Table, json_list, read_table
 from keras_bert.tasks.classification.head import LABEL_SEPARATOR, LabeledTexts, LabelType, TextHead
 from keras_bert.tasks.classification.tfds_texts import read_tfds_texts
 from keras_bert.tasks.splits import find_splits
@@ -62,7 +63,7 @@ def csv_task(
         label_type: "class"; "multi_label" for any number of classes in one field, separated by
             "|" or in a JSON list; "regression" for labels that are numbers.
         labels: names of the classes in the order wanted; None takes those of the training data,
-            sorted.
+            sorted, whole numbers by their size.
         window_pooling: read texts longer than a row in windows and pool these, see `TextHead`; None
             reads their beginning.
         doc_stride: by how many pieces the next window begins later; None takes half a window.
@@ -117,8 +118,9 @@ def _read(
     if label_type != "regression" and labels is None:
         fields = _label_column(train, columns.label, label_type)
         if label_type == "multi_label":
-            fields = [label for field in fields for label in _several(field)]
-        labels = sorted(set(fields))
+            rows = zip(train.rows, fields, strict=True)
+            fields = [label for row, field in rows for label in _several(train, row, field)]
+        labels = _in_order(set(fields))
         if len(labels) < 2:
             raise ValueError(
                 f"{train.path}: every label is {labels[0] if labels else ''!r}: classes are "
@@ -164,7 +166,7 @@ class _LabelReader:
         several = self.label_type == "multi_label"
         found = []
         for row, field in zip(table.rows, fields, strict=True):
-            names = _several(field) if several else [field]
+            names = _several(table, row, field) if several else [field]
             for label in names:
                 if label not in index:
                     raise ValueError(
@@ -180,9 +182,23 @@ class _LabelReader:
         return hot
 
 
-def _several(field: str) -> list[str]:
+def _in_order(labels: set[str]) -> list[str]:
+    # As strings, 10 would stand before 2, and a list of class weights would meet other classes.
+    if all(re.fullmatch("-?[0-9]+", label) for label in labels):
+        return sorted(labels, key=lambda label: (int(label), label))
+    return sorted(labels)
+
+
+def _several(table: Table, row: Row, field: str) -> list[str]:
     found = json_list(field)  # how JSON lines may hold them
     if found is None:
+        bare = field.strip()
+        # Python's ['a', 'b'] would silently become one class of that name.
+        if bare.startswith("[") and bare.endswith("]"):
+            raise ValueError(
+                f"{table.path}, line {row.line}: the labels are {bare[:60]!r}: expected a JSON "
+                f"list of strings, or names separated by {LABEL_SEPARATOR}"
+            )
         found = field.split(LABEL_SEPARATOR)
     return [label for label in map(str.strip, found) if label]
 

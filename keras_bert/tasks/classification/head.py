@@ -53,12 +53,36 @@ class LabeledTexts:
         texts: the (first) texts.
         text_pairs: the second texts, or None.
         labels: int32 [N] indices of classes, float32 [N, C] of zeros and ones for several labels,
-            float32 [N] numbers; None where they are not known.
+            float32 [N] numbers; None where they are not known. Lists and other types of numbers
+            become such arrays.
+
+    Raises:
+        ValueError: there are more or fewer second texts or labels than texts, or labels are not
+            numbers.
     """
 
     texts: Sequence[str]
     text_pairs: Sequence[str] | None = None
     labels: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        if self.labels is not None:
+            labels = np.asarray(self.labels)
+            if labels.dtype.kind not in "biuf":
+                raise ValueError(
+                    f"the labels are {labels.dtype} such as {labels.flat[0]!r}: give indices of "
+                    "classes, rows of zeros and ones, or numbers"
+                )
+            # As indices, also of two classes that are told by True and False.
+            number = np.float32 if labels.dtype.kind == "f" else np.int32
+            object.__setattr__(self, "labels", labels.astype(number, copy=False))  # frozen
+        for name in ("text_pairs", "labels"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self.texts):
+                raise ValueError(
+                    f"there are {len(self.texts):,} texts but {len(values):,} {name}: give one for "
+                    "each text"
+                )
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -145,6 +169,19 @@ class TextHead(FinetuningHead):
     def logits_are(self) -> LogitsMeaning:
         """What the logits mean: classes, labels or a number."""
         return _LOGITS_ARE[self.label_type]
+
+    def with_labels(self, labels: Sequence[str]) -> Self:
+        """Returns the head for data with these classes.
+
+        Raises:
+            ValueError: there are fewer than two, and the head does not learn a number.
+        """
+        if self.label_type != "regression" and len(labels) < 2:
+            raise ValueError(
+                f"the data names the labels {list(labels)}, but classes are learned from at least "
+                'two: name all in TaskData(labels=...), or take TextHead("regression") for numbers'
+            )
+        return super().with_labels(labels)
 
     @classmethod
     def of_foreign(cls, arguments: Mapping[str, Any]) -> Self:

@@ -84,8 +84,17 @@ class SpanHead(FinetuningHead):
         return encode_questions(tokenizer, examples, settings, description)
 
     def loss(self, label_smoothing: float = 0.0) -> dict[str, SmoothedCrossentropy]:
-        """Returns the cross-entropy over positions, for starts and for ends."""
-        return {name: SmoothedCrossentropy(label_smoothing) for name in (START_LOGITS, END_LOGITS)}
+        """Returns the cross-entropy over positions, for starts and for ends.
+
+        Raises:
+            ValueError: labels are to be smoothed, which would spread them over the padding, too.
+        """
+        if label_smoothing:
+            raise ValueError(
+                f"label_smoothing is {label_smoothing}, but a span has no classes to smooth: leave "
+                "out --label_smoothing"
+            )
+        return {name: SmoothedCrossentropy() for name in (START_LOGITS, END_LOGITS)}
 
     def predictions(
         self,

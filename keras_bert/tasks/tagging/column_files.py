@@ -161,9 +161,10 @@ def read_sentences(
 ) -> list[TaggedSentence]:
     """Reads what is to be tagged: a file of columns, or a sentence a line; labels are left out.
 
-    A `.txt` holds columns if it has a blank line or -DOCSTART- and all its words have equally many
-    columns. Otherwise each of its lines is a sentence, split at white space and before and after
-    the punctuation around words; blank lines are passed over. Other endings always mean columns.
+    A `.txt` holds columns if it has -DOCSTART-, or if it has a blank line and all others have
+    equally many columns, which are one or are separated by tabs. Otherwise each of its lines is a
+    sentence, split at white space and before and after the punctuation around words; blank lines
+    are passed over. Other endings always mean columns.
 
     Args:
         path: the file.
@@ -171,11 +172,12 @@ def read_sentences(
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is empty, not UTF-8 or its columns are uneven.
+        ValueError: the file is empty, not UTF-8 or its columns are uneven; or it is a `.txt` whose
+            lines may be words with columns or sentences of equally many words.
     """
     path = Path(path)
     text = _decoded(path)
-    if path.suffix != ".txt" or _holds_columns(text):
+    if path.suffix != ".txt" or _holds_columns(path, text):
         return read_columns(path, columns._replace(label=None))
     lines = ((number, tuple(split_words(line))) for number, line in _lines(text))
     sentences = [TaggedSentence(words, None, 0, number) for number, words in lines if words]
@@ -184,14 +186,22 @@ def read_sentences(
     return sentences
 
 
-def _holds_columns(text: str) -> bool:
-    blocks = list(_blocks(text, _separator(text)))
-    words = [
-        line for line in itertools.chain(*blocks) if not line.fields[0].startswith(_DOCUMENT_START)
-    ]
-    return (len(blocks) > 1 or len(words) < sum(map(len, blocks))) and len(
-        {len(line.fields) for line in words}
-    ) == 1
+def _holds_columns(path: Path, text: str) -> bool:
+    separator = _separator(text)
+    blocks = list(_blocks(text, separator))
+    if any(block[0].fields[0].startswith(_DOCUMENT_START) for block in blocks):
+        return True
+    counts = {len(line.fields) for line in itertools.chain(*blocks)}
+    if len(blocks) < 2 or len(counts) > 1:
+        return False
+    (count,) = counts
+    # Sentences of equally many words look the same, and of each all but a word would be lost.
+    if separator is None and count > 1:
+        raise ValueError(
+            f"{path} may hold words with {count} columns or sentences of {count} words: rename it "
+            "to .conll for columns, or remove its blank lines for a sentence a line"
+        )
+    return True
 
 
 def split_words(line: str) -> Iterator[str]:

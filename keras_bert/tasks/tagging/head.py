@@ -175,6 +175,10 @@ class TagHead(FinetuningHead):
         """Returns the numbers of the sentences, from 1."""
         return ["sentence"], [[str(number)] for number in range(1, len(examples) + 1)]
 
+    def without_labels(self, examples: Sequence[TaggedSentence]) -> list[TaggedSentence]:
+        """Returns the sentences without their tags, which may be none of the model's."""
+        return [sentence._replace(tags=None) for sentence in examples]
+
     def default_columns(self, examples: Any) -> dict[str, str]:
         """Returns the first column of a file, for the words."""
         return {WORD: "0"}
