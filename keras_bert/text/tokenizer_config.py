@@ -145,7 +145,7 @@ def _normalizer_settings(stored: dict[str, Any], path: Path) -> dict[str, Any]:
     """Returns the arguments of a tokenizer.json's `BertNormalizer`, under our names."""
     step = stored.get("normalizer") or {}
     steps = step.get("normalizers") or [] if step.get("type") == "Sequence" else [step]
-    kinds = [step.get("type") for step in steps if step]
+    kinds = [str(step.get("type")) for step in steps if step]
     pre_tokenizer = (stored.get("pre_tokenizer") or {}).get("type")
     if not set(kinds) <= {"BertNormalizer", "Lowercase"} or pre_tokenizer not in (
         None,

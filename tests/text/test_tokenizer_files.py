@@ -229,6 +229,8 @@ def test_a_large_corpus_is_sampled(scheme):
     assert train_sentencepiece(texts, 150, scheme, input_sentence_size=120) == files
     with pytest.raises(ValueError, match="input_sentence_size is 0: it must be at least 1"):
         train_sentencepiece(["home"], 150, scheme, input_sentence_size=0)
+    with pytest.raises(ValueError, match="cannot learn 25 pieces .*: raise --vocab_size"):
+        train_sentencepiece(["abcdefghijklmnopqrstuvwxyz"], 25, scheme)
 
 
 def test_albert_is_trained_as_its_published_command_says():

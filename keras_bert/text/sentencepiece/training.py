@@ -82,9 +82,14 @@ def train_sentencepiece(
             **special,
         )
     except (RuntimeError, OSError) as error:
+        remedy = (
+            "raise --vocab_size"  # each character is a piece
+            if "required_chars" in str(error)
+            else "lower --vocab_size, give more text or, of too much text, lower "
+            "--input_sentence_size"
+        )
         raise ValueError(
-            f"SentencePiece cannot learn {vocab_size} pieces from the texts ({error}): lower "
-            "--vocab_size, give more text or, of too much text, lower --input_sentence_size"
+            f"SentencePiece cannot learn {vocab_size} pieces from the texts ({error}): {remedy}"
         ) from None
     return SentencePieceFiles(model.getvalue(), settings)
 
