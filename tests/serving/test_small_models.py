@@ -145,6 +145,7 @@ def test_litert_has_no_bfloat16(model_folder, tmp_path):
         export_litert(model_folder("classes"), tmp_path / "small", "bfloat16")
 
 
+@pytest.mark.slow
 def test_unknown_keys_of_the_config_are_passed_over_by_name(model_folder, tmp_path):
     folder = tmp_path / "hf"
     folder.mkdir()
