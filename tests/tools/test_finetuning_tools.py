@@ -214,7 +214,7 @@ def test_answers_are_explained_in_a_file_and_a_page(runs):
     assert json.loads(line)["target"] in ("bad", "fine", "good")
     assert done["attributions"]["status"] == 0, done["attributions"]["printed"]
     assert "why.html: good, 4 words, the sum of the scores is " in done["attributions"]["printed"]
-    assert "Explained: <b>good</b>" in (folder / "why.html").read_text(encoding="utf-8")
+    assert 'Explained: <b dir="auto">good</b>' in (folder / "why.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
