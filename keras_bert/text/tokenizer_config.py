@@ -88,7 +88,17 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
             vocabulary = Vocabulary.from_file(text)
         else:
             vocabulary = _vocabulary_of(stored, as_json)
-        settings = {"lowercase": not is_cased(vocabulary)} | _normalizer_settings(stored, as_json)
+        steps = _normalizer_steps(stored, as_json)
+        settings = {"lowercase": not is_cased(vocabulary)}
+        for step in steps:
+            settings |= {name: step[key] for name, key in _NORMALIZER_KEYS.items() if key in step}
+        found = _with_stored(settings, folder)
+        if any(step["type"] == "Lowercase" for step in steps):
+            # As sentence-transformers writes it: in front of BERT's own step, which then strips
+            # accents where it would have lower-cased.
+            strip = found.lowercase if found.strip_accents is None else found.strip_accents
+            found = found._replace(lowercase=True, strip_accents=strip)
+        return vocabulary, found
     return vocabulary, _with_stored(settings, folder)
 
 
@@ -141,30 +151,24 @@ def _vocabulary_of(stored: dict[str, Any], path: Path) -> Vocabulary:
     return Vocabulary([vocabulary_module.piece_of_line(token) for token in tokens])
 
 
-def _normalizer_settings(stored: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Returns the arguments of a tokenizer.json's `BertNormalizer`, under our names."""
+def _normalizer_steps(stored: dict[str, Any], path: Path) -> list[dict[str, Any]]:
+    """Returns the steps that a tokenizer.json normalizes by: BERT's, and maybe lower-casing."""
+    if not stored:
+        return []
     step = stored.get("normalizer") or {}
     steps = step.get("normalizers") or [] if step.get("type") == "Sequence" else [step]
-    kinds = [str(step.get("type")) for step in steps if step]
+    kinds = [str(step.get("type")) for step in steps]
     pre_tokenizer = (stored.get("pre_tokenizer") or {}).get("type")
-    if not set(kinds) <= {"BertNormalizer", "Lowercase"} or pre_tokenizer not in (
-        None,
-        "BertPreTokenizer",
+    if (sorted(kinds), pre_tokenizer) not in (
+        (["BertNormalizer"], "BertPreTokenizer"),
+        (["BertNormalizer", "Lowercase"], "BertPreTokenizer"),
     ):
         raise ValueError(
-            f"{path} normalizes by {', '.join(kinds) or 'nothing'} and splits by {pre_tokenizer}; "
-            "the package's WordPiece does what BertNormalizer and BertPreTokenizer do, and would "
-            "give other ids: open the encoder alone, and make ids with transformers"
+            f"{path} normalizes by {', '.join(kinds)} and splits by {pre_tokenizer}; the package's "
+            "WordPiece does what BertNormalizer and BertPreTokenizer do, and would give other ids: "
+            "open the encoder alone, and make ids with transformers"
         )
-    found = {
-        name: step[key]
-        for step in steps
-        if step.get("type") == "BertNormalizer"
-        for name, key in _NORMALIZER_KEYS.items()
-        if key in step
-    }
-    # sentence-transformers writes lower-casing as a step of its own.
-    return found | ({"lowercase": True} if "Lowercase" in kinds else {})
+    return steps
 
 
 def write(folder: str | os.PathLike, settings: Settings, segments: bool = True) -> None:

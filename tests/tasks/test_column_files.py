@@ -121,6 +121,11 @@ def test_words_to_be_tagged(write):
         read_sentences(write(" \n"))
 
 
+def test_a_text_file_whose_lines_end_in_tags_holds_columns(write):
+    found = read_sentences(write("Rita B-PER\nsleeps O\n\nBob S-PER\n", "test.txt"))
+    assert [sentence.words for sentence in found] == [("Rita", "sleeps"), ("Bob",)]
+
+
 def test_sentences_of_equally_many_words_are_not_taken_for_columns(write):
     text = "Rita lives in Oslo .\n\nBob works in Rome .\n"
     with pytest.raises(

@@ -172,12 +172,19 @@ def test_several_labels_may_be_a_json_list_of_numbers(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["train", "dev"])
-@pytest.mark.parametrize("labels", ["['x', 'y']", " [x, y] ", '["x", true]', "[x|y]"])
+@pytest.mark.parametrize("labels", ["['x', 'y']", " [x, y] ", '["x", true]', "[x|y]", "[true]"])
 def test_what_is_not_quite_a_json_list_is_no_label(tmp_path, name, labels):
     files = {"train_tsv": "text\tlabel\na\tx\nb\ty\n"}
     files[f"{name}_tsv"] = f"text\tlabel\na\tx|y\nb\t{labels}\n"
     with pytest.raises(ValueError, match=rf"{name}.tsv, line 3: .*expected a JSON list of strings"):
         csv_task(label_type="multi_label").read(folder(tmp_path, **files))
+
+
+def test_names_may_stand_in_brackets(tmp_path):
+    files = folder(tmp_path, train_tsv="text\tlabel\na\t[joy]|[anger]\nb\t[joy]\n")
+    data = csv_task(label_type="multi_label").read(files)
+    assert data.labels == ("[anger]", "[joy]")
+    assert data.splits["train"].labels.tolist() == [[1, 1], [0, 1]]
 
 
 def test_an_unknown_task_is_refused_with_the_list():

@@ -279,8 +279,12 @@ def test_a_folder_without_a_vocabulary(tmp_path):
         BertTokenizer.from_preset(tmp_path)
 
 
+BERT_STEP = {"type": "BertNormalizer"}
+BERT_SPLIT = {"type": "BertPreTokenizer"}
+
+
 def write_tokenizer_json(
-    folder, ids, normalizer=None, added=(), model="WordPiece", pre_tokenizer=None
+    folder, ids, normalizer=BERT_STEP, added=(), model="WordPiece", pre_tokenizer=BERT_SPLIT
 ):
     stored = {
         "added_tokens": list(added),
@@ -318,36 +322,47 @@ def test_googles_chinese_vocabulary(tmp_path):
     assert BertTokenizer.from_preset(tmp_path / "again").vocabulary == tokenizer.vocabulary
 
 
-BERT_STEP = {"type": "BertNormalizer", "lowercase": False}
+def sequence(*steps):
+    return {"type": "Sequence", "normalizers": list(steps)}
 
 
-def test_settings_of_a_tokenizer_json_beside_vocab_txt(tmp_path):
+LOWERCASE = {"type": "Lowercase"}
+
+
+@pytest.mark.parametrize(
+    ("normalizer", "config", "lowercase", "strips"),
+    [
+        (BERT_STEP, {}, False, None),  # as a vocabulary with capitals says
+        ({**BERT_STEP, "lowercase": True, "strip_accents": False}, {}, True, False),
+        ({**BERT_STEP, "lowercase": True}, {"do_lower_case": False}, False, None),
+        # What sentence-transformers writes for `do_lower_case`: accents stay as they were.
+        (sequence(LOWERCASE, {**BERT_STEP, "lowercase": False}), {}, True, False),
+        (sequence(LOWERCASE, {**BERT_STEP, "lowercase": True}), {}, True, True),
+        (sequence(LOWERCASE, BERT_STEP), {"do_lower_case": False}, True, False),
+    ],
+)
+def test_settings_of_a_tokenizer_json(normalizer, config, lowercase, strips, tmp_path):
     Vocabulary([*SPECIAL, "A"]).save(tmp_path / "vocab.txt")
-    for normalizer, lowercase in (
-        (None, False),  # a vocabulary with capitals
-        (BERT_STEP, False),
-        ({**BERT_STEP, "lowercase": True}, True),
-        # What sentence-transformers makes of `do_lower_case`.
-        ({"type": "Sequence", "normalizers": [{"type": "Lowercase"}, BERT_STEP]}, True),
-    ):
-        write_tokenizer_json(tmp_path, {}, normalizer, pre_tokenizer={"type": "BertPreTokenizer"})
-        assert BertTokenizer.from_preset(tmp_path).settings["lowercase"] is lowercase
+    write_tokenizer_json(tmp_path, {}, normalizer)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    settings = BertTokenizer.from_preset(tmp_path).settings
+    assert (settings["lowercase"], settings["strip_accents"]) == (lowercase, strips)
 
 
 @pytest.mark.parametrize(
     ("steps", "sentence"),
     [
         ({"pre_tokenizer": {"type": "Whitespace"}}, "by BertNormalizer and splits by Whitespace"),
-        ({"normalizer": {"type": "NFC"}}, "normalizes by NFC and splits by None"),
-        (
-            {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, BERT_STEP]}},
-            "normalizes by NFC, BertNormalizer and",
-        ),
+        ({"pre_tokenizer": None}, "by BertNormalizer and splits by None"),
+        ({"normalizer": {"type": "NFC"}}, "normalizes by NFC and splits"),
+        ({"normalizer": LOWERCASE}, "normalizes by Lowercase and splits"),
+        ({"normalizer": None}, "normalizes by None and splits"),
+        ({"normalizer": sequence({"type": "NFC"}, BERT_STEP)}, "by NFC, BertNormalizer and"),
     ],
 )
 def test_a_tokenizer_json_with_other_steps_is_refused(steps, sentence, tmp_path):
     ids = {token: place for place, token in enumerate([*SPECIAL, "a"])}
-    write_tokenizer_json(tmp_path, ids, **({"normalizer": BERT_STEP} | steps))
+    write_tokenizer_json(tmp_path, ids, **steps)
     with pytest.raises(ValueError, match=re.escape(sentence)):
         BertTokenizer.from_preset(tmp_path)
 

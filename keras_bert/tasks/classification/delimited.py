@@ -42,6 +42,9 @@ _METRICS: Mapping[LabelType, Mapping[str, Metric]] = {
     },
 }
 
+# A name, and no list of JSON or Python.
+_IN_BRACKETS = re.compile(r"\[(?!(true|false|null|-?[0-9.]+)\])[^][,'\"]+\]")
+
 
 def csv_task(
     text_column: str = TEXT,
@@ -193,8 +196,9 @@ def _several(table: Table, row: Row, field: str) -> list[str]:
     found = json_list(field)  # how JSON lines may hold them
     if found is None:
         bare = field.strip()
-        # Python's ['a', 'b'] would silently become one class of that name.
-        if bare.startswith("[") and bare.endswith("]"):
+        names = map(str.strip, bare.split(LABEL_SEPARATOR))
+        # Python's ['a', 'b'] would silently become one class of that name; [joy] is a name.
+        if re.fullmatch(r"\[.*\]", bare, re.DOTALL) and not all(map(_IN_BRACKETS.fullmatch, names)):
             raise ValueError(
                 f"{table.path}, line {row.line}: the labels are {bare[:60]!r}: expected a JSON "
                 f"list of strings, or names separated by {LABEL_SEPARATOR}"

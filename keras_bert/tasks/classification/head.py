@@ -54,7 +54,7 @@ class LabeledTexts:
         text_pairs: the second texts, or None.
         labels: int32 [N] indices of classes, float32 [N, C] of zeros and ones for several labels,
             float32 [N] numbers; None where they are not known. Lists and other types of numbers
-            become such arrays.
+            become such arrays, whole numbers int32 [N].
 
     Raises:
         ValueError: there are more or fewer second texts or labels than texts, or labels are not
@@ -68,13 +68,14 @@ class LabeledTexts:
     def __post_init__(self) -> None:
         if self.labels is not None:
             labels = np.asarray(self.labels)
-            if labels.dtype.kind not in "biuf":
+            if labels.size and labels.dtype.kind not in "biuf":
                 raise ValueError(
                     f"the labels are {labels.dtype} such as {labels.flat[0]!r}: give indices of "
                     "classes, rows of zeros and ones, or numbers"
                 )
             # As indices, also of two classes that are told by True and False.
-            number = np.float32 if labels.dtype.kind == "f" else np.int32
+            several = labels.dtype.kind == "f" or labels.ndim == 2
+            number = np.float32 if several else np.int32
             object.__setattr__(self, "labels", labels.astype(number, copy=False))  # frozen
         for name in ("text_pairs", "labels"):
             values = getattr(self, name)

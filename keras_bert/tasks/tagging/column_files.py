@@ -13,6 +13,7 @@ from keras_bert.text.wordpiece.unicode_table import is_punctuation
 EXTENSIONS = (".txt", ".conll", ".tsv", ".iob", ".bio")
 _DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile(r"[ \t]+")
+_TAG = re.compile(r"O|[BIESLU]-\S+")
 
 
 class WordColumns(NamedTuple):
@@ -162,9 +163,9 @@ def read_sentences(
     """Reads what is to be tagged: a file of columns, or a sentence a line; labels are left out.
 
     A `.txt` holds columns if it has -DOCSTART-, or if it has a blank line and all others have
-    equally many columns, which are one or are separated by tabs. Otherwise each of its lines is a
-    sentence, split at white space and before and after the punctuation around words; blank lines
-    are passed over. Other endings always mean columns.
+    equally many columns, which are one, are separated by tabs or end in a tag as of BIO. Otherwise
+    each of its lines is a sentence, split at white space and before and after the punctuation
+    around words; blank lines are passed over. Other endings always mean columns.
 
     Args:
         path: the file.
@@ -195,8 +196,10 @@ def _holds_columns(path: Path, text: str) -> bool:
     if len(blocks) < 2 or len(counts) > 1:
         return False
     (count,) = counts
-    # Sentences of equally many words look the same, and of each all but a word would be lost.
-    if separator is None and count > 1:
+    last = {line.fields[-1] for line in itertools.chain(*blocks)}
+    # Sentences of equally many words look the same, and of each all but a word would be lost; but
+    # no text ends each of its lines in a tag.
+    if separator is None and count > 1 and not all(map(_TAG.fullmatch, last)):
         raise ValueError(
             f"{path} may hold words with {count} columns or sentences of {count} words: rename it "
             "to .conll for columns, or remove its blank lines for a sentence a line"
