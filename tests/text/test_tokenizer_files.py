@@ -152,12 +152,16 @@ def test_added_tokens_that_word_pieces_do_not_find_are_refused(tmp_path):
     home = {"content": "home", "single_word": True}
     write(tmp_path, tokenizer_config={"added_tokens_decoder": {"5": home}})
     read_tokenizer_files(tmp_path)
+    steps = {
+        "normalizer": {"type": "BertNormalizer"},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+    }
     for stored in (
         {"added_tokens": {"<user>": 7}},
         # Hugging Face's would find it within "homework", too.
         {"added_tokens": {"home": 5}},
         {"tokenizer_config": {"added_tokens_decoder": {"7": {"content": "<user>"}}}},
-        {"tokenizer": {"added_tokens": [{"content": "<user>", "id": 7}]}},
+        {"tokenizer": steps | {"added_tokens": [{"content": "<user>", "id": 7}]}},
     ):
         write(tmp_path, **{"added_tokens": {}, "tokenizer_config": {}, "tokenizer": {}} | stored)
         with pytest.raises(ValueError, match="'(<user>|home)' is an added token"):
