@@ -144,23 +144,25 @@ class UnpaddedEncoder:
         def body(index: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
             part = slice(edges[index], edges[index + 1])
             chunk = self._chunk(ids[part], segments[part], lengths[part])
-            words = self._word_embeddings(chunk.ids)  # [T, E]
-            hidden = self._embeddings.embed(words, chunk.segment_ids, chunk.positions)
-            if self._projection is not None:
-                hidden = self._projection(hidden)  # [T, E] -> [T, H]
-            for block in self._blocks[:-1]:
-                hidden = _apply(block, hidden, chunk)  # [T, H]
-            # Nothing reads the last layer at the other tokens.
-            hidden = _apply(self._blocks[-1], hidden, chunk, summaries_only)  # [T or G, H]
+            with norms_as_one_kernel():
+                words = self._word_embeddings(chunk.ids)  # [T, E]
+                hidden = self._embeddings.embed(words, chunk.segment_ids, chunk.positions)
+                if self._projection is not None:
+                    hidden = self._projection(hidden)  # [T, E] -> [T, H]
+                for block in self._blocks if not summaries_only else self._blocks[:-1]:
+                    hidden = _apply(block, hidden, chunk)  # [T, H]
+            if summaries_only:
+                # Nothing reads the last layer at the other tokens. For a token of each row the one
+                # kernel of a norm costs more than its steps: it wakes all threads three times.
+                hidden = _apply(self._blocks[-1], hidden, chunk, summaries_only=True)  # [G, H]
             return index + 1, found.write(index, hidden)
 
-        with norms_as_one_kernel():
-            _, found = tf.while_loop(
-                lambda index, _: index < chunks,
-                body,
-                [0, found],
-                parallel_iterations=_CHUNKS_AT_A_TIME,
-            )
+        _, found = tf.while_loop(
+            lambda index, _: index < chunks,
+            body,
+            [0, found],
+            parallel_iterations=_CHUNKS_AT_A_TIME,
+        )
         return found.concat(), order, lengths  # [N or all real tokens, H], [N], [N]
 
     def _chunk(self, ids: tf.Tensor, segments: tf.Tensor, lengths: tf.Tensor) -> _Chunk:
