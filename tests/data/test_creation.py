@@ -191,6 +191,27 @@ def test_single_segments_hold_every_piece_of_the_corpus(make_records):
     assert manifest.sentence_task == "none"
 
 
+def test_as_many_documents_are_cut_shorter_as_asked_for(tmp_path, vocab):
+    sentences = "\n".join(["He is in the house ."] * 40)  # of 6 pieces
+
+    def examples(probability):
+        options = CreationOptions(
+            write_corpus(tmp_path, "\n\n".join([sentences] * 100)),
+            str(vocab),
+            str(tmp_path / str(probability)),
+            max_seq_length=64,
+            dupe_factor=1,
+            sentence_task="none",
+            short_seq_prob=probability,
+        )
+        create_pretraining_data(options)
+        return Manifest.read(tmp_path / str(probability)).examples
+
+    # 240 pieces in lengths of 62, or drawn from 2 to 62, which is half of that on average.
+    assert examples(0.0) == 400
+    assert examples(1.0) > 600
+
+
 def test_chunks_hold_consecutive_documents_and_two_at_least(tmp_path, novels):
     chunks = list(divide(Corpus([novels])))
     assert [chunk.number for chunk in chunks] == [0, 1]

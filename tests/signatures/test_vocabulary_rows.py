@@ -57,6 +57,9 @@ def test_rows_without_a_piece_are_no_guess(dtype, tmp_path):
     expected = np.sort(odds / odds.sum())[::-1]
     close = REORDERED if dtype == "float32" else INT8_PROBABILITIES
     np.testing.assert_allclose(found["probabilities"][0, 0], expected, **close)
+    few = open_signatures(tmp_path / "model", ExportOptions(dtype, top_k=3))
+    fewer = few.answer(text=tf.constant(["the [MASK] film"]))
+    assert fewer["tokens"].numpy()[0, 0].tolist() == found["tokens"].numpy()[0, 0, :3].tolist()
     reading = BertTokenizer.from_preset(tmp_path / "model", keep_special_tokens=True)
     (guesses,) = fill_mask(live, reading, "the [MASK] film", SIZE)
     np.testing.assert_allclose([guess.probability for guess in guesses], expected, **REORDERED)
