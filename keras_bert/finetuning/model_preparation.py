@@ -9,7 +9,7 @@ from keras_bert.finetuning.head import TrainableHead
 from keras_bert.finetuning.options import FinetuningOptions, ResolvedOptions
 from keras_bert.models import preset
 from keras_bert.models.surgery.layer_selection import parsed_layers, select_layers
-from keras_bert.training.base_optimizer import NOT_DECAYED, BaseOptimizer
+from keras_bert.training.base_optimizer import BaseOptimizer
 from keras_bert.training.optimizer import create_optimizer
 from keras_bert.training.precision import dtype_policy
 from keras_bert.training.rematerialization import rematerialize
@@ -100,15 +100,11 @@ def finetuning_optimizer(model: Any, options: ResolvedOptions, steps: int) -> Ba
     """Returns the optimizer of a fine-tuning run.
 
     Args:
-        model: the model; a frozen one has no layer norms to leave out of the decay.
+        model: the model.
         options: rate, warmup, correction and `layer_decay`.
         steps: steps of the whole run.
     """
     arguments: dict[str, Any] = {}
-    learning = [weight.path for weight in model.trainable_weights]
-    arguments["not_decayed"] = [
-        pattern for pattern in NOT_DECAYED if any(re.search(pattern, path) for path in learning)
-    ]
     if options.layer_decay != 1:
         arguments["rate_scales"] = layer_rates(model.config, options.layer_decay)
     return create_optimizer(

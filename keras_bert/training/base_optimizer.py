@@ -189,9 +189,13 @@ def decayed_variables(paths: Sequence[str], not_decayed: Sequence[str]) -> list[
     """Returns for each variable path whether weight decay applies to it.
 
     Raises:
-        ValueError: a pattern matches no path, so it does not do what its author meant.
+        ValueError: a pattern matches no path, so it does not do what its author meant. Those of
+            `NOT_DECAYED` may where no path ends as those of norms or biases do: of a frozen
+            encoder only the head is left.
     """
-    _check_patterns("not_decayed", not_decayed, paths)
+    ends = dict(zip(NOT_DECAYED, (("gamma", "beta"), "bias"), strict=True))
+    meant = [p for p in not_decayed if any(path.endswith(ends.get(p, "")) for path in paths)]
+    _check_patterns("not_decayed", meant, paths)
     return [not any(re.search(pattern, path) for pattern in not_decayed) for path in paths]
 
 

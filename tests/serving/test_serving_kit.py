@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers its operations)
 
+from keras_bert import AlbertConfig, BertClassifier, load_tokenizer, train_sentencepiece
 from keras_bert.serving.graph_operations import TEXT_OPERATIONS, graph_operations
 from keras_bert.serving.kit import WARMUP_FILE, warmup_requests, write_kit
 from keras_bert.serving.saved_model import export_saved_model
@@ -25,6 +26,9 @@ OPS_LIB = {
     "NormalizeUTF8WithOffsetsMap",
     "RegexSplitWithOffsets",
     "SentenceFragments",
+    "SentencepieceOp",
+    "SentencepieceTokenizeOp",
+    "SentencepieceTokenizeWithOffsetsOp",
     "UnicodeScriptTokenizeWithOffsets",
     "WhitespaceTokenizeWithOffsets",
     "WhitespaceTokenizeWithOffsetsV2",
@@ -62,6 +66,27 @@ def test_graphs_use_only_what_a_stock_server_links(export, exported):
     assert "FastWordpieceTokenizeWithOffsets" not in own
     assert used - own <= OPS_LIB & TEXT_OPERATIONS
     assert used & TEXT_OPERATIONS  # the tokenizer is inside
+
+
+def test_sentencepiece_is_among_what_a_stock_server_links(tmp_path):
+    train_sentencepiece(["home is home", "is it home"], 30).save(tmp_path / "vocab")
+    tokenizer = load_tokenizer(tmp_path / "vocab")
+    config = AlbertConfig(
+        vocab_size=len(tokenizer.vocabulary),
+        embedding_size=4,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=8,
+    )
+    BertClassifier(config, num_classes=2).save_to_preset(tmp_path / "albert", tokenizer)
+    used = graph_operations(export_saved_model(tmp_path / "albert", tmp_path / "served"))
+    assert used - tensorflow_operations() == {
+        "SentencepieceOp",
+        "SentencepieceTokenizeWithOffsetsOp",
+    }
+    assert used <= tensorflow_operations() | OPS_LIB & TEXT_OPERATIONS
+    assert "SentencepieceTokenizeWithOffsetsOp" in (tmp_path / "served" / "README.md").read_text()
 
 
 def test_python_is_found_inside_loops(tmp_path):

@@ -105,6 +105,18 @@ def test_a_pattern_that_matches_nothing_is_refused():
         optimizer.build(_variables(_random(0)))
 
 
+def test_norms_of_another_name_are_refused_but_no_norms_are_not():
+    def after_a_step(*names):
+        variables = [keras.Variable(np.ones(3, np.float32), name=name) for name in names]
+        BertAdamW(0.1).apply([tf.zeros(3)] * len(names), variables)
+        return [variable.numpy()[0] for variable in variables]
+
+    with pytest.raises(ValueError, match="of not_decayed matches none of 2 variables"):
+        after_a_step("kernel", "gamma")
+    # As of a classifier whose encoder is frozen: 1 - 0.1 * 0.01, and no decay.
+    np.testing.assert_allclose(after_a_step("kernel", "bias"), [0.999, 1.0], **FORMULA)
+
+
 def test_a_warmup_longer_than_the_run_is_refused():
     with pytest.raises(ValueError, match="warmup_steps is 20 and train_steps is 10"):
         create_optimizer(train_steps=10, warmup_steps=20)
