@@ -22,6 +22,7 @@ import food_reviews
 from keras_bert import BertConfig
 from keras_bert.choices import LayerStrategy, SentenceTask
 from keras_bert.finetuning.result import FinetuningResult
+from keras_bert.pretraining.objectives.registry import objective_named
 from keras_bert.storage.files import atomic_file, atomic_folder
 
 VOCAB_SIZE = 8000
@@ -204,7 +205,9 @@ class SmallPretraining(NamedTuple):
         if (run / "report.md").is_file():  # written at the end
             asked = {"train_steps": train_steps or self.train_steps, "batch_size": BATCH_SIZE}
             asked |= {"learning_rate": self.learning_rate} | flags
-            _check_finished(run, config, asked)
+            # As the run keeps it: from left to right, for instance.
+            objective = objective_named(flags.get("objective", "masked"), sentence_task)
+            _check_finished(run, objective.model_config(config), asked)
             return run
         records, steps = self.records(sentence_task, corpus), train_steps or self.train_steps
         arguments: dict[str, object] = {

@@ -181,6 +181,10 @@ for changed, flags in (
         stages.pretrain("base", changed, **flags)
     except SystemExit as error:
         print(error)
+options["objective"] = "left_to_right"
+made = {"config": config.replace(left_to_right=True).to_dict(), "options": options}
+(run / "run.json").write_text(json.dumps(made))
+assert stages.pretrain("base", config, "none", seed=1, objective="left_to_right") == run
 """
     command = [sys.executable, "-c", script, str(tmp_path)]
     paths = os.environ | {"PYTHONPATH": str(ROOT)}

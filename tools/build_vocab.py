@@ -93,12 +93,15 @@ def main(_: Sequence[str]) -> None:
     from keras_bert import train_byte_level_bpe, train_sentencepiece, train_vocabulary
     from keras_bert.data.corpus.reading import Corpus
     from keras_bert.progress import Progress
+    from keras_bert.storage.files import make_parent
+    from keras_bert.storage.paths import check_local
     from keras_bert.text import tokenizer_config
     from keras_bert.text.corpus_tokenizer import CorpusTokenizer
     from keras_bert.text.coverage import measure_coverage
     from keras_bert.text.languages.smoothing import check_alpha_unused, named_paths
 
     values = flags.FLAGS
+    check_local("--output", values.output)
     output = Path(values.output)
     if output.name not in _FILE_NAMES[values.type]:
         names = " or ".join(_FILE_NAMES[values.type])
@@ -110,6 +113,8 @@ def main(_: Sequence[str]) -> None:
                 f"{existing} exists, and models and records may depend on it: choose another "
                 "--output, in another folder, or remove it first"
             )
+
+    make_parent(output)
 
     def opened(option: str) -> dict[str, Corpus]:
         """Returns the corpus of each language, or the only one under an empty name."""

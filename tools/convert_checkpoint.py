@@ -32,6 +32,7 @@ from keras_bert.choices import PositionExtension, TargetFormat, WeightsDtype
 from keras_bert.models.conversion import model_card
 from keras_bert.storage import hub
 from keras_bert.storage.files import atomic_folder
+from keras_bert.storage.paths import check_local
 from keras_bert.text.tokenizer_files import TokenizerFiles, read_tokenizer_files
 from keras_bert.text.wordpiece.files import WordPieceFiles
 
@@ -91,6 +92,7 @@ def main(_: Sequence[str]) -> None:
         return _convert_and_push(_TO.value)
     if _PRIVATE.present:
         raise ValueError("--private is for --to=hf://org/name: leave it out")
+    check_local("--to", _TO.value)
     source, target = hub.local_folder(_FROM.value), Path(_TO.value)
     if target.exists():
         raise FileExistsError(f"{target} exists: give a new folder to --to, or remove it first")

@@ -72,7 +72,10 @@ def main(_: Sequence[str]) -> None:
     labels = None
     lines = TextLines(values.input)
     texts, total, unit = lines.watched, lines.total_bytes, "B"
-    if Path(values.input).suffix in (".csv", ".tsv"):
+    kind = "".join(Path(values.input).suffixes).lower()
+    if kind.endswith((".csv.gz", ".tsv.gz")):
+        raise ValueError(f"--input is {values.input}, a packed table: unpack it first")
+    if kind.endswith((".csv", ".tsv")):
         table = read_table(Path(values.input))
         column = table.column("text", 'name the column of the texts "text"')
         texts, total, unit = (lambda progress: _counted(column, progress)), len(column), "text"
@@ -102,7 +105,9 @@ def main(_: Sequence[str]) -> None:
     print(f"{extractor.windowed_texts:,} long texts were read in windows that overlap by half")
     if values.level != "piece":
         print(f"{extractor.empty_words:,} {values.level}s had no pieces; their vectors are zero")
-    if values.pca:
+    if values.pca and len(sample.vectors) < 2:
+        print(f"{values.pca} is not drawn: there are {len(sample.vectors)} vectors")
+    elif values.pca:
         title = f"{len(sample.vectors):,} of {sample.seen:,} vectors, {values.layers}"
         shown = None if labels is None else sample.labels
         vectors = np.stack(sample.vectors)

@@ -47,6 +47,7 @@ def main(_: Sequence[str]) -> None:
     from keras_bert.progress import Progress
     from keras_bert.storage import hub
     from keras_bert.storage.files import atomic_folder
+    from keras_bert.storage.paths import check_local
     from keras_bert.text.corpus_tokenizer import CorpusTokenizer
     from keras_bert.text.coverage import count_words
     from keras_bert.text.tokenizer_config import Settings
@@ -58,6 +59,7 @@ def main(_: Sequence[str]) -> None:
     for name in _FOR_TEXTS if values.words else ():
         if values[name].present:
             raise ValueError(f"--{name} is for words that are taken from --input: leave it out")
+    check_local("--output", values.output)
     if output.exists():
         raise FileExistsError(f"{output} exists: give a new folder to --output, or remove it first")
 

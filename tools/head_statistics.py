@@ -34,9 +34,11 @@ def main(_: Sequence[str]) -> None:
 
     from keras_bert import head_statistics, plot_head_statistics
     from keras_bert.progress import Progress
+    from keras_bert.storage.paths import check_folder
     from keras_bert.storage.text_lines import TextLines
 
     values = flags.FLAGS
+    check_folder("--output", values.output)
     lines = TextLines(values.input)
     with Progress(lines.total_bytes, "B", "reading") as progress:
         statistics = head_statistics(

@@ -32,17 +32,19 @@ def main(_: Sequence[str]) -> None:
     from keras_bert import inspect_vocabulary
     from keras_bert.data.corpus.reading import Corpus
     from keras_bert.progress import Progress
+    from keras_bert.visualize import html_page
 
     values = flags.FLAGS
+    html_page.check_name(values.output)
     if values.input:
         corpus = Corpus(values.input, values.text_field, values.errors)
         with Progress(corpus.total_bytes, "B", "counting words") as progress:
             report = inspect_vocabulary(values.vocab, corpus.paragraphs(progress))
     else:
         report = inspect_vocabulary(values.vocab)
-    report.save(values.output)
     for line in report.lines():
         print(line)
+    report.save(values.output)
     print(f"{values.output}: the whole report")
 
 

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from keras_bert import command_line
+from keras_bert.storage.paths import check_output
 
 # Not a list: commas stand in names of folders, such as those of a grid.
 flags.DEFINE_multi_string(
@@ -73,8 +74,8 @@ def main(_: Sequence[str]) -> None:
             f"--explain explains one model, but --model_dir names {len(values.model_dir)}: leave "
             "out --explain, or ask for each model by itself"
         )
-    if values.explain is not None and values.explain == values.output:
-        raise ValueError(f"--explain and --output are both {values.output}: give two files")
+    if values.explain is not None:
+        check_output(values.explain, values.output, values.input, name="--explain")
     count = _predict_here(values) if values.server is None else _predict_there(values)
     print(f"{count:,} predictions: {values.output}")
     if values.explain is not None:

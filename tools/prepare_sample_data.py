@@ -19,6 +19,7 @@ from absl import flags
 
 from keras_bert import command_line
 from keras_bert.storage.files import atomic_file
+from keras_bert.storage.paths import check_local
 
 flags.DEFINE_string("output_dir", None, "Folder to write.")
 flags.DEFINE_integer("seed", 1, "Seed of the split and of the negative pairs.")
@@ -43,6 +44,7 @@ def main(_: Sequence[str]) -> None:
             "the sample data is not part of the installed package: run this tool in a clone of the "
             "repository"
         )
+    check_local("--output_dir", flags.FLAGS.output_dir)
     folder = Path(flags.FLAGS.output_dir)
     rng = random.Random(flags.FLAGS.seed)
     novels = gzip.open(_SAMPLE_DATA / "austen.txt.gz", "rt", encoding="utf-8").read()

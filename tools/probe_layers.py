@@ -30,7 +30,11 @@ flags.DEFINE_string("scheme", None, "BIO, IOB1, BIOES or plain (unset: seen in t
 flags.DEFINE_string(
     "label_feature", None, "Feature of a TFDS set that holds the tags (unset: ner)."
 )
-flags.DEFINE_list("labels", None, "All tags, comma-separated; unset: those of the train file.")
+flags.DEFINE_list(
+    "labels",
+    None,
+    "Types of entities (PER,LOC) or, of plain tags, all of them; unset: those of the train file.",
+)
 command_line.define_flags(ProbingOptions)
 flags.DEFINE_list("ignore_config_keys", [], "Unknown keys of the model's config to pass over.")
 flags.mark_flags_as_required(["init_from", "data"])
@@ -39,8 +43,10 @@ flags.mark_flags_as_required(["init_from", "data"])
 def main(_: Sequence[str]) -> None:
     """Reads the flags, probes, writes the files and prints a table."""
     from keras_bert import create_task, plot_probes, probe_layers
+    from keras_bert.storage.paths import check_folder
 
     values = flags.FLAGS.flag_values_dict()
+    check_folder("--output", values["output"])
     options = command_line.options_from_flags(ProbingOptions)
     if ":" in values["task"]:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
@@ -50,8 +56,8 @@ def main(_: Sequence[str]) -> None:
         values["init_from"], data, options, ignore_config_keys=values["ignore_config_keys"]
     )
     folder = Path(values["output"])
-    result.save(folder / "probe.json")
     print(result.table())
+    result.save(folder / "probe.json")
     try:
         for name in ("probe.png", "probe.svg"):
             plot_probes(result, folder / name)

@@ -20,6 +20,7 @@ from pathlib import Path
 from absl import flags
 
 from keras_bert import command_line
+from keras_bert.storage.paths import check_local
 
 flags.DEFINE_string("output_dir", "quickstart_output", "Folder to make, anew each time.")
 flags.DEFINE_float("pretraining_seconds", 270, "Time for pretraining.")
@@ -63,6 +64,12 @@ def main(_: Sequence[str]) -> None:
         )
     started = time.monotonic()
     folder = Path(flags.FLAGS.output_dir)
+    check_local("--output_dir", folder)
+    if found := set(",=*?[") & set(str(folder)):
+        raise ValueError(
+            f"--output_dir is {folder}, but the tools behind the quickstart read "
+            f"{' '.join(sorted(found))} as part of a list or a pattern: choose a name without"
+        )
     _make_anew(folder)
     _make_data(folder)
     _pretrain(folder)

@@ -214,6 +214,13 @@ def _drawn(
 ) -> dict[str, _Split]:
     """Draws whole sentences until a split has its words; their order stays."""
     index = {label: number for number, label in enumerate(labels)}
+    for name, sentences in splits.items():
+        unknown = {tag for one in sentences for tag in one.tags or ()} - index.keys()
+        if unknown:
+            raise ValueError(
+                f"the {name} data has the tag {min(unknown)!r}, which is not among the labels "
+                f"({', '.join(labels)}): add it to them"
+            )
     lowercase = tokenizer.settings.get("lowercase", False)  # byte-level ones have none
     drawn = {}
     for name, sentences in splits.items():
@@ -283,8 +290,10 @@ def _edge(
     options: ProbingOptions,
 ) -> EdgeScores | None:
     """Learns edge probes; None where spans have not two labels."""
-    are_entities = are_entity_tags(labels)
-    kinds = list(dict.fromkeys(label[2:] for label in labels[1:]) if are_entities else labels)
+    are_entities = _are_entities(labels)
+    kinds = list(
+        dict.fromkeys(label[2:] for label in labels if label != "O") if are_entities else labels
+    )
     spans = {}
     for name, split in drawn.items():
         place = np.full(len(split.words), -1)
@@ -328,13 +337,17 @@ def _notes(drawn: Mapping[str, _Split], kept: Mapping[str, np.ndarray]) -> list[
     return [f"{lost:,} words have no piece that the model reads and are left out"]
 
 
+def _are_entities(labels: Sequence[str]) -> bool:
+    return "O" in labels and are_entity_tags(labels)
+
+
 def _entity_f1(
     split: _Split, kept: np.ndarray, found: np.ndarray, labels: Sequence[str]
 ) -> float | None:
     """Returns the F1 of whole entities; words without a piece are in none."""
-    if not are_entity_tags(labels):
+    if not _are_entities(labels):
         return None
-    tags = np.zeros(len(split.words), np.int64)  # O
+    tags = np.full(len(split.words), labels.index("O"))
     tags[kept] = found
     predictions, start = [], 0
     for sentence in split.sentences:

@@ -5,13 +5,16 @@ Nothing here imports TensorFlow, so that asking a server needs none and starts a
 
 import os
 from pathlib import Path
+from typing import Any
 
 from keras_bert.progress import Progress
 from keras_bert.serving.client import Client
 from keras_bert.storage.growing_csv import growing_csv
-from keras_bert.storage.tables import Table, check_columns, json_list, read_table
+from keras_bert.storage.paths import check_output
+from keras_bert.storage.tables import check_columns, read_table
 from keras_bert.tasks.classification import answer_table as classification
 from keras_bert.tasks.multiple_choice import answer_table as multiple_choice
+from keras_bert.tasks.multiple_choice.choice_columns import CHOICES, has_choices, row_choices
 from keras_bert.tasks.question_answering import answer_table as question_answering
 from keras_bert.tasks.seq2seq import answer_table as seq2seq
 from keras_bert.tasks.tagging import answer_table as tagging
@@ -21,7 +24,6 @@ _INPUTS = (
     *(("question", "context"), ("context", "choices")),
     *(("text", "text_pair"), ("text",), ("source",)),
 )
-_CHOICE = "choice"
 
 
 def predict_remotely(
@@ -46,9 +48,10 @@ def predict_remotely(
         ConnectionError: there is no server.
         TimeoutError: there is one, but no answer in time.
     """
+    check_output(output_path, input_path)
     table = read_table(Path(input_path))
     # The inputs of a signature are columns of the table; choice0, choice1, ... are one of them.
-    columns = {*table.columns, *(["choices"] if any(map(_is_choice, table.columns)) else [])}
+    columns = {*table.columns, *([CHOICES] if has_choices(table) else [])}
     names = next((names for names in _INPUTS if columns.issuperset(names)), None)
     if names is None:
         raise ValueError(
@@ -57,9 +60,13 @@ def predict_remotely(
             "them"
         )
     remedy = "every row needs what the others have"
-    inputs = {
-        name: _choices(table) if name == "choices" else table.column(name, remedy) for name in names
-    }
+    inputs: dict[str, Any] = {name: table.column(name, remedy) for name in names if name != CHOICES}
+    counts = None  # of the choices of each row
+    if CHOICES in names:
+        choices = [row_choices(table, row) for row in table.rows]
+        counts = list(map(len, choices))
+        # Tensors are rectangular, [rows, most choices]: empty strings at the end are none.
+        inputs[CHOICES] = [[*found, *[""] * (max(counts) - len(found))] for found in choices]
     # Batch after batch: the answers to those before an interruption stay in the file.
     count = len(table.rows)
     with (
@@ -75,6 +82,8 @@ def predict_remotely(
             for index, row in enumerate(asked):
                 # The answer to one row; its outputs tell which kind of task the server has.
                 answer = {name: values[index] for name, values in answers.items()}
+                if counts is not None and "choice_text" in answer:
+                    answer["scores"] = answer["scores"][: counts[start + index]]
                 kinds = (classification, question_answering, tagging, multiple_choice, seq2seq)
                 served = next(filter(None, (kind.served(answer) for kind in kinds)), None)
                 if served is None:
@@ -89,30 +98,3 @@ def predict_remotely(
             output.add([*table.columns, *header], rows, len(asked))
             progress.update(len(asked))
     return count
-
-
-def _choices(table: Table) -> list[list[str]]:
-    """Returns the choices of each row, as many for all: empty strings at the end are none."""
-    numbered = sorted(
-        filter(_is_choice, table.columns), key=lambda name: int(name.removeprefix(_CHOICE))
-    )
-    found = []
-    for row in table.rows:
-        listed = row.values.get("choices")
-        choices = [row.values.get(name, "") for name in numbered]
-        if listed is not None:
-            parsed = json_list(listed)
-            if parsed is None:
-                raise ValueError(
-                    f"{table.path}, line {row.line}: choices is {listed[:60]!r}: expected a JSON "
-                    "list of strings"
-                )
-            choices = parsed
-        found.append(choices)
-    # Tensors are rectangular: [rows, most choices].
-    most = max(map(len, found))
-    return [[*choices, *[""] * (most - len(choices))] for choices in found]
-
-
-def _is_choice(column: str) -> bool:
-    return column.startswith(_CHOICE) and column.removeprefix(_CHOICE).isdecimal()

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions, PoolingChoice
+from keras_bert.storage.text_lines import check_several
 from keras_bert.tasks.feature_extraction.signatures import SENTENCE_EMBEDDING, EncoderSignatures
 
 
@@ -92,13 +93,16 @@ class SentenceEncoder:
             batch_size: texts of a call of the model.
 
         Raises:
-            ValueError: one string was given in place of a list.
+            ValueError: one string was given in place of a list, one of the texts is none, or the
+                batch size is below 1.
         """
-        if isinstance(texts, str | bytes):
-            raise ValueError(
-                "texts is one string, which would be read letter by letter: give [text]"
-            )
+        check_several(texts)
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}: it must be at least 1")
         texts = list(texts)
+        for number, text in enumerate(texts):
+            if not isinstance(text, str | bytes):
+                raise ValueError(f"text {number} is a {type(text).__name__}: give strings")
         # Texts of like length side by side: a batch then takes as long as its texts.
         order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
         vectors = np.zeros([len(texts), self.width], np.float32)  # [N, D]

@@ -51,18 +51,50 @@ def write_errors(path: str | os.PathLike) -> Iterator[None]:
         path: what is being written, for the sentence.
 
     Raises:
-        OSError: the disk refused a write; the sentence names `path` and what can be done.
+        OSError: the disk refused a write; the sentence names `path` and what can be done. An error
+            that names another file, such as one that is read for it, stays as it is.
     """
     try:
         yield
     except Exception as error:
         refused = disk_error(error)
-        if refused is None:
+        if refused is None or _is_of_another_file(error, Path(path)):
             raise
         code, remedy = refused
         raise OSError(
             f"{os.fspath(path)} cannot be written: {os.strerror(code)}: {remedy}"
         ) from error
+
+
+def _is_of_another_file(error: BaseException, path: Path) -> bool:
+    name = getattr(error, "filename", None)
+    if not isinstance(name, str):
+        return False
+    named, target = Path(name).absolute(), path.absolute()
+    if named == target.parent or named in target.parents:
+        return False
+    if not named.is_relative_to(target.parent):
+        return True
+    # Beside the target are folders with its name, or a hidden one, in which it is made.
+    first = named.relative_to(target.parent).parts[0]
+    return first != target.name and not first.startswith(".")
+
+
+def make_parent(path: str | os.PathLike) -> None:
+    """Makes the folder that a file or folder is to be written into.
+
+    Raises:
+        OSError: it cannot be made; the sentence names `path`.
+    """
+    path = Path(path)
+    with write_errors(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError, FileNotFoundError) as error:
+            raise OSError(
+                f"{path} cannot be written: there can be no folder {path.parent} "
+                f"({error.strerror}): choose another place"
+            ) from None
 
 
 def check_room(path: str | os.PathLike, size: int) -> None:
@@ -178,7 +210,7 @@ def _flush(path: str | os.PathLike) -> None:
 
 @contextlib.contextmanager
 def _scratch_folder(path: Path) -> Iterator[Path]:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_parent(path)
     # Beside the target, because a rename is atomic only within one file system.
     scratch = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:

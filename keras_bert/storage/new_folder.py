@@ -36,9 +36,10 @@ def new_folder(path: str | os.PathLike) -> Iterator[Path]:
         OSError: the disk refused a write; the sentence names `path`.
     """
     path = Path(path)
-    with write_errors(path), unfinished_folder(path.resolve().parent) as folder:
+    target = path.resolve()  # a link to an empty folder stays one
+    with write_errors(target), unfinished_folder(target.parent) as folder:
         yield folder
-        if not rename_new(folder, path):
+        if not rename_new(folder, target):
             raise _taken(path)
 
 

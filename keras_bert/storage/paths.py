@@ -36,7 +36,7 @@ def find_files(inputs: Sequence[str | os.PathLike]) -> list[str]:
         if not matches:
             raise FileNotFoundError(f"no file matches --input {pattern!r}: check the path")
         for path in matches:
-            if os.path.isdir(path):
+            if gfile().isdir(path) if is_remote(path) else os.path.isdir(path):
                 raise ValueError(
                     f"--input {path} is a folder: give its files, such as {path.rstrip('/')}/*.txt"
                 )
@@ -66,6 +66,43 @@ def check_local(name: str, path: str | os.PathLike) -> None:
             f"{name} is {os.fspath(path)}, but this is written to the disk of this machine: give a "
             "path there, and copy it afterwards"
         )
+
+
+def check_output(
+    output: str | os.PathLike, *others: str | os.PathLike, name: str = "output"
+) -> None:
+    """Refuses to write to an address, or over a file that is read or written for something else.
+
+    Args:
+        output: what is written.
+        *others: paths of the other files.
+        name: of the argument.
+
+    Raises:
+        ValueError: it is one of these, perhaps by another name, or no path of this machine.
+    """
+    check_local(name, output)
+    for other in others:
+        if os.path.realpath(output) == os.path.realpath(other):
+            raise ValueError(
+                f"{name} is {os.fspath(output)}, the same file as {os.fspath(other)}: choose "
+                "another name"
+            )
+
+
+def check_folder(name: str, path: str | os.PathLike) -> None:
+    """Refuses an address, or a file where a folder is to be written, before any work is done.
+
+    Args:
+        name: of the argument.
+        path: its value.
+
+    Raises:
+        ValueError: it is no path of a folder.
+    """
+    check_local(name, path)
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise ValueError(f"{name} is {os.fspath(path)}, which is a file: name a folder")
 
 
 def gfile() -> Any:

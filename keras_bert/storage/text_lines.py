@@ -4,7 +4,7 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from keras_bert.progress import Progress
@@ -78,3 +78,13 @@ def _text_field(place: str, line: str) -> str:
     if not isinstance(text, str):
         raise ValueError(f'{place} is no JSON object with a text in its field "text": fix it')
     return without_lone_surrogates(text)
+
+
+def check_several(texts: Iterable[str]) -> None:
+    """Refuses one string where a list is meant: it would be read letter by letter.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if isinstance(texts, str | bytes):
+        raise ValueError("texts is one string, which would be read letter by letter: give [text]")

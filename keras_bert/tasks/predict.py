@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keras_bert.finetuning.prediction_table import write_predictions
 from keras_bert.finetuning.task import PredictionInput, TaskDescription
-from keras_bert.storage.paths import check_local
+from keras_bert.storage.paths import check_output
 from keras_bert.storage.tables import check_columns
 from keras_bert.tasks.ensemble import EnsembleDescription, FinetunedEnsemble
 from keras_bert.tasks.finetuned_model import AnsweringModel, FinetunedModel
@@ -49,7 +49,7 @@ def predict_file(
     """
     folders = [model_dir] if isinstance(model_dir, str | os.PathLike) else list(model_dir)
     # What can be refused is refused before a model is opened.
-    check_local("output", output_path)
+    check_output(output_path, input_path)
     if len(folders) == 1:
         description = load_description(folders[0])
     else:

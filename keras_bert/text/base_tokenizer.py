@@ -52,7 +52,7 @@ class Tokenizer(tf.Module, abc.ABC):
         """Writes the files from which this library and Hugging Face's open it again."""
 
     @abc.abstractmethod
-    def detokenize(self, ids: tf.RaggedTensor | tf.Tensor) -> tf.Tensor:
+    def detokenize(self, ids: tf.RaggedTensor | tf.Tensor | Sequence[Sequence[int]]) -> tf.Tensor:
         """Joins pieces to text.
 
         Args:
@@ -105,18 +105,18 @@ class Tokenizer(tf.Module, abc.ABC):
         """
         return self._tokenize_with_offsets(_as_strings(texts))
 
-    def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
+    def tokenize_words(
+        self, words: tf.RaggedTensor | tf.Tensor | Sequence[Sequence[str]]
+    ) -> tf.RaggedTensor:
         """Tokenizes each word by itself, for labels that are given per word.
 
         Args:
-            words: string [N, words].
+            words: string [N, words], a tensor or lists.
 
         Returns:
             int32 [N, words, pieces]; no pieces for a word of removed characters alone.
         """
-        words = tf.convert_to_tensor(words) if not isinstance(words, tf.RaggedTensor) else words
-        if not isinstance(words, tf.RaggedTensor):
-            words = tf.RaggedTensor.from_tensor(words)
+        words = as_ragged(words, tf.string)
         pieces = self._tokenize_listed_words(words)  # [words of all texts, pieces]
         return words.with_flat_values(pieces.with_row_splits_dtype(words.row_splits.dtype))
 
@@ -126,10 +126,40 @@ class Tokenizer(tf.Module, abc.ABC):
 
 def _as_strings(texts: tf.Tensor | Sequence[str]) -> tf.Tensor:
     is_empty = not tf.is_tensor(texts) and len(texts) == 0  # a list without a dtype
-    texts = tf.convert_to_tensor(texts, tf.string if is_empty else None)
+    try:
+        texts = tf.convert_to_tensor(texts, tf.string if is_empty else None)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"the tokenizer takes a list of strings, but got {type(texts).__name__} that is none "
+            f"({error}): check for None, mixed types and halves of surrogate pairs"
+        ) from None
     if texts.dtype != tf.string or texts.shape.rank not in (None, 1):
         raise ValueError(
             f"the tokenizer takes a list of strings, but got a tensor of {texts.dtype.name} with "
             f"shape {texts.shape}: pass strings of shape [N]"
         )
     return texts
+
+
+def as_ragged(
+    rows: tf.RaggedTensor | tf.Tensor | Sequence[Sequence[Any]], dtype: tf.DType
+) -> tf.RaggedTensor:
+    """Returns rows of any lengths as one tensor.
+
+    Args:
+        rows: [N, values], a tensor or lists.
+        dtype: of the values of lists.
+
+    Raises:
+        ValueError: they are no rows of such values.
+    """
+    if isinstance(rows, tf.RaggedTensor):
+        return rows
+    if tf.is_tensor(rows) or hasattr(rows, "__array__"):
+        return tf.RaggedTensor.from_tensor(rows)
+    try:
+        return tf.ragged.constant(rows, dtype, ragged_rank=1)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"expected a list of lists of {dtype.name} ({error}): check for None and mixed types"
+        ) from None

@@ -15,13 +15,14 @@ Shapes: N texts, T normalized characters, K characters of words, W words, all of
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from keras_bert.text import tokenizer_config
-from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.base_tokenizer import Tokenizer, as_ragged
 from keras_bert.text.vocabulary import (
     CONTINUATION_PREFIX,
     FILE_NAME,
@@ -146,7 +147,7 @@ class BertTokenizer(Tokenizer):
         """Returns a tokenizer of the same vocabulary with other settings in place of some."""
         return BertTokenizer(self._vocabulary, **{**self.settings, **settings})
 
-    def detokenize(self, ids: tf.RaggedTensor | tf.Tensor) -> tf.Tensor:
+    def detokenize(self, ids: tf.RaggedTensor | tf.Tensor | Sequence[Sequence[int]]) -> tf.Tensor:
         """Joins pieces to text: a space between words, none before a "##" piece.
 
         Args:
@@ -155,8 +156,7 @@ class BertTokenizer(Tokenizer):
         Returns:
             string [N].
         """
-        if not isinstance(ids, tf.RaggedTensor):
-            ids = tf.RaggedTensor.from_tensor(ids)
+        ids = as_ragged(ids, tf.int32)
         # [N, pieces], no [PAD]
         ids = tf.ragged.boolean_mask(ids, tf.not_equal(ids, self._vocabulary.pad_id))
         # [N]: "play ##ing chess"

@@ -100,7 +100,7 @@ class Vocabulary:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike) -> "Vocabulary":
-        r"""Reads a vocab.txt: one piece a line, UTF-8.
+        r"""Reads a vocab.txt: one piece a line, UTF-8 with or without a byte order mark.
 
         Lines end with "\n" and are stripped of white space, as in tokenization.py of
         google-research/bert; "\r\n" is therefore fine. A piece that is nothing but white space of
@@ -120,7 +120,7 @@ class Vocabulary:
             )
         content = path.read_bytes()
         try:
-            lines = content.decode("utf-8").split("\n")
+            lines = content.decode("utf-8-sig").split("\n")
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
             raise ValueError(

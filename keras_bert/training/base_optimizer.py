@@ -17,6 +17,12 @@ import tensorflow as tf
 # Layer norms and biases are not decayed (google-research/bert, optimization.py). Searched in the
 # variable's path: Keras' own `variable.name` is only "gamma", "beta" or "bias".
 NOT_DECAYED = (r"norm/(gamma|beta)$", r"bias$")
+# Of Keras' optimizer: each would change the update in a way that is not the paper's.
+_NOT_TAKEN = {
+    "clipnorm": "global_clipnorm, the norm of all gradients together",
+    "clipvalue": "global_clipnorm, the norm of all gradients together",
+    "weight_decay": "weight_decay_rate, and not_decayed for what it leaves out",
+}
 
 
 class BaseOptimizer(keras.optimizers.Optimizer):
@@ -38,7 +44,8 @@ class BaseOptimizer(keras.optimizers.Optimizer):
             variables is multiplied with; the first that matches counts.
 
     Raises:
-        ValueError: on building, when a pattern matches no variable.
+        ValueError: an argument of Keras' optimizer that this one has another for, or, on building,
+            a pattern that matches no variable.
     """
 
     def __init__(
@@ -53,6 +60,13 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         rate_scales: Mapping[str, float] | None = None,
         **kwargs: Any,
     ):
+        for name, instead in _NOT_TAKEN.items():
+            if kwargs.get(name) is not None:
+                raise ValueError(f"{name} is {kwargs[name]}: these optimizers take {instead}")
+        if global_clipnorm is not None and global_clipnorm <= 0:
+            raise ValueError(
+                f"global_clipnorm is {global_clipnorm}: it must be above 0, or None for no clipping"
+            )
         super().__init__(learning_rate=learning_rate, global_clipnorm=global_clipnorm, **kwargs)
         self.weight_decay_rate = weight_decay_rate
         self.beta_1 = beta_1
@@ -193,8 +207,8 @@ def decayed_variables(paths: Sequence[str], not_decayed: Sequence[str]) -> list[
             `NOT_DECAYED` may where no path ends as those of norms or biases do: of a frozen
             encoder only the head is left.
     """
-    ends = dict(zip(NOT_DECAYED, (("gamma", "beta"), "bias"), strict=True))
-    meant = [p for p in not_decayed if any(path.endswith(ends.get(p, "")) for path in paths)]
+    ends = dict(zip(NOT_DECAYED, (r"(gamma|beta)$", r"bias$"), strict=True))
+    meant = [p for p in not_decayed if any(re.search(ends.get(p, ""), path) for path in paths)]
     _check_patterns("not_decayed", meant, paths)
     return [not any(re.search(pattern, path) for pattern in not_decayed) for path in paths]
 

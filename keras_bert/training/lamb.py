@@ -72,7 +72,9 @@ class Lamb(BaseOptimizer):
         # shape of the variable, like all below
         first.assign(beta_1 * first + (1.0 - self.beta_1) * gradient)
         second.assign(beta_2 * second + (1.0 - self.beta_2) * tf.square(gradient))
-        step = tf.cast(self.iterations.value + 1, gradient.dtype)  # [], counted from 1
+        step = tf.cast(
+            tf.convert_to_tensor(self.iterations) + 1, gradient.dtype
+        )  # [], counted from 1
         corrected = tf.sqrt(second / _correction(self.beta_2, step))
         update = first / _correction(self.beta_1, step) / (corrected + self.epsilon)
         if self._decayed[index]:

@@ -58,7 +58,9 @@ class BertAdamW(BaseOptimizer):
             variable.assign(variable * (1.0 - rate * self.weight_decay_rate))
         power_1 = power_2 = tf.zeros((), variable.dtype)  # []
         if self.bias_correction:
-            step = tf.cast(self.iterations.value + 1, variable.dtype)  # [], counted from 1
+            step = tf.cast(
+                tf.convert_to_tensor(self.iterations) + 1, variable.dtype
+            )  # [], counted from 1
             power_1 = tf.cast(self.beta_1, variable.dtype) ** step
             power_2 = tf.cast(self.beta_2, variable.dtype) ** step
         # One kernel instead of a dozen passes over the memory. Its formula is

@@ -180,7 +180,8 @@ class RunFolder:
 
     def _append(self, name: str, line: Mapping[str, Any]) -> None:
         if self._writes:
-            with open(self.path / name, "a", encoding="utf-8") as file:
+            path = self.path / name
+            with files.write_errors(path), open(path, "a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
 
     def _writer(self, split: str) -> tf.summary.SummaryWriter:
@@ -211,6 +212,9 @@ def difference(name: str, was: Any, now: Any) -> str:
     """Returns what a setting was and is, of dictionaries the first value that differs."""
     if isinstance(was, dict) and isinstance(now, dict):
         # Down to the first value that differs: "options.batch_size", not two whole dictionaries.
-        inner = next(key for key in sorted(was.keys() | now.keys()) if was.get(key) != now.get(key))
+        both = was.keys() & now.keys()
+        inner = min(
+            key for key in was.keys() | now.keys() if key not in both or was[key] != now[key]
+        )
         return difference(f"{name}.{inner}", was.get(inner), now.get(inner))
     return f"{name}={was!r}, now it is {now!r}"

@@ -50,10 +50,23 @@ def save(path: str | os.PathLike, page: str, others: str = "") -> None:
     Raises:
         ValueError: the name ends otherwise.
     """
-    if Path(path).suffix not in (".html", ".htm"):
-        raise ValueError(f"{path} does not end with .html: the page is one{others}")
+    check_name(path, others)
     with atomic_file(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
+
+
+def check_name(path: str | os.PathLike, others: str = "") -> None:
+    """Refuses the name of a file that is none of a page, before the page is made.
+
+    Args:
+        path: the file.
+        others: what the error says of other endings.
+
+    Raises:
+        ValueError: it does not end with .html.
+    """
+    if Path(path).suffix not in (".html", ".htm"):
+        raise ValueError(f"{path} does not end with .html: the page is one{others}")
 
 
 def frame(page: str, title: str, height: int) -> str:

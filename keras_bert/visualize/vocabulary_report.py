@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from keras_bert.storage import hub
+from keras_bert.storage.text_lines import check_several
 from keras_bert.text import tokenizer_config
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 from keras_bert.text.coverage import WordCounts, count_words
@@ -295,6 +296,7 @@ def inspect_vocabulary(
     treatment = (settings or found)._replace(keep_special_tokens=False)
     counts = None
     if texts is not None:
+        check_several(texts)
         counts = count_words(CorpusTokenizer(vocabulary, treatment), texts)
     return VocabularyReport(name, vocabulary, treatment, counts)
 

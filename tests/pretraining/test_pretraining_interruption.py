@@ -159,6 +159,21 @@ def test_what_a_kill_after_the_last_checkpoint_left_out_is_made_up_for(corpus, t
     assert metrics_of(folder, "eval") == metrics_of(tmp_path / "whole", "eval")
 
 
+def test_the_best_stays_where_a_run_goes_on_with_other_evaluations(corpus, tmp_path):
+    run = {"eval_data_dir": str(corpus / "records"), "checkpoint_steps": 10}
+    run_pretraining(corpus, tmp_path, eval_steps=10, **run)
+    # As if it had been stopped behind step 10, whose evaluation was the best.
+    for path in (tmp_path / "checkpoints").glob("step-20*"):
+        path.unlink()
+    lines = [*metrics_of(tmp_path, "train"), *metrics_of(tmp_path, "eval")]
+    lines = [line | {"loss": -1.0} for line in lines if line["step"] <= 10]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "best_preset" / "mark").touch()
+    run_pretraining(corpus, tmp_path, eval_steps=20, **run)
+    assert (tmp_path / "best_preset" / "mark").exists()
+    assert [line["step"] for line in metrics_of(tmp_path, "eval")] == [10, 20]
+
+
 @pytest.mark.slow
 def test_a_run_that_is_killed_while_it_evaluates_loses_no_step(corpus, tmp_path, monkeypatch):
     run = {"eval_data_dir": str(corpus / "records"), "eval_steps": 10}

@@ -233,6 +233,7 @@ def test_a_picture(statistics, tmp_path):
         (["", "\u200b"], {}, "no text has a piece that the model reads"),
         ([], {}, "no text has a piece that the model reads"),
         (["a", 3], {}, "a text is a int: give strings"),
+        ("a b", {}, "texts is one string"),
         (["a"], {"max_seq_length": 2}, "max_seq_length is 2: it must be above 2 and at most 160"),
         (["a"], {"max_seq_length": 161}, "it must be above 2 and at most 160"),
         (["a"], {"batch_size": 0}, "batch_size is 0: it must be at least 1"),

@@ -205,6 +205,11 @@ def test_names_are_probed_as_spans(tmp_path, pretrained_folder):
         probe_batch_size=60, projection_size=8, learning_rate=0.05, random_weights=False
     )
     result = probe_layers(pretrained_folder, data, options)
+    # Labels in any order.
+    other = TaskData(data.splits, (*data.labels[1:], "O"))
+    again = probe_layers(pretrained_folder, other, options)
+    assert (again.edge.unit, again.edge.labels) == ("spans", 2)
+    assert [score.f1 for score in again.layers] == [1.0, 1.0]
     assert (result.edge.unit, result.edge.labels) == ("spans", 2)
     assert result.edge.measured_spans == 12 * 4
     assert result.edge.cumulative == (1.0, 1.0)  # two types of words
@@ -282,6 +287,9 @@ def test_bad_input(data, pretrained_folder):
     unseen = TaskData({"train": [TaggedSentence(("\u200b",), ("A",))] * 20}, ("A", "B"))
     with pytest.raises(ValueError, match="no word has a piece that the model reads"):
         probe_layers(encoder, unseen, tokenizer=tokenizer)
+    unknown = TaskData({"train": [TaggedSentence(("aa",), ("C",))] * 20}, ("A", "B"))
+    with pytest.raises(ValueError, match="the train data has the tag 'C', .* labels \\(A, B\\)"):
+        probe_layers(encoder, unknown, tokenizer=tokenizer)
     broken = knowing_encoder()
     table = broken.word_embeddings.variables[0]
     table.assign(np.full(table.shape, np.nan, np.float32))

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from keras_bert.serving.saved_model import export_saved_model
-from keras_bert.storage.new_folder import new_folder
+from keras_bert.storage.new_folder import check_nothing_there, new_folder
 
 
 @contextlib.contextmanager
@@ -59,6 +59,15 @@ def test_other_forms_replace_nothing_either(tmp_path):
                 while not (target / "saved_model.pb").is_file():
                     time.sleep(0.01)
     assert [path.name for path in target.parent.iterdir()] == ["hub"]
+
+
+def test_a_link_to_an_empty_folder_is_exported_to(tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "served").symlink_to(tmp_path / "disk")
+    check_nothing_there(tmp_path / "served")
+    with new_folder(tmp_path / "served") as folder:
+        (folder / "ours").touch()
+    assert (tmp_path / "disk" / "ours").exists() and (tmp_path / "served").is_symlink()
 
 
 def test_what_a_killed_export_left_is_told_and_is_no_version(model_folder, tmp_path, capsys):

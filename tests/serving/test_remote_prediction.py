@@ -127,7 +127,7 @@ class OneAnswer:
     ("name", "content"),
     [
         ("in.jsonl", '{"context": "c", "choices": ["a", "b"]}\n{"context": "d", "choices": ["e"]}'),
-        ("in.csv", "context,choice10,choice2\nc,b,a\nd,,e"),
+        ("in.csv", "context,choice1,choice0\nc,b,a\nd,,e"),
     ],
 )
 def test_choices_are_sent_in_the_order_of_their_numbers(name, content, tmp_path):
@@ -135,6 +135,9 @@ def test_choices_are_sent_in_the_order_of_their_numbers(name, content, tmp_path)
     client = OneAnswer(choice=0, choice_text="a", scores=[0.5, 0.5])
     predict_remotely(client, tmp_path / name, tmp_path / "out.csv", 8)
     assert client.asked == [{"context": ["c", "d"], "choices": [["a", "b"], ["e", ""]]}]
+    # A probability for each choice of the row.
+    rows = (tmp_path / "out.csv").read_text().splitlines()[1:]
+    assert [row.rpartition(",")[2] for row in rows] == ["0.5 0.5", "0.5"]
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,14 @@
 """Files and folders that are written whole or not at all, whatever ends the process or power."""
 
+import errno
 import os
 
 import pytest
+import tensorflow as tf
 
 from keras_bert.storage.files import atomic_file, atomic_folder
+from keras_bert.storage.paths import find_files
+from keras_bert.training.run_folder import RunFolder, difference
 
 
 def record_flushes(monkeypatch):
@@ -53,6 +57,44 @@ def test_a_folder_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     flushed = {inode for kind, inode, _ in events[:renamed] if kind == "flush"}
     assert flushed == {os.stat(path).st_ino for path in paths}
     assert sorted(os.listdir(target)) == ["b.txt", "inner"]
+
+
+@pytest.mark.parametrize("atomic", [atomic_file, atomic_folder])
+def test_an_error_of_another_file_is_not_one_of_the_target(tmp_path, atomic):
+    for name, own in (("source/model.safetensors", False), ("a", True), (None, True)):
+        with pytest.raises(OSError) as raised, atomic(tmp_path / "a") as path:
+            name = path if name == "a" else name and tmp_path / name
+            raise PermissionError(errno.EACCES, "Permission denied", name and str(name))
+        assert (f"{tmp_path / 'a'} cannot be written" in str(raised.value)) == own
+
+
+def test_a_folder_that_cannot_be_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        OSError, match="file/b/c cannot be written: there can be no folder .*file/b"
+    ):
+        with atomic_file(tmp_path / "file" / "b" / "c"):
+            pass
+
+
+def test_a_full_disk_is_told_of_metrics(tmp_path):
+    with RunFolder(tmp_path, {}).held():
+        (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
+        with pytest.raises(OSError, match="metrics.jsonl cannot be written: No space .*make room"):
+            RunFolder(tmp_path, {}).note(1, "text")
+
+
+def test_a_setting_that_is_gone_is_named():
+    assert (
+        difference("options", {"x": 1, "gone": None}, {"x": 1})
+        == "options.gone=None, now it is None"
+    )
+
+
+def test_a_bucket_is_no_file():
+    tf.io.gfile.makedirs("ram://books/inner")
+    with pytest.raises(ValueError, match="--input ram://books/inner is a folder: give its files"):
+        find_files(["ram://books/*"])
 
 
 @pytest.mark.parametrize("atomic", [atomic_file, atomic_folder])

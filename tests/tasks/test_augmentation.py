@@ -181,7 +181,7 @@ def test_what_cannot_be_done_is_refused(folder, pretrained_folder, tmp_path):
     write_csv(table, ["text", "label"], zip(TEXTS, "nnp", strict=True))
     with pytest.raises(ValueError, match="predicts no masked words"):
         augment_file(pretrained_folder, table, tmp_path / "out.csv")
-    with pytest.raises(ValueError, match="the table itself"):
+    with pytest.raises(ValueError, match="the same file as .*train.csv: choose another"):
         augment_file(folder, table, table)
     with pytest.raises(ValueError, match=r"end in \.csv"):
         augment_file(folder, table, tmp_path / "out.json")

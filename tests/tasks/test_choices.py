@@ -52,9 +52,15 @@ def test_rows_have_their_own_number_of_choices(tmp_path):
         ChoiceExample("c", ("x", "y"), 1),
         ChoiceExample("d", ("x", "y", "z"), 2),
     ]
-    rows = [{"context": "c", "choices": ["x", "y", "z"], "label": 0}]
+    rows = [
+        {"context": "c", "choices": ["x", "y", "z"], "label": 0},
+        {"context": "d", "choices": ["x", "y", ""], "label": 1},
+    ]
     lines = write(tmp_path / "b.jsonl", "\n".join(json.dumps(row) for row in rows))
-    assert read_choices(lines) == [ChoiceExample("c", ("x", "y", "z"), 0)]
+    assert read_choices(lines) == [
+        ChoiceExample("c", ("x", "y", "z"), 0),
+        ChoiceExample("d", ("x", "y"), 1),
+    ]
 
 
 @pytest.mark.parametrize("label", ["", "7", "no"])
@@ -77,6 +83,8 @@ def test_labels_of_choices_to_predict_are_not_looked_at(tmp_path, label):
         ("context,choice0,choice1\nc,x,y\n", "there is no column 'label'"),
         ("text,choice0,choice1,label\nc,x,y,0\n", "there is no column 'context'"),
         ("context,choices,label\nc,x,0\n", "line 2: choices is 'x': expected a JSON list"),
+        ("context,choice1,choice2,label\nc,x,y,1\n", "has the columns choice1, choice2: name them"),
+        ("context,choice0,choice_1,choice2,label\nc,x,y,z,1\n", "columns choice0, choice2: name"),
     ],
 )
 def test_broken_tables_are_refused(tmp_path, text, sentence):

@@ -224,7 +224,14 @@ def test_what_cannot_be(folder, tmp_path):
         write_features(tmp_path / "out.csv", [])
     with pytest.raises(ValueError, match="no text"):
         write_features(tmp_path / "out.npz", [])
+    with pytest.raises(ValueError, match="batch_size is -1: it must be at least 1"):
+        FeatureExtractor.from_preset(folder, batch_size=-1)
+    with pytest.raises(ValueError, match="texts is one string"):
+        FeatureExtractor.from_preset(folder)("good")
     [features] = FeatureExtractor.from_preset(folder)(["good"])
+    with pytest.raises(ValueError, match="a feature is not a number"):
+        nothing = features._replace(values=features.values * np.nan)
+        write_features(tmp_path / "out.npz", [nothing])
     large = features._replace(values=features.values * 1e6)
     with pytest.raises(ValueError, match="larger than 65504.* float16.*: use float32"):
         write_features(tmp_path / "out.npz", [large])

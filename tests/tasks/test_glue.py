@@ -1,5 +1,7 @@
 """GLUE: small files written here in the form in which the benchmark distributes its own."""
 
+import types
+
 import numpy as np
 import pytest
 
@@ -169,6 +171,26 @@ def test_lines_that_the_benchmark_itself_broke_are_counted(tmp_path, capsys):
     assert "1 of 3 lines have not 6 columns and are left out; the first is line 3" in (
         capsys.readouterr().err
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text"),
+    [
+        ("cola", "dev.tsv", "a\t1\t\tOne.\nb\t0\t*\tTwo two.\n"),
+        ("cola", "test.tsv", "index\tsentence\n0\tOne.\n1\tTwo two.\n"),
+        (
+            "qqp",
+            "train.tsv",
+            "id\tquestion1\tquestion2\tis_duplicate\n0\tOne.\tA\t0\n1\tX\n2\tTwo two.\tB\t1\n",
+        ),
+        ("mrpc", "test.txt", "Quality\t#1 String\t#2 String\n1\tOne.\tA\n0\tTwo two.\tB\n"),
+    ],
+)
+def test_every_file_of_a_task_can_be_predicted(name, file, text, tmp_path):
+    write(tmp_path, {file: "\ufeff" + text})
+    description = types.SimpleNamespace(text_columns=GLUE[name].text_columns)
+    found = glue_task(name).read_for_prediction(tmp_path / file, description)
+    assert list(found.examples.texts) == ["One.", "Two two."]
 
 
 def test_no_line_of_a_test_is_left_out(tmp_path):

@@ -145,6 +145,28 @@ def test_answers_to_questions_stand_in_the_context(family, folders):
     assert found and set(found) == {"1894"}
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_answer_begins_or_ends_with_a_space_that_is_a_piece(family, tmp_path):
+    files_of(family).save(tmp_path)
+    tokenizer, context = load_tokenizer(tmp_path), "The    man said Paris."
+    [question] = [Question("q", "Who?", context, ())]
+    head = SpanHead(has_unanswerable=True, max_query_length=16)
+    encoded = head.encode(tokenizer, [question], 64, "tokenizing")
+    _, starts, ends = (part.to_list()[0] for part in tokenizer.tokenize_with_offsets([context]))
+    empty = [n for n, (start, end) in enumerate(zip(starts, ends, strict=True)) if start == end]
+    assert empty or family != "byte_level_bpe"  # else the test shows nothing
+    width = encoded.row_lengths.tolist()[0]
+    logits = np.zeros(width, np.float32)
+    for number in empty:  # what stands before the context: all but it and the last special token
+        logits[width - 1 - len(starts) + number] = 9.0
+    outputs = {"start_logits": [logits], "end_logits": [logits]}
+    [found] = head.predictions(outputs, encoded, [question])
+    spans = [candidate for candidate in found.n_best if candidate.start >= 0]
+    assert spans
+    for text, start, end, *_ in spans:
+        assert text == text.strip() == context[start:end] != ""
+
+
 @pytest.mark.slow
 def test_a_span_model_answers_in_the_words_of_the_context(folders):
     head = SpanHead(doc_stride=5, max_query_length=6, max_answer_length=8, n_best_size=7)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from keras_bert import BertClassifier, BertPreprocessor, BertTokenizer, FinetunedModel
+from keras_bert.serving.remote_prediction import predict_remotely
 from keras_bert.tasks.predict import predict_file
 from tests.signatures.tiny_models import write_model
 from tests.tolerances import REORDERED
@@ -88,6 +89,18 @@ def test_a_refused_input_leaves_the_output_as_it_was(sentiment_run, tmp_path, co
     with pytest.raises(ValueError, match=sentence):
         predict_file(sentiment_run[0], source, target)
     assert target.read_text() == "before"
+
+
+def test_the_input_is_not_written_over(sentiment_run, tmp_path):
+    source = tmp_path / "new.csv"
+    source.write_text("text\ngood\n")
+    (tmp_path / "link.csv").symlink_to(source)
+    for name in ("new.csv", "link.csv", "../" + tmp_path.name + "/new.csv"):
+        with pytest.raises(ValueError, match=r"output is .*, the same file as .*new.csv: choose"):
+            predict_file(sentiment_run[0], source, tmp_path / name)
+        with pytest.raises(ValueError, match=r"output is .*, the same file as .*new.csv: choose"):
+            predict_remotely(None, source, tmp_path / name, 8)
+    assert source.read_text() == "text\ngood\n"
 
 
 def test_a_folder_that_is_not_a_finished_run_is_refused(pretrained_folder, tmp_path):

@@ -196,13 +196,17 @@ def test_words_are_tokenized_by_themselves():
         [[1], [1, 8, 9], []],
     ]
     assert tokenizer.tokenize_words([["s", "!"]]).to_list() == [[[9], [7]]]
+    assert tokenizer.tokenize_words(words.to_list()).to_list()[1:] == [[], [[1], [1, 8, 9], []]]
+    assert tokenizer.tokenize_words([]).to_list() == []
+    with pytest.raises(ValueError, match="expected a list of lists of string .*None"):
+        tokenizer.tokenize_words([["s", None]])
 
 
 def test_detokenize():
     tokenizer = make("play", "##ing", "!", "é")
     ids = tf.ragged.constant([[5, 6, 7], [], [8, 0, 0]], tf.int32)
     assert [text.decode() for text in tokenizer.detokenize(ids).numpy()] == ["playing !", "", "é"]
-    assert tokenizer.detokenize([[5, 6]]).numpy().tolist() == [b"playing"]
+    assert tokenizer.detokenize([[5, 6], [7]]).numpy().tolist() == [b"playing", b"!"]
 
 
 def test_pieces_of_new_tokens():
@@ -222,6 +226,12 @@ def test_new_tokens_that_could_never_be_produced(token):
 @pytest.mark.parametrize("texts", [[1, 2], [[1.5]], "text", [["a"], ["b"]]])
 def test_other_than_a_list_of_strings(texts):
     with pytest.raises(ValueError, match=r"takes a list of strings, but got a tensor of"):
+        make("a")(texts)
+
+
+@pytest.mark.parametrize("texts", [["a", None], ["a", 1], ["a \ud83d b"]])
+def test_a_list_that_is_none_of_strings(texts):
+    with pytest.raises(ValueError, match="takes a list of strings, but got list that is none"):
         make("a")(texts)
 
 

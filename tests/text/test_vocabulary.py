@@ -88,6 +88,8 @@ def test_save_and_read(tmp_path):
 def test_lines_are_stripped_like_the_original(tmp_path):
     path = write(tmp_path, lines(*SPECIAL, "  a ", "b\u2003", end="\r\n") + b"last")
     assert Vocabulary.from_file(path).tokens == (*SPECIAL, "a", "b", "last")
+    path.write_bytes("\ufeff".encode() + path.read_bytes())  # as some editors save it
+    assert Vocabulary.from_file(path).tokens == (*SPECIAL, "a", "b", "last")
 
 
 def test_a_line_separator_alone_is_a_piece(tmp_path):

@@ -139,6 +139,29 @@ def test_a_target_below_a_file_ends_with_one_sentence(with_records, subtests):
 
 
 @pytest.mark.slow
+def test_a_bucket_is_refused_where_only_the_disk_is_written_to(with_records, subtests):
+    """Else all would be in a folder named gs: and lost with the machine."""
+    commands = [(command, flag, target) for command, flag, target, _ in FULL]
+    commands = [found for found in commands if found[0][0] != "run_pretraining.py"]
+    commands += [
+        (["prepare_sample_data.py"], "output_dir", "sample"),
+        (["quickstart.py"], "output_dir", "quickstart"),
+        (["grow_vocabulary.py", "--model=pretrained", "--input=corpus.txt"], "output", "grown"),
+        (["augment_data.py", "--model=pretrained", "--data=new.csv"], "output", "more.csv"),
+    ]
+    runs = [
+        {"command": [*command, f"--{flag}=gs://b/{target}"]} for command, flag, target in commands
+    ]
+    for (command, _, target), answer in zip(commands, run_tools(runs, with_records), strict=True):
+        with subtests.test(command=command[0], target=target):
+            assert answer["status"] == 1, answer["printed"]
+            assert "Traceback" not in answer["printed"], answer["printed"]
+            last = answer["printed"].strip().splitlines()[-1]
+            assert last.startswith("error: ") and "gs://b/" in last, answer["printed"]
+    assert not (with_records / "gs:").exists()
+
+
+@pytest.mark.slow
 def test_a_read_only_folder_ends_every_tool_with_one_sentence(with_records, subtests):
     folder = with_records
     (folder / "read_only").mkdir()

@@ -186,6 +186,7 @@ def runs(model_folder, tmp_path_factory):
             *("visualize_attributions.py", *one, "--text=the film", "--target=good"),
             "--output=why.html",
         ],
+        "explain over": ["predict.py", *one, texts, "--output=no.csv", "--explain=./no.csv"],
         "explain two": ["predict.py", *both, texts, "--output=no.csv", "--explain=no.jsonl"],
         "export two for ONNX": [*export, "--format=onnx"],
         "a rate and a grid": [*glue, "--learning_rate=2e-5"],
@@ -221,6 +222,7 @@ def test_answers_are_explained_in_a_file_and_a_page(runs):
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
+        ("explain over", "--explain is ./no.csv, the same file as no.csv: choose another name"),
         ("explain two", "--explain explains one model, but --model_dir names 2"),
         ("export two for ONNX", "--format=onnx takes one model, but --model_dir names 2"),
         ("a rate and a grid", "both give learning_rate"),

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import create_optimizer
+from keras_bert.training.lamb import Lamb
 from keras_bert.training.optimizer import BertAdamW
 from tests.tolerances import FORMULA
 
@@ -103,6 +104,38 @@ def test_a_pattern_that_matches_nothing_is_refused():
     optimizer = BertAdamW(0.01, not_decayed=("LayerNorm",))
     with pytest.raises(ValueError, match="'LayerNorm' of not_decayed matches none of 4 variables"):
         optimizer.build(_variables(_random(0)))
+
+
+@pytest.mark.parametrize(
+    ("argument", "sentence"),
+    [
+        ({"clipnorm": 1e-3}, "clipnorm is 0.001: these optimizers take global_clipnorm"),
+        ({"clipvalue": 1.0}, "clipvalue is 1.0: these optimizers take global_clipnorm"),
+        ({"weight_decay": 0.5}, "weight_decay is 0.5: these optimizers take weight_decay_rate"),
+        ({"global_clipnorm": -1.0}, "global_clipnorm is -1.0: it must be above 0"),
+    ],
+)
+def test_arguments_that_would_change_the_update_are_refused(argument, sentence):
+    for kind in (BertAdamW, Lamb):
+        with pytest.raises(ValueError, match=sentence):
+            kind(0.01, **argument)
+
+
+@pytest.mark.parametrize("kind", [BertAdamW, Lamb])
+def test_accumulated_gradients_are_one_update_by_their_mean(kind):
+    start, gradients = _random(0), [_random(1), _random(2)]
+    options = {"global_clipnorm": None} | ({"bias_correction": True} if kind is BertAdamW else {})
+    one, two = _variables(start), _variables(start)
+    kind(0.01, **options).apply(
+        [tf.constant((a + b) / 2) for a, b in zip(*gradients, strict=True)], one
+    )
+    optimizer = kind(0.01, gradient_accumulation_steps=2, **options)
+    optimizer.build(two)
+    step = tf.function(lambda *parts: optimizer.apply(parts, two))
+    for gradient in gradients:
+        step(*map(tf.constant, gradient))
+    for left, right in zip(one, two, strict=True):
+        np.testing.assert_allclose(left.numpy(), right.numpy(), **FORMULA)
 
 
 def test_norms_of_another_name_are_refused_but_no_norms_are_not():

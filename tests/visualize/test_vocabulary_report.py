@@ -61,6 +61,11 @@ def test_text_and_page(folder, tmp_path):
     assert "8 of 12 entries (66.7 %)" in page
 
 
+def test_one_string_is_no_list_of_texts(folder):
+    with pytest.raises(ValueError, match="texts is one string"):
+        inspect_vocabulary(folder, "some text")
+
+
 def test_texts_without_words(folder):
     report = inspect_vocabulary(folder, ["", " "])
     assert report.counts.coverage.words == 0

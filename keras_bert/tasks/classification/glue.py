@@ -187,7 +187,9 @@ def glue_task(name: str) -> Task:
         functools.partial(_read, name=name),
         facts.metrics,
         write_submission=functools.partial(_write_submission, facts),
-        read_for_prediction=functools.partial(read_texts_to_predict, read=_read_unlabeled),
+        read_for_prediction=functools.partial(
+            read_texts_to_predict, read=functools.partial(_read_unlabeled, facts)
+        ),
     )
 
 
@@ -243,9 +245,17 @@ def _read_tfds(source: str, facts: GlueTask, with_diagnostic: bool) -> TaskData:
     return TaskData(splits, learned.labels, facts.text_columns)
 
 
-def _read_unlabeled(path: Path) -> Table:
+def _read_unlabeled(facts: GlueTask, path: Path) -> Table:
     # The benchmark's own files have quotes in their texts and never around them.
-    return read_unquoted(path) if path.suffix == ".tsv" else read_table(path)
+    if path.suffix not in (".tsv", ".txt"):
+        return read_table(path)
+    # Any file of the task may be asked about, those to learn from, too.
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        names = file.readline().rstrip("\r\n").split("\t")
+    without_names = facts.text not in names and len(names) == len(facts.columns or ())
+    return read_unquoted(
+        path, facts.columns if without_names else None, facts.skip_broken and facts.label in names
+    )
 
 
 def _labeled_texts(facts: GlueTask, table: Table, labeled: bool) -> LabeledTexts:

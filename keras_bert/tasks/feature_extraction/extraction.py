@@ -16,6 +16,7 @@ from keras_bert.choices import FeatureLevel, check_choice
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.layer_features import check_strategy, combine
+from keras_bert.storage.text_lines import check_several
 from keras_bert.tasks.tagging.windows import Window, windows
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
@@ -105,6 +106,8 @@ class FeatureExtractor:
                 f"max_seq_length is {length}: it must be above {_SPECIAL_TOKENS} and at most "
                 f"{positions}, the positions of the model"
             )
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}: it must be at least 1")
         check_choice("level", level, FeatureLevel)
         check_strategy("layers", layers, encoder.config.num_hidden_layers)
         tokenizer.vocabulary.check_size(encoder.config.vocab_size)
@@ -140,10 +143,17 @@ class FeatureExtractor:
         return cls(encoder, load_tokenizer(folder), **arguments)
 
     def __call__(self, texts: Iterable[str]) -> Iterator[TextFeatures]:
-        """Yields the features of each text in order, float32.
+        """Returns an iterator over the features of each text in order, float32.
 
         Memory holds the vectors of a few batches, or of one text where it is longer.
+
+        Raises:
+            ValueError: one string was given in place of several.
         """
+        check_several(texts)
+        return self._each(texts)
+
+    def _each(self, texts: Iterable[str]) -> Iterator[TextFeatures]:
         for chunk in _chunks(texts, _BATCHES_PER_CHUNK * self._batch_size):
             for text, pieces, values in zip(chunk, *self._features(chunk), strict=True):
                 self.texts += 1

@@ -57,7 +57,10 @@ def _checked(features: Iterable[TextFeatures], dtype: str) -> Iterator[TextFeatu
     largest = np.finfo(dtype).max
     text = None
     for text in features:
-        if text.values.size and np.abs(text.values).max() > largest:
+        found = np.abs(text.values).max(initial=0)
+        if np.isnan(found):
+            raise ValueError("a feature is not a number: the weights of the model are damaged")
+        if found > largest:
             raise ValueError(
                 f"a feature is larger than {largest}, the most that {dtype} holds: use float32"
             )

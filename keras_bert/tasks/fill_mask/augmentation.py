@@ -24,6 +24,7 @@ import numpy as np
 from keras_bert.models.masked_lm import BertMaskedLM, load_masked_lm
 from keras_bert.progress import Progress
 from keras_bert.storage.files import atomic_file
+from keras_bert.storage.paths import check_output
 from keras_bert.storage.tables import read_table
 from keras_bert.tasks.fill_mask.augmentation_options import AugmentationOptions
 from keras_bert.tasks.fill_mask.masked_rows import MaskedRow, MaskedRows
@@ -222,11 +223,10 @@ def augment_file(
         ValueError: the model predicts no words, a column is missing, or the output is no CSV file
             or the table itself.
     """
+    check_output(output, data)
     data, output = Path(data), Path(output)
     if output.suffix != ".csv":
         raise ValueError(f"output is {output}: a CSV file is written, so let its name end in .csv")
-    if output.resolve() == data.resolve():
-        raise ValueError(f"output is {output}, the table itself: choose another name")
     table = read_table(data)
     names = list(text_columns) or [name for name in (TEXT, TEXT_PAIR) if name in table.columns]
     names = names or [TEXT]

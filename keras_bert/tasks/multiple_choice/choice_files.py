@@ -2,7 +2,6 @@
 
 import functools
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,13 @@ from keras_bert.finetuning.task import (
 )
 from keras_bert.storage.data_sets import is_tfds, open_data_set
 from keras_bert.storage.files import atomic_file
-from keras_bert.storage.tables import EXTENSIONS, Row, Table, json_list, read_table
+from keras_bert.storage.tables import EXTENSIONS, Row, Table, read_table
+from keras_bert.tasks.multiple_choice.choice_columns import row_choices
 from keras_bert.tasks.multiple_choice.head import ChoiceExample, ChoiceHead
 from keras_bert.tasks.splits import find_splits
 from keras_bert.tasks.tfds_source import check_features, read_splits
 
-CONTEXT, CHOICES, LABEL = "context", "choices", "label"
-_CHOICE = re.compile(r"choice(\d+)$")
+CONTEXT, LABEL = "context", "label"
 _SWAG_ENDINGS = ("ending0", "ending1", "ending2", "ending3")
 
 
@@ -94,7 +93,7 @@ def read_choices(
     contexts = table.column(CONTEXT, "multiple choice reads context, choice0, choice1... and label")
     labels = _label_column(table, label_needed, label_ignored)
     return [
-        _example(table, row, context, _choices(table, row), label)
+        _example(table, row, context, row_choices(table, row), label)
         for row, context, label in zip(table.rows, contexts, labels, strict=True)
     ]
 
@@ -112,24 +111,6 @@ def read_choices_to_predict(
         read: `read_choices` or `read_swag`.
     """
     return PredictionInput.of_table(read(path, label_ignored=True), read_table(path))
-
-
-def _choices(table: Table, row: Row) -> tuple[str, ...]:
-    if CHOICES in row.values:
-        found = json_list(row.values[CHOICES])
-        if found is None:
-            raise ValueError(
-                f"{table.path}, line {row.line}: choices is {row.values[CHOICES][:60]!r}: "
-                "expected a JSON list of strings"
-            )
-        return tuple(found)
-    numbered = sorted(
-        (int(match[1]), row.values[name]) for name in row.values if (match := _CHOICE.match(name))
-    )
-    texts = [text for _, text in numbered]
-    while texts and not texts[-1]:
-        texts.pop()
-    return tuple(texts)
 
 
 def _label_column(table: Table, needed: bool, ignored: bool) -> list[str | None]:

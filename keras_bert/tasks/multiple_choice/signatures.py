@@ -12,7 +12,8 @@ from keras_bert.features import ENCODER_FEATURES, INPUT_IDS, INPUT_MASK
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector
 from keras_bert.signatures.code_points import valid_text
-from keras_bert.tasks.multiple_choice.choice_files import CHOICES, CONTEXT
+from keras_bert.tasks.multiple_choice.choice_columns import CHOICES
+from keras_bert.tasks.multiple_choice.choice_files import CONTEXT
 
 
 class ChoiceSignatures(SignatureFamily):

@@ -175,6 +175,12 @@ def _spans(
     in_best = tf.pad(in_best_window(windows, contexts.row_lengths), [[0, 1]])
     first_ok &= tf.gather(in_best, tf.where(first_ok, entry, 0))
     last_ok = (last >= 0) & (last < lengths)
+    # A space that is a piece of its own stands for no character of an answer, whose offsets leave
+    # spaces out: none begins or ends with it. One more, for contexts without pieces.
+    seen = tf.pad(contexts.starts < contexts.ends, [[0, 1]])
+    before = (tf.gather(contexts.row_starts, windows.rows) + windows.offsets)[:, None]  # [W, 1]
+    first_ok &= tf.gather(seen, tf.where(first_ok, before + first, 0))
+    last_ok &= tf.gather(seen, tf.where(last_ok, before + last, 0))
     length = last[:, None, :] - first[:, :, None] + 1  # [W, B, B]
     allowed = (length >= 1) & (length <= settings.max_answer_length)
     allowed &= first_ok[:, :, None] & last_ok[:, None, :]  # every start with every end

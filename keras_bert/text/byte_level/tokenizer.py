@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.text.base_tokenizer import Pieces, Tokenizer
+from keras_bert.text.base_tokenizer import Pieces, Tokenizer, as_ragged
 from keras_bert.text.byte_level.byte_alphabet import token_bytes
 from keras_bert.text.byte_level.files import ByteLevelBpeFiles, ByteLevelSettings
 from keras_bert.text.byte_level.merging import PairMerger
@@ -166,7 +166,7 @@ class ByteLevelBpeTokenizer(Tokenizer):
         """Writes vocab.json, merges.txt and tokenizer_config.json."""
         self._files.save(folder)
 
-    def detokenize(self, ids: tf.RaggedTensor | tf.Tensor) -> tf.Tensor:
+    def detokenize(self, ids: tf.RaggedTensor | tf.Tensor | Sequence[Sequence[int]]) -> tf.Tensor:
         """Joins pieces to text; bytes that are no whole character become U+FFFD.
 
         Args:
@@ -175,8 +175,7 @@ class ByteLevelBpeTokenizer(Tokenizer):
         Returns:
             string [N].
         """
-        if not isinstance(ids, tf.RaggedTensor):
-            ids = tf.RaggedTensor.from_tensor(ids)
+        ids = as_ragged(ids, tf.int32)
         ids = tf.ragged.boolean_mask(ids, tf.not_equal(ids, self._vocabulary.pad_id))
         joined = tf.strings.reduce_join(tf.gather(self._strings, ids), axis=-1)
         return tf.strings.unicode_transcode(joined, "UTF-8", "UTF-8", errors="replace")

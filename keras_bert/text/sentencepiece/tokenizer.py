@@ -9,6 +9,7 @@ tokens that are spelled out divide texts.
 
 import hashlib
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
-from keras_bert.text.base_tokenizer import Pieces, Tokenizer
+from keras_bert.text.base_tokenizer import Pieces, Tokenizer, as_ragged
 from keras_bert.text.sentencepiece.files import SentencePieceFiles, SentencePieceSettings
 from keras_bert.text.sentencepiece.model import base64_text, model_from_base64, read_pieces
 from keras_bert.text.sentencepiece.preparation import character_forms
@@ -158,7 +159,7 @@ class SentencePieceTokenizer(Tokenizer):
         """Writes spiece.model or sentencepiece.bpe.model, and tokenizer_config.json."""
         self._files.save(folder)
 
-    def detokenize(self, ids: tf.RaggedTensor | tf.Tensor) -> tf.Tensor:
+    def detokenize(self, ids: tf.RaggedTensor | tf.Tensor | Sequence[Sequence[int]]) -> tf.Tensor:
         """Joins pieces to text. Special tokens are left out.
 
         Args:
@@ -167,8 +168,7 @@ class SentencePieceTokenizer(Tokenizer):
         Returns:
             string [N].
         """
-        if not isinstance(ids, tf.RaggedTensor):
-            ids = tf.RaggedTensor.from_tensor(ids)
+        ids = as_ragged(ids, tf.int32)
         ids = tf.cast(ids, tf.int32)
         is_special = tf.reduce_any(tf.equal(ids.values[:, None], self._special_ids), axis=1)
         kept = tf.ragged.boolean_mask(ids, ids.with_values(~is_special))

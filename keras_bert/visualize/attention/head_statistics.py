@@ -17,6 +17,7 @@ import tensorflow as tf
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.storage.files import atomic_file
+from keras_bert.storage.text_lines import check_several
 from keras_bert.tasks.opened_encoder import open_encoder
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.vocabulary import Vocabulary
@@ -160,6 +161,7 @@ def head_statistics(
         statistics = head_statistics("runs/mini/preset", ["He left the room .", "She came back ."])
         print(statistics.sentences())
     """
+    check_several(texts)
     encoder, tokenizer = open_encoder(
         model, "attention_probs", tokenizer, ignore_config_keys, dtype="float32"
     )

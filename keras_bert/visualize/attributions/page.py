@@ -47,7 +47,7 @@ def _is_special(view: "AttributionView", word: int) -> bool:
 
 def _warnings(view: "AttributionView") -> str:
     told = []
-    if view.error > _TOLD_ERROR:
+    if not view.error <= _TOLD_ERROR:  # NaN too
         told.append(
             f"The sum of the scores is {100 * view.error:.1f} % off the difference, after "
             f"{view.points} points: take them as rough."

@@ -20,6 +20,8 @@ from keras_bert.visualize.attributions.view import Explainer
 
 # What stands before an answer that lies behind what the model reads at once: the first that fits.
 _CHARACTERS_BEFORE = (200, 50, 10, 0)
+# In scripts without spaces a window begins anywhere.
+_LONGEST_WORD = 30
 
 
 class _Asked(NamedTuple):
@@ -99,7 +101,7 @@ def _answer(explain: Explainer, question: Question, answer: Any) -> _Asked | str
         return "the prediction is that there is no answer"
     # The whole context, or where the answer was found in a later window, from a little before it.
     later = (max(0, answer.start - before) for before in _CHARACTERS_BEFORE)
-    for start in (0, *(question.context.rfind(" ", 0, at + 1) + 1 for at in later)):
+    for start in (0, *(_word_start(question.context, at) for at in later)):
         context = question.context[start:]
         ends = [
             token.end
@@ -110,6 +112,12 @@ def _answer(explain: Explainer, question: Question, answer: Any) -> _Asked | str
         if span[0] >= 0 and span[1] <= max(ends):
             return _Asked(question.question, context, span)
     return "question and answer are longer than what the model reads at once"
+
+
+def _word_start(text: str, at: int) -> int:
+    """Returns where the word at a place begins, or the place itself if it is far behind that."""
+    before = range(at, max(-1, at - _LONGEST_WORD), -1)
+    return next((place + 1 for place in before if text[place : place + 1].isspace()), at)
 
 
 def _entities(
