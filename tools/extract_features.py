@@ -53,6 +53,7 @@ _MOST_POINTS = 5000
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags, writes features and picture, and tells what was long or empty."""
+    from keras_bert.storage.paths import check_local
     from keras_bert.storage.tables import read_table
     from keras_bert.storage.text_lines import TextLines
     from keras_bert.tasks.feature_extraction import projector
@@ -62,6 +63,7 @@ def main(_: Sequence[str]) -> None:
 
     values = flags.FLAGS
     # Whatever can go wrong with names, before the work.
+    check_local("--output", values.output)
     to_projector = not Path(values.output).suffix
     if to_projector:
         projector.check_folder(values.output)
@@ -69,12 +71,12 @@ def main(_: Sequence[str]) -> None:
         writer_for(values.output)
     if values.pca:
         pca.check_picture(values.pca)
-    labels = None
-    lines = TextLines(values.input)
-    texts, total, unit = lines.watched, lines.total_bytes, "B"
     kind = "".join(Path(values.input).suffixes).lower()
     if kind.endswith((".csv.gz", ".tsv.gz")):
         raise ValueError(f"--input is {values.input}, a packed table: unpack it first")
+    labels = None
+    lines = TextLines(values.input)
+    texts, total, unit = lines.watched, lines.total_bytes, "B"
     if kind.endswith((".csv", ".tsv")):
         table = read_table(Path(values.input))
         column = table.column("text", 'name the column of the texts "text"')

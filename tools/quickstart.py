@@ -63,8 +63,8 @@ def main(_: Sequence[str]) -> None:
             "clone of the repository"
         )
     started = time.monotonic()
+    check_local("--output_dir", flags.FLAGS.output_dir)
     folder = Path(flags.FLAGS.output_dir)
-    check_local("--output_dir", folder)
     if found := set(",=*?[") & set(str(folder)):
         raise ValueError(
             f"--output_dir is {folder}, but the tools behind the quickstart read "

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from keras_bert.storage.paths import check_local
+
 _FLUSHES_AT_ONCE = 16
 # What some network file systems say of a folder.
 _CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP)
@@ -85,7 +87,9 @@ def make_parent(path: str | os.PathLike) -> None:
 
     Raises:
         OSError: it cannot be made; the sentence names `path`.
+        ValueError: it is an address, such as gs://bucket/file.
     """
+    check_local("the output", path)
     path = Path(path)
     with write_errors(path):
         try:
