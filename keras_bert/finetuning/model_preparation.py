@@ -9,7 +9,7 @@ from keras_bert.finetuning.head import TrainableHead
 from keras_bert.finetuning.options import FinetuningOptions, ResolvedOptions
 from keras_bert.models import preset
 from keras_bert.models.surgery.layer_selection import parsed_layers, select_layers
-from keras_bert.training.base_optimizer import BaseOptimizer
+from keras_bert.training.base_optimizer import NOT_DECAYED, BaseOptimizer
 from keras_bert.training.optimizer import create_optimizer
 from keras_bert.training.precision import dtype_policy
 from keras_bert.training.rematerialization import rematerialize
@@ -105,6 +105,11 @@ def finetuning_optimizer(model: Any, options: ResolvedOptions, steps: int) -> Ba
         steps: steps of the whole run.
     """
     arguments: dict[str, Any] = {}
+    # Norms of a variant of the encoder may have other names; its user has no patterns to fix.
+    learning = [weight.path for weight in model.trainable_weights]
+    arguments["not_decayed"] = [
+        pattern for pattern in NOT_DECAYED if any(re.search(pattern, path) for path in learning)
+    ]
     if options.layer_decay != 1:
         arguments["rate_scales"] = layer_rates(model.config, options.layer_decay)
     return create_optimizer(

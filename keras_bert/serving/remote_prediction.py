@@ -66,7 +66,8 @@ def predict_remotely(
         choices = [row_choices(table, row) for row in table.rows]
         counts = list(map(len, choices))
         # Tensors are rectangular, [rows, most choices]: empty strings at the end are none.
-        inputs[CHOICES] = [[*found, *[""] * (max(counts) - len(found))] for found in choices]
+        most = max(counts)
+        inputs[CHOICES] = [[*found, *[""] * (most - len(found))] for found in choices]
     # Batch after batch: the answers to those before an interruption stay in the file.
     count = len(table.rows)
     with (

@@ -16,7 +16,8 @@ and 2 tokens, a to e, through one block:
                                         d e .                                    d e .
 
 The arithmetic is that of the encoder's own layers, step for step: see `SelfAttention` and
-`EncoderBlock`; in bfloat16 a norm is the same computation as one kernel (`norms_as_one_kernel`).
+`EncoderBlock`; in bfloat16 a norm is the same computation as one kernel (`norms_as_one_kernel`),
+but for those of summaries, which are few.
 This module only moves tokens into rows and back, so a variant of the encoder with layers of its own
 is served as it was trained.
 

@@ -77,9 +77,10 @@ def _is_of_another_file(error: BaseException, path: Path) -> bool:
         return False
     if not named.is_relative_to(target.parent):
         return True
-    # Beside the target are folders with its name, or a hidden one, in which it is made.
+    # Beside the target stands a hidden folder in which it is made.
     first = named.relative_to(target.parent).parts[0]
-    return first != target.name and not first.startswith(".")
+    own = (f".{target.name}.", ".unfinished_export_")
+    return first != target.name and not first.startswith(own)
 
 
 def make_parent(path: str | os.PathLike) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keras_bert.storage.files import write_errors
+from keras_bert.storage.paths import check_local
 
 # TF Serving takes a folder for a version only where its name is a number.
 _UNFINISHED = ".unfinished_export_"
@@ -21,7 +22,9 @@ def check_nothing_there(folder: str | os.PathLike) -> None:
 
     Raises:
         FileExistsError: there is something.
+        ValueError: it is an address, such as gs://bucket/folder.
     """
+    check_local("export_dir", folder)
     path = Path(folder)
     if path.is_file() or path.is_dir() and any(path.iterdir()):
         raise _taken(path)
@@ -33,8 +36,10 @@ def new_folder(path: str | os.PathLike) -> Iterator[Path]:
 
     Raises:
         FileExistsError: something came to be there meanwhile; it stays as it is.
-        OSError: the disk refused a write; the sentence names `path`.
+        OSError: the disk refused a write; the sentence names the folder, through links.
+        ValueError: it is an address, such as gs://bucket/folder.
     """
+    check_local("export_dir", path)
     path = Path(path)
     target = path.resolve()  # a link to an empty folder stays one
     with write_errors(target), unfinished_folder(target.parent) as folder:

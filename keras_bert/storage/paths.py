@@ -36,7 +36,10 @@ def find_files(inputs: Sequence[str | os.PathLike]) -> list[str]:
         if not matches:
             raise FileNotFoundError(f"no file matches --input {pattern!r}: check the path")
         for path in matches:
-            if gfile().isdir(path) if is_remote(path) else os.path.isdir(path):
+            # A request to the bucket each: files have an ending.
+            if os.path.isdir(path) or (
+                is_remote(path) and not os.path.splitext(path)[1] and gfile().isdir(path)
+            ):
                 raise ValueError(
                     f"--input {path} is a folder: give its files, such as {path.rstrip('/')}/*.txt"
                 )
@@ -83,7 +86,9 @@ def check_output(
     """
     check_local(name, output)
     for other in others:
-        if os.path.realpath(output) == os.path.realpath(other):
+        exist = os.path.exists(output) and os.path.exists(other)
+        linked = exist and os.path.samefile(output, other)
+        if linked or os.path.realpath(output) == os.path.realpath(other):
             raise ValueError(
                 f"{name} is {os.fspath(output)}, the same file as {os.fspath(other)}: choose "
                 "another name"

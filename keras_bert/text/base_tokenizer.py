@@ -157,6 +157,8 @@ def as_ragged(
         return rows
     if tf.is_tensor(rows) or hasattr(rows, "__array__"):
         return tf.RaggedTensor.from_tensor(rows)
+    if any(map(tf.is_tensor, tf.nest.flatten(rows))):
+        return tf.RaggedTensor.from_tensor(tf.convert_to_tensor(rows))
     try:
         return tf.ragged.constant(rows, dtype, ragged_rank=1)
     except (TypeError, ValueError) as error:

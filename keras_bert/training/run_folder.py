@@ -216,5 +216,7 @@ def difference(name: str, was: Any, now: Any) -> str:
         inner = min(
             key for key in was.keys() | now.keys() if key not in both or was[key] != now[key]
         )
-        return difference(f"{name}.{inner}", was.get(inner), now.get(inner))
+        if inner not in now:
+            return f"{name}.{inner}={was[inner]!r}, now there is no such setting"
+        return difference(f"{name}.{inner}", was.get(inner), now[inner])
     return f"{name}={was!r}, now it is {now!r}"

@@ -65,6 +65,9 @@ def test_a_link_to_an_empty_folder_is_exported_to(tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "served").symlink_to(tmp_path / "disk")
     check_nothing_there(tmp_path / "served")
+    for refuses in (check_nothing_there, lambda path: new_folder(path).__enter__()):
+        with pytest.raises(ValueError, match="export_dir is gs://bucket/x, but this is written"):
+            refuses("gs://bucket/x")
     with new_folder(tmp_path / "served") as folder:
         (folder / "ours").touch()
     assert (tmp_path / "disk" / "ours").exists() and (tmp_path / "served").is_symlink()

@@ -193,6 +193,22 @@ def test_every_file_of_a_task_can_be_predicted(name, file, text, tmp_path):
     assert list(found.examples.texts) == ["One.", "Two two."]
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "sentence"),
+    [
+        ("own.tsv", "id\tlabel\tnotes\ttext\n1\t0\t\tHello.\n", "there is no column 'sentence'"),
+        ("own.txt", "Hello.\n", "own.txt is not one of .csv, .tsv, .jsonl"),
+        ("absent.tsv", None, "absent.tsv does not exist: give a file"),
+    ],
+)
+def test_what_is_no_file_of_the_task_is_told(file, text, sentence, tmp_path):
+    if text is not None:
+        write(tmp_path, {file: text})
+    description = types.SimpleNamespace(text_columns=GLUE["cola"].text_columns)
+    with pytest.raises((ValueError, FileNotFoundError), match=sentence):
+        glue_task("cola").read_for_prediction(tmp_path / file, description)
+
+
 def test_no_line_of_a_test_is_left_out(tmp_path):
     # The leaderboard counts them.
     files = FILES["qqp"][0] | {"test.tsv": "id\tquestion1\tquestion2\n0\tA?\tB?\n1\tC?\n"}

@@ -95,7 +95,8 @@ def test_the_input_is_not_written_over(sentiment_run, tmp_path):
     source = tmp_path / "new.csv"
     source.write_text("text\ngood\n")
     (tmp_path / "link.csv").symlink_to(source)
-    for name in ("new.csv", "link.csv", "../" + tmp_path.name + "/new.csv"):
+    (tmp_path / "hard.csv").hardlink_to(source)
+    for name in ("new.csv", "link.csv", "hard.csv", "../" + tmp_path.name + "/new.csv"):
         with pytest.raises(ValueError, match=r"output is .*, the same file as .*new.csv: choose"):
             predict_file(sentiment_run[0], source, tmp_path / name)
         with pytest.raises(ValueError, match=r"output is .*, the same file as .*new.csv: choose"):

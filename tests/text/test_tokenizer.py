@@ -198,6 +198,7 @@ def test_words_are_tokenized_by_themselves():
     assert tokenizer.tokenize_words([["s", "!"]]).to_list() == [[[9], [7]]]
     assert tokenizer.tokenize_words(words.to_list()).to_list()[1:] == [[], [[1], [1, 8, 9], []]]
     assert tokenizer.tokenize_words([]).to_list() == []
+    assert tokenizer.tokenize_words([tf.constant(["s", "!"])]).to_list() == [[[9], [7]]]
     with pytest.raises(ValueError, match="expected a list of lists of string .*None"):
         tokenizer.tokenize_words([["s", None]])
 
@@ -207,6 +208,8 @@ def test_detokenize():
     ids = tf.ragged.constant([[5, 6, 7], [], [8, 0, 0]], tf.int32)
     assert [text.decode() for text in tokenizer.detokenize(ids).numpy()] == ["playing !", "", "é"]
     assert tokenizer.detokenize([[5, 6], [7]]).numpy().tolist() == [b"playing", b"!"]
+    in_graph = tf.function(lambda ids: tokenizer.detokenize([ids, ids]))
+    assert in_graph(tf.constant([5, 6])).numpy().tolist() == [b"playing"] * 2
 
 
 def test_pieces_of_new_tokens():

@@ -246,16 +246,19 @@ def _read_tfds(source: str, facts: GlueTask, with_diagnostic: bool) -> TaskData:
 
 
 def _read_unlabeled(facts: GlueTask, path: Path) -> Table:
-    # The benchmark's own files have quotes in their texts and never around them.
-    if path.suffix not in (".tsv", ".txt"):
+    """Reads any file of a task, those to learn from, too: their labels are not looked at."""
+    original = facts is GLUE["mrpc"] and path.suffix == ".txt"
+    if not path.is_file() or not (original or path.suffix == ".tsv"):
         return read_table(path)
-    # Any file of the task may be asked about, those to learn from, too.
+    # The benchmark's own files have quotes in their texts and never around them.
     with open(path, encoding="utf-8-sig", errors="replace") as file:
-        names = file.readline().rstrip("\r\n").split("\t")
-    without_names = facts.text not in names and len(names) == len(facts.columns or ())
-    return read_unquoted(
-        path, facts.columns if without_names else None, facts.skip_broken and facts.label in names
-    )
+        first = file.readline().rstrip("\r\n").split("\t")
+    columns = facts.columns
+    if columns is not None:
+        # A line of names has no label where one would stand.
+        label = dict(zip(columns, first, strict=False)).get(facts.label)
+        columns = columns if len(first) == len(columns) and label in facts.labels else None
+    return read_unquoted(path, columns, facts.skip_broken and facts.label in first)
 
 
 def _labeled_texts(facts: GlueTask, table: Table, labeled: bool) -> LabeledTexts:

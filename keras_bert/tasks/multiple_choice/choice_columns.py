@@ -32,13 +32,16 @@ def row_choices(table: Table, row: Row) -> tuple[str, ...]:
             )
         texts = list(found)
     else:
-        numbers = sorted(int(match[1]) for name in table.columns if (match := _CHOICE.match(name)))
-        if numbers != list(range(len(numbers))):
+        numbered = sorted(
+            (int(match[1]), name) for name in table.columns if (match := _CHOICE.match(name))
+        )
+        names = [name for _, name in numbered]
+        if [number for number, _ in numbered] != list(range(len(names))):
             raise ValueError(
-                f"{table.path} has the columns {', '.join(f'choice{n}' for n in numbers)}: name "
-                "them choice0, choice1, choice2 and so on, as labels count"
+                f"{table.path} has the columns {', '.join(names)}: name them choice0, choice1, "
+                "choice2 and so on, as labels count"
             )
-        texts = [row.values.get(f"choice{number}", "") for number in numbers]
+        texts = [row.values.get(name, "") for name in names]
     while texts and not texts[-1]:
         texts.pop()
     return tuple(texts)

@@ -117,7 +117,8 @@ def _answer(explain: Explainer, question: Question, answer: Any) -> _Asked | str
 def _word_start(text: str, at: int) -> int:
     """Returns where the word at a place begins, or the place itself if it is far behind that."""
     before = range(at, max(-1, at - _LONGEST_WORD), -1)
-    return next((place + 1 for place in before if text[place : place + 1].isspace()), at)
+    far = 0 if at < _LONGEST_WORD else at
+    return next((place + 1 for place in before if text[place : place + 1].isspace()), far)
 
 
 def _entities(
