@@ -78,8 +78,8 @@ class PretrainingRun:
         for line in self.folder.read_metrics() if self.goes_on else ():
             if line["split"] == "eval" and line["step"] <= self._step:
                 self._plateaus_left(line)
-                # A checkpoint comes before the evaluation of its step, whose loss it lacks. (Its
-                # own first: NaN is less than nothing, and must not stay.)
+                # A checkpoint comes before the evaluation of its step, whose loss it lacks. Of a
+                # NaN in the second place `min` takes no notice.
                 if line["step"] == self._step and not self.evaluates_first:
                     self.state["best_loss"] = min(self.state["best_loss"], line["loss"])
         self._saved_step = self._step if self.goes_on else None
