@@ -134,7 +134,7 @@ def test_other_languages_or_rates_are_another_run(corpus, languages, whole):
     with pytest.raises(ValueError, match=r"options\.language_alpha=0\.3, now it is 0\.7"):
         _run(corpus, languages, whole[0], language_alpha=0.7)
     renamed = languages.replace("dog=", "xx=")
-    with pytest.raises(ValueError, match=r"languages\.dog=\d+, now it is None"):
+    with pytest.raises(ValueError, match=r"languages\.dog=\d+, now there is no such setting"):
         _run(corpus, renamed, whole[0])
 
 
