@@ -4,7 +4,8 @@ Shapes: E examples, R rows of the model's input in each of them (choices, or win
 1 for all other heads), B batch, S positions.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -294,6 +295,27 @@ class TrainingBatches:
             )
         )
         return prefetched(batches, self._examples)
+
+    def passes(self) -> tf.data.Dataset:
+        """Returns the (inputs, targets) of an epoch; each pass over them is the next epoch."""
+        epochs = itertools.count()
+
+        def slots() -> Iterator[tuple[Any, ...]]:
+            epoch = np.array([self._seed, next(epochs)])
+            for rows, weights, size in zip(*self._arrays(int(epoch[1])), strict=True):
+                yield rows, weights, rows, size, epoch
+
+        numbers = tf.TensorSpec([None], tf.int64)
+        signature = (
+            numbers,
+            tf.TensorSpec([None], tf.float32),
+            numbers,
+            tf.TensorSpec([], tf.int64),
+            tf.TensorSpec([2], tf.int64),
+        )
+        batches = tf.data.Dataset.from_generator(slots, output_signature=signature)
+        batches = batches.apply(tf.data.experimental.assert_cardinality(len(self)))
+        return prefetched(batches, lambda *batch: self._examples(*batch)[:2])
 
     def _arrays(self, epoch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns rows and weights, [batches, slots], and how many slots are in use, [batches]."""

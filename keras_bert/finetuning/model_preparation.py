@@ -85,15 +85,26 @@ def create_model(
         for weight in model.encoder.weights:
             if re.match(rf"({names}|pooler)/", weight.path):
                 weight.assign(fresh[weight.path].value)
+    leave_out_unread(model, head, options.freeze_encoder)
+    if options.remat:
+        rematerialize(model.encoder)
+    return model
+
+
+def leave_out_unread(model: Any, head: TrainableHead, freeze_encoder: bool = False) -> None:
+    """Takes from what is trained the pooler that a head of positions does not read.
+
+    Args:
+        model: the model.
+        head: its kind of head.
+        freeze_encoder: leave the rest of the encoder out, too.
+    """
     for layer in model.encoder.layers:
         if layer.name == "pooler":
             # What labels positions does not read it; Keras would warn of missing gradients.
             layer.trainable = layer.trainable and not head.per_position
-        elif options.freeze_encoder:
+        elif freeze_encoder:
             layer.trainable = False
-    if options.remat:
-        rematerialize(model.encoder)
-    return model
 
 
 def finetuning_optimizer(model: Any, options: ResolvedOptions, steps: int) -> BaseOptimizer:

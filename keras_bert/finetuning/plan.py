@@ -103,7 +103,7 @@ class RunPlan:
             layers = parsed_layers(options.init_layers, config.num_hidden_layers)
             check_separate_layers(config)
             config = config.replace(num_hidden_layers=len(layers))
-        description = _description(task, data, config, tokenizer, options)
+        description = describe_task(task, data, config, tokenizer, options.max_seq_length)
         settings = _settings(init_from, description, data, options)
         settings["weights"] = weights_digest(init_from)
         if options.teacher:
@@ -159,17 +159,31 @@ class RunPlan:
         return isinstance(self.strategy, tf.distribute.TPUStrategy)
 
 
-def _description(
+def describe_task(
     task: Task,
     data: TaskData,
     config: BertConfig,
     tokenizer: Tokenizer,
-    options: FinetuningOptions,
+    max_seq_length: int | None = None,
 ) -> TaskDescription:
+    """Returns what is kept of a task beside a model.
+
+    Args:
+        task: what is learned.
+        data: what `task.read` returned.
+        config: of the model.
+        tokenizer: of the model.
+        max_seq_length: the most positions of a row; None takes the task's default, or the model's
+            positions where they are fewer.
+
+    Raises:
+        ValueError: the model cannot read such rows.
+    """
     positions = config.max_position_embeddings
-    length = options.max_seq_length
+    length = max_seq_length
     if length is None:
-        length = min(options.resolved(task.defaults).max_seq_length, positions)
+        default = FinetuningOptions().resolved(task.defaults).max_seq_length
+        length = min(default, positions)
     if length > positions:
         raise ValueError(
             f"max_seq_length is {length} but the model has {positions} positions "

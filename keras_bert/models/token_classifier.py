@@ -14,7 +14,10 @@ from keras_bert.models.task_model import TaskModel, checked_labels, output_dropo
 class BertTokenClassifier(TaskModel):
     """Token classification on the sequence output (paper figure 4 d).
 
-    Inputs: those of the encoder. Output: logits [B, S, C], float32.
+    Inputs: those of the encoder. Output: logits [B, S, C], float32. Pieces without a label, as
+    [CLS] and all but the first of a word, must not count in the loss: give them the target -1 and
+    `keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)`, or let
+    `FinetunedModel.from_task` make targets and loss.
 
     Args:
         config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve

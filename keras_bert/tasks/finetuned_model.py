@@ -3,19 +3,31 @@
 import abc
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self, cast
 
+import keras
 import numpy as np
+import tensorflow as tf
 
+from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.head import PerExample
 from keras_bert.finetuning.inference import InferenceRunner
-from keras_bert.finetuning.task import TaskDescription
+from keras_bert.finetuning.model_preparation import leave_out_unread
+from keras_bert.finetuning.plan import describe_task
+from keras_bert.finetuning.task import Metric, Task, TaskData, TaskDescription
+from keras_bert.models.preset import read_config
 from keras_bert.models.task_model import TaskModel
 from keras_bert.tasks.classification.head import LabeledTexts, TextHead
 from keras_bert.tasks.kinds import load_description
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
+from keras_bert.training.run_folder import RUN_FILE
+
+_UNLABELED = (
+    "the examples are empty or have no labels: give a split with labels, as the training data"
+)
 
 
 class AnsweringModel(abc.ABC):
@@ -73,17 +85,69 @@ class AnsweringModel(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class FinetunedModel(AnsweringModel):
-    """What a fine-tuning run leaves behind.
+    """A model with the head of a task: what a fine-tuning run leaves behind, or one for `fit`.
+
+    `load` opens what `finetune` wrote. `from_task` takes a pretrained model, for training loops of
+    one's own: `compile`, then `model.fit` on `training_data`, then `save`.
 
     Attributes:
         model: the Keras model.
         tokenizer: the tokenizer it was trained with.
         description: its task.
+
+    Example:
+        >>> task = create_task("conll")
+        >>> data = task.read("names")
+        >>> tagger = FinetunedModel.from_task(task, data, "bert")
+        >>> train = tagger.training_data(data.splits["train"], batch_size=16)
+        >>> rate = {"learning_rate": 5e-5, "train_steps": 3 * len(train), "warmup_steps": 20}
+        >>> tagger.compile(create_optimizer(**rate, bias_correction=True))
+        >>> validation = tagger.validation_data(data.splits["validation"])
+        >>> tagger.model.fit(train, validation_data=validation, epochs=3)
+        >>> tagger = tagger.tuned(data.splits["validation"])
+        >>> tagger.measure(task.metrics, data.splits["test"])
+        >>> tagger.save("tagger")
     """
 
     model: TaskModel
     tokenizer: Tokenizer
     description: TaskDescription
+
+    @classmethod
+    def from_task(
+        cls,
+        task: Task,
+        data: TaskData,
+        init_from: str | os.PathLike,
+        max_seq_length: int | None = None,
+        seed: int | None = None,
+        dtype: Any = None,
+    ) -> Self:
+        """Opens a model folder with the head of a task, which starts fresh if it has none.
+
+        Args:
+            task: what is learned.
+            data: what `task.read` returned; its labels become those of the model.
+            init_from: the model folder.
+            max_seq_length: the most positions of a row; None takes the task's default, or the
+                model's positions where they are fewer.
+            seed: seed of all dropouts; None draws one.
+            dtype: a Keras dtype policy, as "mixed_bfloat16"; None takes the global one.
+
+        Raises:
+            FileNotFoundError: `init_from` is not a model folder.
+            ValueError: model and data do not fit.
+        """
+        tokenizer = load_tokenizer(init_from)
+        config = read_config(init_from)
+        tokenizer.vocabulary.check_size(config.vocab_size)
+        description = describe_task(task, data, config, tokenizer, max_seq_length)
+        head = description.head
+        model = head.model_class.from_preset(
+            os.fspath(init_from), seed=seed, dtype=dtype, **head.model_arguments()
+        )
+        leave_out_unread(model, head)
+        return cls(model, tokenizer, description)
 
     @classmethod
     def load(cls, folder: str | os.PathLike) -> Self:
@@ -104,6 +168,123 @@ class FinetunedModel(AnsweringModel):
         model = description.head.model_class.from_preset(os.fspath(folder), dtype="float32")
         return cls(model, tokenizer, description)
 
+    def compile(
+        self, optimizer: keras.optimizers.Optimizer, label_smoothing: float = 0.0, **arguments: Any
+    ) -> None:
+        """Compiles the model with the loss of its head; of several outputs the mean of theirs.
+
+        It is not compiled by XLA, which would begin anew for every length of a batch.
+
+        Args:
+            optimizer: that of the training, such as `create_optimizer` makes.
+            label_smoothing: the fraction of the target that is spread over all classes.
+            **arguments: others of `keras.Model.compile`, such as `metrics`.
+
+        Raises:
+            ValueError: the head knows no label smoothing.
+        """
+        loss = self.description.head.loss(label_smoothing)
+        if isinstance(loss, Mapping):
+            arguments.setdefault("loss_weights", dict.fromkeys(loss, 1 / len(loss)))
+        arguments.setdefault("jit_compile", False)
+        self.model.compile(optimizer, loss=loss, **arguments)
+
+    def training_data(self, examples: Any, batch_size: int = 32, seed: int = 0) -> tf.data.Dataset:
+        """Returns batches for `model.fit`; each pass over them has another order.
+
+        Texts of like length stand in one batch, and a batch is padded to its longest row.
+
+        Args:
+            examples: a split, such as `data.splits["train"]`.
+            batch_size: examples of a batch; the last one may have fewer.
+            seed: of the orders.
+
+        Returns:
+            (inputs, targets): int32 tensors of the model's inputs by name, and what its loss
+            compares with. Its length is the number of batches of an epoch.
+
+        Raises:
+            ValueError: the split is empty or has no labels.
+        """
+        return self._labeled_rows(examples).training_batches(batch_size, seed).passes()
+
+    def validation_data(self, examples: Any, batch_size: int = 32) -> tf.data.Dataset:
+        """Returns batches for `validation_data` of `model.fit` and for `model.evaluate`, by length.
+
+        Args:
+            examples: a split, such as `data.splits["validation"]`.
+            batch_size: examples of a batch.
+
+        Returns:
+            (inputs, targets), as `training_data`.
+
+        Raises:
+            ValueError: the split is empty or has no labels.
+        """
+        return self._labeled_rows(examples).inference_batches(batch_size)[0]
+
+    def tuned(self, examples: Any, batch_size: int = 32) -> Self:
+        """Returns the model with what its head chooses by the answers to a split.
+
+        That is the threshold of "no answer" in SQuAD 2; other heads choose nothing.
+
+        Args:
+            examples: a labeled split, such as `data.splits["validation"]`.
+            batch_size: rows per call of the model.
+
+        Raises:
+            ValueError: the split is empty or has no labels.
+        """
+        head, references = self.description.head, self._references(examples)
+        head = head.tuned(self._answers(examples, batch_size), references)
+        return dataclasses.replace(
+            self, description=dataclasses.replace(self.description, head=head)
+        )
+
+    def measure(
+        self, metrics: Mapping[str, Metric], examples: Any, batch_size: int = 32
+    ) -> dict[str, float]:
+        """Returns the metrics of a task on a split by name, such as F1 of entities.
+
+        Args:
+            metrics: those of the task: `task.metrics`.
+            examples: a labeled split.
+            batch_size: rows per call of the model.
+
+        Raises:
+            ValueError: the split is empty or has no labels.
+        """
+        references = self._references(examples)
+        predictions = self._answers(examples, batch_size)
+        found = {name: metric(predictions, references) for name, metric in metrics.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes a folder that `load`, `predict.py` and `export_saved_model` open.
+
+        Raises:
+            ValueError: the folder holds a run of `finetune`, whose measures would be those of
+                another model.
+        """
+        if (Path(folder) / RUN_FILE).exists():
+            raise ValueError(
+                f"{os.fspath(folder)} holds a fine-tuning run, whose metrics are those of another "
+                "model: choose another folder"
+            )
+        self.model.save_to_preset(os.fspath(folder), self.tokenizer)
+        self.description.save(folder)
+
+    def _references(self, examples: Any) -> PerExample:
+        references = self.description.head.references(examples) if len(examples) else None
+        if references is None:
+            raise ValueError("there are no examples, or they have no labels: give others")
+        return references
+
+    def _labeled_rows(self, examples: Any) -> EncodedRows:
+        self._references(examples)  # there are some
+        head, length = self.description.head, self.description.max_seq_length
+        return head.encode(self.tokenizer, examples, length, "tokenizing")
+
     def predict_examples(self, examples: Any, batch_size: int = 32) -> PerExample:
         """Returns one prediction for each example, as the head defines it.
 
@@ -113,8 +294,10 @@ class FinetunedModel(AnsweringModel):
         """
         if not len(examples):
             return []
+        return self._answers(self.description.head.without_labels(examples), batch_size)
+
+    def _answers(self, examples: Any, batch_size: int) -> PerExample:
         head, length = self.description.head, self.description.max_seq_length
-        examples = head.without_labels(examples)
         encoded = head.encode(self.tokenizer, examples, length, "tokenizing")
         run = InferenceRunner(self.model, answer=head.answering(self.model, final=True))
         outputs = run(encoded, batch_size, head.per_position).outputs

@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras_bert.config import read_json
 from keras_bert.storage import files
 
-_RUN_FILE = "run.json"
+RUN_FILE = "run.json"
 _METRICS_FILE = "metrics.jsonl"
 _STARTS_FILE = "starts.jsonl"
 
@@ -47,7 +47,7 @@ class RunFolder:
         self._writes = writes
         # As a file gives them back: tuples become lists, so that both sides compare equal.
         self._settings = json.loads(json.dumps(settings))
-        file = self.path / _RUN_FILE
+        file = self.path / RUN_FILE
         before = read_json(file) if file.exists() else self._settings
         for name, values in json.loads(json.dumps(defaults or {})).items():
             if isinstance(before.get(name), dict):
@@ -72,9 +72,9 @@ class RunFolder:
         Raises:
             FileNotFoundError: no run is there.
         """
-        file = Path(path) / _RUN_FILE
+        file = Path(path) / RUN_FILE
         if not file.is_file():
-            raise FileNotFoundError(f"{path} holds no run: {_RUN_FILE} is missing")
+            raise FileNotFoundError(f"{path} holds no run: {RUN_FILE} is missing")
         return cls(path, read_json(file), writes=False)
 
     @property
@@ -132,7 +132,7 @@ class RunFolder:
         """
         if not self._writes:
             return
-        with files.atomic_file(self.path / _RUN_FILE) as path:
+        with files.atomic_file(self.path / RUN_FILE) as path:
             path.write_text(json.dumps(self._settings, indent=2) + "\n", encoding="utf-8")
         kept = [
             line

@@ -1,0 +1,222 @@
+"""Every kind of task by `model.fit` alone, against what `finetune` makes of the same batches."""
+
+import dataclasses
+import json
+import random
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import (
+    FinetunedModel,
+    FinetuningOptions,
+    create_optimizer,
+    create_strategy,
+    create_task,
+    finetune,
+    load_tokenizer,
+)
+from keras_bert.config import BertConfig
+from keras_bert.models.encoder import BertEncoder
+from tests.conftest import write_csv
+from tests.tolerances import REORDERED_UPDATES
+
+LENGTH, BATCH, RATE = 24, 8, 1e-3
+# Means of float32 losses, added up in two orders.
+APPROX = {"rel": 1e-5}
+WORDS = ["good", "great", "bad", "sad", "film", "book", "was", "very", "the"]
+
+
+@pytest.fixture(scope="module")
+def start(pretrained_folder, tmp_path_factory):
+    """A model folder without dropout: what two ways compute can be compared."""
+    config = BertConfig.from_file(pretrained_folder / "config.json").replace(
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    folder = tmp_path_factory.mktemp("start") / "bert"
+    BertEncoder(config, seed=3).save_to_preset(folder, load_tokenizer(pretrained_folder))
+    return folder
+
+
+def sentences(count, seed):
+    draw = random.Random(seed)
+    return [draw.choices(WORDS, k=draw.randint(3, 12)) for _ in range(count)]
+
+
+def write_classes(folder, count, seed):
+    rows = [(" ".join(words), words[0]) for words in sentences(count, seed)]
+    write_csv(folder.with_suffix(".csv"), ["text", "label"], rows)
+
+
+def write_tags(folder, count, seed):
+    tag = {"good": "B-NAME", "great": "B-NAME", "book": "I-NAME"}
+    blocks = (
+        "".join(f"{word} {tag.get(word, 'O')}\n" for word in words)
+        for words in sentences(count, seed)
+    )
+    folder.with_suffix(".txt").write_text("\n".join(blocks))
+
+
+def write_choices(folder, count, seed):
+    texts = [" ".join(words) for words in sentences(3 * count, seed)]
+    rows = [(texts[n], texts[n + 1], texts[n + 2], n % 2) for n in range(0, 3 * count, 3)]
+    write_csv(folder.with_suffix(".csv"), ["context", "choice0", "choice1", "label"], rows)
+
+
+def write_questions(folder, count, seed):
+    paragraphs = []
+    for number, words in enumerate(sentences(count, seed)):
+        context, answer = " ".join(words), words[1]
+        start = len(words[0]) + 1
+        # Every fourth has no answer.
+        answers = [{"text": answer, "answer_start": start}] if number % 4 else []
+        question = {"id": f"{seed}-{number}", "question": "good", "answers": answers}
+        question["is_impossible"] = not answers
+        paragraphs.append({"context": context, "qas": [question]})
+    content = {"version": "v2.0", "data": [{"title": "t", "paragraphs": paragraphs}]}
+    folder.with_suffix(".json").write_text(json.dumps(content))
+
+
+def write_replies(folder, count, seed):
+    rows = [(" ".join(words), " ".join(words[:2])) for words in sentences(count, seed)]
+    write_csv(folder.with_suffix(".csv"), ["source", "target"], rows)
+
+
+# Kind: name of the task, its settings, what writes a file of it.
+KINDS = {
+    "classes": ("csv", {}, write_classes),
+    "tags": ("conll", {}, write_tags),
+    "choices": ("choice", {}, write_choices),
+    # The windows of a text overlap.
+    "questions": ("squad2", {"doc_stride": 4, "max_query_length": 2}, write_questions),
+    "replies": (
+        "seq2seq",
+        {"source_column": "source", "target_column": "target", "max_target_length": 6},
+        write_replies,
+    ),
+}
+
+
+SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("choices", "questions", "replies")]
+
+
+def read(kind, folder):
+    """Writes the files of a kind; returns its task and data."""
+    name, settings, write = KINDS[kind]
+    for seed, (split, count) in enumerate({"train": 20, "dev": 8, "test": 8}.items()):
+        write(folder / split, count, seed)
+    task = create_task(name, **settings)
+    return task, task.read(folder)
+
+
+def fitted(task, data, start, epochs=2):
+    """Returns a model that has learned by `fit`, and the history."""
+    keras.utils.set_random_seed(5)  # as `finetune` does: the head is the same fresh one
+    model = FinetunedModel.from_task(task, data, start, LENGTH, dtype="float32")
+    train = model.training_data(data.splits["train"], BATCH, seed=5)
+    optimizer = create_optimizer(
+        RATE, train_steps=epochs * len(train), warmup_steps=0, bias_correction=True
+    )
+    model.compile(optimizer)
+    validation = model.validation_data(data.splits["validation"], BATCH)
+    fit = model.model.fit(train, validation_data=validation, epochs=epochs, verbose=0)
+    return model, fit.history
+
+
+@pytest.mark.parametrize("kind", ["classes", "tags", *SLOW])
+def test_fit_learns_what_finetune_learns(kind, start, tmp_path):
+    task, data = read(kind, tmp_path)
+    options = FinetuningOptions(
+        epochs=2,
+        batch_size=BATCH,
+        learning_rate=RATE,
+        max_seq_length=LENGTH,
+        warmup_proportion=0.0,
+        mixed_precision="float32",
+        seed=5,
+    )
+    # Without validation data a run keeps the weights of its last epoch.
+    splits = {name: data.splits[name] for name in ("train", "test")}
+    result = finetune(
+        task, dataclasses.replace(data, splits=splits), start, tmp_path / "run", options
+    )
+    expected = FinetunedModel.load(tmp_path / "run")
+    model, history = fitted(task, data, start)
+    losses = [epoch["train_loss"] for epoch in result.epochs]
+    assert history["loss"] == pytest.approx(losses, **APPROX)
+    for mine, theirs in zip(model.model.weights, expected.model.weights, strict=True):
+        np.testing.assert_allclose(mine, theirs, **REORDERED_UPDATES, err_msg=mine.path)
+    model.save(tmp_path / "saved")
+    written = [(tmp_path / name / "task.json").read_text() for name in ("run", "saved")]
+    assert written[0] == written[1]
+    measured = model.measure(task.metrics, data.splits["test"])
+    assert measured == pytest.approx({name: result.metrics["test"][name] for name in measured})
+    assert measured.keys() >= result.metrics["test"].keys() - {"loss"}
+
+
+def test_each_epoch_has_an_order_of_its_own(start, tmp_path):
+    task, data = read("classes", tmp_path)
+    model = FinetunedModel.from_task(task, data, start, LENGTH)
+
+    def texts(batches):
+        return [tuple(row) for inputs, _ in batches for row in inputs["input_ids"][:, :4].numpy()]
+
+    train = model.training_data(data.splits["train"], BATCH)
+    first, second = texts(train), texts(train)
+    assert first != second and sorted(first) == sorted(second) and len(first) == 20
+    again = model.training_data(data.splits["train"], BATCH)
+    assert [texts(again), texts(again)] == [first, second]
+    assert len(train) == len(list(train)) == 3
+
+
+def test_replicas_learn_as_one(start, tmp_path):
+    # The labeled pieces are spread unevenly over the replicas, which a mean of means would show.
+    task, data = read("tags", tmp_path)
+
+    def learned(strategy):
+        with strategy.scope():
+            keras.utils.set_random_seed(5)
+            model = FinetunedModel.from_task(task, data, start, LENGTH, dtype="float32")
+            model.compile(keras.optimizers.SGD(0.1))
+        # In one order: with replicas Keras takes a pass of `training_data` to build its state.
+        batches = model.validation_data(data.splits["train"], BATCH)
+        return model, model.model.fit(batches, epochs=2, verbose=0).history
+
+    one, alone = learned(tf.distribute.get_strategy())
+    two, together = learned(create_strategy("mirrored"))
+    assert together["loss"] == pytest.approx(alone["loss"], **APPROX)
+    for left, right in zip(one.model.weights, two.model.weights, strict=True):
+        np.testing.assert_allclose(left, right, **REORDERED_UPDATES, err_msg=left.path)
+
+
+def test_what_is_saved_is_opened_and_goes_on(start, tmp_path):
+    task, data = read("classes", tmp_path)
+    model, _ = fitted(task, data, start, epochs=1)
+    folder = tmp_path / "saved"
+    model.save(folder)
+    opened = FinetunedModel.load(folder)
+    texts = ["good film", "the sad book was very bad"]
+    np.testing.assert_array_equal(opened.predict(texts), model.predict(texts))
+    # From there another round, with labels in the model's order.
+    onward = FinetunedModel.from_task(task, data, folder, LENGTH, dtype="float32")
+    np.testing.assert_array_equal(onward.predict(texts), model.predict(texts))
+    (folder / "run.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"saved holds a fine-tuning run, .* another folder"):
+        model.save(folder)
+
+
+def test_examples_without_labels_are_refused(start, tmp_path):
+    task, data = read("tags", tmp_path)
+    model = FinetunedModel.from_task(task, data, start, LENGTH)
+    sentences = [sentence._replace(tags=None) for sentence in data.splits["test"]]
+    for use in (model.training_data, model.validation_data, model.tuned):
+        with pytest.raises(ValueError, match="no examples, or they have no labels"):
+            use(sentences)
+        with pytest.raises(ValueError, match="no examples, or they have no labels"):
+            use([])
+    with pytest.raises(ValueError, match="no examples, or they have no labels"):
+        model.measure(task.metrics, sentences)
+    with pytest.raises(ValueError, match="max_seq_length is 65 but the model has 64 positions"):
+        FinetunedModel.from_task(task, data, start, 65)
