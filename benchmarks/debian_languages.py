@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import packages
-from debian_text import is_prose, paragraphs_of_html
+from english_text import is_prose, paragraphs_of_html
 
 from keras_bert.storage.files import atomic_file
 

@@ -30,7 +30,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import debian_text
+import english_text
 import food_reviews
 import packages
 import spam
@@ -159,7 +159,7 @@ def distilled(data: Path, folder: Path) -> Path:
     """
     if not (folder / "text").is_dir():
         with atomic_folder(folder / "text") as part:
-            debian_text.write(part, ["anarchism"])
+            english_text.write(part, ["anarchism"])
             for split, name in (("train", "train"), ("dev", "eval")):
                 texts = (" ".join(text.split()) for text in _texts_of(data / f"{split}.csv"))
                 content = "\n\n".join(texts) + "\n"

@@ -31,6 +31,7 @@ from small_pretraining import (
     COMMON,
     GENERAL,
     NAMES,
+    SPAM,
     START,
     Corpus,
     Downstream,
@@ -58,13 +59,10 @@ _SCORES = flags.DEFINE_string("scores", None, "File of finished runs; unset: in 
 
 _LENGTH = 64
 _LEARNING_RATE = 1e-3
-_SPAM = Downstream(
-    "spam",
-    "spam, accuracy",
-    "spam",
-    "accuracy",
-    {"task": "csv", "epochs": 6, "batch_size": 16, "learning_rate": 3e-4, "max_seq_length": 128},
-    lambda folder: _write_spam(folder),  # below
+_SPAM = SPAM._replace(
+    title="spam, accuracy",
+    flags=SPAM.flags | {"epochs": 6, "batch_size": 16, "learning_rate": 3e-4},
+    write=lambda folder: _write_spam(folder),  # below
 )
 _CONFIG = BertConfig(
     **COMMON,

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import brown
-import debian_text
+import english_text
 import food_reviews
+import spam
 
 from keras_bert import BertConfig
 from keras_bert.choices import LayerStrategy, SentenceTask
@@ -113,6 +114,22 @@ NAMES = Downstream(
     lambda folder: brown.write(folder, training_texts=100),
 )
 
+PARTS_OF_SPEECH = NAMES._replace(
+    name="parts_of_speech",
+    title="parts of speech",
+    metric="accuracy",
+    flags=NAMES.flags | {"label_index": 1},
+    write=None,
+)
+SPAM = Downstream(
+    "spam",
+    "spam",
+    "spam",
+    "accuracy",
+    {"task": "csv", "epochs": 2, "batch_size": 32, "learning_rate": 2e-4, "max_seq_length": 128},
+    spam.write,
+)
+
 
 def name_features(strategy: LayerStrategy, title: str) -> Downstream:
     """Returns proper names by a BiLSTM on features of the frozen model (section 5.3 of the paper).
@@ -136,6 +153,7 @@ class SmallPretraining(NamedTuple):
         train_steps: of each run.
         learning_rate: the peak of each run.
         tasks: that the models are judged by.
+        packages: where the text comes from.
     """
 
     folder: Path
@@ -143,12 +161,13 @@ class SmallPretraining(NamedTuple):
     train_steps: int
     learning_rate: float
     tasks: tuple[Downstream, ...]
+    packages: tuple[str, ...] = english_text.PACKAGES
 
     def prepare(self) -> None:
         """Fetches the text and makes vocabulary, records and the tasks' data of it."""
         if not (self.folder / "text").is_dir():
             with atomic_folder(self.folder / "text") as temporary:
-                print(f"text: {debian_text.write(temporary)}", flush=True)
+                print(f"text: {english_text.write(temporary, self.packages)}", flush=True)
         if not (self.folder / "data" / "pairs" / "test.csv").is_file():  # the last of its files
             run_tool("prepare_sample_data", output_dir=self.folder / "data")
         for task in self.tasks:

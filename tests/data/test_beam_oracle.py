@@ -28,10 +28,10 @@ def make(novels, vocab, tmp_path, monkeypatch):
         (tmp_path / f"{number}.txt").write_text(part, encoding="utf-8")
     monkeypatch.setattr(corpus_module, "GROUP_BYTES", 500_000)
 
-    def run(on_beam, arguments=("--direct_running_mode=in_memory",), **changes):
+    def run(on_beam, arguments=("--direct_running_mode=in_memory",), inputs=paths, **changes):
         output = tmp_path / ("beam" if on_beam else "local")
         options = CreationOptions(
-            tuple(paths), str(vocab), str(output), 64, dupe_factor=2, num_shards=3, **changes
+            tuple(inputs), str(vocab), str(output), 64, dupe_factor=2, num_shards=3, **changes
         )
         if on_beam:
             create_pretraining_data_with_beam(options, arguments)
@@ -52,6 +52,19 @@ def make(novels, vocab, tmp_path, monkeypatch):
     ],
 )
 def test_beam_makes_the_same_examples_and_the_same_files(make, changes):
+    local, on_beam = make(False, **changes), make(True, **changes)
+    assert examples(on_beam) == examples(local)
+    assert contents(on_beam) == contents(local)
+
+
+def test_a_column_of_a_parquet_file_is_read_on_beam_too(make, novels, tmp_path):
+    import pyarrow  # comes with Beam
+    from pyarrow import parquet
+
+    documents = novels.read_text(encoding="utf-8")[:200_000].split("\n\n")
+    table = pyarrow.table({"text": ["not this one"] * len(documents), "words": documents})
+    parquet.write_table(table, tmp_path / "novels.parquet", row_group_size=20)
+    changes = {"inputs": [str(tmp_path / "novels.parquet")], "text_field": "words"}
     local, on_beam = make(False, **changes), make(True, **changes)
     assert examples(on_beam) == examples(local)
     assert contents(on_beam) == contents(local)

