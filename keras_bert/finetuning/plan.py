@@ -21,7 +21,6 @@ from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.finetuning.model_preparation import check_fresh_layers
 from keras_bert.finetuning.options import FREE_OPTIONS, FinetuningOptions, ResolvedOptions
 from keras_bert.finetuning.task import (
-    TASK_FILE,
     TRAIN,
     UNLABELED,
     VALIDATION,
@@ -36,7 +35,7 @@ from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.training.checkpointing import latest_step
 from keras_bert.training.cluster import check_workers, is_chief
-from keras_bert.training.run_folder import RunFolder, default_values
+from keras_bert.training.run_folder import RUN_FILE, RunFolder, default_values
 from keras_bert.training.strategy import create_strategy
 
 
@@ -220,7 +219,7 @@ def _run_folder(
     model_dir: str | os.PathLike, settings: Mapping[str, Any], writes: bool
 ) -> RunFolder:
     path = Path(model_dir)
-    if (path / CONFIG_FILE).exists() and not (path / TASK_FILE).exists():
+    if (path / CONFIG_FILE).exists() and not (path / RUN_FILE).exists():
         raise ValueError(
             f"{path} holds a model that no fine-tuning run wrote: choose another --model_dir, "
             "or remove it"

@@ -12,22 +12,27 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.finetuning.encoded_rows import EncodedRows
-from keras_bert.finetuning.head import PerExample
+from keras_bert.finetuning.head import FinetuningHead, PerExample
 from keras_bert.finetuning.inference import InferenceRunner
 from keras_bert.finetuning.model_preparation import leave_out_unread
 from keras_bert.finetuning.plan import describe_task
-from keras_bert.finetuning.task import Metric, Task, TaskData, TaskDescription
+from keras_bert.finetuning.task import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    Metric,
+    Task,
+    TaskData,
+    TaskDescription,
+)
 from keras_bert.models.preset import read_config
 from keras_bert.models.task_model import TaskModel
+from keras_bert.storage.files import atomic_folder
+from keras_bert.storage.paths import check_local
 from keras_bert.tasks.classification.head import LabeledTexts, TextHead
 from keras_bert.tasks.kinds import load_description
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
-from keras_bert.training.run_folder import RUN_FILE
-
-_UNLABELED = (
-    "the examples are empty or have no labels: give a split with labels, as the training data"
-)
 
 
 class AnsweringModel(abc.ABC):
@@ -99,13 +104,11 @@ class FinetunedModel(AnsweringModel):
         >>> task = create_task("conll")
         >>> data = task.read("names")
         >>> tagger = FinetunedModel.from_task(task, data, "bert")
-        >>> train = tagger.training_data(data.splits["train"], batch_size=16)
+        >>> train = tagger.training_data(data, batch_size=16)
         >>> rate = {"learning_rate": 5e-5, "train_steps": 3 * len(train), "warmup_steps": 20}
         >>> tagger.compile(create_optimizer(**rate, bias_correction=True))
-        >>> validation = tagger.validation_data(data.splits["validation"])
-        >>> tagger.model.fit(train, validation_data=validation, epochs=3)
-        >>> tagger = tagger.tuned(data.splits["validation"])
-        >>> tagger.measure(task.metrics, data.splits["test"])
+        >>> tagger.model.fit(train, validation_data=tagger.validation_data(data), epochs=3)
+        >>> tagger.measure(task.metrics, data)
         >>> tagger.save("tagger")
     """
 
@@ -131,13 +134,15 @@ class FinetunedModel(AnsweringModel):
             init_from: the model folder.
             max_seq_length: the most positions of a row; None takes the task's default, or the
                 model's positions where they are fewer.
-            seed: seed of all dropouts; None draws one.
-            dtype: a Keras dtype policy, as "mixed_bfloat16"; None takes the global one.
+            seed: seed of all dropouts; None draws one. A fresh head is drawn by Keras' own seed:
+                `keras.utils.set_random_seed`.
+            dtype: a Keras dtype policy: "float32", or "mixed_bfloat16"; None takes the global one.
 
         Raises:
             FileNotFoundError: `init_from` is not a model folder.
-            ValueError: model and data do not fit.
+            ValueError: model and data do not fit, or it could not learn in such numbers.
         """
+        _check_policy(keras.dtype_policies.get(dtype or keras.config.dtype_policy()))
         tokenizer = load_tokenizer(init_from)
         config = read_config(init_from)
         tokenizer.vocabulary.check_size(config.vocab_size)
@@ -146,7 +151,6 @@ class FinetunedModel(AnsweringModel):
         model = head.model_class.from_preset(
             os.fspath(init_from), seed=seed, dtype=dtype, **head.model_arguments()
         )
-        leave_out_unread(model, head)
         return cls(model, tokenizer, description)
 
     @classmethod
@@ -181,109 +185,152 @@ class FinetunedModel(AnsweringModel):
             **arguments: others of `keras.Model.compile`, such as `metrics`.
 
         Raises:
-            ValueError: the head knows no label smoothing.
+            ValueError: the head knows no label smoothing, or a metric of Keras is to be measured
+                where only some positions have a target.
         """
-        loss = self.description.head.loss(label_smoothing)
+        head = self.description.head
+        loss = head.loss(label_smoothing)
+        losses = loss if isinstance(loss, Mapping) else {"": loss}
+        if any(hasattr(one, "counted") for one in losses.values()):
+            for name in ("metrics", "weighted_metrics"):
+                if arguments.get(name):
+                    raise ValueError(
+                        f"{name} would count the positions without a target (-1) as wrong: leave "
+                        "them out, and ask `measure` for the metrics of the task"
+                    )
         if isinstance(loss, Mapping):
             arguments.setdefault("loss_weights", dict.fromkeys(loss, 1 / len(loss)))
         arguments.setdefault("jit_compile", False)
+        leave_out_unread(self.model, head)
         self.model.compile(optimizer, loss=loss, **arguments)
 
-    def training_data(self, examples: Any, batch_size: int = 32, seed: int = 0) -> tf.data.Dataset:
+    def training_data(
+        self, data: TaskData, batch_size: int = 32, seed: int = 0, split: str = TRAIN
+    ) -> tf.data.Dataset:
         """Returns batches for `model.fit`; each pass over them has another order.
 
         Texts of like length stand in one batch, and a batch is padded to its longest row.
 
         Args:
-            examples: a split, such as `data.splits["train"]`.
+            data: what `task.read` returned.
             batch_size: examples of a batch; the last one may have fewer.
             seed: of the orders.
+            split: which of its splits.
 
         Returns:
             (inputs, targets): int32 tensors of the model's inputs by name, and what its loss
             compares with. Its length is the number of batches of an epoch.
 
         Raises:
-            ValueError: the split is empty or has no labels.
+            ValueError: there is no such split, it has no labels or those of another model, or
+                `batch_size` is below 1.
         """
-        return self._labeled_rows(examples).training_batches(batch_size, seed).passes()
+        return (
+            self._labeled_rows(data, split, batch_size).training_batches(batch_size, seed).passes()
+        )
 
-    def validation_data(self, examples: Any, batch_size: int = 32) -> tf.data.Dataset:
+    def validation_data(
+        self, data: TaskData, batch_size: int = 32, split: str = VALIDATION
+    ) -> tf.data.Dataset:
         """Returns batches for `validation_data` of `model.fit` and for `model.evaluate`, by length.
 
         Args:
-            examples: a split, such as `data.splits["validation"]`.
+            data: what `task.read` returned.
             batch_size: examples of a batch.
+            split: which of its splits.
 
         Returns:
             (inputs, targets), as `training_data`.
 
         Raises:
-            ValueError: the split is empty or has no labels.
+            ValueError: as `training_data`.
         """
-        return self._labeled_rows(examples).inference_batches(batch_size)[0]
+        return self._labeled_rows(data, split, batch_size).inference_batches(batch_size)[0]
 
-    def tuned(self, examples: Any, batch_size: int = 32) -> Self:
+    def tuned(self, data: TaskData, batch_size: int = 32, split: str = VALIDATION) -> Self:
         """Returns the model with what its head chooses by the answers to a split.
 
         That is the threshold of "no answer" in SQuAD 2; other heads choose nothing.
 
         Args:
-            examples: a labeled split, such as `data.splits["validation"]`.
+            data: what `task.read` returned.
             batch_size: rows per call of the model.
+            split: which of its splits.
 
         Raises:
-            ValueError: the split is empty or has no labels.
+            ValueError: there is no such split, or it has no labels or those of another model.
         """
-        head, references = self.description.head, self._references(examples)
-        head = head.tuned(self._answers(examples, batch_size), references)
+        head = self.description.head
+        if type(head).tuned is FinetuningHead.tuned:
+            return self
+        references = self._references(data, split)
+        head = head.tuned(self._answers(data.splits[split], batch_size), references)
         return dataclasses.replace(
             self, description=dataclasses.replace(self.description, head=head)
         )
 
     def measure(
-        self, metrics: Mapping[str, Metric], examples: Any, batch_size: int = 32
+        self, metrics: Mapping[str, Metric], data: TaskData, batch_size: int = 32, split: str = TEST
     ) -> dict[str, float]:
         """Returns the metrics of a task on a split by name, such as F1 of entities.
 
         Args:
             metrics: those of the task: `task.metrics`.
-            examples: a labeled split.
+            data: what `task.read` returned.
             batch_size: rows per call of the model.
+            split: which of its splits.
 
         Raises:
-            ValueError: the split is empty or has no labels.
+            ValueError: there is no such split, or it has no labels or those of another model.
         """
-        references = self._references(examples)
-        predictions = self._answers(examples, batch_size)
+        references = self._references(data, split)
+        predictions = self._answers(data.splits[split], batch_size)
         found = {name: metric(predictions, references) for name, metric in metrics.items()}
         return {name: value for name, value in found.items() if value is not None}
 
-    def save(self, folder: str | os.PathLike) -> None:
-        """Writes a folder that `load`, `predict.py` and `export_saved_model` open.
+    def save(self, folder: str | os.PathLike, overwrite: bool = False) -> None:
+        """Writes a folder that `load`, `predict.py` and `export_saved_model.py` open.
+
+        Args:
+            folder: the folder, as a whole or not at all.
+            overwrite: replace what is there, with all its files.
 
         Raises:
-            ValueError: the folder holds a run of `finetune`, whose measures would be those of
-                another model.
+            ValueError: the folder is there already and not to be replaced, or it is not local.
         """
-        if (Path(folder) / RUN_FILE).exists():
-            raise ValueError(
-                f"{os.fspath(folder)} holds a fine-tuning run, whose metrics are those of another "
-                "model: choose another folder"
-            )
-        self.model.save_to_preset(os.fspath(folder), self.tokenizer)
-        self.description.save(folder)
+        check_local("folder", folder)
+        path = Path(folder)
+        if path.exists() and not overwrite and (not path.is_dir() or any(path.iterdir())):
+            raise ValueError(f"{path} is there already: choose another folder, or say overwrite")
+        with atomic_folder(path) as part:
+            self.model.save_to_preset(os.fspath(part), self.tokenizer)
+            self.description.save(part)
 
-    def _references(self, examples: Any) -> PerExample:
+    def _references(self, data: TaskData, split: str) -> PerExample:
+        if split not in data.splits:
+            there = ", ".join(data.splits)
+            raise ValueError(f"the data has no split {split!r} (there are {there}): name another")
+        labels = self.description.labels
+        if tuple(data.labels) != labels:
+            raise ValueError(
+                f"the data has the labels {', '.join(data.labels)}, the model {', '.join(labels)}: "
+                "read it with those of the model (create_task(..., labels=[...]))"
+            )
+        examples = data.splits[split]
         references = self.description.head.references(examples) if len(examples) else None
         if references is None:
-            raise ValueError("there are no examples, or they have no labels: give others")
+            raise ValueError(
+                f"the split {split!r} is empty, or some of its examples have no labels: give one "
+                "in which all have"
+            )
         return references
 
-    def _labeled_rows(self, examples: Any) -> EncodedRows:
-        self._references(examples)  # there are some
+    def _labeled_rows(self, data: TaskData, split: str, batch_size: int) -> EncodedRows:
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}: it must be at least 1")
+        self._references(data, split)  # there are some
         head, length = self.description.head, self.description.max_seq_length
-        return head.encode(self.tokenizer, examples, length, "tokenizing")
+        return head.encode(self.tokenizer, data.splits[split], length, "tokenizing")
 
     def predict_examples(self, examples: Any, batch_size: int = 32) -> PerExample:
         """Returns one prediction for each example, as the head defines it.
@@ -302,3 +349,16 @@ class FinetunedModel(AnsweringModel):
         run = InferenceRunner(self.model, answer=head.answering(self.model, final=True))
         outputs = run(encoded, batch_size, head.per_position).outputs
         return head.predictions(outputs, encoded, examples)
+
+
+def _check_policy(policy: Any) -> None:
+    if policy.variable_dtype != "float32":
+        raise ValueError(
+            f"the dtype policy is {policy.name}, whose weights are too coarse to be trained: take "
+            "float32 or mixed_bfloat16"
+        )
+    if policy.compute_dtype == "float16":
+        raise ValueError(
+            f"the dtype policy is {policy.name}, whose gradients vanish without a loss scale: take "
+            "mixed_bfloat16, or float16 in run_finetuning.py"
+        )
