@@ -118,7 +118,7 @@ PARTS_OF_SPEECH = NAMES._replace(
     name="parts_of_speech",
     title="parts of speech",
     metric="accuracy",
-    flags=NAMES.flags | {"label_index": 1},
+    flags=NAMES.flags | {"label_index": 1, "scheme": "plain"},
     write=None,
 )
 SPAM = Downstream(
@@ -165,9 +165,16 @@ class SmallPretraining(NamedTuple):
 
     def prepare(self) -> None:
         """Fetches the text and makes vocabulary, records and the tasks' data of it."""
-        if not (self.folder / "text").is_dir():
-            with atomic_folder(self.folder / "text") as temporary:
+        text = self.folder / "text"
+        if not text.is_dir():
+            with atomic_folder(text) as temporary:
                 print(f"text: {english_text.write(temporary, self.packages)}", flush=True)
+        there = {path.stem for path in (text / "train").glob("*.txt")}
+        if there != {Path(package).name for package in self.packages}:
+            raise SystemExit(
+                f"{text} has the text of {len(there)} package(s), and that of "
+                f"{len(self.packages)} is asked for: give another --folder, or move that one away"
+            )
         if not (self.folder / "data" / "pairs" / "test.csv").is_file():  # the last of its files
             run_tool("prepare_sample_data", output_dir=self.folder / "data")
         for task in self.tasks:

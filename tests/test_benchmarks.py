@@ -185,6 +185,12 @@ options["objective"] = "left_to_right"
 made = {"config": config.replace(left_to_right=True).to_dict(), "options": options}
 (run / "run.json").write_text(json.dumps(made))
 assert stages.pretrain("base", config, "none", seed=1, objective="left_to_right") == run
+(folder / "text" / "train").mkdir(parents=True)
+(folder / "text" / "train" / "git-doc.txt").touch()
+try:
+    stages.prepare()
+except SystemExit as error:
+    print(error)
 """
     command = [sys.executable, "-c", script, str(tmp_path)]
     paths = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -201,6 +207,7 @@ assert stages.pretrain("base", config, "none", seed=1, objective="left_to_right"
         "learning_rate 0.001, and 0.002",
         "position_initializer sinusoids, and None",
         "hidden_size 128, and 256",
+        f"{tmp_path / 'text'} has the text of 1 package(s), and that of 18",
     ]
 
 

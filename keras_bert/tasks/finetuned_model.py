@@ -185,10 +185,14 @@ class FinetunedModel(AnsweringModel):
             **arguments: others of `keras.Model.compile`, such as `metrics`.
 
         Raises:
-            ValueError: the head knows no label smoothing, or a metric of Keras is to be measured
-                where only some positions have a target.
+            ValueError: the head knows no label smoothing, another loss is given, or a metric of
+                Keras is to be measured where only some positions have a target.
         """
         head = self.description.head
+        if "loss" in arguments:
+            raise ValueError(
+                "the loss is that of the head: leave it out, or compile `model` itself with another"
+            )
         loss = head.loss(label_smoothing)
         losses = loss if isinstance(loss, Mapping) else {"": loss}
         if any(hasattr(one, "counted") for one in losses.values()):
@@ -300,6 +304,8 @@ class FinetunedModel(AnsweringModel):
         """
         check_local("folder", folder)
         path = Path(folder)
+        if not path.name:  # "." or "/"
+            raise ValueError(f"{path} is no new folder: name one in it")
         if path.exists() and not overwrite and (not path.is_dir() or any(path.iterdir())):
             raise ValueError(f"{path} is there already: choose another folder, or say overwrite")
         with atomic_folder(path) as part:
@@ -354,8 +360,8 @@ class FinetunedModel(AnsweringModel):
 def _check_policy(policy: Any) -> None:
     if policy.variable_dtype != "float32":
         raise ValueError(
-            f"the dtype policy is {policy.name}, whose weights are too coarse to be trained: take "
-            "float32 or mixed_bfloat16"
+            f"the dtype policy is {policy.name}, but weights are trained in float32: take float32 "
+            "or mixed_bfloat16"
         )
     if policy.compute_dtype == "float16":
         raise ValueError(

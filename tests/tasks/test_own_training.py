@@ -252,9 +252,13 @@ def test_what_could_not_be_learned_is_refused(start, tmp_path):
         model.training_data(data, 0)
     with pytest.raises(ValueError, match="metrics would count the positions without a target"):
         model.compile("sgd", metrics=["accuracy"])
+    with pytest.raises(ValueError, match="the loss is that of the head"):
+        model.compile("sgd", loss="mse")
+    with pytest.raises(ValueError, match=r"\. is no new folder: name one in it"):
+        model.save(".")
     with pytest.raises(ValueError, match="max_seq_length is 65 but the model has 64 positions"):
         FinetunedModel.from_task(task, data, start, 65)
     with pytest.raises(ValueError, match="mixed_float16, whose gradients vanish"):
         FinetunedModel.from_task(task, data, start, dtype="mixed_float16")
-    with pytest.raises(ValueError, match="policy is bfloat16, whose weights are too coarse"):
+    with pytest.raises(ValueError, match="policy is bfloat16, but weights are trained in float32"):
         FinetunedModel.from_task(task, data, start, dtype="bfloat16")
