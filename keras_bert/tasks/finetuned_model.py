@@ -195,13 +195,19 @@ class FinetunedModel(AnsweringModel):
             )
         loss = head.loss(label_smoothing)
         losses = loss if isinstance(loss, Mapping) else {"": loss}
-        if any(hasattr(one, "counted") for one in losses.values()):
-            for name in ("metrics", "weighted_metrics"):
-                if arguments.get(name):
-                    raise ValueError(
-                        f"{name} would count the positions without a target (-1) as wrong: leave "
-                        "them out, and ask `measure` for the metrics of the task"
-                    )
+        counts_some = any(hasattr(one, "counted") for one in losses.values())
+        for name in ("metrics", "weighted_metrics"):
+            if not (metrics := arguments.get(name)):
+                continue
+            if counts_some:
+                raise ValueError(
+                    f"{name} would count the positions without a target (-1) as wrong: leave them "
+                    "out, and ask `measure` for the metrics of the task"
+                )
+            if isinstance(loss, Mapping) and not isinstance(metrics, Mapping):
+                raise ValueError(
+                    f"the model has several outputs: give {name} as a dict, by {' and '.join(loss)}"
+                )
         if isinstance(loss, Mapping):
             arguments.setdefault("loss_weights", dict.fromkeys(loss, 1 / len(loss)))
         arguments.setdefault("jit_compile", False)

@@ -252,6 +252,10 @@ def test_what_could_not_be_learned_is_refused(start, tmp_path):
         model.training_data(data, 0)
     with pytest.raises(ValueError, match="metrics would count the positions without a target"):
         model.compile("sgd", metrics=["accuracy"])
+    (tmp_path / "squad").mkdir()
+    questions = FinetunedModel.from_task(*read("questions", tmp_path / "squad"), start, LENGTH)
+    with pytest.raises(ValueError, match="as a dict, by start_logits and end_logits"):
+        questions.compile("sgd", metrics=["accuracy"])
     with pytest.raises(ValueError, match="the loss is that of the head"):
         model.compile("sgd", loss="mse")
     with pytest.raises(ValueError, match=r"\. is no new folder: name one in it"):
