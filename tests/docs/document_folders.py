@@ -115,14 +115,16 @@ def _write_reviews(folder: Path) -> None:
 
 
 def _write_tagged(folder: Path) -> None:
-    (folder / "tagged").mkdir()
-    for seed, (name, count) in enumerate({"train": 48, "dev": 16, "test": 16}.items()):
-        rows = [
-            [f"{word} {'ADJ' if word in POSITIVE + NEGATIVE else 'X'}" for word in text.split()]
-            for text, _ in sentiment_rows(count, seed)
-        ]
-        text = "\n\n".join(map("\n".join, rows)) + "\n"
-        (folder / "tagged" / f"{name}.txt").write_text(text)
+    """Folders of tagged words: plain tags, and one kind of entities."""
+    for kind, tagged, other in (("tagged", "ADJ", "X"), ("names", "B-NAME", "O")):
+        (folder / kind).mkdir()
+        for seed, (name, count) in enumerate({"train": 48, "dev": 16, "test": 16}.items()):
+            rows = [
+                [f"{word} {tagged if word in POSITIVE + NEGATIVE else other}" for word in words]
+                for words in (text.split() for text, _ in sentiment_rows(count, seed))
+            ]
+            text = "\n\n".join(map("\n".join, rows)) + "\n"
+            (folder / kind / f"{name}.txt").write_text(text)
 
 
 def _write_glue(folder: Path) -> None:
