@@ -121,13 +121,12 @@ PARTS_OF_SPEECH = NAMES._replace(
     flags=NAMES.flags | {"label_index": 1, "scheme": "plain"},
     write=None,
 )
-SPAM = Downstream(
-    "spam",
-    "spam",
-    "spam",
-    "accuracy",
-    {"task": "csv", "epochs": 2, "batch_size": 32, "learning_rate": 2e-4, "max_seq_length": 128},
-    spam.write,
+SPAM = REVIEWS._replace(
+    name="spam",
+    title="spam",
+    data="spam",
+    flags=REVIEWS.flags | {"epochs": 2},
+    write=spam.write,
 )
 
 

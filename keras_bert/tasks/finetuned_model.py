@@ -235,9 +235,8 @@ class FinetunedModel(AnsweringModel):
             ValueError: there is no such split, it has no labels or those of another model, or
                 `batch_size` is below 1.
         """
-        return (
-            self._labeled_rows(data, split, batch_size).training_batches(batch_size, seed).passes()
-        )
+        rows = self._labeled_rows(data, split, batch_size)
+        return rows.training_batches(batch_size, seed).passes()
 
     def validation_data(
         self, data: TaskData, batch_size: int = 32, split: str = VALIDATION
@@ -274,7 +273,7 @@ class FinetunedModel(AnsweringModel):
         if type(head).tuned is FinetuningHead.tuned:
             return self
         references = self._references(data, split)
-        head = head.tuned(self._answers(data.splits[split], batch_size), references)
+        head = head.tuned(self.predict_examples(data.splits[split], batch_size), references)
         return dataclasses.replace(
             self, description=dataclasses.replace(self.description, head=head)
         )
@@ -294,7 +293,7 @@ class FinetunedModel(AnsweringModel):
             ValueError: there is no such split, or it has no labels or those of another model.
         """
         references = self._references(data, split)
-        predictions = self._answers(data.splits[split], batch_size)
+        predictions = self.predict_examples(data.splits[split], batch_size)
         found = {name: metric(predictions, references) for name, metric in metrics.items()}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -338,11 +337,14 @@ class FinetunedModel(AnsweringModel):
         return references
 
     def _labeled_rows(self, data: TaskData, split: str, batch_size: int) -> EncodedRows:
+        self._references(data, split)  # there are some
+        return self._rows(data.splits[split], batch_size)
+
+    def _rows(self, examples: Any, batch_size: int) -> EncodedRows:
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}: it must be at least 1")
-        self._references(data, split)  # there are some
         head, length = self.description.head, self.description.max_seq_length
-        return head.encode(self.tokenizer, data.splits[split], length, "tokenizing")
+        return head.encode(self.tokenizer, examples, length, "tokenizing")
 
     def predict_examples(self, examples: Any, batch_size: int = 32) -> PerExample:
         """Returns one prediction for each example, as the head defines it.
@@ -350,14 +352,15 @@ class FinetunedModel(AnsweringModel):
         Args:
             examples: what the head encodes; labels are not looked at.
             batch_size: rows per call of the model.
+
+        Raises:
+            ValueError: `batch_size` is below 1.
         """
         if not len(examples):
             return []
-        return self._answers(self.description.head.without_labels(examples), batch_size)
-
-    def _answers(self, examples: Any, batch_size: int) -> PerExample:
-        head, length = self.description.head, self.description.max_seq_length
-        encoded = head.encode(self.tokenizer, examples, length, "tokenizing")
+        head = self.description.head
+        examples = head.without_labels(examples)
+        encoded = self._rows(examples, batch_size)
         run = InferenceRunner(self.model, answer=head.answering(self.model, final=True))
         outputs = run(encoded, batch_size, head.per_position).outputs
         return head.predictions(outputs, encoded, examples)

@@ -250,6 +250,8 @@ def test_what_could_not_be_learned_is_refused(start, tmp_path):
             model.measure(task.metrics, incomplete)
     with pytest.raises(ValueError, match="batch_size is 0: it must be at least 1"):
         model.training_data(data, 0)
+    with pytest.raises(ValueError, match="batch_size is 0: it must be at least 1"):
+        model.measure(task.metrics, data, 0)
     with pytest.raises(ValueError, match="metrics would count the positions without a target"):
         model.compile("sgd", metrics=["accuracy"])
     (tmp_path / "squad").mkdir()

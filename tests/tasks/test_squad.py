@@ -1,6 +1,7 @@
 """SQuAD files: small ones written here in the published format, and broken ones."""
 
 import csv
+import dataclasses
 import json
 import random
 
@@ -187,6 +188,22 @@ def test_the_threshold_is_stored_and_used(run):
     odds = json.loads((model_dir / "submission" / "null_odds_test.json").read_text())
     assert len(odds) == 50
     assert result.metrics["validation"]["f1"] > 0.9
+
+
+def test_a_model_is_tuned_as_its_run_was(run):
+    folder, model_dir, result = run
+    task = squad2_task(doc_stride=6, max_query_length=2)
+    data = task.read(folder)
+    kept = FinetunedModel.load(model_dir)
+    untuned = dataclasses.replace(kept.description.head, null_threshold=0.0)
+    description = dataclasses.replace(kept.description, head=untuned)
+    tuned = dataclasses.replace(kept, description=description).tuned(data)
+    # Between the scores of two questions, which padding moves in the last digits.
+    threshold = kept.description.head.null_threshold
+    assert tuned.description.head.null_threshold == pytest.approx(threshold, abs=1e-4)
+    measured = tuned.measure(task.metrics, data, split="validation")
+    expected = result.metrics["validation"]
+    assert measured == pytest.approx({name: expected[name] for name in measured})
 
 
 def test_tables_of_questions_are_answered(run, tmp_path):
