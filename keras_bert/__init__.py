@@ -32,6 +32,7 @@ _PUBLIC = {
     "BertMultipleChoice": "models.multiple_choice",
     "BertReplacedTokenDetector": "models.replaced_token_detector",
     "BertTokenClassifier": "models.token_classifier",
+    "BertSentenceEmbedder": "models.sentence_embedder",
     "BertSpanLabeler": "models.span_labeler",
     "BertBiLSTMTagger": "models.bilstm_tagger",
     "create_encoder": "models.encoder",
@@ -70,6 +71,8 @@ _PUBLIC = {
     "GlueResult": "tasks.classification.glue_benchmark",
     "LabeledTexts": "tasks.classification.head",
     "TextHead": "tasks.classification.head",
+    "EmbeddingHead": "tasks.sentence_embedding.head",
+    "EmbeddingExample": "tasks.sentence_embedding.head",
     "Seq2SeqHead": "tasks.seq2seq.head",
     "SourceTarget": "tasks.seq2seq.head",
     "TaggedSentence": "tasks.tagging.sentences",
@@ -161,6 +164,7 @@ if TYPE_CHECKING:
     from keras_bert.models.replaced_token_detector import (
         BertReplacedTokenDetector as BertReplacedTokenDetector,
     )
+    from keras_bert.models.sentence_embedder import BertSentenceEmbedder as BertSentenceEmbedder
     from keras_bert.models.seq2seq.encoder_decoder import BertEncoderDecoder as BertEncoderDecoder
     from keras_bert.models.seq2seq.mask_predict import MaskPredictOptions as MaskPredictOptions
     from keras_bert.models.seq2seq.sequence_search import SearchOptions as SearchOptions
@@ -204,6 +208,8 @@ if TYPE_CHECKING:
     from keras_bert.tasks.question_answering.squad_files import write_squad as write_squad
     from keras_bert.tasks.question_answering.triviaqa import convert_triviaqa as convert_triviaqa
     from keras_bert.tasks.registry import create_task as create_task
+    from keras_bert.tasks.sentence_embedding.head import EmbeddingExample as EmbeddingExample
+    from keras_bert.tasks.sentence_embedding.head import EmbeddingHead as EmbeddingHead
     from keras_bert.tasks.seq2seq.head import Seq2SeqHead as Seq2SeqHead
     from keras_bert.tasks.seq2seq.head import SourceTarget as SourceTarget
     from keras_bert.tasks.tagging.sentences import TaggedSentence as TaggedSentence

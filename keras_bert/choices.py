@@ -20,6 +20,8 @@ LayerStrategy = Literal[
 ]
 # How vectors of the windows of a long text become one (layers/window_pooling.py).
 WindowPoolingChoice = Literal["mean", "max", "attention"]
+# How vectors of the tokens of a text become one that is trained (layers/sentence_pooling.py).
+TokenPooling = Literal["mean", "cls", "max"]
 # What gets a vector of its own (tasks/feature_extraction/extraction.py).
 FeatureLevel = Literal["piece", "word", "text"]
 # How a table of positions gets longer (models/surgery/position_extension.py).

@@ -13,6 +13,7 @@ The same command goes on from the last checkpoint of a run that was stopped; SIG
 ends with exit status 143, so that whoever started the run knows that it is not done.
 """
 
+import itertools
 import os
 import signal
 import sys
@@ -24,8 +25,9 @@ from keras_bert import FinetuningOptions, command_line
 
 # Arguments of tasks; what is not given is left to the task.
 _TEXT_FLAGS = {
-    "text_column": "Column of the text (csv; unset: text).",
-    "text_pair_column": "Column of the second text (csv; unset: text_pair, if any).",
+    "text_column": "Column of the text (csv, retrieval, similarity; unset: text).",
+    "text_pair_column": "Column of the second text (csv, retrieval, similarity; unset: text_pair, "
+    "if any).",
     "label_column": "Column of the label (csv; unset: label).",
     "scheme": "BIO, IOB1, BIOES or plain (conll; unset: seen in the tags).",
     "label_feature": "Feature of a TFDS set that holds the tags (conll; unset: ner).",
@@ -53,7 +55,16 @@ _TARGET_FLAGS = {
     "decoding": "autoregressive or mask_predict: how texts are written (seq2seq; unset: "
     "autoregressive).",
 }
+_VECTOR_FLAGS = {
+    "positive_column": "Column of what is to be found (retrieval, similarity; unset: positive).",
+    "score_column": "Column of the score of two texts (retrieval, similarity; unset: score).",
+    "pooling": "mean, cls or max of the vectors of a text's pieces (retrieval, similarity; unset: "
+    "as the model folder says, else mean).",
+}
 _FLOAT_FLAGS = {
+    "temperature": "Divides cosines that are learned as logits (retrieval, similarity; unset: "
+    "0.05).",
+    "max_score": "Score of two texts that are alike in all (retrieval, similarity; unset: 1).",
     "length_penalty": "Prefers longer texts, the more the larger (seq2seq; unset: 0.6).",
 }
 _BOOL_FLAGS = {
@@ -74,7 +85,7 @@ flags.DEFINE_string(
 )
 command_line.define_flags(FinetuningOptions)
 for _define, _flags in (
-    (flags.DEFINE_string, _TEXT_FLAGS | _TARGET_FLAGS),
+    (flags.DEFINE_string, _TEXT_FLAGS | _TARGET_FLAGS | _VECTOR_FLAGS),
     (flags.DEFINE_float, _FLOAT_FLAGS),
     (flags.DEFINE_integer, _INTEGER_FLAGS),
     (flags.DEFINE_bool, _BOOL_FLAGS),
@@ -141,7 +152,8 @@ def _task_arguments(values: dict) -> dict:
     """Returns the arguments of the task that were given by flags."""
     if values["regression"] and values["multi_label"]:
         raise ValueError("--regression and --multi_label exclude each other: leave out one")
-    names = [*_TEXT_FLAGS, *_TARGET_FLAGS, *_INTEGER_FLAGS, *_FLOAT_FLAGS, *_BOOL_FLAGS, "labels"]
+    flag_groups = (_TEXT_FLAGS, _TARGET_FLAGS, _VECTOR_FLAGS)
+    names = [*itertools.chain(*flag_groups), *_INTEGER_FLAGS, *_FLOAT_FLAGS, *_BOOL_FLAGS, "labels"]
     arguments = {name: values[name] for name in names}
     for label_type in ("regression", "multi_label"):
         if values[label_type]:

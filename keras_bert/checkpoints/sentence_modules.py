@@ -15,6 +15,7 @@ import numpy as np
 
 from keras_bert.checkpoints import torch_state
 from keras_bert.config import read_json
+from keras_bert.storage.files import atomic_file
 
 MODULES_FILE = "modules.json"
 TRANSFORMER_FILE = "sentence_bert_config.json"
@@ -24,6 +25,8 @@ _PACKAGE = "sentence_transformers."
 _CONFIG_FILE = "config.json"
 _TOKENIZER_FILE = "tokenizer_config.json"
 _MODEL_FILE = "config_sentence_transformers.json"
+_MODELS = f"{_PACKAGE}models."
+_POOLING_FOLDER, _NORM_FOLDER = "1_Pooling", "2_Normalize"
 # What the module with the encoder is called, in folders of 2019 too.
 _TRANSFORMERS = ("Transformer", "BERT")
 # Keys of before 2025 -> mode, in the order in which sentence-transformers joins several.
@@ -172,6 +175,46 @@ def read(folder: str | os.PathLike) -> SentenceModules:
     )
 
 
+def write(folder: Path, pooling: str, width: int) -> None:
+    """Writes `modules.json`, the pooling and a norm beside an encoder.
+
+    Args:
+        folder: holds the encoder.
+        pooling: one of `POOLING_MODES`.
+        width: numbers of a vector.
+    """
+    modules = ("", _POOLING_FOLDER, _NORM_FOLDER)
+    entries = [
+        {"idx": number, "name": str(number), "path": path, "type": f"{_MODELS}{kind}"}
+        for number, (path, kind) in enumerate(
+            zip(modules, (_TRANSFORMERS[0], "Pooling", "Normalize"), strict=True)
+        )
+    ]
+    # Under the keys that all releases of sentence-transformers read.
+    settings = {"word_embedding_dimension": width}
+    settings |= {key: mode == pooling for key, mode in _MODE_KEYS.items()}
+    for path in modules[1:]:
+        (folder / path).mkdir(exist_ok=True)
+    _write_json(folder / _POOLING_FOLDER / _CONFIG_FILE, settings)
+    _write_json(folder / MODULES_FILE, entries)
+
+
+def write_length(folder: Path, max_seq_length: int) -> None:
+    """Writes how long a row is at most.
+
+    Args:
+        folder: holds the encoder.
+        max_seq_length: the most positions of a row.
+    """
+    content = {"max_seq_length": max_seq_length, "do_lower_case": False}
+    _write_json(folder / TRANSFORMER_FILE, content)
+
+
+def _write_json(file: Path, content: Any) -> None:
+    with atomic_file(file) as path:
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
 def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
     """Copies everything behind the encoder from one folder of sentence-transformers to another.
 
@@ -192,8 +235,7 @@ def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
             shutil.copyfile(source / name, target / name)
     # Said here, wherever the source said it.
     settings = {"max_seq_length": modules.max_seq_length, "do_lower_case": modules.lowercase}
-    content = json.dumps(settings, indent=2) + "\n"
-    (target / TRANSFORMER_FILE).write_text(content, encoding="utf-8")
+    _write_json(target / TRANSFORMER_FILE, settings)
 
 
 def _entries(file: Path) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ the signatures beside it, see `keras_bert.tasks.kinds`.
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -33,11 +34,18 @@ class TrainableHead(abc.ABC):
             its `from_preset`.
         per_position: whether the model's outputs have an axis of positions.
         learns_from_teacher: whether its logits can be learned from those of another model.
+        compares_examples: whether the loss of an example depends on others of its batch.
     """
 
     model_class: ClassVar[type[Any]]
     per_position: ClassVar[bool] = False
     learns_from_teacher: ClassVar[bool] = True
+    compares_examples: ClassVar[bool] = False
+
+    @property
+    def reads_pooler(self) -> bool:
+        """Whether the model reads the encoder's pooled output: what labels positions does not."""
+        return not self.per_position
 
     @property
     def logits_are(self) -> LogitsMeaning:
@@ -242,6 +250,14 @@ class FinetuningHead(TrainableHead, EvaluatedHead, AnswerTable):
     def default_columns(self, examples: Any) -> dict[str, str]:
         """Returns `TaskData.text_columns` of a split, where the task's reader names none."""
         return {}
+
+    def write_files(self, folder: Path, max_seq_length: int) -> None:
+        """Writes what other libraries read of the task beside `task.json`; most heads nothing.
+
+        Args:
+            folder: the model folder.
+            max_seq_length: the most positions of a row.
+        """
 
     def settings(self) -> dict[str, Any]:
         """Returns kind and fields for `task.json`, which holds the labels beside them."""

@@ -92,7 +92,7 @@ def create_model(
 
 
 def leave_out_unread(model: Any, head: TrainableHead, freeze_encoder: bool = False) -> None:
-    """Takes from what is trained the pooler that a head of positions does not read.
+    """Takes the pooler from what is trained where the head does not read it.
 
     Args:
         model: the model.
@@ -101,8 +101,8 @@ def leave_out_unread(model: Any, head: TrainableHead, freeze_encoder: bool = Fal
     """
     for layer in model.encoder.layers:
         if layer.name == "pooler":
-            # What labels positions does not read it; Keras would warn of missing gradients.
-            layer.trainable = layer.trainable and not head.per_position
+            # Keras would warn of missing gradients.
+            layer.trainable = layer.trainable and head.reads_pooler
         elif freeze_encoder:
             layer.trainable = False
 

@@ -115,6 +115,12 @@ class RunPlan:
                 "a dev file, or leave out --patience"
             )
         head = description.head
+        if head.compares_examples and resolved.accumulation_steps > 1:
+            raise ValueError(
+                f"accumulation_steps is {resolved.accumulation_steps}, but a {head.kind} head "
+                "compares each example with all others of its batch, of which a part has fewer: "
+                "leave it out, and save memory with --remat"
+            )
         losses = head.loss(resolved.label_smoothing)
         class_weights, weights = _weights(head, data, resolved)
         if UNLABELED in data.splits and not resolved.teacher:

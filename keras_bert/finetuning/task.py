@@ -81,7 +81,8 @@ class TaskDescription:
         }
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Writes `task.json` into a model folder."""
+        """Writes `task.json` into a model folder, and what its head has for other libraries."""
+        self.head.write_files(Path(folder), self.max_seq_length)
         content = json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
         with atomic_file(Path(folder) / TASK_FILE) as path:
             path.write_text(content + "\n", encoding="utf-8")

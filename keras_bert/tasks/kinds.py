@@ -25,6 +25,9 @@ from keras_bert.tasks.multiple_choice.signatures import ChoiceSignatures
 from keras_bert.tasks.question_answering.head import SpanHead
 from keras_bert.tasks.question_answering.signatures import SpanSignatures, with_null_threshold
 from keras_bert.tasks.question_answering.squad_files import read_questions_to_predict
+from keras_bert.tasks.sentence_embedding.embedding_files import read_pairs_to_predict
+from keras_bert.tasks.sentence_embedding.head import EmbeddingHead
+from keras_bert.tasks.sentence_embedding.signatures import embedding_signatures
 from keras_bert.tasks.seq2seq.head import Seq2SeqHead
 from keras_bert.tasks.seq2seq.pair_files import read_sources_to_predict
 from keras_bert.tasks.seq2seq.signatures import Seq2SeqSignatures, with_iterations
@@ -116,6 +119,12 @@ KINDS: dict[str, TaskKind] = {
         untold="the folder does not tell how texts were searched for: by beam search with 4 beams, "
         "a length penalty of 0.6 and at most 64 pieces, or by Mask-Predict with 10 iterations and "
         "5 lengths",
+    ),
+    EmbeddingHead.kind: TaskKind(
+        models="trained vectors of texts",
+        head=EmbeddingHead,
+        signatures=embedding_signatures,
+        read=read_pairs_to_predict,
     ),
 }
 

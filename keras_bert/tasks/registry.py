@@ -15,7 +15,9 @@ _TASKS = {
     "conll2003": ("tagging.conll", "conll2003_task"),
     "choice": ("multiple_choice.choice_files", "choice_task"),
     "swag": ("multiple_choice.choice_files", "swag_task"),
+    "retrieval": ("sentence_embedding.embedding_files", "retrieval_task"),
     "seq2seq": ("seq2seq.pair_files", "seq2seq_task"),
+    "similarity": ("sentence_embedding.embedding_files", "similarity_task"),
     "squad": ("question_answering.squad", "squad_task"),
     "squad2": ("question_answering.squad", "squad2_task"),
 }

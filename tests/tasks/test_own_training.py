@@ -86,6 +86,11 @@ def write_replies(folder, count, seed):
     write_csv(folder.with_suffix(".csv"), ["source", "target"], rows)
 
 
+def write_answers(folder, count, seed):
+    rows = [(" ".join(words), words[0]) for words in sentences(count, seed)]
+    write_csv(folder.with_suffix(".csv"), ["text", "positive"], rows)
+
+
 # Kind: name of the task, its settings, what writes a file of it.
 KINDS = {
     "classes": ("csv", {}, write_classes),
@@ -98,6 +103,7 @@ KINDS = {
         {"source_column": "source", "target_column": "target", "max_target_length": 6},
         write_replies,
     ),
+    "answers": ("retrieval", {}, write_answers),
 }
 
 

@@ -1,0 +1,232 @@
+"""Search in a manual: trained vectors against those of the same model as it is, and BM25.
+
+    make benchmark NAME=search ARGS='--output=runs/search'
+
+Sections of the Linux kernel's documentation (Debian's linux-doc-6.1): the title is what is searched
+for, the beginning of the text below it is to be found among those of all sections of the split.
+Titles that several sections have are left out; pages are split, so no page is in two splits. The
+same vectors are then asked for sections of Python's documentation, on which nothing was trained.
+A run is finished by the same command where it was stopped; scores stand in scores.jsonl.
+"""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import packages
+from absl import app, flags
+from score_file import ScoreFile
+from sklearn.feature_extraction.text import CountVectorizer
+from small_pretraining import median_and_range
+
+from keras_bert import FinetuningOptions, SentenceEncoder, create_task, finetune
+from keras_bert.finetuning.task import TEST, TRAIN, VALIDATION
+from keras_bert.storage.files import atomic_folder
+from keras_bert.tasks.sentence_embedding.metrics import RANKING_METRICS
+
+_OUTPUT = flags.DEFINE_string("output", None, "Folder of data and runs.", required=True)
+_INIT_FROM = flags.DEFINE_string("init_from", None, "Model folder to start from; unset: MiniLM.")
+_SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each kind.", lower_bound=1)
+_EPOCHS = flags.DEFINE_integer("epochs", 3, "Passes over the titles.", lower_bound=1)
+_LEARNING_RATE = flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
+_BATCH_SIZE = flags.DEFINE_integer("batch_size", 64, "Pairs of a step, so many candidates.")
+_MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 128, "Pieces of a row.")
+_ROWS = flags.DEFINE_integer("rows", None, "Sections of each split; unset: all.")
+
+# Package -> where its pages lie, and the elements that hold what a reader reads.
+_MANUALS = {
+    "linux-doc-6.1": "usr/share/doc/linux-doc-6.1/html",
+    "python3.11-doc": "usr/share/doc/python3.11/html",
+}
+_FEWEST_WORDS, _MOST_WORDS = 15, 90
+_SHOWN = ("ndcg_at_10", "accuracy_at_1", "recall_at_10")
+
+
+class Section(NamedTuple):
+    """A title and the beginning of the text below it."""
+
+    page: str
+    title: str
+    text: str
+
+
+class _Sections(HTMLParser):
+    """Collects the titles of a page, and the text of the paragraphs behind each."""
+
+    def __init__(self):
+        super().__init__()
+        self.found: list[tuple[list[str], list[str]]] = []
+        self._into: list[str] | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if re.fullmatch("h[1-6]", tag):
+            self.found.append(([], []))
+            self._into = self.found[-1][0]
+        elif tag == "p" and self.found:
+            self._into = self.found[-1][1]
+            self._into.append(" ")
+        elif tag == "footer":
+            self.found.append(([], []))  # what follows is of no section
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "p" or re.fullmatch("h[1-6]", tag):
+            self._into = None
+
+    def handle_data(self, data: str) -> None:
+        if self._into is not None:
+            self._into.append(data)
+
+
+def sections(package: str) -> list[Section]:
+    """Returns the sections of a manual whose titles nothing else is called."""
+    folder = packages.debian_package(package) / _MANUALS[package]
+    found = [section for page in sorted(folder.rglob("*.html")) for section in _of_page(page)]
+    titles = Counter(section.title.lower() for section in found)
+    texts = Counter(section.text for section in found)
+    return [
+        section for section in found if titles[section.title.lower()] == texts[section.text] == 1
+    ]
+
+
+def _of_page(page: Path) -> Iterator[Section]:
+    parser = _Sections()
+    parser.feed(page.read_text(encoding="utf-8", errors="replace"))
+    for title, text in parser.found:
+        # "3.2. Locking¶": numbers and signs of a heading are no words.
+        name = re.sub(r"^[^\w(]*[\d.)\s]+|¶", "", " ".join("".join(title).split())).strip()
+        words = "".join(text).split()
+        if len(name.split()) > 1 and len(words) >= _FEWEST_WORDS:
+            yield Section(str(page), name, " ".join(words[:_MOST_WORDS]))
+
+
+def write_data(folder: Path) -> None:
+    """Writes train, validation and test of the kernel's manual, and a test of Python's."""
+    pages: dict[str, list[Section]] = {}
+    for section in sections("linux-doc-6.1"):
+        pages.setdefault(section.page, []).append(section)
+    order = np.random.default_rng(0).permutation(len(pages))
+    shuffled = [list(pages.values())[index] for index in order]
+    cuts = [int(0.8 * len(shuffled)), int(0.9 * len(shuffled))]
+    splits = {
+        TRAIN: shuffled[: cuts[0]],
+        VALIDATION: shuffled[cuts[0] : cuts[1]],
+        TEST: shuffled[cuts[1] :],
+    }
+    for split, several in splits.items():
+        _write(folder / f"{split}.csv", [section for page in several for section in page])
+    _write(folder / "python.csv", sections("python3.11-doc"))
+
+
+def _write(path: Path, rows: Sequence[Section]) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("text", "positive"))
+        writer.writerows((row.title, row.text) for row in rows[: _ROWS.value])
+    print(f"{path.name}: {min(len(rows), _ROWS.value or len(rows)):,} sections", flush=True)
+
+
+def measured(vectors: Sequence[np.ndarray], pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
+    """Returns the metrics of a search for the second text of each pair by the first."""
+    return {name: metric(vectors, pairs) for name, metric in RANKING_METRICS.items()}
+
+
+def _pairs(path: Path) -> list[tuple[str, str]]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return [(row["text"], row["positive"]) for row in csv.DictReader(file)]
+
+
+def _of_bm25(test: Path, k1: float = 1.2, b: float = 0.75) -> dict[str, float]:
+    """Measures BM25 (Robertson and Zaragoza 2009), as a product of vectors of words."""
+    pairs = _pairs(test)
+    titles, texts = zip(*pairs, strict=True)
+    vectorizer = CountVectorizer().fit((*titles, *texts))
+    asked = vectorizer.transform(titles).toarray().astype(np.float32)  # [E, words]
+    counts = vectorizer.transform(texts).toarray().astype(np.float32)
+    lengths = counts.sum(axis=1, keepdims=True)
+    saturated = counts * (k1 + 1) / (counts + k1 * (1 - b + b * lengths / lengths.mean()))
+    having = (counts > 0).sum(axis=0)  # [words]
+    weights = saturated * np.log1p((len(pairs) - having + 0.5) / (having + 0.5))
+    return measured(list(np.stack([asked, weights], axis=1)), pairs)
+
+
+def _of_model(folder: Path, test: Path) -> dict[str, float]:
+    # As trained vectors are made; a BERT that was pretrained only says nothing of it.
+    length = _MAX_SEQ_LENGTH.value
+    encoder = SentenceEncoder.from_preset(folder, "mean", normalize=True, max_seq_length=length)
+    pairs = _pairs(test)
+    titles, texts = (encoder.encode(column) for column in zip(*pairs, strict=True))
+    return measured(list(np.stack([titles, texts], axis=1)), pairs)
+
+
+def main(_: list[str]) -> None:
+    """Makes all runs and prints the table."""
+    output = Path(_OUTPUT.value)
+    data = output / "data"
+    if not data.is_dir():
+        with atomic_folder(data) as part:
+            write_data(part)
+    start = Path(_INIT_FROM.value or packages.minilm())
+    file = ScoreFile(output / "scores.jsonl")
+    tests = {"kernel": data / "test.csv", "python": data / "python.csv"}
+    seeds = range(_SEEDS.value)
+    rows = {"BM25": [0], "as it is": [0], "titles": seeds, "texts alone": seeds}
+    names = [f"{test}_{name}" for test in tests for name in RANKING_METRICS]
+    for row, runs in rows.items():
+        found = []
+        for seed in runs:
+            measure = partial(_measure, row, seed, data, output, start, tests)
+            settings = (
+                {}
+                if row in ("BM25", "as it is")
+                else {"epochs": _EPOCHS.value, "rate": _LEARNING_RATE.value}
+            )
+            known = {"run": row, "start": start.name, "seed": seed, **settings}
+            found.append(file.measured(names, measure, **known))
+        cells = [
+            median_and_range([scores[f"{test}_{name}"] for scores in found])
+            for test in tests
+            for name in _SHOWN
+        ]
+        print(f"| {row} | {' | '.join(cells)} |", flush=True)
+
+
+def _measure(
+    row: str, seed: int, data: Path, output: Path, start: Path, tests: dict[str, Path]
+) -> dict[str, float]:
+    def score(measure) -> dict[str, float]:
+        return {
+            f"{test}_{name}": value
+            for test, path in tests.items()
+            for name, value in measure(path).items()
+        }
+
+    if row == "BM25":
+        return score(_of_bm25)
+    if row == "as it is":
+        return score(partial(_of_model, start))
+    task = create_task("retrieval")
+    found = task.read(data)
+    if row == "texts alone":  # SimCSE: every text is its own answer
+        texts = [text for example in found.splits[TRAIN] for text in example.texts]
+        alone = [type(found.splits[TRAIN][0])((text,)) for text in texts]
+        found = type(found)({**found.splits, TRAIN: alone}, text_columns=found.text_columns)
+    options = FinetuningOptions(
+        epochs=_EPOCHS.value,
+        learning_rate=_LEARNING_RATE.value,
+        batch_size=_BATCH_SIZE.value,
+        max_seq_length=_MAX_SEQ_LENGTH.value,
+        seed=seed,
+    )
+    folder = output / f"{row.replace(' ', '_')}_{seed}"
+    finetune(task, found, start, folder, options, keep_finished=True)
+    return score(partial(_of_model, folder))
+
+
+if __name__ == "__main__":
+    app.run(main)

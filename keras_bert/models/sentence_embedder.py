@@ -1,0 +1,154 @@
+"""BertSentenceEmbedder: texts as vectors whose products say how alike they are.
+
+    [B, R, S] --flatten--> [B * R, S] --encoder, pooling, length 1--> [B * R, H]
+                                                                          |
+                       vectors [B, R, H] <-------------unflatten----------+
+
+R texts belong together: a question, its answer and perhaps a wrong answer; two sentences. The same
+encoder reads each of them by itself, and they meet only in the loss.
+"""
+
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import keras
+from keras import ops
+
+from keras_bert.checkpoints import sentence_modules
+from keras_bert.checkpoints.sentence_modules import Dense
+from keras_bert.choices import TokenPooling
+from keras_bert.config import BertConfig
+from keras_bert.features import ENCODER_FEATURES, INPUT_MASK
+from keras_bert.layers.sentence_pooling import SentencePooling
+from keras_bert.models.encoder import BertEncoder, as_encoder
+from keras_bert.models.multiple_choice import FlattenChoices
+from keras_bert.models.task_model import TaskModel
+from keras_bert.storage import hub
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class BertSentenceEmbedder(TaskModel):
+    """Vectors of length 1 of texts that belong together (Sentence-BERT, arXiv:1908.10084).
+
+    Inputs: those of the encoder, [B, R, S] each. Output: vectors, float32 [B, R, H], zeros where a
+    row is all padding.
+
+    Its model folder is that of the encoder and, beside it, `modules.json` with what it lists: the
+    pooling, as sentence-transformers writes it. `SentenceEncoder`, exports and conversions read it.
+
+    Args:
+        config: the numbers, a `BertConfig` or its dict; or the encoder itself.
+        pooling: "mean", "cls" or "max": how tokens become one vector.
+        seed: seed of all dropouts; None draws one.
+        dtype: a Keras dtype policy; None takes the global one.
+
+    Raises:
+        ValueError: the pooling is another one.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig | Mapping[str, Any] | BertEncoder,
+        pooling: TokenPooling = "mean",
+        seed: int | None = None,
+        dtype: Any = None,
+        name: str = "bert_sentence_embedder",
+        **kwargs: Any,
+    ):
+        encoder = as_encoder(config, seed=seed, dtype=dtype)
+        inputs = {
+            # [B, R, S]
+            feature.name: keras.Input((None, None), dtype=feature.dtype, name=feature.name)
+            for feature in ENCODER_FEATURES
+        }
+        # [B * R, S]
+        flat = {key: FlattenChoices(name=f"flat_{key}")(ids) for key, ids in inputs.items()}
+        states = encoder(flat)["sequence_output"]  # [B * R, S, H]
+        pool = SentencePooling(pooling, dtype="float32", name="sentence_pooling")
+        vectors = pool(states, flat[INPUT_MASK])  # [B * R, H]
+        vectors = UnflattenVectors(dtype="float32", name="vectors")(vectors, inputs[INPUT_MASK])
+        super().__init__(encoder, inputs=inputs, outputs=vectors, name=name, **kwargs)
+        self.pooling = pooling
+
+    @classmethod
+    def from_preset(
+        cls, folder: str, ignore_config_keys: Collection[str] = (), **arguments: Any
+    ) -> Self:
+        """Opens a model folder; see `keras_bert.models.preset.load`.
+
+        Args:
+            folder: a folder of any format, also one of sentence-transformers.
+            ignore_config_keys: unknown keys of the config to pass over.
+            **arguments: arguments of the constructor other than `config`. A `pooling` that is left
+                out is what `modules.json` of the folder says, and "mean" without such a file.
+
+        Raises:
+            FileNotFoundError: it is no model folder.
+            ValueError: a file is damaged, or the folder has more behind the pooling than a norm.
+        """
+        local = hub.local_folder(folder)
+        if sentence_modules.is_sentence_folder(local):
+            stored = sentence_modules.read(local)
+            if arguments.get("pooling") is None:
+                arguments["pooling"] = _trained_pooling(local, stored)
+            local = sentence_modules.encoder_folder(local)
+        return super().from_preset(os.fspath(local), ignore_config_keys, **arguments)
+
+    def save_to_preset(self, folder: str, tokenizer: Any = None) -> None:
+        """Writes the encoder as a model folder, and the pooling beside it.
+
+        Args:
+            folder: the folder; other files in it stay.
+            tokenizer: the model's tokenizer; its files are written too.
+
+        Raises:
+            ValueError: the tokenizer's vocabulary is not of the config's size.
+        """
+        self.encoder.save_to_preset(folder, tokenizer)
+        sentence_modules.write(Path(folder), self.pooling, self.config.hidden_size)
+
+    def head_config(self) -> dict[str, Any]:
+        """Returns the pooling."""
+        return {"pooling": self.pooling}
+
+
+def _trained_pooling(folder: Path, modules: sentence_modules.SentenceModules) -> str:
+    """Returns the one pooling of a folder that can be trained on.
+
+    Raises:
+        ValueError: there is more than that.
+    """
+    if any(isinstance(step, Dense) for step in modules.steps):
+        raise ValueError(
+            f"{folder} has a Dense module behind the pooling, which is not trained here: give "
+            "pooling to train its encoder without it"
+        )
+    if modules.prompt or modules.lowercase:
+        what = f"the prompt {modules.prompt!r}" if modules.prompt else "do_lower_case"
+        raise ValueError(
+            f"{folder} changes texts before the tokenizer ({what}), which training does not: "
+            "change them yourself and take that out of its settings, or give pooling"
+        )
+    [pooling, *others] = modules.pooling
+    if others or pooling not in ("mean", "cls", "max"):
+        raise ValueError(
+            f"{folder} has the pooling {'+'.join(modules.pooling)}: mean, cls and max can be "
+            "trained; give pooling to take one of them"
+        )
+    return pooling
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class UnflattenVectors(keras.layers.Layer):
+    """Separates batch and rows again: vectors [B * R, H] to [B, R, H]."""
+
+    def call(self, vectors: Any, like: Any) -> Any:
+        """Returns the vectors in the first two axes of `like` [B, R, S]."""
+        batch, rows = ops.shape(like)[:2]
+        return ops.reshape(vectors, (batch, rows, vectors.shape[-1]))  # [B, R, H]
+
+    def compute_output_spec(self, vectors: Any, like: Any) -> keras.KerasTensor:
+        """Gives the symbolic shape."""
+        return keras.KerasTensor((*like.shape[:2], vectors.shape[-1]), dtype=vectors.dtype)

@@ -1,0 +1,1 @@
+"""Texts as vectors that are trained: search for what answers a text, similarity of two."""

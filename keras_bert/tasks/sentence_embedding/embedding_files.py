@@ -1,0 +1,234 @@
+"""Tables of texts that belong together, and the two tasks that learn vectors from them.
+
+columns                               what is learned
+text                                  a text is nearer to itself than to others (SimCSE)
+text, positive                        nearer to its answer than to those of others
+text, positive, negative              and nearer than to a wrong one (or negative0, negative1...)
+text, text_pair, score                as near as the score says
+"""
+
+import functools
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from keras_bert.choices import TokenPooling
+from keras_bert.finetuning import metrics
+from keras_bert.finetuning.task import (
+    TRAIN,
+    Metric,
+    PredictionInput,
+    Task,
+    TaskData,
+    TaskDescription,
+)
+from keras_bert.storage.data_sets import is_tfds
+from keras_bert.storage.tables import EXTENSIONS, Row, Table, read_table
+from keras_bert.tasks.sentence_embedding.head import EmbeddingExample, EmbeddingHead
+from keras_bert.tasks.sentence_embedding.metrics import RANKING_METRICS
+from keras_bert.tasks.splits import find_splits
+from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
+
+POSITIVE, NEGATIVE, SCORE = "positive", "negative", "score"
+_NUMBERED = re.compile(rf"{NEGATIVE}\d*$")
+
+# A batch is as many candidates; the rate is that of Sentence-BERT.
+_DEFAULTS = {"epochs": 3, "batch_size": 64, "learning_rate": 2e-5}
+_SIMILARITY_METRICS: Mapping[str, Metric] = {
+    "spearman": metrics.spearman,
+    "pearson": metrics.pearson,
+}
+
+
+class _Columns(NamedTuple):
+    text: str
+    positive: str
+    text_pair: str
+    score: str
+
+
+def retrieval_task(
+    text_column: str = TEXT,
+    positive_column: str = POSITIVE,
+    text_pair_column: str = TEXT_PAIR,
+    score_column: str = SCORE,
+    pooling: TokenPooling | None = None,
+    temperature: float = 0.05,
+    max_score: float = 1.0,
+) -> Task:
+    """Returns the task of vectors by which texts find what answers them.
+
+    Training data has one of the forms of this module's docstring; all other files have `text` and
+    `positive`, and are measured by the ranks of the positives among all passages of their file.
+
+    Args:
+        text_column: column of the text, such as a question.
+        positive_column: column of the text that is to be found.
+        text_pair_column: column of the second text of pairs with a score.
+        score_column: column of the score.
+        pooling: how vectors of tokens become one: "mean", "cls" or "max"; None takes what the model
+            folder says that training starts from, and "mean" where it says nothing.
+        temperature: divides the cosines that are learned as logits.
+        max_score: the score of two texts that are alike in all; 0 is that of two unlike ones.
+
+    Raises:
+        ValueError: an argument is out of its range.
+    """
+    columns = _Columns(text_column, positive_column, text_pair_column, score_column)
+    read = functools.partial(_read, columns=columns, max_score=_checked(max_score), scored=False)
+    head = EmbeddingHead(pooling, temperature)
+    return Task("retrieval", head, read, RANKING_METRICS, _DEFAULTS)
+
+
+def similarity_task(
+    text_column: str = TEXT,
+    positive_column: str = POSITIVE,
+    text_pair_column: str = TEXT_PAIR,
+    score_column: str = SCORE,
+    pooling: TokenPooling | None = None,
+    temperature: float = 0.05,
+    max_score: float = 1.0,
+) -> Task:
+    """Returns the task of vectors whose cosines order pairs of texts as people do.
+
+    Training data has one of the forms of this module's docstring; all other files have `text`,
+    `text_pair` and `score`, and are measured by the correlation of the ranks of cosines and scores.
+
+    Args:
+        text_column: see `retrieval_task`, as all others.
+        positive_column: see there.
+        text_pair_column: see there.
+        score_column: see there.
+        pooling: see there.
+        temperature: see there.
+        max_score: see there; 5 in STS-B.
+
+    Raises:
+        ValueError: an argument is out of its range.
+    """
+    columns = _Columns(text_column, positive_column, text_pair_column, score_column)
+    read = functools.partial(_read, columns=columns, max_score=_checked(max_score), scored=True)
+    head = EmbeddingHead(pooling, temperature)
+    return Task("similarity", head, read, _SIMILARITY_METRICS, _DEFAULTS)
+
+
+def _checked(max_score: float) -> float:
+    if not 0 < max_score < float("inf"):
+        raise ValueError(f"max_score is {max_score}: it must be above 0")
+    return max_score
+
+
+def _read(folder: str | os.PathLike, columns: _Columns, max_score: float, scored: bool) -> TaskData:
+    if is_tfds(folder):
+        raise ValueError(
+            f"{folder} is a TFDS set: this task reads files with the columns {columns.text} and "
+            f"{columns.positive}, or {columns.text}, {columns.text_pair} and {columns.score}; "
+            "write one from it"
+        )
+    splits = {}
+    for split, path in find_splits(Path(folder), EXTENSIONS).items():
+        table = read_table(path)
+        if split != TRAIN:
+            needed = (columns.text_pair, columns.score) if scored else (columns.positive,)
+            for name in needed:
+                table.column(
+                    name, f"it is measured by it; name another with --{_flag_of(columns, name)}"
+                )
+        splits[split] = _examples(table, columns, max_score, scored if split != TRAIN else None)
+    return TaskData(splits, text_columns={TEXT: columns.text})
+
+
+def _flag_of(columns: _Columns, name: str) -> str:
+    return f"{columns._fields[columns.index(name)]}_column"
+
+
+def _examples(
+    table: Table, columns: _Columns, max_score: float, scored: bool | None
+) -> list[EmbeddingExample]:
+    """Returns the rows of a table.
+
+    Args:
+        table: the table.
+        columns: names of its columns.
+        max_score: what scores are divided by.
+        scored: whether scores or positives are read; None for what there is.
+    """
+    texts = _texts(table, columns.text, "name the right one with --text_column")
+    if scored is None:
+        there = [name for name in (columns.score, columns.positive) if name in table.columns]
+        if len(there) == 2:
+            raise ValueError(
+                f"{table.path} has the columns {columns.score} and {columns.positive}, but one of "
+                "them is learned from: take the other out, or give it another name"
+            )
+        if columns.text_pair in table.columns and not there:
+            raise ValueError(
+                f"{table.path} has the column {columns.text_pair} without {columns.score}: name "
+                f"it {columns.positive} where it is to be found, or add the scores"
+            )
+        scored = columns.score in there
+        if not there:
+            return [EmbeddingExample((text,)) for text in texts]
+    if scored:
+        seconds = _texts(table, columns.text_pair, "name the right one with --text_pair_column")
+        fields = table.column(columns.score, "name the right one with --score_column")
+        rows = zip(table.rows, texts, seconds, fields, strict=True)
+        return [
+            EmbeddingExample((text, second), _score(table, row, field, max_score))
+            for row, text, second, field in rows
+        ]
+    right = _texts(table, columns.positive, "name the right one with --positive_column")
+    wrong = sorted(filter(_NUMBERED.match, table.columns), key=lambda name: (len(name), name))
+    rows_of_three = zip(table.rows, texts, right, strict=True)
+    return [
+        EmbeddingExample((text, answer, *_filled(row.values.get(name, "") for name in wrong)))
+        for row, text, answer in rows_of_three
+    ]
+
+
+def _filled(texts: Iterable[str]) -> list[str]:
+    return [text for text in texts if text.strip()]
+
+
+def _texts(table: Table, name: str, remedy: str) -> list[str]:
+    texts = table.column(name, remedy)
+    for row, text in zip(table.rows, texts, strict=True):
+        if not text.strip():
+            raise ValueError(
+                f"{table.path}, line {row.line}: {name} is empty: fill it or remove the row"
+            )
+    return texts
+
+
+def _score(table: Table, row: Row, field: str, max_score: float) -> float:
+    try:
+        score = float(field)
+    except ValueError:
+        score = -1.0
+    if not 0 <= score <= max_score:
+        raise ValueError(
+            f"{table.path}, line {row.line}: the score is {field!r} but scores are numbers from 0 "
+            f"to {max_score:g}: fix it, or name the largest one with --max_score"
+        )
+    return score / max_score
+
+
+def read_pairs_to_predict(path: Path, description: TaskDescription) -> PredictionInput:
+    """Reads a table of two texts in a row, whose similarity is asked for; scores are not needed.
+
+    Args:
+        path: has the column of texts that the model was trained on, and `text_pair` or `positive`.
+        description: the model's task.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it lacks a column, or a text in it is empty.
+    """
+    table = read_table(path)
+    name = description.text_columns.get(TEXT, TEXT)
+    texts = _texts(table, name, "the model was trained on a column of this name; rename yours")
+    second = POSITIVE if POSITIVE in table.columns and TEXT_PAIR not in table.columns else TEXT_PAIR
+    pairs = zip(texts, _texts(table, second, "name the second text so"), strict=True)
+    return PredictionInput.of_table([EmbeddingExample(pair) for pair in pairs], table)

@@ -1,0 +1,91 @@
+"""What vectors learn by: the right text before all others of the batch, or a given similarity.
+
+Shapes: B examples, R texts of each, H width; C = B x (R - 1) texts that may be an answer, of all
+replicas.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+# The logit of what is no candidate; finite, unlike -inf.
+_NO_CANDIDATE = -1e9
+# The number of a text that is not there.
+_NO_TEXT = 0
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class EmbeddingLoss(keras.losses.Loss):
+    """The loss of unit vectors [B, R, H], float32 [B].
+
+    Targets [B, R] are numbers of texts, from 1, which tell equal texts: the first text of a row is
+    asked with, the second is its answer, others are wrong answers, 0 or below stands for none. The
+    loss is the cross-entropy of the answer among the candidates, which are its own and all texts
+    but the first of every row of the global batch (Henderson et al. 2017, arXiv:1705.00652;
+    SimCSE, arXiv:2104.08821, with the same text twice). The logits are cosines divided by the
+    temperature. Each text is a candidate once, however often it is in the batch; no candidate is a
+    text that is an answer to the same first text in another row, nor the first text itself.
+
+    Targets [B] are similarities: the loss is the square of the difference to the cosine of the
+    first two texts.
+
+    Args:
+        temperature: divides the cosines.
+    """
+
+    def __init__(self, temperature: float = 0.05, name: str = "embedding_loss", **kwargs: Any):
+        super().__init__(name=name, **kwargs)
+        self.temperature = temperature
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Returns the loss of each example, [B]."""
+        vectors = ops.cast(y_pred, "float32")  # [B, R, H]
+        first, second = vectors[:, 0], vectors[:, 1]  # [B, H]
+        own = ops.sum(first * second, axis=-1)  # [B]
+        if len(y_true.shape) == 1:
+            return ops.square(own - ops.cast(y_true, "float32"))
+        texts = ops.cast(y_true, "int32")  # [B, R]
+        others = ops.reshape(vectors[:, 1:], (-1, vectors.shape[-1]))  # [B x (R - 1), H]
+        candidates = _of_all_replicas(others)  # [C, H]
+        numbers = _of_all_replicas(ops.reshape(texts[:, 1:], (-1,)))  # [C]
+        pairs = _of_all_replicas(texts[:, :2])  # [all B, 2]
+        allowed = _allowed(texts[:, 0], numbers, pairs)
+        logits = ops.matmul(first, ops.transpose(candidates)) / self.temperature  # [B, C]
+        logits = ops.where(allowed, logits, _NO_CANDIDATE)
+        right = ops.expand_dims(own / self.temperature, -1)  # [B, 1]
+        every = ops.concatenate([right, logits], axis=-1)  # [B, 1 + C]
+        return ops.logsumexp(every, axis=-1) - right[:, 0]
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return super().get_config() | {"temperature": self.temperature}
+
+
+def _allowed(asked: Any, numbers: Any, pairs: Any) -> Any:
+    """Returns which candidates are wrong answers to which texts, bool [B, C].
+
+    Args:
+        asked: numbers of the first texts, int32 [B].
+        numbers: those of the candidates, [C].
+        pairs: those of all first texts and their answers, [all B, 2].
+    """
+    # A text counts where it stands first: 7 4 7 0 is 1 1 0 0.
+    equal = ops.equal(numbers[:, None], numbers[None])  # [C, C]
+    before = ops.sum(ops.tril(ops.cast(equal, "int32"), k=-1), axis=-1)  # [C]
+    counts = ops.logical_and(ops.equal(before, 0), ops.greater(numbers, _NO_TEXT))
+    # Candidates that are an answer to the same text, here or in another row, its own among them.
+    same_text = ops.cast(ops.equal(asked[:, None], pairs[None, :, 0]), "float32")  # [B, all B]
+    its_answer = ops.cast(ops.equal(pairs[:, 1, None], numbers[None]), "float32")  # [all B, C]
+    right = ops.matmul(same_text, its_answer) > 0  # [B, C]
+    itself = ops.equal(asked[:, None], numbers[None])  # [B, C]
+    return ops.logical_and(counts[None], ops.logical_not(ops.logical_or(right, itself)))
+
+
+def _of_all_replicas(values: Any) -> Any:
+    """Returns what all replicas have one behind the other; gradients go back to each of them."""
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return values
+    return context.all_gather(values, axis=0)

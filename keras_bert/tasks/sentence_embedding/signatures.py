@@ -1,0 +1,31 @@
+"""Signatures of trained vectors: those of an encoder whose pooling is known."""
+
+from typing import Any
+
+from keras_bert.checkpoints.sentence_modules import Normalize, SentenceModules
+from keras_bert.finetuning.task import TaskDescription
+from keras_bert.signatures.options import ExportOptions
+from keras_bert.tasks.feature_extraction.signatures import EncoderSignatures
+from keras_bert.text.base_tokenizer import Tokenizer
+
+
+def embedding_signatures(
+    description: TaskDescription,
+    model: Any,
+    tokenizer: Tokenizer,
+    max_seq_length: int,
+    options: ExportOptions,
+) -> EncoderSignatures:
+    """Returns the signatures of a `BertSentenceEmbedder`: `text` -> `sentence_embedding`.
+
+    A model folder that `modules.json` makes one of sentence-transformers is served by that.
+
+    Args:
+        description: the task; nothing depends on it.
+        model: the model.
+        tokenizer: its tokenizer.
+        max_seq_length: the most positions of a row.
+        options: settings of the export.
+    """
+    modules = SentenceModules((model.pooling,), (Normalize(),))
+    return EncoderSignatures(model.encoder, tokenizer, max_seq_length, options, modules)

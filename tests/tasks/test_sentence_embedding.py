@@ -1,0 +1,425 @@
+"""Vectors that are trained: the loss by hand, search by hand, files, runs, what is left behind."""
+
+import csv
+import dataclasses
+import json
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import (
+    BertConfig,
+    BertEncoder,
+    BertSentenceEmbedder,
+    EmbeddingExample,
+    EmbeddingHead,
+    FinetunedModel,
+    FinetuningOptions,
+    SentenceEncoder,
+    create_task,
+    finetune,
+    load_tokenizer,
+)
+from keras_bert.finetuning.task import TaskData
+from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.options import ExportOptions
+from keras_bert.tasks.predict import predict_file
+from keras_bert.tasks.sentence_embedding.metrics import RANKING_METRICS, relevant_ranks
+from keras_bert.tasks.sentence_embedding.ranking_loss import EmbeddingLoss
+from tests.conftest import WORDS, sentiment_rows, write_csv
+from tests.tolerances import FORMULA, REORDERED, REORDERED_UPDATES
+
+LENGTH = 16
+# Texts and what answers them: the first word decides, and is another one in the answer.
+ANSWERS = [
+    (f"{word} {other}", f"the {WORDS[(place + 3) % 8]}")
+    for place, word in enumerate(WORDS[:8])
+    for other in ("film", "book")
+]
+
+
+def vectors_of(angles):
+    """Unit vectors in the plane: their products are cosines of differences."""
+    return np.stack([np.cos(angles), np.sin(angles)], axis=-1).astype(np.float32)
+
+
+def expected_loss(angles, texts, row, wrong, temperature):
+    """The cross-entropy of the answer of a row, before the angles of wrong answers named here."""
+    own = math.cos(angles[row][0] - angles[row][1]) / temperature
+    others = [math.cos(angles[row][0] - angle) / temperature for angle in wrong]
+    return math.log(sum(math.exp(value - own) for value in [own, *others]))
+
+
+def loss_of(texts, angles, temperature=0.5):
+    losses = EmbeddingLoss(temperature)
+    return losses.call(tf.constant(texts), tf.constant(vectors_of(np.array(angles)))).numpy()
+
+
+def test_the_answer_is_told_from_all_others_of_the_batch():
+    # Two questions (1, 4), their answers (2, 5); the second has a wrong answer (6), the first none.
+    texts = [[1, 2, -1], [4, 5, 6]]
+    angles = [[0.0, 0.3, 9.9], [1.0, 1.2, 2.0]]
+    found = loss_of(texts, angles)
+    first = expected_loss(angles, texts, 0, [1.2, 2.0], 0.5)
+    second = expected_loss(angles, texts, 1, [0.3, 2.0], 0.5)
+    np.testing.assert_allclose(found, [first, second], **FORMULA)
+
+
+def test_a_text_counts_once_and_never_against_itself_or_another_answer():
+    # The first two rows ask with the same text; the third has the answer of the first, and the
+    # fourth answers with the text that the third asks with.
+    texts = [[1, 2], [1, 3], [4, 2], [5, 4], [6, 7], [8, 7]]
+    angles = [[0.0, 0.3], [0.05, 0.6], [1.0, 0.35], [2.0, 1.1], [2.5, 2.2], [3.0, 2.3]]
+    found = loss_of(texts, angles)
+    # Candidates, each where it stands first: 2 at 0.3, 3 at 0.6, 4 at 1.1, 7 at 2.2.
+    wrong = [
+        [1.1, 2.2],  # 2 and 3 are both answers to 1
+        [1.1, 2.2],
+        [0.6, 2.2],  # 2 is its answer, 4 itself
+        [0.3, 0.6, 2.2],
+        [0.3, 0.6, 1.1],
+        [0.3, 0.6, 1.1],
+    ]
+    expected = [expected_loss(angles, texts, row, each, 0.5) for row, each in enumerate(wrong)]
+    np.testing.assert_allclose(found, expected, **FORMULA)
+
+
+def test_a_score_is_compared_with_the_cosine():
+    angles = np.array([[0.0, 0.0], [0.0, math.pi / 2], [0.0, math.pi / 3]])
+    found = EmbeddingLoss().call(tf.constant([1.0, 0.5, 0.0]), tf.constant(vectors_of(angles)))
+    np.testing.assert_allclose(found, [0.0, 0.25, 0.25], **FORMULA)
+
+
+def test_ranks_are_those_among_all_passages_and_equal_ones_go_before():
+    def at(*degrees):
+        return vectors_of(np.radians(degrees))
+
+    # Query a: b right (10 degrees away), c at 5, d at 10 (as near as b), and e, right too, at 30.
+    texts = [("a", "b"), ("a", "e"), ("q", "c", "d"), ("d", "e")]
+    vectors = [at(0, 10), at(0, 30), at(90, 5, -10), at(-10, 30)]
+    ranks = [found.tolist() for found in relevant_ranks(vectors, texts)]
+    # For q: e (60), b (80), c (85), d (100 away). For d, which is left out: c, b, e.
+    assert ranks == [[3, 4], [3], [3]]
+    found = {name: metric(vectors, texts) for name, metric in RANKING_METRICS.items()}
+    of_a = (1 / math.log2(4) + 1 / math.log2(5)) / (1 + 1 / math.log2(3))
+    expected = {
+        "ndcg_at_10": (of_a + 0.5 + 0.5) / 3,
+        "mrr_at_10": 1 / 3,
+        "accuracy_at_1": 0.0,
+        "recall_at_10": 1.0,
+    }
+    assert found == pytest.approx(expected, rel=1e-6)
+
+
+def test_what_stands_behind_the_tenth_place_is_not_found():
+    angles = np.radians(np.arange(12.0))
+    texts = [("q", f"p{number}") for number in (11,)] + [(f"r{n}", f"p{n}") for n in range(11)]
+    order = [11, *range(11)]
+    vectors = [vectors_of(np.array([0.0, angles[number]])) for number in order]
+    ranks = list(relevant_ranks(vectors, texts))
+    assert ranks[0].tolist() == [12] and ranks[1].tolist() == [1]
+    # The queries all look to 0 degrees, so the ranks are 12, 1, 2, ..., 11.
+    assert RANKING_METRICS["recall_at_10"](vectors, texts) == pytest.approx(10 / 12)
+    reciprocal = sum(1 / rank for rank in range(1, 11)) / 12
+    assert RANKING_METRICS["mrr_at_10"](vectors, texts) == pytest.approx(reciprocal)
+
+
+@pytest.fixture(scope="module")
+def start(pretrained_folder, tmp_path_factory):
+    """A model folder without dropout: what two ways compute can be compared."""
+    config = BertConfig.from_file(pretrained_folder / "config.json").replace(
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    folder = tmp_path_factory.mktemp("start") / "bert"
+    BertEncoder(config, seed=3).save_to_preset(folder, load_tokenizer(pretrained_folder))
+    return folder
+
+
+TEXTS = ["a good film", "sad", "it was very nice and the book was bad"]
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "max"])
+def test_vectors_are_those_that_the_folder_serves(pooling, start, tmp_path):
+    """Against the ragged pooling of served graphs, which has an oracle of its own."""
+    model = BertSentenceEmbedder.from_preset(start, pooling=pooling, dtype="float32")
+    tokenizer = load_tokenizer(start)
+    model.save_to_preset(tmp_path, tokenizer)
+    head = EmbeddingHead(pooling)
+    examples = [EmbeddingExample((TEXTS[0], TEXTS[1])), EmbeddingExample((TEXTS[2], TEXTS[0], "a"))]
+    rows = head.encode(tokenizer, examples, LENGTH, "tokenizing")
+    [(inputs, targets)] = list(rows.inference_batches(8)[0])
+    found = model(inputs).numpy()
+    assert found.shape == (2, 3, 32)
+    order = rows.inference_batches(8)[1]
+    served = SentenceEncoder.from_preset(tmp_path, max_seq_length=LENGTH)
+    for place, example in zip(order, examples, strict=True):
+        vectors = served.encode(example.texts)
+        np.testing.assert_allclose(found[place, : len(vectors)], vectors, **REORDERED)
+    np.testing.assert_array_equal(found[order[0], 2], np.zeros(32))  # no third text
+    # Equal texts have equal numbers, rows without a third text none.
+    numbers = targets.numpy()[order]
+    assert numbers[0, 0] == numbers[1, 1] != numbers[0, 1] and numbers[0, 2] == -1
+    again = BertSentenceEmbedder.from_preset(tmp_path)
+    assert again.pooling == pooling
+    assert BertSentenceEmbedder.from_preset(tmp_path, pooling="max").pooling == "max"
+
+
+def test_padded_rows_have_gradients_that_are_numbers(start):
+    model = BertSentenceEmbedder.from_preset(start, dtype="float32")
+    ids = tf.constant([[[2, 7, 3], [2, 8, 3], [0, 0, 0]], [[2, 9, 3], [2, 6, 3], [2, 5, 3]]])
+    mask = tf.cast(ids > 0, tf.int32)
+    inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": tf.zeros_like(ids)}
+    with tf.GradientTape() as tape:
+        loss = EmbeddingLoss().call(tf.constant([[1, 2, -1], [3, 4, 5]]), model(inputs))
+    variables = [variable.value for variable in model.trainable_variables]
+    found = [
+        tf.convert_to_tensor(gradient)
+        for gradient in tape.gradient(loss, variables)
+        if gradient is not None  # the pooler has none
+    ]
+    assert len(found) == len(variables) - 2
+    assert all(np.isfinite(gradient).all() for gradient in found)
+    assert any(np.any(gradient) for gradient in found)
+
+
+def write_answers(path, rows=ANSWERS):
+    write_csv(path, ["text", "positive"], rows)
+
+
+def options(**changes):
+    values = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-3, "max_seq_length": LENGTH}
+    return FinetuningOptions(**{**values, "mixed_precision": "float32", "seed": 5, **changes})
+
+
+@pytest.mark.parametrize("replicas", [2])
+def test_replicas_see_the_candidates_of_all(replicas, start, tmp_path):
+    # Batches of 8, and one of 3, which a fourth example of no weight fills.
+    task = create_task("retrieval")
+    write_answers(tmp_path / "train.csv", [*ANSWERS, *ANSWERS[:3]])
+    data = task.read(tmp_path)
+    for strategy in ("cpu", "mirrored"):
+        finetune(task, data, start, tmp_path / strategy, options(strategy=strategy))
+    one, several = (FinetunedModel.load(tmp_path / name).model for name in ("cpu", "mirrored"))
+    fresh = BertSentenceEmbedder.from_preset(start)
+    moved = 0.0
+    for left, right, before in zip(one.weights, several.weights, fresh.weights, strict=True):
+        np.testing.assert_allclose(left, right, **REORDERED_UPDATES, err_msg=left.path)
+        moved = max(moved, float(np.abs(np.asarray(left) - np.asarray(before)).max()))
+    assert moved > 1e-3
+
+
+@pytest.fixture(scope="module")
+def search_run(start, tmp_path_factory):
+    """A finished run on texts and their answers, and the folder of its data."""
+    folder = tmp_path_factory.mktemp("search")
+    task = create_task("retrieval", temperature=0.1)
+    for split, times in {"train": 20, "dev": 1, "test": 1}.items():
+        write_answers(folder / "data" / f"{split}.csv", ANSWERS * times)
+    data = task.read(folder / "data")
+    result = finetune(task, data, start, folder / "run", options(epochs=3, learning_rate=3e-3))
+    return folder, result
+
+
+def test_a_run_learns_to_find_the_answers(search_run, start):
+    folder, result = search_run
+    before = FinetunedModel.from_task(
+        create_task("retrieval"), TaskData({"train": []}), start, LENGTH, dtype="float32"
+    )
+    data = create_task("retrieval").read(folder / "data")
+    untrained = before.measure(RANKING_METRICS, data)
+    assert untrained["accuracy_at_1"] < 0.5
+    assert result.metrics["test"]["accuracy_at_1"] > 0.9
+    assert result.collapsed is None
+    assert list(result.metrics["test"]) == [*RANKING_METRICS, "loss"]
+
+
+def test_what_a_run_leaves_is_an_encoder_of_sentences(search_run):
+    folder, _ = search_run
+    run = folder / "run"
+    assert json.loads((run / "config.json").read_text())["architecture"] == "BertEncoder"
+    modules = json.loads((run / "modules.json").read_text())
+    kinds = [module["type"].rpartition(".")[2] for module in modules]
+    assert kinds == ["Transformer", "Pooling", "Normalize"]
+    assert json.loads((run / "sentence_bert_config.json").read_text())["max_seq_length"] == LENGTH
+    family = open_signatures(run, ExportOptions())
+    assert family.max_seq_length == LENGTH
+    served = family.answer(text=tf.constant(TEXTS))["sentence_embedding"].numpy()
+    opened = FinetunedModel.load(run)
+    pairs = [EmbeddingExample((text, text)) for text in TEXTS]
+    own = np.stack([vectors[0] for vectors in opened.predict_examples(pairs)])
+    np.testing.assert_allclose(served, own, **REORDERED)
+
+
+def test_pairs_of_a_table_get_their_similarity(search_run, tmp_path):
+    folder, _ = search_run
+    write_csv(tmp_path / "new.csv", ["id", "text", "text_pair"], [(7, *TEXTS[:2]), (8, *TEXTS[1:])])
+    assert predict_file(folder / "run", tmp_path / "new.csv", tmp_path / "out.csv") == 2
+    with open(tmp_path / "out.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["id", "text", "text_pair", "similarity"]
+    vectors = SentenceEncoder.from_preset(folder / "run").encode(TEXTS)
+    expected = [vectors[0] @ vectors[1], vectors[1] @ vectors[2]]
+    found = [float(row["similarity"]) for row in rows]
+    np.testing.assert_allclose(found, expected, **REORDERED)
+    with open(folder / "run" / "predictions_test.csv", newline="") as file:
+        columns = next(csv.reader(file))
+    assert columns == ["text", "positive", "similarity"]
+
+
+def test_scores_are_learned_and_ordered(start, tmp_path):
+    task = create_task("similarity", max_score=5)
+    rows = [
+        (first, second, 5.0 if (label == other) else 0.0)
+        for (first, label), (second, other) in zip(
+            sentiment_rows(64, 1), sentiment_rows(64, 2), strict=True
+        )
+    ]
+    for split in ("train", "dev"):
+        write_csv(tmp_path / f"{split}.csv", ["text", "text_pair", "score"], rows)
+    data = task.read(tmp_path)
+    assert {example.score for example in data.splits["train"]} == {0.0, 1.0}
+    result = finetune(
+        task, data, start, tmp_path / "run", options(epochs=10, learning_rate=3e-3, batch_size=16)
+    )
+    assert result.metrics["validation"]["spearman"] > 0.7
+    assert result.epochs[-1]["train_loss"] < 0.15
+
+
+def test_texts_alone_are_told_from_each_other(pretrained_folder, tmp_path):
+    """SimCSE: two masks of dropout of one text; measured by pairs with scores."""
+    task = create_task("similarity")
+    texts = [text for text, _ in sentiment_rows(40, 3)]
+    write_csv(tmp_path / "train.csv", ["text"], [(text,) for text in texts])
+    write_csv(
+        tmp_path / "dev.csv", ["text", "text_pair", "score"], [("a", "b", 0.5), ("a", "a", 1)]
+    )
+    data = task.read(tmp_path)
+    assert data.splits["train"][0] == EmbeddingExample((texts[0],))
+    result = finetune(task, data, pretrained_folder, tmp_path / "run", options(epochs=4))
+    losses = [epoch["train_loss"] for epoch in result.epochs]
+    assert losses[-1] < losses[0] - 0.05
+    assert result.metrics["validation"].keys() == {"spearman", "pearson", "loss"}
+
+
+def read(folder, task="retrieval", **files):
+    for name, lines in files.items():
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    return create_task(task).read(folder).splits
+
+
+def test_wrong_answers_stand_in_numbered_columns(tmp_path):
+    splits = read(
+        tmp_path,
+        train=["text,negative1,positive,negative10,negative", "q,c,a,d,b", "r,,x,,"],
+        dev=["text,positive,other", "q,a,z"],
+    )
+    assert splits["train"] == [
+        EmbeddingExample(("q", "a", "b", "c", "d")),
+        EmbeddingExample(("r", "x")),
+    ]
+    assert splits["validation"] == [EmbeddingExample(("q", "a"))]
+
+
+@pytest.mark.parametrize(
+    ("task", "files", "sentence"),
+    [
+        ("retrieval", {"train": ["positive", "a"]}, "no column 'text' among 'positive': name the"),
+        ("retrieval", {"train": ["text,positive", "a, "]}, "line 2: positive is empty: fill it"),
+        (
+            "retrieval",
+            {"train": ["text", "a"], "dev": ["text", "b"]},
+            "dev.csv: there is no column 'positive' among 'text': it is measured by it; name "
+            "another with --positive_column",
+        ),
+        (
+            "similarity",
+            {"train": ["text", "a"], "test": ["text,positive", "a,b"]},
+            "there is no column 'text_pair'.* with --text_pair_column",
+        ),
+        ("similarity", {"train": ["text,text_pair", "a,b"]}, "text_pair without score: name it"),
+        (
+            "similarity",
+            {"train": ["text,text_pair,score,positive", "a,b,1,c"]},
+            "has the columns score and positive, but one",
+        ),
+        (
+            "similarity",
+            {"train": ["text,text_pair,score", "a,b,4.5"]},
+            "line 2: the score is '4.5' but scores are numbers from 0 to 1: .* with --max_score",
+        ),
+        ("similarity", {"train": ["text,text_pair,score", "a,b,nan"]}, "the score is 'nan'"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused_in_one_sentence(task, files, sentence, tmp_path):
+    with pytest.raises(ValueError, match=sentence):
+        read(tmp_path, task, **files)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"pooling": "pooler"}, "pooling is 'pooler': choose one of mean, cls, max"),
+        ({"temperature": 0.0}, "temperature is 0.0: it must be above 0"),
+        ({"max_score": -1.0}, "max_score is -1.0: it must be above 0"),
+    ],
+)
+def test_settings_out_of_range_are_refused(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        create_task("similarity", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"accumulation_steps": 2}, "accumulation_steps is 2, but a embedding head compares each"),
+        ({"label_smoothing": 0.1}, "texts that belong together have no classes to smooth"),
+        ({"class_weights": "balanced"}, "embedding head have no single class to weigh"),
+    ],
+)
+def test_options_of_other_heads_are_refused(changes, sentence, start, tmp_path):
+    task = create_task("retrieval")
+    write_answers(tmp_path / "train.csv")
+    data = task.read(tmp_path)
+    with pytest.raises(ValueError, match=sentence):
+        finetune(task, data, start, tmp_path / "run", options(**changes))
+
+
+def test_a_model_that_gives_one_vector_is_told(start):
+    head = EmbeddingHead()
+    same = [vectors_of(np.array([0.3, 0.3]))] * 3
+    texts = [("a", "b"), ("c", "d"), ("e", "f")]
+    assert head.collapse(same, texts) == "all texts have the same vector"
+    assert head.collapse([vectors_of(np.array([n, 0.3])) for n in range(3)], texts) is None
+    assert head.collapse([0.5, 0.5], np.array([0.0, 1.0], np.float32)) is not None
+    assert head.collapse([0.5, 0.6], np.array([0.0, 1.0], np.float32)) is None
+
+
+def test_a_folder_with_more_than_a_norm_is_not_trained_unasked(start, tmp_path):
+    model = BertSentenceEmbedder.from_preset(start)
+    model.save_to_preset(tmp_path, load_tokenizer(start))
+    pooling = tmp_path / "1_Pooling" / "config.json"
+    pooling.write_text(json.dumps({"pooling_mode": ["mean", "max"]}))
+    with pytest.raises(ValueError, match=r"has the pooling mean\+max: mean, cls and max can be"):
+        BertSentenceEmbedder.from_preset(tmp_path)
+    pooling.write_text(json.dumps({"pooling_mode": "mean"}))
+    prompts = {"prompts": {"q": "query: "}, "default_prompt_name": "q"}
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    with pytest.raises(
+        ValueError, match="changes texts before the tokenizer .the prompt 'query: '"
+    ):
+        BertSentenceEmbedder.from_preset(tmp_path)
+    assert BertSentenceEmbedder.from_preset(tmp_path, pooling="cls").pooling == "cls"
+
+
+def test_the_model_is_a_keras_model(start, tmp_path):
+    model = BertSentenceEmbedder.from_preset(start, pooling="max", dtype="float32")
+    inputs = {name: np.ones([2, 2, 4], np.int32) for name in model.input}
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(inputs), model(inputs))
+    config = EmbeddingLoss(0.1).get_config()
+    assert EmbeddingLoss.from_config(config).temperature == 0.1
+    assert dataclasses.asdict(EmbeddingHead("cls"))["pooling"] == "cls"
