@@ -100,6 +100,7 @@ _PUBLIC = {
     "ExportOptions": "signatures.options",
     "export_saved_model": "serving.saved_model",
     "SentenceEncoder": "serving.sentence_encoder",
+    "TextIndex": "serving.text_index",
     "export_litert": "serving.formats.litert_onnx",
     "export_onnx": "serving.formats.litert_onnx",
     "connect": "serving.client",
@@ -186,6 +187,7 @@ if TYPE_CHECKING:
     from keras_bert.serving.formats.litert_onnx import export_onnx as export_onnx
     from keras_bert.serving.saved_model import export_saved_model as export_saved_model
     from keras_bert.serving.sentence_encoder import SentenceEncoder as SentenceEncoder
+    from keras_bert.serving.text_index import TextIndex as TextIndex
     from keras_bert.signatures.options import ExportOptions as ExportOptions
     from keras_bert.tasks.classification.glue_benchmark import GlueResult as GlueResult
     from keras_bert.tasks.classification.glue_benchmark import run_glue as run_glue

@@ -1,0 +1,202 @@
+"""Search by meaning: texts whose vectors are nearest to that of a query, among all of them.
+
+    texts --SentenceEncoder--> unit vectors [N, D] --product with queries [Q, D]--> cosines [Q, N]
+
+Every vector is compared, so nothing is missed: a million of 384 numbers takes 1.5 GB and about a
+tenth of a second a query. For many more the vectors can be given to an approximate index.
+
+Shapes: N texts, Q queries, D width of the vectors.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from keras_bert.progress import Progress
+from keras_bert.serving.sentence_encoder import SentenceEncoder
+from keras_bert.storage.files import atomic_folder
+from keras_bert.storage.paths import check_folder
+from keras_bert.storage.text_lines import check_several
+
+VECTORS_FILE, TEXTS_FILE, INDEX_FILE = "vectors.npy", "texts.jsonl", "index.json"
+
+# Texts between two moves of the progress line.
+_TEXTS_PER_PART = 2048
+# Products that are in memory at a time.
+_PRODUCTS_PER_BLOCK = 1 << 26
+# What an index remembers its encoder by.
+_PROBE = "Which model made this?"
+# Cosine of the vectors that one model makes of it in float32 and in bfloat16.
+_SAME_MODEL = 0.99
+
+
+class Hit(NamedTuple):
+    """A text that was found.
+
+    Attributes:
+        number: its place among the texts, from 0.
+        score: cosine of its vector and that of the query, from -1 to 1.
+        text: the text.
+    """
+
+    number: int
+    score: float
+    text: str
+
+
+class TextIndex:
+    """Texts that can be searched by meaning.
+
+    Args:
+        encoder: makes vectors of queries; the one that made those of the texts.
+        texts: N texts.
+        vectors: those of the texts, float [N, D]; of any length but 0.
+
+    Attributes:
+        texts: see above.
+        vectors: those of the texts, of length 1, float32 [N, D].
+
+    Raises:
+        ValueError: there are more or fewer vectors than texts, or of another width.
+
+    Example:
+        encoder = SentenceEncoder.from_preset("runs/search")
+        index = TextIndex.build(encoder, manual)
+        for hit in index.search(["How do I lock a mutex?"], top_k=3)[0]:
+            print(f"{hit.score:.2f} {hit.text}")
+    """
+
+    def __init__(self, encoder: SentenceEncoder, texts: Sequence[str], vectors: np.ndarray):
+        if vectors.shape != (len(texts), encoder.width):
+            raise ValueError(
+                f"the vectors have the shape {vectors.shape}, but there are {len(texts):,} texts "
+                f"and the model makes {encoder.width} numbers of each: build the index anew"
+            )
+        self.texts = list(texts)
+        self.vectors = _of_length_1(vectors)
+        self._encoder = encoder
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @classmethod
+    def build(cls, encoder: SentenceEncoder, texts: Sequence[str], batch_size: int = 64) -> Self:
+        """Makes the vectors of all texts.
+
+        Args:
+            encoder: turns texts into vectors.
+            texts: N texts.
+            batch_size: texts of a call of the model.
+
+        Raises:
+            ValueError: one string was given in place of a list, or a text is none.
+        """
+        check_several(texts)
+        texts = list(texts)
+        parts = [np.zeros([0, encoder.width], np.float32)]
+        with Progress(len(texts), "text", "encoding") as progress:
+            for start in range(0, len(texts), _TEXTS_PER_PART):
+                part = texts[start : start + _TEXTS_PER_PART]
+                parts.append(encoder.encode(part, batch_size))
+                progress.update(len(part))
+        return cls(encoder, texts, np.concatenate(parts))
+
+    def search(self, queries: Sequence[str], top_k: int = 10) -> list[list[Hit]]:
+        """Returns the nearest texts of each query, the best first.
+
+        Args:
+            queries: Q queries.
+            top_k: how many texts at most.
+
+        Raises:
+            ValueError: one string was given in place of a list, or `top_k` is below 1.
+        """
+        check_several(queries)
+        if top_k < 1:
+            raise ValueError(f"top_k is {top_k}: it must be at least 1")
+        asked = _of_length_1(self._encoder.encode(queries))  # [Q, D]
+        block = max(1, _PRODUCTS_PER_BLOCK // max(1, len(self)))
+        found = []
+        for start in range(0, len(asked), block):
+            products = asked[start : start + block] @ self.vectors.T  # [block, N]
+            found += [self._hits(row, top_k) for row in products]
+        return found
+
+    def _hits(self, scores: np.ndarray, top_k: int) -> list[Hit]:
+        count = min(top_k, len(scores))
+        # The best ones, in any order, then in theirs; of equal ones the first goes before.
+        best = np.argpartition(-scores, count - 1)[:count] if count else np.zeros(0, np.int64)
+        best = best[np.lexsort((best, -scores[best]))]
+        return [Hit(int(one), float(scores[one]), self.texts[one]) for one in best]
+
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes texts and vectors into a folder, whole or not at all.
+
+        Args:
+            folder: a new one, or one of an earlier index, which is replaced.
+
+        Raises:
+            ValueError: the folder holds something else, or is not local.
+        """
+        check_index_folder(folder)
+        probe = _of_length_1(self._encoder.encode([_PROBE]))[0]
+        with atomic_folder(folder) as part:
+            np.save(part / VECTORS_FILE, self.vectors)
+            with open(part / TEXTS_FILE, "w", encoding="utf-8") as file:
+                for text in self.texts:
+                    file.write(json.dumps({"text": text}, ensure_ascii=False) + "\n")
+            content = {"texts": len(self), "width": self._encoder.width, "probe": probe.tolist()}
+            (part / INDEX_FILE).write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike, encoder: SentenceEncoder) -> Self:
+        """Opens what `save` wrote.
+
+        Args:
+            folder: the folder.
+            encoder: the one that made its vectors.
+
+        Raises:
+            FileNotFoundError: the folder holds no index.
+            ValueError: another model made the vectors, or a file is damaged.
+        """
+        path = Path(folder)
+        if not (path / INDEX_FILE).is_file():
+            raise FileNotFoundError(f"{path} holds no {INDEX_FILE}: build the index first")
+        try:
+            content = json.loads((path / INDEX_FILE).read_text(encoding="utf-8"))
+            probe = np.array(content["probe"], np.float32)
+            vectors = np.load(path / VECTORS_FILE)
+            with open(path / TEXTS_FILE, encoding="utf-8") as file:
+                texts = [json.loads(line)["text"] for line in file]
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            raise ValueError(f"{path} holds a damaged index ({error}): build it anew") from None
+        same = len(probe) == encoder.width
+        if not same or _of_length_1(encoder.encode([_PROBE]))[0] @ probe < _SAME_MODEL:
+            raise ValueError(
+                f"{path} was made by another model, whose vectors cannot be compared with those of "
+                "this one: give that model, or build the index anew"
+            )
+        return cls(encoder, texts, vectors)
+
+
+def check_index_folder(folder: str | os.PathLike) -> None:
+    """Checks before the work that an index may be written.
+
+    Raises:
+        ValueError: it is no folder of this machine, or one that holds something else.
+    """
+    check_folder("folder", folder)
+    path = Path(folder)
+    if path.exists() and not (path / INDEX_FILE).is_file() and any(path.iterdir()):
+        raise ValueError(f"{path} holds something else than an index: choose another folder")
+
+
+def _of_length_1(vectors: np.ndarray) -> np.ndarray:
+    vectors = np.asarray(vectors, np.float32)
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)  # [N, 1]
+    return vectors / np.maximum(lengths, np.float32(1e-12))

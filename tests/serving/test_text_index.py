@@ -1,0 +1,155 @@
+"""Search by meaning, against products of all vectors by hand."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_bert import SentenceEncoder, TextIndex
+from tests import command_process
+from tests.signatures.tiny_models import random_texts
+from tests.tolerances import REORDERED
+
+TOOL = Path(__file__).parents[2] / "tools" / "search_texts.py"
+TEXTS = [*dict.fromkeys(random_texts(40, seed=3, longest=12))]
+QUERIES = ["the film", TEXTS[7]]
+
+
+@pytest.fixture(scope="module")
+def encoder(model_folder):
+    return SentenceEncoder.from_preset(model_folder("encoder"), pooling="mean", normalize=False)
+
+
+@pytest.fixture(scope="module")
+def index(encoder):
+    return TextIndex.build(encoder, TEXTS, batch_size=16)
+
+
+def cosines(encoder, queries, texts):
+    """By float64."""
+    asked, held = (np.float64(encoder.encode(several)) for several in (queries, texts))
+    lengths = np.linalg.norm(asked, axis=-1)[:, None] * np.linalg.norm(held, axis=-1)
+    return asked @ held.T / lengths
+
+
+def test_the_nearest_texts_come_first(encoder, index):
+    expected = cosines(encoder, QUERIES, TEXTS)
+    found = index.search(QUERIES, top_k=5)
+    for hits, scores in zip(found, expected, strict=True):
+        np.testing.assert_allclose(
+            [hit.score for hit in hits], np.sort(scores)[::-1][:5], **REORDERED
+        )
+        assert [TEXTS[hit.number] for hit in hits] == [hit.text for hit in hits]
+        np.testing.assert_allclose(
+            [hit.score for hit in hits], scores[[hit.number for hit in hits]], **REORDERED
+        )
+    assert found[1][0].text == TEXTS[7]
+    assert len(index.search(QUERIES, top_k=1000)[0]) == len(TEXTS) == len(index)
+    assert index.search([]) == []
+
+
+def test_of_equal_texts_the_first_goes_before(encoder):
+    index = TextIndex.build(encoder, ["a film", "the book", "a film", "a film"])
+    assert [hit.number for hit in index.search(["a film"], top_k=2)[0]] == [0, 2]
+    assert TextIndex.build(encoder, []).search(["a film"]) == [[]]
+
+
+def test_many_queries_are_searched_in_blocks(encoder, index, monkeypatch):
+    monkeypatch.setattr("keras_bert.serving.text_index._PRODUCTS_PER_BLOCK", 3 * len(TEXTS))
+    found = [[hit.score for hit in hits] for hits in index.search(TEXTS, top_k=2)]
+    expected = np.sort(cosines(encoder, TEXTS, TEXTS))[:, :-3:-1]
+    np.testing.assert_allclose(found, expected, **REORDERED)
+
+
+def test_an_index_is_written_and_opened(encoder, index, model_folder, tmp_path):
+    folder = tmp_path / "index"
+    index.save(folder)
+    again = TextIndex.load(folder, encoder)
+    assert again.texts == TEXTS
+    np.testing.assert_allclose(again.vectors, index.vectors, **REORDERED)
+    index.save(folder)  # once more
+    other = SentenceEncoder.from_preset(model_folder("encoder"), pooling="cls")
+    with pytest.raises(ValueError, match="was made by another model, whose vectors cannot be"):
+        TextIndex.load(folder, other)
+    (folder / "texts.jsonl").write_text("{}\n")
+    with pytest.raises(ValueError, match="holds a damaged index .*: build it anew"):
+        TextIndex.load(folder, encoder)
+    (folder / "texts.jsonl").write_text('{"text": "one"}\n')
+    with pytest.raises(ValueError, match="the vectors have the shape .* but there are 1 texts"):
+        TextIndex.load(folder, encoder)
+    with pytest.raises(FileNotFoundError, match="holds no index.json: build the index first"):
+        TextIndex.load(tmp_path, encoder)
+
+
+def test_what_is_no_index_is_not_replaced(index, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match="holds something else than an index: choose another"):
+        index.save(tmp_path)
+    with pytest.raises(ValueError, match="which is a file: name a folder"):
+        index.save(tmp_path / "notes.txt")
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_one_string_is_no_list(encoder, index):
+    with pytest.raises(ValueError, match="read letter by letter"):
+        index.search("the film")
+    with pytest.raises(ValueError, match="read letter by letter"):
+        TextIndex.build(encoder, "the film")
+    with pytest.raises(ValueError, match="top_k is 0: it must be at least 1"):
+        index.search(QUERIES, top_k=0)
+
+
+def search_texts(folder, *arguments):
+    return command_process.run([TOOL, "--init_from=model", "--pooling=mean", *arguments], folder)
+
+
+@pytest.mark.slow
+def test_the_command_searches_files(encoder, model_folder, tmp_path):
+    shutil.copytree(model_folder("encoder"), tmp_path / "model")
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in TEXTS))
+    (tmp_path / "queries.txt").write_text("\n".join(QUERIES) + "\n")
+    done = search_texts(
+        tmp_path,
+        *("--input=texts.jsonl", "--index=index", "--queries=queries.txt", "--top_k=3"),
+        "--output=found.csv",
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    with open(tmp_path / "found.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    expected = TextIndex.build(encoder, TEXTS).search(QUERIES, top_k=3)
+    assert [(row["query"], row["text"]) for row in rows] == [
+        (query, hit.text) for query, hits in zip(QUERIES, expected, strict=True) for hit in hits
+    ]
+    assert [row["rank"] for row in rows] == ["1", "2", "3"] * 2
+    scores = [hit.score for hits in expected for hit in hits]
+    np.testing.assert_allclose([float(row["score"]) for row in rows], scores, **REORDERED)
+    # The index is there: no texts are needed, and others are not taken in its place.
+    done = search_texts(tmp_path, "--index=index", f"--query={TEXTS[7]}", "--top_k=1")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split("\n")[-2].split()[:2] == ["1.000", "7"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--query=a"], "there are no texts: give --input, or an --index that was made before"),
+        (["--input=texts.txt"], "there is nothing to search for: give --query or --queries"),
+        (
+            ["--input=texts.txt", "--query=a", "--output=found.txt"],
+            "--output=found.txt does not end in .csv: rename it",
+        ),
+        (
+            ["--input=texts.txt", "--query=a", "--output=texts.txt"],
+            "output is texts.txt, the same file as texts.txt: choose another name",
+        ),
+        (["--input=texts.txt", "--index=.", "--query=a"], "holds something else than an index"),
+    ],
+)
+def test_the_command_refuses_in_one_sentence(arguments, sentence, tmp_path):
+    (tmp_path / "texts.txt").write_text("a\n")
+    done = search_texts(tmp_path, *arguments)
+    assert done.returncode != 0 and sentence in done.stderr and "Traceback" not in done.stderr

@@ -1,0 +1,112 @@
+"""Searches texts by meaning: those whose vectors are nearest to that of a query.
+
+    python tools/search_texts.py --init_from=runs/search --input=manual.txt \
+        --query='How is a lock taken twice?'
+    python tools/search_texts.py --init_from=runs/search --input=manual.csv --index=manual_index \
+        --queries=questions.txt --output=found.csv --top_k=3
+
+--input has a text a line (.txt) or a JSON object with "text" a line (.jsonl), both also with .gz
+behind; or it is a table (.csv, .tsv) with a column "text". --index keeps their vectors in a folder;
+where it is there already, it is opened and no --input is needed. --queries is a file like --input.
+--output is a table (.csv) with the columns query, rank, score (the cosine), number (the place of
+the text, from 0) and text; without it they are printed.
+"""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from absl import flags
+
+from keras_bert import command_line
+from keras_bert.choices import TokenPooling
+
+_COLUMNS = ("query", "rank", "score", "number", "text")
+_WIDTH = 100
+
+flags.DEFINE_string("init_from", None, "Model folder; one that was trained for similarity.")
+flags.DEFINE_string("input", None, "File of texts: .txt or .jsonl, also .gz; or .csv, .tsv.")
+flags.DEFINE_string("index", None, "Folder for the vectors of the texts, made where it is missing.")
+flags.DEFINE_multi_string("query", [], "What is searched for; may be given several times.")
+flags.DEFINE_string("queries", None, "File of queries, of the same kinds as --input.")
+flags.DEFINE_string("output", None, "Table to write: .csv; unset: print.")
+flags.DEFINE_integer("top_k", 10, "Texts a query.", lower_bound=1)
+flags.DEFINE_enum(
+    "pooling",
+    None,
+    get_args(TokenPooling),
+    "How vectors of pieces become one; unset: as the model folder says.",
+)
+flags.DEFINE_integer("max_seq_length", None, "Most pieces of a text; unset: as the folder says.")
+flags.DEFINE_integer("batch_size", 64, "Texts per call of the model.", lower_bound=1)
+flags.mark_flags_as_required(["init_from"])
+
+
+def main(_: Sequence[str]) -> None:
+    """Reads the flags, makes or opens the index, and writes or prints what is found."""
+    from keras_bert import SentenceEncoder, TextIndex
+    from keras_bert.serving.text_index import INDEX_FILE, check_index_folder
+    from keras_bert.storage.files import atomic_file
+    from keras_bert.storage.paths import check_output
+
+    values = flags.FLAGS
+    # Whatever can go wrong with names, before the work.
+    made = values.index is not None and (Path(values.index) / INDEX_FILE).is_file()
+    if values.input is None and not made:
+        raise ValueError("there are no texts: give --input, or an --index that was made before")
+    if values.input is not None and made:
+        raise ValueError(
+            f"--index={values.index} holds the vectors of texts already: leave out --input to "
+            "search them, or name another folder"
+        )
+    if values.output is not None:
+        others = (values.queries, values.input, values.index)
+        check_output(values.output, *filter(None, others))
+        if Path(values.output).suffix != ".csv":
+            raise ValueError(f"--output={values.output} does not end in .csv: rename it")
+    if values.index is not None:
+        check_index_folder(values.index)
+    queries = [*values.query, *(_texts(values.queries) if values.queries else [])]
+    if not queries and (made or values.index is None):
+        raise ValueError("there is nothing to search for: give --query or --queries")
+    texts = None if made else _texts(values.input)
+    encoder = SentenceEncoder.from_preset(
+        values.init_from, values.pooling, max_seq_length=values.max_seq_length
+    )
+    if texts is None:
+        index = TextIndex.load(values.index, encoder)
+    else:
+        index = TextIndex.build(encoder, texts, values.batch_size)
+        if values.index is not None:
+            index.save(values.index)
+            print(f"{len(index):,} texts, {encoder.width} numbers each: {values.index}")
+    found = index.search(queries, values.top_k)
+    if values.output is None:
+        for query, hits in zip(queries, found, strict=True):
+            print(f"\n{query}")
+            for hit in hits:
+                print(
+                    f"  {hit.score:6.3f}  {hit.number:>7,}  {' '.join(hit.text.split())[:_WIDTH]}"
+                )
+        return
+    with atomic_file(values.output) as path, open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(_COLUMNS)
+        for query, hits in zip(queries, found, strict=True):
+            for rank, hit in enumerate(hits, start=1):
+                writer.writerow((query, rank, f"{hit.score:.6f}", hit.number, hit.text))
+    print(f"{len(queries):,} queries, {sum(map(len, found)):,} texts found: {values.output}")
+
+
+def _texts(path: str) -> list[str]:
+    from keras_bert.storage.tables import read_table
+    from keras_bert.storage.text_lines import TextLines
+
+    if Path(path).suffix.lower() in (".csv", ".tsv"):
+        return read_table(Path(path)).column("text", 'name the column of the texts "text"')
+    return list(TextLines(path))
+
+
+if __name__ == "__main__":
+    command_line.run(main)
