@@ -70,6 +70,7 @@ def fill(folder: Path, models: Path) -> None:
     _write_reviews(folder)
     _write_questions(folder)
     _write_replies(folder)
+    _write_manual(folder)
     _write_tagged(folder)
     _write_glue(folder)
     _write_triviaqa(folder)
@@ -105,6 +106,17 @@ def _write_replies(folder: Path) -> None:
         rows = [(text, replies[label]) for text, label in sentiment_rows(count, seed)]
         write_csv(folder / "replies" / f"{name}.csv", ["source", "target"], rows)
     write_csv(folder / "sources.csv", ["source"], [["the film was good"], ["it was bad"]])
+
+
+def _write_manual(folder: Path) -> None:
+    """Texts and what answers them, passages alone, queries alone, and pairs."""
+    for seed, (name, count) in enumerate({"train": 64, "dev": 8, "test": 8}.items()):
+        rows = [(text, f"it was {text.split()[0]}") for text, _ in sentiment_rows(count, seed)]
+        write_csv(folder / "manual" / f"{name}.csv", ["text", "positive"], rows)
+    texts = [text for text, _ in sentiment_rows(16, 5)]
+    (folder / "manual.txt").write_text("\n".join(texts) + "\n")
+    (folder / "queries.txt").write_text("how was the film\nwho was bad\n")
+    write_csv(folder / "pairs.csv", ["text", "text_pair"], zip(texts[:4], texts[4:8], strict=True))
 
 
 def _write_reviews(folder: Path) -> None:

@@ -37,6 +37,7 @@ ROADS = (
     ("docs/inspection.md",),
     ("docs/generation.md",),
     ("docs/seq2seq.md",),
+    ("docs/search.md",),
     ("docs/design.md",),
     # The other recipes begin with its data: RECIPES.
     _recipes("paper"),
@@ -46,7 +47,7 @@ ROADS = (
 # the flags of each command and the names and keywords of each block.
 BY_HAND = (
     *("docs/generation.md", "docs/inspection.md", "docs/languages.md"),
-    *("docs/long_texts.md", "docs/seq2seq.md"),
+    *("docs/long_texts.md", "docs/seq2seq.md", "docs/search.md"),
 )
 # The same tools with other flags: run by hand before a release.
 RECIPES = _recipes(
