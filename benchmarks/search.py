@@ -25,10 +25,10 @@ from score_file import ScoreFile
 from sklearn.feature_extraction.text import CountVectorizer
 from small_pretraining import median_and_range
 
-from keras_bert import FinetuningOptions, SentenceEncoder, create_task, finetune
+from keras_bert import EmbeddingExample, FinetuningOptions, SentenceEncoder, create_task, finetune
 from keras_bert.finetuning.task import TEST, TRAIN, VALIDATION
 from keras_bert.storage.files import atomic_folder
-from keras_bert.tasks.sentence_embedding.metrics import RANKING_METRICS
+from keras_bert.tasks.sentence_embedding.metrics import ranking_metrics
 
 _OUTPUT = flags.DEFINE_string("output", None, "Folder of data and runs.", required=True)
 _INIT_FROM = flags.DEFINE_string("init_from", None, "Model folder to start from; unset: MiniLM.")
@@ -133,7 +133,8 @@ def _write(path: Path, rows: Sequence[Section]) -> None:
 
 def measured(vectors: Sequence[np.ndarray], pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
     """Returns the metrics of a search for the second text of each pair by the first."""
-    return {name: metric(vectors, pairs) for name, metric in RANKING_METRICS.items()}
+    examples = [EmbeddingExample(pair) for pair in pairs]
+    return {name: metric(vectors, examples) for name, metric in ranking_metrics().items()}
 
 
 def _pairs(path: Path) -> list[tuple[str, str]]:
@@ -176,7 +177,7 @@ def main(_: list[str]) -> None:
     tests = {"kernel": data / "test.csv", "python": data / "python.csv"}
     seeds = range(_SEEDS.value)
     rows = {"BM25": [0], "as it is": [0], "titles": seeds, "texts alone": seeds}
-    names = [f"{test}_{name}" for test in tests for name in RANKING_METRICS]
+    names = [f"{test}_{name}" for test in tests for name in ranking_metrics()]
     for row, runs in rows.items():
         found = []
         for seed in runs:
@@ -214,7 +215,7 @@ def _measure(
     found = task.read(data)
     if row == "texts alone":  # SimCSE: every text is its own answer
         texts = [text for example in found.splits[TRAIN] for text in example.texts]
-        alone = [type(found.splits[TRAIN][0])((text,)) for text in texts]
+        alone = [EmbeddingExample((text,)) for text in texts]
         found = type(found)({**found.splits, TRAIN: alone}, text_columns=found.text_columns)
     options = FinetuningOptions(
         epochs=_EPOCHS.value,

@@ -72,7 +72,7 @@ _PUBLIC = {
     "LabeledTexts": "tasks.classification.head",
     "TextHead": "tasks.classification.head",
     "EmbeddingHead": "tasks.sentence_embedding.head",
-    "EmbeddingExample": "tasks.sentence_embedding.head",
+    "EmbeddingExample": "tasks.sentence_embedding.examples",
     "Seq2SeqHead": "tasks.seq2seq.head",
     "SourceTarget": "tasks.seq2seq.head",
     "TaggedSentence": "tasks.tagging.sentences",
@@ -210,7 +210,7 @@ if TYPE_CHECKING:
     from keras_bert.tasks.question_answering.squad_files import write_squad as write_squad
     from keras_bert.tasks.question_answering.triviaqa import convert_triviaqa as convert_triviaqa
     from keras_bert.tasks.registry import create_task as create_task
-    from keras_bert.tasks.sentence_embedding.head import EmbeddingExample as EmbeddingExample
+    from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample as EmbeddingExample
     from keras_bert.tasks.sentence_embedding.head import EmbeddingHead as EmbeddingHead
     from keras_bert.tasks.seq2seq.head import Seq2SeqHead as Seq2SeqHead
     from keras_bert.tasks.seq2seq.head import SourceTarget as SourceTarget

@@ -5,8 +5,10 @@ import gzip
 import itertools
 import re
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
+
+from tests import command_process
 
 SAMPLE_DATA = Path(__file__).parents[1] / "tools" / "sample_data"
 
@@ -77,3 +79,17 @@ def test_the_novels_are_six():
     assert 3_900_000 < len(text) < 4_100_000
     for hero in ("Dashwood", "Darcy", "Bertram", "Knightley", "Tilney", "Wentworth"):
         assert hero in text
+
+
+def test_verses_to_search_for_are_of_no_two_splits(tmp_path):
+    tool = SAMPLE_DATA.parent / "prepare_sample_data.py"
+    done = command_process.run([tool, f"--output_dir={tmp_path}"])
+    assert done.returncode == 0, done.stderr[-2000:]
+    splits = {}
+    for split in ("train", "validation", "test"):
+        with open(tmp_path / "verses" / f"{split}.csv", encoding="utf-8", newline="") as file:
+            splits[split] = [(row["text"], row["positive"]) for row in csv.DictReader(file)]
+    verses = Counter(tuple(verse) for verse in _verses())
+    assert sum(map(Counter, splits.values()), Counter()) == verses
+    # Some verses are the same in several chapters.
+    assert len(set(splits["train"]) & set(splits["test"])) < 3

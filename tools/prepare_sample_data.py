@@ -1,11 +1,12 @@
-"""Prepares the sample data for the quickstart: corpora and a data set of verse pairs.
+"""Prepares the sample data for the quickstart: corpora, and two data sets of verses.
 
     python tools/prepare_sample_data.py --output_dir=quickstart_output/data
 
 Five novels and the verses of the training chapters become the corpus, the sixth novel is held out.
 The pair data set asks whether two verses of different translations are the same verse; its negative
-pairs are neighbours in one chapter. Chapters are split, so no verse of the test set, in either
-translation, is seen before in pretraining or fine-tuning.
+pairs are neighbours in one chapter. The verses data set asks to find each verse of 1611 among those
+of today's English (run_finetuning.py --task=retrieval). Chapters are split, so no verse of the test
+set, in either translation, is seen before in pretraining or fine-tuning.
 """
 
 import csv
@@ -55,6 +56,8 @@ def main(_: Sequence[str]) -> None:
     _write(folder / "corpus" / "eval" / "persuasion.txt", sixth)
     for name, chapters in splits.items():
         _write_pairs(folder / "pairs" / f"{name}.csv", chapters, rng)
+        verses = [verse for chapter in chapters for verse in chapter]
+        _write_table(folder / "verses" / f"{name}.csv", ("text", "positive"), verses)
         print(f"{name}: {len(chapters)} chapters, {sum(map(len, chapters))} verses")
 
 
@@ -94,10 +97,14 @@ def _write_pairs(path: Path, chapters: list[list[Verse]], rng: random.Random) ->
                 rows.append((verse.king_james, verse.world_english, "same"))
                 rows.append((verse.king_james, other.world_english, "other"))
     rng.shuffle(rows)
+    _write_table(path, ("text", "text_pair", "label"), rows)
+
+
+def _write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_file(path) as temporary, open(temporary, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(("text", "text_pair", "label"))
+        writer.writerow(columns)
         writer.writerows(rows)
 
 

@@ -6,8 +6,9 @@
         --queries=questions.txt --output=found.csv --top_k=3
 
 --input has a text a line (.txt) or a JSON object with "text" a line (.jsonl), both also with .gz
-behind; or it is a table (.csv, .tsv) with a column "text". --index keeps their vectors in a folder;
-where it is there already, it is opened and no --input is needed. --queries is a file like --input.
+behind; or it is a table (.csv, .tsv) with a column "text", or --text_column. --index keeps their
+vectors in a folder; where it is there already, it is opened and no --input is needed. --queries is
+a file like --input.
 --output is a table (.csv) with the columns query, rank, score (the cosine), number (the place of
 the text, from 0) and text; without it they are printed.
 """
@@ -27,6 +28,7 @@ _WIDTH = 100
 
 flags.DEFINE_string("init_from", None, "Model folder; one that was trained for similarity.")
 flags.DEFINE_string("input", None, "File of texts: .txt or .jsonl, also .gz; or .csv, .tsv.")
+flags.DEFINE_string("text_column", "text", "Column of the texts where --input is a table.")
 flags.DEFINE_string("index", None, "Folder for the vectors of the texts, made where it is missing.")
 flags.DEFINE_multi_string("query", [], "What is searched for; may be given several times.")
 flags.DEFINE_string("queries", None, "File of queries, of the same kinds as --input.")
@@ -67,10 +69,10 @@ def main(_: Sequence[str]) -> None:
             raise ValueError(f"--output={values.output} does not end in .csv: rename it")
     if values.index is not None:
         check_index_folder(values.index)
-    queries = [*values.query, *(_texts(values.queries) if values.queries else [])]
+    queries = [*values.query, *(_texts(values.queries, "text") if values.queries else [])]
     if not queries and (made or values.index is None):
         raise ValueError("there is nothing to search for: give --query or --queries")
-    texts = None if made else _texts(values.input)
+    texts = None if made else _texts(values.input, values.text_column)
     encoder = SentenceEncoder.from_preset(
         values.init_from, values.pooling, max_seq_length=values.max_seq_length
     )
@@ -99,12 +101,12 @@ def main(_: Sequence[str]) -> None:
     print(f"{len(queries):,} queries, {sum(map(len, found)):,} texts found: {values.output}")
 
 
-def _texts(path: str) -> list[str]:
+def _texts(path: str, column: str) -> list[str]:
     from keras_bert.storage.tables import read_table
     from keras_bert.storage.text_lines import TextLines
 
     if Path(path).suffix.lower() in (".csv", ".tsv"):
-        return read_table(Path(path)).column("text", 'name the column of the texts "text"')
+        return read_table(Path(path)).column(column, "name the column of the texts so")
     return list(TextLines(path))
 
 

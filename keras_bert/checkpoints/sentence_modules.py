@@ -9,12 +9,14 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import numpy as np
 
 from keras_bert.checkpoints import torch_state
+from keras_bert.choices import TokenPooling
 from keras_bert.config import read_json
+from keras_bert.storage import hub
 from keras_bert.storage.files import atomic_file
 
 MODULES_FILE = "modules.json"
@@ -132,6 +134,20 @@ def encoder_folder(folder: str | os.PathLike) -> Path:
     return folder / _modules(folder)[0][1] if is_sentence_folder(folder) else folder
 
 
+def encoder_source(source: str | os.PathLike) -> str:
+    """Returns where the encoder of a model is opened from: its folder, or one in it.
+
+    Args:
+        source: a model folder, or `hf://org/name`.
+
+    Raises:
+        ValueError: `modules.json` is damaged, or the repository cannot be fetched.
+    """
+    local = hub.local_folder(source)
+    inner = encoder_folder(local)
+    return os.fspath(source if inner == local else inner)
+
+
 def read(folder: str | os.PathLike) -> SentenceModules:
     """Reads all modules of a folder behind the encoder, and how texts are prepared.
 
@@ -173,6 +189,35 @@ def read(folder: str | os.PathLike) -> SentenceModules:
         *_text_settings(folder / encoder_path),
         prompt,
     )
+
+
+def trained_pooling(folder: str | os.PathLike) -> TokenPooling | None:
+    """Returns the pooling of a folder that can be trained on; None where it says nothing.
+
+    Raises:
+        ValueError: there is more than a pooling and a norm, or several poolings.
+    """
+    if not is_sentence_folder(folder):
+        return None
+    modules = read(folder)
+    if any(isinstance(step, Dense) for step in modules.steps):
+        raise ValueError(
+            f"{folder} has a Dense module behind the pooling, which is not trained here: give "
+            "pooling to train its encoder without it"
+        )
+    if modules.prompt or modules.lowercase:
+        what = f"the prompt {modules.prompt!r}" if modules.prompt else "do_lower_case"
+        raise ValueError(
+            f"{folder} changes texts before the tokenizer ({what}), which training does not: "
+            "change them yourself and take that out of its settings, or give pooling"
+        )
+    [pooling, *others] = modules.pooling
+    if others or pooling not in get_args(TokenPooling):
+        raise ValueError(
+            f"{folder} has the pooling {'+'.join(modules.pooling)}: "
+            f"{', '.join(get_args(TokenPooling))} can be trained; give pooling to take one of them"
+        )
+    return cast(TokenPooling, pooling)
 
 
 def write(folder: Path, pooling: str, width: int) -> None:

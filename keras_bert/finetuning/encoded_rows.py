@@ -179,8 +179,8 @@ class EncodedRows:
         shape = [None, length]  # [B, S], or [B, R, S]
         if self.choices is not None:
             count = tf.reduce_max(tf.gather(self.choices, whole))
-            if self.joint and self._lengths is not None:
-                # Few numbers of windows, too: powers of two up to the most of any text.
+            if self._lengths is not None:
+                # Few numbers of rows, too: powers of two up to the most of any example.
                 powers = [1 << n for n in range(int(self.choices.max()).bit_length())]
                 counts = tf.constant([*powers, self.choices.max()], tf.int64)
                 count = tf.reduce_min(tf.boolean_mask(counts, counts >= count))

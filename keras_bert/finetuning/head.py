@@ -7,6 +7,7 @@ the signatures beside it, see `keras_bert.tasks.kinds`.
 
 import abc
 import dataclasses
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -240,6 +241,17 @@ class FinetuningHead(TrainableHead, EvaluatedHead, AnswerTable):
 
         Raises:
             ValueError: it cannot work with this one.
+        """
+        return self
+
+    def for_folder(self, folder: str | os.PathLike) -> Self:
+        """Returns the head with what it keeps of the model folder that training starts from.
+
+        Args:
+            folder: the folder, or `hf://org/name`.
+
+        Raises:
+            ValueError: it cannot start from this one.
         """
         return self
 

@@ -86,6 +86,11 @@ def create_model(
             if re.match(rf"({names}|pooler)/", weight.path):
                 weight.assign(fresh[weight.path].value)
     leave_out_unread(model, head, options.freeze_encoder)
+    if not model.trainable_weights:
+        raise ValueError(
+            "freeze_encoder leaves nothing to be trained, since this head has no weights of its "
+            "own: leave it out"
+        )
     if options.remat:
         rematerialize(model.encoder)
     return model

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.checkpoints.sentence_modules import encoder_source
 from keras_bert.config import BertConfig
 from keras_bert.finetuning.distillation import (
     Losses,
@@ -45,7 +46,7 @@ class RunPlan:
 
     Attributes:
         strategy: where it is trained.
-        init_from: the model folder to start from.
+        init_from: the model folder to start from; of sentence-transformers that of the encoder.
         tokenizer: of that folder.
         config: the config of the folder, or of the layers that are taken from it.
         description: the task as it is written beside the model.
@@ -95,16 +96,19 @@ class RunPlan:
         """
         check_local("model_dir", model_dir)
         strategy = create_strategy(options.strategy)
-        tokenizer = load_tokenizer(init_from)
-        config = read_config(init_from, options.ignore_config_keys)
+        encoder = encoder_source(init_from)
+        tokenizer = load_tokenizer(encoder)
+        config = read_config(encoder, options.ignore_config_keys)
         tokenizer.vocabulary.check_size(config.vocab_size)
         if options.init_layers:
             layers = parsed_layers(options.init_layers, config.num_hidden_layers)
             check_separate_layers(config)
             config = config.replace(num_hidden_layers=len(layers))
-        description = describe_task(task, data, config, tokenizer, options.max_seq_length)
+        description = describe_task(
+            task, data, config, tokenizer, init_from, options.max_seq_length
+        )
         settings = _settings(init_from, description, data, options)
-        settings["weights"] = weights_digest(init_from)
+        settings["weights"] = weights_digest(encoder)
         if options.teacher:
             settings["teacher"] = teacher_digest(options.teacher)
         resolved = options.resolved(task.defaults)
@@ -117,7 +121,7 @@ class RunPlan:
         head = description.head
         if head.compares_examples and resolved.accumulation_steps > 1:
             raise ValueError(
-                f"accumulation_steps is {resolved.accumulation_steps}, but a {head.kind} head "
+                f"accumulation_steps is {resolved.accumulation_steps}, but the {head.kind} head "
                 "compares each example with all others of its batch, of which a part has fewer: "
                 "leave it out, and save memory with --remat"
             )
@@ -135,7 +139,7 @@ class RunPlan:
             losses = distilled_losses(head, losses, resolved)
         return cls(
             strategy=strategy,
-            init_from=os.fspath(init_from),
+            init_from=encoder,
             tokenizer=tokenizer,
             config=config,
             description=description,
@@ -169,6 +173,7 @@ def describe_task(
     data: TaskData,
     config: BertConfig,
     tokenizer: Tokenizer,
+    init_from: str | os.PathLike,
     max_seq_length: int | None = None,
 ) -> TaskDescription:
     """Returns what is kept of a task beside a model.
@@ -178,6 +183,7 @@ def describe_task(
         data: what `task.read` returned.
         config: of the model.
         tokenizer: of the model.
+        init_from: the model folder.
         max_seq_length: the most positions of a row; None takes the task's default, or the model's
             positions where they are fewer.
 
@@ -200,7 +206,7 @@ def describe_task(
             f"the data has pairs of texts but the model's type_vocab_size is "
             f"{config.type_vocab_size}: it needs 2 segments; choose another model"
         )
-    head = task.head.with_labels(data.labels).for_tokenizer(tokenizer)
+    head = task.head.with_labels(data.labels).for_tokenizer(tokenizer).for_folder(init_from)
     columns = dict(data.text_columns or head.default_columns(data.splits[TRAIN]))
     return TaskDescription(task.name, head, columns, length)
 
@@ -255,7 +261,7 @@ def _weights(
     classes = head.class_indices(data.splits[TRAIN])
     if classes is None:
         raise ValueError(
-            f"examples of a {head.kind} head have no single class to weigh: leave out "
+            f"examples of the {head.kind} head have no single class to weigh: leave out "
             "--class_weights"
         )
     if options.class_weights == "balanced":

@@ -17,7 +17,6 @@ import keras
 from keras import ops
 
 from keras_bert.checkpoints import sentence_modules
-from keras_bert.checkpoints.sentence_modules import Dense
 from keras_bert.choices import TokenPooling
 from keras_bert.config import BertConfig
 from keras_bert.features import ENCODER_FEATURES, INPUT_MASK
@@ -89,12 +88,10 @@ class BertSentenceEmbedder(TaskModel):
             ValueError: a file is damaged, or the folder has more behind the pooling than a norm.
         """
         local = hub.local_folder(folder)
-        if sentence_modules.is_sentence_folder(local):
-            stored = sentence_modules.read(local)
-            if arguments.get("pooling") is None:
-                arguments["pooling"] = _trained_pooling(local, stored)
-            local = sentence_modules.encoder_folder(local)
-        return super().from_preset(os.fspath(local), ignore_config_keys, **arguments)
+        if arguments.get("pooling") is None:
+            arguments["pooling"] = sentence_modules.trained_pooling(local) or "mean"
+        inner = os.fspath(sentence_modules.encoder_folder(local))
+        return super().from_preset(inner, ignore_config_keys, **arguments)
 
     def save_to_preset(self, folder: str, tokenizer: Any = None) -> None:
         """Writes the encoder as a model folder, and the pooling beside it.
@@ -112,32 +109,6 @@ class BertSentenceEmbedder(TaskModel):
     def head_config(self) -> dict[str, Any]:
         """Returns the pooling."""
         return {"pooling": self.pooling}
-
-
-def _trained_pooling(folder: Path, modules: sentence_modules.SentenceModules) -> str:
-    """Returns the one pooling of a folder that can be trained on.
-
-    Raises:
-        ValueError: there is more than that.
-    """
-    if any(isinstance(step, Dense) for step in modules.steps):
-        raise ValueError(
-            f"{folder} has a Dense module behind the pooling, which is not trained here: give "
-            "pooling to train its encoder without it"
-        )
-    if modules.prompt or modules.lowercase:
-        what = f"the prompt {modules.prompt!r}" if modules.prompt else "do_lower_case"
-        raise ValueError(
-            f"{folder} changes texts before the tokenizer ({what}), which training does not: "
-            "change them yourself and take that out of its settings, or give pooling"
-        )
-    [pooling, *others] = modules.pooling
-    if others or pooling not in ("mean", "cls", "max"):
-        raise ValueError(
-            f"{folder} has the pooling {'+'.join(modules.pooling)}: mean, cls and max can be "
-            "trained; give pooling to take one of them"
-        )
-    return pooling
 
 
 @keras.saving.register_keras_serializable("keras_bert")

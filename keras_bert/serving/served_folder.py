@@ -164,12 +164,20 @@ def _encoder_signatures(
             path not in checkpoint.variables for path in POOLER
         ):
             raise ValueError(f"--pooling=pooler: {folder} has no pooler; choose another pooling")
+        if "pooler" in sentences.pooling and _never_read_its_pooler(folder):
+            raise ValueError(
+                f"--pooling=pooler: {folder} was trained without its pooler; choose another pooling"
+            )
         sentences.width(checkpoint.config.hidden_size)  # before the minutes that a model may take
     model = _model(BertEncoder, checkpoint, options)
     tokenizer = sentence_tokenizer(folder, sentences)
     family = EncoderSignatures(model, tokenizer, length, options, sentences)
     family.reason = why
     return family
+
+
+def _never_read_its_pooler(folder: Path) -> bool:
+    return (folder / TASK_FILE).is_file() and not load_description(folder).head.reads_pooler
 
 
 def _model(model_class: Any, checkpoint: Checkpoint, options: ExportOptions) -> Any:

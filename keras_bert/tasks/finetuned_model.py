@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.checkpoints.sentence_modules import encoder_source
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.head import FinetuningHead, PerExample
 from keras_bert.finetuning.inference import InferenceRunner
@@ -72,8 +73,8 @@ class AnsweringModel(abc.ABC):
         head = self.description.head
         if not isinstance(head, TextHead):
             raise ValueError(
-                f"predict answers texts, but the model has a {head.kind} head: give its examples "
-                "to predict_examples"
+                f"predict answers texts, but the {head.kind} head of the model does not: give its "
+                "examples to predict_examples"
             )
         for name, given in (("texts", texts), ("text_pairs", text_pairs)):
             if isinstance(given, str):  # else a text for each of its letters
@@ -143,13 +144,14 @@ class FinetunedModel(AnsweringModel):
             ValueError: model and data do not fit, or it could not learn in such numbers.
         """
         _check_policy(keras.dtype_policies.get(dtype or keras.config.dtype_policy()))
-        tokenizer = load_tokenizer(init_from)
-        config = read_config(init_from)
+        encoder = encoder_source(init_from)
+        tokenizer = load_tokenizer(encoder)
+        config = read_config(encoder)
         tokenizer.vocabulary.check_size(config.vocab_size)
-        description = describe_task(task, data, config, tokenizer, max_seq_length)
+        description = describe_task(task, data, config, tokenizer, init_from, max_seq_length)
         head = description.head
         model = head.model_class.from_preset(
-            os.fspath(init_from), seed=seed, dtype=dtype, **head.model_arguments()
+            encoder, seed=seed, dtype=dtype, **head.model_arguments()
         )
         return cls(model, tokenizer, description)
 

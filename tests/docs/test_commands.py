@@ -118,6 +118,7 @@ NOT_RUN = {
 }
 # What stands there -> what is run, so that it takes seconds. Whole words of commands.
 SMALLER = {
+    "--data=data/verses": "--data=manual",
     "--model=bert_mini": "--model=bert_tiny",
     "--model=bert_base": "--model=bert_tiny",
     "--model=electra_small": "--model=bert_tiny",

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_bert import SentenceEncoder, TextIndex
+from keras_bert import BertEncoder, SentenceEncoder, TextIndex, load_tokenizer
 from tests import command_process
 from tests.signatures.tiny_models import random_texts
 from tests.tolerances import REORDERED
@@ -74,6 +74,19 @@ def test_an_index_is_written_and_opened(encoder, index, model_folder, tmp_path):
     other = SentenceEncoder.from_preset(model_folder("encoder"), pooling="cls")
     with pytest.raises(ValueError, match="was made by another model, whose vectors cannot be"):
         TextIndex.load(folder, other)
+    # Another model whose vectors are much the same: the first, a little changed.
+    model = BertEncoder.from_preset(model_folder("encoder"))
+    for weight in model.trainable_weights:
+        weight.assign(weight + 0.01)
+    model.save_to_preset(tmp_path / "changed", load_tokenizer(model_folder("encoder")))
+    changed = SentenceEncoder.from_preset(tmp_path / "changed", pooling="mean")
+    with pytest.raises(ValueError, match="was made by another model, whose vectors cannot be"):
+        TextIndex.load(folder, changed)
+    vectors = (folder / "vectors.npy").read_bytes()
+    (folder / "vectors.npy").write_bytes(b"")
+    with pytest.raises(ValueError, match="holds a damaged index .*: build it anew"):
+        TextIndex.load(folder, encoder)
+    (folder / "vectors.npy").write_bytes(vectors)
     (folder / "texts.jsonl").write_text("{}\n")
     with pytest.raises(ValueError, match="holds a damaged index .*: build it anew"):
         TextIndex.load(folder, encoder)

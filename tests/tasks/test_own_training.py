@@ -91,6 +91,14 @@ def write_answers(folder, count, seed):
     write_csv(folder.with_suffix(".csv"), ["text", "positive"], rows)
 
 
+def write_texts_alone(folder, count, seed):
+    """Texts to learn from, answers to be measured by."""
+    write_answers(folder, count, seed)
+    if folder.name == "train":
+        rows = [[" ".join(words)] for words in sentences(count, seed)]
+        write_csv(folder.with_suffix(".csv"), ["text"], rows)
+
+
 # Kind: name of the task, its settings, what writes a file of it.
 KINDS = {
     "classes": ("csv", {}, write_classes),
@@ -104,6 +112,7 @@ KINDS = {
         write_replies,
     ),
     "answers": ("retrieval", {}, write_answers),
+    "texts_alone": ("retrieval", {}, write_texts_alone),
 }
 
 

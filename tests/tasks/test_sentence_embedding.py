@@ -22,12 +22,18 @@ from keras_bert import (
     create_task,
     finetune,
     load_tokenizer,
+    show_attributions,
 )
+from keras_bert.checkpoints import sentence_modules
 from keras_bert.finetuning.task import TaskData
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.predict import predict_file
-from keras_bert.tasks.sentence_embedding.metrics import RANKING_METRICS, relevant_ranks
+from keras_bert.tasks.sentence_embedding.metrics import (
+    SIMILARITY_METRICS,
+    ranking_metrics,
+    relevant_ranks,
+)
 from keras_bert.tasks.sentence_embedding.ranking_loss import EmbeddingLoss
 from tests.conftest import WORDS, sentiment_rows, write_csv
 from tests.markers import some_fast
@@ -94,17 +100,21 @@ def test_a_score_is_compared_with_the_cosine():
     np.testing.assert_allclose(found, [0.0, 0.25, 0.25], **FORMULA)
 
 
+def examples_of(several):
+    return [EmbeddingExample(texts) for texts in several]
+
+
 def test_ranks_are_those_among_all_passages_and_equal_ones_go_before():
     def at(*degrees):
         return vectors_of(np.radians(degrees))
 
     # Query a: b right (10 degrees away), c at 5, d at 10 (as near as b), and e, right too, at 30.
-    texts = [("a", "b"), ("a", "e"), ("q", "c", "d"), ("d", "e")]
+    texts = examples_of([("a", "b"), ("a", "e"), ("q", "c", "d"), ("d", "e")])
     vectors = [at(0, 10), at(0, 30), at(90, 5, -10), at(-10, 30)]
     ranks = [found.tolist() for found in relevant_ranks(vectors, texts)]
     # For q: e (60), b (80), c (85), d (100 away). For d, which is left out: c, b, e.
     assert ranks == [[3, 4], [3], [3]]
-    found = {name: metric(vectors, texts) for name, metric in RANKING_METRICS.items()}
+    found = {name: metric(vectors, texts) for name, metric in ranking_metrics().items()}
     of_a = (1 / math.log2(4) + 1 / math.log2(5)) / (1 + 1 / math.log2(3))
     expected = {
         "ndcg_at_10": (of_a + 0.5 + 0.5) / 3,
@@ -117,15 +127,15 @@ def test_ranks_are_those_among_all_passages_and_equal_ones_go_before():
 
 def test_what_stands_behind_the_tenth_place_is_not_found():
     angles = np.radians(np.arange(12.0))
-    texts = [("q", f"p{number}") for number in (11,)] + [(f"r{n}", f"p{n}") for n in range(11)]
+    texts = examples_of([("q", "p11"), *((f"r{n}", f"p{n}") for n in range(11))])
     order = [11, *range(11)]
     vectors = [vectors_of(np.array([0.0, angles[number]])) for number in order]
     ranks = list(relevant_ranks(vectors, texts))
     assert ranks[0].tolist() == [12] and ranks[1].tolist() == [1]
     # The queries all look to 0 degrees, so the ranks are 12, 1, 2, ..., 11.
-    assert RANKING_METRICS["recall_at_10"](vectors, texts) == pytest.approx(10 / 12)
+    assert ranking_metrics()["recall_at_10"](vectors, texts) == pytest.approx(10 / 12)
     reciprocal = sum(1 / rank for rank in range(1, 11)) / 12
-    assert RANKING_METRICS["mrr_at_10"](vectors, texts) == pytest.approx(reciprocal)
+    assert ranking_metrics()["mrr_at_10"](vectors, texts) == pytest.approx(reciprocal)
 
 
 @pytest.fixture(scope="module")
@@ -232,11 +242,11 @@ def test_a_run_learns_to_find_the_answers(search_run, start):
         create_task("retrieval"), TaskData({"train": []}), start, LENGTH, dtype="float32"
     )
     data = create_task("retrieval").read(folder / "data")
-    untrained = before.measure(RANKING_METRICS, data)
+    untrained = before.measure(ranking_metrics(), data)
     assert untrained["accuracy_at_1"] < 0.5
     assert result.metrics["test"]["accuracy_at_1"] > 0.9
     assert result.collapsed is None
-    assert list(result.metrics["test"]) == [*RANKING_METRICS, "loss"]
+    assert list(result.metrics["test"]) == [*ranking_metrics(), "loss"]
 
 
 def test_what_a_run_leaves_is_an_encoder_of_sentences(search_run):
@@ -356,11 +366,37 @@ def test_wrong_answers_stand_in_numbered_columns(tmp_path):
             "line 2: the score is '4.5' but scores are numbers from 0 to 1: .* with --max_score",
         ),
         ("similarity", {"train": ["text,text_pair,score", "a,b,nan"]}, "the score is 'nan'"),
+        (
+            "retrieval",
+            {"train": ["text,positive,negative_1", "a,b,c"]},
+            "column 'negative_1': na",
+        ),
+        ("retrieval", {"train": ["text,positive", 'a,"[""b""]"']}, "positive is a list: give each"),
+        (
+            "retrieval",
+            {"train": ["text", "a"], "unlabeled": ["text", "b"]},
+            "unlabeled.csv: nothing answers unlabeled texts of this task: put them",
+        ),
     ],
 )
 def test_files_that_do_not_fit_are_refused_in_one_sentence(task, files, sentence, tmp_path):
     with pytest.raises(ValueError, match=sentence):
         read(tmp_path, task, **files)
+
+
+def test_a_named_column_must_be_there(tmp_path):
+    write_answers(tmp_path / "train.csv")
+    with pytest.raises(ValueError, match="no column 'anwser'.* the right one with --positive_col"):
+        create_task("retrieval", positive_column="anwser").read(tmp_path)
+
+
+def test_json_lines_may_have_a_list_of_wrong_answers(tmp_path):
+    rows = [{"text": "q", "positive": "a", "negative": ["b", "c"]}, {"text": "r", "positive": "x"}]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert create_task("retrieval").read(tmp_path).splits["train"] == [
+        EmbeddingExample(("q", "a", "b", "c")),
+        EmbeddingExample(("r", "x")),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -379,9 +415,13 @@ def test_settings_out_of_range_are_refused(arguments, sentence):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"accumulation_steps": 2}, "accumulation_steps is 2, but a embedding head compares each"),
+        (
+            {"accumulation_steps": 2},
+            "is 2, but the embedding head compares each",
+        ),
         ({"label_smoothing": 0.1}, "texts that belong together have no classes to smooth"),
         ({"class_weights": "balanced"}, "embedding head have no single class to weigh"),
+        ({"freeze_encoder": True}, "freeze_encoder leaves nothing to be trained"),
     ],
 )
 def test_options_of_other_heads_are_refused(changes, sentence, start, tmp_path):
@@ -394,12 +434,83 @@ def test_options_of_other_heads_are_refused(changes, sentence, start, tmp_path):
 
 def test_a_model_that_gives_one_vector_is_told(start):
     head = EmbeddingHead()
+    examples = examples_of([("a", "b"), ("c", "d"), ("e", "f")])
     same = [vectors_of(np.array([0.3, 0.3]))] * 3
-    texts = [("a", "b"), ("c", "d"), ("e", "f")]
-    assert head.collapse(same, texts) == "all texts have the same vector"
-    assert head.collapse([vectors_of(np.array([n, 0.3])) for n in range(3)], texts) is None
-    assert head.collapse([0.5, 0.5], np.array([0.0, 1.0], np.float32)) is not None
-    assert head.collapse([0.5, 0.6], np.array([0.0, 1.0], np.float32)) is None
+    assert head.collapse(same, examples) == "all texts have the same vector"
+    assert head.collapse([vectors_of(np.array([n, 0.3])) for n in range(3)], examples) is None
+    assert head.collapse(same, examples_of([("a", "b"), ("a", "c"), ("a", "d")])) is None
+
+
+def test_metrics_say_what_they_need():
+    vectors = [vectors_of(np.array([0.3, 0.3]))]
+    with pytest.raises(ValueError, match="the text 'a' has none that is to be found"):
+        ranking_metrics()["mrr_at_10"](vectors, examples_of([("a",)]))
+    with pytest.raises(ValueError, match="the text 'a' has no score"):
+        SIMILARITY_METRICS["pearson"](vectors, examples_of([("a", "b")]))
+
+
+@pytest.fixture
+def cls_folder(start, tmp_path):
+    """A folder of sentence-transformers that says how it pools."""
+    model = BertSentenceEmbedder.from_preset(start, pooling="cls")
+    model.save_to_preset(tmp_path / "cls", load_tokenizer(start))
+    return tmp_path / "cls"
+
+
+@pytest.mark.parametrize("changes", [{}, {"init_layers": "0"}, {"from_scratch": True}], ids=str)
+def test_a_run_takes_the_pooling_of_its_start(changes, cls_folder, tmp_path):
+    task = create_task("retrieval")
+    write_answers(tmp_path / "train.csv")
+    run = tmp_path / "run"
+    finetune(task, task.read(tmp_path), cls_folder, run, options(epochs=1, **changes))
+    assert FinetunedModel.load(run).model.pooling == "cls"
+    assert sentence_modules.read(run).pooling == ("cls",)
+    assert json.loads((run / "task.json").read_text())["head"]["pooling"] == "cls"
+
+
+def test_an_encoder_in_a_folder_of_its_own_is_trained(cls_folder, tmp_path):
+    """The layout of 2019, of which tokenizer and weights are in 0_Transformer."""
+    inner = cls_folder / "0_Transformer"
+    inner.mkdir()
+    for file in list(cls_folder.iterdir()):
+        if file.is_file() and file.name != "modules.json":
+            file.rename(inner / file.name)
+    entries = json.loads((cls_folder / "modules.json").read_text())
+    entries[0]["path"] = inner.name
+    (cls_folder / "modules.json").write_text(json.dumps(entries))
+    task = create_task("retrieval")
+    write_answers(tmp_path / "train.csv")
+    data = task.read(tmp_path)
+    finetune(task, data, cls_folder, tmp_path / "run", options(epochs=1))
+    assert FinetunedModel.load(tmp_path / "run").model.pooling == "cls"
+    own = FinetunedModel.from_task(task, data, cls_folder, LENGTH)
+    assert own.model.pooling == "cls" and own.description.head.pooling == "cls"
+
+
+def test_named_columns_are_read_again_at_prediction(cls_folder, tmp_path):
+    task = create_task("similarity", text_column="s1", text_pair_column="s2", score_column="sc")
+    rows = [(*TEXTS[:2], 1), (*TEXTS[1:], 0)]
+    for split in ("train", "dev"):
+        write_csv(tmp_path / f"{split}.csv", ["s1", "s2", "sc"], rows)
+    finetune(task, task.read(tmp_path), cls_folder, tmp_path / "run", options(epochs=1))
+    for name in (tmp_path / "dev.csv", tmp_path / "run" / "predictions_validation.csv"):
+        table = tmp_path / "given.csv"
+        with open(name, newline="") as file:
+            given = [row for row in csv.reader(file)]
+        kept = [place for place, column in enumerate(given[0]) if column != "similarity"]
+        write_csv(table, [given[0][p] for p in kept], [[r[p] for p in kept] for r in given[1:]])
+        assert predict_file(tmp_path / "run", table, tmp_path / "out.csv") == 2
+
+
+def test_its_pooler_is_not_served(cls_folder, tmp_path):
+    task = create_task("retrieval")
+    write_answers(tmp_path / "train.csv")
+    run = tmp_path / "run"
+    finetune(task, task.read(tmp_path), cls_folder, run, options(epochs=1))
+    with pytest.raises(ValueError, match="was trained without its pooler; choose another pooling"):
+        SentenceEncoder.from_preset(run, pooling="pooler")
+    with pytest.raises(ValueError, match="BertSentenceEmbedder, which gives no answer that could"):
+        show_attributions(FinetunedModel.load(run), "a good film")
 
 
 def test_a_folder_with_more_than_a_norm_is_not_trained_unasked(start, tmp_path):
@@ -407,7 +518,7 @@ def test_a_folder_with_more_than_a_norm_is_not_trained_unasked(start, tmp_path):
     model.save_to_preset(tmp_path, load_tokenizer(start))
     pooling = tmp_path / "1_Pooling" / "config.json"
     pooling.write_text(json.dumps({"pooling_mode": ["mean", "max"]}))
-    with pytest.raises(ValueError, match=r"has the pooling mean\+max: mean, cls and max can be"):
+    with pytest.raises(ValueError, match=r"has the pooling mean\+max: mean, cls, max can be"):
         BertSentenceEmbedder.from_preset(tmp_path)
     pooling.write_text(json.dumps({"pooling_mode": "mean"}))
     prompts = {"prompts": {"q": "query: "}, "default_prompt_name": "q"}

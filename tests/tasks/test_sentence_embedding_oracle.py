@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertSentenceEmbedder, load_tokenizer
-from keras_bert.finetuning import metrics
-from keras_bert.tasks.sentence_embedding.metrics import RANKING_METRICS
+from keras_bert import BertSentenceEmbedder, EmbeddingExample, load_tokenizer
+from keras_bert.tasks.sentence_embedding.metrics import SIMILARITY_METRICS, ranking_metrics
 from keras_bert.tasks.sentence_embedding.ranking_loss import EmbeddingLoss
 from tests.markers import some_long
 from tests.tolerances import ORACLE
@@ -114,9 +113,10 @@ def test_a_search_is_measured_alike():
     drawn = draw.normal(size=[len(names), WIDTH]).astype(np.float32)
     drawn /= np.linalg.norm(drawn, axis=-1, keepdims=True)
     by_text = dict(zip(names, drawn, strict=True))
+    given = [np.stack([by_text[text] for text in example]) for example in texts]
     found = {
-        name: metric([np.stack([by_text[text] for text in example]) for example in texts], texts)
-        for name, metric in RANKING_METRICS.items()
+        name: metric(given, [EmbeddingExample(example) for example in texts])
+        for name, metric in ranking_metrics().items()
     }
     relevant = {}
     for question, answer, _ in texts:
@@ -146,9 +146,12 @@ def test_correlations_are_measured_alike(vectors):
     by_text = dict(zip([*left, *right], [*vectors[:, 0], *vectors[:, 1]], strict=True))
     evaluator = EmbeddingSimilarityEvaluator(left, right, scores, main_similarity="cosine")
     expected = evaluator(_Given(by_text))
-    cosines = np.sum(vectors[:, 0] * vectors[:, 1], axis=-1)
-    assert metrics.spearman(cosines, scores) == pytest.approx(expected["spearman_cosine"], abs=1e-6)
-    assert metrics.pearson(cosines, scores) == pytest.approx(expected["pearson_cosine"], abs=1e-6)
+    examples = [
+        EmbeddingExample(pair, score) for *pair, score in zip(left, right, scores, strict=True)
+    ]
+    for name, metric in SIMILARITY_METRICS.items():
+        theirs = expected[f"{name}_cosine"]
+        assert metric(list(vectors[:, :2]), examples) == pytest.approx(theirs, abs=1e-6)
 
 
 @pytest.mark.parametrize("pooling", some_long(["mean", "cls", "max"], ["cls"]))

@@ -10,36 +10,34 @@ text, text_pair, score                as near as the score says
 import functools
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from keras_bert.choices import TokenPooling
-from keras_bert.finetuning import metrics
 from keras_bert.finetuning.task import (
     TRAIN,
-    Metric,
+    UNLABELED,
     PredictionInput,
     Task,
     TaskData,
     TaskDescription,
 )
 from keras_bert.storage.data_sets import is_tfds
-from keras_bert.storage.tables import EXTENSIONS, Row, Table, read_table
-from keras_bert.tasks.sentence_embedding.head import EmbeddingExample, EmbeddingHead
-from keras_bert.tasks.sentence_embedding.metrics import RANKING_METRICS
+from keras_bert.storage.tables import EXTENSIONS, Row, Table, json_list, read_table
+from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample
+from keras_bert.tasks.sentence_embedding.head import EmbeddingHead
+from keras_bert.tasks.sentence_embedding.metrics import SIMILARITY_METRICS, ranking_metrics
 from keras_bert.tasks.splits import find_splits
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
 
 POSITIVE, NEGATIVE, SCORE = "positive", "negative", "score"
+# What a model folder calls the column of the second text: it does not read pairs as one row.
+SECOND_TEXT = "second_text"
 _NUMBERED = re.compile(rf"{NEGATIVE}\d*$")
 
 # A batch is as many candidates; the rate is that of Sentence-BERT.
 _DEFAULTS = {"epochs": 3, "batch_size": 64, "learning_rate": 2e-5}
-_SIMILARITY_METRICS: Mapping[str, Metric] = {
-    "spearman": metrics.spearman,
-    "pearson": metrics.pearson,
-}
 
 
 class _Columns(NamedTuple):
@@ -47,6 +45,9 @@ class _Columns(NamedTuple):
     positive: str
     text_pair: str
     score: str
+
+
+_USUAL_COLUMNS = _Columns(TEXT, POSITIVE, TEXT_PAIR, SCORE)
 
 
 def retrieval_task(
@@ -79,7 +80,7 @@ def retrieval_task(
     columns = _Columns(text_column, positive_column, text_pair_column, score_column)
     read = functools.partial(_read, columns=columns, max_score=_checked(max_score), scored=False)
     head = EmbeddingHead(pooling, temperature)
-    return Task("retrieval", head, read, RANKING_METRICS, _DEFAULTS)
+    return Task("retrieval", head, read, ranking_metrics(), _DEFAULTS)
 
 
 def similarity_task(
@@ -111,7 +112,7 @@ def similarity_task(
     columns = _Columns(text_column, positive_column, text_pair_column, score_column)
     read = functools.partial(_read, columns=columns, max_score=_checked(max_score), scored=True)
     head = EmbeddingHead(pooling, temperature)
-    return Task("similarity", head, read, _SIMILARITY_METRICS, _DEFAULTS)
+    return Task("similarity", head, read, SIMILARITY_METRICS, _DEFAULTS)
 
 
 def _checked(max_score: float) -> float:
@@ -127,17 +128,31 @@ def _read(folder: str | os.PathLike, columns: _Columns, max_score: float, scored
             f"{columns.positive}, or {columns.text}, {columns.text_pair} and {columns.score}; "
             "write one from it"
         )
+    tables = {
+        split: read_table(path) for split, path in find_splits(Path(folder), EXTENSIONS).items()
+    }
+    if UNLABELED in tables:
+        raise ValueError(
+            f"{tables[UNLABELED].path}: nothing answers unlabeled texts of this task: put them "
+            "into a training file of texts alone, or take the file away"
+        )
+    _check_named_columns(tables[TRAIN], columns)
+    second = columns.text_pair if scored else columns.positive
     splits = {}
-    for split, path in find_splits(Path(folder), EXTENSIONS).items():
-        table = read_table(path)
+    for split, table in tables.items():
         if split != TRAIN:
-            needed = (columns.text_pair, columns.score) if scored else (columns.positive,)
-            for name in needed:
-                table.column(
-                    name, f"it is measured by it; name another with --{_flag_of(columns, name)}"
-                )
+            for name in (second, columns.score) if scored else (second,):
+                remedy = f"it is measured by it; name another with --{_flag_of(columns, name)}"
+                table.column(name, remedy)
         splits[split] = _examples(table, columns, max_score, scored if split != TRAIN else None)
-    return TaskData(splits, text_columns={TEXT: columns.text})
+    return TaskData(splits, text_columns={TEXT: columns.text, SECOND_TEXT: second})
+
+
+def _check_named_columns(train: Table, columns: _Columns) -> None:
+    """Refuses a name that somebody gave and no column has: it would be passed over in silence."""
+    for name, usual in zip(columns, _USUAL_COLUMNS, strict=True):
+        if name not in (usual, *train.columns):
+            train.column(name, f"name the right one with --{_flag_of(columns, name)}")
 
 
 def _flag_of(columns: _Columns, name: str) -> str:
@@ -180,16 +195,28 @@ def _examples(
             for row, text, second, field in rows
         ]
     right = _texts(table, columns.positive, "name the right one with --positive_column")
-    wrong = sorted(filter(_NUMBERED.match, table.columns), key=lambda name: (len(name), name))
+    wrong = _negative_columns(table)
     rows_of_three = zip(table.rows, texts, right, strict=True)
     return [
-        EmbeddingExample((text, answer, *_filled(row.values.get(name, "") for name in wrong)))
+        EmbeddingExample((text, answer, *_negatives(row, wrong)))
         for row, text, answer in rows_of_three
     ]
 
 
-def _filled(texts: Iterable[str]) -> list[str]:
-    return [text for text in texts if text.strip()]
+def _negative_columns(table: Table) -> list[str]:
+    for name in table.columns:
+        if name.startswith(NEGATIVE) and not _NUMBERED.match(name):
+            raise ValueError(
+                f"{table.path} has a column {name!r}: name wrong answers {NEGATIVE}, or "
+                f"{NEGATIVE}0, {NEGATIVE}1 and so on"
+            )
+    return sorted(filter(_NUMBERED.match, table.columns), key=lambda name: (len(name), name))
+
+
+def _negatives(row: Row, columns: Sequence[str]) -> list[str]:
+    fields = [row.values.get(name, "") for name in columns]
+    # JSON lines may have a list of them.
+    return [text for field in fields for text in json_list(field) or [field] if text.strip()]
 
 
 def _texts(table: Table, name: str, remedy: str) -> list[str]:
@@ -198,6 +225,10 @@ def _texts(table: Table, name: str, remedy: str) -> list[str]:
         if not text.strip():
             raise ValueError(
                 f"{table.path}, line {row.line}: {name} is empty: fill it or remove the row"
+            )
+        if json_list(text) is not None:
+            raise ValueError(
+                f"{table.path}, line {row.line}: {name} is a list: give each of its texts a row"
             )
     return texts
 
@@ -219,7 +250,8 @@ def read_pairs_to_predict(path: Path, description: TaskDescription) -> Predictio
     """Reads a table of two texts in a row, whose similarity is asked for; scores are not needed.
 
     Args:
-        path: has the column of texts that the model was trained on, and `text_pair` or `positive`.
+        path: has the columns of texts that the model was trained on, or `text` and one of
+            `text_pair` and `positive`.
         description: the model's task.
 
     Raises:
@@ -227,8 +259,11 @@ def read_pairs_to_predict(path: Path, description: TaskDescription) -> Predictio
         ValueError: it lacks a column, or a text in it is empty.
     """
     table = read_table(path)
-    name = description.text_columns.get(TEXT, TEXT)
-    texts = _texts(table, name, "the model was trained on a column of this name; rename yours")
-    second = POSITIVE if POSITIVE in table.columns and TEXT_PAIR not in table.columns else TEXT_PAIR
-    pairs = zip(texts, _texts(table, second, "name the second text so"), strict=True)
+    known = description.text_columns
+    columns = []
+    for names in ((known.get(TEXT), TEXT), (known.get(SECOND_TEXT), TEXT_PAIR, POSITIVE)):
+        usual = next(name for name in names if name)
+        column = next((name for name in names if name in table.columns), usual)
+        columns.append(_texts(table, column, "two texts of a row are compared; name them so"))
+    pairs = zip(*columns, strict=True)
     return PredictionInput.of_table([EmbeddingExample(pair) for pair in pairs], table)

@@ -2,9 +2,10 @@
 
 import dataclasses
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import keras
 import numpy as np
@@ -16,7 +17,9 @@ from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.models.sentence_embedder import BertSentenceEmbedder
 from keras_bert.progress import Progress
+from keras_bert.storage import hub
 from keras_bert.tasks.sentence_embedding.answer_table import COLUMNS, similarity_row
+from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample
 from keras_bert.tasks.sentence_embedding.ranking_loss import EmbeddingLoss
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.preprocessor import BertPreprocessor
@@ -26,25 +29,11 @@ _SAME_VECTOR = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
-class EmbeddingExample:
-    """Texts that belong together.
-
-    Attributes:
-        texts: one text alone, which learns to be told from others (SimCSE); or one to search with,
-            one that is to be found and any number of wrong ones; or two, with a score.
-        score: how alike the two texts are, from 0 to 1; None where that is not what is known.
-    """
-
-    texts: tuple[str, ...]
-    score: float | None = None
-
-
-@dataclasses.dataclass(frozen=True)
 class EmbeddingHead(FinetuningHead):
     """A vector for each text, of length 1.
 
-    Predictions are cosines, float, for examples with scores, and the vectors of the texts, float32
-    [texts, H], for all others. What is written is the encoder, as sentence-transformers has it.
+    Predictions are the vectors of the texts, float32 [texts, H] for each example. What is written
+    is the encoder, as sentence-transformers has it.
 
     Attributes:
         pooling: how vectors of tokens become one: "mean", "cls" or "max"; None takes what the model
@@ -75,6 +64,17 @@ class EmbeddingHead(FinetuningHead):
         """Never: vectors are pooled from those of the tokens."""
         return False
 
+    def for_folder(self, folder: str | os.PathLike) -> Self:
+        """Returns the head with the pooling of the folder, unless another is asked for.
+
+        Raises:
+            ValueError: the folder has more than a pooling that can be trained on.
+        """
+        if self.pooling is not None:
+            return self
+        found = sentence_modules.trained_pooling(hub.local_folder(folder))
+        return dataclasses.replace(self, pooling=found or "mean")
+
     def model_arguments(self) -> dict[str, Any]:
         """Returns the pooling."""
         return {} if self.pooling is None else {"pooling": self.pooling}
@@ -87,7 +87,9 @@ class EmbeddingHead(FinetuningHead):
         description: str,
     ) -> EncodedRows:
         """Packs every text by itself; a text alone is there twice, for two masks of dropout."""
-        rows = [texts if len(texts) > 1 else texts * 2 for texts, _ in map(_fields, examples)]
+        rows = [example.texts for example in examples]
+        alone = sum(len(texts) == 1 for texts in rows)
+        rows = [texts if len(texts) > 1 else texts * 2 for texts in rows]
         counts = np.array([len(texts) for texts in rows], np.int64)
         texts = [text for row in rows for text in row]
         preprocessor = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
@@ -101,13 +103,18 @@ class EmbeddingHead(FinetuningHead):
                 numbers.setdefault(text, len(numbers) + 1)
             flat = np.array([numbers[text] for text in texts], np.int32)
             targets = tf.RaggedTensor.from_row_lengths(flat, counts)  # [E, texts]
-        return EncodedRows(
+        encoded = EncodedRows(
             tf.RaggedTensor.from_row_lengths(ids, counts),
             tf.RaggedTensor.from_row_lengths(segments, counts),
             tokenizer.vocabulary.pad_id,
             max_seq_length,
             targets,
         )
+        if scores is not None:
+            encoded.remark = "pairs with scores"
+        else:
+            encoded.remark = f"{alone:,} texts alone, {len(rows) - alone:,} with their answers"
+        return encoded
 
     def loss(self, label_smoothing: float = 0.0) -> keras.losses.Loss:
         """Returns the cross-entropy of the right text in the batch, or the squared error of scores.
@@ -127,31 +134,25 @@ class EmbeddingHead(FinetuningHead):
         outputs: Sequence[np.ndarray],
         encoded: EncodedRows,
         examples: Sequence[EmbeddingExample],
-    ) -> list[Any]:
-        """Returns the cosine of each example with a score, and the vectors of all others."""
-        if _scores(examples) is None:
-            return list(outputs)
-        return [float(vectors[0] @ vectors[1]) for vectors in outputs]
+    ) -> list[np.ndarray]:
+        """Returns the vectors of each example."""
+        return list(outputs)
 
-    def references(self, examples: Sequence[EmbeddingExample]) -> Any:
-        """Returns the scores, float32 [E], or the texts; None where examples are single texts."""
-        scores = _scores(examples)
-        if scores is not None:
-            return scores
-        texts = [example.texts for example in examples]
-        return texts if all(len(each) > 1 for each in texts) else None
+    def references(self, examples: Sequence[EmbeddingExample]) -> list[EmbeddingExample]:
+        """Returns the examples themselves: their texts and scores."""
+        return list(examples)
 
-    def collapse(self, predictions: Sequence[Any], references: Any) -> str | None:
-        """Says so where all texts have the same vector, or all pairs the same cosine."""
-        if len(predictions) < 2:
-            return None
-        if isinstance(references, np.ndarray):
-            values = np.array(predictions)[:, None]  # [E, 1]
-            several = np.ptp(references) > 0
-        else:
-            values = np.stack([vectors[0] for vectors in predictions])  # [E, H]
-            several = len({texts[0] for texts in references}) > 1
-        if several and np.max(np.ptp(values, axis=0)) < _SAME_VECTOR:
+    def without_labels(self, examples: Sequence[EmbeddingExample]) -> list[EmbeddingExample]:
+        """Returns the texts without scores."""
+        return [EmbeddingExample(example.texts) for example in examples]
+
+    def collapse(
+        self, predictions: Sequence[np.ndarray], references: Sequence[EmbeddingExample]
+    ) -> str | None:
+        """Says so where different texts have the same vector."""
+        several = len({example.texts[0] for example in references}) > 1
+        first = np.stack([vectors[0] for vectors in predictions])  # [E, H]
+        if several and np.max(np.ptp(first, axis=0)) < _SAME_VECTOR:
             return "all texts have the same vector"
         return None
 
@@ -161,9 +162,7 @@ class EmbeddingHead(FinetuningHead):
 
     def answer_rows(self, prediction: Any, example: EmbeddingExample) -> list[list[str]]:
         """Returns one row."""
-        if not isinstance(prediction, float):
-            prediction = float(prediction[0] @ prediction[1])
-        return [similarity_row(prediction)]
+        return [similarity_row(float(prediction[0] @ prediction[1]))]
 
     def example_table(
         self, examples: Sequence[EmbeddingExample]
@@ -183,10 +182,6 @@ class EmbeddingHead(FinetuningHead):
     def write_files(self, folder: Path, max_seq_length: int) -> None:
         """Writes how long rows are to where sentence-transformers looks for it."""
         sentence_modules.write_length(folder, max_seq_length)
-
-
-def _fields(example: EmbeddingExample) -> tuple[tuple[str, ...], float | None]:
-    return example.texts, example.score
 
 
 def _scores(examples: Sequence[EmbeddingExample]) -> np.ndarray | None:

@@ -1,6 +1,6 @@
-"""How well vectors find the texts that answer others, among all of a split.
+"""How well vectors find the texts that answer others, and order pairs by their likeness.
 
-Shapes: N different passages, H width.
+Shapes: E examples, N different passages, H width.
 """
 
 import functools
@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-# Queries whose products with all passages are in memory at a time.
-_QUERIES_PER_BLOCK = 512
+from keras_bert.finetuning import metrics
+from keras_bert.finetuning.task import Metric
+from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample
 
-# The vectors of the texts of each example, [texts, H], and the texts: one to search with, one that
-# is to be found, and perhaps wrong ones.
+# Products of queries and passages that are in memory at a time.
+_PRODUCTS_PER_BLOCK = 1 << 24
+
+# The vectors of the texts of each example, float [texts, H].
 Vectors = Sequence[np.ndarray]
-Texts = Sequence[Sequence[str]]
+Examples = Sequence[EmbeddingExample]
 
 
-def relevant_ranks(vectors: Vectors, texts: Texts) -> Iterator[np.ndarray]:
+def relevant_ranks(vectors: Vectors, examples: Examples) -> Iterator[np.ndarray]:
     """Yields the ranks, from 1, of the passages that are to be found, for each different query.
 
     Searched are all different passages of the split, right and wrong ones, by the product of the
@@ -25,35 +28,46 @@ def relevant_ranks(vectors: Vectors, texts: Texts) -> Iterator[np.ndarray]:
     with the same product, those that are to be found come last.
 
     Args:
-        vectors: those of each example, float [texts, H].
-        texts: those of each example: the query, a passage to be found, wrong ones.
+        vectors: those of each example.
+        examples: of each a query, a passage to be found, wrong ones.
 
     Returns:
         Ascending int64 [passages to be found].
+
+    Raises:
+        ValueError: an example has one text alone.
     """
     passages: dict[str, np.ndarray] = {}
     queries: dict[str, np.ndarray] = {}
-    found: dict[str, dict[str, None]] = {}
-    for rows, (query, right, *wrong) in zip(vectors, texts, strict=True):
+    wanted: dict[str, dict[str, None]] = {}
+    for rows, example in zip(vectors, examples, strict=True):
+        if len(example.texts) < 2:
+            raise ValueError(
+                f"the text {example.texts[0][:60]!r} has none that is to be found: a search is "
+                "measured by examples of two texts"
+            )
+        query, right, *wrong = example.texts
         queries.setdefault(query, rows[0])
-        found.setdefault(query, {})[right] = None
+        wanted.setdefault(query, {})[right] = None
         for text, vector in zip((right, *wrong), rows[1:], strict=True):
             passages.setdefault(text, vector)
     number = {text: index for index, text in enumerate(passages)}
     matrix = np.stack([*passages.values()])  # [N, H]
     names = [*queries]
-    for start in range(0, len(names), _QUERIES_PER_BLOCK):
-        block = names[start : start + _QUERIES_PER_BLOCK]
-        scores = np.stack([queries[query] for query in block]) @ matrix.T  # [block, N]
-        for query, row in zip(block, scores, strict=True):
-            wanted = np.array([number[text] for text in found[query]])
-            if query in number and query not in found[query]:
+    block = max(1, _PRODUCTS_PER_BLOCK // len(passages))
+    for start in range(0, len(names), block):
+        part = names[start : start + block]
+        scores = np.stack([queries[query] for query in part]) @ matrix.T  # [block, N]
+        for query, row in zip(part, scores, strict=True):
+            if query in number and query not in wanted[query]:
                 row[number[query]] = -np.inf
-            # Best first; behind each those of the others that are not worse.
-            best_first = np.sort(row[wanted])[::-1]
-            others = np.sort(np.delete(row, wanted))
-            ahead = len(others) - np.searchsorted(others, best_first, side="left")
-            yield ahead + np.arange(1, len(wanted) + 1)
+            best_first = np.sort(row[[number[text] for text in wanted[query]]])[::-1]
+            # Those that are not worse, without those that are to be found, too.
+            ahead = [
+                np.count_nonzero(row >= score) - np.count_nonzero(best_first >= score)
+                for score in best_first
+            ]
+            yield np.array(ahead) + np.arange(1, len(best_first) + 1)
 
 
 def ndcg(ranks: np.ndarray, count: int) -> float:
@@ -83,16 +97,55 @@ def recall(ranks: np.ndarray, count: int) -> float:
     return float(np.mean(ranks <= count))
 
 
+class _LatestSearch:
+    """The ranks of a split, searched once for all metrics that ask one after the other."""
+
+    def __init__(self) -> None:
+        self._asked: tuple[Vectors, Examples] | None = None
+        self._ranks: list[np.ndarray] = []
+
+    def ranks(self, vectors: Vectors, examples: Examples) -> list[np.ndarray]:
+        if self._asked is None or any(
+            held is not given for held, given in zip(self._asked, (vectors, examples), strict=True)
+        ):
+            self._ranks = list(relevant_ranks(vectors, examples))
+            self._asked = (vectors, examples)
+        return self._ranks
+
+
 def _mean(
-    vectors: Vectors, texts: Texts, measure: Callable[[np.ndarray, int], float], count: int
+    vectors: Vectors,
+    examples: Examples,
+    search: _LatestSearch,
+    measure: Callable[[np.ndarray, int], float],
+    count: int,
 ) -> float:
-    return float(np.mean([measure(ranks, count) for ranks in relevant_ranks(vectors, texts)]))
+    return float(np.mean([measure(ranks, count) for ranks in search.ranks(vectors, examples)]))
 
 
-# Means over the different queries of a split; the first chooses the best epoch.
-RANKING_METRICS: Mapping[str, Callable[[Vectors, Texts], float]] = {
-    "ndcg_at_10": functools.partial(_mean, measure=ndcg, count=10),
-    "mrr_at_10": functools.partial(_mean, measure=reciprocal_rank, count=10),
-    "accuracy_at_1": functools.partial(_mean, measure=hit, count=1),
-    "recall_at_10": functools.partial(_mean, measure=recall, count=10),
+def ranking_metrics() -> Mapping[str, Metric]:
+    """Returns means over the different queries of a split; the first chooses the best epoch."""
+    mean = functools.partial(_mean, search=_LatestSearch())
+    return {
+        "ndcg_at_10": functools.partial(mean, measure=ndcg, count=10),
+        "mrr_at_10": functools.partial(mean, measure=reciprocal_rank, count=10),
+        "accuracy_at_1": functools.partial(mean, measure=hit, count=1),
+        "recall_at_10": functools.partial(mean, measure=recall, count=10),
+    }
+
+
+def _of_cosines(vectors: Vectors, examples: Examples, metric: Metric) -> float | None:
+    for example in examples:
+        if example.score is None:
+            raise ValueError(
+                f"the text {example.texts[0][:60]!r} has no score: similarities are measured by "
+                "pairs with scores"
+            )
+    cosines = np.array([rows[0] @ rows[1] for rows in vectors])
+    return metric(cosines, np.array([example.score for example in examples]))
+
+
+SIMILARITY_METRICS: Mapping[str, Metric] = {
+    "spearman": functools.partial(_of_cosines, metric=metrics.spearman),
+    "pearson": functools.partial(_of_cosines, metric=metrics.pearson),
 }

@@ -22,6 +22,7 @@ from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.models.classifier import BertClassifier
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.multiple_choice import BertMultipleChoice
+from keras_bert.models.sentence_embedder import BertSentenceEmbedder
 from keras_bert.models.span_labeler import BertSpanLabeler
 from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.tasks.tagging.entities import OUTSIDE
@@ -79,8 +80,11 @@ def model_inputs(model: Any, read: ModelInput, position: str | int | None) -> di
     """Returns what the model takes for a text: the encoder's features, as its head wants them.
 
     Raises:
-        ValueError: a masked language model is asked about a [MASK] that is not there.
+        ValueError: a masked language model is asked about a [MASK] that is not there, or the model
+            gives vectors alone.
     """
+    if isinstance(model, BertSentenceEmbedder):
+        raise _unexplained(model)
     if isinstance(model, BertMultipleChoice):
         # [1, 1, S]: one choice, scored without the others.
         return {name: tensor[:, None] for name, tensor in read.features.items()}
@@ -124,9 +128,14 @@ def find_target(
         return _tag_target(outputs, read, question)
     if isinstance(model, BertClassifier):
         return _class_target(model, outputs, question)
-    raise ValueError(
+    raise _unexplained(model)
+
+
+def _unexplained(model: Any) -> ValueError:
+    return ValueError(
         f"the model is a {type(model).__name__}, which gives no answer that could be explained: "
-        "give a fine-tuned model, or a masked language model and a text with [MASK]"
+        "give a model that was fine-tuned to give one, or a masked language model and a text with "
+        "[MASK]"
     )
 
 
