@@ -135,17 +135,24 @@ def encoder_folder(folder: str | os.PathLike) -> Path:
 
 
 def encoder_source(source: str | os.PathLike) -> str:
-    """Returns where the encoder of a model is opened from: its folder, or one in it.
+    """Returns where the encoder of a model is opened from: its folder, or one such as 0_BERT in it.
+
+    What stands behind the encoder is not looked at, and a damaged `modules.json` says nothing.
 
     Args:
         source: a model folder, or `hf://org/name`.
 
     Raises:
-        ValueError: `modules.json` is damaged, or the repository cannot be fetched.
+        ValueError: the repository cannot be fetched.
     """
-    local = hub.local_folder(source)
-    inner = encoder_folder(local)
-    return os.fspath(source if inner == local else inner)
+    folder = hub.local_folder(source)
+    try:
+        kind, path = _entries(folder / MODULES_FILE)[0]
+    except (FileNotFoundError, NotADirectoryError, ValueError, IndexError):
+        return os.fspath(source)
+    name = kind.removeprefix(_PACKAGE).rpartition(".")[2]
+    inner = kind.startswith(_PACKAGE) and name in _TRANSFORMERS and _is_inside(path)
+    return os.fspath(folder / path if inner and Path(path).parts else source)
 
 
 def read(folder: str | os.PathLike) -> SentenceModules:
@@ -295,13 +302,17 @@ def _entries(file: Path) -> list[tuple[str, str]]:
     return found
 
 
+def _is_inside(path: str) -> bool:
+    """Whether a path stays in its folder: names of files in a download must not lead out of it."""
+    return not Path(path).is_absolute() and ".." not in Path(path).parts
+
+
 def _modules(folder: Path) -> list[tuple[str, str]]:
     """Returns name and folder of each module."""
     file = folder / MODULES_FILE
     found = []
     for kind, path in _entries(file):
-        # Names of files in a download must not lead out of it.
-        if Path(path).is_absolute() or ".." in Path(path).parts:
+        if not _is_inside(path):
             raise ValueError(f"{file} has the path {path!r}: expected a folder inside {folder}")
         name = kind.rpartition(".")[2]
         if not kind.startswith(_PACKAGE):

@@ -177,7 +177,10 @@ def _encoder_signatures(
 
 
 def _never_read_its_pooler(folder: Path) -> bool:
-    return (folder / TASK_FILE).is_file() and not load_description(folder).head.reads_pooler
+    try:
+        return not load_description(folder).head.reads_pooler
+    except (FileNotFoundError, ValueError):  # of a task that says nothing, the encoder is whole
+        return False
 
 
 def _model(model_class: Any, checkpoint: Checkpoint, options: ExportOptions) -> Any:

@@ -175,8 +175,8 @@ class TextIndex:
             raise ValueError(f"{path} holds a damaged index ({error}): build it anew") from None
         if width != encoder.width or not _made_by(encoder, texts, vectors):
             raise ValueError(
-                f"{path} was made by another model, whose vectors cannot be compared with those of "
-                "this one: give that model, or build the index anew"
+                f"{path} was made by another model, or with another pooling or max_seq_length, so "
+                "its vectors are not those of this one: give the same, or build the index anew"
             )
         return cls(encoder, texts, vectors)
 

@@ -72,7 +72,7 @@ def test_an_index_is_written_and_opened(encoder, index, model_folder, tmp_path):
     np.testing.assert_allclose(again.vectors, index.vectors, **REORDERED)
     index.save(folder)  # once more
     other = SentenceEncoder.from_preset(model_folder("encoder"), pooling="cls")
-    with pytest.raises(ValueError, match="was made by another model, whose vectors cannot be"):
+    with pytest.raises(ValueError, match="was made by another model, or with another pooling"):
         TextIndex.load(folder, other)
     # Another model whose vectors are much the same: the first, a little changed.
     model = BertEncoder.from_preset(model_folder("encoder"))
@@ -80,7 +80,7 @@ def test_an_index_is_written_and_opened(encoder, index, model_folder, tmp_path):
         weight.assign(weight + 0.01)
     model.save_to_preset(tmp_path / "changed", load_tokenizer(model_folder("encoder")))
     changed = SentenceEncoder.from_preset(tmp_path / "changed", pooling="mean")
-    with pytest.raises(ValueError, match="was made by another model, whose vectors cannot be"):
+    with pytest.raises(ValueError, match="was made by another model, or with another pooling"):
         TextIndex.load(folder, changed)
     vectors = (folder / "vectors.npy").read_bytes()
     (folder / "vectors.npy").write_bytes(b"")

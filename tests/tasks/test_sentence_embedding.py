@@ -18,6 +18,7 @@ from keras_bert import (
     EmbeddingHead,
     FinetunedModel,
     FinetuningOptions,
+    LabeledTexts,
     SentenceEncoder,
     create_task,
     finetune,
@@ -371,7 +372,6 @@ def test_wrong_answers_stand_in_numbered_columns(tmp_path):
             {"train": ["text,positive,negative_1", "a,b,c"]},
             "column 'negative_1': na",
         ),
-        ("retrieval", {"train": ["text,positive", 'a,"[""b""]"']}, "positive is a list: give each"),
         (
             "retrieval",
             {"train": ["text", "a"], "unlabeled": ["text", "b"]},
@@ -390,13 +390,33 @@ def test_a_named_column_must_be_there(tmp_path):
         create_task("retrieval", positive_column="anwser").read(tmp_path)
 
 
+def test_a_column_may_be_in_the_other_files_alone(tmp_path):
+    write_answers(tmp_path / "train.csv")
+    write_csv(tmp_path / "dev.csv", ["text", "text_pair", "alike"], [("a", "b", 0.5)])
+    data = create_task("similarity", score_column="alike").read(tmp_path)
+    assert data.splits["validation"] == [EmbeddingExample(("a", "b"), 0.5)]
+
+
 def test_json_lines_may_have_a_list_of_wrong_answers(tmp_path):
-    rows = [{"text": "q", "positive": "a", "negative": ["b", "c"]}, {"text": "r", "positive": "x"}]
+    rows = [
+        {"text": "q", "positive": "a", "negative": ["b", "c"]},
+        {"text": "r", "positive": "x"},
+        {"text": "s", "positive": "y", "negative": []},
+    ]
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
     assert create_task("retrieval").read(tmp_path).splits["train"] == [
         EmbeddingExample(("q", "a", "b", "c")),
         EmbeddingExample(("r", "x")),
+        EmbeddingExample(("s", "y")),
     ]
+    (tmp_path / "train.jsonl").write_text(json.dumps({"text": "q", "positive": ["a", "b"]}))
+    with pytest.raises(ValueError, match="line 1: positive is a list: give each of its texts a ro"):
+        create_task("retrieval").read(tmp_path)
+
+
+def test_brackets_in_a_table_are_text(tmp_path):
+    splits = read(tmp_path, train=["text,positive,negative", '"[1, 2]",a list,"[0]"'])
+    assert splits["train"] == [EmbeddingExample(("[1, 2]", "a list", "[0]"))]
 
 
 @pytest.mark.parametrize(
@@ -439,6 +459,10 @@ def test_a_model_that_gives_one_vector_is_told(start):
     assert head.collapse(same, examples) == "all texts have the same vector"
     assert head.collapse([vectors_of(np.array([n, 0.3])) for n in range(3)], examples) is None
     assert head.collapse(same, examples_of([("a", "b"), ("a", "c"), ("a", "d")])) is None
+    lost = [np.full([2, 2], np.nan, np.float32)] * 3
+    assert head.collapse(lost, examples) == "the vectors are not finite"
+    # And the last places, not the first.
+    assert [ranks.tolist() for ranks in relevant_ranks(lost, examples)] == [[3], [3], [3]]
 
 
 def test_metrics_say_what_they_need():
@@ -485,6 +509,11 @@ def test_an_encoder_in_a_folder_of_its_own_is_trained(cls_folder, tmp_path):
     assert FinetunedModel.load(tmp_path / "run").model.pooling == "cls"
     own = FinetunedModel.from_task(task, data, cls_folder, LENGTH)
     assert own.model.pooling == "cls" and own.description.head.pooling == "cls"
+    # A task that does not pool asks nothing of what stands behind the encoder.
+    entries[1]["type"] = "my_code.Head"
+    (cls_folder / "modules.json").write_text(json.dumps(entries))
+    rows = TaskData({"train": LabeledTexts(["a"], labels=[0])}, ("bad", "good"))
+    assert FinetunedModel.from_task(create_task("csv"), rows, cls_folder, LENGTH).tokenizer
 
 
 def test_named_columns_are_read_again_at_prediction(cls_folder, tmp_path):

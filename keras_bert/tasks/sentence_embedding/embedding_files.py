@@ -10,7 +10,7 @@ text, text_pair, score                as near as the score says
 import functools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -136,7 +136,7 @@ def _read(folder: str | os.PathLike, columns: _Columns, max_score: float, scored
             f"{tables[UNLABELED].path}: nothing answers unlabeled texts of this task: put them "
             "into a training file of texts alone, or take the file away"
         )
-    _check_named_columns(tables[TRAIN], columns)
+    _check_named_columns(tables, columns)
     second = columns.text_pair if scored else columns.positive
     splits = {}
     for split, table in tables.items():
@@ -148,11 +148,13 @@ def _read(folder: str | os.PathLike, columns: _Columns, max_score: float, scored
     return TaskData(splits, text_columns={TEXT: columns.text, SECOND_TEXT: second})
 
 
-def _check_named_columns(train: Table, columns: _Columns) -> None:
+def _check_named_columns(tables: Mapping[str, Table], columns: _Columns) -> None:
     """Refuses a name that somebody gave and no column has: it would be passed over in silence."""
+    there = {name for table in tables.values() for name in table.columns}
     for name, usual in zip(columns, _USUAL_COLUMNS, strict=True):
-        if name not in (usual, *train.columns):
-            train.column(name, f"name the right one with --{_flag_of(columns, name)}")
+        if name not in (usual, *there):
+            remedy = f"name the right one with --{_flag_of(columns, name)}"
+            tables[TRAIN].column(name, remedy)
 
 
 def _flag_of(columns: _Columns, name: str) -> str:
@@ -198,7 +200,7 @@ def _examples(
     wrong = _negative_columns(table)
     rows_of_three = zip(table.rows, texts, right, strict=True)
     return [
-        EmbeddingExample((text, answer, *_negatives(row, wrong)))
+        EmbeddingExample((text, answer, *_negatives(table, row, wrong)))
         for row, text, answer in rows_of_three
     ]
 
@@ -213,10 +215,18 @@ def _negative_columns(table: Table) -> list[str]:
     return sorted(filter(_NUMBERED.match, table.columns), key=lambda name: (len(name), name))
 
 
-def _negatives(row: Row, columns: Sequence[str]) -> list[str]:
-    fields = [row.values.get(name, "") for name in columns]
-    # JSON lines may have a list of them.
-    return [text for field in fields for text in json_list(field) or [field] if text.strip()]
+def _negatives(table: Table, row: Row, columns: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    for name in columns:
+        field = row.values.get(name, "")
+        several = _list_of(table, field)
+        found += [field] if several is None else several
+    return [text for text in found if text.strip()]
+
+
+def _list_of(table: Table, field: str) -> list[str] | None:
+    """Returns the texts of a list, which JSON lines alone may have; None for a text."""
+    return json_list(field) if table.path.suffix.lower() == ".jsonl" else None
 
 
 def _texts(table: Table, name: str, remedy: str) -> list[str]:
@@ -226,7 +236,7 @@ def _texts(table: Table, name: str, remedy: str) -> list[str]:
             raise ValueError(
                 f"{table.path}, line {row.line}: {name} is empty: fill it or remove the row"
             )
-        if json_list(text) is not None:
+        if _list_of(table, text) is not None:
             raise ValueError(
                 f"{table.path}, line {row.line}: {name} is a list: give each of its texts a row"
             )

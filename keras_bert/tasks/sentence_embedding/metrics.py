@@ -62,9 +62,10 @@ def relevant_ranks(vectors: Vectors, examples: Examples) -> Iterator[np.ndarray]
             if query in number and query not in wanted[query]:
                 row[number[query]] = -np.inf
             best_first = np.sort(row[[number[text] for text in wanted[query]]])[::-1]
-            # Those that are not worse, without those that are to be found, too.
+            # Those that are not worse, without those that are to be found, too. Written so that
+            # what is no number is worse than none.
             ahead = [
-                np.count_nonzero(row >= score) - np.count_nonzero(best_first >= score)
+                np.count_nonzero(~(row < score)) - np.count_nonzero(~(best_first < score))
                 for score in best_first
             ]
             yield np.array(ahead) + np.arange(1, len(best_first) + 1)
