@@ -6,7 +6,11 @@ Sections of the Linux kernel's documentation (Debian's linux-doc-6.1): the title
 for, the beginning of the text below it is to be found among those of all sections of the split.
 Titles that several sections have are left out; pages are split, so no page is in two splits. The
 same vectors are then asked for sections of Python's documentation, on which nothing was trained.
-A run is finished by the same command where it was stopped; scores stand in scores.jsonl.
+A run is finished by the same command where it was stopped; scores stand in scores.jsonl. --data
+takes a folder with train, validation and test.csv (columns text and positive) in place of the
+manuals:
+
+    make benchmark NAME=search ARGS='--output=runs/verses --data=data/verses --runs=pairs'
 """
 
 import csv
@@ -31,15 +35,19 @@ from keras_bert.storage.files import atomic_folder
 from keras_bert.tasks.sentence_embedding.metrics import ranking_metrics
 
 _OUTPUT = flags.DEFINE_string("output", None, "Folder of data and runs.", required=True)
+_DATA = flags.DEFINE_string("data", None, "Other data; unset: the manuals.")
+_TRAINED = ("pairs", "texts alone")
+_KINDS = ("BM25", "as it is", *_TRAINED)
+_RUNS = flags.DEFINE_multi_enum("runs", list(_KINDS), list(_KINDS), "Only these.")
 _INIT_FROM = flags.DEFINE_string("init_from", None, "Model folder to start from; unset: MiniLM.")
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each kind.", lower_bound=1)
-_EPOCHS = flags.DEFINE_integer("epochs", 3, "Passes over the titles.", lower_bound=1)
+_EPOCHS = flags.DEFINE_integer("epochs", 3, "Passes over the pairs.", lower_bound=1)
 _LEARNING_RATE = flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 64, "Pairs of a step, so many candidates.")
 _MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 128, "Pieces of a row.")
 _ROWS = flags.DEFINE_integer("rows", None, "Sections of each split; unset: all.")
 
-# Package -> where its pages lie, and the elements that hold what a reader reads.
+# Package -> where its pages lie.
 _MANUALS = {
     "linux-doc-6.1": "usr/share/doc/linux-doc-6.1/html",
     "python3.11-doc": "usr/share/doc/python3.11/html",
@@ -168,27 +176,33 @@ def _of_model(folder: Path, test: Path) -> dict[str, float]:
 def main(_: list[str]) -> None:
     """Makes all runs and prints the table."""
     output = Path(_OUTPUT.value)
-    data = output / "data"
-    if not data.is_dir():
-        with atomic_folder(data) as part:
-            write_data(part)
+    if _DATA.value:
+        data = Path(_DATA.value)
+        tests = {"test": data / "test.csv"}
+    else:
+        data = output / "data"
+        tests = {"kernel": data / "test.csv", "python": data / "python.csv"}
+        if not data.is_dir():
+            with atomic_folder(data) as part:
+                write_data(part)
     start = Path(_INIT_FROM.value or packages.minilm())
     file = ScoreFile(output / "scores.jsonl")
-    tests = {"kernel": data / "test.csv", "python": data / "python.csv"}
-    seeds = range(_SEEDS.value)
-    rows = {"BM25": [0], "as it is": [0], "titles": seeds, "texts alone": seeds}
     names = [f"{test}_{name}" for test in tests for name in ranking_metrics()]
-    for row, runs in rows.items():
-        found = []
-        for seed in runs:
-            measure = partial(_measure, row, seed, data, output, start, tests)
-            settings = (
-                {}
-                if row in ("BM25", "as it is")
-                else {"epochs": _EPOCHS.value, "rate": _LEARNING_RATE.value}
+    trained = {
+        "epochs": _EPOCHS.value,
+        "rate": _LEARNING_RATE.value,
+        "batch_size": _BATCH_SIZE.value,
+        "max_seq_length": _MAX_SEQ_LENGTH.value,
+    }
+    for row in _RUNS.value:
+        learns = row in _TRAINED
+        known = {"run": row, "start": start.name, **(trained if learns else {})}
+        found = [
+            file.measured(
+                names, partial(_measure, row, seed, data, output, start, tests), **known, seed=seed
             )
-            known = {"run": row, "start": start.name, "seed": seed, **settings}
-            found.append(file.measured(names, measure, **known))
+            for seed in range(_SEEDS.value if learns else 1)
+        ]
         cells = [
             median_and_range([scores[f"{test}_{name}"] for scores in found])
             for test in tests

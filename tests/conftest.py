@@ -111,6 +111,20 @@ def pretrained_folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def without_dropout(pretrained_folder, tmp_path_factory):
+    """The same model in a folder without dropout: what two ways compute can be compared."""
+    from keras_bert import BertConfig, BertEncoder, BertTokenizer
+
+    config = BertConfig.from_file(pretrained_folder)
+    config = config.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    still = BertEncoder(config)
+    still.set_weights(BertEncoder.from_preset(pretrained_folder).get_weights())
+    folder = tmp_path_factory.mktemp("models") / "without_dropout"
+    still.save_to_preset(folder, BertTokenizer.from_preset(pretrained_folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
 def sentiment_folder(tmp_path_factory):
     """A data folder for the csv task: train.csv, dev.csv, test.csv."""
     folder = tmp_path_factory.mktemp("sentiment")

@@ -9,12 +9,11 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 import numpy as np
 
 from keras_bert.checkpoints import torch_state
-from keras_bert.choices import TokenPooling
 from keras_bert.config import read_json
 from keras_bert.storage import hub
 from keras_bert.storage.files import atomic_file
@@ -196,35 +195,6 @@ def read(folder: str | os.PathLike) -> SentenceModules:
         *_text_settings(folder / encoder_path),
         prompt,
     )
-
-
-def trained_pooling(folder: str | os.PathLike) -> TokenPooling | None:
-    """Returns the pooling of a folder that can be trained on; None where it says nothing.
-
-    Raises:
-        ValueError: there is more than a pooling and a norm, or several poolings.
-    """
-    if not is_sentence_folder(folder):
-        return None
-    modules = read(folder)
-    if any(isinstance(step, Dense) for step in modules.steps):
-        raise ValueError(
-            f"{folder} has a Dense module behind the pooling, which is not trained here: give "
-            "pooling to train its encoder without it"
-        )
-    if modules.prompt or modules.lowercase:
-        what = f"the prompt {modules.prompt!r}" if modules.prompt else "do_lower_case"
-        raise ValueError(
-            f"{folder} changes texts before the tokenizer ({what}), which training does not: "
-            "change them yourself and take that out of its settings, or give pooling"
-        )
-    [pooling, *others] = modules.pooling
-    if others or pooling not in get_args(TokenPooling):
-        raise ValueError(
-            f"{folder} has the pooling {'+'.join(modules.pooling)}: "
-            f"{', '.join(get_args(TokenPooling))} can be trained; give pooling to take one of them"
-        )
-    return cast(TokenPooling, pooling)
 
 
 def write(folder: Path, pooling: str, width: int) -> None:

@@ -15,10 +15,10 @@ import keras
 
 from keras_bert.checkpoints.checkpoint import PROBLEM_TYPES
 from keras_bert.config import BertConfig
-from keras_bert.features import ENCODER_FEATURES, INPUT_MASK
+from keras_bert.features import INPUT_MASK
 from keras_bert.layers.window_pooling import WindowPooling
 from keras_bert.models.encoder import BertEncoder, as_encoder
-from keras_bert.models.multiple_choice import FlattenChoices
+from keras_bert.models.multiple_choice import inputs_of_rows
 from keras_bert.models.task_model import TaskModel, checked_labels, output_dropout, output_layer
 
 
@@ -69,13 +69,7 @@ class BertDocumentClassifier(TaskModel):
             dtype="float32",
             name="window_pooling",
         )
-        inputs = {
-            # [B, W, S]
-            feature.name: keras.Input((None, None), dtype=feature.dtype, name=feature.name)
-            for feature in ENCODER_FEATURES
-        }
-        # [B * W, S]
-        flat = {key: FlattenChoices(name=f"flat_{key}")(ids) for key, ids in inputs.items()}
+        inputs, flat = inputs_of_rows()  # [B, W, S] and [B * W, S]
         vectors = encoder(flat)["pooled_output"]  # [B * W, H]
         text = output_dropout(encoder)(pool(vectors, inputs[INPUT_MASK]))  # [B, H]
         logits = output_layer(encoder, num_classes, "classifier")(text)  # [B, C]

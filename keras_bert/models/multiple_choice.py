@@ -41,18 +41,25 @@ class BertMultipleChoice(TaskModel):
         **kwargs: Any,
     ):
         encoder = as_encoder(config, seed=seed, dtype=dtype)
-        inputs = {
-            # [B, choices, S]
-            feature.name: keras.Input((None, None), dtype=feature.dtype, name=feature.name)
-            for feature in ENCODER_FEATURES
-        }
-        # [B * choices, S]
-        flat = {key: FlattenChoices(name=f"flat_{key}")(ids) for key, ids in inputs.items()}
+        inputs, flat = inputs_of_rows()  # [B, choices, S] and [B * choices, S]
         pooled_output = output_dropout(encoder)(encoder(flat)["pooled_output"])  # [B * choices, H]
         scores = output_layer(encoder, 1, "classifier")(pooled_output)  # [B * choices, 1]
         # [B, choices]
         logits = UnflattenChoices(dtype="float32", name="choices")(scores, inputs["input_ids"])
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
+
+
+def inputs_of_rows() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the inputs of a model whose examples have R rows, and what its encoder takes.
+
+    Returns:
+        By name of the feature, integers [B, R, S], and the same as [B * R, S].
+    """
+    inputs = {
+        feature.name: keras.Input((None, None), dtype=feature.dtype, name=feature.name)
+        for feature in ENCODER_FEATURES
+    }
+    return inputs, {key: FlattenChoices(name=f"flat_{key}")(ids) for key, ids in inputs.items()}
 
 
 @keras.saving.register_keras_serializable("keras_bert")

@@ -11,7 +11,7 @@ encoder reads each of them by itself, and they meet only in the loss.
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast, get_args
 
 import keras
 from keras import ops
@@ -19,10 +19,10 @@ from keras import ops
 from keras_bert.checkpoints import sentence_modules
 from keras_bert.choices import TokenPooling
 from keras_bert.config import BertConfig
-from keras_bert.features import ENCODER_FEATURES, INPUT_MASK
+from keras_bert.features import INPUT_MASK
 from keras_bert.layers.sentence_pooling import SentencePooling
 from keras_bert.models.encoder import BertEncoder, as_encoder
-from keras_bert.models.multiple_choice import FlattenChoices
+from keras_bert.models.multiple_choice import inputs_of_rows
 from keras_bert.models.task_model import TaskModel
 from keras_bert.storage import hub
 
@@ -57,13 +57,7 @@ class BertSentenceEmbedder(TaskModel):
         **kwargs: Any,
     ):
         encoder = as_encoder(config, seed=seed, dtype=dtype)
-        inputs = {
-            # [B, R, S]
-            feature.name: keras.Input((None, None), dtype=feature.dtype, name=feature.name)
-            for feature in ENCODER_FEATURES
-        }
-        # [B * R, S]
-        flat = {key: FlattenChoices(name=f"flat_{key}")(ids) for key, ids in inputs.items()}
+        inputs, flat = inputs_of_rows()  # [B, R, S] and [B * R, S]
         states = encoder(flat)["sequence_output"]  # [B * R, S, H]
         pool = SentencePooling(pooling, dtype="float32", name="sentence_pooling")
         vectors = pool(states, flat[INPUT_MASK])  # [B * R, H]
@@ -89,7 +83,7 @@ class BertSentenceEmbedder(TaskModel):
         """
         local = hub.local_folder(folder)
         if arguments.get("pooling") is None:
-            arguments["pooling"] = sentence_modules.trained_pooling(local) or "mean"
+            arguments["pooling"] = trained_pooling(local) or "mean"
         inner = os.fspath(sentence_modules.encoder_folder(local))
         return super().from_preset(inner, ignore_config_keys, **arguments)
 
@@ -109,6 +103,35 @@ class BertSentenceEmbedder(TaskModel):
     def head_config(self) -> dict[str, Any]:
         """Returns the pooling."""
         return {"pooling": self.pooling}
+
+
+def trained_pooling(folder: str | os.PathLike) -> TokenPooling | None:
+    """Returns the pooling of a folder that can be trained on; None where it says nothing.
+
+    Raises:
+        ValueError: there is more than a pooling and a norm, or several poolings.
+    """
+    if not sentence_modules.is_sentence_folder(folder):
+        return None
+    modules = sentence_modules.read(folder)
+    if any(isinstance(step, sentence_modules.Dense) for step in modules.steps):
+        raise ValueError(
+            f"{folder} has a Dense module behind the pooling, which is not trained here: give "
+            "pooling to train its encoder without it"
+        )
+    if modules.prompt or modules.lowercase:
+        what = f"the prompt {modules.prompt!r}" if modules.prompt else "do_lower_case"
+        raise ValueError(
+            f"{folder} changes texts before the tokenizer ({what}), which training does not: "
+            "change them yourself and take that out of its settings, or give pooling"
+        )
+    [pooling, *others] = modules.pooling
+    if others or pooling not in get_args(TokenPooling):
+        raise ValueError(
+            f"{folder} has the pooling {'+'.join(modules.pooling)}: "
+            f"{', '.join(get_args(TokenPooling))} can be trained; give pooling to take one of them"
+        )
+    return cast(TokenPooling, pooling)
 
 
 @keras.saving.register_keras_serializable("keras_bert")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertConfig, BertEncoder, BertTokenizer
+from keras_bert import BertConfig, BertEncoder
 from keras_bert.finetuning.finetune import finetune
 from keras_bert.finetuning.options import FinetuningOptions
 from keras_bert.finetuning.result import FinetuningResult
@@ -126,18 +126,6 @@ def whole(pretrained_folder, tmp_path_factory):
     """A run that nothing disturbed, with dropout: its folder and its result."""
     folder = tmp_path_factory.mktemp("runs") / "whole"
     return folder, run(pretrained_folder, folder)
-
-
-@pytest.fixture(scope="module")
-def without_dropout(pretrained_folder, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models") / "without_dropout"
-    config = BertConfig.from_file(pretrained_folder)
-    config = config.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    encoder = BertEncoder.from_preset(pretrained_folder)
-    still = BertEncoder(config)
-    still.set_weights(encoder.get_weights())
-    still.save_to_preset(folder, BertTokenizer.from_preset(pretrained_folder))
-    return folder
 
 
 @pytest.mark.slow

@@ -18,10 +18,7 @@ from keras_bert import (
     create_strategy,
     create_task,
     finetune,
-    load_tokenizer,
 )
-from keras_bert.config import BertConfig
-from keras_bert.models.encoder import BertEncoder
 from tests.conftest import write_csv
 from tests.tolerances import REORDERED, REORDERED_UPDATES
 
@@ -32,14 +29,9 @@ WORDS = ["good", "great", "bad", "sad", "film", "book", "was", "very", "the"]
 
 
 @pytest.fixture(scope="module")
-def start(pretrained_folder, tmp_path_factory):
-    """A model folder without dropout: what two ways compute can be compared."""
-    config = BertConfig.from_file(pretrained_folder / "config.json").replace(
-        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-    )
-    folder = tmp_path_factory.mktemp("start") / "bert"
-    BertEncoder(config, seed=3).save_to_preset(folder, load_tokenizer(pretrained_folder))
-    return folder
+def start(without_dropout):
+    """The model folder that training starts from."""
+    return without_dropout
 
 
 def sentences(count, seed):

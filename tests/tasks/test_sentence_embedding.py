@@ -11,8 +11,6 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import (
-    BertConfig,
-    BertEncoder,
     BertSentenceEmbedder,
     EmbeddingExample,
     EmbeddingHead,
@@ -95,6 +93,22 @@ def test_a_text_counts_once_and_never_against_itself_or_another_answer():
     np.testing.assert_allclose(found, expected, **FORMULA)
 
 
+def test_a_compiled_loss_is_the_same():
+    """By XLA, as on a TPU: static shapes and no operation of the host."""
+    texts = tf.constant([[1, 2, 3], [1, 4, -1], [5, 2, 6]])
+    vectors = tf.constant(vectors_of(np.random.default_rng(1).uniform(0, 3, [3, 3])))
+
+    def loss_and_gradient(values):
+        with tf.GradientTape() as tape:
+            tape.watch(values)
+            loss = EmbeddingLoss(0.5).call(texts, values)
+        return loss, tape.gradient(loss, values)
+
+    compiled = tf.function(loss_and_gradient, jit_compile=True)(vectors)
+    for found, expected in zip(compiled, loss_and_gradient(vectors), strict=True):
+        np.testing.assert_allclose(found, expected, **REORDERED)
+
+
 def test_a_score_is_compared_with_the_cosine():
     angles = np.array([[0.0, 0.0], [0.0, math.pi / 2], [0.0, math.pi / 3]])
     found = EmbeddingLoss().call(tf.constant([1.0, 0.5, 0.0]), tf.constant(vectors_of(angles)))
@@ -140,14 +154,9 @@ def test_what_stands_behind_the_tenth_place_is_not_found():
 
 
 @pytest.fixture(scope="module")
-def start(pretrained_folder, tmp_path_factory):
-    """A model folder without dropout: what two ways compute can be compared."""
-    config = BertConfig.from_file(pretrained_folder / "config.json").replace(
-        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
-    )
-    folder = tmp_path_factory.mktemp("start") / "bert"
-    BertEncoder(config, seed=3).save_to_preset(folder, load_tokenizer(pretrained_folder))
-    return folder
+def start(without_dropout):
+    """The model folder that training starts from."""
+    return without_dropout
 
 
 TEXTS = ["a good film", "sad", "it was very nice and the book was bad"]
@@ -489,6 +498,12 @@ def test_a_run_takes_the_pooling_of_its_start(changes, cls_folder, tmp_path):
     finetune(task, task.read(tmp_path), cls_folder, run, options(epochs=1, **changes))
     assert FinetunedModel.load(run).model.pooling == "cls"
     assert sentence_modules.read(run).pooling == ("cls",)
+    # Without that file task.json knows it, too.
+    text = tf.constant(TEXTS)
+    served = open_signatures(run, ExportOptions()).answer(text=text)["sentence_embedding"]
+    (run / "modules.json").unlink()
+    again = open_signatures(run, ExportOptions()).answer(text=text)["sentence_embedding"]
+    np.testing.assert_allclose(again, served, **REORDERED)
     assert json.loads((run / "task.json").read_text())["head"]["pooling"] == "cls"
 
 

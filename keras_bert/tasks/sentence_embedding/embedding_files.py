@@ -50,7 +50,8 @@ class _Columns(NamedTuple):
 _USUAL_COLUMNS = _Columns(TEXT, POSITIVE, TEXT_PAIR, SCORE)
 
 
-def retrieval_task(
+def _task(
+    name: str,
     text_column: str = TEXT,
     positive_column: str = POSITIVE,
     text_pair_column: str = TEXT_PAIR,
@@ -59,12 +60,13 @@ def retrieval_task(
     temperature: float = 0.05,
     max_score: float = 1.0,
 ) -> Task:
-    """Returns the task of vectors by which texts find what answers them.
-
-    Training data has one of the forms of this module's docstring; all other files have `text` and
-    `positive`, and are measured by the ranks of the positives among all passages of their file.
+    """Returns a task of vectors; training data has one of the forms of this module's docstring.
 
     Args:
+        name: what is measured on all other files. "retrieval": how texts find what answers them, by
+            the ranks of the positives among all passages of `text` and `positive`. "similarity":
+            how cosines order pairs as people do, by their correlation with the scores of `text`,
+            `text_pair` and `score`.
         text_column: column of the text, such as a question.
         positive_column: column of the text that is to be found.
         text_pair_column: column of the second text of pairs with a score.
@@ -72,47 +74,21 @@ def retrieval_task(
         pooling: how vectors of tokens become one: "mean", "cls" or "max"; None takes what the model
             folder says that training starts from, and "mean" where it says nothing.
         temperature: divides the cosines that are learned as logits.
-        max_score: the score of two texts that are alike in all; 0 is that of two unlike ones.
+        max_score: the score of two texts that are alike in all, 5 in STS-B; 0 is that of two unlike
+            ones.
 
     Raises:
         ValueError: an argument is out of its range.
     """
+    scored = name == "similarity"
     columns = _Columns(text_column, positive_column, text_pair_column, score_column)
-    read = functools.partial(_read, columns=columns, max_score=_checked(max_score), scored=False)
-    head = EmbeddingHead(pooling, temperature)
-    return Task("retrieval", head, read, ranking_metrics(), _DEFAULTS)
+    read = functools.partial(_read, columns=columns, max_score=_checked(max_score), scored=scored)
+    metrics = SIMILARITY_METRICS if scored else ranking_metrics()
+    return Task(name, EmbeddingHead(pooling, temperature), read, metrics, _DEFAULTS)
 
 
-def similarity_task(
-    text_column: str = TEXT,
-    positive_column: str = POSITIVE,
-    text_pair_column: str = TEXT_PAIR,
-    score_column: str = SCORE,
-    pooling: TokenPooling | None = None,
-    temperature: float = 0.05,
-    max_score: float = 1.0,
-) -> Task:
-    """Returns the task of vectors whose cosines order pairs of texts as people do.
-
-    Training data has one of the forms of this module's docstring; all other files have `text`,
-    `text_pair` and `score`, and are measured by the correlation of the ranks of cosines and scores.
-
-    Args:
-        text_column: see `retrieval_task`, as all others.
-        positive_column: see there.
-        text_pair_column: see there.
-        score_column: see there.
-        pooling: see there.
-        temperature: see there.
-        max_score: see there; 5 in STS-B.
-
-    Raises:
-        ValueError: an argument is out of its range.
-    """
-    columns = _Columns(text_column, positive_column, text_pair_column, score_column)
-    read = functools.partial(_read, columns=columns, max_score=_checked(max_score), scored=True)
-    head = EmbeddingHead(pooling, temperature)
-    return Task("similarity", head, read, SIMILARITY_METRICS, _DEFAULTS)
+retrieval_task = functools.partial(_task, "retrieval")
+similarity_task = functools.partial(_task, "similarity")
 
 
 def _checked(max_score: float) -> float:

@@ -15,7 +15,7 @@ from keras_bert.checkpoints import sentence_modules
 from keras_bert.choices import TokenPooling, check_choice
 from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.head import FinetuningHead
-from keras_bert.models.sentence_embedder import BertSentenceEmbedder
+from keras_bert.models.sentence_embedder import BertSentenceEmbedder, trained_pooling
 from keras_bert.progress import Progress
 from keras_bert.storage import hub
 from keras_bert.tasks.sentence_embedding.answer_table import COLUMNS, similarity_row
@@ -72,7 +72,7 @@ class EmbeddingHead(FinetuningHead):
         """
         if self.pooling is not None:
             return self
-        found = sentence_modules.trained_pooling(hub.local_folder(folder))
+        found = trained_pooling(hub.local_folder(folder))
         return dataclasses.replace(self, pooling=found or "mean")
 
     def model_arguments(self) -> dict[str, Any]:
@@ -110,10 +110,12 @@ class EmbeddingHead(FinetuningHead):
             max_seq_length,
             targets,
         )
-        if scores is not None:
-            encoded.remark = "pairs with scores"
-        else:
-            encoded.remark = f"{alone:,} texts alone, {len(rows) - alone:,} with their answers"
+        kinds = {
+            "pairs with a score": 0 if scores is None else len(rows),
+            "texts alone": alone,
+            "texts with an answer": len(rows) - alone if scores is None else 0,
+        }
+        encoded.remark = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
         return encoded
 
     def loss(self, label_smoothing: float = 0.0) -> keras.losses.Loss:

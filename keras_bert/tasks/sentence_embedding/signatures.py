@@ -1,11 +1,12 @@
 """Signatures of trained vectors: those of an encoder whose pooling is known."""
 
-from typing import Any
+from typing import Any, cast
 
 from keras_bert.checkpoints.sentence_modules import Normalize, SentenceModules
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.feature_extraction.signatures import EncoderSignatures
+from keras_bert.tasks.sentence_embedding.head import EmbeddingHead
 from keras_bert.text.base_tokenizer import Tokenizer
 
 
@@ -18,14 +19,15 @@ def embedding_signatures(
 ) -> EncoderSignatures:
     """Returns the signatures of a `BertSentenceEmbedder`: `text` -> `sentence_embedding`.
 
-    A model folder that `modules.json` makes one of sentence-transformers is served by that.
+    A model folder with `modules.json` is served by what that says; this is for one without.
 
     Args:
-        description: the task; nothing depends on it.
+        description: the task, whose head knows the pooling.
         model: the model.
         tokenizer: its tokenizer.
         max_seq_length: the most positions of a row.
         options: settings of the export.
     """
-    modules = SentenceModules((model.pooling,), (Normalize(),))
+    pooling = cast(EmbeddingHead, description.head).pooling or "mean"
+    modules = SentenceModules((pooling,), (Normalize(),))
     return EncoderSignatures(model.encoder, tokenizer, max_seq_length, options, modules)
