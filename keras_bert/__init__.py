@@ -101,6 +101,8 @@ _PUBLIC = {
     "export_saved_model": "serving.saved_model",
     "SentenceEncoder": "serving.sentence_encoder",
     "TextIndex": "serving.text_index",
+    "CrossEncoder": "serving.cross_encoder",
+    "mine_negatives": "serving.hard_negatives",
     "export_litert": "serving.formats.litert_onnx",
     "export_onnx": "serving.formats.litert_onnx",
     "connect": "serving.client",
@@ -183,8 +185,10 @@ if TYPE_CHECKING:
     from keras_bert.probing.probe import probe_layers as probe_layers
     from keras_bert.serving.client import ServerError as ServerError
     from keras_bert.serving.client import connect as connect
+    from keras_bert.serving.cross_encoder import CrossEncoder as CrossEncoder
     from keras_bert.serving.formats.litert_onnx import export_litert as export_litert
     from keras_bert.serving.formats.litert_onnx import export_onnx as export_onnx
+    from keras_bert.serving.hard_negatives import mine_negatives as mine_negatives
     from keras_bert.serving.saved_model import export_saved_model as export_saved_model
     from keras_bert.serving.sentence_encoder import SentenceEncoder as SentenceEncoder
     from keras_bert.serving.text_index import TextIndex as TextIndex

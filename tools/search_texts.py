@@ -9,8 +9,10 @@
 behind; or it is a table (.csv, .tsv) with a column "text", or --text_column. --index keeps their
 vectors in a folder; where it is there already, it is opened and no --input is needed. --queries is
 a file like --input.
---output is a table (.csv) with the columns query, rank, score (the cosine), number (the place of
-the text, from 0) and text; without it they are printed.
+--rerank_with is a model that reads query and text together, such as a run of --task=reranking: it
+orders the --candidates nearest texts anew, and the best --top_k of them are given.
+--output is a table (.csv) with the columns query, rank, score (the cosine, or what that model
+says), number (the place of the text, from 0) and text; without it they are printed.
 """
 
 import csv
@@ -34,6 +36,8 @@ flags.DEFINE_multi_string("query", [], "What is searched for; may be given sever
 flags.DEFINE_string("queries", None, "File of queries, of the same kinds as --input.")
 flags.DEFINE_string("output", None, "Table to write: .csv; unset: print.")
 flags.DEFINE_integer("top_k", 10, "Texts a query.", lower_bound=1)
+flags.DEFINE_string("rerank_with", None, "Model of pairs of texts that orders what was found.")
+flags.DEFINE_integer("candidates", 50, "Texts a query that it orders.", lower_bound=1)
 flags.DEFINE_enum(
     "pooling",
     None,
@@ -47,10 +51,11 @@ flags.mark_flags_as_required(["init_from"])
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags, makes or opens the index, and writes or prints what is found."""
-    from keras_bert import SentenceEncoder, TextIndex
+    from keras_bert import CrossEncoder, SentenceEncoder, TextIndex
     from keras_bert.serving.text_index import INDEX_FILE, check_index_folder
     from keras_bert.storage.files import atomic_file
     from keras_bert.storage.paths import check_output
+    from keras_bert.storage.text_lines import read_texts
 
     values = flags.FLAGS
     # Whatever can go wrong with names, before the work.
@@ -69,10 +74,19 @@ def main(_: Sequence[str]) -> None:
             raise ValueError(f"--output={values.output} does not end in .csv: rename it")
     if values.index is not None:
         check_index_folder(values.index)
-    queries = [*values.query, *(_texts(values.queries, "text") if values.queries else [])]
+    if values["candidates"].present and values.rerank_with is None:
+        raise ValueError("--candidates is for --rerank_with: give that, too, or leave it out")
+    if values.rerank_with is not None and values.top_k > values.candidates:
+        raise ValueError(
+            f"--top_k={values.top_k} is more than --candidates={values.candidates}: let "
+            "--rerank_with order as many at least"
+        )
+    queries = [*values.query, *(read_texts(values.queries) if values.queries else [])]
     if not queries and (made or values.index is None):
         raise ValueError("there is nothing to search for: give --query or --queries")
-    texts = None if made else _texts(values.input, values.text_column)
+    texts = None if made else read_texts(values.input, values.text_column)
+    # Opened before the work, as it may be refused.
+    cross_encoder = CrossEncoder.from_preset(values.rerank_with) if values.rerank_with else None
     encoder = SentenceEncoder.from_preset(
         values.init_from, values.pooling, max_seq_length=values.max_seq_length
     )
@@ -83,7 +97,11 @@ def main(_: Sequence[str]) -> None:
         if values.index is not None:
             index.save(values.index)
             print(f"{len(index):,} texts, {encoder.width} numbers each: {values.index}")
-    found = index.search(queries, values.top_k)
+    if cross_encoder is None:
+        found = index.search(queries, values.top_k)
+    else:
+        found = index.search(queries, values.candidates)
+        found = cross_encoder.rerank(queries, found, values.top_k, values.batch_size)
     if values.output is None:
         for query, hits in zip(queries, found, strict=True):
             print(f"\n{query}")
@@ -99,15 +117,6 @@ def main(_: Sequence[str]) -> None:
             for rank, hit in enumerate(hits, start=1):
                 writer.writerow((query, rank, f"{hit.score:.6f}", hit.number, hit.text))
     print(f"{len(queries):,} queries, {sum(map(len, found)):,} texts found: {values.output}")
-
-
-def _texts(path: str, column: str) -> list[str]:
-    from keras_bert.storage.tables import read_table
-    from keras_bert.storage.text_lines import TextLines
-
-    if Path(path).suffix.lower() in (".csv", ".tsv"):
-        return read_table(Path(path)).column(column, "name the column of the texts so")
-    return list(TextLines(path))
 
 
 if __name__ == "__main__":

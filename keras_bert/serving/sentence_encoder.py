@@ -12,6 +12,7 @@ from typing import Self, cast
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.serving.length_batches import batches_by_length, check_strings
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions, PoolingChoice
 from keras_bert.storage.text_lines import check_several
@@ -97,19 +98,9 @@ class SentenceEncoder:
                 batch size is below 1.
         """
         check_several(texts)
-        if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}: it must be at least 1")
-        texts = list(texts)
-        for number, text in enumerate(texts):
-            if not isinstance(text, str | bytes):
-                raise ValueError(f"text {number} is a {type(text).__name__}: give strings")
-        # Texts of like length side by side: a batch then takes as long as its texts.
-        order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
+        texts = check_strings(texts)
         vectors = np.zeros([len(texts), self.width], np.float32)  # [N, D]
-        for start in range(0, len(order), batch_size):
-            indices = order[start : start + batch_size]
+        for places in batches_by_length([len(text) for text in texts], batch_size):
             # [batch, D], back to the order in which the texts came.
-            vectors[indices] = self._answer(
-                tf.constant([texts[index] for index in indices])
-            ).numpy()
+            vectors[places] = self._answer(tf.constant([texts[place] for place in places])).numpy()
         return vectors

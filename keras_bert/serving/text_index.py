@@ -39,7 +39,8 @@ class Hit(NamedTuple):
 
     Attributes:
         number: its place among the texts, from 0.
-        score: cosine of its vector and that of the query, from -1 to 1.
+        score: cosine of its vector and that of the query, from -1 to 1; or what a `CrossEncoder`
+            gave it.
         text: the text.
     """
 
@@ -115,14 +116,29 @@ class TextIndex:
         Raises:
             ValueError: one string was given in place of a list, or `top_k` is below 1.
         """
+        return self.nearest(self.query_vectors(queries), top_k)
+
+    def query_vectors(self, queries: Sequence[str]) -> np.ndarray:
+        """Returns vectors to compare with those of the texts, of length 1, float32 [Q, D].
+
+        Raises:
+            ValueError: one string was given in place of a list.
+        """
         check_several(queries)
+        return _of_length_1(self._encoder.encode(queries))
+
+    def nearest(self, vectors: np.ndarray, top_k: int = 10) -> list[list[Hit]]:
+        """Returns the texts that are nearest to each vector [Q, D] of length 1, the best first.
+
+        Raises:
+            ValueError: `top_k` is below 1.
+        """
         if top_k < 1:
             raise ValueError(f"top_k is {top_k}: it must be at least 1")
-        asked = _of_length_1(self._encoder.encode(queries))  # [Q, D]
         block = max(1, _PRODUCTS_PER_BLOCK // max(1, len(self)))
         found = []
-        for start in range(0, len(asked), block):
-            products = asked[start : start + block] @ self.vectors.T  # [block, N]
+        for start in range(0, len(vectors), block):
+            products = vectors[start : start + block] @ self.vectors.T  # [block, N]
             found += [self._hits(row, top_k) for row in products]
         return found
 

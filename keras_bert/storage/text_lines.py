@@ -9,6 +9,7 @@ from pathlib import Path
 
 from keras_bert.progress import Progress
 from keras_bert.storage.surrogates import without_lone_surrogates
+from keras_bert.storage.tables import read_table
 
 
 class TextLines:
@@ -88,3 +89,19 @@ def check_several(texts: Iterable[str]) -> None:
     """
     if isinstance(texts, str | bytes):
         raise ValueError("texts is one string, which would be read letter by letter: give [text]")
+
+
+def read_texts(path: str | os.PathLike, column: str = "text") -> list[str]:
+    """Returns the texts of a file: a table's column, else its lines.
+
+    Args:
+        path: .csv or .tsv; or what `TextLines` reads.
+        column: column of the texts where it is a table.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it has no such column, or is damaged.
+    """
+    if Path(path).suffix.lower() in (".csv", ".tsv"):
+        return read_table(Path(path)).column(column, "name the column of the texts so")
+    return list(TextLines(path))

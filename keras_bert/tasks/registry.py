@@ -15,6 +15,7 @@ _TASKS = {
     "conll2003": ("tagging.conll", "conll2003_task"),
     "choice": ("multiple_choice.choice_files", "choice_task"),
     "swag": ("multiple_choice.choice_files", "swag_task"),
+    "reranking": ("multiple_choice.ranking_files", "reranking_task"),
     "retrieval": ("sentence_embedding.embedding_files", "retrieval_task"),
     "seq2seq": ("seq2seq.pair_files", "seq2seq_task"),
     "similarity": ("sentence_embedding.embedding_files", "similarity_task"),

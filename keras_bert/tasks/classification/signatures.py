@@ -70,6 +70,18 @@ class TextSignatures(SignatureFamily):
         joined = tf.strings.reduce_join(likely, axis=-1, separator=LABEL_SEPARATOR)  # [N]
         return {"likely_labels": joined, **outputs}
 
+    @property
+    def scores_pairs(self) -> bool:
+        """Whether the model says one thing of a pair: a number, or which of two classes it has."""
+        one_of_two = self._head.label_type == "class" and len(self.labels) == 2
+        return len(self._names) == 2 and (one_of_two or self._head.label_type == "regression")
+
+    def pair_scores(self, texts: tf.Tensor, text_pairs: tf.Tensor) -> tf.Tensor:
+        """Returns the number of each pair [N], or the log-odds of the second class: float32 [N]."""
+        logits = self._logits(dict(zip(self._names, (texts, text_pairs), strict=True)), None)
+        logits = tf.cast(logits, tf.float32)  # [N, 1] or [N, 2]
+        return logits[:, -1] - logits[:, 0] if len(self.labels) == 2 else logits[:, 0]
+
     def _logits(self, texts: dict[str, tf.Tensor], rows: Tensors | None) -> tf.Tensor:
         """Returns the logits of the texts, [N, C]; their rows are made where they are not given."""
         if self._windows is not None:

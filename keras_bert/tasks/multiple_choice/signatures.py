@@ -84,6 +84,11 @@ class ChoiceSignatures(SignatureFamily):
             "scores": scores,
         }
 
+    def pair_scores(self, contexts: tf.Tensor, texts: tf.Tensor) -> tf.Tensor:
+        """Returns the logit of each text [R] as a choice of its context [R]: float32 [R]."""
+        pooled = self.encoder.pooled_output(self.preprocess((contexts, texts)))  # [R, H]
+        return tf.cast(self._classifier(pooled)[:, 0], tf.float32)
+
     def ids(self, **inputs: tf.Tensor) -> Tensors:
         """Returns the logits [N, K] of the Keras model; of an ensemble without padded choices."""
         if len(self.members) == 1:

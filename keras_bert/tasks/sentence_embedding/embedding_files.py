@@ -172,13 +172,25 @@ def _examples(
             EmbeddingExample((text, second), _score(table, row, field, max_score))
             for row, text, second, field in rows
         ]
-    right = _texts(table, columns.positive, "name the right one with --positive_column")
+    return [EmbeddingExample(texts) for texts in answered_texts(table, *columns[:2])]
+
+
+def answered_texts(table: Table, text_column: str, positive_column: str) -> list[tuple[str, ...]]:
+    """Returns of each row its text, what answers it, and wrong answers, where there are some.
+
+    Args:
+        table: has the two columns, and perhaps `negative`, `negative0` and so on.
+        text_column: column of the text.
+        positive_column: column of the answer.
+
+    Raises:
+        ValueError: a column is missing or called otherwise, or a text is empty.
+    """
+    texts = _texts(table, text_column, "name the right one with --text_column")
+    right = _texts(table, positive_column, "name the right one with --positive_column")
     wrong = _negative_columns(table)
-    rows_of_three = zip(table.rows, texts, right, strict=True)
-    return [
-        EmbeddingExample((text, answer, *_negatives(table, row, wrong)))
-        for row, text, answer in rows_of_three
-    ]
+    rows = zip(table.rows, texts, right, strict=True)
+    return [(text, answer, *_negatives(table, row, wrong)) for row, text, answer in rows]
 
 
 def _negative_columns(table: Table) -> list[str]:

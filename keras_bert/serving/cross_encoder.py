@@ -1,0 +1,158 @@
+"""Scores of pairs by a model that reads both texts together, to order what a search found.
+
+    queries, texts [N] --tokenize as pairs--> rows --encoder, classifier--> scores [N]
+
+It sees which word of the query meets which of the text (Nogueira and Cho 2019). But it reads each
+pair anew, so it is asked about what a search by vectors has found, not about all texts.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.finetuning.task import TASK_FILE
+from keras_bert.models import preset
+from keras_bert.progress import Progress
+from keras_bert.serving.length_batches import batches_by_length, check_strings
+from keras_bert.serving.served_folder import open_signatures
+from keras_bert.serving.text_index import Hit
+from keras_bert.signatures.options import ExportOptions
+from keras_bert.storage import hub
+from keras_bert.storage.text_lines import check_several
+from keras_bert.tasks.classification.head import TextHead
+from keras_bert.tasks.classification.signatures import TextSignatures
+from keras_bert.tasks.kinds import describe_foreign
+from keras_bert.tasks.multiple_choice.signatures import ChoiceSignatures
+
+
+class CrossEncoder:
+    """Scores how well a text answers a query, as `CrossEncoder` of sentence-transformers does.
+
+    Args:
+        signatures: of a model that says one thing of a pair of texts.
+
+    Raises:
+        ValueError: it takes one text, or knows more than two classes.
+
+    Example:
+        cross_encoder = CrossEncoder.from_preset("hf://cross-encoder/ms-marco-MiniLM-L6-v2")
+        found = index.search(["How do I lock a mutex?"], top_k=50)
+        found = cross_encoder.rerank(["How do I lock a mutex?"], found, top_k=10)
+    """
+
+    def __init__(self, signatures: TextSignatures | ChoiceSignatures):
+        if isinstance(signatures, TextSignatures) and not signatures.scores_pairs:
+            raise ValueError(
+                "the model takes one text, or has more than two classes: give one that was trained "
+                "on pairs, for a number, two classes or the right choice (--task=reranking)"
+            )
+        # Traced once for every N.
+        self._scores = tf.function(
+            signatures.pair_scores,
+            input_signature=[tf.TensorSpec([None], tf.string)] * 2,
+            autograph=False,
+        )
+
+    @classmethod
+    def from_preset(cls, folder: str | os.PathLike, max_seq_length: int | None = None) -> Self:
+        """Opens a run of `--task=reranking`, another model of pairs, or one of another library.
+
+        Args:
+            folder: the folder, or `hf://org/name`. It holds a model of multiple choice, or of pairs
+                of texts that learned a number or two classes; cross-encoders of
+                sentence-transformers have one label.
+            max_seq_length: the most positions of a row; None takes those of the training, of
+                another library's model all. Of a longer pair the longer text is cut.
+
+        Raises:
+            FileNotFoundError: it is no model folder.
+            ValueError: the model says nothing of pairs, or not one thing.
+        """
+        folder = hub.local_folder(folder)
+        text_pair = None
+        if not (folder / TASK_FILE).is_file():
+            described = describe_foreign(preset.read_checkpoint(folder))
+            # Their folders do not tell what a classifier reads.
+            if described is not None and isinstance(described.head, TextHead):
+                text_pair = True
+        options = ExportOptions(max_seq_length=max_seq_length, text_pair=text_pair)
+        signatures = open_signatures(folder, options)
+        if not isinstance(signatures, TextSignatures | ChoiceSignatures):
+            raise ValueError(
+                f"{folder} does not score pairs of texts: give a model that was trained on them, "
+                "such as a run of --task=reranking"
+            )
+        return cls(signatures)
+
+    def scores(
+        self, queries: Sequence[str], texts: Sequence[str], batch_size: int = 64
+    ) -> np.ndarray:
+        """Returns how well each text answers the query beside it, float32 [N]; higher is better.
+
+        What scores mean depends on the training: logits of the answer, the number that was learned,
+        or the log-odds of the second of two classes.
+
+        Args:
+            queries: N queries; one that has several texts is repeated.
+            texts: N texts.
+            batch_size: pairs of a call of the model.
+
+        Raises:
+            ValueError: one string was given in place of a list, one of the texts is none, there are
+                more queries than texts or fewer, or the batch size is below 1.
+        """
+        check_several(queries)
+        check_several(texts)
+        queries, texts = check_strings(queries), check_strings(texts)
+        if len(queries) != len(texts):
+            raise ValueError(
+                f"there are {len(queries):,} queries and {len(texts):,} texts: give a query for "
+                "each text"
+            )
+        lengths = [len(query) + len(text) for query, text in zip(queries, texts, strict=True)]
+        scores = np.zeros([len(texts)], np.float32)
+        batches = batches_by_length(lengths, batch_size)
+        with Progress(len(texts), "pair", "scoring") as progress:
+            for places in batches:
+                pairs = [[several[place] for place in places] for several in (queries, texts)]
+                scores[places] = self._scores(*map(tf.constant, pairs)).numpy()
+                progress.update(len(places))
+        return scores
+
+    def rerank(
+        self,
+        queries: Sequence[str],
+        found: Sequence[Sequence[Hit]],
+        top_k: int | None = None,
+        batch_size: int = 64,
+    ) -> list[list[Hit]]:
+        """Returns what a search found in the order of this model's scores, the best first.
+
+        Args:
+            queries: Q queries.
+            found: what `TextIndex.search` returned for each.
+            top_k: how many texts of each query stay; None keeps all.
+            batch_size: pairs of a call of the model.
+
+        Returns:
+            The same hits with this model's scores; equal ones stay in the order they had.
+
+        Raises:
+            ValueError: see `scores`; or `top_k` is below 1.
+        """
+        check_several(queries)
+        if top_k is not None and top_k < 1:
+            raise ValueError(f"top_k is {top_k}: it must be at least 1")
+        if len(queries) != len(found):
+            raise ValueError(
+                f"there are {len(queries):,} queries and {len(found):,} lists of texts: give the "
+                "queries that were searched for"
+            )
+        repeated = [query for query, hits in zip(queries, found, strict=True) for _ in hits]
+        texts = [hit.text for hits in found for hit in hits]
+        scores = iter(self.scores(repeated, texts, batch_size).tolist())
+        scored = [[hit._replace(score=next(scores)) for hit in hits] for hits in found]
+        return [sorted(hits, key=lambda hit: -hit.score)[:top_k] for hits in scored]

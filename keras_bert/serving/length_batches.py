@@ -1,0 +1,32 @@
+"""Batches of texts of like length: one then takes as long as its texts, not as its longest."""
+
+from collections.abc import Iterator, Sequence
+
+
+def batches_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
+    """Yields the places of texts, from 0, batch by batch, the shortest texts first.
+
+    Args:
+        lengths: of each text, in any unit.
+        batch_size: texts of a batch; the last one may have fewer.
+
+    Raises:
+        ValueError: the batch size is below 1.
+    """
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}: it must be at least 1")
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    return (order[start : start + batch_size] for start in range(0, len(order), batch_size))
+
+
+def check_strings(texts: Sequence[str]) -> list[str]:
+    """Returns the texts as a list.
+
+    Raises:
+        ValueError: one of them is none.
+    """
+    texts = list(texts)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str | bytes):
+            raise ValueError(f"text {number} is a {type(text).__name__}: give strings")
+    return texts

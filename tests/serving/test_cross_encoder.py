@@ -1,0 +1,214 @@
+"""Scores of pairs against the Keras models, and orders of what was found by hand."""
+
+import csv
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_bert import (
+    BertMultipleChoice,
+    BertPreprocessor,
+    CrossEncoder,
+    SentenceEncoder,
+    TextIndex,
+    load_tokenizer,
+    mine_negatives,
+)
+from keras_bert.serving.text_index import Hit
+from tests import command_process
+from tests.signatures.tiny_models import MAX_SEQ_LENGTH, ask, random_texts, write_model
+from tests.tolerances import REORDERED
+
+TOOLS = Path(__file__).parents[2] / "tools"
+TEXTS = [*dict.fromkeys(random_texts(30, seed=3, longest=40))][1:]
+QUERIES = [*dict.fromkeys(random_texts(30, seed=4, longest=40))][1 : 1 + len(TEXTS)]
+PAIRS = [*zip(QUERIES, TEXTS, strict=False)]
+HITS = [Hit(7, 0.9, "the film"), Hit(3, 0.8, "ab"), Hit(5, 0.7, "the film"), Hit(1, 0.6, "xx")]
+
+
+@pytest.fixture(scope="module")
+def chooser(model_folder):
+    return CrossEncoder.from_preset(model_folder("choices"))
+
+
+def scores_of(cross_encoder, pairs=PAIRS, **arguments):
+    return cross_encoder.scores(*map(list, zip(*pairs, strict=True)), **arguments)
+
+
+def test_a_choice_is_scored_by_its_logit(chooser, model_folder):
+    folder = model_folder("choices")
+    model = BertMultipleChoice.from_preset(folder)
+    preprocess = BertPreprocessor(load_tokenizer(folder), MAX_SEQ_LENGTH)
+    rows = preprocess(tuple(map(list, zip(*PAIRS, strict=True))))
+    # Each pair as the only choice of an example: [N, S] -> [N, 1, S].
+    expected = model({name: ids[:, None] for name, ids in rows.items()}).numpy()[:, 0]
+    found = scores_of(chooser, batch_size=4)
+    assert found.dtype == np.float32 and np.ptp(expected) > 1
+    np.testing.assert_allclose(found, expected, **REORDERED)
+    np.testing.assert_allclose(scores_of(chooser, PAIRS[:1]), expected[:1], **REORDERED)
+    assert chooser.scores([], []).shape == (0,)
+
+
+def test_two_classes_are_scored_by_the_log_odds_of_the_second(model_folder):
+    folder = model_folder("pairs")
+    texts, text_pairs = map(list, zip(*PAIRS, strict=True))
+    no, yes = ask(folder, text=texts, text_pair=text_pairs)["scores"].T
+    found = scores_of(CrossEncoder.from_preset(folder))
+    np.testing.assert_allclose(found, np.log(yes / no), rtol=1e-4, atol=1e-4)  # of float32 softmax
+    assert np.ptp(found) > 1
+
+
+@pytest.mark.parametrize("name", ["classes", "number", "windows"])
+def test_a_model_of_one_text_is_refused(model_folder, name):
+    with pytest.raises(ValueError, match="takes one text, or has more than two classes: give one"):
+        CrossEncoder.from_preset(model_folder(name))
+
+
+@pytest.mark.parametrize("name", ["tags", "masked_lm", "encoder"])
+def test_a_model_that_says_nothing_of_pairs_is_refused(model_folder, name):
+    with pytest.raises(ValueError, match="does not score pairs of texts: give a model"):
+        CrossEncoder.from_preset(model_folder(name))
+
+
+def test_three_classes_of_pairs_are_refused(tmp_path):
+    folder = write_model(tmp_path / "nli", "pairs", labels=("no", "perhaps", "yes"))
+    with pytest.raises(ValueError, match="has more than two classes"):
+        CrossEncoder.from_preset(folder)
+
+
+def test_what_was_found_is_ordered_anew(chooser):
+    first, second = chooser.rerank(["the ab", "zz"], [HITS, HITS[1:2]])
+    scores = scores_of(chooser, [("the ab", hit.text) for hit in HITS])
+    assert scores[0] == scores[2] and len({*scores.tolist()}) == 3
+    order = np.argsort(-scores, kind="stable")
+    assert [hit.number for hit in first] == [HITS[place].number for place in order]
+    # Of equal texts the one that was found first stays before.
+    assert [hit.number for hit in first if hit.text == "the film"] == [7, 5]
+    np.testing.assert_allclose([hit.score for hit in first], scores[order], **REORDERED)
+    assert [hit.number for hit in second] == [3]
+    assert second[0].score == pytest.approx(scores_of(chooser, [("zz", "ab")])[0], abs=1e-5)
+    assert chooser.rerank(["the ab", "zz"], [HITS, []], top_k=2) == [first[:2], []]
+
+
+def test_bad_arguments_are_refused(chooser):
+    with pytest.raises(ValueError, match="read letter by letter"):
+        chooser.scores("the film", ["the film"])
+    with pytest.raises(ValueError, match="there are 1 queries and 2 texts: give a query for each"):
+        chooser.scores(["a"], ["b", "c"])
+    with pytest.raises(ValueError, match="text 1 is a int: give strings"):
+        chooser.scores(["a", "b"], ["b", 3])
+    with pytest.raises(ValueError, match="top_k is 0: it must be at least 1"):
+        chooser.rerank(["a"], [HITS], top_k=0)
+    with pytest.raises(ValueError, match="there are 1 queries and 2 lists of texts"):
+        chooser.rerank(["a"], [HITS, HITS])
+    with pytest.raises(ValueError, match="batch_size is 0: it must be at least 1"):
+        chooser.scores(["a"], ["b"], batch_size=0)
+
+
+@pytest.fixture(scope="module")
+def index(model_folder):
+    encoder = SentenceEncoder.from_preset(model_folder("encoder"), pooling="mean")
+    return TextIndex.build(encoder, [*TEXTS, *QUERIES[:2]])
+
+
+def nearest_first(index, query):
+    """The texts of an index and their cosines with a query, by float64."""
+    asked = np.float64(index.query_vectors([query]))[0]
+    cosines = np.float64(index.vectors) @ asked
+    return [(index.texts[place], cosines[place]) for place in np.argsort(-cosines)]
+
+
+@pytest.mark.parametrize(
+    ("skip", "relative_margin", "depth"), [(0, -1.0, 100), (2, -1.0, 100), (0, 0.1, 100), (0, 0, 5)]
+)
+def test_wrong_answers_are_the_nearest_that_are_not_right(index, skip, relative_margin, depth):
+    # The first query has two answers; it and the second are texts of the index themselves.
+    queries = [QUERIES[0], QUERIES[0], QUERIES[1]]
+    positives = [TEXTS[0], TEXTS[1], TEXTS[2]]
+    found = mine_negatives(index, queries, positives, 3, skip, relative_margin, depth)
+    for query, positive, several in zip(queries, positives, found, strict=True):
+        ordered = nearest_first(index, query)
+        limit = (1 - relative_margin) * dict(ordered)[positive]
+        right = {query, *TEXTS[:2]} if query == QUERIES[0] else {query, TEXTS[2]}
+        expected = [
+            text
+            for text, cosine in ordered[:depth]
+            if text not in right and (relative_margin < 0 or cosine <= limit)
+        ]
+        assert several == expected[skip : skip + 3]
+    assert any(found)
+
+
+def test_mining_refuses_what_it_cannot_do(index):
+    with pytest.raises(ValueError, match="the answer 'nowhere' is not among the texts of the ind"):
+        mine_negatives(index, ["a"], ["nowhere"])
+    with pytest.raises(ValueError, match="there are 1 queries and 2 positives: give the answer"):
+        mine_negatives(index, ["a"], TEXTS[:2])
+    with pytest.raises(ValueError, match="count is 0: it must be at least 1"):
+        mine_negatives(index, ["a"], TEXTS[:1], count=0)
+    with pytest.raises(ValueError, match="relative_margin is 1.0: it must be below 1"):
+        mine_negatives(index, ["a"], TEXTS[:1], relative_margin=1.0)
+
+
+def tool(name, folder, *arguments):
+    done = command_process.run([TOOLS / name, "--init_from=encoder", *arguments], folder)
+    assert "Traceback" not in done.stderr, done.stderr[-2000:]
+    return done
+
+
+@pytest.mark.slow
+def test_the_commands_mine_search_and_rerank(chooser, index, model_folder, tmp_path):
+    for name in ("encoder", "choices"):
+        shutil.copytree(model_folder(name), tmp_path / name)
+    rows = [("text", "positive"), *PAIRS[:6]]
+    with open(tmp_path / "train.csv", "w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    (tmp_path / "more.txt").write_text("\n".join(TEXTS[6:]) + "\n")
+    done = tool(
+        "mine_negatives.py",
+        tmp_path,
+        *("--pooling=mean", "--input=train.csv", "--passages=more.txt", "--output=mined.csv"),
+        *("--negatives=2", "--relative_margin=-1", "--skip=1"),
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert f"6 of 6 rows, 2.0 wrong answers each, among {len(TEXTS)} texts: mined" in done.stdout
+    passages = TextIndex(index._encoder, TEXTS, index.vectors[: len(TEXTS)])
+    expected = mine_negatives(passages, *zip(*PAIRS[:6], strict=True), 2, 1, -1.0)
+    with open(tmp_path / "mined.csv", newline="") as file:
+        header, *found = csv.reader(file)
+    assert header == ["text", "positive", "negative0", "negative1"]
+    assert found == [[*pair, *wrong] for pair, wrong in zip(PAIRS[:6], expected, strict=True)]
+    done = tool(
+        "search_texts.py",
+        tmp_path,
+        *("--pooling=mean", "--input=more.txt", f"--query={QUERIES[0]}", "--output=found.csv"),
+        *("--rerank_with=choices", "--candidates=5", "--top_k=3"),
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    more = TextIndex(index._encoder, TEXTS[6:], index.vectors[6 : len(TEXTS)])
+    (hits,) = chooser.rerank(QUERIES[:1], more.search(QUERIES[:1], 5), top_k=3)
+    with open(tmp_path / "found.csv", newline="") as file:
+        found = [*csv.DictReader(file)]
+    assert [(row["text"], int(row["number"])) for row in found] == [
+        (hit.text, hit.number) for hit in hits
+    ]
+    scores = [float(row["score"]) for row in found]
+    np.testing.assert_allclose(scores, [hit.score for hit in hits], **REORDERED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--candidates=5"], "--candidates is for --rerank_with: give that, too, or leave it out"),
+        (["--rerank_with=encoder", "--candidates=5"], "--top_k=10 is more than --candidates=5"),
+        (["--rerank_with=encoder"], "does not score pairs of texts"),
+    ],
+)
+def test_the_command_refuses_in_one_sentence(arguments, sentence, model_folder, tmp_path):
+    shutil.copytree(model_folder("encoder"), tmp_path / "encoder")
+    (tmp_path / "texts.txt").write_text("a\n")
+    done = tool("search_texts.py", tmp_path, "--input=texts.txt", "--query=a", *arguments)
+    assert done.returncode != 0 and sentence in done.stderr

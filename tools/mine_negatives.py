@@ -1,0 +1,103 @@
+"""Adds wrong answers to pairs of texts and answers: passages that a search finds near the text.
+
+    python tools/mine_negatives.py --init_from=runs/search --input=manual/train.csv \
+        --output=mined/train.csv
+
+--input is a table (.csv, .tsv or .jsonl) with the columns "text" and "positive", as
+--task=retrieval reads it. Searched are its positives, its negatives where it has some, and the
+texts of --passages: a text a line (.txt), a JSON object with "text" a line (.jsonl), or a table
+with a column "text".
+--output is a table (.csv) with the columns of text and positive, and "negative0", "negative1" and
+so on, of which the last ones may be empty. It is training data of --task=reranking, which wants a
+wrong answer in each row, so that rows without any are left out; --task=retrieval takes them, too:
+--keep_all.
+"""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from absl import flags
+
+from keras_bert import command_line
+from keras_bert.choices import TokenPooling
+
+flags.DEFINE_string("init_from", None, "Model folder; one that was trained for similarity.")
+flags.DEFINE_string("input", None, "Table of texts and their answers: .csv, .tsv or .jsonl.")
+flags.DEFINE_string("passages", None, "File of more texts that are searched.")
+flags.DEFINE_string("output", None, "Table to write: .csv.")
+flags.DEFINE_string("text_column", "text", "Column of the texts that are searched for.")
+flags.DEFINE_string("positive_column", "positive", "Column of their answers.")
+flags.DEFINE_integer("negatives", 4, "Wrong answers of a row, at most.", lower_bound=1)
+flags.DEFINE_integer("skip", 0, "How many of the nearest are left out.", lower_bound=0)
+flags.DEFINE_float(
+    "relative_margin",
+    0.05,
+    "Left out is what is nearer than 1 - this of the answer's cosine; below 0 nothing is.",
+    upper_bound=0.99,
+)
+flags.DEFINE_integer("depth", 100, "Nearest texts that are looked at.", lower_bound=1)
+flags.DEFINE_bool("keep_all", False, "Whether rows stay for which nothing is found.")
+flags.DEFINE_enum(
+    "pooling",
+    None,
+    get_args(TokenPooling),
+    "How vectors of pieces become one; unset: as the model folder says.",
+)
+flags.DEFINE_integer("max_seq_length", None, "Most pieces of a text; unset: as the folder says.")
+flags.DEFINE_integer("batch_size", 64, "Texts per call of the model.", lower_bound=1)
+flags.mark_flags_as_required(["init_from", "input", "output"])
+
+
+def main(_: Sequence[str]) -> None:
+    """Reads the flags, searches and writes the table."""
+    from keras_bert import SentenceEncoder, TextIndex, mine_negatives
+    from keras_bert.storage.files import atomic_file
+    from keras_bert.storage.paths import check_output
+    from keras_bert.storage.tables import read_table
+    from keras_bert.storage.text_lines import read_texts
+    from keras_bert.tasks.sentence_embedding.embedding_files import NEGATIVE, answered_texts
+
+    values = flags.FLAGS
+    check_output(values.output, *filter(None, (values.input, values.passages)))
+    if Path(values.output).suffix != ".csv":
+        raise ValueError(f"--output={values.output} does not end in .csv: rename it")
+    rows = answered_texts(
+        read_table(Path(values.input)), values.text_column, values.positive_column
+    )
+    passages = {passage: None for _, *several in rows for passage in several}
+    if values.passages:
+        passages.update(dict.fromkeys(read_texts(values.passages)))
+    encoder = SentenceEncoder.from_preset(
+        values.init_from, values.pooling, max_seq_length=values.max_seq_length
+    )
+    index = TextIndex.build(encoder, [*passages], values.batch_size)
+    texts, positives = ([row[place] for row in rows] for place in (0, 1))
+    found = mine_negatives(
+        index,
+        texts,
+        positives,
+        values.negatives,
+        values.skip,
+        values.relative_margin,
+        values.depth,
+    )
+    written = 0
+    with atomic_file(values.output) as path, open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        names = [f"{NEGATIVE}{number}" for number in range(values.negatives)]
+        writer.writerow([values.text_column, values.positive_column, *names])
+        for text, positive, wrong in zip(texts, positives, found, strict=True):
+            if wrong or values.keep_all:
+                writer.writerow([text, positive, *wrong, *[""] * (values.negatives - len(wrong))])
+                written += 1
+    mean = sum(map(len, found)) / max(1, len(found))
+    print(
+        f"{written:,} of {len(rows):,} rows, {mean:.1f} wrong answers each, among {len(index):,} "
+        f"texts: {values.output}"
+    )
+
+
+if __name__ == "__main__":
+    command_line.run(main)
