@@ -6,6 +6,8 @@ Sections of the Linux kernel's documentation (Debian's linux-doc-6.1): the title
 for, the beginning of the text below it is to be found among those of all sections of the split.
 Titles that several sections have are left out; pages are split, so no page is in two splits. The
 same vectors are then asked for sections of Python's documentation, on which nothing was trained.
+"reranked" lets a cross-encoder, which learned from wrong answers that the vectors of "pairs" found,
+order the 50 texts that they find first.
 A run is finished by the same command where it was stopped; scores stand in scores.jsonl. --data
 takes a folder with train, validation and test.csv (columns text and positive) in place of the
 manuals:
@@ -29,15 +31,31 @@ from score_file import ScoreFile
 from sklearn.feature_extraction.text import CountVectorizer
 from small_pretraining import median_and_range
 
-from keras_bert import EmbeddingExample, FinetuningOptions, SentenceEncoder, create_task, finetune
+from keras_bert import (
+    CrossEncoder,
+    EmbeddingExample,
+    FinetuningOptions,
+    SentenceEncoder,
+    TextIndex,
+    create_task,
+    finetune,
+    mine_negatives,
+)
 from keras_bert.finetuning.task import TEST, TRAIN, VALIDATION
 from keras_bert.storage.files import atomic_folder
-from keras_bert.tasks.sentence_embedding.metrics import ranking_metrics
+from keras_bert.tasks.sentence_embedding.metrics import (
+    hit,
+    ndcg,
+    ranking_metrics,
+    recall,
+    reciprocal_rank,
+)
 
 _OUTPUT = flags.DEFINE_string("output", None, "Folder of data and runs.", required=True)
 _DATA = flags.DEFINE_string("data", None, "Other data; unset: the manuals.")
 _TRAINED = ("pairs", "texts alone")
-_KINDS = ("BM25", "as it is", *_TRAINED)
+_RERANKED = "reranked"
+_KINDS = ("BM25", "as it is", *_TRAINED, _RERANKED)
 _RUNS = flags.DEFINE_multi_enum("runs", list(_KINDS), list(_KINDS), "Only these.")
 _INIT_FROM = flags.DEFINE_string("init_from", None, "Model folder to start from; unset: MiniLM.")
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each kind.", lower_bound=1)
@@ -45,6 +63,7 @@ _EPOCHS = flags.DEFINE_integer("epochs", 3, "Passes over the pairs.", lower_boun
 _LEARNING_RATE = flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
 _BATCH_SIZE = flags.DEFINE_integer("batch_size", 64, "Pairs of a step, so many candidates.")
 _MAX_SEQ_LENGTH = flags.DEFINE_integer("max_seq_length", 128, "Pieces of a row.")
+_RERANKING_EPOCHS = flags.DEFINE_integer("reranking_epochs", 1, "Passes of the cross-encoder.")
 _ROWS = flags.DEFINE_integer("rows", None, "Sections of each split; unset: all.")
 
 # Package -> where its pages lie.
@@ -53,6 +72,8 @@ _MANUALS = {
     "python3.11-doc": "usr/share/doc/python3.11/html",
 }
 _FEWEST_WORDS, _MOST_WORDS = 15, 90
+# Texts of a query that a cross-encoder orders, and wrong answers of a row that it learns from.
+_CANDIDATES, _NEGATIVES = 50, 4
 _SHOWN = ("ndcg_at_10", "accuracy_at_1", "recall_at_10")
 
 
@@ -173,6 +194,44 @@ def _of_model(folder: Path, test: Path) -> dict[str, float]:
     return measured(list(np.stack([titles, texts], axis=1)), pairs)
 
 
+def _encoder(folder: Path) -> SentenceEncoder:
+    return SentenceEncoder.from_preset(folder, max_seq_length=_MAX_SEQ_LENGTH.value)
+
+
+def _write_mined(encoder: SentenceEncoder, data: Path, mined: Path) -> None:
+    """Writes the data of a cross-encoder: each pair with what the vectors take for its answer."""
+    for split in (TRAIN, VALIDATION):
+        titles, texts = zip(*_pairs(data / f"{split}.csv"), strict=True)
+        index = TextIndex.build(encoder, [*dict.fromkeys(texts)])
+        wrong = mine_negatives(index, titles, texts, _NEGATIVES)
+        rows = [row for row in zip(titles, texts, wrong, strict=True) if row[2]]
+        with open(mined / f"{split}.csv", "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(("text", "positive", *(f"negative{i}" for i in range(_NEGATIVES))))
+            for title, text, several in rows:
+                missing = _NEGATIVES - len(several)
+                writer.writerow((title, text, *several, *[""] * missing))
+
+
+def _of_cross_encoder(
+    encoder: SentenceEncoder, cross_encoder: CrossEncoder, test: Path
+) -> dict[str, float]:
+    titles, texts = zip(*_pairs(test), strict=True)
+    found = TextIndex.build(encoder, texts).search(titles, _CANDIDATES)
+    found = cross_encoder.rerank(titles, found)
+    ranks = []
+    for text, hits in zip(texts, found, strict=True):
+        rank = next((n for n, one in enumerate(hits, start=1) if one.text == text), len(texts))
+        ranks.append(np.array([rank]))
+    measures = {
+        "ndcg_at_10": partial(ndcg, count=10),
+        "mrr_at_10": partial(reciprocal_rank, count=10),
+        "accuracy_at_1": partial(hit, count=1),
+        "recall_at_10": partial(recall, count=10),
+    }
+    return {name: float(np.mean([*map(value, ranks)])) for name, value in measures.items()}
+
+
 def main(_: list[str]) -> None:
     """Makes all runs and prints the table."""
     output = Path(_OUTPUT.value)
@@ -195,8 +254,10 @@ def main(_: list[str]) -> None:
         "max_seq_length": _MAX_SEQ_LENGTH.value,
     }
     for row in _RUNS.value:
-        learns = row in _TRAINED
+        learns = row in (*_TRAINED, _RERANKED)
         known = {"run": row, "start": start.name, **(trained if learns else {})}
+        if row == _RERANKED:
+            known["reranking_epochs"] = _RERANKING_EPOCHS.value
         found = [
             file.measured(
                 names, partial(_measure, row, seed, data, output, start, tests), **known, seed=seed
@@ -225,22 +286,41 @@ def _measure(
         return score(_of_bm25)
     if row == "as it is":
         return score(partial(_of_model, start))
+    if row == _RERANKED:
+        encoder = _encoder(_trained("pairs", seed, data, output, start))
+        mined = output / f"mined_{seed}"
+        if not mined.is_dir():
+            with atomic_folder(mined) as part:
+                _write_mined(encoder, data, part)
+        task = create_task("reranking")
+        folder = output / f"reranked_{seed}"
+        options = _options(seed, epochs=_RERANKING_EPOCHS.value, batch_size=16)
+        finetune(task, task.read(mined), start, folder, options, keep_finished=True)
+        return score(partial(_of_cross_encoder, encoder, CrossEncoder.from_preset(folder)))
+    return score(partial(_of_model, _trained(row, seed, data, output, start)))
+
+
+def _trained(row: str, seed: int, data: Path, output: Path, start: Path) -> Path:
+    """Trains vectors, unless they are there, and returns their folder."""
     task = create_task("retrieval")
     found = task.read(data)
     if row == "texts alone":  # SimCSE: every text is its own answer
         texts = [text for example in found.splits[TRAIN] for text in example.texts]
         alone = [EmbeddingExample((text,)) for text in texts]
         found = type(found)({**found.splits, TRAIN: alone}, text_columns=found.text_columns)
-    options = FinetuningOptions(
-        epochs=_EPOCHS.value,
+    folder = output / f"{row.replace(' ', '_')}_{seed}"
+    options = _options(seed, epochs=_EPOCHS.value, batch_size=_BATCH_SIZE.value)
+    finetune(task, found, start, folder, options, keep_finished=True)
+    return folder
+
+
+def _options(seed: int, **values: int) -> FinetuningOptions:
+    return FinetuningOptions(
         learning_rate=_LEARNING_RATE.value,
-        batch_size=_BATCH_SIZE.value,
         max_seq_length=_MAX_SEQ_LENGTH.value,
         seed=seed,
+        **values,
     )
-    folder = output / f"{row.replace(' ', '_')}_{seed}"
-    finetune(task, found, start, folder, options, keep_finished=True)
-    return score(partial(_of_model, folder))
 
 
 if __name__ == "__main__":
