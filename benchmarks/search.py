@@ -203,13 +203,15 @@ def _write_mined(encoder: SentenceEncoder, data: Path, mined: Path) -> None:
     for split in (TRAIN, VALIDATION):
         titles, texts = zip(*_pairs(data / f"{split}.csv"), strict=True)
         index = TextIndex.build(encoder, [*dict.fromkeys(texts)])
-        wrong = mine_negatives(index, titles, texts, _NEGATIVES)
+        # What is measured is the order of all that the vectors find, learned is from sure ones.
+        most, margin = (_NEGATIVES, 0.05) if split == TRAIN else (_CANDIDATES // 2, -1.0)
+        wrong = mine_negatives(index, titles, texts, most, relative_margin=margin)
         rows = [row for row in zip(titles, texts, wrong, strict=True) if row[2]]
         with open(mined / f"{split}.csv", "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(("text", "positive", *(f"negative{i}" for i in range(_NEGATIVES))))
+            writer.writerow(("text", "positive", *(f"negative{i}" for i in range(most))))
             for title, text, several in rows:
-                missing = _NEGATIVES - len(several)
+                missing = most - len(several)
                 writer.writerow((title, text, *several, *[""] * missing))
 
 

@@ -8,9 +8,10 @@
 texts of --passages: a text a line (.txt), a JSON object with "text" a line (.jsonl), or a table
 with a column "text".
 --output is a table (.csv) with the columns of text and positive, and "negative0", "negative1" and
-so on, of which the last ones may be empty. It is training data of --task=reranking, which wants a
-wrong answer in each row, so that rows without any are left out; --task=retrieval takes them, too:
---keep_all.
+so on, of which the last ones may be empty: first the negatives of the row itself, then what is
+found. Rows without any are left out, as --task=reranking wants one in each; --task=retrieval takes
+them, too: --keep_all. Files to measure by want what the search really finds, also where it is
+nearer than the answer, and many of them: --relative_margin=-1 --negatives=20.
 """
 
 import csv
@@ -34,7 +35,7 @@ flags.DEFINE_integer("skip", 0, "How many of the nearest are left out.", lower_b
 flags.DEFINE_float(
     "relative_margin",
     0.05,
-    "Left out is what is nearer than 1 - this of the answer's cosine; below 0 nothing is.",
+    "Left out is what is nearer than the answer's cosine less this part; below 0 nothing is.",
     upper_bound=0.99,
 )
 flags.DEFINE_integer("depth", 100, "Nearest texts that are looked at.", lower_bound=1)
@@ -68,7 +69,7 @@ def main(_: Sequence[str]) -> None:
     )
     passages = {passage: None for _, *several in rows for passage in several}
     if values.passages:
-        passages.update(dict.fromkeys(read_texts(values.passages)))
+        passages.update(dict.fromkeys(filter(str.strip, read_texts(values.passages))))
     encoder = SentenceEncoder.from_preset(
         values.init_from, values.pooling, max_seq_length=values.max_seq_length
     )
@@ -83,16 +84,27 @@ def main(_: Sequence[str]) -> None:
         values.relative_margin,
         values.depth,
     )
+    # Those that stand there already go first.
+    wrong_of = [
+        [*dict.fromkeys([*own, *mined])][: max(values.negatives, len(own))]
+        for (_, _, *own), mined in zip(rows, found, strict=True)
+    ]
+    if not any(wrong_of) and not values.keep_all:
+        raise ValueError(
+            f"nothing was found for {len(rows):,} rows among {len(index):,} texts: give more with "
+            "--passages, or a smaller --relative_margin"
+        )
+    most = max([values.negatives, *map(len, wrong_of)])
     written = 0
     with atomic_file(values.output) as path, open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        names = [f"{NEGATIVE}{number}" for number in range(values.negatives)]
+        names = [f"{NEGATIVE}{number}" for number in range(most)]
         writer.writerow([values.text_column, values.positive_column, *names])
-        for text, positive, wrong in zip(texts, positives, found, strict=True):
+        for text, positive, wrong in zip(texts, positives, wrong_of, strict=True):
             if wrong or values.keep_all:
-                writer.writerow([text, positive, *wrong, *[""] * (values.negatives - len(wrong))])
+                writer.writerow([text, positive, *wrong, *[""] * (most - len(wrong))])
                 written += 1
-    mean = sum(map(len, found)) / max(1, len(found))
+    mean = sum(map(len, wrong_of)) / max(1, len(wrong_of))
     print(
         f"{written:,} of {len(rows):,} rows, {mean:.1f} wrong answers each, among {len(index):,} "
         f"texts: {values.output}"

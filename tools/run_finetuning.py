@@ -25,7 +25,7 @@ from keras_bert import FinetuningOptions, command_line
 
 # Arguments of tasks; what is not given is left to the task.
 _TEXT_FLAGS = {
-    "text_column": "Column of the text (csv, retrieval, similarity; unset: text).",
+    "text_column": "Column of the text (csv, retrieval, reranking, similarity; unset: text).",
     "text_pair_column": "Column of the second text (csv, retrieval, similarity; unset: text_pair, "
     "if any).",
     "label_column": "Column of the label (csv; unset: label).",
@@ -56,7 +56,8 @@ _TARGET_FLAGS = {
     "autoregressive).",
 }
 _VECTOR_FLAGS = {
-    "positive_column": "Column of what is to be found (retrieval, similarity; unset: positive).",
+    "positive_column": "Column of what is to be found (retrieval, reranking, similarity; unset: "
+    "positive).",
     "score_column": "Column of the score of two texts (retrieval, similarity; unset: score).",
     "pooling": "mean, cls or max of the vectors of a text's pieces (retrieval, similarity; unset: "
     "as the model folder says, else mean).",

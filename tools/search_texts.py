@@ -37,6 +37,7 @@ flags.DEFINE_string("queries", None, "File of queries, of the same kinds as --in
 flags.DEFINE_string("output", None, "Table to write: .csv; unset: print.")
 flags.DEFINE_integer("top_k", 10, "Texts a query.", lower_bound=1)
 flags.DEFINE_string("rerank_with", None, "Model of pairs of texts that orders what was found.")
+flags.DEFINE_string("rerank_label", None, "Of its two classes that of texts that answer.")
 flags.DEFINE_integer("candidates", 50, "Texts a query that it orders.", lower_bound=1)
 flags.DEFINE_enum(
     "pooling",
@@ -44,7 +45,7 @@ flags.DEFINE_enum(
     get_args(TokenPooling),
     "How vectors of pieces become one; unset: as the model folder says.",
 )
-flags.DEFINE_integer("max_seq_length", None, "Most pieces of a text; unset: as the folder says.")
+flags.DEFINE_integer("max_seq_length", None, "Most pieces of a text that becomes a vector.")
 flags.DEFINE_integer("batch_size", 64, "Texts per call of the model.", lower_bound=1)
 flags.mark_flags_as_required(["init_from"])
 
@@ -74,19 +75,22 @@ def main(_: Sequence[str]) -> None:
             raise ValueError(f"--output={values.output} does not end in .csv: rename it")
     if values.index is not None:
         check_index_folder(values.index)
-    if values["candidates"].present and values.rerank_with is None:
-        raise ValueError("--candidates is for --rerank_with: give that, too, or leave it out")
+    for name in ("candidates", "rerank_label"):
+        if values[name].present and values.rerank_with is None:
+            raise ValueError(f"--{name} is for --rerank_with: give that, too, or leave it out")
     if values.rerank_with is not None and values.top_k > values.candidates:
         raise ValueError(
             f"--top_k={values.top_k} is more than --candidates={values.candidates}: let "
             "--rerank_with order as many at least"
         )
     queries = [*values.query, *(read_texts(values.queries) if values.queries else [])]
-    if not queries and (made or values.index is None):
+    if not queries and (made or values.index is None or values.rerank_with):
         raise ValueError("there is nothing to search for: give --query or --queries")
     texts = None if made else read_texts(values.input, values.text_column)
     # Opened before the work, as it may be refused.
-    cross_encoder = CrossEncoder.from_preset(values.rerank_with) if values.rerank_with else None
+    cross_encoder = None
+    if values.rerank_with:
+        cross_encoder = CrossEncoder.from_preset(values.rerank_with, label=values.rerank_label)
     encoder = SentenceEncoder.from_preset(
         values.init_from, values.pooling, max_seq_length=values.max_seq_length
     )

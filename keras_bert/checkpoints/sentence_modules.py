@@ -355,15 +355,33 @@ def _check_inputs(file: Path) -> dict[str, Any]:
 def _text_settings(folder: Path) -> tuple[int | None, bool]:
     """Returns the length of rows and whether texts are lower-cased."""
     file = folder / TRANSFORMER_FILE
-    values = read_json(file) if file.is_file() else {}
-    arguments = {
-        name: value for key in _ARGUMENT_KEYS for name, value in (values.get(key) or {}).items()
-    }
+    values, arguments = _transformer_values(folder)
     unknown = sorted(arguments.keys() - _KNOWN_ARGUMENTS)
     if values.get("transformer_task", _TASK) != _TASK:
         unknown.append("transformer_task")
     if unknown:
         raise ValueError(f"{file} sets {', '.join(unknown)}, which cannot be reproduced")
+    return row_length(folder), bool(values.get("do_lower_case"))
+
+
+def _transformer_values(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns what the file of a Transformer module says, and its arguments of all kinds."""
+    file = folder / TRANSFORMER_FILE
+    values = read_json(file) if file.is_file() else {}
+    arguments = {
+        name: value for key in _ARGUMENT_KEYS for name, value in (values.get(key) or {}).items()
+    }
+    return values, arguments
+
+
+def row_length(folder: Path) -> int | None:
+    """Returns the most positions of a row that a folder of sentence-transformers states, or None.
+
+    Raises:
+        ValueError: it is no number above 0.
+    """
+    file = folder / TRANSFORMER_FILE
+    values, arguments = _transformer_values(folder)
     length = arguments.get("model_max_length", values.get("max_seq_length"))
     if length is None and (folder / _TOKENIZER_FILE).is_file():
         # Where releases from 5 on keep it; "no limit" is a number such as 1e30.
@@ -371,4 +389,4 @@ def _text_settings(folder: Path) -> tuple[int | None, bool]:
         length = read_json(file).get("model_max_length")
     if length is not None and (not isinstance(length, int | float) or length < 1):
         raise ValueError(f"{file}: the length of rows is {length!r}: expected a number above 0")
-    return (None if length is None else int(length)), bool(values.get("do_lower_case"))
+    return None if length is None else int(length)

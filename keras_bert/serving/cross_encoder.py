@@ -6,13 +6,15 @@ It sees which word of the query meets which of the text (Nogueira and Cho 2019).
 pair anew, so it is asked about what a search by vectors has found, not about all texts.
 """
 
+import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.checkpoints import sentence_modules
 from keras_bert.finetuning.task import TASK_FILE
 from keras_bert.models import preset
 from keras_bert.progress import Progress
@@ -27,15 +29,21 @@ from keras_bert.tasks.classification.signatures import TextSignatures
 from keras_bert.tasks.kinds import describe_foreign
 from keras_bert.tasks.multiple_choice.signatures import ChoiceSignatures
 
+# Names of the second of two classes, in lower case, that say that a text answers.
+_YES = {"1", "yes", "true", "label_1", "relevant", "entailment"}
+
 
 class CrossEncoder:
     """Scores how well a text answers a query, as `CrossEncoder` of sentence-transformers does.
 
     Args:
         signatures: of a model that says one thing of a pair of texts.
+        label: of two classes the one of texts that answer; None takes the second of 0 and 1, "no"
+            and "yes" and the like, and "x" of "x" and "not_x".
 
     Raises:
-        ValueError: it takes one text, or knows more than two classes.
+        ValueError: it takes one text, has several labels or more than two classes, is an ensemble,
+            or nothing tells which of two classes answers.
 
     Example:
         cross_encoder = CrossEncoder.from_preset("hf://cross-encoder/ms-marco-MiniLM-L6-v2")
@@ -43,21 +51,36 @@ class CrossEncoder:
         found = cross_encoder.rerank(["How do I lock a mutex?"], found, top_k=10)
     """
 
-    def __init__(self, signatures: TextSignatures | ChoiceSignatures):
-        if isinstance(signatures, TextSignatures) and not signatures.scores_pairs:
-            raise ValueError(
-                "the model takes one text, or has more than two classes: give one that was trained "
-                "on pairs, for a number, two classes or the right choice (--task=reranking)"
-            )
+    def __init__(self, signatures: TextSignatures | ChoiceSignatures, label: str | None = None):
+        if len(signatures.members) > 1:
+            raise ValueError("an ensemble does not score pairs: give one of its models")
+        score: Callable[..., tf.Tensor] = signatures.pair_scores
+        if isinstance(signatures, TextSignatures):
+            if not signatures.scores_pairs:
+                raise ValueError(
+                    "the model takes one text, has several labels, or more than two classes: give "
+                    "one that was trained on pairs, for a number, two classes or the right choice "
+                    "(--task=reranking)"
+                )
+            if signatures.labels:
+                answering = _answering(signatures.labels, label)
+                score, label = functools.partial(signatures.pair_scores, label=answering), None
+        if label is not None:
+            raise ValueError(f"label is {label!r}, but the model has no classes: leave it out")
         # Traced once for every N.
         self._scores = tf.function(
-            signatures.pair_scores,
+            score,
             input_signature=[tf.TensorSpec([None], tf.string)] * 2,
             autograph=False,
         )
 
     @classmethod
-    def from_preset(cls, folder: str | os.PathLike, max_seq_length: int | None = None) -> Self:
+    def from_preset(
+        cls,
+        folder: str | os.PathLike,
+        max_seq_length: int | None = None,
+        label: str | None = None,
+    ) -> Self:
         """Opens a run of `--task=reranking`, another model of pairs, or one of another library.
 
         Args:
@@ -65,7 +88,9 @@ class CrossEncoder:
                 of texts that learned a number or two classes; cross-encoders of
                 sentence-transformers have one label.
             max_seq_length: the most positions of a row; None takes those of the training, of
-                another library's model all. Of a longer pair the longer text is cut.
+                another library's model what its tokenizer states, else all. Of a longer pair the
+                longer text is cut.
+            label: of two classes the one of texts that answer; see the class.
 
         Raises:
             FileNotFoundError: it is no model folder.
@@ -74,10 +99,19 @@ class CrossEncoder:
         folder = hub.local_folder(folder)
         text_pair = None
         if not (folder / TASK_FILE).is_file():
-            described = describe_foreign(preset.read_checkpoint(folder))
+            checkpoint = preset.read_checkpoint(folder)
+            described = describe_foreign(checkpoint)
             # Their folders do not tell what a classifier reads.
             if described is not None and isinstance(described.head, TextHead):
+                if not checkpoint.config.takes_pairs:
+                    raise ValueError(
+                        f"{folder} knows one segment only, so it does not score pairs of texts: "
+                        "give a model that was trained on them"
+                    )
                 text_pair = True
+            stated = sentence_modules.row_length(folder)
+            if max_seq_length is None and stated is not None:
+                max_seq_length = min(stated, checkpoint.config.max_position_embeddings)
         options = ExportOptions(max_seq_length=max_seq_length, text_pair=text_pair)
         signatures = open_signatures(folder, options)
         if not isinstance(signatures, TextSignatures | ChoiceSignatures):
@@ -85,7 +119,7 @@ class CrossEncoder:
                 f"{folder} does not score pairs of texts: give a model that was trained on them, "
                 "such as a run of --task=reranking"
             )
-        return cls(signatures)
+        return cls(signatures, label)
 
     def scores(
         self, queries: Sequence[str], texts: Sequence[str], batch_size: int = 64
@@ -93,7 +127,7 @@ class CrossEncoder:
         """Returns how well each text answers the query beside it, float32 [N]; higher is better.
 
         What scores mean depends on the training: logits of the answer, the number that was learned,
-        or the log-odds of the second of two classes.
+        or the log-odds of the class that answers.
 
         Args:
             queries: N queries; one that has several texts is repeated.
@@ -146,6 +180,8 @@ class CrossEncoder:
         check_several(queries)
         if top_k is not None and top_k < 1:
             raise ValueError(f"top_k is {top_k}: it must be at least 1")
+        if any(isinstance(hits, Hit) for hits in found):
+            raise ValueError("found is one list of hits: give a list of them for each query")
         if len(queries) != len(found):
             raise ValueError(
                 f"there are {len(queries):,} queries and {len(found):,} lists of texts: give the "
@@ -156,3 +192,25 @@ class CrossEncoder:
         scores = iter(self.scores(repeated, texts, batch_size).tolist())
         scored = [[hit._replace(score=next(scores)) for hit in hits] for hits in found]
         return [sorted(hits, key=lambda hit: -hit.score)[:top_k] for hits in scored]
+
+
+def _answering(labels: Sequence[str], label: str | None) -> str:
+    """Returns which of two classes is that of texts that answer.
+
+    Raises:
+        ValueError: there is no such class, or their names do not tell.
+    """
+    if label is not None:
+        if label not in labels:
+            raise ValueError(f"label is {label!r}: the classes are {' and '.join(labels)}")
+        return label
+    yes = [
+        one
+        for one, other in (labels, reversed(labels))
+        if one.lower() in _YES or other.lower() == f"not_{one.lower()}"
+    ]
+    if len(yes) != 1:
+        raise ValueError(
+            f"the classes are {' and '.join(labels)}: name the one of texts that answer, label=..."
+        )
+    return yes[0]

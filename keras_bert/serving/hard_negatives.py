@@ -35,12 +35,13 @@ def mine_negatives(
         positives: the answer of each.
         count: wrong answers of a pair, at most; fewer where fewer are found.
         skip: how many of the nearest are left out, as they may be right ones.
-        relative_margin: left out is what is nearer than 1 - relative_margin of the cosine of query
-            and answer; below 0 nothing is.
+        relative_margin: left out is what is nearer than the cosine of query and answer less this
+            part of it; below 0 nothing is.
         depth: how many of the nearest passages are looked at.
 
     Returns:
-        For each of the E pairs passages that are neither the query nor one of its answers.
+        For each of the E pairs passages that are neither empty, nor the query, nor one of its
+        answers.
 
     Raises:
         ValueError: an argument is out of its range, there are more queries than positives or fewer,
@@ -51,6 +52,11 @@ def mine_negatives(
     for name, value, least in (("count", count, 1), ("skip", skip, 0), ("depth", depth, 1)):
         if value < least:
             raise ValueError(f"{name} is {value}: it must be at least {least}")
+    if depth < count + skip:
+        raise ValueError(
+            f"depth is {depth}: look at {count + skip} of the nearest at least, as many as are "
+            "taken and left out"
+        )
     if not relative_margin < 1:
         raise ValueError(f"relative_margin is {relative_margin}: it must be below 1")
     if len(queries) != len(positives):
@@ -58,6 +64,10 @@ def mine_negatives(
             f"there are {len(queries):,} queries and {len(positives):,} positives: give the answer "
             "of each query"
         )
+    queries, positives = (
+        [text.decode() if isinstance(text, bytes) else text for text in several]
+        for several in (queries, positives)
+    )
     number = {text: place for place, text in enumerate(index.texts)}
     right: dict[str, set[str]] = {}
     for query, positive in zip(queries, positives, strict=True):
@@ -74,14 +84,17 @@ def mine_negatives(
             vectors = index.query_vectors(queries[part])  # [part, D]
             # [part]: the cosines of queries and answers
             answers = index.vectors[[number[positive] for positive in positives[part]]]
-            limits = (1 - relative_margin) * np.sum(vectors * answers, axis=-1)
+            cosines = np.sum(vectors * answers, axis=-1)
+            limits = cosines - relative_margin * np.abs(cosines)
             nearest = index.nearest(vectors, depth)
             for query, limit, hits in zip(queries[part], limits, nearest, strict=True):
                 no_answer = right[query] | {query}
                 wrong = dict.fromkeys(
                     hit.text
                     for hit in hits
-                    if hit.text not in no_answer and (relative_margin < 0 or hit.score <= limit)
+                    if hit.text.strip()
+                    and hit.text not in no_answer
+                    and (relative_margin < 0 or hit.score <= limit)
                 )
                 found.append([*wrong][skip : skip + count])
             progress.update(len(nearest))

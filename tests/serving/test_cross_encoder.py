@@ -4,21 +4,33 @@ import csv
 import shutil
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 
 from keras_bert import (
+    BertClassifier,
     BertMultipleChoice,
     BertPreprocessor,
     CrossEncoder,
+    ExportOptions,
     SentenceEncoder,
+    TextHead,
     TextIndex,
     load_tokenizer,
     mine_negatives,
 )
+from keras_bert.finetuning.task import TaskDescription
+from keras_bert.serving.served_folder import open_ensemble
 from keras_bert.serving.text_index import Hit
 from tests import command_process
-from tests.signatures.tiny_models import MAX_SEQ_LENGTH, ask, random_texts, write_model
+from tests.signatures.tiny_models import (
+    MAX_SEQ_LENGTH,
+    ask,
+    random_texts,
+    tiny_config,
+    write_model,
+)
 from tests.tolerances import REORDERED
 
 TOOLS = Path(__file__).parents[2] / "tools"
@@ -60,9 +72,69 @@ def test_two_classes_are_scored_by_the_log_odds_of_the_second(model_folder):
     assert np.ptp(found) > 1
 
 
+def test_a_number_of_pairs_is_the_score(model_folder, tmp_path):
+    folder, head = tmp_path / "number", TextHead("regression")
+    keras.utils.set_random_seed(1)
+    model = BertClassifier(tiny_config(), **head.model_arguments())
+    model.save_to_preset(folder, load_tokenizer(model_folder("pairs")))
+    columns = {"text": "text", "text_pair": "text_pair"}
+    TaskDescription("csv", head, columns, MAX_SEQ_LENGTH).save(folder)
+    texts, text_pairs = map(list, zip(*PAIRS, strict=True))
+    expected = ask(folder, text=texts, text_pair=text_pairs)["score"]
+    found = scores_of(CrossEncoder.from_preset(folder))
+    np.testing.assert_allclose(found, expected, **REORDERED)
+    assert np.ptp(found) > 1
+    with pytest.raises(ValueError, match="label is 'yes', but the model has no classes: leave"):
+        CrossEncoder.from_preset(folder, label="yes")
+
+
+@pytest.mark.parametrize(
+    ("labels", "label", "place"),
+    [
+        (("0", "1"), None, 1),
+        (("LABEL_0", "LABEL_1"), None, 1),
+        (("entailment", "not_entailment"), None, 0),
+        (("not_good", "good"), None, 1),
+        (("no", "yes"), "no", 0),
+        (("right", "wrong"), "right", 0),
+        (("right", "wrong"), "wrong", 1),
+    ],
+)
+def test_which_of_two_classes_answers(labels, label, place, tmp_path):
+    folder = write_model(tmp_path / "two", "pairs", labels=labels)
+    query, text = PAIRS[0]
+    classes = ask(folder, text=[query], text_pair=[text])["scores"][0]
+    (found,) = scores_of(CrossEncoder.from_preset(folder, label=label), PAIRS[:1])
+    assert found == pytest.approx(np.log(classes[place] / classes[1 - place]), abs=1e-4)
+
+
+def test_classes_whose_names_do_not_tell_are_refused(tmp_path):
+    folder = write_model(tmp_path / "two", "pairs", labels=("right", "wrong"))
+    with pytest.raises(ValueError, match="the classes are right and wrong: name the one of texts"):
+        CrossEncoder.from_preset(folder)
+    with pytest.raises(ValueError, match="label is 'good': the classes are right and wrong"):
+        CrossEncoder.from_preset(folder, label="good")
+
+
+def test_rows_are_as_long_as_asked_for(chooser, model_folder):
+    short = CrossEncoder.from_preset(model_folder("choices"), max_seq_length=12)
+    pair = ("the film", "the film " * 20)
+    # 12 positions: [CLS], 2 pieces, [SEP], 7 pieces, [SEP].
+    expected = scores_of(chooser, [(pair[0], "the film the film the film the")])
+    np.testing.assert_allclose(scores_of(short, [pair]), expected, **REORDERED)
+    assert abs(scores_of(chooser, [pair]) - expected) > 1e-3
+
+
+def test_an_ensemble_is_refused(model_folder, tmp_path):
+    other = write_model(tmp_path / "other", "choices", seed=1)
+    family = open_ensemble([model_folder("choices"), other], ExportOptions())
+    with pytest.raises(ValueError, match="an ensemble does not score pairs: give one of its mod"):
+        CrossEncoder(family)
+
+
 @pytest.mark.parametrize("name", ["classes", "number", "windows"])
 def test_a_model_of_one_text_is_refused(model_folder, name):
-    with pytest.raises(ValueError, match="takes one text, or has more than two classes: give one"):
+    with pytest.raises(ValueError, match="takes one text, has several labels, or more than two"):
         CrossEncoder.from_preset(model_folder(name))
 
 
@@ -74,7 +146,7 @@ def test_a_model_that_says_nothing_of_pairs_is_refused(model_folder, name):
 
 def test_three_classes_of_pairs_are_refused(tmp_path):
     folder = write_model(tmp_path / "nli", "pairs", labels=("no", "perhaps", "yes"))
-    with pytest.raises(ValueError, match="has more than two classes"):
+    with pytest.raises(ValueError, match="or more than two classes"):
         CrossEncoder.from_preset(folder)
 
 
@@ -103,6 +175,8 @@ def test_bad_arguments_are_refused(chooser):
         chooser.rerank(["a"], [HITS], top_k=0)
     with pytest.raises(ValueError, match="there are 1 queries and 2 lists of texts"):
         chooser.rerank(["a"], [HITS, HITS])
+    with pytest.raises(ValueError, match="found is one list of hits: give a list of them for each"):
+        chooser.rerank(["a"], HITS[:1])
     with pytest.raises(ValueError, match="batch_size is 0: it must be at least 1"):
         chooser.scores(["a"], ["b"], batch_size=0)
 
@@ -110,7 +184,7 @@ def test_bad_arguments_are_refused(chooser):
 @pytest.fixture(scope="module")
 def index(model_folder):
     encoder = SentenceEncoder.from_preset(model_folder("encoder"), pooling="mean")
-    return TextIndex.build(encoder, [*TEXTS, *QUERIES[:2]])
+    return TextIndex.build(encoder, [*TEXTS, *QUERIES[:2], " "])
 
 
 def nearest_first(index, query):
@@ -121,7 +195,7 @@ def nearest_first(index, query):
 
 
 @pytest.mark.parametrize(
-    ("skip", "relative_margin", "depth"), [(0, -1.0, 100), (2, -1.0, 100), (0, 0.1, 100), (0, 0, 5)]
+    ("skip", "relative_margin", "depth"), [(0, -1.0, 99), (2, -1.0, 99), (0, 0.1, 99), (0, 0, 20)]
 )
 def test_wrong_answers_are_the_nearest_that_are_not_right(index, skip, relative_margin, depth):
     # The first query has two answers; it and the second are texts of the index themselves.
@@ -130,15 +204,29 @@ def test_wrong_answers_are_the_nearest_that_are_not_right(index, skip, relative_
     found = mine_negatives(index, queries, positives, 20, skip, relative_margin, depth)
     for query, positive, several in zip(queries, positives, found, strict=True):
         ordered = nearest_first(index, query)
-        limit = (1 - relative_margin) * dict(ordered)[positive]
+        limit = (1 - relative_margin) * dict(ordered)[positive]  # all cosines are above 0
+        assert ordered[-1][1] > 0
         right = {query, *TEXTS[:2]} if query == QUERIES[0] else {query, TEXTS[2]}
         expected = [
             text
             for text, cosine in ordered[:depth]
-            if text not in right and (relative_margin < 0 or cosine <= limit)
+            if text.strip() and text not in right and (relative_margin < 0 or cosine <= limit)
         ]
         assert several == expected[skip : skip + 20]
     assert any(found)
+
+
+def test_the_margin_of_an_answer_that_points_away(index):
+    """Its cosine is -0.5: less a tenth of it leaves what is below -0.55."""
+    angles = {"right": 120, "nearer": 118, "near": 122.5, "far": 125}  # degrees from the query
+    query = index.query_vectors(["the film"])[0]
+    other = index.vectors[0] - (index.vectors[0] @ query) * query
+    other /= np.linalg.norm(other)
+    turned = np.radians([*angles.values()])[:, None]
+    vectors = np.cos(turned) * query + np.sin(turned) * other
+    away = TextIndex(index._encoder, [*angles], vectors)
+    assert mine_negatives(away, ["the film"], ["right"], relative_margin=0.1) == [["far"]]
+    assert mine_negatives(away, [b"the film"], ["right"], relative_margin=0.0) == [["near", "far"]]
 
 
 def test_mining_refuses_what_it_cannot_do(index):
@@ -148,6 +236,8 @@ def test_mining_refuses_what_it_cannot_do(index):
         mine_negatives(index, ["a"], TEXTS[:2])
     with pytest.raises(ValueError, match="count is 0: it must be at least 1"):
         mine_negatives(index, ["a"], TEXTS[:1], count=0)
+    with pytest.raises(ValueError, match="depth is 5: look at 6 of the nearest at least"):
+        mine_negatives(index, ["a"], TEXTS[:1], count=4, skip=2, depth=5)
     with pytest.raises(ValueError, match="relative_margin is 1.0: it must be below 1"):
         mine_negatives(index, ["a"], TEXTS[:1], relative_margin=1.0)
 
@@ -162,10 +252,12 @@ def tool(name, folder, *arguments):
 def test_the_commands_mine_search_and_rerank(chooser, index, model_folder, tmp_path):
     for name in ("encoder", "choices"):
         shutil.copytree(model_folder(name), tmp_path / name)
-    rows = [("text", "positive"), *PAIRS[:6]]
+    # The first row has a wrong answer already; the file of passages has empty lines.
+    rows = [("text", "positive", "negative"), (*PAIRS[0], TEXTS[3])]
+    rows += [(*pair, "") for pair in PAIRS[1:6]]
     with open(tmp_path / "train.csv", "w", newline="") as file:
         csv.writer(file).writerows(rows)
-    (tmp_path / "more.txt").write_text("\n".join(TEXTS[6:]) + "\n")
+    (tmp_path / "more.txt").write_text("\n\n".join(TEXTS[6:]) + "\n")
     done = tool(
         "mine_negatives.py",
         tmp_path,
@@ -179,6 +271,7 @@ def test_the_commands_mine_search_and_rerank(chooser, index, model_folder, tmp_p
     with open(tmp_path / "mined.csv", newline="") as file:
         header, *found = csv.reader(file)
     assert header == ["text", "positive", "negative0", "negative1"]
+    expected[0] = [*dict.fromkeys([TEXTS[3], *expected[0]])][:2]
     assert found == [[*pair, *wrong] for pair, wrong in zip(PAIRS[:6], expected, strict=True)]
     done = tool(
         "search_texts.py",
@@ -187,7 +280,8 @@ def test_the_commands_mine_search_and_rerank(chooser, index, model_folder, tmp_p
         *("--rerank_with=choices", "--candidates=5", "--top_k=3"),
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    more = TextIndex(index._encoder, TEXTS[6:], index.vectors[6 : len(TEXTS)])
+    lines = (tmp_path / "more.txt").read_text().split("\n")[:-1]
+    more = TextIndex.build(index._encoder, lines)
     (hits,) = chooser.rerank(QUERIES[:1], more.search(QUERIES[:1], 5), top_k=3)
     with open(tmp_path / "found.csv", newline="") as file:
         found = [*csv.DictReader(file)]
@@ -205,6 +299,7 @@ def test_the_commands_mine_search_and_rerank(chooser, index, model_folder, tmp_p
         (["--candidates=5"], "--candidates is for --rerank_with: give that, too, or leave it out"),
         (["--rerank_with=encoder", "--candidates=5"], "--top_k=10 is more than --candidates=5"),
         (["--rerank_with=encoder"], "does not score pairs of texts"),
+        (["--rerank_label=yes"], "--rerank_label is for --rerank_with: give that, too, or leave"),
     ],
 )
 def test_the_command_refuses_in_one_sentence(arguments, sentence, model_folder, tmp_path):

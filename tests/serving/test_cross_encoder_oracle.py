@@ -44,18 +44,21 @@ def logits_of_theirs(folder):
     import torch
 
     model = sentence_transformers.CrossEncoder(str(folder), device="cpu")
-    return model, np.array(model.predict(PAIRS, activation_fn=torch.nn.Identity()))
+    return np.array(model.predict(PAIRS, activation_fn=torch.nn.Identity()))
 
 
-@pytest.mark.parametrize("num_labels", [1, 2])
-def test_their_folders(num_labels, tmp_path):
+@pytest.mark.parametrize(("num_labels", "max_length"), [(1, None), (1, 16), (2, None)])
+def test_their_folders(num_labels, max_length, tmp_path):
+    import sentence_transformers
+
     folder = published(tmp_path / "published", num_labels)
-    model, expected = logits_of_theirs(folder)
+    model = sentence_transformers.CrossEncoder(str(folder), device="cpu", max_length=max_length)
     model.save_pretrained(str(tmp_path / "saved"))
+    expected = logits_of_theirs(tmp_path / "saved")
     if num_labels == 2:
         expected = expected[:, 1] - expected[:, 0]
     assert np.ptp(expected) > 0.5
-    for path in (folder, tmp_path / "saved"):
+    for path in (tmp_path / "saved", *([folder] if max_length is None else [])):
         found = CrossEncoder.from_preset(path).scores(*map(list, zip(*PAIRS, strict=True)))
         np.testing.assert_allclose(found, expected, **ORACLE)
 
@@ -65,6 +68,6 @@ def test_our_choices_as_theirs(model_folder, tmp_path):
     (tmp_path / "theirs").mkdir()
     hugging_face.write(preset.read_checkpoint(folder), tmp_path / "theirs")
     BertTokenizer.from_preset(folder).save(tmp_path / "theirs")
-    _, expected = logits_of_theirs(tmp_path / "theirs")
+    expected = logits_of_theirs(tmp_path / "theirs")
     found = CrossEncoder.from_preset(folder).scores(*map(list, zip(*PAIRS, strict=True)))
     np.testing.assert_allclose(found, expected, **ORACLE)

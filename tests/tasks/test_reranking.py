@@ -22,12 +22,13 @@ def read(folder, rows, columns=COLUMNS, **arguments):
 
 
 def test_the_right_passage_stands_at_every_place(tmp_path):
-    rows = [("a", "b", "c", "d"), ("e", "f", "g", "h"), ("i", "j", "k", "l"), ("m", "n", "o", "")]
-    assert read(tmp_path, rows) == [
+    rows = [("a", "b", "c", "d"), ("e", "f", "g", "h"), ("m", "n", "o", ""), ("i", "j", "k", "l")]
+    assert read(tmp_path, [*rows, ("p", "q", "r", "")]) == [
         ChoiceExample("a", ("b", "c", "d"), 0),
         ChoiceExample("e", ("g", "f", "h"), 1),
+        ChoiceExample("m", ("n", "o"), 0),  # the first row of two passages
         ChoiceExample("i", ("k", "l", "j"), 2),
-        ChoiceExample("m", ("o", "n"), 1),  # row 3 of two passages: 3 mod 2
+        ChoiceExample("p", ("r", "q"), 1),
     ]
 
 
@@ -36,7 +37,7 @@ def test_another_answer_of_the_text_is_not_wrong(tmp_path):
     assert read(tmp_path, rows) == [
         ChoiceExample("a", ("b", "d"), 0),
         ChoiceExample("a", ("d", "c"), 1),
-        ChoiceExample("e", ("b", "d", "c"), 2),
+        ChoiceExample("e", ("c", "b", "d"), 0),
     ]
 
 
@@ -50,9 +51,13 @@ def test_columns_have_other_names_and_lists(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "row", "sentence"),
     [
-        (COLUMNS, ("a", "b", "", ""), "train.csv, line 2: there is no wrong answer: add a column"),
+        (COLUMNS, ("a", "b", "", ""), "train.csv, line 2: there is no wrong answer"),
         (COLUMNS, ("a", "b", "b", ""), "train.csv, line 2: there is no wrong answer"),
-        (COLUMNS[:2], ("a", "b"), "there is no wrong answer: add a column negative, or let mine"),
+        (
+            COLUMNS[:2],
+            ("a", "b"),
+            "there is no wrong answer .* fill a column negative, or let",
+        ),
         (COLUMNS, ("a", "", "c", ""), "line 2: positive is empty"),
         (["text", "negative0"], ("a", "b"), "positive"),
     ],
@@ -74,6 +79,7 @@ def test_metrics_of_ranks():
     found = {name: metric(scores, right) for name, metric in metrics.items()}
     assert found["mrr_at_10"] == pytest.approx((1 + 1 / 3 + 1 / 2 + 0) / 4)
     assert found["ndcg_at_10"] == pytest.approx((1 + 1 / 2 + 1 / math.log2(3) + 0) / 4)
+    assert found["accuracy"] == 0.25
     assert metrics["mrr_at_10"]([np.array([math.nan, 0.1])], [0]) == 0.5
 
 

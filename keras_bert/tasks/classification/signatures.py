@@ -76,11 +76,22 @@ class TextSignatures(SignatureFamily):
         one_of_two = self._head.label_type == "class" and len(self.labels) == 2
         return len(self._names) == 2 and (one_of_two or self._head.label_type == "regression")
 
-    def pair_scores(self, texts: tf.Tensor, text_pairs: tf.Tensor) -> tf.Tensor:
-        """Returns the number of each pair [N], or the log-odds of the second class: float32 [N]."""
+    def pair_scores(
+        self, texts: tf.Tensor, text_pairs: tf.Tensor, label: str | None = None
+    ) -> tf.Tensor:
+        """Returns the number of each pair [N], or the log-odds of one of two classes: float32 [N].
+
+        Args:
+            texts: N texts.
+            text_pairs: N texts.
+            label: the class; None for a number.
+        """
         logits = self._logits(dict(zip(self._names, (texts, text_pairs), strict=True)), None)
         logits = tf.cast(logits, tf.float32)  # [N, 1] or [N, 2]
-        return logits[:, -1] - logits[:, 0] if len(self.labels) == 2 else logits[:, 0]
+        if label is None:
+            return logits[:, 0]
+        place = self.labels.index(label)
+        return logits[:, place] - logits[:, 1 - place]
 
     def _logits(self, texts: dict[str, tf.Tensor], rows: Tensors | None) -> tf.Tensor:
         """Returns the logits of the texts, [N, C]; their rows are made where they are not given."""

@@ -8,6 +8,7 @@ The loss, a cross-entropy over the passages of a text, is that of Gao et al. 202
 
 import functools
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,14 +17,13 @@ import numpy as np
 from keras_bert.finetuning.task import Metric, PredictionInput, Task, TaskData, TaskDescription
 from keras_bert.storage.data_sets import is_tfds
 from keras_bert.storage.tables import EXTENSIONS, Table, read_table
-from keras_bert.tasks.multiple_choice.choice_files import accuracy
 from keras_bert.tasks.multiple_choice.head import ChoiceExample, ChoiceHead
 from keras_bert.tasks.sentence_embedding.embedding_files import (
     NEGATIVE,
     POSITIVE,
     answered_texts,
 )
-from keras_bert.tasks.sentence_embedding.metrics import ndcg, reciprocal_rank
+from keras_bert.tasks.sentence_embedding.metrics import hit, ndcg, reciprocal_rank
 from keras_bert.tasks.splits import find_splits
 from keras_bert.text.preprocessor import TEXT
 
@@ -46,7 +46,7 @@ def reranking_task(text_column: str = TEXT, positive_column: str = POSITIVE) -> 
     metrics: dict[str, Metric] = {
         f"ndcg_at_{_LOOKED_AT}": functools.partial(_mean, value=ndcg),
         f"mrr_at_{_LOOKED_AT}": functools.partial(_mean, value=reciprocal_rank),
-        "accuracy": accuracy,
+        "accuracy": functools.partial(_mean, value=lambda rank, _: hit(rank, 1)),
     }
     return Task(
         "reranking",
@@ -91,16 +91,20 @@ def _examples(table: Table, columns: dict[str, str]) -> list[ChoiceExample]:
     for text, answer, *_ in rows:
         right.setdefault(text, set()).add(answer)
     examples = []
-    for index, (row, (text, answer, *others)) in enumerate(zip(table.rows, rows, strict=True)):
+    seen: Counter[int] = Counter()
+    for row, (text, answer, *others) in zip(table.rows, rows, strict=True):
         # What answers the text in another row is not wrong here.
         wrong = [other for other in dict.fromkeys(others) if other not in right[text]]
         if not wrong:
             raise ValueError(
-                f"{table.path}, line {row.line}: there is no wrong answer: add a column "
-                f"{NEGATIVE}, or let mine_negatives.py find some"
+                f"{table.path}, line {row.line}: there is no wrong answer (one that answers the "
+                f"text in another row is none): fill a column {NEGATIVE}, or let mine_negatives.py "
+                "find some"
             )
-        # The right one stands at every place equally often: the place must not tell.
-        place = index % (len(wrong) + 1)
+        # Among rows of as many passages the right one stands at every place equally often: the
+        # place must not tell.
+        place = seen[len(wrong)] % (len(wrong) + 1)
+        seen[len(wrong)] += 1
         examples.append(ChoiceExample(text, (*wrong[:place], answer, *wrong[place:]), place))
     return examples
 
