@@ -146,15 +146,18 @@ class CrossEncoder:
                 f"there are {len(queries):,} queries and {len(texts):,} texts: give a query for "
                 "each text"
             )
-        lengths = [len(query) + len(text) for query, text in zip(queries, texts, strict=True)]
-        scores = np.zeros([len(texts)], np.float32)
-        batches = batches_by_length(lengths, batch_size)
-        with Progress(len(texts), "pair", "scoring") as progress:
+        # Equal pairs have equal scores: by its place in a batch one may differ in the last digit.
+        pairs = [*zip(queries, texts, strict=True)]
+        different = [*dict.fromkeys(pairs)]
+        number = {pair: place for place, pair in enumerate(different)}
+        scores = np.zeros([len(different)], np.float32)
+        batches = batches_by_length([sum(map(len, pair)) for pair in different], batch_size)
+        with Progress(len(different), "pair", "scoring") as progress:
             for places in batches:
-                pairs = [[several[place] for place in places] for several in (queries, texts)]
-                scores[places] = self._scores(*map(tf.constant, pairs)).numpy()
+                asked = zip(*(different[place] for place in places), strict=True)
+                scores[places] = self._scores(*(tf.constant(side) for side in asked)).numpy()
                 progress.update(len(places))
-        return scores
+        return scores[np.array([number[pair] for pair in pairs], np.int64)]
 
     def rerank(
         self,

@@ -80,6 +80,11 @@ class TextIndex:
         self.texts = list(texts)
         self.vectors = _of_length_1(vectors)
         self._encoder = encoder
+        # [N]: where each text stands first. Vectors and products of equal texts may differ in the
+        # last digit, by their place in a batch.
+        first: dict[str, int] = {}
+        places = [first.setdefault(text, place) for place, text in enumerate(self.texts)]
+        self._first = np.array(places, np.int64)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -143,10 +148,13 @@ class TextIndex:
         return found
 
     def _hits(self, scores: np.ndarray, top_k: int) -> list[Hit]:
+        scores = scores[self._first]  # [N]: equal texts have equal scores
         count = min(top_k, len(scores))
-        # The best ones, in any order, then in theirs; of equal ones the first goes before.
-        best = np.argpartition(-scores, count - 1)[:count] if count else np.zeros(0, np.int64)
-        best = best[np.lexsort((best, -scores[best]))]
+        # All that are as good as the last of the best ones, in their order; of equal ones the first
+        # goes before.
+        least = np.partition(scores, -count)[-count] if count else np.inf
+        best = np.flatnonzero(scores >= least)
+        best = best[np.lexsort((best, -scores[best]))][:count]
         return [Hit(int(one), float(scores[one]), self.texts[one]) for one in best]
 
     def save(self, folder: str | os.PathLike) -> None:
