@@ -84,6 +84,8 @@ OF_SENTENCE_TRANSFORMERS = {
     "CosineSimilarityLoss": ".sentence_transformer.losses",
     "InformationRetrievalEvaluator": ".sentence_transformer.evaluation",
     "util.semantic_search": ".util",
+    "CrossEncoder": "",
+    "mine_hard_negatives": ".util",
 }
 
 
