@@ -169,6 +169,7 @@ ADDED = {
 ELSEWHERE = {
     "hf://google-bert/bert-base-uncased": "bert",
     "hf://google-bert/bert-base-multilingual-cased": "bert",
+    "hf://cross-encoder/ms-marco-MiniLM-L6-v2": "runs/rerank",
     "runs/reference/pretraining/preset": "runs/mini/preset",
     "grpc://localhost:8500": "localhost:8501",  # gRPC needs an extra: test_remote_prediction.py
     "sum_last_4": "sum_all",  # of one layer
