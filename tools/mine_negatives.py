@@ -54,6 +54,7 @@ flags.mark_flags_as_required(["init_from", "input", "output"])
 def main(_: Sequence[str]) -> None:
     """Reads the flags, searches and writes the table."""
     from keras_bert import SentenceEncoder, TextIndex, mine_negatives
+    from keras_bert.serving.hard_negatives import check_mining
     from keras_bert.storage.files import atomic_file
     from keras_bert.storage.paths import check_output
     from keras_bert.storage.tables import read_table
@@ -64,6 +65,8 @@ def main(_: Sequence[str]) -> None:
     check_output(values.output, *filter(None, (values.input, values.passages)))
     if Path(values.output).suffix != ".csv":
         raise ValueError(f"--output={values.output} does not end in .csv: rename it")
+    settings = (values.negatives, values.skip, values.relative_margin, values.depth)
+    check_mining(*settings)  # before the texts are encoded
     rows = answered_texts(
         read_table(Path(values.input)), values.text_column, values.positive_column
     )
@@ -75,15 +78,7 @@ def main(_: Sequence[str]) -> None:
     )
     index = TextIndex.build(encoder, [*passages], values.batch_size)
     texts, positives = ([row[place] for row in rows] for place in (0, 1))
-    found = mine_negatives(
-        index,
-        texts,
-        positives,
-        values.negatives,
-        values.skip,
-        values.relative_margin,
-        values.depth,
-    )
+    found = mine_negatives(index, texts, positives, *settings)
     # Those that stand there already go first.
     wrong_of = [
         [*dict.fromkeys([*own, *mined])][: max(values.negatives, len(own))]

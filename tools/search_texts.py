@@ -53,36 +53,13 @@ flags.mark_flags_as_required(["init_from"])
 def main(_: Sequence[str]) -> None:
     """Reads the flags, makes or opens the index, and writes or prints what is found."""
     from keras_bert import CrossEncoder, SentenceEncoder, TextIndex
-    from keras_bert.serving.text_index import INDEX_FILE, check_index_folder
+    from keras_bert.serving.text_index import INDEX_FILE
     from keras_bert.storage.files import atomic_file
-    from keras_bert.storage.paths import check_output
     from keras_bert.storage.text_lines import read_texts
 
     values = flags.FLAGS
-    # Whatever can go wrong with names, before the work.
     made = values.index is not None and (Path(values.index) / INDEX_FILE).is_file()
-    if values.input is None and not made:
-        raise ValueError("there are no texts: give --input, or an --index that was made before")
-    if values.input is not None and made:
-        raise ValueError(
-            f"--index={values.index} holds the vectors of texts already: leave out --input to "
-            "search them, or name another folder"
-        )
-    if values.output is not None:
-        others = (values.queries, values.input, values.index)
-        check_output(values.output, *filter(None, others))
-        if Path(values.output).suffix != ".csv":
-            raise ValueError(f"--output={values.output} does not end in .csv: rename it")
-    if values.index is not None:
-        check_index_folder(values.index)
-    for name in ("candidates", "rerank_label"):
-        if values[name].present and values.rerank_with is None:
-            raise ValueError(f"--{name} is for --rerank_with: give that, too, or leave it out")
-    if values.rerank_with is not None and values.top_k > values.candidates:
-        raise ValueError(
-            f"--top_k={values.top_k} is more than --candidates={values.candidates}: let "
-            "--rerank_with order as many at least"
-        )
+    _check_flags(values, made)
     queries = [*values.query, *(read_texts(values.queries) if values.queries else [])]
     if not queries and (made or values.index is None or values.rerank_with):
         raise ValueError("there is nothing to search for: give --query or --queries")
@@ -121,6 +98,35 @@ def main(_: Sequence[str]) -> None:
             for rank, hit in enumerate(hits, start=1):
                 writer.writerow((query, rank, f"{hit.score:.6f}", hit.number, hit.text))
     print(f"{len(queries):,} queries, {sum(map(len, found)):,} texts found: {values.output}")
+
+
+def _check_flags(values: flags.FlagValues, made: bool) -> None:
+    """Refuses bad names and numbers before the work; `made`: whether the index exists."""
+    from keras_bert.serving.text_index import check_index_folder
+    from keras_bert.storage.paths import check_output
+
+    if values.input is None and not made:
+        raise ValueError("there are no texts: give --input, or an --index that was made before")
+    if values.input is not None and made:
+        raise ValueError(
+            f"--index={values.index} holds the vectors of texts already: leave out --input to "
+            "search them, or name another folder"
+        )
+    if values.output is not None:
+        others = (values.queries, values.input, values.index)
+        check_output(values.output, *filter(None, others))
+        if Path(values.output).suffix != ".csv":
+            raise ValueError(f"--output={values.output} does not end in .csv: rename it")
+    if values.index is not None:
+        check_index_folder(values.index)
+    for name in ("candidates", "rerank_label"):
+        if values[name].present and values.rerank_with is None:
+            raise ValueError(f"--{name} is for --rerank_with: give that, too, or leave it out")
+    if values.rerank_with is not None and values.top_k > values.candidates:
+        raise ValueError(
+            f"--top_k={values.top_k} is more than --candidates={values.candidates}: let "
+            "--rerank_with order as many at least"
+        )
 
 
 if __name__ == "__main__":

@@ -49,16 +49,7 @@ def mine_negatives(
     """
     check_several(queries)
     check_several(positives)
-    for name, value, least in (("count", count, 1), ("skip", skip, 0), ("depth", depth, 1)):
-        if value < least:
-            raise ValueError(f"{name} is {value}: it must be at least {least}")
-    if depth < count + skip:
-        raise ValueError(
-            f"depth is {depth}: look at {count + skip} of the nearest at least, as many as are "
-            "taken and left out"
-        )
-    if not relative_margin < 1:
-        raise ValueError(f"relative_margin is {relative_margin}: it must be below 1")
+    check_mining(count, skip, relative_margin, depth)
     if len(queries) != len(positives):
         raise ValueError(
             f"there are {len(queries):,} queries and {len(positives):,} positives: give the answer "
@@ -99,3 +90,21 @@ def mine_negatives(
                 found.append([*wrong][skip : skip + count])
             progress.update(len(nearest))
     return found
+
+
+def check_mining(count: int, skip: int, relative_margin: float, depth: int) -> None:
+    """Checks the numbers of `mine_negatives` before the work.
+
+    Raises:
+        ValueError: one is out of its range.
+    """
+    for name, value, least in (("count", count, 1), ("skip", skip, 0), ("depth", depth, 1)):
+        if value < least:
+            raise ValueError(f"{name} is {value}: it must be at least {least}")
+    if depth < count + skip:
+        raise ValueError(
+            f"depth is {depth}: look at {count + skip} of the nearest at least, as many as are "
+            "taken and left out"
+        )
+    if not relative_margin < 1:
+        raise ValueError(f"relative_margin is {relative_margin}: it must be below 1")
