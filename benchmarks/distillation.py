@@ -11,6 +11,7 @@ on the development texts teaches. Students have some of its layers and learn
     distilled   from the teacher's answers, after MiniLM's hidden states and attention were learned
                 on general text and the training texts (pretraining distillation); no dropout
     augmented   the same, and from the teacher's answers to copies with replaced words
+    widened     the same, and from its answers to sentences of other reviews and short messages
 
 (--students=alone --students=taught takes two of them.) The epoch of each is chosen by the
 development texts; accuracies are those of the test texts. Speed is that of the exported SavedModels
@@ -32,6 +33,7 @@ from typing import Any, NamedTuple
 
 import english_text
 import food_reviews
+import opinions
 import packages
 import spam
 import tensorflow as tf
@@ -56,7 +58,7 @@ _WRITE: Mapping[str, Callable[[Path], Path]] = {
 }
 _RATES = {"reviews": 5e-5, "spam": 1e-4}
 _LENGTHS = {"reviews": 256, "spam": 128}
-_STUDENTS = ("alone", "taught", "distilled", "augmented")
+_STUDENTS = ("alone", "taught", "distilled", "augmented", "widened")
 _SAMPLE_MODEL = Path(__file__).resolve().parents[1] / "tools" / "sample_model"
 
 _DATA = flags.DEFINE_enum("data", "reviews", sorted(_WRITE), "What is classified.")
@@ -76,7 +78,10 @@ _PRETRAINING_STEPS = flags.DEFINE_integer(
 )
 _COPIES = flags.DEFINE_integer("copies", 8, "Copies of each text.", lower_bound=1)
 _MASKING_RATE = flags.DEFINE_float("masking_rate", 0.15, "Share of the words hidden at once.")
-_SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of the teacher and of each student.", lower_bound=1)
+_SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each student.", lower_bound=1)
+_TEACHER_SEEDS = flags.DEFINE_integer(
+    "teacher_seeds", None, "Runs of the teacher; unset: as many as of a student.", lower_bound=1
+)
 _TEXTS = flags.DEFINE_integer("texts", None, "Rows of each file; unset: all.")
 _SERVED = flags.DEFINE_integer("served", 100, "Texts of a round of the served models.")
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Rounds of each served model.", lower_bound=1)
@@ -148,6 +153,16 @@ def augmented(data: Path, folder: Path) -> Path:
                 masking_rate=_MASKING_RATE.value,
             )
             beginnings.unlink()
+    return folder
+
+
+def widened(data: Path, folder: Path) -> Path:
+    """Returns a folder of augmented data with what others have said of other things, too."""
+    if not folder.exists():
+        with atomic_folder(folder) as part:
+            shutil.copytree(data, part, dirs_exist_ok=True)
+            with open(part / "unlabeled.csv", "a", encoding="utf-8", newline="") as file:
+                csv.writer(file).writerows([text] for text in opinions.load())
     return folder
 
 
@@ -230,7 +245,8 @@ def sides(output: Path) -> dict[str, Side]:
     layers = {"init_layers": tuple(_LAYERS.value)}
     hidden = {"hidden_state_weight": _HIDDEN.value}
     seeds, chosen = _SEEDS.value, _CHOSEN.value
-    found = {"teacher": Side(seeds, data, minilm, {"epochs": _EPOCHS.value})}
+    teachers = _TEACHER_SEEDS.value or seeds
+    found = {"teacher": Side(teachers, data, minilm, {"epochs": _EPOCHS.value})}
     if "alone" in chosen:
         alone = layers | {"epochs": _STUDENT_EPOCHS.value}
         found["student alone"] = Side(seeds, data, minilm, alone)
@@ -239,11 +255,14 @@ def sides(output: Path) -> dict[str, Side]:
     if "distilled" in chosen:
         start = distilled(data, output / "distilled")
         found["student, distilled"] = Side(seeds, data, start, answers)
-    if "augmented" in chosen:
-        start = distilled(data, output / "distilled")
-        more = augmented(data, output / "data_augmented")
-        changes = answers | {"epochs": _AUGMENTED_EPOCHS.value}
-        found["student, augmented"] = Side(seeds, more, start, changes)
+    for name in ("augmented", "widened"):
+        if name in chosen:
+            start = distilled(data, output / "distilled")
+            more = augmented(data, output / "data_augmented")
+            if name == "widened":
+                more = widened(more, output / "data_widened")
+            changes = answers | {"epochs": _AUGMENTED_EPOCHS.value}
+            found[f"student, {name}"] = Side(seeds, more, start, changes)
     return found
 
 

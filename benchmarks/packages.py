@@ -17,6 +17,12 @@ def python_package(requirement: str) -> Path:
     return _fetched(requirement.replace("==", "-"), lambda folder: _download(requirement, folder))
 
 
+def python_source(requirement: str) -> Path:
+    """Returns the folder of an unpacked PyPI source archive; nothing of it is installed."""
+    name = f"source-{requirement.replace('==', '-')}"
+    return _fetched(name, lambda folder: _download_source(requirement, folder))
+
+
 def debian_package(name: str) -> Path:
     """Returns the folder of an unpacked Debian package; needs apt-get and dpkg-deb."""
     return _fetched(f"debian-{name}", lambda folder: _download_debian(name, folder))
@@ -54,6 +60,12 @@ def _download(requirement: str, folder: Path) -> None:
     wheel.unlink()
 
 
+def _download_source(requirement: str, folder: Path) -> None:
+    command = ["pip", "download", "--quiet", "--no-deps", "--no-binary=:all:", "--dest"]
+    subprocess.run([sys.executable, "-m", *command, str(folder), requirement], check=True)
+    _unpack(next(folder.glob("*.tar.gz")))
+
+
 def _download_debian(name: str, folder: Path) -> None:
     _require("apt-get")
     subprocess.run(["apt-get", "-qq", "download", name], cwd=folder, check=True)
@@ -65,9 +77,12 @@ def _download_debian(name: str, folder: Path) -> None:
 def _download_npm(name: str, folder: Path) -> None:
     _require("npm")
     subprocess.run(["npm", "pack", "--silent", name], cwd=folder, check=True, capture_output=True)
-    package = next(folder.glob("*.tgz"))
+    _unpack(next(folder.glob("*.tgz")))
+
+
+def _unpack(package: Path) -> None:
     with tarfile.open(package) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(package.parent, filter="data")
     package.unlink()
 
 
