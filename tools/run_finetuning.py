@@ -61,6 +61,10 @@ _VECTOR_FLAGS = {
     "score_column": "Column of the score of two texts (retrieval, similarity; unset: score).",
     "pooling": "mean, cls or max of the vectors of a text's pieces (retrieval, similarity; unset: "
     "as the model folder says, else mean).",
+    "query_prompt": "Stands before each text to search with (retrieval, similarity; unset: as the "
+    "model folder says, mostly nothing).",
+    "document_prompt": "Stands before each text to be found, or to be compared with (retrieval, "
+    "similarity; unset: as the model folder says).",
 }
 _FLOAT_FLAGS = {
     "temperature": "Divides cosines that are learned as logits (retrieval, similarity; unset: "
@@ -96,6 +100,12 @@ for _define, _flags in (
 flags.DEFINE_bool("regression", False, "The labels are numbers, not classes (csv).")
 flags.DEFINE_bool("multi_label", False, "A text has any number of labels, parted by | (csv).")
 flags.DEFINE_list("labels", None, "All classes, comma-separated; unset: those of the train file.")
+flags.DEFINE_list(
+    "matryoshka_dims",
+    None,
+    "The first so many numbers of a vector are learned as vectors, too, such as 64,128 (retrieval, "
+    "similarity).",
+)
 flags.mark_flags_as_required(["data", "init_from", "model_dir"])
 
 
@@ -149,6 +159,13 @@ def _class_weights(given: list[str] | None) -> str | tuple[float, ...] | None:
         ) from None
 
 
+def _whole_numbers(name: str, given: list[str]) -> tuple[int, ...]:
+    try:
+        return tuple(map(int, given))
+    except ValueError:
+        raise ValueError(f"{name} is {','.join(given)!r}: give whole numbers") from None
+
+
 def _task_arguments(values: dict) -> dict:
     """Returns the arguments of the task that were given by flags."""
     if values["regression"] and values["multi_label"]:
@@ -156,6 +173,8 @@ def _task_arguments(values: dict) -> dict:
     flag_groups = (_TEXT_FLAGS, _TARGET_FLAGS, _VECTOR_FLAGS)
     names = [*itertools.chain(*flag_groups), *_INTEGER_FLAGS, *_FLOAT_FLAGS, *_BOOL_FLAGS, "labels"]
     arguments = {name: values[name] for name in names}
+    if values["matryoshka_dims"]:
+        arguments["matryoshka_dims"] = _whole_numbers("matryoshka_dims", values["matryoshka_dims"])
     for label_type in ("regression", "multi_label"):
         if values[label_type]:
             arguments["label_type"] = label_type

@@ -46,6 +46,12 @@ flags.DEFINE_enum(
     "How vectors of pieces become one; unset: as the model folder says.",
 )
 flags.DEFINE_integer("max_seq_length", None, "Most pieces of a text that becomes a vector.")
+flags.DEFINE_integer(
+    "truncate_dim",
+    None,
+    "Keep so many numbers of a vector, of a model trained with --matryoshka_dims; unset: all.",
+    lower_bound=1,
+)
 flags.DEFINE_integer("batch_size", 64, "Texts per call of the model.", lower_bound=1)
 flags.mark_flags_as_required(["init_from"])
 
@@ -69,7 +75,10 @@ def main(_: Sequence[str]) -> None:
     if values.rerank_with:
         cross_encoder = CrossEncoder.from_preset(values.rerank_with, label=values.rerank_label)
     encoder = SentenceEncoder.from_preset(
-        values.init_from, values.pooling, max_seq_length=values.max_seq_length
+        values.init_from,
+        values.pooling,
+        max_seq_length=values.max_seq_length,
+        truncate_dim=values.truncate_dim,
     )
     if texts is None:
         index = TextIndex.load(values.index, encoder)

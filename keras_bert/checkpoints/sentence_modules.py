@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,10 @@ _MODE_KEYS = {
 }
 _ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 _EMBEDDING = "sentence_embedding"
+# What the prompts of texts to search with and of texts to be found are called, the first that is
+# there.
+QUERY_PROMPTS = ("query",)
+DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 _TASK = "feature-extraction"
 # Arguments for encoder and tokenizer, and those of them that leave float32 arithmetic as it is.
 _ARGUMENT_KEYS = (
@@ -83,7 +88,11 @@ class SentenceModules:
         steps: what happens to the vector after that, in order.
         max_seq_length: the most positions of a row; None takes those of the encoder.
         lowercase: whether texts are lower-cased first, whatever the tokenizer does.
-        prompt: stands before every text.
+        prompt: stands before every text that is given no other.
+        prompts: what can be asked for in its place, by name, such as "query" and "document".
+        include_prompt: whether the tokens of a prompt are pooled with those of the text.
+        truncate_dim: only so many numbers are kept, before a norm that ends the steps; None keeps
+            all.
     """
 
     pooling: tuple[str, ...]
@@ -91,12 +100,30 @@ class SentenceModules:
     max_seq_length: int | None = None
     lowercase: bool = False
     prompt: str = ""
+    prompts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    include_prompt: bool = True
+    truncate_dim: int | None = None
+
+    def named_prompt(self, *names: str) -> str:
+        """Returns the first prompt that is there by one of these names, else that of every text."""
+        return next((self.prompts[name] for name in names if name in self.prompts), self.prompt)
+
+    @property
+    def query_prompt(self) -> str:
+        """What stands before texts to search with."""
+        return self.named_prompt(*QUERY_PROMPTS)
+
+    @property
+    def document_prompt(self) -> str:
+        """What stands before texts to be found."""
+        return self.named_prompt(*DOCUMENT_PROMPTS)
 
     def width(self, hidden_size: int) -> int:
         """Returns the width of the vectors of an encoder of this width.
 
         Raises:
-            ValueError: a linear layer takes another width than comes to it.
+            ValueError: a linear layer takes another width than comes to it, or more numbers are to
+                be kept than there are.
         """
         width = hidden_size * len(self.pooling)
         for step in self.steps:
@@ -108,7 +135,14 @@ class SentenceModules:
                         "that the model was trained with"
                     )
                 width = step.kernel.shape[1]
-        return width
+        if self.truncate_dim is None:
+            return width
+        if self.truncate_dim > width:
+            raise ValueError(
+                f"truncate_dim is {self.truncate_dim}, but the vectors have {width} numbers: give "
+                "fewer, or leave it out"
+            )
+        return self.truncate_dim
 
 
 def is_sentence_folder(folder: str | os.PathLike) -> bool:
@@ -181,20 +215,30 @@ def read(folder: str | os.PathLike) -> SentenceModules:
                 f"{folder / MODULES_FILE} lists the module {name}, which cannot be reproduced: "
                 "expected Transformer, Pooling, and then Dense, Normalize or Dropout"
             )
-    file = folder / _MODEL_FILE
-    values = read_json(file) if file.is_file() else {}
-    default = values.get("default_prompt_name")
-    prompt = "" if default is None else (values.get("prompts") or {}).get(default)
-    if not isinstance(prompt, str):
-        raise ValueError(
-            f"{file}: default_prompt_name is {default!r}, but prompts does not hold it"
-        )
+    prompt, prompts = _prompts(folder / _MODEL_FILE)
+    pooling, include_prompt = _pooling(folder / rest[0][1] / _CONFIG_FILE, prompt)
     return SentenceModules(
-        _pooling(folder / rest[0][1] / _CONFIG_FILE, prompt),
+        pooling,
         tuple(steps),
         *_text_settings(folder / encoder_path),
         prompt,
+        prompts,
+        include_prompt,
     )
+
+
+def _prompts(file: Path) -> tuple[str, dict[str, str]]:
+    """Returns the prompt of every text, and all of them by name."""
+    values = read_json(file) if file.is_file() else {}
+    prompts = values.get("prompts") or {}
+    if not isinstance(prompts, dict) or not all(isinstance(one, str) for one in prompts.values()):
+        raise ValueError(f"{file}: prompts is {prompts!r}: expected texts by their names")
+    default = values.get("default_prompt_name")
+    if default is not None and default not in prompts:
+        raise ValueError(
+            f"{file}: default_prompt_name is {default!r}, but prompts does not hold it"
+        )
+    return "" if default is None else prompts[default], prompts
 
 
 def write(folder: Path, pooling: str, width: int) -> None:
@@ -219,6 +263,22 @@ def write(folder: Path, pooling: str, width: int) -> None:
         (folder / path).mkdir(exist_ok=True)
     _write_json(folder / _POOLING_FOLDER / _CONFIG_FILE, settings)
     _write_json(folder / MODULES_FILE, entries)
+
+
+def write_prompts(folder: Path, query: str, document: str) -> None:
+    """Writes what stands before texts to search with and before those to be found.
+
+    Args:
+        folder: holds the encoder.
+        query: the prompt of the former.
+        document: that of the latter.
+    """
+    content = {
+        "prompts": {QUERY_PROMPTS[0]: query, DOCUMENT_PROMPTS[0]: document},
+        "default_prompt_name": None,
+        "similarity_fn_name": "cosine",
+    }
+    _write_json(folder / _MODEL_FILE, content)
 
 
 def write_length(folder: Path, max_seq_length: int) -> None:
@@ -296,7 +356,8 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
     return found
 
 
-def _pooling(file: Path, prompt: str) -> tuple[str, ...]:
+def _pooling(file: Path, prompt: str) -> tuple[tuple[str, ...], bool]:
+    """Returns the modes, and whether the tokens of a prompt are pooled, too."""
     values = read_json(file)
     named = values.get("pooling_mode")
     if named is None:
@@ -308,12 +369,13 @@ def _pooling(file: Path, prompt: str) -> tuple[str, ...]:
             f"{file}: pooling_mode is {named!r}: expected one or several of "
             f"{', '.join(POOLING_MODES)}"
         )
-    if prompt and values.get("include_prompt") is False:
+    include_prompt = values.get("include_prompt") is not False
+    if prompt and not include_prompt:
         raise ValueError(
             f"{file}: include_prompt is false and the folder has a default prompt: leaving out the "
             "tokens of a prompt cannot be reproduced"
         )
-    return tuple(modes)
+    return tuple(modes), include_prompt
 
 
 def _dense(folder: Path) -> Dense:

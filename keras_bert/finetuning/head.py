@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from keras_bert.config import BertConfig
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.ensemble import mean_logits
 from keras_bert.text.base_tokenizer import Tokenizer
@@ -82,11 +83,11 @@ class TrainableHead(abc.ABC):
     def needs_segments(self, examples: Any) -> bool:
         """Whether the model must tell two segments apart to learn from a split."""
 
-    def check_positions(self, positions: int) -> None:  # noqa: B027  most heads need none
-        """Refuses a model with too few positions for what the head itself writes.
+    def check_config(self, config: BertConfig) -> None:  # noqa: B027  most heads take any
+        """Refuses a model with too few positions, or too narrow, for what the head itself makes.
 
         Args:
-            positions: those of the model; `max_seq_length` is at most as many.
+            config: of the model; `max_seq_length` is at most its positions.
 
         Raises:
             ValueError: it needs more.

@@ -200,7 +200,7 @@ def describe_task(
             f"max_seq_length is {length} but the model has {positions} positions "
             f"(max_position_embeddings): use at most {positions}"
         )
-    task.head.check_positions(positions)
+    task.head.check_config(config)
     if task.head.needs_segments(data.splits[TRAIN]) and not config.takes_pairs:
         raise ValueError(
             f"the data has pairs of texts but the model's type_vocab_size is "

@@ -105,8 +105,12 @@ class BertSentenceEmbedder(TaskModel):
         return {"pooling": self.pooling}
 
 
-def trained_pooling(folder: str | os.PathLike) -> TokenPooling | None:
+def trained_pooling(folder: str | os.PathLike, any_prompt: bool = False) -> TokenPooling | None:
     """Returns the pooling of a folder that can be trained on; None where it says nothing.
+
+    Args:
+        folder: a local folder.
+        any_prompt: whether the caller puts the prompt of every text before texts, as it must.
 
     Raises:
         ValueError: there is more than a pooling and a norm, or several poolings.
@@ -119,8 +123,9 @@ def trained_pooling(folder: str | os.PathLike) -> TokenPooling | None:
             f"{folder} has a Dense module behind the pooling, which is not trained here: give "
             "pooling to train its encoder without it"
         )
-    if modules.prompt or modules.lowercase:
-        what = f"the prompt {modules.prompt!r}" if modules.prompt else "do_lower_case"
+    prompt = "" if any_prompt else modules.prompt
+    if prompt or modules.lowercase:
+        what = f"the prompt {prompt!r}" if prompt else "do_lower_case"
         raise ValueError(
             f"{folder} changes texts before the tokenizer ({what}), which training does not: "
             "change them yourself and take that out of its settings, or give pooling"

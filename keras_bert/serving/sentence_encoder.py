@@ -27,6 +27,7 @@ class SentenceEncoder:
 
     Attributes:
         width: numbers of a vector, D.
+        prompts: what the folder puts before texts, by name, such as "query" and "document".
 
     Raises:
         ValueError: it is not known how sentences become vectors.
@@ -43,10 +44,12 @@ class SentenceEncoder:
                 'give pooling, for example pooling="mean"'
             )
         self.width: int = signatures.tracked.width
+        self._modules = signatures.tracked.modules
+        self.prompts: dict[str, str] = dict(self._modules.prompts)
         # Strings [N] in, vectors [N, D] out: tokenizer, encoder and pooling in one graph, traced
         # once for every N.
         self._answer = tf.function(
-            lambda texts: signatures.answer(texts)[SENTENCE_EMBEDDING],
+            lambda texts: signatures.vectors(texts)[SENTENCE_EMBEDDING],
             input_signature=[tf.TensorSpec([None], tf.string)],
             autograph=False,
         )
@@ -60,6 +63,7 @@ class SentenceEncoder:
         max_seq_length: int | None = None,
         max_windows: int | None = None,
         doc_stride: int | None = None,
+        truncate_dim: int | None = None,
     ) -> Self:
         """Opens a folder of sentence-transformers, or any model folder with a pooling of its own.
 
@@ -70,11 +74,13 @@ class SentenceEncoder:
             max_seq_length: the most positions of a row; None takes what the folder says.
             max_windows: read texts longer than a row in up to so many windows; None cuts them.
             doc_stride: by how many pieces the next window begins later; None takes half a window.
+            truncate_dim: keep so many numbers of a vector, the first ones, of a model that was
+                trained with `matryoshka_dims`; None keeps all.
 
         Raises:
             FileNotFoundError: it is no model folder.
-            ValueError: nothing says how sentences become vectors, or a module of the folder cannot
-                be reproduced.
+            ValueError: nothing says how sentences become vectors, a module of the folder cannot be
+                reproduced, or more numbers are to be kept than there are.
         """
         options = ExportOptions(
             max_seq_length=max_seq_length,
@@ -82,23 +88,69 @@ class SentenceEncoder:
             normalize=normalize,
             max_windows=max_windows,
             doc_stride=doc_stride,
+            truncate_dim=truncate_dim,
         )
         # What is opened with this head has signatures of no other family.
         return cls(cast(EncoderSignatures, open_signatures(folder, options, head="encoder")))
 
-    def encode(self, texts: Sequence[str], batch_size: int = 64) -> np.ndarray:
+    def encode(
+        self,
+        texts: Sequence[str],
+        batch_size: int = 64,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+    ) -> np.ndarray:
         """Returns the vector of each text, float32 [N, D].
 
         Args:
             texts: N texts.
             batch_size: texts of a call of the model.
+            prompt_name: which of the `prompts` stands before each text; None takes the folder's
+                default, which is mostly none.
+            prompt: what stands before each text in place of that.
 
         Raises:
-            ValueError: one string was given in place of a list, one of the texts is none, or the
-                batch size is below 1.
+            ValueError: one string was given in place of a list, one of the texts is none, the batch
+                size is below 1, there is no such prompt, or the folder leaves the tokens of prompts
+                out of the pooling, which cannot be reproduced.
         """
+        if prompt_name is not None:
+            if prompt is not None:
+                raise ValueError("prompt_name and prompt are given: leave out one of them")
+            if prompt_name not in self.prompts:
+                known = ", ".join(map(repr, self.prompts)) or "none"
+                raise ValueError(f"there is no prompt {prompt_name!r}: the folder has {known}")
+            prompt = self.prompts[prompt_name]
+        return self._encode(texts, batch_size, self._modules.prompt if prompt is None else prompt)
+
+    def encode_query(self, texts: Sequence[str], batch_size: int = 64) -> np.ndarray:
+        """Returns vectors of texts to search with: `encode` with the prompt "query".
+
+        A folder without such a prompt makes of them what it makes of all texts.
+        """
+        return self._encode(texts, batch_size, self._modules.query_prompt)
+
+    def encode_document(self, texts: Sequence[str], batch_size: int = 64) -> np.ndarray:
+        """Returns vectors of texts to be found: `encode` with the prompt "document".
+
+        It may be called "passage" or "corpus", too. A folder without one makes of them what it
+        makes of all texts.
+        """
+        return self._encode(texts, batch_size, self._modules.document_prompt)
+
+    def _encode(self, texts: Sequence[str], batch_size: int, prompt: str) -> np.ndarray:
         check_several(texts)
         texts = check_strings(texts)
+        if prompt:
+            if not self._modules.include_prompt:
+                raise ValueError(
+                    f"the folder leaves the tokens of the prompt {prompt!r} out of the pooling "
+                    "(include_prompt is false), which cannot be reproduced: give another pooling, "
+                    "or encode without a prompt"
+                )
+            texts = [
+                prompt + (text.decode() if isinstance(text, bytes) else text) for text in texts
+            ]
         vectors = np.zeros([len(texts), self.width], np.float32)  # [N, D]
         for places in batches_by_length([len(text) for text in texts], batch_size):
             # [batch, D], back to the order in which the texts came.

@@ -91,7 +91,7 @@ class TextIndex:
 
     @classmethod
     def build(cls, encoder: SentenceEncoder, texts: Sequence[str], batch_size: int = 64) -> Self:
-        """Makes the vectors of all texts.
+        """Makes the vectors of all texts, by `encoder.encode_document`.
 
         Args:
             encoder: turns texts into vectors.
@@ -107,7 +107,7 @@ class TextIndex:
         with Progress(len(texts), "text", "encoding") as progress:
             for start in range(0, len(texts), _TEXTS_PER_PART):
                 part = texts[start : start + _TEXTS_PER_PART]
-                parts.append(encoder.encode(part, batch_size))
+                parts.append(encoder.encode_document(part, batch_size))
                 progress.update(len(part))
         return cls(encoder, texts, np.concatenate(parts))
 
@@ -126,11 +126,13 @@ class TextIndex:
     def query_vectors(self, queries: Sequence[str]) -> np.ndarray:
         """Returns vectors to compare with those of the texts, of length 1, float32 [Q, D].
 
+        They are those of `encoder.encode_query`.
+
         Raises:
             ValueError: one string was given in place of a list.
         """
         check_several(queries)
-        return _of_length_1(self._encoder.encode(queries))
+        return _of_length_1(self._encoder.encode_query(queries))
 
     def nearest(self, vectors: np.ndarray, top_k: int = 10) -> list[list[Hit]]:
         """Returns the texts that are nearest to each vector [Q, D] of length 1, the best first.
@@ -222,7 +224,7 @@ def _made_by(encoder: SentenceEncoder, texts: Sequence[str], vectors: np.ndarray
     if not len(texts) or vectors.shape != (len(texts), encoder.width):
         return True  # nothing to compare; what does not fit is said elsewhere
     places = np.unique(np.linspace(0, len(texts) - 1, _TEXTS_COMPARED).astype(int))
-    found = _of_length_1(encoder.encode([texts[place] for place in places]))
+    found = _of_length_1(encoder.encode_document([texts[place] for place in places]))
     return bool(np.abs(found - vectors[places]).max() < _SAME_MODEL)
 
 

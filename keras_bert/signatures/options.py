@@ -47,6 +47,9 @@ class ExportOptions:
             of sentence-transformers says.
         normalize: whether the vector of the sentence is divided by its length; None takes what the
             folder says.
+        truncate_dim: only so many numbers of that vector are kept, the first ones, for models that
+            were trained so (Matryoshka, arXiv:2205.13147); a vector of length 1 has it again
+            afterwards. None keeps all.
         max_windows: an encoder reads texts longer than a row in up to so many windows; None cuts
             them.
         doc_stride: by how many pieces the next of these windows begins later; None takes half a
@@ -73,6 +76,7 @@ class ExportOptions:
     ignore_config_keys: tuple[str, ...] = ()
     pooling: PoolingChoice | None = None
     normalize: bool | None = None
+    truncate_dim: int | None = None
     max_windows: int | None = None
     doc_stride: int | None = None
 
@@ -82,7 +86,7 @@ class ExportOptions:
             check_choice("pooling", self.pooling, PoolingChoice)
         for name in (
             *("max_batch", "max_text_bytes", "max_choices", "top_k", "generate_sweeps"),
-            *("max_windows", "doc_stride", "iterations", "length_candidates"),
+            *("truncate_dim", "max_windows", "doc_stride", "iterations", "length_candidates"),
         ):
             value = getattr(self, name)
             if value is not None and value < 1:

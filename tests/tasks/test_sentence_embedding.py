@@ -29,9 +29,9 @@ from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.predict import predict_file
 from keras_bert.tasks.sentence_embedding.metrics import (
-    SIMILARITY_METRICS,
     ranking_metrics,
     relevant_ranks,
+    similarity_metrics,
 )
 from keras_bert.tasks.sentence_embedding.ranking_loss import EmbeddingLoss
 from tests.conftest import WORDS, sentiment_rows, write_csv
@@ -101,7 +101,7 @@ def test_a_compiled_loss_is_the_same():
     def loss_and_gradient(values):
         with tf.GradientTape() as tape:
             tape.watch(values)
-            loss = EmbeddingLoss(0.5).call(texts, values)
+            loss = EmbeddingLoss(0.5, (1,)).call(texts, values)
         return loss, tape.gradient(loss, values)
 
     compiled = tf.function(loss_and_gradient, jit_compile=True)(vectors)
@@ -151,6 +151,30 @@ def test_what_stands_behind_the_tenth_place_is_not_found():
     assert ranking_metrics()["recall_at_10"](vectors, texts) == pytest.approx(10 / 12)
     reciprocal = sum(1 / rank for rank in range(1, 11)) / 12
     assert ranking_metrics()["mrr_at_10"](vectors, texts) == pytest.approx(reciprocal)
+
+
+def test_the_first_numbers_are_measured_too():
+    # Of the second of two queries the first numbers are nearest to the wrong passage.
+    vectors = [
+        np.array([[1, 0, 0], [0.8, 0.6, 0]], np.float32),
+        np.array([[0.6, 0, 0.8], [0, 0.6, 0.8]], np.float32),
+    ]
+    examples = examples_of([("a", "b"), ("c", "d")])
+    metrics = ranking_metrics([2])
+    assert list(metrics) == [*ranking_metrics(), "ndcg_at_10_dim_2"]
+    # [0.6, 0] is at 0.8 to [0.8, 0.6] and at 0 to [0, 0.6]; all three numbers are at 0.48 and 0.64.
+    assert metrics["ndcg_at_10"](vectors, examples) == pytest.approx(1)
+    expected = (1 + 1 / math.log2(3)) / 2
+    assert metrics["ndcg_at_10_dim_2"](vectors, examples) == pytest.approx(expected)
+    scored = [EmbeddingExample(("a", "b"), 0.0), EmbeddingExample(("c", "d"), 1.0)]
+    metrics = similarity_metrics([2])
+    assert list(metrics) == ["spearman", "pearson", "spearman_dim_2"]
+    # Cosines 0.8 and 0.64 of three numbers, 0.8 and 0 of two; of the first two alone they turn
+    # where the second vector is cut before the norm.
+    assert metrics["spearman_dim_2"](vectors, scored) == pytest.approx(-1)
+    vectors[1] = np.array([[0.06, 0, 0.8], [0.06, 0, -0.8]], np.float32)
+    assert metrics["spearman"](vectors, scored) == pytest.approx(-1)
+    assert metrics["spearman_dim_2"](vectors, scored) == pytest.approx(1)
 
 
 @pytest.fixture(scope="module")
@@ -434,6 +458,8 @@ def test_brackets_in_a_table_are_text(tmp_path):
         ({"pooling": "pooler"}, "pooling is 'pooler': choose one of mean, cls, max"),
         ({"temperature": 0.0}, "temperature is 0.0: it must be above 0"),
         ({"max_score": -1.0}, "max_score is -1.0: it must be above 0"),
+        ({"matryoshka_dims": [8, 8]}, "matryoshka_dims is 8, 8: give different numbers above 0"),
+        ({"matryoshka_dims": [0]}, "matryoshka_dims is 0: give different numbers above 0"),
     ],
 )
 def test_settings_out_of_range_are_refused(arguments, sentence):
@@ -479,7 +505,7 @@ def test_metrics_say_what_they_need():
     with pytest.raises(ValueError, match="the text 'a' has none that is to be found"):
         ranking_metrics()["mrr_at_10"](vectors, examples_of([("a",)]))
     with pytest.raises(ValueError, match="the text 'a' has no score"):
-        SIMILARITY_METRICS["pearson"](vectors, examples_of([("a", "b")]))
+        similarity_metrics()["pearson"](vectors, examples_of([("a", "b")]))
 
 
 @pytest.fixture
@@ -505,6 +531,55 @@ def test_a_run_takes_the_pooling_of_its_start(changes, cls_folder, tmp_path):
     again = open_signatures(run, ExportOptions()).answer(text=text)["sentence_embedding"]
     np.testing.assert_allclose(again, served, **REORDERED)
     assert json.loads((run / "task.json").read_text())["head"]["pooling"] == "cls"
+
+
+def test_prompts_and_widths_of_a_run(cls_folder, tmp_path):
+    """Learned, kept by the folder, and taken over by a run that starts from it."""
+    settings = {"query_prompt": "nice ", "document_prompt": "sad ", "matryoshka_dims": [8, 4]}
+    task = create_task("retrieval", **settings)
+    for split in ("train", "dev"):
+        write_answers(tmp_path / f"{split}.csv")
+    data, run = task.read(tmp_path), tmp_path / "run"
+    result = finetune(task, data, cls_folder, run, options(epochs=1))
+    encoder = SentenceEncoder.from_preset(run)
+    assert encoder.prompts == {"query": "nice ", "document": "sad "}
+    [found] = FinetunedModel.load(run).predict_examples(data.splits["validation"][:1])  # [2, H]
+    query, positive = data.splits["validation"][0].texts
+    expected = [encoder.encode_query([query])[0], encoder.encode_document([positive])[0]]
+    np.testing.assert_allclose(found, expected, **REORDERED)
+    np.testing.assert_allclose(expected[0], encoder.encode(["nice " + query])[0], **REORDERED)
+    # What is measured of the first numbers is what a search with them finds.
+    short = SentenceEncoder.from_preset(run, truncate_dim=4)
+    examples = data.splits["validation"]
+    columns = [
+        encode([example.texts[place] for example in examples])
+        for place, encode in enumerate((short.encode_query, short.encode_document))
+    ]
+    vectors = list(np.stack(columns, axis=1))  # of each example [2, 4]
+    measured = result.metrics["validation"]["ndcg_at_10_dim_4"]
+    assert measured == pytest.approx(ranking_metrics()["ndcg_at_10"](vectors, examples), abs=0.02)
+    later = FinetunedModel.from_task(create_task("similarity"), data, run, LENGTH)
+    head = later.description.head
+    assert (head.query_prompt, head.document_prompt) == ("nice ", "sad ")
+    with pytest.raises(ValueError, match="has 32, but the model's vectors have 32 numbers"):
+        wide = create_task("retrieval", matryoshka_dims=[32])
+        finetune(wide, data, cls_folder, tmp_path / "wide", options())
+
+
+def test_the_prompt_of_every_text_of_a_folder_is_learned_with(cls_folder):
+    prompts = {"prompts": {"all": "nice ", "query": "sad "}, "default_prompt_name": "all"}
+    file = cls_folder / "config_sentence_transformers.json"
+    file.write_text(json.dumps(prompts))
+    head = EmbeddingHead(query_prompt="").for_folder(cls_folder)
+    assert (head.pooling, head.query_prompt, head.document_prompt) == ("cls", "", "nice ")
+    assert EmbeddingHead("mean").for_folder(cls_folder).query_prompt == "sad "
+    pooling = cls_folder / "1_Pooling" / "config.json"
+    prompts["default_prompt_name"] = None
+    file.write_text(json.dumps(prompts))
+    pooling.write_text(json.dumps({"pooling_mode": "cls", "include_prompt": False}))
+    with pytest.raises(ValueError, match="leaves the tokens of prompts out of the pooling"):
+        EmbeddingHead().for_folder(cls_folder)
+    assert EmbeddingHead("cls").for_folder(cls_folder).query_prompt == "sad "
 
 
 def test_an_encoder_in_a_folder_of_its_own_is_trained(cls_folder, tmp_path):
@@ -580,6 +655,6 @@ def test_the_model_is_a_keras_model(start, tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(again(inputs), model(inputs))
-    config = EmbeddingLoss(0.1).get_config()
-    assert EmbeddingLoss.from_config(config).temperature == 0.1
+    loss = EmbeddingLoss.from_config(EmbeddingLoss(0.1, (8, 4)).get_config())
+    assert (loss.temperature, loss.matryoshka_dims) == (0.1, (8, 4))
     assert dataclasses.asdict(EmbeddingHead("cls"))["pooling"] == "cls"

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertSentenceEmbedder, EmbeddingExample, load_tokenizer
-from keras_bert.tasks.sentence_embedding.metrics import SIMILARITY_METRICS, ranking_metrics
+from keras_bert.tasks.sentence_embedding.metrics import ranking_metrics, similarity_metrics
 from keras_bert.tasks.sentence_embedding.ranking_loss import EmbeddingLoss
 from tests.markers import some_long
 from tests.tolerances import ORACLE
@@ -78,6 +78,42 @@ def test_scores_of_pairs(vectors):
     found, gradient = losses_of(pairs, scores)
     assert found == pytest.approx(expected, rel=1e-5)
     np.testing.assert_allclose(across(gradient, pairs), across(expected_gradient, pairs), **ORACLE)
+
+
+@pytest.mark.parametrize("scored", [False, True])
+def test_the_first_numbers_are_vectors_too(scored, vectors):
+    import torch
+    from sentence_transformers.sentence_transformer import losses
+
+    class AsGiven(torch.nn.Module):
+        """A model that makes of each column the vectors that are given in its place."""
+
+        def forward(self, features):
+            return {"sentence_embedding": features["vectors"]}
+
+        def get_embedding_dimension(self):
+            return WIDTH
+
+    pairs, model, labels = vectors[:, :2], AsGiven(), None
+    if scored:
+        loss, targets = losses.CosineSimilarityLoss(model), np.linspace(0, 1, EXAMPLES, dtype="f4")
+        labels = torch.tensor(targets)
+    else:
+        loss = losses.MultipleNegativesRankingLoss(model, scale=1 / 0.07)
+        targets = np.arange(1, EXAMPLES * 2 + 1, dtype=np.int32).reshape(EXAMPLES, 2)
+    loss = losses.MatryoshkaLoss(model, loss, [WIDTH, 5, 2])
+    columns = [torch.tensor(pairs[:, row], requires_grad=True) for row in range(2)]
+    expected = loss([{"vectors": column} for column in columns], labels)
+    expected.backward()
+    values = tf.constant(pairs)
+    with tf.GradientTape() as tape:
+        tape.watch(values)
+        found = tf.reduce_mean(EmbeddingLoss(0.07, (2, 5)).call(tf.constant(targets), values))
+    assert float(found) == pytest.approx(float(expected.detach()), rel=1e-5)
+    gradient = np.stack([column.grad.numpy() for column in columns], axis=1)
+    np.testing.assert_allclose(
+        across(tape.gradient(found, values).numpy(), pairs), across(gradient, pairs), **ORACLE
+    )
 
 
 class _Given:
@@ -149,7 +185,7 @@ def test_correlations_are_measured_alike(vectors):
     examples = [
         EmbeddingExample(pair, score) for *pair, score in zip(left, right, scores, strict=True)
     ]
-    for name, metric in SIMILARITY_METRICS.items():
+    for name, metric in similarity_metrics().items():
         theirs = expected[f"{name}_cosine"]
         assert metric(list(vectors[:, :2]), examples) == pytest.approx(theirs, abs=1e-6)
 

@@ -265,8 +265,9 @@ def test_search_settings_are_refused_where_there_is_no_such_search():
     with pytest.raises(ValueError, match="iterations is 0: it must be at least 1"):
         ExportOptions(iterations=0)
     head = Seq2SeqHead(max_target_length=16, decoding="mask_predict")
+    config = BertConfig.from_name("bert_tiny", vocab_size=100, max_position_embeddings=16)
     with pytest.raises(ValueError, match="one of which is for .CLS.: use at most 15"):
-        head.check_positions(16)
+        head.check_config(config)
 
 
 def test_other_models_take_no_iterations(sentiment_run, tmp_path):

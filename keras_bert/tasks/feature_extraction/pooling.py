@@ -31,15 +31,19 @@ def sentence_settings(folder: Path, options: ExportOptions) -> tuple[SentenceMod
     if sentence_modules.is_sentence_folder(folder):
         stored = sentence_modules.read(folder)
     if stored is None and options.pooling is None:
-        if options.normalize is not None:
-            raise ValueError(
-                f"--normalize needs --pooling: {folder} has no {sentence_modules.MODULES_FILE} "
-                "that says how to make one vector of a sentence"
-            )
+        for name in ("normalize", "truncate_dim"):
+            if getattr(options, name) is not None:
+                raise ValueError(
+                    f"--{name} needs --pooling: {folder} has no {sentence_modules.MODULES_FILE} "
+                    "that says how to make one vector of a sentence"
+                )
         return None, _UNKNOWN
     wanted = stored or SentenceModules(pooling=())
     if options.pooling is not None:
-        wanted = dataclasses.replace(wanted, pooling=(options.pooling,))
+        # The folder's own way to pool is gone, and with it what it leaves out.
+        wanted = dataclasses.replace(wanted, pooling=(options.pooling,), include_prompt=True)
+    if options.truncate_dim is not None:
+        wanted = dataclasses.replace(wanted, truncate_dim=options.truncate_dim)
     if options.normalize is not None:
         steps = wanted.steps
         if not options.normalize:
@@ -90,10 +94,12 @@ def check_no_pooling(options: ExportOptions) -> None:
     Raises:
         ValueError: it is.
     """
-    if options.pooling is not None or options.normalize is not None:
+    if any(
+        value is not None for value in (options.pooling, options.normalize, options.truncate_dim)
+    ):
         raise ValueError(
-            "--pooling and --normalize are for the vectors of an encoder: add --head=encoder, or "
-            "leave them out"
+            "--pooling, --normalize and --truncate_dim are for the vectors of an encoder: add "
+            "--head=encoder, or leave them out"
         )
     if options.max_windows is not None:
         raise ValueError(
@@ -107,6 +113,8 @@ def _shown(modules: SentenceModules) -> str:
     parts = [f"{'+'.join(modules.pooling)} pooling"]
     for step in modules.steps:
         parts.append(f"Dense {step.activation}" if isinstance(step, Dense) else "Normalize")
+    if modules.truncate_dim is not None:
+        parts.append(f"of that the first {modules.truncate_dim} numbers")
     if modules.prompt:
         parts.append(f"of {modules.prompt!r} and the text")
     return ", ".join(parts)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from keras_bert.checkpoints.sentence_modules import Dense, SentenceModules
+from keras_bert.checkpoints.sentence_modules import Dense, Normalize, SentenceModules
 
 # What torch.nn.functional.normalize divides by at least.
 _SMALLEST_LENGTH = 1e-12
@@ -75,7 +75,8 @@ class SentenceVectors(tf.Module):
         width: numbers of a vector, D.
 
     Raises:
-        ValueError: a linear layer takes another width than comes to it.
+        ValueError: a linear layer takes another width than comes to it, or more numbers are to be
+            kept than there are.
     """
 
     def __init__(self, modules: SentenceModules, hidden_size: int):
@@ -108,9 +109,18 @@ class SentenceVectors(tf.Module):
                 vectors = tf.matmul(vectors, kernel)  # [N, inputs] -> [N, outputs]
                 vectors = _ACTIVATIONS[step.activation](vectors if bias is None else vectors + bias)
             else:
-                length = tf.norm(vectors, axis=-1, keepdims=True)  # [N, 1]
-                vectors /= tf.maximum(length, _SMALLEST_LENGTH)
+                vectors = _of_length_1(vectors)
+        if self.modules.truncate_dim is not None:
+            vectors = vectors[:, : self.width]
+            # Numbers that were of length 1 with those that are cut off are so again without them.
+            if self.modules.steps and isinstance(self.modules.steps[-1], Normalize):
+                vectors = _of_length_1(vectors)
         return tf.ensure_shape(vectors, [None, self.width])
+
+
+def _of_length_1(vectors: tf.Tensor) -> tf.Tensor:
+    length = tf.norm(vectors, axis=-1, keepdims=True)  # [N, 1]
+    return vectors / tf.maximum(length, _SMALLEST_LENGTH)
 
 
 def _pooled(mode: str, encoded: TokenStates) -> tf.Tensor:

@@ -25,6 +25,7 @@ from keras_bert.text.packing import pad_rows
 from keras_bert.text.preprocessor import TEXT
 
 SERVE_TOKENS = "serve_tokens"
+SERVE_QUERY, SERVE_DOCUMENT = "serve_query", "serve_document"
 SENTENCE_EMBEDDING = "sentence_embedding"
 
 
@@ -35,6 +36,9 @@ class EncoderSignatures(SignatureFamily):
     included. Where it is known how sentences become vectors, `sentence_embedding`, float32 [N, D],
     is that vector. `serve_tokens` returns besides `tokens`, string [N, S], and `token_vectors`,
     float32 [N, S, H]; behind the end of a text they are empty and zero.
+
+    Where texts to search with, or texts to be found, have a prompt of their own, `serve_query` and
+    `serve_document` return what `serving_default` does, with the one and the other before the text.
 
     With `max_windows` a text longer than a row is read in windows: `mean_pooled` is the mean over
     the tokens of all of them, `pooled_output` the mean over those of the windows, and there is no
@@ -55,7 +59,8 @@ class EncoderSignatures(SignatureFamily):
         sentences: SentenceModules | None = None,
     ):
         super().__init__(model, tokenizer, max_seq_length, options)
-        self._prompt = "" if sentences is None else sentences.prompt
+        # The same as every other encoder has, where nothing is known.
+        self._prompts = sentences or SentenceModules(pooling=())
         self._windows = None
         if options.max_windows is not None:
             self._windows = TextWindows(max_seq_length, options.doc_stride, options.max_windows)
@@ -69,17 +74,31 @@ class EncoderSignatures(SignatureFamily):
 
     def answer(self, text: tf.Tensor) -> Tensors:
         """Returns the vectors of texts."""
+        return self.vectors(_with_prompt(self._prompts.prompt, text))
+
+    def vectors(self, text: tf.Tensor) -> Tensors:
+        """Returns the vectors of texts as they stand, whatever prompt the folder has."""
         if self._windows is None:
-            return self._vectors(self.encoder.sequence_output(self._inputs(text)))
+            return self._vectors(self.encoder.sequence_output(self.preprocess(text)))
         vocabulary = self.tokenizer.vocabulary
-        pieces = self.tokenizer(self._with_prompt(text))
+        pieces = self.tokenizer(text)
         ids, segments = self._windows.rows(pieces, vocabulary)  # [N, windows, pieces]
         inputs = with_a_column(pad_rows(ids.values, segments.values, vocabulary))  # [W, S] each
         return self._vectors(self.encoder.sequence_output(inputs), ids.row_lengths())
 
     def more_answers(self) -> dict[str, Callable[..., Tensors]]:
-        """Returns the signature with a vector for each token, where a text is one row."""
-        return {SERVE_TOKENS: self._answer_tokens} if self._windows is None else {}
+        """Returns that with a vector for each token, where a text is one row, and of prompts."""
+        answers: dict[str, Callable[..., Tensors]] = {}
+        if self._windows is None:
+            answers[SERVE_TOKENS] = self._answer_tokens
+        prompts = self._prompts
+        # Where their tokens are left out of the pooling, prompts cannot be reproduced.
+        if prompts.include_prompt and {prompts.query_prompt, prompts.document_prompt} != {
+            prompts.prompt
+        }:
+            answers[SERVE_QUERY] = self._answer_query
+            answers[SERVE_DOCUMENT] = self._answer_document
+        return answers
 
     def ids(self, **inputs: tf.Tensor) -> Tensors:
         """Returns both outputs of the encoder."""
@@ -90,7 +109,7 @@ class EncoderSignatures(SignatureFamily):
         }
 
     def _answer_tokens(self, text: tf.Tensor) -> Tensors:
-        inputs = self._inputs(text)  # [N, S] each
+        inputs = self.preprocess(_with_prompt(self._prompts.prompt, text))  # [N, S] each
         states = self.encoder.sequence_output(inputs)  # [N, tokens, H], without padding
         names = tf.gather(tf.constant(self.tokenizer.vocabulary.tokens), inputs[INPUT_IDS])
         vectors = tf.cast(states, tf.float32).to_tensor()  # [N, S, H]
@@ -99,11 +118,11 @@ class EncoderSignatures(SignatureFamily):
             "token_vectors": vectors,
         }
 
-    def _inputs(self, text: tf.Tensor) -> Tensors:
-        return self.preprocess(self._with_prompt(text))
+    def _answer_query(self, text: tf.Tensor) -> Tensors:
+        return self.vectors(_with_prompt(self._prompts.query_prompt, text))
 
-    def _with_prompt(self, text: tf.Tensor) -> tf.Tensor:
-        return tf.strings.join([self._prompt, text]) if self._prompt else text
+    def _answer_document(self, text: tf.Tensor) -> Tensors:
+        return self.vectors(_with_prompt(self._prompts.document_prompt, text))
 
     def _vectors(self, windows: tf.RaggedTensor, counts: tf.Tensor | None = None) -> Tensors:
         """Returns the vectors of texts, of their windows [W, tokens, H]."""
@@ -117,3 +136,7 @@ class EncoderSignatures(SignatureFamily):
         if self.tracked is not None:
             vectors[SENTENCE_EMBEDDING] = self.tracked(windows, pooled_output, counts)
         return vectors
+
+
+def _with_prompt(prompt: str, text: tf.Tensor) -> tf.Tensor:
+    return tf.strings.join([prompt, text]) if prompt else text

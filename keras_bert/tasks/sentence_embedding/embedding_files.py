@@ -27,7 +27,7 @@ from keras_bert.storage.data_sets import is_tfds
 from keras_bert.storage.tables import EXTENSIONS, Row, Table, json_list, read_table
 from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample
 from keras_bert.tasks.sentence_embedding.head import EmbeddingHead
-from keras_bert.tasks.sentence_embedding.metrics import SIMILARITY_METRICS, ranking_metrics
+from keras_bert.tasks.sentence_embedding.metrics import ranking_metrics, similarity_metrics
 from keras_bert.tasks.splits import find_splits
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
 
@@ -59,6 +59,9 @@ def _task(
     pooling: TokenPooling | None = None,
     temperature: float = 0.05,
     max_score: float = 1.0,
+    matryoshka_dims: Sequence[int] = (),
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
 ) -> Task:
     """Returns a task of vectors; training data has one of the forms of this module's docstring.
 
@@ -76,6 +79,12 @@ def _task(
         temperature: divides the cosines that are learned as logits.
         max_score: the score of two texts that are alike in all, 5 in STS-B; 0 is that of two unlike
             ones.
+        matryoshka_dims: the first so many numbers of a vector are learned as vectors, too, so that
+            a search may keep them alone (Kusupati et al. 2022, arXiv:2205.13147). They are measured
+            besides, by the metric that chooses the epoch.
+        query_prompt: stands before every text of the text column; None takes what the model folder
+            says, mostly nothing.
+        document_prompt: stands before all other texts; None takes what the model folder says.
 
     Raises:
         ValueError: an argument is out of its range.
@@ -83,8 +92,11 @@ def _task(
     scored = name == "similarity"
     columns = _Columns(text_column, positive_column, text_pair_column, score_column)
     read = functools.partial(_read, columns=columns, max_score=_checked(max_score), scored=scored)
-    metrics = SIMILARITY_METRICS if scored else ranking_metrics()
-    return Task(name, EmbeddingHead(pooling, temperature), read, metrics, _DEFAULTS)
+    head = EmbeddingHead(
+        pooling, temperature, tuple(matryoshka_dims), query_prompt, document_prompt
+    )
+    metrics = similarity_metrics if scored else ranking_metrics
+    return Task(name, head, read, metrics(head.matryoshka_dims), _DEFAULTS)
 
 
 retrieval_task = functools.partial(_task, "retrieval")

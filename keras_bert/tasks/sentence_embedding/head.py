@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_bert.checkpoints import sentence_modules
 from keras_bert.choices import TokenPooling, check_choice
+from keras_bert.config import BertConfig
 from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.models.sentence_embedder import BertSentenceEmbedder, trained_pooling
@@ -39,9 +40,14 @@ class EmbeddingHead(FinetuningHead):
         pooling: how vectors of tokens become one: "mean", "cls" or "max"; None takes what the model
             folder says that training starts from, and "mean" where it says nothing.
         temperature: divides the cosines that are learned as logits; see `EmbeddingLoss`.
+        matryoshka_dims: the first so many numbers of a vector are learned as vectors, too.
+        query_prompt: stands before the first text of an example; None takes what the folder says
+            that training starts from, mostly nothing.
+        document_prompt: the same of its other texts.
 
     Raises:
-        ValueError: there is no such pooling, or the temperature is not above 0.
+        ValueError: there is no such pooling, the temperature is not above 0, or a width of vectors
+            is not above 0 or there twice.
     """
 
     kind: ClassVar[str] = "embedding"
@@ -52,12 +58,21 @@ class EmbeddingHead(FinetuningHead):
 
     pooling: TokenPooling | None = None
     temperature: float = 0.05
+    matryoshka_dims: tuple[int, ...] = ()
+    query_prompt: str | None = None
+    document_prompt: str | None = None
 
     def __post_init__(self) -> None:
         if self.pooling is not None:
             check_choice("pooling", self.pooling, TokenPooling)
         if not 0 < self.temperature < math.inf:
             raise ValueError(f"temperature is {self.temperature}: it must be above 0")
+        dims = tuple(self.matryoshka_dims)  # a list where it was read from task.json
+        object.__setattr__(self, "matryoshka_dims", dims)
+        if len(set(dims)) < len(dims) or any(dim < 1 for dim in dims):
+            raise ValueError(
+                f"matryoshka_dims is {', '.join(map(str, dims))}: give different numbers above 0"
+            )
 
     @property
     def reads_pooler(self) -> bool:
@@ -65,15 +80,30 @@ class EmbeddingHead(FinetuningHead):
         return False
 
     def for_folder(self, folder: str | os.PathLike) -> Self:
-        """Returns the head with the pooling of the folder, unless another is asked for.
+        """Returns the head with pooling and prompts of the folder, unless others are asked for.
 
         Raises:
             ValueError: the folder has more than a pooling that can be trained on.
         """
-        if self.pooling is not None:
-            return self
-        found = trained_pooling(hub.local_folder(folder))
-        return dataclasses.replace(self, pooling=found or "mean")
+        local = hub.local_folder(folder)
+        changes: dict[str, Any] = {}
+        if self.pooling is None:
+            changes["pooling"] = trained_pooling(local, any_prompt=True) or "mean"
+        query, document = _prompts(local, self.pooling is None)
+        if self.query_prompt is None:
+            changes["query_prompt"] = query
+        if self.document_prompt is None:
+            changes["document_prompt"] = document
+        return dataclasses.replace(self, **changes)
+
+    def check_config(self, config: BertConfig) -> None:
+        """Refuses widths of vectors that are not below that of the model."""
+        widest = max(self.matryoshka_dims, default=0)
+        if widest >= config.hidden_size:
+            raise ValueError(
+                f"matryoshka_dims has {widest}, but the model's vectors have {config.hidden_size} "
+                "numbers, which are learned anyway: give smaller ones"
+            )
 
     def model_arguments(self) -> dict[str, Any]:
         """Returns the pooling."""
@@ -92,9 +122,11 @@ class EmbeddingHead(FinetuningHead):
         rows = [texts if len(texts) > 1 else texts * 2 for texts in rows]
         counts = np.array([len(texts) for texts in rows], np.int64)
         texts = [text for row in rows for text in row]
+        prompts = self.query_prompt or "", self.document_prompt or ""
+        read = [prompts[place > 0] + text for row in rows for place, text in enumerate(row)]
         preprocessor = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
         with Progress(len(texts), "text", description) as progress:
-            ids, segments = pack_texts(preprocessor, texts, None, progress.update)
+            ids, segments = pack_texts(preprocessor, read, None, progress.update)
         scores = _scores(examples)
         targets: Any = scores
         if scores is None:
@@ -129,7 +161,7 @@ class EmbeddingHead(FinetuningHead):
                 f"label_smoothing is {label_smoothing}, but texts that belong together have no "
                 "classes to smooth: leave out --label_smoothing"
             )
-        return EmbeddingLoss(self.temperature)
+        return EmbeddingLoss(self.temperature, self.matryoshka_dims)
 
     def predictions(
         self,
@@ -184,8 +216,30 @@ class EmbeddingHead(FinetuningHead):
         return False
 
     def write_files(self, folder: Path, max_seq_length: int) -> None:
-        """Writes how long rows are to where sentence-transformers looks for it."""
+        """Writes length of rows and prompts to where sentence-transformers looks for them."""
         sentence_modules.write_length(folder, max_seq_length)
+        if self.query_prompt or self.document_prompt:
+            query, document = self.query_prompt or "", self.document_prompt or ""
+            sentence_modules.write_prompts(folder, query, document)
+
+
+def _prompts(folder: Path, pooled_alike: bool) -> tuple[str, str]:
+    """Returns what a folder puts before texts to search with and before those to be found.
+
+    Args:
+        folder: the folder.
+        pooled_alike: whether its own pooling is learned on.
+    """
+    if not sentence_modules.is_sentence_folder(folder):
+        return "", ""
+    modules = sentence_modules.read(folder)
+    prompts = modules.query_prompt, modules.document_prompt
+    if pooled_alike and any(prompts) and not modules.include_prompt:
+        raise ValueError(
+            f"{folder} leaves the tokens of prompts out of the pooling, which is not trained here: "
+            "give pooling to train its encoder with them in it"
+        )
+    return prompts
 
 
 def _scores(examples: Sequence[EmbeddingExample]) -> np.ndarray | None:

@@ -14,6 +14,8 @@ from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample
 
 # Products of queries and passages that are in memory at a time.
 _PRODUCTS_PER_BLOCK = 1 << 24
+# The least length that a vector is divided by.
+_SMALLEST = 1e-12
 
 # The vectors of the texts of each example, float [texts, H].
 Vectors = Sequence[np.ndarray]
@@ -124,15 +126,35 @@ def _mean(
     return float(np.mean([measure(ranks, count) for ranks in search.ranks(vectors, examples)]))
 
 
-def ranking_metrics() -> Mapping[str, Metric]:
-    """Returns means over the different queries of a split; the first chooses the best epoch."""
+def ranking_metrics(dims: Sequence[int] = ()) -> Mapping[str, Metric]:
+    """Returns means over the different queries of a split; the first chooses the best epoch.
+
+    Args:
+        dims: the first metric is there besides for the first so many numbers of the vectors.
+    """
     mean = functools.partial(_mean, search=_LatestSearch())
-    return {
+    found = {
         "ndcg_at_10": functools.partial(mean, measure=ndcg, count=10),
         "mrr_at_10": functools.partial(mean, measure=reciprocal_rank, count=10),
         "accuracy_at_1": functools.partial(mean, measure=hit, count=1),
         "recall_at_10": functools.partial(mean, measure=recall, count=10),
     }
+    return found | _of_widths("ndcg_at_10", found["ndcg_at_10"], dims)
+
+
+def _of_widths(name: str, metric: Metric, dims: Sequence[int]) -> dict[str, Metric]:
+    """Returns a metric of vectors for those of their first numbers, such as spearman_dim_64."""
+    return {f"{name}_dim_{dim}": functools.partial(_of_width, metric, dim) for dim in dims}
+
+
+def _of_width(metric: Metric, dim: int, vectors: Vectors, examples: Examples) -> float | None:
+    return metric([_cut(rows, dim) for rows in vectors], examples)
+
+
+def _cut(rows: np.ndarray, dim: int) -> np.ndarray:
+    """Returns the first numbers of vectors [texts, H], of length 1: [texts, dim]."""
+    rows = rows[:, :dim]
+    return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), _SMALLEST)
 
 
 def _of_cosines(vectors: Vectors, examples: Examples, metric: Metric) -> float | None:
@@ -146,7 +168,14 @@ def _of_cosines(vectors: Vectors, examples: Examples, metric: Metric) -> float |
     return metric(cosines, np.array([example.score for example in examples]))
 
 
-SIMILARITY_METRICS: Mapping[str, Metric] = {
-    "spearman": functools.partial(_of_cosines, metric=metrics.spearman),
-    "pearson": functools.partial(_of_cosines, metric=metrics.pearson),
-}
+def similarity_metrics(dims: Sequence[int] = ()) -> Mapping[str, Metric]:
+    """Returns correlations of cosines and scores; the first chooses the best epoch.
+
+    Args:
+        dims: the first metric is there besides for the first so many numbers of the vectors.
+    """
+    found = {
+        "spearman": functools.partial(_of_cosines, metric=metrics.spearman),
+        "pearson": functools.partial(_of_cosines, metric=metrics.pearson),
+    }
+    return found | _of_widths("spearman", found["spearman"], dims)

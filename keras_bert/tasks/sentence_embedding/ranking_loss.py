@@ -4,6 +4,7 @@ Shapes: B examples, R texts of each, H width; C = B x (R - 1) texts that may be 
 replicas.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -12,6 +13,8 @@ from keras import ops
 
 # The logit of what is no candidate; finite, unlike -inf.
 _NO_CANDIDATE = -1e9
+# The least length that a vector is divided by.
+_SMALLEST = 1e-12
 # The number of a text that is not there.
 _NO_TEXT = 0
 
@@ -31,17 +34,35 @@ class EmbeddingLoss(keras.losses.Loss):
     Targets [B] are similarities: the loss is the square of the difference to the cosine of the
     first two texts.
 
+    With `matryoshka_dims` this loss is added up over the whole vectors and their first so many
+    numbers, made of length 1 again (Kusupati et al. 2022, arXiv:2205.13147).
+
     Args:
         temperature: divides the cosines.
+        matryoshka_dims: each below H.
     """
 
-    def __init__(self, temperature: float = 0.05, name: str = "embedding_loss", **kwargs: Any):
+    def __init__(
+        self,
+        temperature: float = 0.05,
+        matryoshka_dims: Sequence[int] = (),
+        name: str = "embedding_loss",
+        **kwargs: Any,
+    ):
         super().__init__(name=name, **kwargs)
         self.temperature = temperature
+        self.matryoshka_dims = tuple(matryoshka_dims)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the loss of each example, [B]."""
         vectors = ops.cast(y_pred, "float32")  # [B, R, H]
+        losses = self._of_width(y_true, vectors)
+        for dim in self.matryoshka_dims:
+            losses += self._of_width(y_true, ops.normalize(vectors[..., :dim], epsilon=_SMALLEST))
+        return losses
+
+    def _of_width(self, y_true: Any, vectors: Any) -> Any:
+        """Returns the losses [B] of vectors of one width."""
         first, second = vectors[:, 0], vectors[:, 1]  # [B, H]
         own = ops.sum(first * second, axis=-1)  # [B]
         if len(y_true.shape) == 1:
@@ -60,7 +81,8 @@ class EmbeddingLoss(keras.losses.Loss):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
-        return super().get_config() | {"temperature": self.temperature}
+        mine = {"temperature": self.temperature, "matryoshka_dims": list(self.matryoshka_dims)}
+        return super().get_config() | mine
 
 
 def _allowed(asked: Any, numbers: Any, pairs: Any) -> Any:

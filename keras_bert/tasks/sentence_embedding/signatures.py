@@ -2,7 +2,12 @@
 
 from typing import Any, cast
 
-from keras_bert.checkpoints.sentence_modules import Normalize, SentenceModules
+from keras_bert.checkpoints.sentence_modules import (
+    DOCUMENT_PROMPTS,
+    QUERY_PROMPTS,
+    Normalize,
+    SentenceModules,
+)
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.feature_extraction.signatures import EncoderSignatures
@@ -28,6 +33,12 @@ def embedding_signatures(
         max_seq_length: the most positions of a row.
         options: settings of the export.
     """
-    pooling = cast(EmbeddingHead, description.head).pooling or "mean"
-    modules = SentenceModules((pooling,), (Normalize(),))
+    head = cast(EmbeddingHead, description.head)
+    prompts = {QUERY_PROMPTS[0]: head.query_prompt, DOCUMENT_PROMPTS[0]: head.document_prompt}
+    modules = SentenceModules(
+        (head.pooling or "mean",),
+        (Normalize(),),
+        prompts={name: prompt for name, prompt in prompts.items() if prompt},
+        truncate_dim=options.truncate_dim,
+    )
     return EncoderSignatures(model.encoder, tokenizer, max_seq_length, options, modules)

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.choices import check_choice
+from keras_bert.config import BertConfig
 from keras_bert.finetuning.collapse import one_answer
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.head import FinetuningHead
@@ -220,8 +221,9 @@ class Seq2SeqHead(FinetuningHead):
             }
         return arguments
 
-    def check_positions(self, positions: int) -> None:
+    def check_config(self, config: BertConfig) -> None:
         """Refuses targets that are longer than the decoder."""
+        positions = config.max_position_embeddings
         check_target_positions(self.decoding, self.max_target_length, positions)
 
     def encode(
@@ -262,7 +264,7 @@ class Seq2SeqHead(FinetuningHead):
     def answering(self, model: Any, final: bool) -> Callable[[dict[str, tf.Tensor]], Any]:
         """Returns what counts right pieces, sums losses and, in the end, generates texts."""
         options = self.search_options(model.config.vocab_size)
-        self.check_positions(model.config.max_position_embeddings)
+        self.check_config(model.config)
         loss = TagCrossentropy(name="token_crossentropy")
         # What the rows are padded with.
         pad_id = model.config.pad_token_id if self.pad_token_id is None else self.pad_token_id
