@@ -6,8 +6,10 @@ Sections of the Linux kernel's documentation (Debian's linux-doc-6.1): the title
 for, the beginning of the text below it is to be found among those of all sections of the split.
 Titles that several sections have are left out; pages are split, so no page is in two splits. The
 same vectors are then asked for sections of Python's documentation, on which nothing was trained.
-"reranked" lets a cross-encoder, which learned from wrong answers that the vectors of "pairs" found,
-order the 50 texts that they find first.
+"nested" learns from the pairs the first --widths numbers of a vector as vectors, too (Matryoshka);
+with --widths the table has the nDCG of each width, for all models. "reranked" lets a cross-encoder,
+which learned from wrong answers that the vectors of "pairs" found, order the 50 texts that they
+find first.
 A run is finished by the same command where it was stopped; scores stand in scores.jsonl. --data
 takes a folder with train, validation and test.csv (columns text and positive) in place of the
 manuals:
@@ -53,10 +55,12 @@ from keras_bert.tasks.sentence_embedding.metrics import (
 
 _OUTPUT = flags.DEFINE_string("output", None, "Folder of data and runs.", required=True)
 _DATA = flags.DEFINE_string("data", None, "Other data; unset: the manuals.")
-_TRAINED = ("pairs", "texts alone")
+_TRAINED = ("pairs", "texts alone", "nested")
 _RERANKED = "reranked"
 _KINDS = ("BM25", "as it is", *_TRAINED, _RERANKED)
-_RUNS = flags.DEFINE_multi_enum("runs", list(_KINDS), list(_KINDS), "Only these.")
+_USUAL = [kind for kind in _KINDS if kind != "nested"]
+_RUNS = flags.DEFINE_multi_enum("runs", _USUAL, list(_KINDS), "Only these.")
+_WIDTHS = flags.DEFINE_list("widths", [], "Numbers of a vector that a search may keep alone.")
 _INIT_FROM = flags.DEFINE_string("init_from", None, "Model folder to start from; unset: MiniLM.")
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each kind.", lower_bound=1)
 _EPOCHS = flags.DEFINE_integer("epochs", 3, "Passes over the pairs.", lower_bound=1)
@@ -160,10 +164,12 @@ def _write(path: Path, rows: Sequence[Section]) -> None:
     print(f"{path.name}: {min(len(rows), _ROWS.value or len(rows)):,} sections", flush=True)
 
 
-def measured(vectors: Sequence[np.ndarray], pairs: Sequence[tuple[str, str]]) -> dict[str, float]:
+def measured(
+    vectors: Sequence[np.ndarray], pairs: Sequence[tuple[str, str]], widths: Sequence[int] = ()
+) -> dict[str, float]:
     """Returns the metrics of a search for the second text of each pair by the first."""
     examples = [EmbeddingExample(pair) for pair in pairs]
-    return {name: metric(vectors, examples) for name, metric in ranking_metrics().items()}
+    return {name: metric(vectors, examples) for name, metric in ranking_metrics(widths).items()}
 
 
 def _pairs(path: Path) -> list[tuple[str, str]]:
@@ -191,7 +197,11 @@ def _of_model(folder: Path, test: Path) -> dict[str, float]:
     encoder = SentenceEncoder.from_preset(folder, "mean", normalize=True, max_seq_length=length)
     pairs = _pairs(test)
     titles, texts = (encoder.encode(column) for column in zip(*pairs, strict=True))
-    return measured(list(np.stack([titles, texts], axis=1)), pairs)
+    return measured(list(np.stack([titles, texts], axis=1)), pairs, _widths())
+
+
+def _widths() -> list[int]:
+    return [int(width) for width in _WIDTHS.value]
 
 
 def _encoder(folder: Path) -> SentenceEncoder:
@@ -248,7 +258,6 @@ def main(_: list[str]) -> None:
                 write_data(part)
     start = Path(_INIT_FROM.value or packages.minilm())
     file = ScoreFile(output / "scores.jsonl")
-    names = [f"{test}_{name}" for test in tests for name in ranking_metrics()]
     trained = {
         "epochs": _EPOCHS.value,
         "rate": _LEARNING_RATE.value,
@@ -260,6 +269,13 @@ def main(_: list[str]) -> None:
         known = {"run": row, "start": start.name, **(trained if learns else {})}
         if row == _RERANKED:
             known["reranking_epochs"] = _RERANKING_EPOCHS.value
+        if row == "nested":
+            if not _WIDTHS.value:
+                raise app.UsageError("--runs=nested needs --widths")
+            known["widths"] = ",".join(_WIDTHS.value)
+        widths = _widths() if row in ("as it is", *_TRAINED) else []
+        of_widths = [name for name in ranking_metrics(widths) if "_dim_" in name]
+        names = [f"{test}_{name}" for test in tests for name in ranking_metrics(widths)]
         found = [
             file.measured(
                 names, partial(_measure, row, seed, data, output, start, tests), **known, seed=seed
@@ -269,7 +285,7 @@ def main(_: list[str]) -> None:
         cells = [
             median_and_range([scores[f"{test}_{name}"] for scores in found])
             for test in tests
-            for name in _SHOWN
+            for name in (*_SHOWN, *of_widths)
         ]
         print(f"| {row} | {' | '.join(cells)} |", flush=True)
 
@@ -304,7 +320,7 @@ def _measure(
 
 def _trained(row: str, seed: int, data: Path, output: Path, start: Path) -> Path:
     """Trains vectors, unless they are there, and returns their folder."""
-    task = create_task("retrieval")
+    task = create_task("retrieval", matryoshka_dims=_widths() if row == "nested" else ())
     found = task.read(data)
     if row == "texts alone":  # SimCSE: every text is its own answer
         texts = [text for example in found.splits[TRAIN] for text in example.texts]
