@@ -47,6 +47,12 @@ flags.DEFINE_enum(
     "How vectors of pieces become one; unset: as the model folder says.",
 )
 flags.DEFINE_integer("max_seq_length", None, "Most pieces of a text; unset: as the folder says.")
+flags.DEFINE_string(
+    "query_prompt", None, "Stands before each text that searches; unset: as the folder says."
+)
+flags.DEFINE_string(
+    "document_prompt", None, "Stands before each text to be found; unset: as the folder says."
+)
 flags.DEFINE_integer("batch_size", 64, "Texts per call of the model.", lower_bound=1)
 flags.mark_flags_as_required(["init_from", "input", "output"])
 
@@ -74,7 +80,11 @@ def main(_: Sequence[str]) -> None:
     if values.passages:
         passages.update(dict.fromkeys(filter(str.strip, read_texts(values.passages))))
     encoder = SentenceEncoder.from_preset(
-        values.init_from, values.pooling, max_seq_length=values.max_seq_length
+        values.init_from,
+        values.pooling,
+        max_seq_length=values.max_seq_length,
+        query_prompt=values.query_prompt,
+        document_prompt=values.document_prompt,
     )
     index = TextIndex.build(encoder, [*passages], values.batch_size)
     texts, positives = ([row[place] for row in rows] for place in (0, 1))

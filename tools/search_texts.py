@@ -52,6 +52,14 @@ flags.DEFINE_integer(
     "Keep so many numbers of a vector, of a model trained with --matryoshka_dims; unset: all.",
     lower_bound=1,
 )
+flags.DEFINE_string(
+    "query_prompt", None, "Stands before each query; unset: as the model folder says."
+)
+flags.DEFINE_string(
+    "document_prompt",
+    None,
+    "Stands before each text of the index; unset: as the model folder says.",
+)
 flags.DEFINE_integer("batch_size", 64, "Texts per call of the model.", lower_bound=1)
 flags.mark_flags_as_required(["init_from"])
 
@@ -79,6 +87,8 @@ def main(_: Sequence[str]) -> None:
         values.pooling,
         max_seq_length=values.max_seq_length,
         truncate_dim=values.truncate_dim,
+        query_prompt=values.query_prompt,
+        document_prompt=values.document_prompt,
     )
     if texts is None:
         index = TextIndex.load(values.index, encoder)

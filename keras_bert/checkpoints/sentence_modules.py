@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,10 +42,9 @@ _MODE_KEYS = {
 }
 _ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 _EMBEDDING = "sentence_embedding"
-# What the prompts of texts to search with and of texts to be found are called, the first that is
-# there.
-QUERY_PROMPTS = ("query",)
-DOCUMENT_PROMPTS = ("document", "passage", "corpus")
+# What the prompts of texts to search with and of texts to be found are called; the first counts.
+_QUERY_PROMPTS = ("query",)
+_DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 _TASK = "feature-extraction"
 # Arguments for encoder and tokenizer, and those of them that leave float32 arithmetic as it is.
 _ARGUMENT_KEYS = (
@@ -89,7 +88,9 @@ class SentenceModules:
         max_seq_length: the most positions of a row; None takes those of the encoder.
         lowercase: whether texts are lower-cased first, whatever the tokenizer does.
         prompt: stands before every text that is given no other.
-        prompts: what can be asked for in its place, by name, such as "query" and "document".
+        prompts: what can be asked for in its place, by name.
+        query_prompt: stands before texts to search with.
+        document_prompt: stands before texts to be found.
         include_prompt: whether the tokens of a prompt are pooled with those of the text.
         truncate_dim: only so many numbers are kept, before a norm that ends the steps; None keeps
             all.
@@ -101,22 +102,15 @@ class SentenceModules:
     lowercase: bool = False
     prompt: str = ""
     prompts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    query_prompt: str = ""
+    document_prompt: str = ""
     include_prompt: bool = True
     truncate_dim: int | None = None
 
-    def named_prompt(self, *names: str) -> str:
-        """Returns the first prompt that is there by one of these names, else that of every text."""
-        return next((self.prompts[name] for name in names if name in self.prompts), self.prompt)
-
     @property
-    def query_prompt(self) -> str:
-        """What stands before texts to search with."""
-        return self.named_prompt(*QUERY_PROMPTS)
-
-    @property
-    def document_prompt(self) -> str:
-        """What stands before texts to be found."""
-        return self.named_prompt(*DOCUMENT_PROMPTS)
+    def tells_texts_apart(self) -> bool:
+        """Whether texts of a search are read in another way than texts that are given no prompt."""
+        return {self.query_prompt, self.document_prompt} != {self.prompt}
 
     def width(self, hidden_size: int) -> int:
         """Returns the width of the vectors of an encoder of this width.
@@ -215,30 +209,59 @@ def read(folder: str | os.PathLike) -> SentenceModules:
                 f"{folder / MODULES_FILE} lists the module {name}, which cannot be reproduced: "
                 "expected Transformer, Pooling, and then Dense, Normalize or Dropout"
             )
-    prompt, prompts = _prompts(folder / _MODEL_FILE)
-    pooling, include_prompt = _pooling(folder / rest[0][1] / _CONFIG_FILE, prompt)
+    prompts = read_prompts(folder)
+    pooling, include_prompt = _pooling(folder / rest[0][1] / _CONFIG_FILE, prompts.default)
+    max_seq_length, lowercase = _text_settings(folder / encoder_path)
     return SentenceModules(
         pooling,
         tuple(steps),
-        *_text_settings(folder / encoder_path),
-        prompt,
-        prompts,
+        max_seq_length,
+        lowercase,
+        prompts.default,
+        prompts.by_name,
+        prompts.query,
+        prompts.document,
         include_prompt,
     )
 
 
-def _prompts(file: Path) -> tuple[str, dict[str, str]]:
-    """Returns the prompt of every text, and all of them by name."""
+class Prompts(NamedTuple):
+    """What a folder puts before texts; see the attributes of `SentenceModules`."""
+
+    default: str
+    by_name: Mapping[str, str]
+    query: str
+    document: str
+
+
+def read_prompts(folder: str | os.PathLike) -> Prompts:
+    """Reads the prompts of a folder, whatever its modules are.
+
+    An empty prompt is one that nobody gave, as sentence-transformers writes "query" and "document"
+    into every folder. Of such texts stands the default there, unless it is the prompt of the
+    others: one that is called "query" is not for texts to be found.
+
+    Raises:
+        ValueError: the file is damaged, or has no prompt of the name of its default.
+    """
+    file = Path(folder) / _MODEL_FILE
     values = read_json(file) if file.is_file() else {}
     prompts = values.get("prompts") or {}
-    if not isinstance(prompts, dict) or not all(isinstance(one, str) for one in prompts.values()):
+    if not isinstance(prompts, dict) or not all(
+        isinstance(prompt, str | None) for prompt in prompts.values()
+    ):
         raise ValueError(f"{file}: prompts is {prompts!r}: expected texts by their names")
-    default = values.get("default_prompt_name")
-    if default is not None and default not in prompts:
-        raise ValueError(
-            f"{file}: default_prompt_name is {default!r}, but prompts does not hold it"
-        )
-    return "" if default is None else prompts[default], prompts
+    prompts = {name: prompt or "" for name, prompt in prompts.items()}
+    name = values.get("default_prompt_name")
+    if name is not None and name not in prompts:
+        raise ValueError(f"{file}: default_prompt_name is {name!r}, but prompts does not hold it")
+    default = "" if name is None else prompts[name]
+    of_all = "" if name in (*_QUERY_PROMPTS, *_DOCUMENT_PROMPTS) else default
+    query, document = (
+        next((prompts[one] for one in names if prompts.get(one)), of_all)
+        for names in (_QUERY_PROMPTS, _DOCUMENT_PROMPTS)
+    )
+    return Prompts(default, prompts, query, document)
 
 
 def write(folder: Path, pooling: str, width: int) -> None:
@@ -268,14 +291,16 @@ def write(folder: Path, pooling: str, width: int) -> None:
 def write_prompts(folder: Path, query: str, document: str) -> None:
     """Writes what stands before texts to search with and before those to be found.
 
+    Where it is the same it stands before every text.
+
     Args:
         folder: holds the encoder.
         query: the prompt of the former.
         document: that of the latter.
     """
     content = {
-        "prompts": {QUERY_PROMPTS[0]: query, DOCUMENT_PROMPTS[0]: document},
-        "default_prompt_name": None,
+        "prompts": {_QUERY_PROMPTS[0]: query, _DOCUMENT_PROMPTS[0]: document},
+        "default_prompt_name": _QUERY_PROMPTS[0] if query == document else None,
         "similarity_fn_name": "cosine",
     }
     _write_json(folder / _MODEL_FILE, content)

@@ -123,6 +123,11 @@ def trained_pooling(folder: str | os.PathLike, any_prompt: bool = False) -> Toke
             f"{folder} has a Dense module behind the pooling, which is not trained here: give "
             "pooling to train its encoder without it"
         )
+    if not modules.include_prompt and (modules.query_prompt or modules.document_prompt):
+        raise ValueError(
+            f"{folder} leaves the tokens of prompts out of the pooling, which is not trained here: "
+            "give pooling to train its encoder with them in it"
+        )
     prompt = "" if any_prompt else modules.prompt
     if prompt or modules.lowercase:
         what = f"the prompt {prompt!r}" if prompt else "do_lower_case"

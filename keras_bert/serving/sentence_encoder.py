@@ -64,6 +64,8 @@ class SentenceEncoder:
         max_windows: int | None = None,
         doc_stride: int | None = None,
         truncate_dim: int | None = None,
+        query_prompt: str | None = None,
+        document_prompt: str | None = None,
     ) -> Self:
         """Opens a folder of sentence-transformers, or any model folder with a pooling of its own.
 
@@ -76,6 +78,8 @@ class SentenceEncoder:
             doc_stride: by how many pieces the next window begins later; None takes half a window.
             truncate_dim: keep so many numbers of a vector, the first ones, of a model that was
                 trained with `matryoshka_dims`; None keeps all.
+            query_prompt: what `encode_query` puts before texts; None takes what the folder says.
+            document_prompt: what `encode_document` puts before them; None takes the same.
 
         Raises:
             FileNotFoundError: it is no model folder.
@@ -89,6 +93,8 @@ class SentenceEncoder:
             max_windows=max_windows,
             doc_stride=doc_stride,
             truncate_dim=truncate_dim,
+            query_prompt=query_prompt,
+            document_prompt=document_prompt,
         )
         # What is opened with this head has signatures of no other family.
         return cls(cast(EncoderSignatures, open_signatures(folder, options, head="encoder")))
@@ -126,7 +132,8 @@ class SentenceEncoder:
     def encode_query(self, texts: Sequence[str], batch_size: int = 64) -> np.ndarray:
         """Returns vectors of texts to search with: `encode` with the prompt "query".
 
-        A folder without such a prompt makes of them what it makes of all texts.
+        A folder without such a prompt, or with an empty one, makes of them what it makes of all
+        texts.
         """
         return self._encode(texts, batch_size, self._modules.query_prompt)
 
@@ -134,7 +141,7 @@ class SentenceEncoder:
         """Returns vectors of texts to be found: `encode` with the prompt "document".
 
         It may be called "passage" or "corpus", too. A folder without one makes of them what it
-        makes of all texts.
+        makes of all texts, but for a default that is the prompt "query".
         """
         return self._encode(texts, batch_size, self._modules.document_prompt)
 

@@ -102,6 +102,7 @@ class TextIndex:
             ValueError: one string was given in place of a list, or a text is none.
         """
         check_several(texts)
+        encoder.encode_query([])  # a prompt that cannot be reproduced is refused before the work
         texts = [text.decode() if isinstance(text, bytes) else text for text in texts]
         parts = [np.zeros([0, encoder.width], np.float32)]
         with Progress(len(texts), "text", "encoding") as progress:
@@ -201,8 +202,9 @@ class TextIndex:
             raise ValueError(f"{path} holds a damaged index ({error}): build it anew") from None
         if width != encoder.width or not _made_by(encoder, texts, vectors):
             raise ValueError(
-                f"{path} was made by another model, or with another pooling or max_seq_length, so "
-                "its vectors are not those of this one: give the same, or build the index anew"
+                f"{path} was made by another model, or with another pooling, prompt, truncate_dim "
+                "or max_seq_length, so its vectors are not those of this one: give the same, or "
+                "build the index anew"
             )
         return cls(encoder, texts, vectors)
 

@@ -50,6 +50,9 @@ class ExportOptions:
         truncate_dim: only so many numbers of that vector are kept, the first ones, for models that
             were trained so (Matryoshka, arXiv:2205.13147); a vector of length 1 has it again
             afterwards. None keeps all.
+        query_prompt: stands before texts to search with, in the signature `serve_query`; None takes
+            what the folder says.
+        document_prompt: the same of texts to be found, in `serve_document`.
         max_windows: an encoder reads texts longer than a row in up to so many windows; None cuts
             them.
         doc_stride: by how many pieces the next of these windows begins later; None takes half a
@@ -77,6 +80,8 @@ class ExportOptions:
     pooling: PoolingChoice | None = None
     normalize: bool | None = None
     truncate_dim: int | None = None
+    query_prompt: str | None = None
+    document_prompt: str | None = None
     max_windows: int | None = None
     doc_stride: int | None = None
 

@@ -113,7 +113,7 @@ def test_without_files_nothing_is_guessed(model_folder):
     assert "sentence_embedding" not in answer and "export it with --pooling" in told
     with pytest.raises(ValueError, match='give pooling, for example pooling="mean"'):
         SentenceEncoder.from_preset(folder)
-    for name, value in {"normalize": True, "truncate_dim": 4}.items():
+    for name, value in {"normalize": True, "truncate_dim": 4, "query_prompt": "q: "}.items():
         with pytest.raises(ValueError, match=f"--{name} needs --pooling"):
             SentenceEncoder.from_preset(folder, **{name: value})
     encoder = SentenceEncoder.from_preset(folder, pooling="pooler")
@@ -188,6 +188,31 @@ def test_an_index_has_texts_and_queries_read_with_their_prompts(sentence_folder,
     assert "serve_query" not in open_signatures(folder, ExportOptions()).more_answers()
     with pytest.raises(ValueError, match="was made by another model"):
         TextIndex.load(tmp_path / "index", plain)
+    same = SentenceEncoder.from_preset(folder, document_prompt="a book. ")
+    assert len(TextIndex.load(tmp_path / "index", same)) == len(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "default", "query", "document"),
+    [
+        ({}, None, "", ""),
+        ({"query": None, "document": None}, None, "", ""),
+        ({"query": "q ", "document": ""}, None, "q ", ""),
+        # sentence-transformers writes the first two into every folder.
+        ({"query": "", "document": "", "all": "a "}, "all", "a ", "a "),
+        ({"query": "q ", "document": "", "all": "a "}, "all", "q ", "a "),
+        ({"query": "q ", "document": "", "corpus": "c "}, None, "q ", "c "),
+        ({"query": "q "}, "query", "q ", ""),
+        ({"passage": "p "}, "passage", "", "p "),
+    ],
+    ids=str,
+)
+def test_which_prompt_a_text_of_a_search_gets(prompts, default, query, document, tmp_path):
+    content = {"prompts": prompts, "default_prompt_name": default}
+    write_json(tmp_path / "config_sentence_transformers.json", content)
+    found = sentence_modules.read_prompts(tmp_path)
+    assert (found.query, found.document) == (query, document)
+    assert found.default == (prompts[default] if default else "")
 
 
 def test_prompts_that_are_left_out_of_the_pooling_are_refused_where_they_are_used(sentence_folder):
@@ -195,16 +220,37 @@ def test_prompts_that_are_left_out_of_the_pooling_are_refused_where_they_are_use
     folder = sentence_folder(pooling=pooling, model={"prompts": {"query": "q: "}})
     encoder = SentenceEncoder.from_preset(folder)
     assert len(encoder.encode(TEXTS)) == len(encoder.encode_document(TEXTS)) == len(TEXTS)
-    for ask in (encoder.encode_query, lambda texts: encoder.encode(texts, prompt="now: ")):
+    for ask in (
+        encoder.encode_query,
+        lambda texts: encoder.encode(texts, prompt="now: "),
+        lambda texts: TextIndex.build(encoder, texts),  # before the work
+    ):
         with pytest.raises(
             ValueError, match="include_prompt is false.*give another pooling, or enc"
         ):
             ask(TEXTS)
-    assert "serve_query" not in open_signatures(folder, ExportOptions()).more_answers()
+    family = open_signatures(folder, ExportOptions())
+    assert "serve_query" not in family.more_answers()
+    assert "'q: ' before queries, '' before documents (not served: include" in family.reason
     other = SentenceEncoder.from_preset(folder, pooling="max")
     np.testing.assert_allclose(
         other.encode_query(TEXTS), encoder.encode(["q: " + text for text in TEXTS]), **REORDERED
     )
+    own = SentenceEncoder.from_preset(folder, query_prompt="")
+    np.testing.assert_array_equal(own.encode_query(TEXTS), encoder.encode(TEXTS))
+
+
+def test_prompts_that_a_folder_does_not_name(sentence_folder):
+    folder = sentence_folder()
+    options = {"query_prompt": "nice ", "document_prompt": "sad "}
+    encoder = SentenceEncoder.from_preset(folder, **options)
+    vectors = encoder.encode(["nice " + text for text in TEXTS])
+    np.testing.assert_allclose(encoder.encode_query(TEXTS), vectors, **REORDERED)
+    vectors = encoder.encode(["sad " + text for text in TEXTS])
+    np.testing.assert_allclose(encoder.encode_document(TEXTS), vectors, **REORDERED)
+    family = open_signatures(folder, ExportOptions(**options))
+    served = family.more_answers()["serve_document"](text=tf.constant(TEXTS))
+    np.testing.assert_allclose(served["sentence_embedding"], vectors, **REORDERED)
 
 
 def test_vectors_are_cut_and_of_length_1_again(sentence_folder):
@@ -227,7 +273,7 @@ def test_vectors_are_cut_and_of_length_1_again(sentence_folder):
 def test_other_heads_have_no_sentence_vectors(model_folder):
     for name in ("classes", "masked_lm"):
         with pytest.raises(
-            ValueError, match="--normalize and --truncate_dim are for .* --head=encoder"
+            ValueError, match="--query_prompt and --document_prompt are for .* --head=encoder"
         ):
             open_signatures(model_folder(name), ExportOptions(pooling="cls"))
     with pytest.raises(ValueError, match="pooling is 'sum': choose one of cls, mean, max, pooler"):

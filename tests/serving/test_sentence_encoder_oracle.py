@@ -154,14 +154,16 @@ def test_lengths_case_and_prompts(encoder_folder, tmp_path):
     check_vectors(tmp_path / "prompt", expected)
 
 
-@pytest.mark.parametrize("names", [("query", "document"), ("passage",)], ids=str)
-def test_named_prompts_and_short_vectors(names, encoder_folder, tmp_path):
+@pytest.mark.parametrize("default", [None, "query"])
+def test_named_prompts_and_short_vectors(default, encoder_folder, tmp_path):
     from sentence_transformers import SentenceTransformer, models
 
-    prompts = {name: f"the {place} film: " for place, name in enumerate(names)}
+    prompts = {"query": "the film: ", "document": "a bad book: ", "topic": "it was nice. "}
+    if default:
+        prompts["document"] = ""  # the default is not for texts to be found
     folder = tmp_path / "named"
     modules = [models.Pooling(16, pooling_mode="mean"), models.Normalize()]
-    written(folder, encoder_folder, modules, prompts=prompts)
+    written(folder, encoder_folder, modules, prompts=prompts, default_prompt_name=default)
     theirs = SentenceTransformer(str(folder), device="cpu", truncate_dim=6)
     ours = SentenceEncoder.from_preset(folder, truncate_dim=6)
     for found, expected in (
@@ -169,8 +171,8 @@ def test_named_prompts_and_short_vectors(names, encoder_folder, tmp_path):
         (ours.encode_query(TEXTS), theirs.encode_query(TEXTS, normalize_embeddings=True)),
         (ours.encode_document(TEXTS), theirs.encode_document(TEXTS, normalize_embeddings=True)),
         (
-            ours.encode(TEXTS, prompt_name=names[-1]),
-            theirs.encode(TEXTS, prompt_name=names[-1], normalize_embeddings=True),
+            ours.encode(TEXTS, prompt_name="topic"),
+            theirs.encode(TEXTS, prompt_name="topic", normalize_embeddings=True),
         ),
     ):
         assert found.shape == (len(TEXTS), 6)

@@ -31,7 +31,7 @@ def sentence_settings(folder: Path, options: ExportOptions) -> tuple[SentenceMod
     if sentence_modules.is_sentence_folder(folder):
         stored = sentence_modules.read(folder)
     if stored is None and options.pooling is None:
-        for name in ("normalize", "truncate_dim"):
+        for name in ("normalize", "truncate_dim", "query_prompt", "document_prompt"):
             if getattr(options, name) is not None:
                 raise ValueError(
                     f"--{name} needs --pooling: {folder} has no {sentence_modules.MODULES_FILE} "
@@ -42,8 +42,11 @@ def sentence_settings(folder: Path, options: ExportOptions) -> tuple[SentenceMod
     if options.pooling is not None:
         # The folder's own way to pool is gone, and with it what it leaves out.
         wanted = dataclasses.replace(wanted, pooling=(options.pooling,), include_prompt=True)
-    if options.truncate_dim is not None:
-        wanted = dataclasses.replace(wanted, truncate_dim=options.truncate_dim)
+    given = {
+        name: getattr(options, name) for name in ("truncate_dim", "query_prompt", "document_prompt")
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    wanted = dataclasses.replace(wanted, **given)
     if options.normalize is not None:
         steps = wanted.steps
         if not options.normalize:
@@ -94,12 +97,12 @@ def check_no_pooling(options: ExportOptions) -> None:
     Raises:
         ValueError: it is.
     """
-    if any(
-        value is not None for value in (options.pooling, options.normalize, options.truncate_dim)
-    ):
+    names = ("pooling", "normalize", "truncate_dim", "query_prompt", "document_prompt")
+    if any(getattr(options, name) is not None for name in names):
+        flags = ", ".join(f"--{name}" for name in names[:-1])
         raise ValueError(
-            "--pooling, --normalize and --truncate_dim are for the vectors of an encoder: add "
-            "--head=encoder, or leave them out"
+            f"{flags} and --{names[-1]} are for the vectors of an encoder: add --head=encoder, or "
+            "leave them out"
         )
     if options.max_windows is not None:
         raise ValueError(
@@ -117,4 +120,8 @@ def _shown(modules: SentenceModules) -> str:
         parts.append(f"of that the first {modules.truncate_dim} numbers")
     if modules.prompt:
         parts.append(f"of {modules.prompt!r} and the text")
+    if modules.tells_texts_apart:
+        prompts = f"{modules.query_prompt!r} before queries, {modules.document_prompt!r} before"
+        left_out = "" if modules.include_prompt else " (not served: include_prompt is false)"
+        parts.append(f"{prompts} documents{left_out}")
     return ", ".join(parts)

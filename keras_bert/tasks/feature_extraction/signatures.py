@@ -93,9 +93,7 @@ class EncoderSignatures(SignatureFamily):
             answers[SERVE_TOKENS] = self._answer_tokens
         prompts = self._prompts
         # Where their tokens are left out of the pooling, prompts cannot be reproduced.
-        if prompts.include_prompt and {prompts.query_prompt, prompts.document_prompt} != {
-            prompts.prompt
-        }:
+        if prompts.include_prompt and prompts.tells_texts_apart:
             answers[SERVE_QUERY] = self._answer_query
             answers[SERVE_DOCUMENT] = self._answer_document
         return answers

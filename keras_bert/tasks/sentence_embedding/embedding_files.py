@@ -59,7 +59,7 @@ def _task(
     pooling: TokenPooling | None = None,
     temperature: float = 0.05,
     max_score: float = 1.0,
-    matryoshka_dims: Sequence[int] = (),
+    matryoshka_dims: tuple[int, ...] = (),
     query_prompt: str | None = None,
     document_prompt: str | None = None,
 ) -> Task:
@@ -92,9 +92,7 @@ def _task(
     scored = name == "similarity"
     columns = _Columns(text_column, positive_column, text_pair_column, score_column)
     read = functools.partial(_read, columns=columns, max_score=_checked(max_score), scored=scored)
-    head = EmbeddingHead(
-        pooling, temperature, tuple(matryoshka_dims), query_prompt, document_prompt
-    )
+    head = EmbeddingHead(pooling, temperature, matryoshka_dims, query_prompt, document_prompt)
     metrics = similarity_metrics if scored else ranking_metrics
     return Task(name, head, read, metrics(head.matryoshka_dims), _DEFAULTS)
 

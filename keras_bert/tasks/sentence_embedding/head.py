@@ -67,12 +67,14 @@ class EmbeddingHead(FinetuningHead):
             check_choice("pooling", self.pooling, TokenPooling)
         if not 0 < self.temperature < math.inf:
             raise ValueError(f"temperature is {self.temperature}: it must be above 0")
-        dims = tuple(self.matryoshka_dims)  # a list where it was read from task.json
-        object.__setattr__(self, "matryoshka_dims", dims)
-        if len(set(dims)) < len(dims) or any(dim < 1 for dim in dims):
+        given: Any = self.matryoshka_dims
+        dims = tuple(given) if isinstance(given, list | tuple) else (given,)
+        if len(set(dims)) < len(dims) or any(type(dim) is not int or dim < 1 for dim in dims):
             raise ValueError(
-                f"matryoshka_dims is {', '.join(map(str, dims))}: give different numbers above 0"
+                f"matryoshka_dims is {given!r}: give a list of different whole numbers above 0"
             )
+        # A list where it was read from task.json.
+        object.__setattr__(self, "matryoshka_dims", dims)
 
     @property
     def reads_pooler(self) -> bool:
@@ -89,11 +91,12 @@ class EmbeddingHead(FinetuningHead):
         changes: dict[str, Any] = {}
         if self.pooling is None:
             changes["pooling"] = trained_pooling(local, any_prompt=True) or "mean"
-        query, document = _prompts(local, self.pooling is None)
-        if self.query_prompt is None:
-            changes["query_prompt"] = query
-        if self.document_prompt is None:
-            changes["document_prompt"] = document
+        if sentence_modules.is_sentence_folder(local):
+            prompts = sentence_modules.read_prompts(local)
+            if self.query_prompt is None:
+                changes["query_prompt"] = prompts.query
+            if self.document_prompt is None:
+                changes["document_prompt"] = prompts.document
         return dataclasses.replace(self, **changes)
 
     def check_config(self, config: BertConfig) -> None:
@@ -215,31 +218,18 @@ class EmbeddingHead(FinetuningHead):
         """Never: every text is a row of its own."""
         return False
 
+    def settings(self) -> dict[str, Any]:
+        """Returns kind and fields; those that say nothing are left out, as in runs before them."""
+        new = ("matryoshka_dims", "query_prompt", "document_prompt")
+        fields = super().settings()
+        return {name: value for name, value in fields.items() if value or name not in new}
+
     def write_files(self, folder: Path, max_seq_length: int) -> None:
         """Writes length of rows and prompts to where sentence-transformers looks for them."""
         sentence_modules.write_length(folder, max_seq_length)
         if self.query_prompt or self.document_prompt:
             query, document = self.query_prompt or "", self.document_prompt or ""
             sentence_modules.write_prompts(folder, query, document)
-
-
-def _prompts(folder: Path, pooled_alike: bool) -> tuple[str, str]:
-    """Returns what a folder puts before texts to search with and before those to be found.
-
-    Args:
-        folder: the folder.
-        pooled_alike: whether its own pooling is learned on.
-    """
-    if not sentence_modules.is_sentence_folder(folder):
-        return "", ""
-    modules = sentence_modules.read(folder)
-    prompts = modules.query_prompt, modules.document_prompt
-    if pooled_alike and any(prompts) and not modules.include_prompt:
-        raise ValueError(
-            f"{folder} leaves the tokens of prompts out of the pooling, which is not trained here: "
-            "give pooling to train its encoder with them in it"
-        )
-    return prompts
 
 
 def _scores(examples: Sequence[EmbeddingExample]) -> np.ndarray | None:

@@ -2,12 +2,7 @@
 
 from typing import Any, cast
 
-from keras_bert.checkpoints.sentence_modules import (
-    DOCUMENT_PROMPTS,
-    QUERY_PROMPTS,
-    Normalize,
-    SentenceModules,
-)
+from keras_bert.checkpoints.sentence_modules import Normalize, SentenceModules
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.feature_extraction.signatures import EncoderSignatures
@@ -34,11 +29,19 @@ def embedding_signatures(
         options: settings of the export.
     """
     head = cast(EmbeddingHead, description.head)
-    prompts = {QUERY_PROMPTS[0]: head.query_prompt, DOCUMENT_PROMPTS[0]: head.document_prompt}
+    query, document = (
+        (trained or "") if asked is None else asked
+        for asked, trained in (
+            (options.query_prompt, head.query_prompt),
+            (options.document_prompt, head.document_prompt),
+        )
+    )
     modules = SentenceModules(
         (head.pooling or "mean",),
         (Normalize(),),
-        prompts={name: prompt for name, prompt in prompts.items() if prompt},
+        prompt=query if query == document else "",
+        query_prompt=query,
+        document_prompt=document,
         truncate_dim=options.truncate_dim,
     )
     return EncoderSignatures(model.encoder, tokenizer, max_seq_length, options, modules)
