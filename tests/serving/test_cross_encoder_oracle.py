@@ -7,7 +7,9 @@ from keras_bert import BertTokenizer, CrossEncoder
 from keras_bert.checkpoints import hugging_face
 from keras_bert.models import preset
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tests.markers import some_long
 from tests.signatures.tiny_models import MAX_SEQ_LENGTH, PIECES, random_texts
+from tests.text.family_tokenizers import byte_level_files
 from tests.tolerances import ORACLE
 
 pytestmark = pytest.mark.oracle
@@ -39,11 +41,11 @@ def published(folder, num_labels):
     return folder
 
 
-def logits_of_theirs(folder):
+def logits_of_theirs(folder, **arguments):
     import sentence_transformers
     import torch
 
-    model = sentence_transformers.CrossEncoder(str(folder), device="cpu")
+    model = sentence_transformers.CrossEncoder(str(folder), device="cpu", **arguments)
     return np.array(model.predict(PAIRS, activation_fn=torch.nn.Identity()))
 
 
@@ -70,4 +72,38 @@ def test_our_choices_as_theirs(model_folder, tmp_path):
     BertTokenizer.from_preset(folder).save(tmp_path / "theirs")
     expected = logits_of_theirs(tmp_path / "theirs")
     found = CrossEncoder.from_preset(folder).scores(*map(list, zip(*PAIRS, strict=True)))
+    np.testing.assert_allclose(found, expected, **ORACLE)
+
+
+@pytest.mark.parametrize("family", some_long(["electra", "distilbert", "roberta"], ["roberta"]))
+def test_their_folders_of_other_families(family, tmp_path):
+    """Their heads differ: one layer more, a gelu, no pooler; RoBERTa has a tokenizer of its own."""
+    import torch
+    import transformers
+
+    torch.manual_seed(4)
+    if family == "roberta":
+        files = byte_level_files()
+        files.save(tmp_path)
+        sizes = {"vocab_size": len(files.vocabulary), "type_vocab_size": 1, "pad_token_id": 1}
+        sizes["max_position_embeddings"] = MAX_SEQ_LENGTH + 2
+    else:
+        tokenizer = BertTokenizer(Vocabulary([*SPECIAL_TOKENS, *PIECES]))
+        tokenizer.save(tmp_path)
+        sizes = {"vocab_size": len(tokenizer.vocabulary)}
+        sizes["max_position_embeddings"] = MAX_SEQ_LENGTH
+    if family == "distilbert":
+        sizes |= {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}
+    else:
+        sizes |= {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+        sizes |= {"intermediate_size": 32}
+    if family == "electra":
+        sizes["embedding_size"] = 8
+    config = transformers.AutoConfig.for_model(family, **sizes, initializer_range=0.3, num_labels=1)
+    model = transformers.AutoModelForSequenceClassification.from_config(config)
+    model.save_pretrained(tmp_path)
+    # RoBERTa's two unused positions are more than they know of.
+    expected = logits_of_theirs(tmp_path, max_length=MAX_SEQ_LENGTH)
+    assert np.ptp(expected) > 0.5
+    found = CrossEncoder.from_preset(tmp_path).scores(*map(list, zip(*PAIRS, strict=True)))
     np.testing.assert_allclose(found, expected, **ORACLE)
