@@ -227,9 +227,8 @@ class EmbeddingHead(FinetuningHead):
     def write_files(self, folder: Path, max_seq_length: int) -> None:
         """Writes length of rows and prompts to where sentence-transformers looks for them."""
         sentence_modules.write_length(folder, max_seq_length)
-        if self.query_prompt or self.document_prompt:
-            query, document = self.query_prompt or "", self.document_prompt or ""
-            sentence_modules.write_prompts(folder, query, document)
+        query, document = self.query_prompt or "", self.document_prompt or ""
+        sentence_modules.write_prompts(folder, query, document)
 
 
 def _scores(examples: Sequence[EmbeddingExample]) -> np.ndarray | None:
