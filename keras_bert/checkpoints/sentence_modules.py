@@ -291,16 +291,13 @@ def write(folder: Path, pooling: str, width: int) -> None:
 def write_prompts(folder: Path, query: str, document: str) -> None:
     """Writes what stands before texts to search with and before those to be found.
 
-    Where it is the same it stands before every text. Without both there is no such file.
+    Where it is the same it stands before every text.
 
     Args:
         folder: holds the encoder.
         query: the prompt of the former.
         document: that of the latter.
     """
-    if not query and not document:
-        (folder / _MODEL_FILE).unlink(missing_ok=True)
-        return
     content = {
         "prompts": {_QUERY_PROMPTS[0]: query, _DOCUMENT_PROMPTS[0]: document},
         "default_prompt_name": _QUERY_PROMPTS[0] if query == document else None,

@@ -570,14 +570,6 @@ def test_one_prompt_for_all_texts_is_that_of_the_folder(cls_folder, tmp_path):
         served = open_signatures(tmp_path / "run", ExportOptions()).answer(tf.constant(TEXTS[:2]))
         np.testing.assert_allclose(found, served["sentence_embedding"], **REORDERED)
         (tmp_path / "run" / "modules.json").unlink(missing_ok=True)  # task.json knows it, too
-    plain = FinetunedModel.from_task(
-        create_task("similarity", query_prompt="", document_prompt=""),
-        TaskData({"train": []}),
-        cls_folder,
-        LENGTH,
-    )
-    plain.save(tmp_path / "run")  # in place of the other
-    assert SentenceEncoder.from_preset(tmp_path / "run").prompts == {}
     # As before there were prompts: a run of then goes on.
     settings = {"kind": "embedding", "pooling": "cls", "temperature": 0.05}
     assert EmbeddingHead("cls", query_prompt="").settings() == settings

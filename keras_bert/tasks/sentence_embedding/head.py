@@ -227,8 +227,9 @@ class EmbeddingHead(FinetuningHead):
     def write_files(self, folder: Path, max_seq_length: int) -> None:
         """Writes length of rows and prompts to where sentence-transformers looks for them."""
         sentence_modules.write_length(folder, max_seq_length)
-        query, document = self.query_prompt or "", self.document_prompt or ""
-        sentence_modules.write_prompts(folder, query, document)
+        if self.query_prompt or self.document_prompt:
+            query, document = self.query_prompt or "", self.document_prompt or ""
+            sentence_modules.write_prompts(folder, query, document)
 
 
 def _scores(examples: Sequence[EmbeddingExample]) -> np.ndarray | None:
