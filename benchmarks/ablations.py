@@ -270,7 +270,7 @@ def _draw(found: Found, path: Path) -> None:
     titles = [_title(name, "as the paper, 2 layers of 128") for name in rows]
     panels[0].set_yticks(range(len(rows)), titles)
     panels[0].invert_yaxis()
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=110, bbox_inches="tight")
 
 
 if __name__ == "__main__":
