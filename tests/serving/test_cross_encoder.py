@@ -110,9 +110,8 @@ def test_which_of_two_classes_answers(case, tmp_path):
     query, text = PAIRS[0]
     classes = ask(folder, text=[query], text_pair=[text])["scores"][0]
     (found,) = scores_of(CrossEncoder.from_preset(folder, label=label), PAIRS[:1])
-    assert found == pytest.approx(
-        np.log(classes[place] / classes[1 - place]), abs=1e-4
-    )  # see above
+    expected = np.log(classes[place] / classes[1 - place])
+    assert found == pytest.approx(expected, abs=1e-4)  # of float32 softmax
 
 
 def test_classes_whose_names_do_not_tell_are_refused(tmp_path):
