@@ -169,7 +169,7 @@ def test_the_first_numbers_are_measured_too():
     scored = [EmbeddingExample(("a", "b"), 0.0), EmbeddingExample(("c", "d"), 1.0)]
     metrics = similarity_metrics([2])
     assert list(metrics) == ["spearman", "pearson", "spearman_dim_2"]
-    # Cosines 0.8 and about -1 of three numbers, 0.8 and 1 of two (0.0036 without their norm).
+    # Products 0.8 and -0.64 of three numbers, 0.8 and 1 of two (0.0036 without their norm).
     vectors[1] = np.array([[0.06, 0, 0.8], [0.06, 0, -0.8]], np.float32)
     assert metrics["spearman"](vectors, scored) == pytest.approx(-1)
     assert metrics["spearman_dim_2"](vectors, scored) == pytest.approx(1)
