@@ -7,6 +7,8 @@ hold get another spelling, and private characters of special tokens get their id
 Shapes: W words, K characters of all of them.
 """
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
@@ -42,14 +44,8 @@ class WordPiece(tf.Module):
     def __init__(self, vocabulary: Vocabulary, tokens: list[str], keep_special_tokens: bool):
         super().__init__(name="wordpiece")
         self._keep_special_tokens = keep_special_tokens
+        self._tokenizer = fast_wordpiece_tokenizer(tokens, _MAX_BYTES_PER_WORD, splits_words=False)
         with tf.init_scope():
-            self._tokenizer = tf_text.FastWordpieceTokenizer(
-                tokens,
-                max_bytes_per_word=_MAX_BYTES_PER_WORD,
-                unknown_token=UNKNOWN,
-                no_pretokenization=True,
-                token_out_type=tf.int32,
-            )
             self._lengths = tf.constant(_lengths(vocabulary))
             self._special_ids = tf.constant(vocabulary.special_ids, tf.int32)
 
@@ -84,6 +80,33 @@ class WordPiece(tf.Module):
         # [UNK] stands for its whole word, however long: [W] -> [pieces of all words].
         word_lengths = tf.gather(words.splits[1:] - words.splits[:-1], pieces.value_rowids())
         return tf.where(tf.equal(lengths, _WHOLE_WORD), word_lengths, lengths)
+
+
+def fast_wordpiece_tokenizer(
+    tokens: list[str], max_bytes_per_word: int, splits_words: bool
+) -> tf_text.FastWordpieceTokenizer:
+    """Makes tf.text's tokenizer; that of the same tokens a second time is free.
+
+    Args:
+        tokens: the vocabulary, as `matchable_tokens` gives it.
+        max_bytes_per_word: a longer word is [UNK].
+        splits_words: split texts into words at spaces and punctuation; otherwise each is a word.
+    """
+    return _fast_wordpiece_tokenizer(tuple(tokens), max_bytes_per_word, splits_words)
+
+
+@functools.lru_cache(maxsize=8)  # a folder is often opened more than once
+def _fast_wordpiece_tokenizer(
+    tokens: tuple[str, ...], max_bytes_per_word: int, splits_words: bool
+) -> tf_text.FastWordpieceTokenizer:
+    with tf.init_scope():
+        return tf_text.FastWordpieceTokenizer(
+            list(tokens),
+            max_bytes_per_word=max_bytes_per_word,
+            unknown_token=UNKNOWN,
+            no_pretokenization=not splits_words,
+            token_out_type=tf.int32,
+        )
 
 
 def matchable_tokens(vocabulary: Vocabulary) -> list[str]:

@@ -9,11 +9,12 @@ Non-ASCII *letters* take the other path, so that every word of several character
 limit of 200 characters a word is one of 200 bytes, which is what tf.text counts.
 """
 
+import numpy as np
 import tensorflow as tf
-import tensorflow_text as tf_text
 
-from keras_bert.text.vocabulary import MAX_CHARACTERS_PER_WORD, UNKNOWN
+from keras_bert.text.vocabulary import MAX_CHARACTERS_PER_WORD
 from keras_bert.text.wordpiece import unicode_table as table
+from keras_bert.text.wordpiece.longest_match import fast_wordpiece_tokenizer
 
 _ASCII = ("\t", "\n", "\r", *map(chr, range(0x20, 0x7F)))
 # Blocks whose characters have kept their category since long before Unicode 14, so that every
@@ -48,13 +49,9 @@ class PlainText(tf.Module):
         super().__init__(name="plain_text")
         self._lowercase = lowercase
         self._pattern = _pattern(tables, excluded)
-        with tf.init_scope():
-            self._tokenizer = tf_text.FastWordpieceTokenizer(
-                tokens,
-                max_bytes_per_word=MAX_CHARACTERS_PER_WORD,
-                unknown_token=UNKNOWN,
-                token_out_type=tf.int32,
-            )
+        self._tokenizer = fast_wordpiece_tokenizer(
+            tokens, MAX_CHARACTERS_PER_WORD, splits_words=True
+        )
 
     def matches(self, texts: tf.Tensor) -> tf.Tensor:
         """Tells which texts are plain: string [N] -> bool [N]."""
@@ -67,13 +64,10 @@ class PlainText(tf.Module):
 
 def _pattern(tables: table.NormalizationTables, excluded: str) -> str:
     # Those that become one character, themselves, and are words of their own.
-    alone = [
-        chr(code_point)
-        for first, last in _NON_ASCII_RANGES
-        for code_point in range(first, last + 1)
-        if code_point + tables.offsets[code_point] == code_point | table.COUNT_ONE | table.IS_ALONE
-    ]
-    characters = sorted(map(ord, {*_ASCII, *alone} - set(excluded)))
+    candidates = np.concatenate([np.arange(a, b + 1) for a, b in _NON_ASCII_RANGES])
+    alone = candidates | table.COUNT_ONE | table.IS_ALONE
+    alone = candidates[candidates + tables.offsets[candidates] == alone]
+    characters = sorted({*map(ord, _ASCII), *alone.tolist()} - set(map(ord, excluded)))
     # As ranges of a regular expression: code points 9 10 13 become \x{9}-\x{a}\x{d}-\x{d}.
     present = set(characters)
     starts = [c for c in characters if c - 1 not in present]
