@@ -66,7 +66,7 @@ def _pattern(tables: table.NormalizationTables, excluded: str) -> str:
     # Those that become one character, themselves, and are words of their own.
     candidates = np.concatenate([np.arange(a, b + 1) for a, b in _NON_ASCII_RANGES])
     alone = candidates | table.COUNT_ONE | table.IS_ALONE
-    alone = candidates[candidates + tables.offsets[candidates] == alone]
+    alone = candidates[candidates + tables.offsets.of(candidates) == alone]
     characters = sorted({*map(ord, _ASCII), *alone.tolist()} - set(map(ord, excluded)))
     # As ranges of a regular expression: code points 9 10 13 become \x{9}-\x{a}\x{d}-\x{d}.
     present = set(characters)

@@ -84,8 +84,12 @@ class PagedTable:
         starts = np.array(numbers, np.int32) << PAGE_BITS  # [pages]
         return cls(starts, np.frombuffer(b"".join(distinct), np.int32))
 
-    def __getitem__(self, code_points: np.ndarray) -> np.ndarray:
-        """Returns the values of code points, int32 of the same shape."""
+    def __getitem__(self, code_point: int) -> int:
+        """Returns the value of one code point."""
+        return int(self.of(code_point))
+
+    def of(self, code_points: int | np.ndarray) -> np.ndarray:
+        """Returns the values of code points, int32 of their shape."""
         starts = self.pages[code_points >> PAGE_BITS]
         return self.entries[starts + (code_points & ((1 << PAGE_BITS) - 1))]
 
