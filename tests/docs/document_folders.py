@@ -68,6 +68,7 @@ def fill(folder: Path, models: Path) -> None:
     # A word that the vocabulary has not: its letters are its pieces.
     (folder / "field" / "medicine.txt").write_text("the film was angioplasty .\n" * 3)
     _write_reviews(folder)
+    _write_pairs(folder)
     _write_questions(folder)
     _write_replies(folder)
     _write_manual(folder)
@@ -124,6 +125,13 @@ def _write_reviews(folder: Path) -> None:
     for seed, (name, count) in enumerate({"train": 64, "dev": 16, "test": 16}.items()):
         rows = [(text, label, stars[label]) for text, label in sentiment_rows(count, seed)]
         write_csv(folder / "reviews" / f"{name}.csv", ["text", "label", "stars"], rows)
+
+
+def _write_pairs(folder: Path) -> None:
+    for seed, (name, count) in enumerate({"train": 64, "dev": 16, "test": 16}.items()):
+        texts = [text for text, _ in sentiment_rows(2 * count, seed)]
+        rows = zip(texts[::2], texts[1::2], ["same", "other"] * (count // 2), strict=True)
+        write_csv(folder / "few_pairs" / f"{name}.csv", ["text", "text_pair", "label"], rows)
 
 
 def _write_tagged(folder: Path) -> None:

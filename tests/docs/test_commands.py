@@ -119,6 +119,7 @@ NOT_RUN = {
 # What stands there -> what is run, so that it takes seconds. Whole words of commands.
 SMALLER = {
     "--data=data/verses": "--data=manual",
+    "--data=data/pairs": "--data=few_pairs",
     "--model=bert_mini": "--model=bert_tiny",
     "--model=bert_base": "--model=bert_tiny",
     "--model=electra_small": "--model=bert_tiny",

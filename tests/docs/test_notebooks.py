@@ -155,8 +155,9 @@ def _metrics(folder):
 class TestTheNotebooksRun:
     """Each asks for the files and numbers that its reader is promised.
 
-    Three of them are run before a release. Two learn other tasks in the way of those that stay;
-    tests/tasks, tests/serving and tests/visualize ask for what the one about features calls.
+    Five of them are run before a release. Two learn other tasks in the way of those that stay, one
+    takes the road from texts to a model, as the quickstart's test does; tests/tasks, tests/serving,
+    tests/probing and tests/visualize ask for what those about features and insides call.
     """
 
     def test_classifier(self, executed, folder):
@@ -169,6 +170,7 @@ class TestTheNotebooksRun:
         # What the SavedModel says in a process of its own.
         assert re.search(r"\[b'(1611|today)' b'(1611|today)'\]", text)
 
+    @pytest.mark.long
     def test_pretraining(self, executed, folder):
         text, pictures = executed("2_pretraining")
         assert len(pictures) == 1
@@ -215,6 +217,7 @@ class TestTheNotebooksRun:
         texts = (folder / "output/texts_projector/metadata.tsv").read_text().splitlines()
         assert len(texts) == 21
 
+    @pytest.mark.long
     def test_inside(self, executed):
         text, pictures = executed("6_inside")
         assert len(pictures) == 5

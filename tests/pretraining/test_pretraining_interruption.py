@@ -313,10 +313,10 @@ def _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, moments, steps):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)  # eight runs, on a busy machine
+@pytest.mark.timeout(1800)  # six runs, on a busy machine
 def test_a_kill_at_any_moment_changes_nothing(corpus, tmp_path):
     # The other moments are among the fifty.
-    moments = ["start-up", "checkpoint", "evaluation", "restore", "best preset", "kept preset"]
+    moments = ["checkpoint", "restore", "evaluation", "best preset"]
     _assert_killed_anywhere_it_ends_the_same(corpus, tmp_path, moments, 200)
 
 
