@@ -17,10 +17,12 @@ OTHERS = (
     *("models/test_presets.py", "models/test_vocabulary_growth.py"),
 )
 # JAX compiles each operation for each shape: these have many, and are left to the long test. Beside
-# them a window of another size, and the predictions of packed documents, say the same.
+# them other windows, and that no document reaches another it is packed with, say the same.
 MANY_SHAPES = (
     "layers/test_local_attention.py::test_every_position_gets_what_the_mask_gives_it[1-",
+    "layers/test_local_attention.py::test_every_position_gets_what_the_mask_gives_it[4-0]",
     "models/test_packed_encoder.py::test_a_document_packed_has_the_activations_that_it_has_alone",
+    "models/test_packed_encoder.py::test_predictions_of_packed_documents_are_those_of_each_alone",
 )
 
 
