@@ -10,14 +10,14 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from keras_bert.checkpoints import torch_state
+from keras_bert.checkpoints import sentence_prompts, torch_state
 from keras_bert.config import read_json
 from keras_bert.storage import hub
-from keras_bert.storage.files import atomic_file
+from keras_bert.storage.files import write_json
 
 MODULES_FILE = "modules.json"
 TRANSFORMER_FILE = "sentence_bert_config.json"
@@ -26,7 +26,6 @@ POOLING_MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "
 _PACKAGE = "sentence_transformers."
 _CONFIG_FILE = "config.json"
 _TOKENIZER_FILE = "tokenizer_config.json"
-_MODEL_FILE = "config_sentence_transformers.json"
 _MODELS = f"{_PACKAGE}models."
 _POOLING_FOLDER, _NORM_FOLDER = "1_Pooling", "2_Normalize"
 # What the module with the encoder is called, in folders of 2019 too.
@@ -42,9 +41,6 @@ _MODE_KEYS = {
 }
 _ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 _EMBEDDING = "sentence_embedding"
-# What the prompts of texts to search with and of texts to be found are called; the first counts.
-_QUERY_PROMPTS = ("query",)
-_DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 _TASK = "feature-extraction"
 # Arguments for encoder and tokenizer, and those of them that leave float32 arithmetic as it is.
 _ARGUMENT_KEYS = (
@@ -209,7 +205,7 @@ def read(folder: str | os.PathLike) -> SentenceModules:
                 f"{folder / MODULES_FILE} lists the module {name}, which cannot be reproduced: "
                 "expected Transformer, Pooling, and then Dense, Normalize or Dropout"
             )
-    prompts = read_prompts(folder)
+    prompts = sentence_prompts.read(folder)
     pooling, include_prompt = _pooling(folder / rest[0][1] / _CONFIG_FILE, prompts.default)
     max_seq_length, lowercase = _text_settings(folder / encoder_path)
     return SentenceModules(
@@ -223,45 +219,6 @@ def read(folder: str | os.PathLike) -> SentenceModules:
         prompts.document,
         include_prompt,
     )
-
-
-class Prompts(NamedTuple):
-    """What a folder puts before texts; see the attributes of `SentenceModules`."""
-
-    default: str
-    by_name: Mapping[str, str]
-    query: str
-    document: str
-
-
-def read_prompts(folder: str | os.PathLike) -> Prompts:
-    """Reads the prompts of a folder, whatever its modules are.
-
-    An empty prompt is one that nobody gave, as sentence-transformers writes "query" and "document"
-    into every folder. Of such texts stands the default there, unless it is the prompt of the
-    others: one that is called "query" is not for texts to be found.
-
-    Raises:
-        ValueError: the file is damaged, or has no prompt of the name of its default.
-    """
-    file = Path(folder) / _MODEL_FILE
-    values = read_json(file) if file.is_file() else {}
-    prompts = values.get("prompts") or {}
-    if not isinstance(prompts, dict) or not all(
-        isinstance(prompt, str | None) for prompt in prompts.values()
-    ):
-        raise ValueError(f"{file}: prompts is {prompts!r}: expected texts by their names")
-    prompts = {name: prompt or "" for name, prompt in prompts.items()}
-    name = values.get("default_prompt_name")
-    if name is not None and name not in prompts:
-        raise ValueError(f"{file}: default_prompt_name is {name!r}, but prompts does not hold it")
-    default = "" if name is None else prompts[name]
-    of_all = "" if name in (*_QUERY_PROMPTS, *_DOCUMENT_PROMPTS) else default
-    query, document = (
-        next((prompts[one] for one in names if prompts.get(one)), of_all)
-        for names in (_QUERY_PROMPTS, _DOCUMENT_PROMPTS)
-    )
-    return Prompts(default, prompts, query, document)
 
 
 def write(folder: Path, pooling: str, width: int) -> None:
@@ -284,26 +241,8 @@ def write(folder: Path, pooling: str, width: int) -> None:
     settings |= {key: mode == pooling for key, mode in _MODE_KEYS.items()}
     for path in modules[1:]:
         (folder / path).mkdir(exist_ok=True)
-    _write_json(folder / _POOLING_FOLDER / _CONFIG_FILE, settings)
-    _write_json(folder / MODULES_FILE, entries)
-
-
-def write_prompts(folder: Path, query: str, document: str) -> None:
-    """Writes what stands before texts to search with and before those to be found.
-
-    Where it is the same it stands before every text.
-
-    Args:
-        folder: holds the encoder.
-        query: the prompt of the former.
-        document: that of the latter.
-    """
-    content = {
-        "prompts": {_QUERY_PROMPTS[0]: query, _DOCUMENT_PROMPTS[0]: document},
-        "default_prompt_name": _QUERY_PROMPTS[0] if query == document else None,
-        "similarity_fn_name": "cosine",
-    }
-    _write_json(folder / _MODEL_FILE, content)
+    write_json(folder / _POOLING_FOLDER / _CONFIG_FILE, settings)
+    write_json(folder / MODULES_FILE, entries)
 
 
 def write_length(folder: Path, max_seq_length: int) -> None:
@@ -314,12 +253,7 @@ def write_length(folder: Path, max_seq_length: int) -> None:
         max_seq_length: the most positions of a row.
     """
     content = {"max_seq_length": max_seq_length, "do_lower_case": False}
-    _write_json(folder / TRANSFORMER_FILE, content)
-
-
-def _write_json(file: Path, content: Any) -> None:
-    with atomic_file(file) as path:
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / TRANSFORMER_FILE, content)
 
 
 def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
@@ -337,12 +271,12 @@ def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
     for _, path in _modules(source)[1:]:
         if Path(path).parts and (source / path).is_dir():  # some modules have no settings
             shutil.copytree(source / path, target / path)
-    for name in (MODULES_FILE, _MODEL_FILE):
+    for name in (MODULES_FILE, sentence_prompts.MODEL_FILE):
         if (source / name).is_file():
             shutil.copyfile(source / name, target / name)
     # Said here, wherever the source said it.
     settings = {"max_seq_length": modules.max_seq_length, "do_lower_case": modules.lowercase}
-    _write_json(target / TRANSFORMER_FILE, settings)
+    write_json(target / TRANSFORMER_FILE, settings)
 
 
 def _entries(file: Path) -> list[tuple[str, str]]:

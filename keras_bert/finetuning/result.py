@@ -1,14 +1,13 @@
 """What a fine-tuning run measured: `metrics.json`."""
 
 import dataclasses
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from keras_bert.config import read_json
-from keras_bert.storage.files import atomic_file
+from keras_bert.storage.files import write_json
 
 METRICS_FILE = "metrics.json"
 
@@ -61,6 +60,4 @@ class FinetuningResult:
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes `metrics.json`."""
-        content = json.dumps(dataclasses.asdict(self), indent=2)
-        with atomic_file(Path(folder) / METRICS_FILE) as path:
-            path.write_text(content + "\n", encoding="utf-8")
+        write_json(Path(folder) / METRICS_FILE, dataclasses.asdict(self))

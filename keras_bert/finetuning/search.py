@@ -5,7 +5,6 @@ Every run has its folder under `<model_dir>/runs`; the best one is copied to `<m
 
 import dataclasses
 import itertools
-import json
 import os
 import shutil
 import sys
@@ -25,7 +24,7 @@ from keras_bert.finetuning.result import FinetuningResult
 from keras_bert.finetuning.run import DivergenceError
 from keras_bert.finetuning.task import TEST, VALIDATION, Task, TaskData
 from keras_bert.models.preset import CONFIG_FILE
-from keras_bert.storage.files import atomic_file
+from keras_bert.storage.files import write_json
 from keras_bert.storage.paths import check_local
 from keras_bert.training.cluster import is_chief
 from keras_bert.training.strategy import create_strategy
@@ -314,8 +313,7 @@ def _keep(model_dir: Path, task: Task, result: SearchResult) -> None:
         ],
     }
     _remove_best(model_dir)
-    with atomic_file(model_dir / RESULTS_FILE) as path:
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_json(model_dir / RESULTS_FILE, content)
     # Last: results.json tells the next search that the folder, even half copied, is its own.
     source = model_dir / RUNS_FOLDER / result.best.name
     shutil.copytree(source, model_dir, dirs_exist_ok=True)

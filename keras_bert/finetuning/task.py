@@ -1,14 +1,13 @@
 """What fine-tuning needs to know of a task and of its data."""
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from keras_bert.finetuning.head import FinetuningHead
-from keras_bert.storage.files import atomic_file
+from keras_bert.storage.files import write_json
 from keras_bert.storage.tables import Table
 
 TASK_FILE = "task.json"
@@ -83,9 +82,7 @@ class TaskDescription:
     def save(self, folder: str | os.PathLike) -> None:
         """Writes `task.json` into a model folder, and what its head has for other libraries."""
         self.head.write_files(Path(folder), self.max_seq_length)
-        content = json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
-        with atomic_file(Path(folder) / TASK_FILE) as path:
-            path.write_text(content + "\n", encoding="utf-8")
+        write_json(Path(folder) / TASK_FILE, self.as_dict(), ensure_ascii=False)
 
 
 class PredictionInput(NamedTuple):

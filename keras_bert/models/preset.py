@@ -4,7 +4,6 @@ Ours holds `config.json`, `model.weights.h5` and the files of a tokenizer: `toke
 and `vocab.txt`, or those of byte-level BPE or SentencePiece.
 """
 
-import json
 import math
 import os
 import re
@@ -26,7 +25,7 @@ from keras_bert.checkpoints.variables import POOLER
 from keras_bert.config import BertConfig, find_config_file, read_json
 from keras_bert.models import registry
 from keras_bert.storage import files, hub
-from keras_bert.storage.files import atomic_file, check_room
+from keras_bert.storage.files import atomic_file, check_room, write_json
 
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"
@@ -118,8 +117,7 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
         "config": model.config.to_dict(),
         "head": model.head_config(),
     }
-    with atomic_file(folder / CONFIG_FILE) as path:
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / CONFIG_FILE, content)
 
 
 def load(

@@ -1,12 +1,11 @@
 """The numbers of a probed encoder: as a table, and as a file."""
 
 import dataclasses
-import json
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from keras_bert.storage.files import atomic_file
+from keras_bert.storage.files import write_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,9 +133,7 @@ class ProbingResult:
         Args:
             path: the file to write; its folder is created when missing.
         """
-        content = json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
-        with atomic_file(path) as temporary:
-            temporary.write_text(content + "\n", encoding="utf-8")
+        write_json(path, self.as_dict(), ensure_ascii=False)
 
     def _lines(self) -> Iterator[str]:
         words = self.words

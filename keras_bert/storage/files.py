@@ -4,12 +4,14 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from keras_bert.storage.paths import check_local
 
@@ -135,6 +137,22 @@ def atomic_file(path: str | os.PathLike) -> Iterator[Path]:
         # Else a power cut may leave the new name with nothing, or a part, behind it.
         flush([temporary])
         os.replace(temporary, path)
+
+
+def write_json(path: str | os.PathLike, content: Any, ensure_ascii: bool = True) -> None:
+    """Writes indented JSON, whole or not at all.
+
+    Args:
+        path: the file to write; its folder is created when missing.
+        content: what `json.dumps` takes.
+        ensure_ascii: write other characters as escapes; names of files may hold what is no UTF-8.
+
+    Raises:
+        OSError: the disk refused a write; the sentence names `path`.
+    """
+    text = json.dumps(content, indent=2, ensure_ascii=ensure_ascii)
+    with atomic_file(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
 
 
 @contextlib.contextmanager

@@ -192,8 +192,7 @@ def write(folder: str | os.PathLike, settings: Settings, segments: bool = True) 
     }
     if not segments:
         stored["model_input_names"] = ["input_ids", "attention_mask"]
-    with files.atomic_file(Path(folder) / FILE_NAME) as temporary:
-        temporary.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
+    files.write_json(Path(folder) / FILE_NAME, stored)
 
 
 def is_cased(vocabulary: Vocabulary) -> bool:

@@ -132,8 +132,7 @@ class RunFolder:
         """
         if not self._writes:
             return
-        with files.atomic_file(self.path / RUN_FILE) as path:
-            path.write_text(json.dumps(self._settings, indent=2) + "\n", encoding="utf-8")
+        files.write_json(self.path / RUN_FILE, self._settings)
         kept = [
             line
             for line in self.read_metrics()

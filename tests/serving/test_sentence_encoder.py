@@ -11,7 +11,7 @@ import tensorflow as tf
 from safetensors.numpy import save_file
 
 from keras_bert import BertTokenizer, SentenceEncoder, TextIndex
-from keras_bert.checkpoints import hugging_face, sentence_modules
+from keras_bert.checkpoints import hugging_face, sentence_modules, sentence_prompts
 from keras_bert.checkpoints.sentence_modules import Dense, Normalize, SentenceModules
 from keras_bert.models import preset
 from keras_bert.serving.saved_model import export_saved_model
@@ -210,7 +210,7 @@ def test_an_index_has_texts_and_queries_read_with_their_prompts(sentence_folder,
 def test_which_prompt_a_text_of_a_search_gets(prompts, default, query, document, tmp_path):
     content = {"prompts": prompts, "default_prompt_name": default}
     write_json(tmp_path / "config_sentence_transformers.json", content)
-    found = sentence_modules.read_prompts(tmp_path)
+    found = sentence_prompts.read(tmp_path)
     assert (found.query, found.document) == (query, document)
     assert found.default == (prompts[default] if default else "")
 

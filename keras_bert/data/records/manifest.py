@@ -115,6 +115,4 @@ class Manifest:
 
     def write(self, folder: str | os.PathLike) -> None:
         """Writes the manifest into a folder."""
-        text = json.dumps(dataclasses.asdict(self), indent=2) + "\n"
-        with files.atomic_file(Path(folder) / FILE_NAME) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        files.write_json(Path(folder) / FILE_NAME, dataclasses.asdict(self))

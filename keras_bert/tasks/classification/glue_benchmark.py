@@ -24,7 +24,7 @@ from keras_bert.finetuning.finetune import SUBMISSION_FOLDER
 from keras_bert.finetuning.options import FREE_OPTIONS, FinetuningOptions
 from keras_bert.finetuning.search import SearchResult, search
 from keras_bert.finetuning.task import TRAIN, VALIDATION, Task, TaskData
-from keras_bert.storage.files import atomic_file
+from keras_bert.storage.files import atomic_file, write_json
 from keras_bert.storage.paths import check_local
 from keras_bert.tasks.classification.glue import GLUE, MISMATCHED_VALIDATION, glue_task
 from keras_bert.training.cluster import is_chief
@@ -365,13 +365,9 @@ class _Results:
             "paper_average": result.paper_average(),
             "tasks": {name: dataclasses.asdict(task) for name, task in self.tasks.items()},
         }
-        folder.mkdir(parents=True, exist_ok=True)
-        for file, text in (
-            (GLUE_FILE, json.dumps(content, indent=2) + "\n"),
-            (TABLE_FILE, result.table()),
-        ):
-            with atomic_file(folder / file) as path:
-                path.write_text(text, encoding="utf-8")
+        write_json(folder / GLUE_FILE, content)
+        with atomic_file(folder / TABLE_FILE) as path:
+            path.write_text(result.table(), encoding="utf-8")
 
 
 def _collect(model_dir: Path, tasks: Mapping[str, GlueTaskResult]) -> None:

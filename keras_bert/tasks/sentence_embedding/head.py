@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.checkpoints import sentence_modules
+from keras_bert.checkpoints import sentence_modules, sentence_prompts
 from keras_bert.choices import TokenPooling, check_choice
 from keras_bert.config import BertConfig
 from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
@@ -92,7 +92,7 @@ class EmbeddingHead(FinetuningHead):
         if self.pooling is None:
             changes["pooling"] = trained_pooling(local, any_prompt=True) or "mean"
         if sentence_modules.is_sentence_folder(local):
-            prompts = sentence_modules.read_prompts(local)
+            prompts = sentence_prompts.read(local)
             if self.query_prompt is None:
                 changes["query_prompt"] = prompts.query
             if self.document_prompt is None:
@@ -229,7 +229,7 @@ class EmbeddingHead(FinetuningHead):
         sentence_modules.write_length(folder, max_seq_length)
         if self.query_prompt or self.document_prompt:
             query, document = self.query_prompt or "", self.document_prompt or ""
-            sentence_modules.write_prompts(folder, query, document)
+            sentence_prompts.write(folder, query, document)
 
 
 def _scores(examples: Sequence[EmbeddingExample]) -> np.ndarray | None:

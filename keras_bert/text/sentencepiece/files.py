@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 import os
 import re
 from collections.abc import Iterable
@@ -171,8 +170,7 @@ class SentencePieceFiles:
             "keep_special_tokens": settings.keep_special_tokens,
             **{name: getattr(special, name.removesuffix("_token")) for name in ROLES},
         }
-        with files.atomic_file(Path(folder) / tokenizer_config.FILE_NAME) as temporary:
-            temporary.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
+        files.write_json(Path(folder) / tokenizer_config.FILE_NAME, stored)
         with files.atomic_file(Path(folder) / SENTENCEPIECE_FILES[settings.scheme]) as temporary:
             temporary.write_bytes(self.model)
 

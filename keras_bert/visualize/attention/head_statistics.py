@@ -5,7 +5,6 @@ Shapes: L layers, A heads, S tokens.
 
 import csv
 import dataclasses
-import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ import tensorflow as tf
 
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.storage.files import atomic_file
+from keras_bert.storage.files import atomic_file, write_json
 from keras_bert.storage.text_lines import check_several
 from keras_bert.tasks.opened_encoder import open_encoder
 from keras_bert.text.base_tokenizer import Tokenizer
@@ -124,9 +123,7 @@ class HeadStatistics:
                         for name, value in row.items()
                     }
                 )
-        content = json.dumps(self.as_dict(), indent=2, ensure_ascii=False)
-        with atomic_file(Path(folder) / "heads.json") as temporary:
-            temporary.write_text(content + "\n", encoding="utf-8")
+        write_json(Path(folder) / "heads.json", self.as_dict(), ensure_ascii=False)
 
 
 def head_statistics(
