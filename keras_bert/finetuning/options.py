@@ -39,7 +39,8 @@ class FinetuningOptions:
         class_weights: "balanced", weights inverse to the frequency of the classes, or the weights
             themselves in the order of the labels; None counts all examples alike.
         label_smoothing: the fraction of the target that is spread over all classes.
-        patience: stop after so many epochs without a better validation metric; None goes on.
+        patience: stop after so many epochs without a better validation metric or, where it is
+            equal, a lower loss; None goes on.
         init_layers: layers of the given model that the one to train has, counted from 0; empty for
             all. DistilBERT starts with every other one.
         teacher: folder of a finished fine-tuning run on the same task to learn from; None for none.

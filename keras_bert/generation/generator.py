@@ -20,6 +20,7 @@ from keras_bert.generation.options import GenerationOptions
 from keras_bert.generation.sampler import TextSampler
 from keras_bert.models.masked_lm import BertMaskedLM, load_masked_lm
 from keras_bert.progress import Progress
+from keras_bert.storage.text_lines import check_several
 from keras_bert.tasks.fill_mask.masked_rows import MaskedRow, MaskedRows
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
@@ -187,8 +188,10 @@ class TextGenerator:
             For each text its samples.
 
         Raises:
-            ValueError: a text has nothing to sample, or is longer than the model takes.
+            ValueError: a text has nothing to sample, or is longer than the model takes; or `texts`
+                is one string.
         """
+        check_several(texts)
         if samples < 1:
             raise ValueError(f"samples is {samples}: it must be 1 or more")
         if not 0 <= seed < 1 << 62:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from keras_bert.storage.text_lines import check_several
 from keras_bert.tasks.fill_mask.scoring import SentenceScorer, TextScore
 
 
@@ -53,7 +54,7 @@ def rerank(
 
     Raises:
         ValueError: a list has another number of scores than candidates, there are more or fewer
-            lists of scores than of candidates, or a number is none.
+            lists of scores than of candidates, a list is one string, or a number is none.
 
     Example:
         scorer = SentenceScorer.from_preset("runs/mini/preset")
@@ -62,6 +63,9 @@ def rerank(
     """
     if not math.isfinite(weight):
         raise ValueError(f"weight is {weight}: it must be a number")
+    lists = list(lists)
+    for candidates in lists:
+        check_several(candidates)
     lists = [list(candidates) for candidates in lists]
     if first_scores is None:
         given = [[0.0] * len(candidates) for candidates in lists]

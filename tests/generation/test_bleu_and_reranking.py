@@ -132,3 +132,5 @@ def test_lists_and_scores_that_do_not_fit_are_refused():
     }.items():
         with pytest.raises(ValueError, match=sentence):
             list(rerank([["a"]], by_hand, **arguments))
+    with pytest.raises(ValueError, match="read letter by letter"):
+        list(rerank(["good", "bad"], by_hand))

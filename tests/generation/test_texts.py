@@ -172,6 +172,7 @@ def test_what_cannot_be_sampled_is_refused(generator, model, tokenizer, model_fo
     refusals = {
         "'the film' has no [MASK]: there is nothing": lambda: generator.infill(["the film"]),
         "has 23 pieces but the model has room for 22": lambda: generator.infill(["[MASK] " * 23]),
+        "read letter by letter": lambda: generator.infill("a [MASK]"),
         "samples is 0": lambda: generator.infill(["[MASK]"], samples=0),
         "seed is -1": lambda: generator.infill(["[MASK]"], seed=-1),
         "length is 0": lambda: generator.generate(length=0),

@@ -415,6 +415,10 @@ def test_a_piece_with_the_id_of_padding_counts_in_a_text(table):
             "of the model_type 'roberta': the decoder is that of BERT",
         ),
         (
+            lambda: tiny().generate(inputs()[0], SearchOptions(4, suppressed_ids=(2, -1))),
+            "suppressed_ids has -1: expected ids from 0 to below",
+        ),
+        (
             lambda: tiny().generate(inputs()[0], SearchOptions(13)),
             "max_target_length is 13 but the model has 12 positions",
         ),

@@ -87,6 +87,12 @@ def test_regression_reads_numbers(tmp_path):
     np.testing.assert_array_equal(data.splits["train"].labels, [1.5, -20.0])
 
 
+def test_blanks_around_a_label_make_no_other_class(tmp_path):
+    data = csv_task().read(folder(tmp_path, train_csv="text,label\na,x\nb, y\nc,x \n"))
+    assert data.labels == ("x", "y")
+    np.testing.assert_array_equal(data.splits["train"].labels, [0, 1, 0])
+
+
 TRAIN = "text,label\na,x\nb,y\n"
 
 

@@ -1,5 +1,6 @@
 """The same ids eagerly, in tf.data, in tf.function and in a SavedModel of a fresh process."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from keras_bert.text.preprocessor import BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -72,6 +74,16 @@ def test_in_tf_function(tokenizer, texts):
     eager = [part.to_list() for part in tokenizer.tokenize_with_offsets(texts)]
     assert [part.to_list() for part in traced(tf.constant(texts))] == eager
     assert tokenizer(texts).to_list() == eager[0]
+
+
+def test_what_was_begun_in_a_graph_of_tensorflow_1_does_not_reach_the_next():
+    vocabulary = Vocabulary([*SPECIAL_TOKENS, "plain", "text"])
+    # There it cannot be made; how far it comes does not matter.
+    with tf.Graph().as_default(), contextlib.suppress(ValueError):
+        BertTokenizer(vocabulary)
+    tokenizer = BertTokenizer(vocabulary)
+    assert tokenizer(["plain text"]).to_list() == [[5, 6]]
+    assert tokenizer(["plain t\u00e9xt"]).to_list() == [[5, 6]]  # not the fast path
 
 
 @pytest.mark.slow

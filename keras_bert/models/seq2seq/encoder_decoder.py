@@ -291,6 +291,12 @@ class BertEncoderDecoder(TaskModel):
             )
         never: set[Any] = {self.config.pad_token_id, self.start_token_id} - {self.end_token_id}
         given = options.suppressed_ids
+        vocab_size = self.config.vocab_size
+        if outside := [one for one in given or () if not 0 <= one < vocab_size]:
+            raise ValueError(
+                f"suppressed_ids has {outside[0]}: expected ids from 0 to below the vocabulary's "
+                f"{vocab_size}"
+            )
         no_text = never if given is None else set(given)
         if isinstance(options, MaskPredictOptions):
             # The length is known: no piece ends the text.

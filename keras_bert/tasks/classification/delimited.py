@@ -252,8 +252,10 @@ def _label_column(table: Table, name: str, label_type: LabelType) -> list[str]:
     values = table.column(name, "name the right one with --label_column")
     if label_type == "multi_label":
         return values  # an empty field means none of the labels
+    # Blanks around a label make no other class.
+    values = [value.strip() for value in values]
     for row, value in zip(table.rows, values, strict=True):
-        if not value.strip():
+        if not value:
             raise ValueError(
                 f"{table.path}, line {row.line}: the label is empty: label or remove the row"
             )

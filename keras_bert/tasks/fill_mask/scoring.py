@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_bert.models.masked_lm import BertMaskedLM, load_masked_lm
+from keras_bert.storage.text_lines import check_several
 from keras_bert.tasks.fill_mask.masked_rows import MaskedRow, MaskedRows
 from keras_bert.tasks.tagging.windows import windows
 from keras_bert.text.base_tokenizer import Tokenizer
@@ -114,7 +115,15 @@ class SentenceScorer:
         return cls(model, load_tokenizer(folder), **arguments)
 
     def __call__(self, texts: Iterable[str]) -> Iterator[TextScore]:
-        """Yields the score of each text in order; memory holds a few batches, or one text."""
+        """Yields the score of each text in order; memory holds a few batches, or one text.
+
+        Raises:
+            ValueError: `texts` is one string.
+        """
+        check_several(texts)
+        return self._score(texts)
+
+    def _score(self, texts: Iterable[str]) -> Iterator[TextScore]:
         chunk: list[tuple[str, np.ndarray]] = []
         pieces = 0
         for text in texts:

@@ -92,21 +92,23 @@ def fast_wordpiece_tokenizer(
         max_bytes_per_word: a longer word is [UNK].
         splits_words: split texts into words at spaces and punctuation; otherwise each is a word.
     """
-    return _fast_wordpiece_tokenizer(tuple(tokens), max_bytes_per_word, splits_words)
+    with tf.init_scope():
+        # What is made in a graph of TensorFlow 1 is of no use elsewhere.
+        make = _cached if tf.executing_eagerly() else _cached.__wrapped__
+        return make(tuple(tokens), max_bytes_per_word, splits_words)
 
 
 @functools.lru_cache(maxsize=8)  # a folder is often opened more than once
-def _fast_wordpiece_tokenizer(
+def _cached(
     tokens: tuple[str, ...], max_bytes_per_word: int, splits_words: bool
 ) -> tf_text.FastWordpieceTokenizer:
-    with tf.init_scope():
-        return tf_text.FastWordpieceTokenizer(
-            list(tokens),
-            max_bytes_per_word=max_bytes_per_word,
-            unknown_token=UNKNOWN,
-            no_pretokenization=not splits_words,
-            token_out_type=tf.int32,
-        )
+    return tf_text.FastWordpieceTokenizer(
+        list(tokens),
+        max_bytes_per_word=max_bytes_per_word,
+        unknown_token=UNKNOWN,
+        no_pretokenization=not splits_words,
+        token_out_type=tf.int32,
+    )
 
 
 def matchable_tokens(vocabulary: Vocabulary) -> list[str]:
