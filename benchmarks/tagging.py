@@ -72,7 +72,9 @@ def compare(kind: str, data: Path) -> None:
     columns = _COLUMNS[kind]
     train, test = (read_columns(data / f"{name}.txt", columns) for name in ("train", "test"))
     baseline = measured(kind, most_frequent_tags(train, test), test)
-    task = brown.tagging_task(data, columns, features_from=_FEATURES_FROM.value, lstm_width=256)
+    features = _FEATURES_FROM.value
+    lstm = {"features_from": features, "lstm_width": 256} if features else {}
+    task = brown.tagging_task(data, columns, **lstm)
     metric = "accuracy" if columns == brown.PARTS_OF_SPEECH else "f1"
     scores, seconds = [], []
     for seed in range(_SEEDS.value):

@@ -22,7 +22,16 @@ PACKAGE = ROOT / "keras_bert"
 
 # As in docs/design.md: a part imports only from parts that stand before it (or from itself).
 PARTS = (
-    *("version", "choices", "features", "config_keys", "config", "family_configs", "progress"),
+    *(
+        "version",
+        "choices",
+        "counts",
+        "features",
+        "config_keys",
+        "config",
+        "family_configs",
+        "progress",
+    ),
     "storage",
     "command_line",
     "__main__",

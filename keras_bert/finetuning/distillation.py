@@ -28,7 +28,7 @@ from keras import ops
 from keras_bert.config import BertConfig, read_json
 from keras_bert.features import INPUT_MASK
 from keras_bert.finetuning.encoded_rows import NO_LOGIT, NO_TARGET, EncodedRows
-from keras_bert.finetuning.head import FinetuningHead, LogitsMeaning
+from keras_bert.finetuning.head import FinetuningHead, LogitsMeaning, class_order
 from keras_bert.finetuning.inference import InferenceRunner
 from keras_bert.finetuning.options import FinetuningOptions
 from keras_bert.finetuning.task import TASK_FILE, TRAIN, UNLABELED, TaskData, TaskDescription
@@ -113,11 +113,17 @@ class TeacherFolder:
                 f"the teacher {folder} has a head of the kind {kind!r} and the task one of "
                 f"{own.kind!r}: give a teacher that was fine-tuned on the same task"
             )
-        if labels != own.labels:
+        if sorted(labels) != sorted(own.labels):
             raise ValueError(
                 f"the teacher {folder} has the labels {', '.join(labels) or 'none'} and the data "
-                f"{', '.join(own.labels) or 'none'}: give a teacher of the same labels in the same "
-                "order; --labels puts those of a table in order"
+                f"{', '.join(own.labels) or 'none'}: give a teacher of the same labels"
+            )
+        pairs = "text_pair" in content["text_columns"]
+        if pairs != student.takes_pairs:
+            kinds = {True: "pairs of texts", False: "single texts"}
+            raise ValueError(
+                f"the teacher {folder} reads {kinds[pairs]} and the data has "
+                f"{kinds[student.takes_pairs]}: give a teacher that was fine-tuned on the same task"
             )
         head = type(own)(**settings, labels=labels)
         if head.logits_are != own.logits_are:
@@ -212,6 +218,7 @@ def distilled_rows(
     names = [name for name in (TRAIN, UNLABELED) if name in splits]
     hard: Any = splits[TRAIN].targets
     targets: list[Any] = []
+    order = class_order(teacher.head.labels, head.labels)
     for name in names:
         rows, read = splits[name], splits[name]
         if not head.per_position and not teacher.same_rows:
@@ -223,11 +230,11 @@ def distilled_rows(
         known = tf.fill([len(rows)], 1.0 if name == TRAIN else 0.0)  # [E]
         labels = hard if name == TRAIN else _no_labels(rows, hard)
         if not isinstance(logits, dict):
-            targets.append({_LABELS: labels, _KNOWN: known, _LOGITS: _tensor(logits)})
+            targets.append({_LABELS: labels, _KNOWN: known, _LOGITS: _tensor(logits, order)})
             continue
         targets.append(
             {
-                output: {_LABELS: labels[output], _KNOWN: known, _LOGITS: _tensor(values)}
+                output: {_LABELS: labels[output], _KNOWN: known, _LOGITS: _tensor(values, order)}
                 for output, values in logits.items()
             }
         )
@@ -235,11 +242,19 @@ def distilled_rows(
     return EncodedRows.joined([splits[name] for name in names], joined)
 
 
-def _tensor(logits: Any) -> tf.Tensor | tf.RaggedTensor:
-    """Returns logits [E, C], or ragged ones [E, positions or choices, ...]."""
-    if isinstance(logits, np.ndarray):
-        return tf.constant(logits, tf.float32)
-    values = np.concatenate(logits).astype(np.float32)
+def _tensor(logits: Any, order: np.ndarray | None) -> tf.Tensor | tf.RaggedTensor:
+    """Returns logits in the order of the student's classes, ragged ones as they came in a list.
+
+    Args:
+        logits: float [E, C], or a list of arrays [positions or choices, ...].
+        order: where the student's classes stand in the last axis; None where they stand as they do.
+    """
+    whole = isinstance(logits, np.ndarray)
+    values = (logits if whole else np.concatenate(logits)).astype(np.float32)
+    if order is not None:
+        values = values[..., order]
+    if whole:
+        return tf.constant(values)
     return tf.RaggedTensor.from_row_lengths(values, [len(row) for row in logits])
 
 

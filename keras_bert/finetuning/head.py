@@ -283,3 +283,13 @@ def foreign_labels(arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the names of the classes of a model of another library, numbered without names."""
     classes = arguments.get("num_classes") or 0
     return tuple(arguments.get("labels") or (f"LABEL_{index}" for index in range(classes)))
+
+
+def class_order(labels: Sequence[str], wanted: Sequence[str]) -> np.ndarray | None:
+    """Returns where the classes `wanted` stand among `labels`; None where the order is the same.
+
+    Of the labels c a b, the wanted a b c are the classes 1 2 0. Both have the same labels.
+    """
+    if tuple(labels) == tuple(wanted):
+        return None
+    return np.array([labels.index(label) for label in wanted])

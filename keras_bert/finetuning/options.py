@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_bert.choices import Precision, StrategyName
+from keras_bert.counts import check_count
 
 DEFAULTS: Mapping[str, Any] = {
     "epochs": 3,
@@ -97,12 +98,9 @@ class FinetuningOptions:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "patience", "accumulation_steps"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is {value}: it must be at least 1")
+            check_count(name, getattr(self, name))
         for name in ("checkpoint_steps", "reinitialized_layers"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be 0 or more")
+            check_count(name, getattr(self, name), least=0)
         if self.batch_size is not None and self.accumulation_steps > self.batch_size:
             raise ValueError(
                 f"accumulation_steps is {self.accumulation_steps} and batch_size is "

@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +161,21 @@ class RunPlan:
         step = latest_step(str(self.folder.checkpoints))
         told = {**self.settings, "init_from": "", "options": dataclasses.asdict(self.options)}
         check_workers(self.strategy, -1 if finished else step, told)
+
+    def check_beside(self, path: Path, varied: Collection[str]) -> None:
+        """Refuses a run that cannot be compared with this one, of which both are in one search.
+
+        Args:
+            path: the folder of the other run.
+            varied: names of the options in which they may differ.
+
+        Raises:
+            ValueError: it has other data, another model, or another value of any other option.
+        """
+        options = RunFolder.open(path).settings["options"]
+        own = {**self.settings["options"]}
+        own |= {name: options[name] for name in varied if name in options}
+        _run_folder(path, {**self.settings, "options": own}, writes=False)
 
     @property
     def on_tpu(self) -> bool:

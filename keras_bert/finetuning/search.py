@@ -17,9 +17,11 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.config import read_json
+from keras_bert.counts import check_count
 from keras_bert.finetuning.finetune import finetune
 from keras_bert.finetuning.metrics import LOWER_IS_BETTER
 from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.finetuning.plan import RunPlan
 from keras_bert.finetuning.result import FinetuningResult
 from keras_bert.finetuning.run import DivergenceError
 from keras_bert.finetuning.task import TEST, VALIDATION, Task, TaskData
@@ -27,6 +29,7 @@ from keras_bert.models.preset import CONFIG_FILE
 from keras_bert.storage.files import write_json
 from keras_bert.storage.paths import check_local
 from keras_bert.training.cluster import is_chief
+from keras_bert.training.run_folder import RUN_FILE
 from keras_bert.training.strategy import create_strategy
 from keras_bert.training.termination import Termination
 
@@ -210,10 +213,10 @@ def search(
 
     Raises:
         ValueError: nothing can be chosen by (a grid without validation data), a value of the grid
-            is out of its range, `model_dir` holds something else, or every run failed.
+            is out of its range, `model_dir` holds something else or runs of other data, another
+            model or other options, or every run failed.
     """
-    if seeds < 1:
-        raise ValueError(f"seeds is {seeds}: it must be at least 1")
+    check_count("seeds", seeds)
     if grid and VALIDATION not in data.splits:
         raise ValueError("a grid chooses by validation data, but there is none: add a dev file")
     if seeds == 1 and not grid:
@@ -226,6 +229,8 @@ def search(
     points: list[dict[str, Any]] = [
         dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
     ]
+    if not points:
+        raise ValueError("the grid gives an option no value: give each at least one")
     for point in points:  # a value out of range shows before the first run, not after hours
         dataclasses.replace(options, **point)
     check_local("model_dir", model_dir)
@@ -234,6 +239,10 @@ def search(
         raise ValueError(
             f"{folder} holds a model that no search wrote: choose another --model_dir, or remove it"
         )
+    first = folder / RUNS_FOLDER / Run(points[0], options.seed, None, None).name
+    told = dataclasses.replace(options, **points[0])
+    plan = RunPlan.checked(task, data, init_from, first, told)
+    _check_runs(plan, folder / RUNS_FOLDER, grid)
     strategy = create_strategy(options.strategy)
     runs: list[Run] = []
     together = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
@@ -266,6 +275,20 @@ def search(
     if is_chief(strategy):
         _keep(folder, task, result)
     return result
+
+
+def _check_runs(plan: RunPlan, folder: Path, grid: Collection[str]) -> None:
+    """Refuses a folder with runs of another search: their means would be set beside these.
+
+    Args:
+        plan: of any run of this search.
+        folder: what holds the runs of all searches.
+        grid: the options that this search varies; an earlier one may have varied others.
+    """
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if (path / RUN_FILE).is_file():
+            named = [part.partition("=")[0] for part in path.name.split(",")]
+            plan.check_beside(path, {"seed", *grid, *named})
 
 
 def _best(task: Task, result: SearchResult) -> Run:

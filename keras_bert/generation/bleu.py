@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from keras_bert.counts import check_count
+
 Words = Sequence[str]
 
 
@@ -95,8 +97,7 @@ def unique_ngram_rate(
 
 
 def _ngrams(words: Words, order: int) -> Counter:
-    if order < 1:
-        raise ValueError(f"the order of n-grams is {order}: it must be 1 or more")
+    check_count("order", order)
     return Counter(tuple(words[at : at + order]) for at in range(len(words) - order + 1))
 
 

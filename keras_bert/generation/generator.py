@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counts import check_count
 from keras_bert.generation.blanks import fill_blanks
 from keras_bert.generation.chains import Chains
 from keras_bert.generation.draws import chain_seeds
@@ -29,6 +30,7 @@ from keras_bert.text.vocabulary import MASK
 
 # Few distinct lengths: compiled for a device, each is a program of its own.
 _LENGTH_MULTIPLE = 8
+_LARGEST_SEED = (1 << 62) - 1
 
 
 class GeneratedText(NamedTuple):
@@ -162,8 +164,9 @@ class TextGenerator:
         Raises:
             ValueError: a number is too small, or the model has no room for the text.
         """
-        if length < 1:
-            raise ValueError(f"length is {length}: it must be 1 or more")
+        check_count("count", count)
+        check_count("length", length)
+        check_count("seed", seed, 0, _LARGEST_SEED)
         if self._options.start == "text":
             raise ValueError(
                 "start=text samples the pieces of given texts: give them to infill(), or another "
@@ -192,10 +195,8 @@ class TextGenerator:
                 is one string.
         """
         check_several(texts)
-        if samples < 1:
-            raise ValueError(f"samples is {samples}: it must be 1 or more")
-        if not 0 <= seed < 1 << 62:
-            raise ValueError(f"seed is {seed}: it must be from 0 to below 2 ** 62")
+        check_count("samples", samples)
+        check_count("seed", seed, 0, _LARGEST_SEED)
         rows = [
             row._replace(sample=sample)  # the row of a text is made once
             for index, text in enumerate(texts)

@@ -5,6 +5,7 @@ import math
 from typing import Any, Literal, get_args
 
 from keras_bert.choices import check_choice
+from keras_bert.counts import check_count
 
 GenerationMethod = Literal["gibbs", "metropolis_hastings", "annealing"]
 VisitingOrder = Literal["sequential", "random", "parallel"]
@@ -59,11 +60,9 @@ class GenerationOptions:
         check_choice("order", self.order, VisitingOrder)
         check_choice("energy", self.energy, Energy)
         check_choice("start", self.start, Start)
-        if not 1 <= self.sweeps <= MAX_SWEEPS:
-            raise ValueError(f"sweeps is {self.sweeps}: it must be from 1 to {MAX_SWEEPS:,}")
+        check_count("sweeps", self.sweeps, most=MAX_SWEEPS)
         for name in ("burn_in", "top_k"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be 0 or more")
+            check_count(name, getattr(self, name), least=0)
         for name in ("temperature", "final_temperature"):
             value = getattr(self, name)
             if not 0 < value < math.inf:  # nor is NaN

@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.config import BertConfig, read_json
+from keras_bert.counts import check_count
 from keras_bert.data.records.record_groups import RecordGroups
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.pretraining.options import PretrainingOptions
@@ -15,9 +16,12 @@ from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
-_POSITIVE = "train_steps batch_size accumulation_steps checkpoint_steps learning_rate".split()
+# Counts with the least that each may be.
+_COUNTS = {
+    **dict.fromkeys(("train_steps", "batch_size", "accumulation_steps", "checkpoint_steps"), 1),
+    **dict.fromkeys(("steps_per_loop", "eval_steps", "preset_steps", "max_skipped_steps"), 0),
+}
 _FINITE = ("learning_rate", "weight_decay_rate", "time_budget")
-_NOT_NEGATIVE = "steps_per_loop eval_steps preset_steps max_skipped_steps weight_decay_rate".split()
 
 
 def check_data(
@@ -66,15 +70,15 @@ def check_options(options: PretrainingOptions, strategy: tf.distribute.Strategy)
     Raises:
         ValueError: an option is out of its range or does not go with another.
     """
-    for name in _POSITIVE:
-        if not getattr(options, name) > 0:  # nor is NaN
-            raise ValueError(f"{name} is {getattr(options, name)}: it must be above 0")
+    for name, least in _COUNTS.items():
+        check_count(name, getattr(options, name), least)
+    if not options.learning_rate > 0:  # nor is NaN
+        raise ValueError(f"learning_rate is {options.learning_rate}: it must be above 0")
     for name in _FINITE:
         if math.isinf(getattr(options, name) or 0):
             raise ValueError(f"{name} is {getattr(options, name)}: it must be a finite number")
-    for name in _NOT_NEGATIVE:
-        if not getattr(options, name) >= 0:
-            raise ValueError(f"{name} is {getattr(options, name)}: it must be 0 or more")
+    if not options.weight_decay_rate >= 0:
+        raise ValueError(f"weight_decay_rate is {options.weight_decay_rate}: it must be 0 or more")
     if not 0 <= options.beta_2 < 1:
         raise ValueError(f"beta_2 is {options.beta_2}: it must be from 0 to below 1")
     if options.optimizer == "lamb" and not options.beta_2:

@@ -3,6 +3,8 @@
 import dataclasses
 import math
 
+from keras_bert.counts import check_count
+
 # Of the probes: as many words as matrix products like.
 DEFAULT_BATCH = 512
 
@@ -53,9 +55,7 @@ class ProbingOptions:
             *("max_train_words", "max_eval_words", "batch_size", "probe_batch_size"),
             *("max_epochs", "projection_size"),
         ):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is {value}: it must be at least 1")
+            check_count(name, getattr(self, name))
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate is {self.learning_rate}: it must be above 0")
         given = self.weight_decays

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.checkpoints import sentence_modules
+from keras_bert.counts import check_count
 from keras_bert.finetuning.task import TASK_FILE
 from keras_bert.models import preset
 from keras_bert.progress import Progress
@@ -181,8 +182,7 @@ class CrossEncoder:
             ValueError: see `scores`; or `top_k` is below 1.
         """
         check_several(queries)
-        if top_k is not None and top_k < 1:
-            raise ValueError(f"top_k is {top_k}: it must be at least 1")
+        check_count("top_k", top_k)
         if any(isinstance(hits, Hit) for hits in found):
             raise ValueError("found is one list of hits: give a list of them for each query")
         if len(queries) != len(found):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from keras_bert.counts import check_count
 from keras_bert.progress import Progress
 from keras_bert.serving.text_index import TextIndex
 from keras_bert.storage.text_lines import check_several
@@ -99,8 +100,7 @@ def check_mining(count: int, skip: int, relative_margin: float, depth: int) -> N
         ValueError: one is out of its range.
     """
     for name, value, least in (("count", count, 1), ("skip", skip, 0), ("depth", depth, 1)):
-        if value < least:
-            raise ValueError(f"{name} is {value}: it must be at least {least}")
+        check_count(name, value, least)
     if depth < count + skip:
         raise ValueError(
             f"depth is {depth}: look at {count + skip} of the nearest at least, as many as are "

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from keras_bert.counts import check_count
+
 
 def batches_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
     """Yields the places of texts, from 0, batch by batch, the shortest texts first.
@@ -13,8 +15,7 @@ def batches_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[
     Raises:
         ValueError: the batch size is below 1.
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}: it must be at least 1")
+    check_count("batch_size", batch_size)
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     return (order[start : start + batch_size] for start in range(0, len(order), batch_size))
 

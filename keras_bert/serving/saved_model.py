@@ -16,6 +16,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from keras_bert.counts import check_count
 from keras_bert.serving.kit import MODELS_FILE, add_warmup, model_name, write_kit
 from keras_bert.serving.served_folder import open_ensemble, open_signatures
 from keras_bert.signatures.base import SERVING_DEFAULT, SignatureFamily
@@ -143,8 +144,7 @@ def checked_version(export_dir: Path, version: int | None) -> int:
     taken = [int(name) for name in names if name.isdecimal()]
     if version is None:
         return max(taken, default=0) + 1
-    if version < 1:
-        raise ValueError(f"version is {version}: it must be at least 1")
+    check_count("version", version)
     if version in taken:
         raise ValueError(
             f"{export_dir} holds version {version}: give another --version or leave it out for the "

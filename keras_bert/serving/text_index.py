@@ -16,6 +16,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from keras_bert.counts import check_count
 from keras_bert.progress import Progress
 from keras_bert.serving.sentence_encoder import SentenceEncoder
 from keras_bert.storage.files import atomic_folder
@@ -141,8 +142,7 @@ class TextIndex:
         Raises:
             ValueError: `top_k` is below 1.
         """
-        if top_k < 1:
-            raise ValueError(f"top_k is {top_k}: it must be at least 1")
+        check_count("top_k", top_k)
         block = max(1, _PRODUCTS_PER_BLOCK // max(1, len(self)))
         found = []
         for start in range(0, len(vectors), block):

@@ -5,6 +5,7 @@ import math
 from typing import Literal
 
 from keras_bert.choices import check_choice
+from keras_bert.counts import check_count
 
 ServingDtype = Literal["float32", "bfloat16", "int8"]
 PoolingChoice = Literal["cls", "mean", "max", "pooler"]
@@ -93,11 +94,8 @@ class ExportOptions:
             *("max_batch", "max_text_bytes", "max_choices", "top_k", "generate_sweeps"),
             *("truncate_dim", "max_windows", "doc_stride", "iterations", "length_candidates"),
         ):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is {value}: it must be at least 1")
-        if self.generate_top_k < 0:
-            raise ValueError(f"generate_top_k is {self.generate_top_k}: it must be 0 or more")
+            check_count(name, getattr(self, name))
+        check_count("generate_top_k", self.generate_top_k, least=0)
         if not 0 < self.generate_temperature < math.inf:
             raise ValueError(
                 f"generate_temperature is {self.generate_temperature}: it must be above 0"

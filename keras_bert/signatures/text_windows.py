@@ -16,6 +16,7 @@ import dataclasses
 
 import tensorflow as tf
 
+from keras_bert.counts import check_count
 from keras_bert.signatures.windows import cut
 from keras_bert.text.framing import BERT_FRAMING
 from keras_bert.text.packing import join_pieces
@@ -52,9 +53,7 @@ class TextWindows:
                 f"{_SPECIAL_TOKENS + 1} for a piece"
             )
         for name in ("doc_stride", "max_windows"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is {value}: it must be at least 1")
+            check_count(name, getattr(self, name))
         if self.stride > self.room:
             raise ValueError(
                 f"doc_stride is {self.doc_stride} but a window of max_seq_length "

@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.finetuning.head import FinetuningHead, PerExample
+from keras_bert.finetuning.head import FinetuningHead, PerExample, class_order
 from keras_bert.finetuning.inference import InferenceRunner
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.tasks.finetuned_model import AnsweringModel, FinetunedModel
@@ -91,13 +91,7 @@ class EnsembleDescription:
                         f"than {folders[0]}: {kind_of(first).models} in an ensemble must read the "
                         "same pieces; fine-tune all of them from models with one tokenizer"
                     )
-        # Labels a b c of the first, c a b of a member: its classes 1 2 0 are theirs.
-        orders = tuple(
-            None
-            if member.labels == first.labels
-            else np.array([member.labels.index(label) for label in first.labels])
-            for member in descriptions
-        )
+        orders = tuple(class_order(member.labels, first.labels) for member in descriptions)
         joined = head.of_ensemble([member.head for member in descriptions])
         description = dataclasses.replace(first, head=joined)
         return cls(tuple(folders), description, descriptions, tuple(tokenizers), orders)

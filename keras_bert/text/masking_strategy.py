@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert.counts import check_count
+
 # The generator SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators"
 # (2014), with the constants of Vigna's public domain version.
 INCREMENT = np.uint64(0x9E3779B97F4A7C15)
@@ -64,10 +66,7 @@ def check_rates(
     random_token_rate: float,
 ) -> None:
     """Raises ValueError unless the numbers of a masking are in their ranges."""
-    if max_predictions_per_seq < 1:
-        raise ValueError(
-            f"max_predictions_per_seq is {max_predictions_per_seq}: it must be at least 1"
-        )
+    check_count("max_predictions_per_seq", max_predictions_per_seq)
     if not 0 < masked_lm_prob <= 1:
         raise ValueError(f"masked_lm_prob is {masked_lm_prob}: it must be above 0 and at most 1")
     rates = {"mask_token_rate": mask_token_rate, "random_token_rate": random_token_rate}

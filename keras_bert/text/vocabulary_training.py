@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
+from keras_bert.counts import check_count
 from keras_bert.text.languages.smoothing import check_alpha, smoothed_rates
 from keras_bert.text.vocabulary import (
     CLS,
@@ -58,8 +59,7 @@ def train_vocabulary(
             `vocab_size` has no room for the single characters.
     """
     for name, value in (("min_frequency", min_frequency), ("limit_alphabet", limit_alphabet)):
-        if value < 1:
-            raise ValueError(f"{name} is {value}: it must be at least 1")
+        check_count(name, value)
     if language_alpha != 1.0 and not isinstance(texts, Mapping):
         raise ValueError(
             f"language_alpha is {language_alpha}, but the texts are of one language: give a "

@@ -248,6 +248,19 @@ def without_labels(split):
     return [dataclasses.replace(example, **{name: None}) for example in split]
 
 
+def with_classes_reversed(folder, copy):
+    """Writes the same model with its classes in another order, weights and names."""
+    shutil.copytree(folder, copy)
+    opened = FinetunedModel.load(folder)
+    for weight in opened.model.get_layer("classifier").weights:
+        weight.assign(weight.numpy()[..., ::-1])
+    opened.model.save_to_preset(copy, opened.tokenizer)
+    content = json.loads((copy / "task.json").read_text())
+    content["labels"].reverse()
+    (copy / "task.json").write_text(json.dumps(content))
+    return copy
+
+
 @pytest.mark.parametrize("kind", some_fast(HEADS, ("tags",)))
 def test_a_student_that_is_its_teacher_has_the_loss_of_labels_alone(kind, tmp_path):
     """Were answers of other rows or positions compared, they would add to it."""
@@ -262,6 +275,7 @@ def test_a_student_that_is_its_teacher_has_the_loss_of_labels_alone(kind, tmp_pa
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
+    teacher = with_classes_reversed(model, tmp_path / "reversed") if labels else model
     # The same rows once more without labels: half of the rows, and of the pieces that count.
     splits = {"train": known, "validation": known, "unlabeled": without_labels(known)}
     result = run(
@@ -269,7 +283,7 @@ def test_a_student_that_is_its_teacher_has_the_loss_of_labels_alone(kind, tmp_pa
         tmp_path / "student",
         task,
         TaskData(splits, labels, {"text": "text"}),
-        teacher=str(model),
+        teacher=str(teacher),
         distillation_alpha=0.25,
         epochs=1,
         batch_size=64,
@@ -298,6 +312,10 @@ def test_a_stopped_run_with_hidden_states_ends_the_same(
     ("change", "what"),
     [
         ({"labels": ["neg", "fine"]}, "labels neg, fine and the data neg, pos"),
+        (
+            {"text_columns": {"text": "a", "text_pair": "b"}},
+            "reads pairs of texts and the data has",
+        ),
         ({"head": {"kind": "span"}}, "kind 'span' and the task one of 'text'"),
         ({"head": {"kind": "text", "label_type": "multi_label"}}, "logits of labels .* of classes"),
     ],

@@ -246,6 +246,9 @@ def test_generation_in_a_graph_takes_any_number_of_texts():
     assert (np.diff(scores, axis=1) <= 0).all()
     none = generated(model, {name: values[:0] for name, values in encoder.items()}, options)
     assert none.ids.shape == (0, 3, 8)
+    # Without a graph, too, where nothing has the best of no beams.
+    none = model.generate({name: values[:0] for name, values in encoder.items()}, options)
+    assert none.ids.shape == (0, 3, 8) and none.scores.shape == (0, 3)
     # What is found for a text does not depend on the texts beside it.
     alone = generated(model, {name: values[1:2] for name, values in encoder.items()}, options)
     np.testing.assert_array_equal(alone.ids[0], found.ids[1])

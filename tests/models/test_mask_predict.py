@@ -251,8 +251,10 @@ def test_generation_in_a_graph_is_the_loop_over_the_whole_model(decoder):
         np.testing.assert_allclose(
             found.scores[text], [score for score, _ in expected], **REORDERED
         )
-    none = generate(**{name: tf.constant(values[:0]) for name, values in encoder.items()})
-    assert none.ids.shape == (0, 2, 6)
+    empty = {name: tf.constant(values[:0]) for name, values in encoder.items()}
+    assert generate(**empty).ids.shape == (0, 2, 6)
+    none = model.generate(empty, MaskPredictOptions(3, 2))  # without a graph, too
+    assert none.ids.shape == (0, 2, 6) and none.scores.shape == (0, 2)
 
 
 @pytest.mark.slow

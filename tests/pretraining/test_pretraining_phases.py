@@ -94,9 +94,9 @@ def test_a_vocabulary_of_ones_own_field_goes_on_from_a_model(corpus, tmp_path):
     [
         ({"schedule_steps": 10}, "schedule_steps is 10 and train_steps is 20"),
         ({"schedule_steps": 40, "time_budget": 5.0}, "schedule_steps is 40 .* with a time budget"),
-        ({"train_steps": 0}, "train_steps is 0: it must be above 0"),
-        ({"batch_size": 0}, "batch_size is 0: it must be above 0"),
-        ({"accumulation_steps": 0}, "accumulation_steps is 0: it must be above 0"),
+        ({"train_steps": 0}, "train_steps is 0: it must be at least 1"),
+        ({"batch_size": 0}, "batch_size is 0: it must be at least 1"),
+        ({"accumulation_steps": 0}, "accumulation_steps is 0: it must be at least 1"),
         ({"steps_per_loop": -1}, "steps_per_loop is -1: it must be 0 or more"),
         ({"max_skipped_steps": -1}, "max_skipped_steps is -1: it must be 0 or more"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0: it must be above 0"),

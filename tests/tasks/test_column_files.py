@@ -180,9 +180,13 @@ def test_plain_labels_by_frequency(write, tmp_path):
         ("a O\n", {"label_index": 1}, r"train.txt, line 3: the label 'NNP' .*--scheme=plain"),
         ("a O\n", {"labels": ["PER"]}, r"train.txt, line 6: the label 'B-LOC' is not among"),
         ("a XX\n", {"scheme": "plain"}, r"dev.txt, line 1: the label 'XX' is not in the training"),
+        ("a O\n", {"label_feature": "pos"}, "label_feature is 'pos', but .* is no TFDS set: name"),
+        ("a O\n", {"labels": ["PER", "LOC", "PER"]}, "labels has PER twice: name each once"),
+        ("a O\n", {"lstm_width": 8}, "lstm_width is 8, but there is no BiLSTM: name the layers"),
+        ("a O\n", {"features_from": "last", "lstm_width": 0}, "lstm_width is 0: it must be at"),
     ],
 )
-def test_labels_that_do_not_fit(write, tmp_path, dev, arguments, sentence):
+def test_what_does_not_fit(write, tmp_path, dev, arguments, sentence):
     write(CONLL)
     write(dev, "dev.txt")
     with pytest.raises(ValueError, match=sentence):

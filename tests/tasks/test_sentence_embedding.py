@@ -450,6 +450,20 @@ def test_brackets_in_a_table_are_text(tmp_path):
     assert splits["train"] == [EmbeddingExample(("[1, 2]", "a list", "[0]"))]
 
 
+def test_a_setting_without_effect_is_refused(tmp_path):
+    write_csv(tmp_path / "train.csv", ["text", "text_pair", "score"], [("a", "b", 0.5)])
+    for task in ("similarity", "retrieval"):
+        with pytest.raises(ValueError, match="temperature is 0.05, but the scores of .*train.csv"):
+            create_task(task, temperature=0.05).read(tmp_path)
+    write_answers(tmp_path / "train.csv")
+    with pytest.raises(ValueError, match="max_score is 5.0, but no file in .* has scores"):
+        create_task("retrieval", max_score=5.0).read(tmp_path)
+    # The scores may be in another file, and answers are learned with a temperature.
+    write_csv(tmp_path / "dev.csv", ["text", "text_pair", "score"], [("a", "b", 4)])
+    data = create_task("similarity", max_score=5, temperature=0.1).read(tmp_path)
+    assert data.splits["validation"] == [EmbeddingExample(("a", "b"), 0.8)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -216,7 +216,7 @@ def test_a_model_that_cannot_score_is_refused(make, reason, tokenizer):
 
 
 def test_a_wrong_number_is_refused(model, tokenizer):
-    with pytest.raises(ValueError, match="batch_size is 0: it must be 1 or more"):
+    with pytest.raises(ValueError, match="batch_size is 0: it must be at least 1"):
         SentenceScorer(model, tokenizer, batch_size=0)
     with pytest.raises(ValueError, match="read letter by letter"):
         SentenceScorer(model, tokenizer)("He left .")

@@ -45,6 +45,8 @@ def test_what_cannot_be(tiny_ner):
         conll_task(label_feature="pos").read(tiny_ner)
     with pytest.raises(ValueError, match="'text' is no list of classes"):
         conll_task(label_feature="text").read(tiny_ner)
+    with pytest.raises(ValueError, match="has features, not columns: leave out --word_index and"):
+        conll_task(label_index=2).read(tiny_ner)
     with pytest.raises(ValueError, match="does not tell where documents begin"):
         conll_task(document_context=True).read(tiny_ner)
     with pytest.raises(ValueError, match="tfds:no_such_set: .* knows no such data set"):

@@ -94,7 +94,7 @@ def test_no_batch_fits():
                 importlib.util.find_spec("libtpu") is not None, reason="libtpu is installed"
             ),
         ),
-        ("--accumulation_steps=0", "error: accumulation_steps is 0: it must be above 0"),
+        ("--accumulation_steps=0", "error: accumulation_steps is 0: it must be at least 1"),
     ],
 )
 def test_a_plan_that_cannot_be_made_ends_with_one_sentence(flag, sentence):

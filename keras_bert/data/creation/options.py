@@ -9,6 +9,7 @@ from keras_bert.choices import (
     WordSegmenter,
     check_choice,
 )
+from keras_bert.counts import check_count
 from keras_bert.text.masking_strategy import check_rates, masking_options, predictions_per_sequence
 
 _SHORTEST_MAX_SEQ_LENGTH = 8
@@ -81,8 +82,7 @@ class CreationOptions:
 
     def __post_init__(self) -> None:
         for name in ("dupe_factor", "num_shards", "num_workers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
+            check_count(name, getattr(self, name))
         if self.max_seq_length < _SHORTEST_MAX_SEQ_LENGTH:
             raise ValueError(
                 f"max_seq_length is {self.max_seq_length}: it must be at least "

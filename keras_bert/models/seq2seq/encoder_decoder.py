@@ -306,6 +306,8 @@ class BertEncoderDecoder(TaskModel):
         options = dataclasses.replace(options, suppressed_ids=tuple(sorted(no_text)))
         length, positions = options.max_target_length, self.config.max_position_embeddings
         check_target_positions(self.decoding, length, positions)
+        if encoder_output.shape[0] == 0:
+            return Sequences.of_no_texts(options.beam_size, length)
         memory = self.decoder.memory(encoder_output, encoder_mask)
         batch = ops.shape(encoder_output)[0]
 
@@ -335,6 +337,8 @@ class BertEncoderDecoder(TaskModel):
                 f"length_candidates is {options.length_candidates} but the model has lengths of 1 "
                 f"to {lengths} pieces (max_target_length without the end): give at most {lengths}"
             )
+        if encoder_output.shape[0] == 0:
+            return Sequences.of_no_texts(options.length_candidates, lengths + 1)
         memory = self.decoder.memory(encoder_output, encoder_mask)
         return mask_predict(
             lambda ids, visible: self.decoder.look_again(ids, visible, memory),

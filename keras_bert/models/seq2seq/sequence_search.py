@@ -29,6 +29,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
+from keras_bert.counts import check_count
+
 # The log probability of what is not there; finite, so that sums and quotients stay numbers.
 NEVER = -1e9
 
@@ -62,8 +64,7 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         for name, least in (("max_target_length", 2), ("beam_size", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least {least}")
+            check_count(name, getattr(self, name), least)
         if not 0 <= self.length_penalty < math.inf:
             raise ValueError(
                 f"length_penalty is {self.length_penalty}: it must be 0 (none) or above"
@@ -80,6 +81,16 @@ class Sequences(NamedTuple):
 
     ids: Any
     scores: Any
+
+    @classmethod
+    def of_no_texts(cls, count: int, length: int) -> "Sequences":
+        """Returns those of a batch that is known to be empty, which cannot be searched eagerly.
+
+        Args:
+            count: sequences of each text, K.
+            length: pieces of each, T.
+        """
+        return cls(ops.zeros((0, count, length), "int32"), ops.zeros((0, count), "float32"))
 
 
 def search(

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.choices import WindowPoolingChoice, check_choice
+from keras_bert.counts import check_count
 from keras_bert.finetuning.collapse import chance_loss, one_answer
 from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.head import FinetuningHead, LogitsMeaning, foreign_labels
@@ -129,8 +130,7 @@ class TextHead(FinetuningHead):
                     f"{name} is {value}, but texts are read in one row each: give window_pooling, "
                     "too (mean, max or attention), or leave it out"
                 )
-            if value is not None and value < 1:
-                raise ValueError(f"{name} is {value}: it must be at least 1")
+            check_count(name, value)
         if self.window_pooling is not None:
             check_choice("window_pooling", self.window_pooling, WindowPoolingChoice)
             if self.max_windows is None:

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.choices import FeatureLevel, check_choice
+from keras_bert.counts import check_count
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.layer_features import check_strategy, combine
@@ -106,8 +107,7 @@ class FeatureExtractor:
                 f"max_seq_length is {length}: it must be above {_SPECIAL_TOKENS} and at most "
                 f"{positions}, the positions of the model"
             )
-        if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}: it must be at least 1")
+        check_count("batch_size", batch_size)
         check_choice("level", level, FeatureLevel)
         check_strategy("layers", layers, encoder.config.num_hidden_layers)
         tokenizer.vocabulary.check_size(encoder.config.vocab_size)

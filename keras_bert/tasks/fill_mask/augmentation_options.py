@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from keras_bert.counts import check_count
+
 
 @dataclasses.dataclass(frozen=True)
 class AugmentationOptions:
@@ -30,8 +32,7 @@ class AugmentationOptions:
 
     def __post_init__(self) -> None:
         for name in ("copies", "candidates", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
+            check_count(name, getattr(self, name))
         if not 0 <= self.masking_rate <= 0.5:
             raise ValueError(
                 f"masking_rate is {self.masking_rate}: it must be from 0 (one word at a time) "

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counts import check_count
 from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS
 from keras_bert.models.masked_lm import BertMaskedLM, check_fills_gaps
 from keras_bert.text.base_tokenizer import Tokenizer
@@ -38,8 +39,7 @@ def fill_mask(
             plain text, the model reads from left to right, or `top` is below 1.
     """
     check_fills_gaps(model)
-    if top < 1:
-        raise ValueError(f"top is {top}: it must be 1 or more")
+    check_count("top", top)
     if not tokenizer.keep_special_tokens:
         raise ValueError(
             f"the tokenizer reads {tokenizer.vocabulary.special_tokens.mask} as plain text: make "

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counts import check_count
 from keras_bert.features import INPUT_IDS, INPUT_MASK, MASKED_LM_POSITIONS, SEGMENT_IDS
 from keras_bert.models.masked_lm import BertMaskedLM, check_fills_gaps
 from keras_bert.text.base_tokenizer import Tokenizer
@@ -69,10 +70,8 @@ class MaskedRows:
         self, model: BertMaskedLM, tokenizer: Tokenizer, batch_size: int = 32, top: int = 0
     ):
         check_fills_gaps(model)
-        if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}: it must be 1 or more")
-        if top < 0:
-            raise ValueError(f"top is {top}: it must be 0 or more")
+        check_count("batch_size", batch_size)
+        check_count("top", top, least=0)
         tokenizer.vocabulary.check_size(model.config.vocab_size)
         self.room = model.config.max_position_embeddings - _SPECIAL_TOKENS
         self._model = model

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counts import check_count
 from keras_bert.finetuning.collapse import one_answer
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.models.span_labeler import BertSpanLabeler
@@ -59,8 +60,7 @@ class SpanHead(FinetuningHead):
 
     def __post_init__(self) -> None:
         for name in ("max_answer_length", "n_best_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
+            check_count(name, getattr(self, name))
 
     def window_settings(self, max_seq_length: int) -> WindowSettings:
         """Returns how contexts are cut for rows of so many positions; see there what is refused."""

@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 from keras_bert.choices import check_choice
 from keras_bert.config import read_json
+from keras_bert.counts import check_count
 from keras_bert.progress import Progress
 from keras_bert.storage.files import atomic_file
 from keras_bert.tasks.question_answering.questions import Answer, Question
@@ -90,8 +91,7 @@ def convert_triviaqa(
             holds an alias.
     """
     check_choice("domain", domain, Domain)
-    if max_words < 1:
-        raise ValueError(f"max_words is {max_words}: it must be at least 1")
+    check_count("max_words", max_words)
     folder = Path(data)
     paths = {split: folder / "qa" / name.format(domain=domain) for split, name in _SPLITS.items()}
     if not paths["train"].is_file():

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counts import check_count
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.progress import Progress
 from keras_bert.signatures.windows import cut, has_most_context, spread
@@ -120,8 +121,7 @@ class WindowSettings:
 
     def __post_init__(self) -> None:
         for name in ("doc_stride", "max_query_length"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
+            check_count(name, getattr(self, name))
         room = self.max_seq_length - self.max_query_length - self.framing.special_in_pair
         if room < 1:
             raise ValueError(

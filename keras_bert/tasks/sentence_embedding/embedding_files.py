@@ -8,6 +8,7 @@ text, text_pair, score                as near as the score says
 """
 
 import functools
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -57,8 +58,8 @@ def _task(
     text_pair_column: str = TEXT_PAIR,
     score_column: str = SCORE,
     pooling: TokenPooling | None = None,
-    temperature: float = 0.05,
-    max_score: float = 1.0,
+    temperature: float | None = None,
+    max_score: float | None = None,
     matryoshka_dims: tuple[int, ...] = (),
     query_prompt: str | None = None,
     document_prompt: str | None = None,
@@ -76,9 +77,10 @@ def _task(
         score_column: column of the score.
         pooling: how vectors of tokens become one: "mean", "cls" or "max"; None takes what the model
             folder says that training starts from, and "mean" where it says nothing.
-        temperature: divides the cosines that are learned as logits.
+        temperature: divides the cosines that are learned as logits; None is 0.05. Where scores are
+            learned there are no logits, and it is refused.
         max_score: the score of two texts that are alike in all, 5 in STS-B; 0 is that of two unlike
-            ones.
+            ones. None is 1. Where no file has scores it is refused.
         matryoshka_dims: the first so many numbers of a vector are learned as vectors, too, so that
             a search may keep them alone (Kusupati et al. 2022, arXiv:2205.13147). They are measured
             besides, by the metric that chooses the epoch.
@@ -91,8 +93,18 @@ def _task(
     """
     scored = name == "similarity"
     columns = _Columns(text_column, positive_column, text_pair_column, score_column)
-    read = functools.partial(_read, columns=columns, max_score=_checked(max_score), scored=scored)
-    head = EmbeddingHead(pooling, temperature, matryoshka_dims, query_prompt, document_prompt)
+    if max_score is not None and not 0 < max_score < math.inf:
+        raise ValueError(f"max_score is {max_score}: it must be above 0")
+    read = functools.partial(
+        _read, columns=columns, max_score=max_score, temperature=temperature, scored=scored
+    )
+    head = EmbeddingHead(
+        pooling,
+        EmbeddingHead.temperature if temperature is None else temperature,
+        matryoshka_dims,
+        query_prompt,
+        document_prompt,
+    )
     metrics = similarity_metrics if scored else ranking_metrics
     return Task(name, head, read, metrics(head.matryoshka_dims), _DEFAULTS)
 
@@ -101,13 +113,13 @@ retrieval_task = functools.partial(_task, "retrieval")
 similarity_task = functools.partial(_task, "similarity")
 
 
-def _checked(max_score: float) -> float:
-    if not 0 < max_score < float("inf"):
-        raise ValueError(f"max_score is {max_score}: it must be above 0")
-    return max_score
-
-
-def _read(folder: str | os.PathLike, columns: _Columns, max_score: float, scored: bool) -> TaskData:
+def _read(
+    folder: str | os.PathLike,
+    columns: _Columns,
+    max_score: float | None,
+    temperature: float | None,
+    scored: bool,
+) -> TaskData:
     if is_tfds(folder):
         raise ValueError(
             f"{folder} is a TFDS set: this task reads files with the columns {columns.text} and "
@@ -130,7 +142,18 @@ def _read(folder: str | os.PathLike, columns: _Columns, max_score: float, scored
             for name in (second, columns.score) if scored else (second,):
                 remedy = f"it is measured by it; name another with --{_flag_of(columns, name)}"
                 table.column(name, remedy)
-        splits[split] = _examples(table, columns, max_score, scored if split != TRAIN else None)
+        of_split = scored if split != TRAIN else None
+        splits[split] = _examples(table, columns, max_score or 1.0, of_split)
+    if temperature is not None and splits[TRAIN][0].score is not None:
+        raise ValueError(
+            f"temperature is {temperature}, but the scores of {tables[TRAIN].path} are compared "
+            "with the cosines themselves: leave out --temperature"
+        )
+    if max_score is not None and not any(part[0].score is not None for part in splits.values()):
+        raise ValueError(
+            f"max_score is {max_score}, but no file in {folder} has scores to divide: leave out "
+            "--max_score"
+        )
     return TaskData(splits, text_columns={TEXT: columns.text, SECOND_TEXT: second})
 
 

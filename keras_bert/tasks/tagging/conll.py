@@ -50,16 +50,21 @@ class _Split(NamedTuple):
 
 
 def conll2003_task(
-    document_context: bool = False, features_from: str | None = None, lstm_width: int = 768
+    document_context: bool = False,
+    features_from: str | None = None,
+    lstm_width: int | None = None,
 ) -> Task:
     """Returns the task of named entities in the files of CoNLL-2003, or in `tfds:conll2003`.
 
     Args:
         document_context: let each sentence see its document, as in the paper.
         features_from: see `TagHead`.
-        lstm_width: see `TagHead`.
+        lstm_width: units of the BiLSTM in each direction; None is 768.
+
+    Raises:
+        ValueError: there is no BiLSTM, or its width is below 1.
     """
-    head = TagHead(document_context, features_from, lstm_width)
+    head = _head(document_context, features_from, lstm_width)
     return dataclasses.replace(_task(head), name="conll2003")
 
 
@@ -68,10 +73,10 @@ def conll_task(
     label_index: int = -1,
     scheme: Scheme | None = None,
     labels: Sequence[str] | None = None,
-    label_feature: str = "ner",
+    label_feature: str | None = None,
     document_context: bool = False,
     features_from: str | None = None,
-    lstm_width: int = 768,
+    lstm_width: int | None = None,
 ) -> Task:
     """Returns the task of learning a column of labels from a column of words.
 
@@ -81,18 +86,32 @@ def conll_task(
         scheme: how labels tell entities, "BIO", "IOB1" or "BIOES"; "plain" for labels of single
             words, such as parts of speech. None finds out how entities are told.
         labels: the types of entities, or all plain labels; None takes those of the training data.
-        label_feature: of a TFDS data set, the feature with the labels.
+        label_feature: of a TFDS data set, the feature with the labels; None is "ner".
         document_context: let each sentence see its document.
         features_from: see `TagHead`.
-        lstm_width: see `TagHead`.
+        lstm_width: units of the BiLSTM in each direction; None is 768.
 
     Raises:
-        ValueError: there is no such scheme.
+        ValueError: there is no such scheme, a label twice, or a width without a BiLSTM.
     """
     if scheme not in (None, *SCHEMES):
         raise ValueError(f"the scheme is {scheme!r}: choose one of {', '.join(SCHEMES)}")
-    head = TagHead(document_context, features_from, lstm_width)
+    twice = [label for label, count in collections.Counter(labels or ()).items() if count > 1]
+    if twice:
+        raise ValueError(f"labels has {', '.join(twice)} twice: name each once")
+    head = _head(document_context, features_from, lstm_width)
     return _task(head, WordColumns(word_index, label_index), scheme, labels, label_feature)
+
+
+def _head(document_context: bool, features_from: str | None, lstm_width: int | None) -> TagHead:
+    if lstm_width is None:
+        return TagHead(document_context, features_from)
+    if features_from is None:
+        raise ValueError(
+            f"lstm_width is {lstm_width}, but there is no BiLSTM: name the layers that it reads "
+            "with --features_from, or leave it out"
+        )
+    return TagHead(document_context, features_from, lstm_width)
 
 
 def _task(
@@ -100,7 +119,7 @@ def _task(
     columns: WordColumns = WordColumns(),  # noqa: B008 (a tuple)
     scheme: Scheme | None = None,
     labels: Sequence[str] | None = None,
-    label_feature: str = "ner",
+    label_feature: str | None = None,
 ) -> Task:
     read = functools.partial(
         _read,
@@ -123,10 +142,15 @@ def _read(
     columns: WordColumns,
     scheme: Scheme | None,
     labels: Sequence[str] | None,
-    label_feature: str,
+    label_feature: str | None,
     document_context: bool,
 ) -> TaskData:
     if is_tfds(source):
+        if columns != WordColumns():
+            raise ValueError(
+                f"{source} has features, not columns: leave out --word_index and --label_index, "
+                "and name the labels with --label_feature"
+            )
         if document_context:
             raise ValueError(
                 f"{source} does not tell where documents begin: leave out --document_context, or "
@@ -134,9 +158,16 @@ def _read(
             )
         splits = {
             split: _Split(f"{source}, split {split}, sentence", sentences)
-            for split, sentences in _read_tfds_sentences(str(source), label_feature).items()
+            for split, sentences in _read_tfds_sentences(
+                str(source), label_feature or "ner"
+            ).items()
         }
     else:
+        if label_feature is not None:
+            raise ValueError(
+                f"label_feature is {label_feature!r}, but {source} is no TFDS set: name the column "
+                "of the labels with --label_index"
+            )
         # What is to be predicted may come without labels.
         splits = {
             split: _Split(

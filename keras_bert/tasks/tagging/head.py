@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.counts import check_count
 from keras_bert.finetuning.collapse import chance_loss, one_answer
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.head import FinetuningHead
@@ -49,6 +50,9 @@ class TagHead(FinetuningHead):
         features_from: None to fine-tune the encoder; one of
             `keras_bert.choices.LayerStrategy` for a BiLSTM on frozen features.
         lstm_width: units of the BiLSTM in each direction.
+
+    Raises:
+        ValueError: the BiLSTM has no units.
     """
 
     kind: ClassVar[str] = "tag"
@@ -59,6 +63,9 @@ class TagHead(FinetuningHead):
     document_context: bool = False
     features_from: str | None = None
     lstm_width: int = 768
+
+    def __post_init__(self) -> None:
+        check_count("lstm_width", self.lstm_width)
 
     @property
     def model_class(self) -> type:  # type: ignore[override]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 
+from keras_bert.counts import check_count
 from keras_bert.text.byte_level.files import ByteLevelBpeFiles
 from keras_bert.text.framing import ROBERTA_FRAMING, ROBERTA_TOKENS
 from keras_bert.text.vocabulary import BYTE_LEVEL_SPACE, Vocabulary
@@ -33,8 +34,7 @@ def train_byte_level_bpe(
         raise ValueError(
             f"vocab_size is {vocab_size}: 256 bytes, five special tokens and a merge take {least}"
         )
-    if min_frequency < 1:
-        raise ValueError(f"min_frequency is {min_frequency}: it must be at least 1")
+    check_count("min_frequency", min_frequency)
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(

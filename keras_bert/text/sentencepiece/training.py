@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Literal, get_args
 
+from keras_bert.counts import check_count
 from keras_bert.text.sentencepiece.files import (
     SentencePieceFiles,
     SentencePieceSettings,
@@ -51,8 +52,7 @@ def train_sentencepiece(
         ValueError: the scheme is unknown, `input_sentence_size` is below 1, the library is not
             installed, or it cannot learn so many pieces from the texts.
     """
-    if input_sentence_size < 1:
-        raise ValueError(f"input_sentence_size is {input_sentence_size}: it must be at least 1")
+    check_count("input_sentence_size", input_sentence_size)
     if scheme not in get_args(SentencePieceScheme):
         raise ValueError(f"scheme is {scheme!r}: it must be albert or xlm_roberta")
     library = load_library()

@@ -1,0 +1,30 @@
+"""Counts among options: sizes, steps, seeds. No TensorFlow here: flags are made of options."""
+
+import operator
+from typing import Any
+
+
+def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> None:
+    """Checks an option that counts something.
+
+    Args:
+        name: of the option, for the error.
+        value: what was given; None where the option was left out.
+        least: the smallest value that it may have.
+        most: the largest one; None for any.
+
+    Raises:
+        ValueError: it is no whole number, or out of its range.
+    """
+    if value is None:
+        return
+    if most is not None:
+        allowed = f"from {least:,} to {most:,}"
+    else:
+        allowed = "0 or more" if least == 0 else f"at least {least}"
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} is {value!r}: it must be a whole number, {allowed}") from None
+    if number < least or (most is not None and number > most):
+        raise ValueError(f"{name} is {value}: it must be {allowed}")

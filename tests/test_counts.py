@@ -1,0 +1,39 @@
+"""Options that count something take whole numbers, of Python or NumPy, and say what they want."""
+
+import numpy as np
+import pytest
+
+from keras_bert import FinetuningOptions
+from keras_bert.data.creation.options import CreationOptions
+from keras_bert.generation.options import MAX_SWEEPS, GenerationOptions
+from keras_bert.models.seq2seq.mask_predict import MaskPredictOptions
+from keras_bert.models.seq2seq.sequence_search import SearchOptions
+from keras_bert.signatures.options import ExportOptions
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: FinetuningOptions(batch_size=16.0), "batch_size is 16.0: it must be a whole numb"),
+        (lambda: FinetuningOptions(epochs="3"), "epochs is '3': it must be a whole number, at lea"),
+        (lambda: FinetuningOptions(checkpoint_steps=0.5), "is 0.5: .* whole number, 0 or more"),
+        (lambda: FinetuningOptions(reinitialized_layers=-1), "is -1: it must be 0 or more"),
+        (lambda: SearchOptions(beam_size=2.5), "beam_size is 2.5: it must be a whole number, at"),
+        (lambda: SearchOptions(1), "max_target_length is 1: it must be at least 2"),
+        (lambda: MaskPredictOptions(iterations=1e1), "iterations is 10.0: it must be a whole numb"),
+        (lambda: GenerationOptions(sweeps=2.0), "is 2.0: .* whole number, from 1 to 16,777,216"),
+        (lambda: GenerationOptions(sweeps=MAX_SWEEPS + 1), "sweeps is 16777217: it must be from 1"),
+        (lambda: ExportOptions(top_k=1.5), "top_k is 1.5: it must be a whole number, at least 1"),
+        (
+            lambda: CreationOptions(["a"], "v", "out", num_shards=0),
+            "num_shards is 0: it must be at least 1",
+        ),
+    ],
+)
+def test_what_counts_is_a_whole_number_in_its_range(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+def test_whole_numbers_of_numpy_count():
+    assert FinetuningOptions(batch_size=np.int64(16)).batch_size == 16
