@@ -7,9 +7,10 @@ for, the beginning of the text below it is to be found among those of all sectio
 Titles that several sections have are left out; pages are split, so no page is in two splits. The
 same vectors are then asked for sections of Python's documentation, on which nothing was trained.
 "nested" learns from the pairs the first --widths numbers of a vector as vectors, too (Matryoshka);
-with --widths the table has the nDCG of each width, for all models. "reranked" lets a cross-encoder,
-which learned from wrong answers that the vectors of "pairs" found, order the 50 texts that they
-find first.
+with --widths the table has the nDCG of each width, for all models. "mined" learns from the pairs
+and from wrong answers that the vectors of --teacher (MiniLM) find, "taught" from the cosines of the
+teacher's vectors besides. "reranked" lets a cross-encoder, which learned from wrong answers that
+the vectors of "pairs" found, order the 50 texts that they find first.
 A run is finished by the same command where it was stopped; scores stand in scores.jsonl. --data
 takes a folder with train, validation and test.csv (columns text and positive) in place of the
 manuals:
@@ -18,6 +19,7 @@ manuals:
 """
 
 import csv
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -55,13 +57,15 @@ from keras_bert.tasks.sentence_embedding.metrics import (
 
 _OUTPUT = flags.DEFINE_string("output", None, "Folder of data and runs.", required=True)
 _DATA = flags.DEFINE_string("data", None, "Other data; unset: the manuals.")
-_TRAINED = ("pairs", "texts alone", "nested")
+_TAUGHT = ("mined", "taught")
+_TRAINED = ("pairs", "texts alone", "nested", *_TAUGHT)
 _RERANKED = "reranked"
 _KINDS = ("BM25", "as it is", *_TRAINED, _RERANKED)
-_USUAL = [kind for kind in _KINDS if kind != "nested"]
+_USUAL = [kind for kind in _KINDS if kind not in ("nested", *_TAUGHT)]
 _RUNS = flags.DEFINE_multi_enum("runs", _USUAL, list(_KINDS), "Only these.")
 _WIDTHS = flags.DEFINE_list("widths", [], "Numbers of a vector that a search may keep alone.")
 _INIT_FROM = flags.DEFINE_string("init_from", None, "Model folder to start from; unset: MiniLM.")
+_TEACHER = flags.DEFINE_string("teacher", None, "Sentence encoder to learn from; unset: MiniLM.")
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each kind.", lower_bound=1)
 _EPOCHS = flags.DEFINE_integer("epochs", 3, "Passes over the pairs.", lower_bound=1)
 _LEARNING_RATE = flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
@@ -78,6 +82,8 @@ _MANUALS = {
 _FEWEST_WORDS, _MOST_WORDS = 15, 90
 # Texts of a query that a cross-encoder orders, and wrong answers of a row that it learns from.
 _CANDIDATES, _NEGATIVES = 50, 4
+# The teacher's cosines are logits as the student's are.
+_TEACHER_TEMPERATURE = 0.05
 _SHOWN = ("ndcg_at_10", "accuracy_at_1", "recall_at_10")
 
 
@@ -225,6 +231,23 @@ def _write_mined(encoder: SentenceEncoder, data: Path, mined: Path) -> None:
                 writer.writerow((title, text, *several, *[""] * missing))
 
 
+def _taught_examples(pairs: Sequence[tuple[str, str]], scored: bool) -> list[EmbeddingExample]:
+    """Returns pairs with wrong answers that the teacher finds near, and what it says of both."""
+    titles, texts = zip(*pairs, strict=True)
+    teacher = _encoder(Path(_TEACHER.value or packages.minilm()))
+    index = TextIndex.build(teacher, [*dict.fromkeys(texts)])
+    wrong = mine_negatives(index, titles, texts, _NEGATIVES)
+    vectors = dict(zip(index.texts, index.vectors, strict=True))
+    examples = []
+    for title, asked, text, several in zip(
+        titles, index.query_vectors(titles), texts, wrong, strict=True
+    ):
+        scores = tuple(float(asked @ vectors[answer]) for answer in (text, *several))
+        told = scores if scored else None
+        examples.append(EmbeddingExample((title, text, *several), teacher_scores=told))
+    return examples
+
+
 def _of_cross_encoder(
     encoder: SentenceEncoder, cross_encoder: CrossEncoder, test: Path
 ) -> dict[str, float]:
@@ -269,6 +292,8 @@ def main(_: list[str]) -> None:
         known = {"run": row, "start": start.name, **(trained if learns else {})}
         if row == _RERANKED:
             known["reranking_epochs"] = _RERANKING_EPOCHS.value
+        if row in _TAUGHT:
+            known["teacher"] = Path(_TEACHER.value or packages.minilm()).name
         if row == "nested":
             if not _WIDTHS.value:
                 raise app.UsageError("--runs=nested needs --widths")
@@ -322,6 +347,11 @@ def _trained(row: str, seed: int, data: Path, output: Path, start: Path) -> Path
     """Trains vectors, unless they are there, and returns their folder."""
     task = create_task("retrieval", matryoshka_dims=_widths() if row == "nested" else ())
     found = task.read(data)
+    if row in _TAUGHT:
+        taught = _taught_examples(_pairs(data / f"{TRAIN}.csv"), row == "taught")
+        found = type(found)({**found.splits, TRAIN: taught}, text_columns=found.text_columns)
+        head = dataclasses.replace(task.head, teacher_temperature=_TEACHER_TEMPERATURE)
+        task = dataclasses.replace(task, head=head)
     if row == "texts alone":  # SimCSE: every text is its own answer
         texts = [text for example in found.splits[TRAIN] for text in example.texts]
         alone = [EmbeddingExample((text,)) for text in texts]

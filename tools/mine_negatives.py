@@ -12,17 +12,22 @@ so on, of which the last ones may be empty: first the negatives of the row itsel
 found. Rows without any are left out, as --task=reranking wants one in each; --task=retrieval takes
 them, too: --keep_all. Files to measure by want what the search really finds, also where it is
 nearer than the answer, and many of them: --relative_margin=-1 --negatives=20.
+--score_with adds what a cross-encoder says of the text with each of them, in columns
+"positive_score", "negative0_score" and so on, from which --task=retrieval learns as from a teacher.
 """
 
 import csv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from absl import flags
 
 from keras_bert import command_line
 from keras_bert.choices import TokenPooling
+
+if TYPE_CHECKING:
+    from keras_bert import CrossEncoder
 
 flags.DEFINE_string("init_from", None, "Model folder; one that was trained for similarity.")
 flags.DEFINE_string("input", None, "Table of texts and their answers: .csv, .tsv or .jsonl.")
@@ -53,21 +58,27 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "document_prompt", None, "Stands before each text to be found; unset: as the folder says."
 )
+flags.DEFINE_string("score_with", None, "Model folder of a cross-encoder whose scores are added.")
+flags.DEFINE_string(
+    "score_label", None, "Of its two classes that of texts that answer; unset: its name tells."
+)
 flags.DEFINE_integer("batch_size", 64, "Texts per call of the model.", lower_bound=1)
 flags.mark_flags_as_required(["init_from", "input", "output"])
 
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags, searches and writes the table."""
-    from keras_bert import SentenceEncoder, TextIndex, mine_negatives
+    from keras_bert import CrossEncoder, SentenceEncoder, TextIndex, mine_negatives
     from keras_bert.serving.hard_negatives import check_mining
     from keras_bert.storage.files import atomic_file
     from keras_bert.storage.paths import check_output
     from keras_bert.storage.tables import read_table
     from keras_bert.storage.text_lines import read_texts
-    from keras_bert.tasks.sentence_embedding.embedding_files import NEGATIVE, answered_texts
+    from keras_bert.tasks.sentence_embedding.embedding_files import NEGATIVE, SCORE, answered_texts
 
     values = flags.FLAGS
+    if values.score_label is not None and values.score_with is None:
+        raise ValueError("--score_label names a class of --score_with: give that, too")
     check_output(values.output, *filter(None, (values.input, values.passages)))
     if Path(values.output).suffix != ".csv":
         raise ValueError(f"--output={values.output} does not end in .csv: rename it")
@@ -79,6 +90,9 @@ def main(_: Sequence[str]) -> None:
     passages = {passage: None for _, *several in rows for passage in several}
     if values.passages:
         passages.update(dict.fromkeys(filter(str.strip, read_texts(values.passages))))
+    teacher = None
+    if values.score_with:
+        teacher = CrossEncoder.from_preset(values.score_with, label=values.score_label)
     encoder = SentenceEncoder.from_preset(
         values.init_from,
         values.pooling,
@@ -99,21 +113,41 @@ def main(_: Sequence[str]) -> None:
             f"nothing was found for {len(rows):,} rows among {len(index):,} texts: give more with "
             "--passages, or a smaller --relative_margin"
         )
+    kept = [
+        (text, [positive, *wrong])
+        for text, positive, wrong in zip(texts, positives, wrong_of, strict=True)
+        if wrong or values.keep_all
+    ]
     most = max([values.negatives, *map(len, wrong_of)])
-    written = 0
+    names = [values.positive_column, *(f"{NEGATIVE}{number}" for number in range(most))]
+    columns = [values.text_column, *names]
+    table = [[text, *answers, *[""] * (most + 1 - len(answers))] for text, answers in kept]
+    if teacher is not None:
+        columns += [f"{name}_{SCORE}" for name in names]
+        scores = _scores(teacher, kept, values.batch_size)
+        table = [
+            [*row, *of_row, *[""] * (most + 1 - len(of_row))]
+            for row, of_row in zip(table, scores, strict=True)
+        ]
     with atomic_file(values.output) as path, open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        names = [f"{NEGATIVE}{number}" for number in range(most)]
-        writer.writerow([values.text_column, values.positive_column, *names])
-        for text, positive, wrong in zip(texts, positives, wrong_of, strict=True):
-            if wrong or values.keep_all:
-                writer.writerow([text, positive, *wrong, *[""] * (most - len(wrong))])
-                written += 1
+        writer.writerow(columns)
+        writer.writerows(table)
     mean = sum(map(len, wrong_of)) / max(1, len(wrong_of))
     print(
-        f"{written:,} of {len(rows):,} rows, {mean:.1f} wrong answers each, among {len(index):,} "
-        f"texts: {values.output}"
+        f"{len(table):,} of {len(rows):,} rows, {mean:.1f} wrong answers each, among "
+        f"{len(index):,} texts: {values.output}"
     )
+
+
+def _scores(
+    teacher: "CrossEncoder", rows: Sequence[tuple[str, list[str]]], batch_size: int
+) -> list[list[str]]:
+    """Returns what a cross-encoder says of each text with its answers, right and wrong."""
+    queries = [text for text, answers in rows for _ in answers]
+    texts = [answer for _, answers in rows for answer in answers]
+    scores = iter(teacher.scores(queries, texts, batch_size).tolist())
+    return [[f"{next(scores):.6g}" for _ in answers] for _, answers in rows]
 
 
 if __name__ == "__main__":

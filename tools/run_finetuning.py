@@ -69,6 +69,9 @@ _VECTOR_FLAGS = {
 _FLOAT_FLAGS = {
     "temperature": "Divides cosines that are learned as logits (retrieval, similarity; unset: "
     "0.05).",
+    "teacher_weight": "Part of a teacher's scores in the loss (retrieval with positive_score and "
+    "negative0_score; unset: 0.5).",
+    "teacher_temperature": "Divides a teacher's scores (retrieval with such columns; unset: 1).",
     "max_score": "Score of two texts that are alike in all (retrieval, similarity; unset: 1).",
     "length_penalty": "Prefers longer texts, the more the larger (seq2seq; unset: 0.6).",
 }

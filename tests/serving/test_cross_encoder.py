@@ -17,6 +17,7 @@ from keras_bert import (
     SentenceEncoder,
     TextHead,
     TextIndex,
+    create_task,
     load_tokenizer,
     mine_negatives,
 )
@@ -280,6 +281,24 @@ def test_the_commands_mine_search_and_rerank(chooser, index, model_folder, tmp_p
     assert header == ["text", "positive", "negative0", "negative1"]
     expected[0] = [*dict.fromkeys([TEXTS[3], *expected[0]])][:2]
     assert found == [[*pair, *wrong] for pair, wrong in zip(PAIRS[:6], expected, strict=True)]
+    # The same with what a cross-encoder says of each, to learn from.
+    shutil.move(tmp_path / "mined.csv", tmp_path / "train.csv")
+    done = tool(
+        "mine_negatives.py",
+        tmp_path,
+        *("--pooling=mean", "--input=train.csv", "--output=taught.csv", "--negatives=3"),
+        *("--relative_margin=0.5", "--score_with=choices"),
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    taught = create_task("retrieval")
+    (tmp_path / "taught").mkdir()
+    shutil.move(tmp_path / "taught.csv", tmp_path / "taught" / "train.csv")
+    examples = taught.read(tmp_path / "taught").splits["train"]
+    assert [example.texts[:4] for example in examples] == [(*row[:4],) for row in found]
+    pairs = [(texts[0], text) for texts in (e.texts for e in examples) for text in texts[1:]]
+    expected = chooser.scores(*zip(*pairs, strict=True))
+    scores = [score for example in examples for score in example.teacher_scores]
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)  # six digits are written
     done = tool(
         "search_texts.py",
         tmp_path,

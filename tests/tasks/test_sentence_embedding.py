@@ -18,6 +18,7 @@ from keras_bert import (
     FinetuningOptions,
     LabeledTexts,
     SentenceEncoder,
+    create_optimizer,
     create_task,
     finetune,
     load_tokenizer,
@@ -33,7 +34,7 @@ from keras_bert.tasks.sentence_embedding.metrics import (
     relevant_ranks,
     similarity_metrics,
 )
-from keras_bert.tasks.sentence_embedding.ranking_loss import EmbeddingLoss
+from keras_bert.tasks.sentence_embedding.ranking_loss import EmbeddingLoss, scored_texts
 from tests.conftest import WORDS, sentiment_rows, write_csv
 from tests.markers import some_fast
 from tests.tolerances import FORMULA, REORDERED, REORDERED_UPDATES
@@ -93,9 +94,43 @@ def test_a_text_counts_once_and_never_against_itself_or_another_answer():
     np.testing.assert_allclose(found, expected, **FORMULA)
 
 
-def test_a_compiled_loss_is_the_same():
+def scored(texts, scores):
+    """Targets with a teacher's scores; what is padding is -1 in both, as in a batch."""
+    found = scored_texts(np.array(texts, np.int32), np.array(scores, np.float32))
+    found[found[..., 0] < 0] = -1
+    return found
+
+
+def test_a_teacher_tells_how_near_the_answers_of_a_row_are():
+    # The first row has two wrong answers, the second none, the third one.
+    texts = [[1, 2, 3, 4], [5, 6, -1, -1], [7, 8, 9, -1]]
+    angles = np.array([[0.0, 0.3, 0.9, 1.4], [1.0, 1.2, 0.0, 0.0], [2.0, 2.1, 2.6, 0.0]])
+    scores = [[0.0, 4.0, 6.0, -2.0], [0.0, 3.0, 0.0, 0.0], [0.0, 2.0, 1.0, 0.0]]
+    vectors = tf.constant(vectors_of(angles))
+    alone = EmbeddingLoss(0.5).call(tf.constant(texts), vectors).numpy()
+
+    def divergence(row, count):
+        own = [math.cos(angles[row][0] - angle) / 0.5 for angle in angles[row][1 : count + 1]]
+        told = [score / 2 for score in scores[row][1 : count + 1]]
+        softened = [math.exp(score) / sum(map(math.exp, told)) for score in told]
+        student = [math.exp(logit) / sum(map(math.exp, own)) for logit in own]
+        pairs = zip(softened, student, strict=True)
+        return sum(wanted * math.log(wanted / has) for wanted, has in pairs)
+
+    told = np.array([divergence(row, count) for row, count in enumerate((3, 1, 2))])
+    assert told[0] > 0.3 and told[1] == 0
+    for weight in (0.0, 0.25, 1.0):
+        loss = EmbeddingLoss(0.5, teacher_weight=weight, teacher_temperature=2.0)
+        found = loss.call(tf.constant(scored(texts, scores)), vectors)
+        np.testing.assert_allclose(found, (1 - weight) * alone + weight * told, **FORMULA)
+
+
+@pytest.mark.parametrize("taught", [False, True])
+def test_a_compiled_loss_is_the_same(taught):
     """By XLA, as on a TPU: static shapes and no operation of the host."""
     texts = tf.constant([[1, 2, 3], [1, 4, -1], [5, 2, 6]])
+    if taught:
+        texts = tf.constant(scored(texts.numpy(), [[0, 3, 1], [0, 2, 0], [0, -1, 4]]))
     vectors = tf.constant(vectors_of(np.random.default_rng(1).uniform(0, 3, [3, 3])))
 
     def loss_and_gradient(values):
@@ -281,6 +316,31 @@ def test_a_run_learns_to_find_the_answers(search_run, start):
     assert list(result.metrics["test"]) == [*ranking_metrics(), "loss"]
 
 
+@pytest.mark.slow
+def test_a_run_learns_what_a_teacher_says(start, tmp_path):
+    """Who prefers the wrong answers, and has the whole weight."""
+    rows = [(*pair, f"a {pair[1].split()[1]}", -2.0, 2.0) for pair in ANSWERS]
+    columns = ["text", "positive", "negative0", "positive_score", "negative0_score"]
+    write_csv(tmp_path / "train.csv", columns, rows * 20)
+    task = create_task("retrieval", teacher_weight=1.0)
+    data = task.read(tmp_path)
+    assert data.splits["train"][0].teacher_scores == (-2.0, 2.0)
+    result = finetune(task, data, start, tmp_path / "run", options(epochs=2, learning_rate=3e-3))
+    assert result.epochs[-1]["train_loss"] < 0.01 < result.epochs[0]["train_loss"]
+    model = FinetunedModel.load(tmp_path / "run")
+    assert model.description.head.teacher_weight == 1.0
+    vectors = np.stack(model.predict_examples(data.splits["train"][:16]))  # [16, 3, H]
+    right, wrong = (np.sum(vectors[:, 0] * vectors[:, place], axis=-1) for place in (1, 2))
+    # The teacher's softmax is 0.018 and 0.982: cosines of a difference of 4, by a temperature.
+    assert np.abs((wrong - right) / 0.05 - 4).max() < 1.5
+    # By one's own model.fit, too.
+    own = FinetunedModel.from_task(task, data, start, LENGTH, dtype="float32")
+    train = own.training_data(data, batch_size=16)
+    own.compile(create_optimizer(3e-3, train_steps=len(train), warmup_steps=1))
+    losses = own.model.fit(train, epochs=2, verbose=0).history["loss"]
+    assert losses[1] < 0.5 * losses[0]
+
+
 def test_what_a_run_leaves_is_an_encoder_of_sentences(search_run):
     folder, _ = search_run
     run = folder / "run"
@@ -405,6 +465,21 @@ def test_wrong_answers_stand_in_numbered_columns(tmp_path):
         ),
         (
             "retrieval",
+            {"train": ["text,positive,negative,positive_score", "a,b,c,1"]},
+            "no column 'negative_score' among .*: it scores negative, as positive_score the others",
+        ),
+        (
+            "retrieval",
+            {"train": ["text,positive,negative_score", "a,b,1"]},
+            "no column 'positive_score' among",
+        ),
+        (
+            "retrieval",
+            {"train": ["text,positive,positive_score", "a,b,high"]},
+            "line 2: positive_score is 'high': give the teacher's score, a number",
+        ),
+        (
+            "retrieval",
             {"train": ["text", "a"], "unlabeled": ["text", "b"]},
             "unlabeled.csv: nothing answers unlabeled texts of this task: put them",
         ),
@@ -445,6 +520,46 @@ def test_json_lines_may_have_a_list_of_wrong_answers(tmp_path):
         create_task("retrieval").read(tmp_path)
 
 
+def test_scores_of_a_teacher_stand_beside_the_texts(tmp_path):
+    columns = "text,positive,negative0,negative1,positive_score,negative0_score,negative1_score"
+    taught = read(tmp_path, train=[columns, "q,a,b,c,2,1e-1,-3", "r,x,,y,4,,0"])["train"]
+    assert taught == [
+        EmbeddingExample(("q", "a", "b", "c"), teacher_scores=(2.0, 0.1, -3.0)),
+        EmbeddingExample(("r", "x", "y"), teacher_scores=(4.0, 0.0)),
+    ]
+    rows = [
+        {"text": "q", "positive": "a", "negative": ["b", "c"]},
+        {"text": "r", "positive": "x", "negative": []},
+    ]
+    rows[0] |= {"positive_score": 2, "negative_score": [0.5, -1]}
+    rows[1] |= {"positive_score": 3.5}
+    (tmp_path / "train.csv").unlink()
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert create_task("retrieval").read(tmp_path).splits["train"] == [
+        EmbeddingExample(("q", "a", "b", "c"), teacher_scores=(2.0, 0.5, -1.0)),
+        EmbeddingExample(("r", "x"), teacher_scores=(3.5,)),
+    ]
+    rows[0]["negative_score"].pop()
+    (tmp_path / "train.jsonl").write_text(json.dumps(rows[0]))
+    with pytest.raises(ValueError, match="line 1: negative has 2 texts and negative_score 1 score"):
+        create_task("retrieval").read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("examples", "sentence"),
+    [
+        ([(("q", "a"), (1.0,)), (("r", "b"), None)], "1 of 2 examples have scores of a teacher"),
+        ([(("q", "a", "b"), (1.0,))], "has 1 scores of a teacher and 3 texts: give one for each"),
+        ([(("q",), ())], "has 0 scores of a teacher and 1 texts"),
+        ([(("q", "a"), (math.nan,))], "a teacher's score is no finite number"),
+    ],
+)
+def test_examples_with_scores_of_a_teacher_have_one_for_each_text(examples, sentence, start):
+    several = [EmbeddingExample(texts, teacher_scores=scores) for texts, scores in examples]
+    with pytest.raises(ValueError, match=sentence):
+        EmbeddingHead().encode(load_tokenizer(start), several, LENGTH, "")
+
+
 def test_brackets_in_a_table_are_text(tmp_path):
     splits = read(tmp_path, train=["text,positive,negative", '"[1, 2]",a list,"[0]"'])
     assert splits["train"] == [EmbeddingExample(("[1, 2]", "a list", "[0]"))]
@@ -458,6 +573,8 @@ def test_a_setting_without_effect_is_refused(tmp_path):
     write_answers(tmp_path / "train.csv")
     with pytest.raises(ValueError, match="max_score is 5.0, but no file in .* has scores"):
         create_task("retrieval", max_score=5.0).read(tmp_path)
+    with pytest.raises(ValueError, match="teacher_weight is 0.5, but .* has no scores of"):
+        create_task("retrieval", teacher_weight=0.5).read(tmp_path)
     # The scores may be in another file, and answers are learned with a temperature.
     write_csv(tmp_path / "dev.csv", ["text", "text_pair", "score"], [("a", "b", 4)])
     data = create_task("similarity", max_score=5, temperature=0.1).read(tmp_path)
@@ -470,6 +587,8 @@ def test_a_setting_without_effect_is_refused(tmp_path):
         ({"pooling": "pooler"}, "pooling is 'pooler': choose one of mean, cls, max"),
         ({"temperature": 0.0}, "temperature is 0.0: it must be above 0"),
         ({"max_score": -1.0}, "max_score is -1.0: it must be above 0"),
+        ({"teacher_weight": 1.5}, "teacher_weight is 1.5: it must be from 0 to 1"),
+        ({"teacher_temperature": 0.0}, "teacher_temperature is 0.0: it must be above 0"),
         ({"matryoshka_dims": [8, 8]}, r"matryoshka_dims is .8, 8.: give a list of different whole"),
         ({"matryoshka_dims": [0]}, r"matryoshka_dims is .0.: give a list of different whole"),
         ({"matryoshka_dims": "64"}, "matryoshka_dims is '64': give a list of different whole"),

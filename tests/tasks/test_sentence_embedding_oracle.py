@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_bert import BertSentenceEmbedder, EmbeddingExample, load_tokenizer
 from keras_bert.tasks.sentence_embedding.metrics import ranking_metrics, similarity_metrics
-from keras_bert.tasks.sentence_embedding.ranking_loss import EmbeddingLoss
+from keras_bert.tasks.sentence_embedding.ranking_loss import EmbeddingLoss, scored_texts
 from tests.markers import some_long
 from tests.tolerances import ORACLE
 
@@ -27,13 +27,13 @@ def vectors():
     return drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)
 
 
-def losses_of(vectors, targets, temperature=0.05):
-    """Loss and gradient of the mean over a batch, by ours."""
+def losses_of(vectors, targets, loss):
+    """Value and gradient of the mean over a batch, by ours."""
     values = tf.constant(vectors)
     with tf.GradientTape() as tape:
         tape.watch(values)
-        loss = tf.reduce_mean(EmbeddingLoss(temperature).call(tf.constant(targets), values))
-    return float(loss), tape.gradient(loss, values).numpy()
+        value = tf.reduce_mean(loss.call(tf.constant(targets), values))
+    return float(value), tape.gradient(value, values).numpy()
 
 
 def losses_of_theirs(loss, vectors, labels=None):
@@ -52,12 +52,31 @@ def test_the_answer_among_all_of_the_batch(rows, vectors):
     theirs = MultipleNegativesRankingLoss(model=None, scale=1 / 0.07)
     expected, expected_gradient = losses_of_theirs(theirs, vectors[:, :rows])
     numbers = np.arange(1, EXAMPLES * rows + 1, dtype=np.int32).reshape(EXAMPLES, rows)
-    found, gradient = losses_of(vectors[:, :rows], numbers, 0.07)
+    found, gradient = losses_of(vectors[:, :rows], numbers, EmbeddingLoss(0.07))
     assert found == pytest.approx(expected, rel=1e-5)
     # Theirs divides by the lengths, which are 1 here, before the product: a part of the gradient
     # along the vector itself has no effect on a unit vector, and is left out on both sides.
     np.testing.assert_allclose(
         across(gradient, vectors[:, :rows]), across(expected_gradient, vectors[:, :rows]), **ORACLE
+    )
+
+
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_a_teacher_over_the_answers_of_a_row(temperature, vectors):
+    """Theirs is multiplied by the square of the student's temperature, as in Hinton et al."""
+    import torch
+    from sentence_transformers.sentence_transformer.losses import DistillKLDivLoss
+
+    scores = np.random.default_rng(8).normal(size=[EXAMPLES, 3]).astype(np.float32) * 4
+    theirs = DistillKLDivLoss(None, student_temperature=0.5, teacher_temperature=temperature)
+    expected, expected_gradient = losses_of_theirs(theirs, vectors, torch.tensor(scores))
+    numbers = np.arange(1, EXAMPLES * 4 + 1, dtype=np.int32).reshape(EXAMPLES, 4)
+    targets = scored_texts(numbers, np.pad(scores, [[0, 0], [1, 0]]))
+    loss = EmbeddingLoss(0.5, teacher_weight=1.0, teacher_temperature=temperature)
+    found, gradient = losses_of(vectors, targets, loss)
+    assert found * 0.5**2 == pytest.approx(expected, rel=1e-5)
+    np.testing.assert_allclose(
+        across(gradient * 0.5**2, vectors), across(expected_gradient, vectors), **ORACLE
     )
 
 
@@ -75,7 +94,7 @@ def test_scores_of_pairs(vectors):
     expected, expected_gradient = losses_of_theirs(
         CosineSimilarityLoss(model=None), pairs, torch.tensor(scores)
     )
-    found, gradient = losses_of(pairs, scores)
+    found, gradient = losses_of(pairs, scores, EmbeddingLoss())
     assert found == pytest.approx(expected, rel=1e-5)
     np.testing.assert_allclose(across(gradient, pairs), across(expected_gradient, pairs), **ORACLE)
 

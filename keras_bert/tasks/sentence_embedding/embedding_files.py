@@ -4,6 +4,8 @@ columns                               what is learned
 text                                  a text is nearer to itself than to others (SimCSE)
 text, positive                        nearer to its answer than to those of others
 text, positive, negative              and nearer than to a wrong one (or negative0, negative1...)
+the same with positive_score,
+    negative_score                    and as near to each as a teacher's scores say
 text, text_pair, score                as near as the score says
 """
 
@@ -13,7 +15,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras_bert.choices import TokenPooling
 from keras_bert.finetuning.task import (
@@ -36,6 +38,7 @@ POSITIVE, NEGATIVE, SCORE = "positive", "negative", "score"
 # What a model folder calls the column of the second text: it does not read pairs as one row.
 SECOND_TEXT = "second_text"
 _NUMBERED = re.compile(rf"{NEGATIVE}\d*$")
+_SCORED = re.compile(rf"{NEGATIVE}\d*_{SCORE}$")
 
 # A batch is as many candidates; the rate is that of Sentence-BERT.
 _DEFAULTS = {"epochs": 3, "batch_size": 64, "learning_rate": 2e-5}
@@ -63,6 +66,8 @@ def _task(
     matryoshka_dims: tuple[int, ...] = (),
     query_prompt: str | None = None,
     document_prompt: str | None = None,
+    teacher_weight: float | None = None,
+    teacher_temperature: float | None = None,
 ) -> Task:
     """Returns a task of vectors; training data has one of the forms of this module's docstring.
 
@@ -87,23 +92,32 @@ def _task(
         query_prompt: stands before every text of the text column; None takes what the model folder
             says, mostly nothing.
         document_prompt: stands before all other texts; None takes what the model folder says.
+        teacher_weight: part of a teacher's scores in the loss, from 0 to 1; None is 0.5. Where the
+            training data has none it is refused, as is the next one.
+        teacher_temperature: divides a teacher's scores; None is 1.
 
     Raises:
         ValueError: an argument is out of its range.
     """
     scored = name == "similarity"
-    columns = _Columns(text_column, positive_column, text_pair_column, score_column)
     if max_score is not None and not 0 < max_score < math.inf:
         raise ValueError(f"max_score is {max_score}: it must be above 0")
+    columns = _Columns(text_column, positive_column, text_pair_column, score_column)
+    of_loss = {
+        "temperature": temperature,
+        "teacher_weight": teacher_weight,
+        "teacher_temperature": teacher_temperature,
+    }
+    given: dict[str, Any] = {name: value for name, value in of_loss.items() if value is not None}
     read = functools.partial(
-        _read, columns=columns, max_score=max_score, temperature=temperature, scored=scored
+        _read, columns=columns, max_score=max_score, of_loss=given, scored=scored
     )
     head = EmbeddingHead(
-        pooling,
-        EmbeddingHead.temperature if temperature is None else temperature,
-        matryoshka_dims,
-        query_prompt,
-        document_prompt,
+        pooling=pooling,
+        matryoshka_dims=matryoshka_dims,
+        query_prompt=query_prompt,
+        document_prompt=document_prompt,
+        **given,
     )
     metrics = similarity_metrics if scored else ranking_metrics
     return Task(name, head, read, metrics(head.matryoshka_dims), _DEFAULTS)
@@ -117,7 +131,7 @@ def _read(
     folder: str | os.PathLike,
     columns: _Columns,
     max_score: float | None,
-    temperature: float | None,
+    of_loss: Mapping[str, float],
     scored: bool,
 ) -> TaskData:
     if is_tfds(folder):
@@ -144,11 +158,19 @@ def _read(
                 table.column(name, remedy)
         of_split = scored if split != TRAIN else None
         splits[split] = _examples(table, columns, max_score or 1.0, of_split)
-    if temperature is not None and splits[TRAIN][0].score is not None:
+    first, path = splits[TRAIN][0], tables[TRAIN].path
+    if "temperature" in of_loss and first.score is not None:
         raise ValueError(
-            f"temperature is {temperature}, but the scores of {tables[TRAIN].path} are compared "
-            "with the cosines themselves: leave out --temperature"
+            f"temperature is {of_loss['temperature']}, but the scores of {path} are compared with "
+            "the cosines themselves: leave out --temperature"
         )
+    for name in of_loss:
+        if name != "temperature" and first.teacher_scores is None:
+            raise ValueError(
+                f"{name} is {of_loss[name]}, but {path} has no scores of a teacher: add the "
+                f"columns {columns.positive}_score and {NEGATIVE}0_score, as mine_negatives.py "
+                "--score_with does, or leave it out"
+            )
     if max_score is not None and not any(part[0].score is not None for part in splits.values()):
         raise ValueError(
             f"max_score is {max_score}, but no file in {folder} has scores to divide: leave out "
@@ -205,7 +227,14 @@ def _examples(
             EmbeddingExample((text, second), _score(table, row, field, max_score))
             for row, text, second, field in rows
         ]
-    return [EmbeddingExample(texts) for texts in answered_texts(table, *columns[:2])]
+    answered = answered_texts(table, *columns[:2])
+    scores = _teacher_scores(table, columns.positive)
+    if scores is None:
+        return [EmbeddingExample(texts) for texts in answered]
+    return [
+        EmbeddingExample(texts, teacher_scores=of_row)
+        for texts, of_row in zip(answered, scores, strict=True)
+    ]
 
 
 def answered_texts(table: Table, text_column: str, positive_column: str) -> list[tuple[str, ...]]:
@@ -228,21 +257,70 @@ def answered_texts(table: Table, text_column: str, positive_column: str) -> list
 
 def _negative_columns(table: Table) -> list[str]:
     for name in table.columns:
-        if name.startswith(NEGATIVE) and not _NUMBERED.match(name):
+        if name.startswith(NEGATIVE) and not (_NUMBERED.match(name) or _SCORED.match(name)):
             raise ValueError(
                 f"{table.path} has a column {name!r}: name wrong answers {NEGATIVE}, or "
-                f"{NEGATIVE}0, {NEGATIVE}1 and so on"
+                f"{NEGATIVE}0, {NEGATIVE}1 and so on, and their scores by a teacher "
+                f"{NEGATIVE}0_{SCORE} and so on"
             )
     return sorted(filter(_NUMBERED.match, table.columns), key=lambda name: (len(name), name))
 
 
 def _negatives(table: Table, row: Row, columns: Sequence[str]) -> list[str]:
-    found: list[str] = []
-    for name in columns:
-        field = row.values.get(name, "")
-        several = _list_of(table, field)
-        found += [field] if several is None else several
-    return [text for text in found if text.strip()]
+    fields = (field for name in columns for field in _fields(table, row, name))
+    return [text for text in fields if text.strip()]
+
+
+def _fields(table: Table, row: Row, name: str) -> list[str]:
+    field = row.values.get(name, "")
+    several = _list_of(table, field)
+    return [field] if several is None else several
+
+
+def _teacher_scores(table: Table, positive: str) -> list[tuple[float, ...]] | None:
+    """Returns what a teacher says of the texts of `answered_texts` but the first.
+
+    None where the table has no scores.
+
+    Raises:
+        ValueError: a score is missing, is too many or no number.
+    """
+    wrong = _negative_columns(table)
+    columns = {name: f"{name}_{SCORE}" for name in (positive, *wrong)}
+    there = set(table.columns) & {*columns.values(), *filter(_SCORED.match, table.columns)}
+    if not there:
+        return None
+    for name, scores in columns.items():
+        if scores not in table.columns:
+            remedy = f"it scores {name}, as {', '.join(sorted(there))} the others"
+            table.column(scores, remedy)
+    found = []
+    for row in table.rows:
+        of_row: list[float] = []
+        for name, scores in columns.items():
+            texts, numbers = _fields(table, row, name), _fields(table, row, scores)
+            if not any(map(str.strip, texts)):
+                continue  # no wrong answer here
+            place = f"{table.path}, line {row.line}: "
+            if len(texts) != len(numbers):
+                raise ValueError(
+                    f"{place}{name} has {len(texts)} texts and {scores} {len(numbers)} scores: "
+                    "give each text one"
+                )
+            pairs = zip(texts, numbers, strict=True)
+            of_row += [_number(place + scores, score) for text, score in pairs if text.strip()]
+        found.append(tuple(of_row))
+    return found
+
+
+def _number(name: str, field: str) -> float:
+    try:
+        number = float(field)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {field!r}: give the teacher's score, a number")
+    return number
 
 
 def _list_of(table: Table, field: str) -> list[str] | None:

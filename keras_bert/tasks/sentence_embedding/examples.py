@@ -11,7 +11,10 @@ class EmbeddingExample:
         texts: one text alone, which learns to be told from others (SimCSE); or one to search with,
             one that is to be found and any number of wrong ones; or two, with a score.
         score: how alike the two texts are, from 0 to 1; None where that is not what is known.
+        teacher_scores: what a cross-encoder says of the first text with each of the others, one for
+            each of them; None where it was not asked.
     """
 
     texts: tuple[str, ...]
     score: float | None = None
+    teacher_scores: tuple[float, ...] | None = None

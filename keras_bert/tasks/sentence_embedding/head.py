@@ -21,7 +21,7 @@ from keras_bert.progress import Progress
 from keras_bert.storage import hub
 from keras_bert.tasks.sentence_embedding.answer_table import COLUMNS, similarity_row
 from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample
-from keras_bert.tasks.sentence_embedding.ranking_loss import EmbeddingLoss
+from keras_bert.tasks.sentence_embedding.ranking_loss import EmbeddingLoss, scored_texts
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.preprocessor import BertPreprocessor
 
@@ -44,10 +44,13 @@ class EmbeddingHead(FinetuningHead):
         query_prompt: stands before the first text of an example; None takes what the folder says
             that training starts from, mostly nothing.
         document_prompt: the same of its other texts.
+        teacher_weight: part of a teacher's scores in the loss, from 0 to 1, where examples have
+            some; what is right has the rest.
+        teacher_temperature: divides the teacher's scores.
 
     Raises:
-        ValueError: there is no such pooling, the temperature is not above 0, or a width of vectors
-            is not above 0 or there twice.
+        ValueError: there is no such pooling, a temperature is not above 0, the weight is no part,
+            or a width of vectors is not above 0 or there twice.
     """
 
     kind: ClassVar[str] = "embedding"
@@ -61,12 +64,17 @@ class EmbeddingHead(FinetuningHead):
     matryoshka_dims: tuple[int, ...] = ()
     query_prompt: str | None = None
     document_prompt: str | None = None
+    teacher_weight: float = 0.5
+    teacher_temperature: float = 1.0
 
     def __post_init__(self) -> None:
         if self.pooling is not None:
             check_choice("pooling", self.pooling, TokenPooling)
-        if not 0 < self.temperature < math.inf:
-            raise ValueError(f"temperature is {self.temperature}: it must be above 0")
+        for name in ("temperature", "teacher_temperature"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
+        if not 0 <= self.teacher_weight <= 1:
+            raise ValueError(f"teacher_weight is {self.teacher_weight}: it must be from 0 to 1")
         given: Any = self.matryoshka_dims
         dims = tuple(given) if isinstance(given, list | tuple) else (given,)
         if len(set(dims)) < len(dims) or any(type(dim) is not int or dim < 1 for dim in dims):
@@ -137,6 +145,9 @@ class EmbeddingHead(FinetuningHead):
             for text in texts:
                 numbers.setdefault(text, len(numbers) + 1)
             flat = np.array([numbers[text] for text in texts], np.int32)
+            taught = _teacher_scores(examples)
+            if taught is not None:
+                flat = scored_texts(flat, taught)  # [texts, 2]
             targets = tf.RaggedTensor.from_row_lengths(flat, counts)  # [E, texts]
         encoded = EncodedRows(
             tf.RaggedTensor.from_row_lengths(ids, counts),
@@ -151,10 +162,12 @@ class EmbeddingHead(FinetuningHead):
             "texts with an answer": len(rows) - alone if scores is None else 0,
         }
         encoded.remark = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
+        if targets is not scores and targets.shape.rank == 3:
+            encoded.remark += " and a teacher's scores"
         return encoded
 
     def loss(self, label_smoothing: float = 0.0) -> keras.losses.Loss:
-        """Returns the cross-entropy of the right text in the batch, or the squared error of scores.
+        """Returns the loss of what examples have: answers, a teacher's scores too, or similarities.
 
         Raises:
             ValueError: there is label smoothing.
@@ -164,7 +177,9 @@ class EmbeddingHead(FinetuningHead):
                 f"label_smoothing is {label_smoothing}, but texts that belong together have no "
                 "classes to smooth: leave out --label_smoothing"
             )
-        return EmbeddingLoss(self.temperature, self.matryoshka_dims)
+        return EmbeddingLoss(
+            self.temperature, self.matryoshka_dims, self.teacher_weight, self.teacher_temperature
+        )
 
     def predictions(
         self,
@@ -220,9 +235,10 @@ class EmbeddingHead(FinetuningHead):
 
     def settings(self) -> dict[str, Any]:
         """Returns kind and fields; those that say nothing are left out, as in runs before them."""
-        new = ("matryoshka_dims", "query_prompt", "document_prompt")
+        old = ("kind", "pooling", "temperature")
         fields = super().settings()
-        return {name: value for name, value in fields.items() if value or name not in new}
+        usual = dataclasses.asdict(EmbeddingHead())
+        return {n: v for n, v in fields.items() if n in old or v not in (usual[n], "")}
 
     def write_files(self, folder: Path, max_seq_length: int) -> None:
         """Writes length of rows and prompts to where sentence-transformers looks for them."""
@@ -243,3 +259,29 @@ def _scores(examples: Sequence[EmbeddingExample]) -> np.ndarray | None:
             "or none"
         )
     return None
+
+
+def _teacher_scores(examples: Sequence[EmbeddingExample]) -> np.ndarray | None:
+    """Returns a teacher's scores of all texts, float32 [texts], 0 for the first of each example.
+
+    None where no example has some.
+    """
+    known = [example.teacher_scores for example in examples if example.teacher_scores is not None]
+    if not known:
+        return None
+    if len(known) < len(examples):
+        raise ValueError(
+            f"{len(known):,} of {len(examples):,} examples have scores of a teacher: give all of a "
+            "split some, or none"
+        )
+    for example in examples:
+        count = len(example.teacher_scores or ())
+        if count != len(example.texts) - 1 or not count:
+            raise ValueError(
+                f"an example has {count} scores of a teacher and {len(example.texts)} texts: give "
+                "one for each text but the first"
+            )
+    flat = np.array([score for scores in known for score in (0.0, *scores)], np.float32)
+    if not np.isfinite(flat).all():
+        raise ValueError("a teacher's score is no finite number: take its row out")
+    return flat

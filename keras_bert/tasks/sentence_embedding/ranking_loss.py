@@ -1,4 +1,4 @@
-"""What vectors learn by: the right text before all others of the batch, or a given similarity.
+"""What vectors learn by: the right text before all others, a teacher's scores, or a similarity.
 
 Shapes: B examples, R texts of each, H width; C = B x (R - 1) texts that may be an answer, of all
 replicas.
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
@@ -31,6 +32,12 @@ class EmbeddingLoss(keras.losses.Loss):
     temperature. Each text is a candidate once, however often it is in the batch; no candidate is a
     text that is an answer to the same first text in another row, nor the first text itself.
 
+    Targets [B, R, 2] have a teacher's scores beside the numbers, see `scored_texts`. To a part of
+    `teacher_weight` the loss is then the Kullback-Leibler divergence of the student's distribution
+    over the answer and the wrong answers of the row itself, the softmax of the same logits, from
+    the teacher's, the softmax of its scores divided by `teacher_temperature` (Hinton et al. 2015,
+    arXiv:1503.02531).
+
     Targets [B] are similarities: the loss is the square of the difference to the cosine of the
     first two texts.
 
@@ -40,18 +47,24 @@ class EmbeddingLoss(keras.losses.Loss):
     Args:
         temperature: divides the cosines.
         matryoshka_dims: each below H.
+        teacher_weight: part of the teacher's scores in the loss, from 0 to 1.
+        teacher_temperature: divides the teacher's scores.
     """
 
     def __init__(
         self,
         temperature: float = 0.05,
         matryoshka_dims: Sequence[int] = (),
+        teacher_weight: float = 0.5,
+        teacher_temperature: float = 1.0,
         name: str = "embedding_loss",
         **kwargs: Any,
     ):
         super().__init__(name=name, **kwargs)
         self.temperature = temperature
         self.matryoshka_dims = tuple(matryoshka_dims)
+        self.teacher_weight = teacher_weight
+        self.teacher_temperature = teacher_temperature
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the loss of each example, [B]."""
@@ -67,7 +80,7 @@ class EmbeddingLoss(keras.losses.Loss):
         own = ops.sum(first * second, axis=-1)  # [B]
         if len(y_true.shape) == 1:
             return ops.square(own - ops.cast(y_true, "float32"))
-        texts = ops.cast(y_true, "int32")  # [B, R]
+        texts = ops.cast(y_true[..., 0] if len(y_true.shape) == 3 else y_true, "int32")  # [B, R]
         others = ops.reshape(vectors[:, 1:], (-1, vectors.shape[-1]))  # [B x (R - 1), H]
         candidates = _of_all_replicas(others)  # [C, H]
         numbers = _of_all_replicas(ops.reshape(texts[:, 1:], (-1,)))  # [C]
@@ -77,12 +90,51 @@ class EmbeddingLoss(keras.losses.Loss):
         logits = ops.where(allowed, logits, _NO_CANDIDATE)
         right = ops.expand_dims(own / self.temperature, -1)  # [B, 1]
         every = ops.concatenate([right, logits], axis=-1)  # [B, 1 + C]
-        return ops.logsumexp(every, axis=-1) - right[:, 0]
+        losses = ops.logsumexp(every, axis=-1) - right[:, 0]
+        if len(y_true.shape) == 2:
+            return losses
+        divergences = self._from_teacher(y_true, vectors)
+        return (1.0 - self.teacher_weight) * losses + self.teacher_weight * divergences
+
+    def _from_teacher(self, scored: Any, vectors: Any) -> Any:
+        """Returns how far the student is from the teacher, [B].
+
+        Args:
+            scored: what `scored_texts` made, int32 [B, R, 2].
+            vectors: [B, R, H].
+        """
+        there = scored[:, 1:, 0] > _NO_TEXT  # [B, R - 1]
+        scores = tf.bitcast(scored[:, 1:, 1], tf.float32) / self.teacher_temperature
+        cosines = ops.sum(vectors[:, :1] * vectors[:, 1:], axis=-1)  # [B, R - 1]
+        teacher, student = (
+            ops.log_softmax(ops.where(there, logits, _NO_CANDIDATE))
+            for logits in (scores, cosines / self.temperature)
+        )
+        return ops.sum(ops.exp(teacher) * (teacher - student), axis=-1)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
-        mine = {"temperature": self.temperature, "matryoshka_dims": list(self.matryoshka_dims)}
+        mine = {
+            "temperature": self.temperature,
+            "matryoshka_dims": list(self.matryoshka_dims),
+            "teacher_weight": self.teacher_weight,
+            "teacher_temperature": self.teacher_temperature,
+        }
         return super().get_config() | mine
+
+
+def scored_texts(numbers: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Returns numbers of texts and a teacher's scores of them in one array, as a loss takes one.
+
+    Args:
+        numbers: int32 [N].
+        scores: [N].
+
+    Returns:
+        int32 [N, 2]: the numbers, and the bits of the scores as float32.
+    """
+    bits = scores.astype(np.float32).view(np.int32)
+    return np.stack([numbers, bits], axis=-1)
 
 
 def _allowed(asked: Any, numbers: Any, pairs: Any) -> Any:
