@@ -75,7 +75,11 @@ def main(_: Sequence[str]) -> None:
             "out --explain, or ask for each model by itself"
         )
     if values.explain is not None:
+        from keras_bert.tasks.kinds import load_description
+        from keras_bert.visualize.attributions.view import check_explained
+
         check_output(values.explain, values.output, values.input, name="--explain")
+        check_explained(load_description(values.model_dir[0]).head.model_class)
     count = _predict_here(values) if values.server is None else _predict_there(values)
     print(f"{count:,} predictions: {values.output}")
     if values.explain is not None:

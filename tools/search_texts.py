@@ -75,6 +75,7 @@ def main(_: Sequence[str]) -> None:
     made = values.index is not None and (Path(values.index) / INDEX_FILE).is_file()
     _check_flags(values, made)
     queries = [*values.query, *(read_texts(values.queries) if values.queries else [])]
+    queries = [query for query in queries if query.strip()]
     if not queries and (made or values.index is None or values.rerank_with):
         raise ValueError("there is nothing to search for: give --query or --queries")
     texts = None if made else read_texts(values.input, values.text_column)

@@ -7,6 +7,8 @@ from keras_bert.counts import check_count
 
 # Of the probes: as many words as matrix products like.
 DEFAULT_BATCH = 512
+# A word between two special tokens; NumPy's seeds.
+_SHORTEST, _LARGEST_SEED = 3, (1 << 32) - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,8 +58,12 @@ class ProbingOptions:
             *("max_epochs", "projection_size"),
         ):
             check_count(name, getattr(self, name))
-        if not self.learning_rate > 0:
-            raise ValueError(f"learning_rate is {self.learning_rate}: it must be above 0")
+        check_count("max_seq_length", self.max_seq_length, _SHORTEST)
+        check_count("seed", self.seed, 0, _LARGEST_SEED)
+        if not 0 < self.learning_rate < math.inf:
+            raise ValueError(
+                f"learning_rate is {self.learning_rate}: it must be above 0 and finite"
+            )
         given = self.weight_decays
         try:
             decays = tuple(map(float, given))  # words of a flag are numbers, too

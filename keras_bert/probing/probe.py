@@ -88,10 +88,12 @@ def probe_layers(
         model, "hidden_states", tokenizer, ignore_config_keys, dtype="float32"
     )
     positions = encoder.config.max_position_embeddings
-    length = options.max_seq_length or min(_DEFAULT_LENGTH, positions)
-    if not 3 <= length <= positions:
+    length = options.max_seq_length
+    if length is None:
+        length = min(_DEFAULT_LENGTH, positions)
+    if length > positions:
         raise ValueError(
-            f"max_seq_length is {length}: it must be 3 to {positions}, the positions of the model"
+            f"max_seq_length is {length} but the model has {positions} positions: give no more"
         )
     options = dataclasses.replace(options, max_seq_length=length)
     drawn = _drawn(splits, data.labels, tokenizer, options)
@@ -126,7 +128,10 @@ def probe_layers(
         if options.edge_probe:
             edge = _edge(drawn, vectors, data.labels, scale, options)
             if edge is None:
-                notes.append("edge probe left out: the spans have fewer than two labels")
+                notes.append(
+                    "edge probe left out: the spans to learn from have fewer than two labels, or a "
+                    "split has no span"
+                )
         # Their files are removed before those of the next encoder are written.
         del vectors
 
@@ -289,7 +294,7 @@ def _edge(
     scale: Scale,
     options: ProbingOptions,
 ) -> EdgeScores | None:
-    """Learns edge probes; None where spans have not two labels."""
+    """Learns edge probes; None where spans have not two labels, or a split has none."""
     are_entities = _are_entities(labels)
     kinds = list(
         dict.fromkeys(label[2:] for label in labels if label != "O") if are_entities else labels
@@ -331,10 +336,15 @@ def _edge(
 
 
 def _notes(drawn: Mapping[str, _Split], kept: Mapping[str, np.ndarray]) -> list[str]:
-    lost = sum(len(split.words) - len(kept[name]) for name, split in drawn.items())
-    if not lost:
+    lost: dict[str, int] = {}
+    for name, split in drawn.items():
+        # A split that is chosen by and measured on counts once.
+        if all(drawn[other].sentences != split.sentences for other in lost):
+            lost[name] = len(split.words) - len(kept[name])
+    total = sum(lost.values())
+    if not total:
         return []
-    return [f"{lost:,} words have no piece that the model reads and are left out"]
+    return [f"{total:,} words have no piece that the model reads and are left out"]
 
 
 def _are_entities(labels: Sequence[str]) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_bert.counts import check_count
 from keras_bert.progress import Progress
+from keras_bert.serving.length_batches import check_strings
 from keras_bert.serving.text_index import TextIndex
 from keras_bert.storage.text_lines import check_several
 
@@ -56,10 +57,7 @@ def mine_negatives(
             f"there are {len(queries):,} queries and {len(positives):,} positives: give the answer "
             "of each query"
         )
-    queries, positives = (
-        [text.decode() if isinstance(text, bytes) else text for text in several]
-        for several in (queries, positives)
-    )
+    queries, positives = check_strings(queries), check_strings(positives)
     number = {text: place for place, text in enumerate(index.texts)}
     right: dict[str, set[str]] = {}
     for query, positive in zip(queries, positives, strict=True):

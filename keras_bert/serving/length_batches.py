@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from keras_bert.counts import check_count
+from keras_bert.storage.surrogates import without_lone_surrogates
 
 
 def batches_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
@@ -21,13 +22,20 @@ def batches_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[
 
 
 def check_strings(texts: Sequence[str]) -> list[str]:
-    """Returns the texts as a list.
+    """Returns the texts as strings that UTF-8 can write.
+
+    Bytes that are not UTF-8, and halves of surrogate pairs, are U+FFFD, as in files.
+
+    Args:
+        texts: strings, or bytes in UTF-8.
 
     Raises:
         ValueError: one of them is none.
     """
-    texts = list(texts)
+    found = []
     for number, text in enumerate(texts):
         if not isinstance(text, str | bytes):
             raise ValueError(f"text {number} is a {type(text).__name__}: give strings")
-    return texts
+        decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        found.append(without_lone_surrogates(decoded))
+    return found

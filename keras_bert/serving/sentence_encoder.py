@@ -155,9 +155,7 @@ class SentenceEncoder:
                     "(include_prompt is false), which cannot be reproduced: give another pooling, "
                     "or encode without a prompt"
                 )
-            texts = [
-                prompt + (text.decode() if isinstance(text, bytes) else text) for text in texts
-            ]
+            texts = [prompt + text for text in texts]
         vectors = np.zeros([len(texts), self.width], np.float32)  # [N, D]
         for places in batches_by_length([len(text) for text in texts], batch_size):
             # [batch, D], back to the order in which the texts came.

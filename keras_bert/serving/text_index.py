@@ -18,6 +18,7 @@ import numpy as np
 
 from keras_bert.counts import check_count
 from keras_bert.progress import Progress
+from keras_bert.serving.length_batches import check_strings
 from keras_bert.serving.sentence_encoder import SentenceEncoder
 from keras_bert.storage.files import atomic_folder
 from keras_bert.storage.paths import check_folder
@@ -32,6 +33,7 @@ _PRODUCTS_PER_BLOCK = 1 << 26
 # Texts that are encoded again when an index is opened, and by how much a number of their vectors
 # may differ where the same model makes them on another machine.
 _TEXTS_COMPARED = 8
+_LONG_TEXTS_COMPARED = 4
 _SAME_MODEL = 1e-3
 
 
@@ -86,6 +88,7 @@ class TextIndex:
         first: dict[str, int] = {}
         places = [first.setdefault(text, place) for place, text in enumerate(self.texts)]
         self._first = np.array(places, np.int64)
+        self._is_blank = np.array([not text.strip() for text in self.texts], bool)  # [N]
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -103,8 +106,8 @@ class TextIndex:
             ValueError: one string was given in place of a list, or a text is none.
         """
         check_several(texts)
+        texts = check_strings(texts)
         encoder.encode_query([])  # a prompt that cannot be reproduced is refused before the work
-        texts = [text.decode() if isinstance(text, bytes) else text for text in texts]
         parts = [np.zeros([0, encoder.width], np.float32)]
         with Progress(len(texts), "text", "encoding") as progress:
             for start in range(0, len(texts), _TEXTS_PER_PART):
@@ -114,7 +117,7 @@ class TextIndex:
         return cls(encoder, texts, np.concatenate(parts))
 
     def search(self, queries: Sequence[str], top_k: int = 10) -> list[list[Hit]]:
-        """Returns the nearest texts of each query, the best first.
+        """Returns the nearest texts of each query, the best first; empty texts are not found.
 
         Args:
             queries: Q queries.
@@ -139,6 +142,8 @@ class TextIndex:
     def nearest(self, vectors: np.ndarray, top_k: int = 10) -> list[list[Hit]]:
         """Returns the texts that are nearest to each vector [Q, D] of length 1, the best first.
 
+        Those that are empty, or blanks alone, are left out.
+
         Raises:
             ValueError: `top_k` is below 1.
         """
@@ -152,7 +157,8 @@ class TextIndex:
 
     def _hits(self, scores: np.ndarray, top_k: int) -> list[Hit]:
         scores = scores[self._first]  # [N]: equal texts have equal scores
-        count = min(top_k, len(scores))
+        scores = np.where(self._is_blank, -np.inf, scores)
+        count = min(top_k, len(scores) - int(self._is_blank.sum()))
         # All that are as good as the last of the best ones, in their order; of equal ones the first
         # goes before.
         least = np.partition(scores, -count)[-count] if count else np.inf
@@ -217,7 +223,9 @@ def check_index_folder(folder: str | os.PathLike) -> None:
     """
     check_folder("folder", folder)
     path = Path(folder)
-    if path.exists() and not (path / INDEX_FILE).is_file() and any(path.iterdir()):
+    names = {one.name for one in path.iterdir()} if path.exists() else set()
+    # Others write an index.json, too: the folder is replaced as a whole.
+    if names and (INDEX_FILE not in names or names - {INDEX_FILE, TEXTS_FILE, VECTORS_FILE}):
         raise ValueError(f"{path} holds something else than an index: choose another folder")
 
 
@@ -225,7 +233,10 @@ def _made_by(encoder: SentenceEncoder, texts: Sequence[str], vectors: np.ndarray
     """Whether an encoder makes the vectors of some of the texts that stand there."""
     if not len(texts) or vectors.shape != (len(texts), encoder.width):
         return True  # nothing to compare; what does not fit is said elsewhere
-    places = np.unique(np.linspace(0, len(texts) - 1, _TEXTS_COMPARED).astype(int))
+    spread = np.linspace(0, len(texts) - 1, _TEXTS_COMPARED).astype(int)
+    # Long texts tell what cuts them: a max_seq_length.
+    longest = np.argsort([len(text) for text in texts])[-_LONG_TEXTS_COMPARED:]
+    places = np.unique([*spread, *longest])
     found = _of_length_1(encoder.encode_document([texts[place] for place in places]))
     return bool(np.abs(found - vectors[places]).max() < _SAME_MODEL)
 

@@ -74,7 +74,7 @@ def check_local(name: str, path: str | os.PathLike) -> None:
 def check_output(
     output: str | os.PathLike, *others: str | os.PathLike, name: str = "output"
 ) -> None:
-    """Refuses to write to an address, or over a file that is read or written for something else.
+    """Refuses to write to an address, to a folder, or over a file that something else is for.
 
     Args:
         output: what is written.
@@ -82,9 +82,12 @@ def check_output(
         name: of the argument.
 
     Raises:
-        ValueError: it is one of these, perhaps by another name, or no path of this machine.
+        ValueError: it is one of these, perhaps by another name, a folder, or no path of this
+            machine.
     """
     check_local(name, output)
+    if os.path.isdir(output):
+        raise ValueError(f"{name} is {os.fspath(output)}, which is a folder: name a file in it")
     for other in others:
         exist = os.path.exists(output) and os.path.exists(other)
         linked = exist and os.path.samefile(output, other)

@@ -59,6 +59,7 @@ def read_texts(
     text: str,
     text_pair: str | None = None,
     max_seq_length: int | None = None,
+    max_query_length: int | None = None,
 ) -> ModelInput:
     """Returns what a model reads of a text or a pair of texts, cut as `BertPreprocessor` cuts it.
 
@@ -68,6 +69,8 @@ def read_texts(
         text: the text.
         text_pair: the second text of a pair.
         max_seq_length: the most tokens; None takes all positions of the model.
+        max_query_length: the most pieces of the first text of a pair, where it is a question: it is
+            cut to these, and the second to what is left.
 
     Raises:
         ValueError: a text is no string, or the model knows one segment only and there are two.
@@ -87,6 +90,10 @@ def read_texts(
     if text_pair is None:
         rows = [packing.truncate(rows[0], length - vocabulary.framing.special_in_single)]
     else:
+        if max_query_length is not None:
+            rows[0] = packing.truncate(rows[0], max_query_length)
+            room = length - vocabulary.framing.special_in_pair - int(rows[0].row_lengths()[0])
+            rows[1] = packing.truncate(rows[1], max(1, room))
         rows = list(
             packing.truncate_pair(rows[0], rows[1], length - vocabulary.framing.special_in_pair)
         )

@@ -237,6 +237,7 @@ def test_a_picture(statistics, tmp_path):
         (["a"], {"max_seq_length": 2}, "max_seq_length is 2: it must be above 2 and at most 160"),
         (["a"], {"max_seq_length": 161}, "it must be above 2 and at most 160"),
         (["a"], {"batch_size": 0}, "batch_size is 0: it must be at least 1"),
+        (["a"], {"max_seq_length": 12.5}, "max_seq_length is 12.5: it must be a whole number"),
     ],
 )
 def test_bad_input(texts, options, sentence, encoder):

@@ -1,6 +1,7 @@
 """Scores of pairs against the Keras models, and orders of what was found by hand."""
 
 import csv
+import json
 import shutil
 from pathlib import Path
 
@@ -121,6 +122,11 @@ def test_classes_whose_names_do_not_tell_are_refused(tmp_path):
         CrossEncoder.from_preset(folder)
     with pytest.raises(ValueError, match="label is 'good': the classes are right and wrong"):
         CrossEncoder.from_preset(folder, label="good")
+    # The second of 0 and 1, but of 1 and 2?
+    task = json.loads((folder / "task.json").read_text())
+    (folder / "task.json").write_text(json.dumps(task | {"labels": ["1", "2"]}))
+    with pytest.raises(ValueError, match="the classes are 1 and 2: name the one of texts"):
+        CrossEncoder.from_preset(folder)
 
 
 def test_rows_are_as_long_as_asked_for(chooser, model_folder):

@@ -14,7 +14,7 @@ from tests.signatures.tiny_models import random_texts
 from tests.tolerances import REORDERED
 
 TOOL = Path(__file__).parents[2] / "tools" / "search_texts.py"
-TEXTS = [*dict.fromkeys(random_texts(40, seed=3, longest=12))]
+TEXTS = [*dict.fromkeys(random_texts(40, seed=3, longest=12))][1:]  # the first is empty
 QUERIES = ["the film", TEXTS[7]]
 
 
@@ -104,6 +104,43 @@ def test_what_is_no_index_is_not_replaced(index, tmp_path):
     with pytest.raises(ValueError, match="which is a file: name a folder"):
         index.save(tmp_path / "notes.txt")
     assert (tmp_path / "notes.txt").read_text() == "mine"
+    # Web sites have an index.json, too.
+    (tmp_path / "index.json").write_text("{}")
+    with pytest.raises(ValueError, match="holds something else than an index: choose another"):
+        index.save(tmp_path)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_an_index_of_shorter_rows_is_another(encoder, model_folder, tmp_path):
+    """One text of many is longer than the rows of the second encoder."""
+    texts = [f"the film {letter}" for letter in "abcdefghijklmnopqrst"]
+    texts[5] = "the film a b c d e f g h i j k"
+    TextIndex.build(encoder, texts).save(tmp_path / "index")
+    shorter = SentenceEncoder.from_preset(model_folder("encoder"), "mean", max_seq_length=7)
+    with pytest.raises(ValueError, match="was made by another model, or with .* max_seq_length"):
+        TextIndex.load(tmp_path / "index", shorter)
+
+
+def test_empty_texts_are_not_found_and_keep_their_places(encoder):
+    index = TextIndex.build(encoder, ["", "the film", "  ", "a book"])
+    for query in ("", "the film"):
+        assert sorted(hit.number for hit in index.search([query])[0]) == [1, 3]
+    assert TextIndex.build(encoder, ["", " "]).search(["a"]) == [[]]
+
+
+def test_texts_that_are_none_are_named_before_the_work(encoder, monkeypatch):
+    texts = ["a film"] * 5000
+    texts[4321] = None
+    monkeypatch.setattr(encoder, "encode_document", None)  # nothing is encoded
+    with pytest.raises(ValueError, match="text 4321 is a NoneType: give strings"):
+        TextIndex.build(encoder, texts)
+
+
+def test_what_is_no_utf_8_is_read_as_in_files(encoder):
+    texts = ["a \ud83d film", b"a \xff film"]
+    index = TextIndex.build(encoder, texts)
+    assert index.texts == ["a \ufffd film"] * 2
+    np.testing.assert_allclose(encoder.encode(texts), encoder.encode(index.texts), **REORDERED)
 
 
 def test_one_string_is_no_list(encoder, index):

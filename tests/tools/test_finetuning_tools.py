@@ -175,7 +175,7 @@ def runs(model_folder, tmp_path_factory):
     first, second = model_folder("classes"), write_model(folder / "b,c", "classes", seed=1)
     (folder / "new.csv").write_text("text\nthe film\n")
     one, both = [f"--model_dir={first}"], [f"--model_dir={first}", f"--model_dir={second}"]
-    texts = "--input=new.csv"
+    texts, long = "--input=new.csv", [f"--model_dir={model_folder('windows')}"]
     export = ["export_saved_model.py", *both, "--export_dir=served"]
     glue = ["run_glue.py", "--data=glue", "--init_from=bert", "--model_dir=runs"]
     commands = {
@@ -188,6 +188,8 @@ def runs(model_folder, tmp_path_factory):
         ],
         "explain over": ["predict.py", *one, texts, "--output=no.csv", "--explain=./no.csv"],
         "explain two": ["predict.py", *both, texts, "--output=no.csv", "--explain=no.jsonl"],
+        "explain into a folder": ["predict.py", *one, texts, "--output=no.csv", "--explain=."],
+        "explain windows": ["predict.py", *long, texts, "--output=no.csv", "--explain=no.jsonl"],
         "export two for ONNX": [*export, "--format=onnx"],
         "a rate and a grid": [*glue, "--learning_rate=2e-5"],
         "epochs and a grid": ["run_finetuning.py", *glue[1:], "--epochs=10", "--grid=paper"],
@@ -224,6 +226,8 @@ def test_answers_are_explained_in_a_file_and_a_page(runs):
     [
         ("explain over", "--explain is ./no.csv, the same file as no.csv: choose another name"),
         ("explain two", "--explain explains one model, but --model_dir names 2"),
+        ("explain into a folder", "--explain is ., which is a folder: name a file in it"),
+        ("explain windows", "the model pools windows of long texts, whose words cannot be"),
         ("export two for ONNX", "--format=onnx takes one model, but --model_dir names 2"),
         ("a rate and a grid", "both give learning_rate"),
         ("epochs and a grid", "--epochs and --grid=paper both give epochs: leave out the first"),
@@ -235,3 +239,4 @@ def test_what_takes_one_model_or_a_folder_says_so(name, sentence, runs):
     assert done["status"] == 1
     last = done["printed"].strip().splitlines()[-1]
     assert last.startswith("error: ") and sentence in last
+    assert not (runs[1] / "no.csv").exists()  # before the work

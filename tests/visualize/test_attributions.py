@@ -7,6 +7,7 @@ import re
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert import (
     BertClassifier,
@@ -14,10 +15,12 @@ from keras_bert import (
     BertEncoderDecoder,
     BertMaskedLM,
     BertPretrainer,
+    BertSentenceEmbedder,
     FinetunedModel,
     Question,
     show_attributions,
 )
+from keras_bert.tasks.question_answering.head import SpanHead
 from keras_bert.visualize.attributions.predictions import explain_file
 from keras_bert.visualize.attributions.view import Explainer
 from tests.markers import some_long
@@ -113,6 +116,8 @@ def test_what_is_explained_can_be_named(explainers):
         ("classes", {"target": "god"}, "target is 'god': choose one of bad, fine, good"),
         ("classes", {"target": 3}, "target is 3: choose one of bad, fine, good"),
         ("number", {"target": "x"}, "target is 'x', but the model gives one number"),
+        ("pairs", {}, "the model was trained on pairs of texts: give text_pair, too"),
+        ("classes", {"text_pair": "a"}, "the model was trained on single texts: leave text_pair"),
         ("choices", {}, "text_pair is missing: give the context as text, one choice as pair"),
         ("classes", {"baseline": "[NO]"}, r"baseline is '\[NO\]', which is no piece"),
         ("tags", {"position": "no"}, "position is 'no': give one of the words the, film"),
@@ -139,6 +144,9 @@ def test_models_without_an_answer_are_refused(tmp_path):
         show_attributions(BertEncoder(tiny_config()), "the film", tokenizer=tiny_tokenizer())
     model = BertEncoderDecoder(tiny_config(), start_token_id=2, end_token_id=3)
     with pytest.raises(ValueError, match="writes texts: which words made them is not explained"):
+        show_attributions(model, "the film", tokenizer=tiny_tokenizer())
+    model = BertSentenceEmbedder(tiny_config())
+    with pytest.raises(ValueError, match="a BertSentenceEmbedder, which gives vectors, no answer"):
         show_attributions(model, "the film", tokenizer=tiny_tokenizer())
     with pytest.raises(ValueError, match="there is no tokenizer for the BertMaskedLM"):
         show_attributions(BertMaskedLM(tiny_config()), "the [MASK]")
@@ -304,6 +312,18 @@ def test_what_a_file_holds_that_is_hard_to_explain(tmp_path):
         target = lines[number]["target"].removeprefix("the answer '").removesuffix("'")
         assert "".join(target.split()) == "".join(answers[number].text.lower().split())
     assert lines[2]["not_explained"] == "the prediction is that there is no answer"
+
+
+def test_a_question_is_cut_as_for_its_prediction(tmp_path):
+    folder = write_model(tmp_path / "model", "spans", head=SpanHead(8, max_query_length=6))
+    model = FinetunedModel.load(folder)
+    question, context = "x " * 23, "the film a b"
+    row = model.description.head.encode(model.tokenizer, [Question("1", question, context)], 24, "")
+    inputs, _ = row.examples(tf.constant([0], tf.int64), tf.constant([0], tf.int64))
+    read = Explainer(model).read(question, context).features
+    assert read["input_ids"].shape[1] == 1 + 6 + 1 + 4 + 1
+    np.testing.assert_array_equal(read["input_ids"], inputs["input_ids"][:, :13])
+    np.testing.assert_array_equal(read["segment_ids"], inputs["segment_ids"][:, :13])
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counts import check_count
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.storage.files import atomic_file, write_json
@@ -163,14 +164,14 @@ def head_statistics(
         model, "attention_probs", tokenizer, ignore_config_keys, dtype="float32"
     )
     positions = encoder.config.max_position_embeddings
+    check_count("max_seq_length", max_seq_length)
     length = positions if max_seq_length is None else max_seq_length
     if not _SPECIAL_TOKENS < length <= positions:
         raise ValueError(
             f"max_seq_length is {length}: it must be above {_SPECIAL_TOKENS} and at most "
             f"{positions}, the positions of the model"
         )
-    if batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}: it must be at least 1")
+    check_count("batch_size", batch_size)
     reader = _Reader(encoder, tokenizer, length, batch_size)
     sums: dict[str, np.ndarray] = {}
     logarithms = 0.0

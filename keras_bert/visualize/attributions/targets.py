@@ -22,7 +22,6 @@ from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.models.classifier import BertClassifier
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.multiple_choice import BertMultipleChoice
-from keras_bert.models.sentence_embedder import BertSentenceEmbedder
 from keras_bert.models.span_labeler import BertSpanLabeler
 from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.tasks.tagging.entities import OUTSIDE
@@ -80,11 +79,8 @@ def model_inputs(model: Any, read: ModelInput, position: str | int | None) -> di
     """Returns what the model takes for a text: the encoder's features, as its head wants them.
 
     Raises:
-        ValueError: a masked language model is asked about a [MASK] that is not there, or the model
-            gives vectors alone.
+        ValueError: a masked language model is asked about a [MASK] that is not there.
     """
-    if isinstance(model, BertSentenceEmbedder):
-        raise _unexplained(model)
     if isinstance(model, BertMultipleChoice):
         # [1, 1, S]: one choice, scored without the others.
         return {name: tensor[:, None] for name, tensor in read.features.items()}

@@ -13,11 +13,14 @@ from keras_bert.models import preset
 from keras_bert.models.document_classifier import BertDocumentClassifier
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.models.sentence_embedder import BertSentenceEmbedder
 from keras_bert.models.seq2seq.encoder_decoder import BertEncoderDecoder
 from keras_bert.models.task_model import TaskModel
 from keras_bert.storage import hub
+from keras_bert.tasks.classification.head import TextHead
 from keras_bert.tasks.finetuned_model import FinetunedModel
 from keras_bert.tasks.kinds import describe_foreign
+from keras_bert.tasks.question_answering.head import SpanHead
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.vocabulary import MASK
@@ -127,6 +130,8 @@ class Explainer:
     ):
         self.name = type(model).__name__
         self._length: int | None = None
+        self._query_length: int | None = None
+        self._takes_pairs: bool | None = None
         labels: tuple[str, ...] = ()
         if isinstance(model, str | os.PathLike):
             # "mini/preset" of a folder "runs/mini/preset": the last name alone may say nothing.
@@ -136,23 +141,19 @@ class Explainer:
         if isinstance(model, FinetunedModel):
             tokenizer = tokenizer or model.tokenizer
             self._length, labels = model.description.max_seq_length, model.description.labels
+            head = model.description.head
+            if isinstance(head, SpanHead):
+                self._query_length = head.max_query_length
+            # Folders of other libraries do not tell what a classifier reads.
+            if isinstance(head, TextHead) and model.description.task:
+                self._takes_pairs = model.description.takes_pairs
             model = model.model
         if not isinstance(model, TaskModel):
             raise ValueError(
                 f"the model is a {type(model).__name__}, which gives no answer that could be "
                 "explained: give a fine-tuned model, or a masked language model"
             )
-        if isinstance(model, BertDocumentClassifier):
-            raise ValueError(
-                "the model pools windows of long texts, whose words cannot be explained: fine-tune "
-                "one without --window_pooling, or explain the encoder's attention"
-            )
-        if isinstance(model, BertEncoderDecoder):
-            raise ValueError(
-                "the model writes texts: which words made them is not explained, only answers of "
-                "classifiers, taggers, multiple choice and question answering are; give such a "
-                "model, or predict without --explain"
-            )
+        check_explained(type(model))
         if tokenizer is None:
             raise ValueError(
                 f"there is no tokenizer for the {type(model).__name__}: give tokenizer=, for "
@@ -170,8 +171,21 @@ class Explainer:
         self._integrate = IntegratedGradients(model, pick)
 
     def read(self, text: str, text_pair: str | None = None) -> ModelInput:
-        """Returns what the model reads of a text or a pair of texts."""
-        return read_texts(self._tokenizer, self._model.config, text, text_pair, self._length)
+        """Returns what the model reads of a text or a pair of texts.
+
+        Raises:
+            ValueError: it was trained on pairs and there is one text, or the other way round.
+        """
+        if self._takes_pairs is not None and self._takes_pairs != (text_pair is not None):
+            trained, remedy = (
+                ("pairs of texts", "give text_pair, too")
+                if self._takes_pairs
+                else ("single texts", "leave text_pair out")
+            )
+            raise ValueError(f"the model was trained on {trained}: {remedy}")
+        return read_texts(
+            self._tokenizer, self._model.config, text, text_pair, self._length, self._query_length
+        )
 
     def __call__(
         self,
@@ -207,6 +221,30 @@ class Explainer:
             max_points,
         )
         return AttributionView(self.name, chosen.name, read, found, baseline)
+
+
+def check_explained(model_class: type) -> None:
+    """Refuses models whose answers no words are named for.
+
+    Raises:
+        ValueError: it pools windows, writes texts, or gives vectors.
+    """
+    if issubclass(model_class, BertDocumentClassifier):
+        raise ValueError(
+            "the model pools windows of long texts, whose words cannot be explained: fine-tune "
+            "one without --window_pooling, or explain the encoder's attention"
+        )
+    if issubclass(model_class, BertEncoderDecoder):
+        raise ValueError(
+            "the model writes texts: which words made them is not explained, only answers of "
+            "classifiers, taggers, multiple choice and question answering are; give such a "
+            "model, or predict without --explain"
+        )
+    if issubclass(model_class, BertSentenceEmbedder):
+        raise ValueError(
+            f"the model is a {model_class.__name__}, which gives vectors, no answer that could be "
+            "explained: give a model that was fine-tuned to give one, or predict without --explain"
+        )
 
 
 def _open_folder(folder: Any, ignore_config_keys: Collection[str]) -> tuple[Any, Tokenizer]:
