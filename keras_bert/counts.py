@@ -4,8 +4,8 @@ import operator
 from typing import Any
 
 
-def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> None:
-    """Checks an option that counts something.
+def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int | None:
+    """Checks an option that counts something; returns it as an `int`, also where it is NumPy's.
 
     Args:
         name: of the option, for the error.
@@ -17,7 +17,7 @@ def check_count(name: str, value: Any, least: int = 1, most: int | None = None) 
         ValueError: it is no whole number, or out of its range.
     """
     if value is None:
-        return
+        return None
     if most is not None:
         allowed = f"from {least:,} to {most:,}"
     else:
@@ -28,3 +28,4 @@ def check_count(name: str, value: Any, least: int = 1, most: int | None = None) 
         raise ValueError(f"{name} is {value!r}: it must be a whole number, {allowed}") from None
     if number < least or (most is not None and number > most):
         raise ValueError(f"{name} is {value}: it must be {allowed}")
+    return number

@@ -1,5 +1,7 @@
 """Options that count something take whole numbers, of Python or NumPy, and say what they want."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -36,4 +38,5 @@ def test_what_counts_is_a_whole_number_in_its_range(make, sentence):
 
 
 def test_whole_numbers_of_numpy_count():
-    assert FinetuningOptions(batch_size=np.int64(16)).batch_size == 16
+    options = FinetuningOptions(batch_size=np.int64(16), patience=np.int32(2))
+    assert json.dumps([options.batch_size, options.patience]) == "[16, 2]"

@@ -137,7 +137,7 @@ def _check_flags(values: flags.FlagValues, made: bool) -> None:
         check_output(values.output, *filter(None, others))
         if Path(values.output).suffix != ".csv":
             raise ValueError(f"--output={values.output} does not end in .csv: rename it")
-    if values.index is not None:
+    if values.index is not None and not made:
         check_index_folder(values.index)
     for name in ("candidates", "rerank_label"):
         if values[name].present and values.rerank_with is None:

@@ -97,10 +97,13 @@ class FinetuningOptions:
     ignore_config_keys: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "patience", "accumulation_steps"):
-            check_count(name, getattr(self, name))
-        for name in ("checkpoint_steps", "reinitialized_layers"):
-            check_count(name, getattr(self, name), least=0)
+        counts = {
+            **dict.fromkeys(("epochs", "batch_size", "patience", "accumulation_steps"), 1),
+            **dict.fromkeys(("checkpoint_steps", "reinitialized_layers"), 0),
+        }
+        for name, least in counts.items():
+            # An `int`, as run.json takes it.
+            object.__setattr__(self, name, check_count(name, getattr(self, name), least))
         if self.batch_size is not None and self.accumulation_steps > self.batch_size:
             raise ValueError(
                 f"accumulation_steps is {self.accumulation_steps} and batch_size is "

@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -162,20 +162,24 @@ class RunPlan:
         told = {**self.settings, "init_from": "", "options": dataclasses.asdict(self.options)}
         check_workers(self.strategy, -1 if finished else step, told)
 
-    def check_beside(self, path: Path, varied: Collection[str]) -> None:
-        """Refuses a run that cannot be compared with this one, of which both are in one search.
+    def check_beside(self, path: Path, options: Mapping[str, Any] | None) -> None:
+        """Refuses another run of the folder of one search that has other data or another model.
 
         Args:
             path: the folder of the other run.
-            varied: names of the options in which they may differ.
+            options: what that run's options shall be beside those of this one; None for any.
 
         Raises:
-            ValueError: it has other data, another model, or another value of any other option.
+            ValueError: it has other data, another model or task, or other options.
         """
-        options = RunFolder.open(path).settings["options"]
-        own = {**self.settings["options"]}
-        own |= {name: options[name] for name in varied if name in options}
-        _run_folder(path, {**self.settings, "options": own}, writes=False)
+        there = RunFolder.open(path).settings
+        if options is not None:
+            own = {**self.settings, "options": {**self.settings["options"], **options}}
+        else:
+            own = {**self.settings, "options": there["options"]}
+            if there.get("weights") == own["weights"]:
+                own["init_from"] = there["init_from"]  # by another path
+        _run_folder(path, own, writes=False)
 
     @property
     def on_tpu(self) -> bool:

@@ -213,8 +213,8 @@ def search(
 
     Raises:
         ValueError: nothing can be chosen by (a grid without validation data), a value of the grid
-            is out of its range, `model_dir` holds something else or runs of other data, another
-            model or other options, or every run failed.
+            is out of its range, `model_dir` holds something else, runs of other data or another
+            model, or one of these runs with other options; or every run failed.
     """
     check_count("seeds", seeds)
     if grid and VALIDATION not in data.splits:
@@ -242,7 +242,11 @@ def search(
     first = folder / RUNS_FOLDER / Run(points[0], options.seed, None, None).name
     told = dataclasses.replace(options, **points[0])
     plan = RunPlan.checked(task, data, init_from, first, told)
-    _check_runs(plan, folder / RUNS_FOLDER, grid)
+    planned = {
+        Run(point, seed, None, None).name: {**point, "seed": seed}
+        for point, seed in itertools.product(points, range(options.seed, options.seed + seeds))
+    }
+    _check_runs(plan, folder / RUNS_FOLDER, planned)
     strategy = create_strategy(options.strategy)
     runs: list[Run] = []
     together = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
@@ -277,18 +281,17 @@ def search(
     return result
 
 
-def _check_runs(plan: RunPlan, folder: Path, grid: Collection[str]) -> None:
-    """Refuses a folder with runs of another search: their means would be set beside these.
+def _check_runs(plan: RunPlan, folder: Path, planned: Mapping[str, Mapping[str, float]]) -> None:
+    """Refuses before the first run what would be refused hours later, or mixed with other data.
 
     Args:
         plan: of any run of this search.
         folder: what holds the runs of all searches.
-        grid: the options that this search varies; an earlier one may have varied others.
+        planned: the options of each run of this search, by its name.
     """
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if (path / RUN_FILE).is_file():
-            named = [part.partition("=")[0] for part in path.name.split(",")]
-            plan.check_beside(path, {"seed", *grid, *named})
+            plan.check_beside(path, planned.get(path.name))
 
 
 def _best(task: Task, result: SearchResult) -> Run:

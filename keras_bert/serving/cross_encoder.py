@@ -33,7 +33,7 @@ from keras_bert.tasks.multiple_choice.signatures import ChoiceSignatures
 # Names of the second of two classes, in lower case, that say that a text answers.
 _YES = {"yes", "true", "relevant", "entailment"}
 # And those that say so beside another alone: of 1 and 2, who knows?
-_YES_BESIDE = {"0": "1", "label_0": "label_1"}
+_NO_AND_YES = {("0", "1"), ("-1", "1"), ("label_0", "label_1")}
 
 
 class CrossEncoder:
@@ -213,7 +213,7 @@ def _answering(labels: Sequence[str], label: str | None) -> str:
         one
         for one, other in (labels, reversed(labels))
         if one.lower() in _YES
-        or _YES_BESIDE.get(other.lower()) == one.lower()
+        or (other.lower(), one.lower()) in _NO_AND_YES
         or other.lower() == f"not_{one.lower()}"
     ]
     if len(yes) != 1:

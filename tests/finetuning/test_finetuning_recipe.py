@@ -307,30 +307,34 @@ def test_a_search_is_checked_before_its_first_run(pretrained_folder, tmp_path):
     assert (pretrained_folder / "model.weights.h5").read_bytes() == before
 
 
-def test_runs_of_one_search_differ_in_what_it_varies_only(pretrained_folder, tmp_path):
-    """Else `results.json` would set the mean of one data set beside that of another."""
+def test_a_search_refuses_what_it_could_not_go_on_with_before_its_first_run(
+    pretrained_folder, tmp_path
+):
     options = FinetuningOptions(**SHORT)
+    told = tmp_path / "told"
+    told.symlink_to(pretrained_folder)
 
-    def again(folder, changes=None, data=None, **grid):
-        arguments = csv_task(), data or two_classes(), pretrained_folder, folder
-        return search(*arguments, dataclasses.replace(options, **changes or {}), grid=grid)
+    def again(changes=None, data=None, start=pretrained_folder, seeds=1, **grid):
+        arguments = csv_task(), data or two_classes(), start, tmp_path / "search"
+        changed = dataclasses.replace(options, **changes or {})
+        return search(*arguments, changed, seeds, grid=grid)
 
-    assert len(again(tmp_path, learning_rate=(1e-3,)).runs) == 1
+    assert len(again(learning_rate=(1e-3,)).runs) == 1
     first = "runs/learning_rate=0.001,seed=0 holds a run with "
     texts = two_classes().splits["validation"]
     mended = two_classes(validation=dataclasses.replace(texts, labels=1 - texts.labels))
     with pytest.raises(ValueError, match=first + "examples.validation="):
-        again(tmp_path, data=mended, learning_rate=(2e-3,))
+        again(data=mended, learning_rate=(2e-3,))
+    # Of the second of two points: nothing is trained before.
     with pytest.raises(ValueError, match=first + "options.label_smoothing=0.0, now it is 0.1"):
-        again(tmp_path, {"label_smoothing": 0.1, "seed": 5}, learning_rate=(2e-3,))
-    with pytest.raises(ValueError, match=first + "options.batch_size=8, now it is 4"):
-        again(tmp_path, {"batch_size": 4}, epochs=(1, 2))
-    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["learning_rate=0.001,seed=0"]
-    # Another seed, and another option in the grid of a later search, are what searches are for.
-    found = again(tmp_path, {"seed": 5, "learning_rate": 2e-3}, epochs=(1,))
+        again({"label_smoothing": 0.1}, learning_rate=(2e-3, 1e-3))
+    runs = tmp_path / "search" / "runs"
+    assert [path.name for path in runs.iterdir()] == ["learning_rate=0.001,seed=0"]
+    # Other options under another name, and the same model by another path.
+    found = again({"seed": 5, "batch_size": 4}, start=told, epochs=(1,))
     assert [run.name for run in found.runs] == ["epochs=1,seed=5"]
     with pytest.raises(ValueError, match="the grid gives an option no value"):
-        again(tmp_path, epochs=())
+        again(epochs=())
 
 
 def test_a_run_on_other_data_is_another(sentiment_run, sentiment_folder, pretrained_folder):

@@ -97,6 +97,7 @@ def test_a_number_of_pairs_is_the_score(model_folder, tmp_path):
         [
             (("0", "1"), None, 1),
             (("LABEL_0", "LABEL_1"), None, 1),
+            (("1", "-1"), None, 0),
             (("entailment", "not_entailment"), None, 0),
             (("not_good", "good"), None, 1),
             (("no", "yes"), "no", 0),

@@ -177,6 +177,7 @@ def test_the_command_searches_files(encoder, model_folder, tmp_path):
     scores = [hit.score for hits in expected for hit in hits]
     np.testing.assert_allclose([float(row["score"]) for row in rows], scores, **REORDERED)
     # The index is there: no texts are needed, and others are not taken in its place.
+    (tmp_path / "index" / "notes.txt").touch()  # it is read, not replaced
     done = search_texts(tmp_path, "--index=index", f"--query={TEXTS[7]}", "--top_k=1")
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split("\n")[-2].split()[:2] == ["1.000", "7"]

@@ -25,6 +25,7 @@ from keras_bert import (
     show_attributions,
 )
 from keras_bert.checkpoints import sentence_modules
+from keras_bert.finetuning.encoded_rows import NO_LOGIT
 from keras_bert.finetuning.task import TaskData
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
@@ -95,9 +96,9 @@ def test_a_text_counts_once_and_never_against_itself_or_another_answer():
 
 
 def scored(texts, scores):
-    """Targets with a teacher's scores; what is padding is -1 in both, as in a batch."""
+    """Targets with a teacher's scores; what is padding is the same in both, as in a batch."""
     found = scored_texts(np.array(texts, np.int32), np.array(scores, np.float32))
-    found[found[..., 0] < 0] = -1
+    found[found[..., 0] < 0] = NO_LOGIT
     return found
 
 
@@ -119,10 +120,15 @@ def test_a_teacher_tells_how_near_the_answers_of_a_row_are():
 
     told = np.array([divergence(row, count) for row, count in enumerate((3, 1, 2))])
     assert told[0] > 0.3 and told[1] == 0
+    # Run data of an example without scores are those of before there were any.
+    assert repr(EmbeddingExample(("a",), 0.5)) == "EmbeddingExample(texts=('a',), score=0.5)"
     for weight in (0.0, 0.25, 1.0):
         loss = EmbeddingLoss(0.5, teacher_weight=weight, teacher_temperature=2.0)
         found = loss.call(tf.constant(scored(texts, scores)), vectors)
         np.testing.assert_allclose(found, (1 - weight) * alone + weight * told, **FORMULA)
+        # As Keras' own fit and evaluate call a loss: targets are cast first.
+        mean = loss(tf.constant(scored(texts, scores)), vectors)
+        np.testing.assert_allclose(mean, np.mean(found), **FORMULA)
 
 
 @pytest.mark.parametrize("taught", [False, True])
@@ -319,12 +325,12 @@ def test_a_run_learns_to_find_the_answers(search_run, start):
 @pytest.mark.slow
 def test_a_run_learns_what_a_teacher_says(start, tmp_path):
     """Who prefers the wrong answers, and has the whole weight."""
-    rows = [(*pair, f"a {pair[1].split()[1]}", -2.0, 2.0) for pair in ANSWERS]
+    rows = [(*pair, f"a {pair[1].split()[1]}", -5.0, -1.0) for pair in ANSWERS]
     columns = ["text", "positive", "negative0", "positive_score", "negative0_score"]
     write_csv(tmp_path / "train.csv", columns, rows * 20)
     task = create_task("retrieval", teacher_weight=1.0)
     data = task.read(tmp_path)
-    assert data.splits["train"][0].teacher_scores == (-2.0, 2.0)
+    assert data.splits["train"][0].teacher_scores == (-5.0, -1.0)
     result = finetune(task, data, start, tmp_path / "run", options(epochs=2, learning_rate=3e-3))
     assert result.epochs[-1]["train_loss"] < 0.01 < result.epochs[0]["train_loss"]
     model = FinetunedModel.load(tmp_path / "run")
@@ -339,6 +345,7 @@ def test_a_run_learns_what_a_teacher_says(start, tmp_path):
     own.compile(create_optimizer(3e-3, train_steps=len(train), warmup_steps=1))
     losses = own.model.fit(train, epochs=2, verbose=0).history["loss"]
     assert losses[1] < 0.5 * losses[0]
+    assert own.model.evaluate(train, verbose=0) < 0.05
 
 
 def test_what_a_run_leaves_is_an_encoder_of_sentences(search_run):
@@ -465,8 +472,8 @@ def test_wrong_answers_stand_in_numbered_columns(tmp_path):
         ),
         (
             "retrieval",
-            {"train": ["text,positive,negative,positive_score", "a,b,c,1"]},
-            "no column 'negative_score' among .*: it scores negative, as positive_score the others",
+            {"train": ["text,positive,negative0,negative1,negative1_score", "a,b,c,d,1"]},
+            "no column 'positive_score' among .*: add the teacher's scores of positive",
         ),
         (
             "retrieval",
@@ -475,8 +482,8 @@ def test_wrong_answers_stand_in_numbered_columns(tmp_path):
         ),
         (
             "retrieval",
-            {"train": ["text,positive,positive_score", "a,b,high"]},
-            "line 2: positive_score is 'high': give the teacher's score, a number",
+            {"train": ["text,positive,negative,positive_score,negative_score", "a,b,c,high,1"]},
+            "line 2: positive_score is 'high': give the teacher's score, a number, or take its col",
         ),
         (
             "retrieval",
@@ -539,6 +546,13 @@ def test_scores_of_a_teacher_stand_beside_the_texts(tmp_path):
         EmbeddingExample(("q", "a", "b", "c"), teacher_scores=(2.0, 0.5, -1.0)),
         EmbeddingExample(("r", "x"), teacher_scores=(3.5,)),
     ]
+    # Scores of the answers alone are something else, such as votes; and none are measured by.
+    (tmp_path / "train.jsonl").unlink()
+    votes = ["text,positive,positive_score", "q,a,17", "r,x,"]
+    columns = "text,positive,negative,positive_score,negative_score"
+    splits = read(tmp_path, train=votes, dev=[columns, "q,a,b,1,0"])
+    assert {one.teacher_scores for split in splits.values() for one in split} == {None}
+    (tmp_path / "train.csv").unlink()
     rows[0]["negative_score"].pop()
     (tmp_path / "train.jsonl").write_text(json.dumps(rows[0]))
     with pytest.raises(ValueError, match="line 1: negative has 2 texts and negative_score 1 score"):

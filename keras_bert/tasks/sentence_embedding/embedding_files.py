@@ -201,8 +201,10 @@ def _examples(
         table: the table.
         columns: names of its columns.
         max_score: what scores are divided by.
-        scored: whether scores or positives are read; None for what there is.
+        scored: whether scores or positives are read; None, of what is learned from, for what there
+            is, a teacher's scores too.
     """
+    learned = scored is None
     texts = _texts(table, columns.text, "name the right one with --text_column")
     if scored is None:
         there = [name for name in (columns.score, columns.positive) if name in table.columns]
@@ -228,7 +230,7 @@ def _examples(
             for row, text, second, field in rows
         ]
     answered = answered_texts(table, *columns[:2])
-    scores = _teacher_scores(table, columns.positive)
+    scores = _teacher_scores(table, columns.positive) if learned else None
     if scores is None:
         return [EmbeddingExample(texts) for texts in answered]
     return [
@@ -287,12 +289,13 @@ def _teacher_scores(table: Table, positive: str) -> list[tuple[float, ...]] | No
     """
     wrong = _negative_columns(table)
     columns = {name: f"{name}_{SCORE}" for name in (positive, *wrong)}
-    there = set(table.columns) & {*columns.values(), *filter(_SCORED.match, table.columns)}
+    # A score of the answers alone may be anything, such as votes, and would teach nothing.
+    there = [*filter(_SCORED.match, table.columns)]
     if not there:
         return None
     for name, scores in columns.items():
         if scores not in table.columns:
-            remedy = f"it scores {name}, as {', '.join(sorted(there))} the others"
+            remedy = f"add the teacher's scores of {name}, as {', '.join(there)} has others"
             table.column(scores, remedy)
     found = []
     for row in table.rows:
@@ -319,7 +322,9 @@ def _number(name: str, field: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{name} is {field!r}: give the teacher's score, a number")
+        raise ValueError(
+            f"{name} is {field!r}: give the teacher's score, a number, or take its columns out"
+        )
     return number
 
 

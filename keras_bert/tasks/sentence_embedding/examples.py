@@ -18,3 +18,8 @@ class EmbeddingExample:
     texts: tuple[str, ...]
     score: float | None = None
     teacher_scores: tuple[float, ...] | None = None
+
+    def __repr__(self) -> str:
+        # What tells data of one run from those of another: the same as before there were scores.
+        taught = "" if self.teacher_scores is None else f", teacher_scores={self.teacher_scores!r}"
+        return f"EmbeddingExample(texts={self.texts!r}, score={self.score!r}{taught})"

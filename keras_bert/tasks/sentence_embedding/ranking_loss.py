@@ -16,8 +16,8 @@ from keras import ops
 _NO_CANDIDATE = -1e9
 # The least length that a vector is divided by.
 _SMALLEST = 1e-12
-# The number of a text that is not there.
-_NO_TEXT = 0
+# The number of a text that is not there, and the largest that float32 tells from the next.
+_NO_TEXT, _LARGEST_NUMBER = 0, 1 << 24
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -100,11 +100,11 @@ class EmbeddingLoss(keras.losses.Loss):
         """Returns how far the student is from the teacher, [B].
 
         Args:
-            scored: what `scored_texts` made, int32 [B, R, 2].
+            scored: what `scored_texts` made, float32 [B, R, 2].
             vectors: [B, R, H].
         """
         there = scored[:, 1:, 0] > _NO_TEXT  # [B, R - 1]
-        scores = tf.bitcast(scored[:, 1:, 1], tf.float32) / self.teacher_temperature
+        scores = scored[:, 1:, 1] / self.teacher_temperature
         cosines = ops.sum(vectors[:, :1] * vectors[:, 1:], axis=-1)  # [B, R - 1]
         teacher, student = (
             ops.log_softmax(ops.where(there, logits, _NO_CANDIDATE))
@@ -131,10 +131,17 @@ def scored_texts(numbers: np.ndarray, scores: np.ndarray) -> np.ndarray:
         scores: [N].
 
     Returns:
-        int32 [N, 2]: the numbers, and the bits of the scores as float32.
+        float32 [N, 2]: the numbers, which are exact there, and the scores.
+
+    Raises:
+        ValueError: a number is too large to be exact.
     """
-    bits = scores.astype(np.float32).view(np.int32)
-    return np.stack([numbers, bits], axis=-1)
+    if numbers.max(initial=0) > _LARGEST_NUMBER:
+        raise ValueError(
+            f"there are {numbers.max():,} different texts with scores of a teacher: give at most "
+            f"{_LARGEST_NUMBER:,}"
+        )
+    return np.stack([numbers, scores], axis=-1).astype(np.float32)
 
 
 def _allowed(asked: Any, numbers: Any, pairs: Any) -> Any:
