@@ -4,6 +4,7 @@ import dataclasses
 from typing import Literal
 
 from keras_bert.choices import OptimizerName
+from keras_bert.counts import check_count
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,5 +50,4 @@ class PlanOptions:
     utilisation: float = 0.4
 
     def __post_init__(self) -> None:
-        if self.accumulation_steps < 1:
-            raise ValueError(f"accumulation_steps is {self.accumulation_steps}: it must be above 0")
+        check_count("accumulation_steps", self.accumulation_steps)

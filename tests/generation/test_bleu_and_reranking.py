@@ -66,7 +66,7 @@ def test_ngrams_that_are_nowhere_else():
         (lambda: corpus_bleu(words("a"), []), "there are no references"),
         (lambda: corpus_bleu([], words("a")), "there are 0 texts"),
         (lambda: unique_ngram_rate(words("a"), 2), "no text has 2 words"),
-        (lambda: unique_ngram_rate(words("a"), 0), "order of n-grams is 0"),
+        (lambda: unique_ngram_rate(words("a"), 0), "order is 0: it must be at least 1"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(call, sentence):

@@ -787,7 +787,7 @@ def test_its_pooler_is_not_served(cls_folder, tmp_path):
     finetune(task, task.read(tmp_path), cls_folder, run, options(epochs=1))
     with pytest.raises(ValueError, match="was trained without its pooler; choose another pooling"):
         SentenceEncoder.from_preset(run, pooling="pooler")
-    with pytest.raises(ValueError, match="BertSentenceEmbedder, which gives no answer that could"):
+    with pytest.raises(ValueError, match="BertSentenceEmbedder, which gives vectors, no answer"):
         show_attributions(FinetunedModel.load(run), "a good film")
 
 
