@@ -118,24 +118,21 @@ def main(_: Sequence[str]) -> None:
         for text, positive, wrong in zip(texts, positives, wrong_of, strict=True)
         if wrong or values.keep_all
     ]
+    scores = _scores(teacher, kept, values.batch_size) if teacher else [[] for _ in kept]
     most = max([values.negatives, *map(len, wrong_of)])
     names = [values.positive_column, *(f"{NEGATIVE}{number}" for number in range(most))]
-    columns = [values.text_column, *names]
-    table = [[text, *answers, *[""] * (most + 1 - len(answers))] for text, answers in kept]
-    if teacher is not None:
-        columns += [f"{name}_{SCORE}" for name in names]
-        scores = _scores(teacher, kept, values.batch_size)
-        table = [
-            [*row, *of_row, *[""] * (most + 1 - len(of_row))]
-            for row, of_row in zip(table, scores, strict=True)
-        ]
+    of_scores = [f"{name}_{SCORE}" for name in names] if teacher else []
     with atomic_file(values.output) as path, open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        writer.writerows(table)
+        writer = csv.DictWriter(file, [values.text_column, *names, *of_scores])
+        writer.writeheader()
+        for (text, answers), of_row in zip(kept, scores, strict=True):
+            # Rows with fewer wrong answers end empty.
+            row = dict(zip(names, answers, strict=False))
+            row |= dict(zip(of_scores, of_row, strict=False))
+            writer.writerow({values.text_column: text, **row})
     mean = sum(map(len, wrong_of)) / max(1, len(wrong_of))
     print(
-        f"{len(table):,} of {len(rows):,} rows, {mean:.1f} wrong answers each, among "
+        f"{len(kept):,} of {len(rows):,} rows, {mean:.1f} wrong answers each, among "
         f"{len(index):,} texts: {values.output}"
     )
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -200,6 +201,15 @@ def _read_json_lines(path: Path, text: str) -> tuple[tuple[str, ...], list[Row]]
         rows.append(Row(number, fields))
     columns = dict.fromkeys(name for row in rows for name in row.values)
     return tuple(columns), rows
+
+
+def finite_number(field: str) -> float | None:
+    """Returns the number that a field is; None where it is none, or not finite."""
+    try:
+        number = float(field)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def json_list(field: str) -> list[str] | None:

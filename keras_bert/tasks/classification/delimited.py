@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import math
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ from keras_bert.finetuning.task import (
     TaskDescription,
 )
 from keras_bert.storage.data_sets import is_tfds
-from keras_bert.storage.tables import EXTENSIONS, Row, Table, json_list, read_table
+from keras_bert.storage.tables import EXTENSIONS, Row, Table, finite_number, json_list, read_table
 from keras_bert.tasks.classification.head import LABEL_SEPARATOR, LabeledTexts, LabelType, TextHead
 from keras_bert.tasks.classification.tfds_texts import read_tfds_texts
 from keras_bert.tasks.splits import find_splits
@@ -154,11 +153,8 @@ class _LabelReader:
         if self.label_type == "regression":
             numbers = []
             for source, value in zip(table.rows, fields, strict=True):
-                try:
-                    number = float(value)
-                except ValueError:
-                    number = math.nan
-                if not math.isfinite(number):
+                number = finite_number(value)
+                if number is None:
                     raise ValueError(
                         f"{table.path}, line {source.line}: the label {value!r} is not a number: "
                         "a regression learns numbers; leave out --regression for classes"

@@ -27,7 +27,7 @@ from keras_bert.finetuning.task import (
     TaskDescription,
 )
 from keras_bert.storage.data_sets import is_tfds
-from keras_bert.storage.tables import EXTENSIONS, Row, Table, json_list, read_table
+from keras_bert.storage.tables import EXTENSIONS, Row, Table, finite_number, json_list, read_table
 from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample
 from keras_bert.tasks.sentence_embedding.head import EmbeddingHead
 from keras_bert.tasks.sentence_embedding.metrics import ranking_metrics, similarity_metrics
@@ -317,11 +317,8 @@ def _teacher_scores(table: Table, positive: str) -> list[tuple[float, ...]] | No
 
 
 def _number(name: str, field: str) -> float:
-    try:
-        number = float(field)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
+    number = finite_number(field)
+    if number is None:
         raise ValueError(
             f"{name} is {field!r}: give the teacher's score, a number, or take its columns out"
         )
@@ -348,11 +345,8 @@ def _texts(table: Table, name: str, remedy: str) -> list[str]:
 
 
 def _score(table: Table, row: Row, field: str, max_score: float) -> float:
-    try:
-        score = float(field)
-    except ValueError:
-        score = -1.0
-    if not 0 <= score <= max_score:
+    score = finite_number(field)
+    if score is None or not 0 <= score <= max_score:
         raise ValueError(
             f"{table.path}, line {row.line}: the score is {field!r} but scores are numbers from 0 "
             f"to {max_score:g}: fix it, or name the largest one with --max_score"

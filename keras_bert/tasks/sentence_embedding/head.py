@@ -145,7 +145,7 @@ class EmbeddingHead(FinetuningHead):
             for text in texts:
                 numbers.setdefault(text, len(numbers) + 1)
             flat = np.array([numbers[text] for text in texts], np.int32)
-            taught = _teacher_scores(examples)
+            taught = _scores_of_texts(examples)
             if taught is not None:
                 flat = scored_texts(flat, taught)  # [texts, 2]
             targets = tf.RaggedTensor.from_row_lengths(flat, counts)  # [E, texts]
@@ -261,7 +261,7 @@ def _scores(examples: Sequence[EmbeddingExample]) -> np.ndarray | None:
     return None
 
 
-def _teacher_scores(examples: Sequence[EmbeddingExample]) -> np.ndarray | None:
+def _scores_of_texts(examples: Sequence[EmbeddingExample]) -> np.ndarray | None:
     """Returns a teacher's scores of all texts, float32 [texts], 0 for the first of each example.
 
     None where no example has some.
