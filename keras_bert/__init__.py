@@ -12,6 +12,7 @@ _PUBLIC = {
     "AlbertConfig": "family_configs",
     "DistilBertConfig": "family_configs",
     "ElectraConfig": "family_configs",
+    "MPNetConfig": "family_configs",
     "RobertaConfig": "family_configs",
     "LocalBertConfig": "family_configs",
     "LongformerConfig": "family_configs",
@@ -19,6 +20,7 @@ _PUBLIC = {
     "AlbertEncoder": "models.family_encoders",
     "DistilBertEncoder": "models.family_encoders",
     "ElectraEncoder": "models.family_encoders",
+    "MPNetEncoder": "models.family_encoders",
     "RobertaEncoder": "models.family_encoders",
     "LocalBertEncoder": "models.family_encoders",
     "LongformerEncoder": "models.family_encoders",
@@ -132,6 +134,7 @@ if TYPE_CHECKING:
     from keras_bert.family_configs import ElectraConfig as ElectraConfig
     from keras_bert.family_configs import LocalBertConfig as LocalBertConfig
     from keras_bert.family_configs import LongformerConfig as LongformerConfig
+    from keras_bert.family_configs import MPNetConfig as MPNetConfig
     from keras_bert.family_configs import RobertaConfig as RobertaConfig
     from keras_bert.finetuning.finetune import finetune as finetune
     from keras_bert.finetuning.metrics import accuracy as accuracy
@@ -157,6 +160,7 @@ if TYPE_CHECKING:
     from keras_bert.models.family_encoders import ElectraEncoder as ElectraEncoder
     from keras_bert.models.family_encoders import LocalBertEncoder as LocalBertEncoder
     from keras_bert.models.family_encoders import LongformerEncoder as LongformerEncoder
+    from keras_bert.models.family_encoders import MPNetEncoder as MPNetEncoder
     from keras_bert.models.family_encoders import RobertaEncoder as RobertaEncoder
     from keras_bert.models.loading import load_encoder as load_encoder
     from keras_bert.models.loading import load_model as load_model

@@ -239,6 +239,11 @@ class BertConfig:
         return False
 
     @property
+    def distance_buckets(self) -> int:
+        """Rows of a table of distances that attention reads; 0 where there is none."""
+        return 0
+
+    @property
     def shares_attention(self) -> bool:
         """Whether all blocks attend with one set of parameters, the norm behind it among them."""
         return False

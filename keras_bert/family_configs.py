@@ -9,6 +9,8 @@
                  one set of parameters
     RoBERTa      words, positions from the      dense, tanh, in one head  arXiv:1907.11692
                  padding id + 1, one segment
+    MPNet        as RoBERTa, no segments;       dense, tanh, in one head  arXiv:2004.09297
+                 attention knows distances
     Longformer   as RoBERTa; attention in a     dense, tanh, in one head  arXiv:2004.05150
                  sliding window
     local BERT   as BERT; attention as there    dense, tanh
@@ -33,6 +35,9 @@ _GROUPS = ("num_hidden_groups", "inner_group_num")  # of ALBERT's files; one of 
 # with the numbers of BERT.
 _ALBERT_THERE = {"hidden_size": 4096, "num_attention_heads": 64, "intermediate_size": 16384}
 _ROBERTA_THERE = {"layer_norm_eps": 1e-12, "max_position_embeddings": 512, "type_vocab_size": 2}
+# modeling_mpnet.py reads neither: MPNetEmbeddings and MPNetEncoder.compute_position_bias.
+_MPNET_THERE = {"pad_token_id": 1, "relative_attention_num_buckets": 32}
+_FIXED_THERE = "transformers' MPNet has {} in its code, whatever its config says"
 _LONGFORMER_THERE = {"vocab_size": 30522, "attention_window": 512}
 # Keys of its published files, and what they say of the form that is supported, the first as usual.
 _LONGFORMER_FORMS: dict[str, tuple[Any, ...]] = {
@@ -365,6 +370,80 @@ class RobertaConfig(BertConfig):
         return values
 
 
+@dataclasses.dataclass(frozen=True)
+class MPNetConfig(RobertaConfig):
+    """The numbers of an MPNet (Song et al. 2020): a RoBERTa whose attention knows distances.
+
+    Attributes:
+        type_vocab_size: 0, there are no segment embeddings; `segment_ids` are not looked at.
+        relative_attention_num_buckets: buckets of distances that attention tells apart: even, from
+            4 to 256; 32 in published models.
+
+    Raises:
+        ValueError: a value is out of its range.
+
+    Example:
+        >>> MPNetConfig.from_name("mpnet_base").vocab_size
+        30527
+    """
+
+    model_type: ClassVar[str] = "mpnet"
+    named_sizes: ClassVar[Mapping[str, Mapping[str, int | float]]] = {
+        "tiny": size_fields(2, 128),
+        "base": size_fields(12, 768),
+    }
+    hugging_face_names: ClassVar[Mapping[str, str] | None] = {}
+    hugging_face_types: ClassVar[tuple[str, ...]] = ()
+    has_segment_table: ClassVar[bool] = False
+
+    vocab_size: int = 30527
+    type_vocab_size: int = 0
+    hugging_face_type: str = "mpnet"
+    relative_attention_num_buckets: int = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        count = self.relative_attention_num_buckets
+        is_count = isinstance(count, int) and not isinstance(count, bool)
+        if not is_count or count % 2 or not 4 <= count <= 256:
+            raise ValueError(
+                f"relative_attention_num_buckets is {count!r}: it must be even, from 4 to 256"
+            )
+
+    @property
+    def distance_buckets(self) -> int:
+        """Rows of the table of distances that attention reads."""
+        return self.relative_attention_num_buckets
+
+    @classmethod
+    def in_our_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the content of a config file of transformers under the names of our fields.
+
+        Raises:
+            ValueError: it names another padding id or number of buckets than transformers has.
+        """
+        ours = super().in_our_names(values)
+        for key, known in _MPNET_THERE.items():
+            if ours.setdefault(key, known) != known:
+                raise ValueError(f"{key} is {ours[key]!r}: {_FIXED_THERE.format(known)}")
+        return ours | {"type_vocab_size": 0}
+
+    def to_dict(self, dialect: Dialect = "keras_bert") -> dict[str, Any]:
+        """Returns the fields under the names of a dialect; see `BertConfig.to_dict`."""
+        values = super().to_dict(dialect)
+        if dialect == "hf":
+            for key, known in _MPNET_THERE.items():
+                if values[key] != known:
+                    raise ValueError(
+                        f"{key} is {values[key]!r}: {_FIXED_THERE.format(known)}; save such a "
+                        "model in our own format"
+                    )
+            del values["type_vocab_size"]
+            if values["classifier_dropout"] is None:  # no key of theirs
+                del values["classifier_dropout"]
+        return values
+
+
 class _AttentionInWindows:
     """What configs with attention in a sliding window have in common."""
 
@@ -515,6 +594,6 @@ def _check_embedding_size(value: Any) -> None:
 
 for _config_class in (
     *(DistilBertConfig, ElectraConfig, AlbertConfig, RobertaConfig),
-    *(LongformerConfig, LocalBertConfig),
+    *(MPNetConfig, LongformerConfig, LocalBertConfig),
 ):
     CONFIG_CLASSES[_config_class.model_type] = _config_class

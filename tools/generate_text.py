@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING
 from absl import flags
 
 from keras_bert import GenerationOptions, command_line
+from keras_bert.text.tokenizer_files import read_tokenizer_files
 
 if TYPE_CHECKING:
     from keras_bert.generation.generator import GeneratedText
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 _SUFFIXES = (".txt", ".csv", ".jsonl")
 _COLUMNS = ("text", "log_likelihood", "perplexity", "pieces", "seed", "sample", "acceptance_rate")
 _LENGTH = 20
-_MASK = "[MASK]"
 
 flags.DEFINE_string("model", None, "Model folder of any format, or hf://org/name.")
 flags.DEFINE_multi_string("prompt", None, "A text with [MASK] in it, or the beginning of texts.")
@@ -52,7 +52,8 @@ def main(_: Sequence[str]) -> None:
     output = values.output and Path(values.output)
     if output and output.suffix not in _SUFFIXES:
         raise ValueError(f"--output={output} is not one of {', '.join(_SUFFIXES)}: rename it")
-    prompts = _prompts(values, options)
+    mask = read_tokenizer_files(values.model).vocabulary.special_tokens.mask
+    prompts = _prompts(values, options, mask)
 
     # 2. The model.
     from keras_bert import TextGenerator
@@ -80,8 +81,8 @@ def main(_: Sequence[str]) -> None:
         print(f"accepted: {100 * sum(rates) / len(rates):.1f} % of the proposals")
 
 
-def _prompts(values: flags.FlagValues, options: GenerationOptions) -> list[str]:
-    """Returns texts with blanks in them, or texts to start from."""
+def _prompts(values: flags.FlagValues, options: GenerationOptions, mask: str) -> list[str]:
+    """Returns texts with blanks in them, each a mask of the model's, or texts to start from."""
     if values.prompt and values.input:
         raise ValueError("--prompt and --input are both given: leave one of them out")
     if values.input:
@@ -100,20 +101,20 @@ def _prompts(values: flags.FlagValues, options: GenerationOptions) -> list[str]:
             )
         return given
     if not given:
-        return [" ".join([_MASK] * (values.length or _LENGTH))]
-    has_blanks = [_MASK in text for text in given]
+        return [" ".join([mask] * (values.length or _LENGTH))]
+    has_blanks = [mask in text for text in given]
     if values.length is not None and any(has_blanks):
         raise ValueError(
-            f"--length={values.length} is for texts without {_MASK}, but one has blanks of its "
+            f"--length={values.length} is for texts without {mask}, but one has blanks of its "
             "own: leave it out"
         )
     if values.length is None and not all(has_blanks):
         text = given[has_blanks.index(False)]
         raise ValueError(
-            f"{text!r} has no {_MASK}: put it where pieces are missing, or give the --length to go "
+            f"{text!r} has no {mask}: put it where pieces are missing, or give the --length to go "
             "on with"
         )
-    blanks = [_MASK] * (values.length or 0)
+    blanks = [mask] * (values.length or 0)
     return [" ".join([text, *blanks]) for text in given]
 
 

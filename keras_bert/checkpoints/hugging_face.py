@@ -241,15 +241,15 @@ _ALBERT = _Family(
 
 
 def _roberta(
-    class_name: str, prefix: str = "roberta.", attention: Collection[str] = _QUERY_KEY_VALUE
+    class_name: str, prefix: str = "roberta.", encoder: list[Row] | None = None
 ) -> _Family:
-    """Returns the rows of RoBERTa, whose heads XLM-RoBERTa, CamemBERT and Longformer have."""
+    """Returns the rows of RoBERTa, whose heads the families named below have, too."""
     pooler = _dense("pooler", f"{prefix}pooler.dense")
     idle = rf"{re.escape(prefix)}pooler\.dense\.(weight|bias)"
     return _Family(
         class_name,
         prefix,
-        _encoder(prefix, attention),
+        encoder or _encoder(prefix),
         {
             "BertEncoder": pooler,
             "BertMaskedLM": [
@@ -276,6 +276,20 @@ def _roberta(
 
 # Each with that of global positions behind it.
 _GLOBAL_PARTS = tuple(name + end for name in _QUERY_KEY_VALUE for end in ("", "_global"))
+_MPNET_LAYER = "mpnet.encoder.layer.{layer}"
+_MPNET = [
+    *(row for row in _embeddings("mpnet.embeddings") if "segment" not in row.ours),
+    Row(
+        "embeddings/relative_positions/embeddings",
+        ("mpnet.encoder.relative_attention_bias.weight",),
+    ),
+    *_attention(f"{_MPNET_LAYER}.attention.attn", ("q", "k", "v")),
+    *_dense("layer_{layer}/attention/output", f"{_MPNET_LAYER}.attention.attn.o"),
+    *_norm("layer_{layer}/attention_norm", f"{_MPNET_LAYER}.attention.LayerNorm"),
+    *_dense("layer_{layer}/intermediate", f"{_MPNET_LAYER}.intermediate.dense"),
+    *_dense("layer_{layer}/output", f"{_MPNET_LAYER}.output.dense"),
+    *_norm("layer_{layer}/feed_forward_norm", f"{_MPNET_LAYER}.output.LayerNorm"),
+]
 # By the model type in their files.
 _FAMILIES = {
     "bert": _BERT,
@@ -285,7 +299,8 @@ _FAMILIES = {
     "roberta": _roberta("Roberta"),
     "xlm-roberta": _roberta("XLMRoberta"),
     "camembert": _roberta("Camembert"),
-    "longformer": _roberta("Longformer", "longformer.", _GLOBAL_PARTS),
+    "longformer": _roberta("Longformer", "longformer.", _encoder("longformer.", _GLOBAL_PARTS)),
+    "mpnet": _roberta("MPNet", "mpnet.", _MPNET),
 }
 # Unless `global_attention_mask` is given: modeling_longformer.py, forward of each class.
 _GLOBAL_POSITIONS_THERE = {

@@ -33,6 +33,9 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
     }
     if not config.has_segment_table:
         del shapes["embeddings/segment_embeddings"]
+    if config.distance_buckets:
+        table = (config.distance_buckets, config.num_attention_heads)
+        shapes["embeddings/relative_positions/embeddings"] = table
     if config.projects_embeddings:
         shapes |= _dense("embeddings_projection", embedding, width)
     for index in range(config.num_hidden_layers):

@@ -9,23 +9,24 @@ Shapes: N texts, M masks of a text.
 
 import tensorflow as tf
 
-from keras_bert.text.vocabulary import CONTINUATION_PREFIX, MASK
+from keras_bert.text.vocabulary import CONTINUATION_PREFIX
 
 
-def fill_blanks(texts: tf.Tensor, pieces: tf.RaggedTensor) -> tf.Tensor:
+def fill_blanks(texts: tf.Tensor, pieces: tf.RaggedTensor, mask: str) -> tf.Tensor:
     """Returns the texts with pieces in place of [MASK].
 
     Args:
         texts: string [N].
         pieces: string [N, M]; masks for which there is no piece are left.
+        mask: how the vocabulary spells [MASK].
 
     Returns:
         string [N].
     """
-    parts = tf.strings.split(texts, MASK)  # [N, M + 1]
+    parts = tf.strings.split(texts, mask)  # [N, M + 1]
     splits = parts.row_splits
     missing = parts.row_lengths() - 1 - tf.cast(pieces.row_lengths(), tf.int64)  # [N]
-    left = tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(missing)], MASK), missing)
+    left = tf.RaggedTensor.from_row_lengths(tf.fill([tf.reduce_sum(missing)], mask), missing)
     end = tf.RaggedTensor.from_tensor(tf.fill([tf.shape(texts)[0], 1], ""))
     pieces = pieces.with_row_splits_dtype(splits.dtype)
     # What follows each part, as many as parts: [parts of all texts].

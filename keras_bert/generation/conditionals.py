@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_bert.features import INPUT_IDS, INPUT_MASK, MASKED_LM_POSITIONS, SEGMENT_IDS
 from keras_bert.models.masked_lm import BertMaskedLM, check_fills_gaps
-from keras_bert.text.vocabulary import SPECIAL_TOKENS, UNUSED_SLOT, Vocabulary
+from keras_bert.text.vocabulary import UNUSED_SLOT, Vocabulary
 
 
 class Conditionals:
@@ -31,7 +31,10 @@ class Conditionals:
         check_fills_gaps(model)
         self.mask_id = vocabulary.mask_id
         self.may_be_drawn = np.array(
-            [t not in SPECIAL_TOKENS and not UNUSED_SLOT.fullmatch(t) for t in vocabulary.tokens]
+            [
+                token not in vocabulary.special_tokens and not UNUSED_SLOT.fullmatch(token)
+                for token in vocabulary.tokens
+            ]
         )
         if not self.may_be_drawn.any():
             raise ValueError(

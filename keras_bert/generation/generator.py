@@ -26,7 +26,6 @@ from keras_bert.tasks.fill_mask.masked_rows import MaskedRow, MaskedRows
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.text.vocabulary import MASK
 
 # Few distinct lengths: compiled for a device, each is a program of its own.
 _LENGTH_MULTIPLE = 8
@@ -105,7 +104,8 @@ class TextGenerator:
         self._score = MaskedRows(model, tokenizer, batch_size)
         if not tokenizer.settings["keep_special_tokens"]:
             raise ValueError(
-                f"the tokenizer reads {MASK} as plain text: make it with keep_special_tokens=True"
+                f"the tokenizer reads {tokenizer.vocabulary.special_tokens.mask} as plain text: "
+                "make it with keep_special_tokens=True"
             )
         self._options = options or GenerationOptions()
         self._tokenizer = tokenizer
@@ -172,7 +172,8 @@ class TextGenerator:
                 "start=text samples the pieces of given texts: give them to infill(), or another "
                 "start"
             )
-        [found] = self.infill([" ".join([*filter(None, [prefix]), *[MASK] * length])], count, seed)
+        blanks = [self._tokenizer.vocabulary.special_tokens.mask] * length
+        [found] = self.infill([" ".join([*filter(None, [prefix]), *blanks])], count, seed)
         return found
 
     def infill(
@@ -233,7 +234,7 @@ class TextGenerator:
     def _row(self, text: str, seed: int) -> _Row:
         vocabulary, room = self._tokenizer.vocabulary, self._score.room
         ids = self._tokenizer([text]).values.numpy()  # int32 [N]
-        is_mask = ids == vocabulary.mask_id
+        is_mask, mask = ids == vocabulary.mask_id, vocabulary.special_tokens.mask
         shown = text if len(text) <= 60 else f"{text[:60]}..."
         if len(ids) > room:
             raise ValueError(
@@ -242,7 +243,7 @@ class TextGenerator:
         if self._options.start == "text":
             if is_mask.any():
                 raise ValueError(
-                    f"{shown!r} has {MASK} in it, but start=text begins with all pieces of a text: "
+                    f"{shown!r} has {mask} in it, but start=text begins with all pieces of a text: "
                     "leave it out, or give another start"
                 )
             # What is never drawn stays: a chain could not come back to it.
@@ -250,7 +251,7 @@ class TextGenerator:
         else:
             blanks = np.flatnonzero(is_mask)
         if not len(blanks):
-            wanted = "words" if self._options.start == "text" else MASK
+            wanted = "words" if self._options.start == "text" else mask
             raise ValueError(f"{shown!r} has no {wanted}: there is nothing to sample")
         return _Row(text, ids, blanks, seed, 0)
 
@@ -305,7 +306,8 @@ class TextGenerator:
         scores: Sequence[float],
         rates: Sequence[float | None],
     ) -> list[GeneratedText]:
-        tokens = np.array(self._tokenizer.vocabulary.tokens, object)
+        vocabulary = self._tokenizer.vocabulary
+        tokens = np.array(vocabulary.tokens, object)
         if self._options.start == "text":
             texts = _strings(self._tokenizer.detokenize(tf.ragged.constant(ids, tf.int32)))
         else:
@@ -313,7 +315,8 @@ class TextGenerator:
                 np.concatenate([tokens[p[r.blanks]] for p, r in zip(ids, rows, strict=True)]),
                 [len(row.blanks) for row in rows],
             )
-            texts = _strings(fill_blanks(tf.constant([row.text for row in rows]), filled))
+            given = tf.constant([row.text for row in rows])
+            texts = _strings(fill_blanks(given, filled, vocabulary.special_tokens.mask))
         return [
             GeneratedText(
                 text,

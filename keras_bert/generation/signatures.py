@@ -57,7 +57,8 @@ class GenerationSignatures(MaskedLMSignatures):
         """Returns the texts with sampled pieces in the places of [MASK]."""
         inputs = with_a_column(self.preprocess(text))
         ids, mask = inputs[INPUT_IDS], inputs[INPUT_MASK]
-        is_mask = tf.equal(ids, self.tokenizer.vocabulary.mask_id)  # [N, S]
+        vocabulary = self.tokenizer.vocabulary
+        is_mask = tf.equal(ids, vocabulary.mask_id)  # [N, S]
         columns = tf.ragged.boolean_mask(
             tf.tile(tf.range(tf.shape(ids)[1])[None], [tf.shape(ids)[0], 1]), is_mask
         )  # [N, masks]
@@ -69,7 +70,7 @@ class GenerationSignatures(MaskedLMSignatures):
         )
         state = self._sampler.sweeps(chains, self._sampler.start(ids, chains))
         pieces = tf.gather(
-            tf.constant(self.tokenizer.vocabulary.tokens),
+            tf.constant(vocabulary.tokens),
             tf.ragged.boolean_mask(state.ids, is_mask),
         )  # [N, masks]
-        return {TEXT: fill_blanks(text, pieces)}
+        return {TEXT: fill_blanks(text, pieces, vocabulary.special_tokens.mask)}

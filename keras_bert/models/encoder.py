@@ -124,13 +124,7 @@ class BertEncoder(preset.PresetModel):
             self.create_block(config, index, seed, policy)
             for index in range(config.num_hidden_layers)
         ]
-        if config.shares_attention or config.shares_feed_forward:
-            # ALBERT: the variables are those of layer_0; every block keeps dropouts of its own.
-            blocks[0].build((None, None, config.hidden_size))
-            for block in blocks[1:]:
-                block.share_parameters(
-                    blocks[0], config.shares_attention, config.shares_feed_forward
-                )
+        self.share_parameters(config, embeddings, blocks)
         pooler = keras.layers.Dense(
             config.hidden_size,
             activation=config.pooler_act,
@@ -242,6 +236,25 @@ class BertEncoder(preset.PresetModel):
             dtype=dtype,
             name=f"layer_{index}",
         )
+
+    @staticmethod
+    def share_parameters(
+        config: Any, embeddings: EmbeddingPostprocessor, blocks: list[EncoderBlock]
+    ) -> None:
+        """Gives layers that are not built yet those parameters of others that they compute with.
+
+        Args:
+            config: the numbers of the encoder.
+            embeddings: what `create_embeddings` returned.
+            blocks: what `create_block` returned, in their order.
+        """
+        if config.shares_attention or config.shares_feed_forward:
+            # ALBERT: the variables are those of layer_0; every block keeps dropouts of its own.
+            blocks[0].build((None, None, config.hidden_size))
+            for block in blocks[1:]:
+                block.share_parameters(
+                    blocks[0], config.shares_attention, config.shares_feed_forward
+                )
 
     def encoder_blocks(self) -> list[EncoderBlock]:
         """Returns the blocks in the order in which they are applied."""

@@ -1,7 +1,7 @@
 """The encoders of the families that came after BERT; their configs say in what they differ.
 
 All of it is in `keras_bert.family_configs`: the same layers are made from other numbers, but for
-local attention, which has blocks of its own.
+MPNet and for local attention, which have blocks of their own.
 """
 
 from typing import Any
@@ -12,10 +12,13 @@ from keras_bert.family_configs import (
     ElectraConfig,
     LocalBertConfig,
     LongformerConfig,
+    MPNetConfig,
     RobertaConfig,
 )
+from keras_bert.layers.embeddings import EmbeddingPostprocessor
 from keras_bert.layers.encoder_block import EncoderBlock
 from keras_bert.layers.local_attention import LocalEncoderBlock
+from keras_bert.layers.relative_attention import RelativeEmbeddings, RelativeEncoderBlock
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.registry import register_encoder
 
@@ -67,6 +70,42 @@ class RobertaEncoder(BertEncoder):
     Example:
         >>> encoder = RobertaEncoder(RobertaConfig.from_name("roberta_base"))
     """
+
+
+@register_encoder(MPNetConfig)
+class MPNetEncoder(BertEncoder):
+    """The encoder of MPNet (Song et al. 2020, arXiv:2004.09297): attention knows distances, too.
+
+    Inputs and outputs are those of `RobertaEncoder`. What its attention adds for each head and
+    distance is one table of all blocks, "embeddings/relative_positions/embeddings".
+
+    Example:
+        >>> encoder = MPNetEncoder(MPNetConfig.from_name("mpnet_base"))
+    """
+
+    @staticmethod
+    def create_embeddings(config: Any, seed: int | None, dtype: Any) -> EmbeddingPostprocessor:
+        """Returns the layer named "embeddings"; see `BertEncoder.create_embeddings`."""
+        settings = BertEncoder.create_embeddings(config, seed, dtype).get_config()
+        return RelativeEmbeddings.from_config(
+            settings
+            | {
+                "num_buckets": config.distance_buckets,
+                "num_attention_heads": config.num_attention_heads,
+            }
+        )
+
+    @staticmethod
+    def create_block(config: Any, index: int, seed: int | None, dtype: Any) -> EncoderBlock:
+        """Returns the block named "layer_{index}"; see `BertEncoder.create_block`."""
+        settings = BertEncoder.create_block(config, index, seed, dtype).get_config()
+        return RelativeEncoderBlock.from_config(settings | {"num_buckets": config.distance_buckets})
+
+    @staticmethod
+    def share_parameters(config: Any, embeddings: Any, blocks: list[EncoderBlock]) -> None:
+        """Gives all blocks the table of distances that the embeddings hold."""
+        for block in blocks:
+            block.attention.relative_positions = embeddings.relative_positions
 
 
 @register_encoder(LocalBertConfig)

@@ -42,6 +42,7 @@ _MODULES = {
     "albert": "keras_bert.models.family_encoders",
     "roberta": "keras_bert.models.family_encoders",
     "longformer": "keras_bert.models.family_encoders",
+    "mpnet": "keras_bert.models.family_encoders",
     "local_bert": "keras_bert.models.family_encoders",
 }
 # model_type -> class of the encoder, as far as they are imported.

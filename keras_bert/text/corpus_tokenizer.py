@@ -14,7 +14,6 @@ from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import (
     CONTINUATION_PREFIX,
     MAX_CHARACTERS_PER_WORD,
-    SPECIAL_TOKENS,
     Vocabulary,
 )
 from keras_bert.text.wordpiece.normalized_characters import CharacterForms
@@ -22,8 +21,6 @@ from keras_bert.text.wordpiece.normalized_characters import CharacterForms
 # What bounds the memory: 20 to 30 MB. Longer runs (a sentence without spaces) rarely come again.
 _MAX_REMEMBERED = 50_000
 _LONGEST_REMEMBERED = 32
-
-_SPECIAL_TOKEN = re.compile(f"({'|'.join(map(re.escape, SPECIAL_TOKENS))})")
 
 
 class TextsToIds(Protocol):
@@ -91,13 +88,15 @@ class _Runs(dict[str, tuple[int, ...]]):
     def __init__(self, vocabulary: Vocabulary, settings: Settings):
         super().__init__()
         self._keep_special_tokens = settings.keep_special_tokens
-        self._special_ids = {token: (vocabulary.id_of(token),) for token in SPECIAL_TOKENS}
+        special = vocabulary.special_tokens
+        self._special_ids = {token: (vocabulary.id_of(token),) for token in special}
+        self._special_token = re.compile(f"({'|'.join(map(re.escape, special))})")
         self._characters = CharacterForms(settings)
         self._words = _Words(vocabulary)
 
     def __missing__(self, run: str) -> tuple[int, ...]:
-        if self._keep_special_tokens and "[" in run:
-            parts = _SPECIAL_TOKEN.split(run)
+        if self._keep_special_tokens and ("[" in run or "<" in run):
+            parts = self._special_token.split(run)
             ids = tuple(i for part in parts for i in self._special_ids.get(part) or self._ids(part))
         else:
             ids = self._ids(run)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
-from keras_bert.text.vocabulary import CONTINUATION_PREFIX, UNKNOWN
+from keras_bert.text.vocabulary import CONTINUATION_PREFIX
 
 # Distinct words that are counted one by one, some hundred MB; beyond them the rarest are added up
 # and forgotten.
@@ -144,7 +144,8 @@ class WordCounts:
 
     def commonest_unknown(self, count: int) -> list[tuple[str, int]]:
         """Returns the commonest words that are [UNK], and how often they occur."""
-        found = (pair for pair in self.words.most_common() if self.pieces(pair[0]) == [UNKNOWN])
+        unknown = [self._tokenizer.vocabulary.special_tokens.unk]
+        found = (pair for pair in self.words.most_common() if self.pieces(pair[0]) == unknown)
         return list(itertools.islice(found, count))
 
     def commonest_split(self, count: int) -> list[tuple[str, int]]:

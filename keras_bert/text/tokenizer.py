@@ -23,10 +23,10 @@ import tensorflow as tf
 
 from keras_bert.text import tokenizer_config
 from keras_bert.text.base_tokenizer import Tokenizer, as_ragged
+from keras_bert.text.framing import BERT_FRAMING, BERT_TOKENS, Framing, SpecialTokens
 from keras_bert.text.vocabulary import (
     CONTINUATION_PREFIX,
     FILE_NAME,
-    SPECIAL_TOKENS,
     Vocabulary,
 )
 from keras_bert.text.wordpiece.files import WordPieceFiles
@@ -79,8 +79,9 @@ class BertTokenizer(Tokenizer):
             lowercase, lowercase if strip_accents is None else strip_accents, split_cjk
         )
         tokens = matchable_tokens(vocabulary)
-        special_tokens = SPECIAL_TOKENS if keep_special_tokens else ()
-        self._plain_text = PlainText(tokens, lowercase, tables, "[" if special_tokens else "")
+        special_tokens = vocabulary.special_tokens if keep_special_tokens else ()
+        first = "".join({token[0] for token in special_tokens})  # "[", of MPNet "<" as well
+        self._plain_text = PlainText(tokens, lowercase, tables, first)
         self._normalizer = Normalizer(tables, special_tokens)
         self._wordpiece = WordPiece(vocabulary, tokens, keep_special_tokens)
         with tf.init_scope():
@@ -121,7 +122,7 @@ class BertTokenizer(Tokenizer):
     def save(self, folder: str | os.PathLike) -> None:
         """Writes vocab.txt and tokenizer_config.json, which Hugging Face's tokenizers read too."""
         self._vocabulary.save(Path(folder) / FILE_NAME)
-        tokenizer_config.write(folder, self._settings)
+        tokenizer_config.write(folder, self._settings, self._vocabulary)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -134,14 +135,25 @@ class BertTokenizer(Tokenizer):
         return self._settings._asdict()
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the pieces and the settings."""
-        return {"vocabulary": list(self._vocabulary.tokens), **self.settings}
+        """Returns the pieces, what is special of them, and the settings."""
+        return {
+            "vocabulary": list(self._vocabulary.tokens),
+            "special_tokens": list(self._vocabulary.special_tokens),
+            "framing": list(self._vocabulary.framing),
+            **self.settings,
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "BertTokenizer":
         """Makes a tokenizer from what `get_config` returned."""
         settings = dict(config)
-        return cls(Vocabulary(settings.pop("vocabulary")), **settings)
+        vocabulary = Vocabulary(
+            settings.pop("vocabulary"),
+            # Files of before these keys are BERT's.
+            SpecialTokens(*settings.pop("special_tokens", BERT_TOKENS)),
+            framing=Framing(*settings.pop("framing", BERT_FRAMING)),
+        )
+        return cls(vocabulary, **settings)
 
     def with_settings(self, **settings: Any) -> "BertTokenizer":
         """Returns a tokenizer of the same vocabulary with other settings in place of some."""

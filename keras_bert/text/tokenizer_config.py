@@ -15,6 +15,14 @@ from typing import Any, NamedTuple
 from keras_bert.checkpoints import tf_hub
 from keras_bert.storage import files, hub
 from keras_bert.text import vocabulary as vocabulary_module
+from keras_bert.text.framing import (
+    BERT_FRAMING,
+    BERT_TOKENS,
+    MPNET_TOKENS,
+    ROBERTA_FRAMING,
+    Framing,
+    SpecialTokens,
+)
 from keras_bert.text.vocabulary import CONTINUATION_PREFIX, Vocabulary
 
 FILE_NAME = "tokenizer_config.json"
@@ -29,6 +37,9 @@ VOCABULARY_FILES = (vocabulary_module.FILE_NAME, VOCAB_JSON, TOKENIZER_JSON, *MO
 TOKENIZER_FILES = (*VOCABULARY_FILES, MERGES, FILE_NAME)
 # Names of the special tokens in the files, in the order of `SpecialTokens`.
 ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+
+# A WordPiece tokenizer with the special tokens and rows of RoBERTa.
+MPNET_CLASS = "MPNetTokenizer"
 
 _CAPITAL_LETTER = re.compile("[A-Z]")
 _IN_ANGLES = re.compile("<.+>")
@@ -84,10 +95,12 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
     else:
         text, as_json = folder / vocabulary_module.FILE_NAME, folder / TOKENIZER_JSON
         stored = read_json(as_json) if as_json.is_file() else {}
+        special, framing = _family(folder)
         if text.is_file() or not stored:
-            vocabulary = Vocabulary.from_file(text)
+            vocabulary = Vocabulary.from_file(text, special, framing)
         else:
-            vocabulary = _vocabulary_of(stored, as_json)
+            tokens = _tokens_of(stored, as_json)
+            vocabulary = Vocabulary(tokens, special, framing=framing)
         steps = _normalizer_steps(stored, as_json)
         settings = {"lowercase": not is_cased(vocabulary)}
         for step in steps:
@@ -111,7 +124,7 @@ def read_file(path: str | os.PathLike) -> tuple[Vocabulary, Settings]:
         FileNotFoundError: there is no such file.
         ValueError: one of the files is damaged.
     """
-    vocabulary = Vocabulary.from_file(path)
+    vocabulary = Vocabulary.from_file(path, *_family(Path(path).parent))
     return vocabulary, _with_stored({"lowercase": not is_cased(vocabulary)}, Path(path).parent)
 
 
@@ -128,8 +141,34 @@ def _with_stored(settings: dict[str, Any], folder: Path) -> Settings:
     return Settings(**settings)
 
 
-def _vocabulary_of(stored: dict[str, Any], path: Path) -> Vocabulary:
-    """Returns the vocabulary of a tokenizer.json."""
+def special_tokens(folder: Path, defaults: SpecialTokens) -> SpecialTokens:
+    """Returns the special tokens that the files of a folder name, the defaults where none does."""
+    named: dict[str, Any] = {}
+    for name in ("special_tokens_map.json", FILE_NAME):  # the latter counts
+        if (folder / name).is_file():
+            named |= read_json(folder / name)
+    values = []
+    for name, default in zip(ROLES, defaults, strict=True):
+        value = named.get(name)
+        value = value.get("content") if isinstance(value, dict) else value
+        values.append(default if value is None else str(value))
+    return SpecialTokens(*values)
+
+
+def _family(folder: Path) -> tuple[SpecialTokens, Framing]:
+    """Returns the special tokens and the rows of a WordPiece tokenizer: MPNet's, or else BERT's."""
+    name, _ = tokenizer_class(folder)
+    if name.removesuffix("Fast") == MPNET_CLASS:
+        return special_tokens(folder, MPNET_TOKENS), ROBERTA_FRAMING
+    # A general class tells nothing, and MPNet's vocabulary holds BERT's special tokens as well.
+    found = special_tokens(folder, BERT_TOKENS)
+    if found.cls == MPNET_TOKENS.cls:
+        return found, ROBERTA_FRAMING
+    return BERT_TOKENS, BERT_FRAMING
+
+
+def _tokens_of(stored: dict[str, Any], path: Path) -> list[str]:
+    """Returns the pieces of a tokenizer.json in the order of their ids."""
     model = stored.get("model") or {}
     kind, prefix = model.get("type"), model.get("continuing_subword_prefix")
     if (kind, prefix) != ("WordPiece", CONTINUATION_PREFIX):
@@ -148,7 +187,7 @@ def _vocabulary_of(stored: dict[str, Any], path: Path) -> Vocabulary:
                 "ids must be 0, 1, 2, ... without gaps"
             )
     # White space at the edge of a piece, which no word has, is gone from a vocab.txt.
-    return Vocabulary([vocabulary_module.piece_of_line(token) for token in tokens])
+    return [vocabulary_module.piece_of_line(token) for token in tokens]
 
 
 def _normalizer_steps(stored: dict[str, Any], path: Path) -> list[dict[str, Any]]:
@@ -171,26 +210,29 @@ def _normalizer_steps(stored: dict[str, Any], path: Path) -> list[dict[str, Any]
     return steps
 
 
-def write(folder: str | os.PathLike, settings: Settings, segments: bool = True) -> None:
+def write(
+    folder: str | os.PathLike, settings: Settings, vocabulary: Vocabulary, segments: bool = True
+) -> None:
     """Writes the settings so that this library and Hugging Face's tokenizers read them.
 
     Args:
         folder: where tokenizer_config.json is written.
         settings: how text is treated.
+        vocabulary: the pieces, of which the special tokens are written.
         segments: whether the model reads segments, which Hugging Face's BERT tokenizer gives unless
             it is told what to give.
     """
+    is_bert = vocabulary.framing == BERT_FRAMING
+    special = vocabulary.special_tokens
     stored: dict[str, Any] = {
         _KEYS[argument]: value for argument, value in settings._asdict().items()
     } | {
-        "tokenizer_class": "BertTokenizer",
-        "pad_token": vocabulary_module.PAD,
-        "unk_token": vocabulary_module.UNKNOWN,
-        "cls_token": vocabulary_module.CLS,
-        "sep_token": vocabulary_module.SEP,
-        "mask_token": vocabulary_module.MASK,
+        "tokenizer_class": "BertTokenizer" if is_bert else MPNET_CLASS,
+        **dict(zip(ROLES, special, strict=True)),
     }
-    if not segments:
+    if not is_bert:
+        stored |= {"bos_token": special.cls, "eos_token": special.sep}
+    elif not segments:
         stored["model_input_names"] = ["input_ids", "attention_mask"]
     files.write_json(Path(folder) / FILE_NAME, stored)
 

@@ -1,7 +1,8 @@
 """Which family's tokenizer a folder holds, and its files: what data creation starts from.
 
     family             files                                       tokenizer_class
-    WordPiece          vocab.txt                                   Bert*, DistilBert*, Electra*
+    WordPiece          vocab.txt                                   Bert*, DistilBert*, Electra*,
+                                                                   MPNet*
     byte-level BPE     vocab.json and merges.txt                   Roberta*, GPT2*, Longformer*
     SentencePiece      spiece.model                                Albert*
                        sentencepiece.bpe.model                     XLMRoberta*
@@ -55,6 +56,7 @@ _CLASSES: dict[str, Family] = {
     "BertTokenizer": "wordpiece",
     "DistilBertTokenizer": "wordpiece",
     "ElectraTokenizer": "wordpiece",
+    tokenizer_config.MPNET_CLASS: "wordpiece",
 }
 # How tokenizers begin that are others in spite of a vocab.txt, such as BertJapaneseTokenizer.
 _ALIKE = tuple(name.removesuffix("Tokenizer") for name in _CLASSES)
@@ -156,7 +158,7 @@ def _family_of_class(folder: Path, has_pieces: bool) -> Family | None:
     if not has_pieces or name.startswith(_ALIKE):
         raise ValueError(
             f"{path} names the tokenizer_class {name!r}, which is none of the package's: BERT's, "
-            "DistilBERT's, ELECTRA's, RoBERTa's, Longformer's, ALBERT's and XLM-R's are"
+            "DistilBERT's, ELECTRA's, MPNet's, RoBERTa's, Longformer's, ALBERT's and XLM-R's are"
         )
     return None
 

@@ -99,7 +99,12 @@ class Vocabulary:
         self._ids = {token: index for index, token in enumerate(self._tokens)}
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike) -> "Vocabulary":
+    def from_file(
+        cls,
+        path: str | os.PathLike,
+        special_tokens: SpecialTokens = BERT_TOKENS,
+        framing: Framing = BERT_FRAMING,
+    ) -> "Vocabulary":
         r"""Reads a vocab.txt: one piece a line, UTF-8 with or without a byte order mark.
 
         Lines end with "\n" and are stripped of white space, as in tokenization.py of
@@ -108,6 +113,8 @@ class Vocabulary:
 
         Args:
             path: the file.
+            special_tokens: by role.
+            framing: how rows are made.
 
         Raises:
             FileNotFoundError: there is no such file.
@@ -130,8 +137,8 @@ class Vocabulary:
         if lines[-1] == "":
             lines.pop()  # what follows the last line's end is not a line
         tokens = [piece_of_line(line) for line in lines]
-        _check_tokens(tokens, str(path), BERT_TOKENS, CONTINUATION_PREFIX)
-        return cls(tokens)
+        _check_tokens(tokens, str(path), special_tokens, CONTINUATION_PREFIX)
+        return cls(tokens, special_tokens, framing=framing)
 
     @property
     def tokens(self) -> tuple[str, ...]:

@@ -3,14 +3,13 @@
 import collections
 import functools
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import (
     CONTINUATION_PREFIX,
     MAX_CHARACTERS_PER_WORD,
-    SPECIAL_TOKENS,
     UNUSED_SLOT,
     Vocabulary,
 )
@@ -98,8 +97,10 @@ def describe_vocabulary(
         settings: how the tokenizer treats text; decides what it can produce.
         longest: how many of the longest entries to name.
     """
-    kinds = collections.Counter(map(kind_of, vocabulary.tokens))
-    entries = [t for t in vocabulary.tokens if kind_of(t) not in (SPECIAL, UNUSED)]
+    special = vocabulary.special_tokens
+    kind_of_tokens = {token: kind_of(token, special) for token in vocabulary.tokens}
+    kinds = collections.Counter(kind_of_tokens.values())
+    entries = [t for t, kind in kind_of_tokens.items() if kind not in (SPECIAL, UNUSED)]
     bodies = {token: token.removeprefix(CONTINUATION_PREFIX) for token in entries}
     lengths: collections.Counter[int] = collections.Counter()
     continuation_lengths: collections.Counter[int] = collections.Counter()
@@ -119,9 +120,9 @@ def describe_vocabulary(
     )
 
 
-def kind_of(token: str) -> str:
+def kind_of(token: str, special_tokens: Sequence[str]) -> str:
     """Returns the kind of an entry, one of `KINDS`."""
-    if token in SPECIAL_TOKENS:
+    if token in special_tokens:
         return SPECIAL
     if UNUSED_SLOT.fullmatch(token):
         return UNUSED

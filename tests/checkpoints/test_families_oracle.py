@@ -13,6 +13,7 @@ from keras_bert import (
     DistilBertConfig,
     ElectraConfig,
     LongformerConfig,
+    MPNetConfig,
     RobertaConfig,
 )
 from keras_bert.checkpoints import folder as checkpoints
@@ -58,6 +59,7 @@ ROBERTA = {
 }
 # A window of 2 to each side: 7 positions are more than three of them.
 LONGFORMER = {**ROBERTA, "attention_window": 4}
+MPNET = {key: value for key, value in ROBERTA.items() if key != "type_vocab_size"}
 # What their classes begin with -> numbers, and our config.
 FAMILIES = {
     "DistilBert": (DISTILBERT, DistilBertConfig),
@@ -67,9 +69,10 @@ FAMILIES = {
     "XLMRoberta": (ROBERTA, RobertaConfig),
     "Camembert": (ROBERTA, RobertaConfig),
     "Longformer": (LONGFORMER, LongformerConfig),
+    "MPNet": (MPNET, MPNetConfig),
 }
 # Those that count positions by the padding id there.
-BY_PADDING_ID = ("Roberta", "XLMRoberta", "Camembert", "Longformer")
+BY_PADDING_ID = ("Roberta", "XLMRoberta", "Camembert", "Longformer", "MPNet")
 # Their class -> ours, and changes of the config.
 CASES = {
     "DistilBertModel": ("BertEncoder", {}),
@@ -111,6 +114,12 @@ CASES = {
     "LongformerForTokenClassification": ("BertTokenClassifier", {"type_vocab_size": 2}),
     "LongformerForMultipleChoice": ("BertMultipleChoice", {}),
     "LongformerForQuestionAnswering": ("BertSpanLabeler", {"attention_window": [6, 6]}),
+    "MPNetModel": ("BertEncoder", {"layer_norm_eps": 1e-3}),
+    "MPNetForMaskedLM": ("BertMaskedLM", {"hidden_act": "relu"}),
+    "MPNetForSequenceClassification": ("BertClassifier", {}),
+    "MPNetForTokenClassification": ("BertTokenClassifier", {}),
+    "MPNetForMultipleChoice": ("BertMultipleChoice", {}),
+    "MPNetForQuestionAnswering": ("BertSpanLabeler", {}),
 }
 
 
@@ -189,6 +198,21 @@ def assert_close(found, expected, batch):
         free = len(set(batch["input_ids"][mask == 0])) == 1 and value.shape[:2] == mask.shape
         where = mask == 1 if free else ...
         np.testing.assert_allclose(found[key][where], value[where], **ORACLE, err_msg=key)
+
+
+def test_an_mpnet_tells_distances_of_every_bucket(tmp_path):
+    """Rows of 180 positions reach beyond 128, from which on distances share the last bucket."""
+    model = their_model("MPNetModel", max_position_embeddings=200)
+    model.save_pretrained(tmp_path)
+    random = np.random.default_rng(0)
+    batch = {
+        "input_ids": random.integers(2, 31, (2, 180)),
+        "input_mask": np.ones((2, 180), int),
+        "segment_ids": np.zeros((2, 180), int),
+    }
+    expected = their_outputs(model, "BertEncoder", batch)
+    found = our_outputs(keras_bert.load_encoder(tmp_path), "BertEncoder", batch)
+    assert_close(found, expected, batch)
 
 
 @pytest.mark.filterwarnings("ignore:the checkpoint has no pooler")

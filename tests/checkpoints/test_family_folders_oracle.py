@@ -4,6 +4,8 @@ Oracle: transformers' own tokenizer and model of the same folder. The vocabulari
 the golden texts; for SentencePiece the ids are those of the sentencepiece library, framed here.
 """
 
+import random
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,6 +13,7 @@ import tensorflow as tf
 from keras_bert import (
     AlbertEncoder,
     BertEncoder,
+    MPNetEncoder,
     RobertaEncoder,
     export_saved_model,
     load_encoder,
@@ -18,7 +21,13 @@ from keras_bert import (
     load_preprocessor,
     load_tokenizer,
 )
-from tests.text.family_tokenizers import byte_level_files, golden_texts, sentencepiece_files
+from keras_bert.text.tokenizer_files import read_tokenizer_files
+from tests.text.family_tokenizers import (
+    byte_level_files,
+    golden_texts,
+    mpnet_files,
+    sentencepiece_files,
+)
 from tests.tolerances import ORACLE
 
 pytestmark = pytest.mark.oracle
@@ -31,7 +40,7 @@ SIZES = {
     "intermediate_size": 24,
     "initializer_range": 0.4,
 }
-FAMILIES = ["roberta", "albert", "xlm-roberta"]
+FAMILIES = ["roberta", "albert", "xlm-roberta", "mpnet"]
 
 
 def their_model(family, vocab_size):
@@ -41,13 +50,16 @@ def their_model(family, vocab_size):
 
     torch.manual_seed(0)
     fields = SIZES | {"vocab_size": vocab_size, "num_labels": 3}
-    if family in ("roberta", "xlm-roberta"):
+    if family == "mpnet":
+        fields |= {"max_position_embeddings": 66}
+    elif family in ("roberta", "xlm-roberta"):
         fields |= {"max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1}
     else:
         fields["max_position_embeddings"] = 64
     if family == "albert":
         fields |= {"embedding_size": 8, "classifier_dropout_prob": 0}
     names = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert", "xlm-roberta": "XLMRoberta"}
+    names |= {"mpnet": "MPNet"}
     name = names[family]
     config = transformers.AutoConfig.for_model(family, **fields)
     model = getattr(transformers, f"{name}ForSequenceClassification")(config).eval()
@@ -85,6 +97,8 @@ def folders(tmp_path_factory):
             path = tmp_path_factory.mktemp(family)
             if family == "roberta":
                 files = byte_level_files()
+            elif family == "mpnet":
+                files = mpnet_files()
             else:
                 files = sentencepiece_files(family.replace("-", "_"))
             model = their_model(family, len(files.vocabulary))
@@ -105,12 +119,22 @@ def pieces_of(family, files, texts):
         merges = [tuple(merge) for merge in files.merges]
         tokenizer = transformers.RobertaTokenizer(vocab=tokens, merges=merges)
         return [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
+    if family == "mpnet":
+        tokenizer = _their_mpnet_tokenizer(files)
+        return [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor(model_proto=files.model)
     if family == "xlm-roberta":
         return [[i + 1 if i else 3 for i in processor.encode(text)] for text in texts]
     return [processor.encode(text.lower()) for text in texts]
+
+
+def _their_mpnet_tokenizer(files):
+    import transformers
+
+    ids = {token: index for index, token in enumerate(files.vocabulary.tokens)}
+    return transformers.MPNetTokenizer(vocab=ids)
 
 
 def short_texts():
@@ -139,11 +163,10 @@ def test_strings_get_the_logits_of_transformers(family, pairs, folders):
     ]
     ids, mask, segments = (np.array(part) for part in zip(*rows, strict=True))
     with torch.no_grad():
-        expected = theirs(
-            input_ids=torch.tensor(ids),
-            attention_mask=torch.tensor(mask),
-            token_type_ids=torch.tensor(segments),
-        ).logits.numpy()
+        inputs = {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}
+        if family != "mpnet":  # has no such input
+            inputs["token_type_ids"] = torch.tensor(segments)
+        expected = theirs(**inputs).logits.numpy()
     preprocess = load_preprocessor(path, max_seq_length=LENGTH)
     features = preprocess((tf.constant(texts), tf.constant(others)) if pairs else texts)
     longest = int(mask.sum(axis=1).max())  # rows are padded to that
@@ -171,3 +194,38 @@ def test_classes_of_other_families_refuse_a_folder(folders):
     with pytest.raises(ValueError, match="RobertaEncoder"):
         AlbertEncoder.from_preset(path)
     assert type(load_tokenizer(path)).__name__ == "ByteLevelBpeTokenizer"
+    path, _, _ = folders("mpnet")
+    assert isinstance(load_encoder(path), MPNetEncoder)
+    with pytest.raises(ValueError, match="MPNetEncoder"):
+        RobertaEncoder.from_preset(path)
+
+
+def test_a_tokenizer_of_mpnet_goes_there_and_back(tmp_path):
+    """Strings in which special tokens are spelled out, those of BERT as well, and pairs."""
+    import transformers
+
+    files = mpnet_files()
+    theirs = _their_mpnet_tokenizer(files)
+    theirs.save_pretrained(tmp_path / "theirs")
+    ours = load_tokenizer(tmp_path / "theirs", keep_special_tokens=True)
+    assert ours.vocabulary == files.vocabulary
+    parts = "the of and ing a b <mask> <s> </s> <pad> [UNK] [MASK] < > [ ] / mask . , !".split()
+    draw = random.Random(0)
+    texts = ["".join(draw.choices([*parts, " ", "  "], k=draw.randint(0, 12))) for _ in range(1000)]
+    expected = [theirs(text, add_special_tokens=False)["input_ids"] for text in texts]
+    assert ours(texts).to_list() == expected
+    ids, sizes = read_tokenizer_files(tmp_path / "theirs").texts_to_ids()(texts)
+    plain = load_tokenizer(tmp_path / "theirs")(texts)
+    assert ids.tolist() == plain.values.numpy().tolist()
+    assert sizes.tolist() == plain.row_lengths().numpy().tolist()
+    # Offsets, in a text whose accent is stripped.
+    text = "the cafe\u0301 <mask> of"
+    found = [part.to_list()[0] for part in ours.tokenize_with_offsets([text])]
+    their_offsets = theirs(text, add_special_tokens=False, return_offsets_mapping=True)
+    assert found[0] == their_offsets["input_ids"]
+    assert [*zip(*found[1:], strict=True)][-2:] == their_offsets["offset_mapping"][-2:]
+    # Written again, transformers reads it with the same rows.
+    ours.save(tmp_path / "ours")
+    again = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
+    assert type(again).__name__ == "MPNetTokenizer"
+    assert again("the of", "and")["input_ids"] == theirs("the of", "and")["input_ids"]

@@ -25,6 +25,8 @@ from keras_bert import (
     FinetuningOptions,
     LongformerConfig,
     LongformerEncoder,
+    MPNetConfig,
+    MPNetEncoder,
     RobertaConfig,
     RobertaEncoder,
     Vocabulary,
@@ -59,6 +61,8 @@ CONFIGS = {
     "electra": ElectraConfig(**NUMBERS, embedding_size=6),
     "albert": AlbertConfig(**NUMBERS, embedding_size=6, shared_parameters="attention"),
     "roberta": RobertaConfig(**NUMBERS),
+    # Distances of 2 and more to each side share buckets.
+    "mpnet": MPNetConfig(**NUMBERS, relative_attention_num_buckets=8),
     # Rows of 8 positions are more than three windows.
     "longformer": LongformerConfig(**NUMBERS, attention_window=2),
 }
@@ -67,6 +71,7 @@ ENCODERS = {
     "electra": ElectraEncoder,
     "albert": AlbertEncoder,
     "roberta": RobertaEncoder,
+    "mpnet": MPNetEncoder,
     "longformer": LongformerEncoder,
 }
 BATCH = {
@@ -120,7 +125,7 @@ def test_serving_computes_the_same(family):
         )
 
 
-@pytest.mark.parametrize("family", ["distilbert", "roberta"])
+@pytest.mark.parametrize("family", ["distilbert", "roberta", "mpnet"])
 def test_segments_are_not_looked_at(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
     other = BATCH | {"segment_ids": 1 - BATCH["segment_ids"]}
@@ -190,7 +195,7 @@ def test_packed_documents_have_the_activations_that_they_have_alone(family):
 
 
 @pytest.mark.half_precision
-@pytest.mark.parametrize("family", ["albert", "roberta"])
+@pytest.mark.parametrize("family", ["albert", "roberta", "mpnet"])
 def test_bfloat16_computes_about_the_same(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
     half = create_encoder(CONFIGS[family], dtype="mixed_bfloat16")
@@ -264,7 +269,10 @@ def test_the_activation_of_the_pooler_is_the_familys(family):
 
 @pytest.mark.parametrize(
     ("family", "format"),
-    [("distilbert", "google"), ("distilbert", "garden"), ("electra", "garden")],
+    [
+        *(("distilbert", "google"), ("distilbert", "garden"), ("electra", "garden")),
+        ("mpnet", "google"),
+    ],
 )
 def test_other_formats_refuse_it(family, format, tmp_path):
     checkpoint = preset.as_checkpoint(create_encoder(CONFIGS[family]))
@@ -292,7 +300,8 @@ def test_named_sizes(name, parameters):
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [
-        # As transformers counts `AlbertModel` and `RobertaModel` of the published configs.
+        # As transformers counts `AlbertModel`, `RobertaModel` and `MPNetModel` of the published
+        # configs.
         ("albert_base", 11_683_584),
         ("albert_large", 17_683_968),
         ("albert_xlarge", 58_724_864),
@@ -300,6 +309,7 @@ def test_named_sizes(name, parameters):
         ("roberta_base", 124_645_632),
         ("roberta-large", 355_359_744),
         ("distilroberta-base", 82_118_400),
+        ("mpnet-base", 109_486_464),
     ],
 )
 def test_named_sizes_of_other_libraries(name, parameters):
@@ -376,16 +386,45 @@ def test_what_files_of_albert_and_roberta_hold_besides(tmp_path):
             lambda: RobertaConfig.from_dict({"max_position_embeddings": 2}, "hf"),
             "max_position_embeddings is 2 and pad_token_id 1: positions begin behind",
         ),
+        (
+            lambda: MPNetConfig(relative_attention_num_buckets=7),
+            "relative_attention_num_buckets is 7: it must be even, from 4 to 256",
+        ),
+        (
+            lambda: MPNetConfig(pad_token_id=0).to_dict("hf"),
+            "pad_token_id is 0: transformers' MPNet has 1 in its code, whatever its config says; "
+            "save such a model",
+        ),
+        (
+            lambda: MPNetConfig.from_dict({"relative_attention_num_buckets": 64}, "hf"),
+            "relative_attention_num_buckets is 64: transformers' MPNet has 32 in its code",
+        ),
     ],
 )
-def test_what_albert_and_roberta_cannot_be_is_told(make, message):
+def test_what_a_family_cannot_be_is_told(make, message):
     with pytest.raises(ValueError, match=message):
         make()
 
 
-def test_segments_of_a_distilbert_are_refused():
-    with pytest.raises(ValueError, match="type_vocab_size is 2: distilbert has no segments"):
-        DistilBertConfig(**NUMBERS, type_vocab_size=2)
+@pytest.mark.parametrize("family", ["distilbert", "mpnet"])
+def test_segments_of_families_without_them_are_refused(family):
+    with pytest.raises(ValueError, match=f"type_vocab_size is 2: {family} has no segments"):
+        CONFIGS[family].replace(type_vocab_size=2)
+
+
+def test_all_blocks_of_an_mpnet_read_one_table_of_distances():
+    encoder = create_encoder(CONFIGS["mpnet"], seed=1)
+    expected = encoder(BATCH)["sequence_output"]
+    [table] = [weight for weight in encoder.weights if "relative" in weight.path]
+    assert table.shape == (8, 2)  # [buckets, heads]
+    # The same number for all distances of a head changes no probability; another for one does.
+    table.assign_add([[3.0, -2.0]] * 8)
+    np.testing.assert_allclose(encoder(BATCH)["sequence_output"], expected, **REORDERED)
+    table.assign_add([[1.0, 0.0]] + [[0.0, 0.0]] * 7)
+    assert np.abs(encoder(BATCH)["sequence_output"] - expected).max() > 1e-3
+    # Blocks of a layer selection keep it: it stands with the embeddings.
+    checkpoint = select_layers(preset.as_checkpoint(encoder), [1])
+    np.testing.assert_array_equal(checkpoint.variables[table.path], table)
 
 
 @pytest.mark.parametrize("family", some_slow(CONFIGS, ("electra", "roberta")))

@@ -1,11 +1,19 @@
-"""ALBERT and RoBERTa are pretrained: a run that is stopped goes on to the same end."""
+"""ALBERT, RoBERTa and MPNet are pretrained: a run that is stopped goes on to the same end."""
 
 import dataclasses
 
 import numpy as np
 import pytest
 
-from keras_bert import AlbertConfig, AlbertEncoder, BertMaskedLM, RobertaConfig, RobertaEncoder
+from keras_bert import (
+    AlbertConfig,
+    AlbertEncoder,
+    BertMaskedLM,
+    MPNetConfig,
+    MPNetEncoder,
+    RobertaConfig,
+    RobertaEncoder,
+)
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.models import preset
 from keras_bert.training.checkpointing import TrainingCheckpoint
@@ -16,6 +24,7 @@ _NUMBERS = dataclasses.asdict(tiny_config(num_hidden_layers=2, classifier_dropou
 FAMILIES = {
     "albert": (AlbertConfig(**_NUMBERS, embedding_size=12), AlbertEncoder),
     "roberta": (RobertaConfig(**(_NUMBERS | {"type_vocab_size": 1})), RobertaEncoder),
+    "mpnet": (MPNetConfig(**(_NUMBERS | {"type_vocab_size": 0})), MPNetEncoder),
 }
 
 
@@ -51,6 +60,10 @@ def test_a_run_learns_resumes_and_goes_to_transformers(family, corpus, tmp_path,
         np.testing.assert_array_equal(left.numpy(), right.numpy(), err_msg=left.path)
     (tmp_path / "hf").mkdir()
     checkpoint = preset.as_checkpoint(kept[0])
+    if family == "mpnet":  # whose padding id is in the code of transformers
+        with pytest.raises(ValueError, match="pad_token_id is 0: transformers' MPNet has 1"):
+            checkpoints.write(checkpoint, tmp_path / "hf", "hf")
+        return
     checkpoints.write(checkpoint, tmp_path / "hf", "hf")
     again = checkpoints.read(tmp_path / "hf")
     assert again.config == config.replace(position_initializer="normal")

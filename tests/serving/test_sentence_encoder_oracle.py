@@ -18,6 +18,7 @@ from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.markers import some_long
 from tests.signatures.tiny_models import PIECES, random_texts
+from tests.text.family_tokenizers import mpnet_files
 from tests.tolerances import ORACLE
 
 pytestmark = pytest.mark.oracle
@@ -76,6 +77,35 @@ def test_every_pooling(mode, encoder_folder, tmp_path):
     modules = [models.Pooling(16, pooling_mode=mode)]
     folder, expected = written(tmp_path / "model", encoder_folder, modules)
     check_vectors(folder, expected)
+
+
+def test_an_mpnet_is_served_as_it_encodes(tmp_path):
+    """Laid out as sentence-transformers/all-mpnet-base-v2: an MPNet, mean pooling, norm."""
+    import torch
+    import transformers
+    from sentence_transformers import models
+
+    files = mpnet_files()
+    torch.manual_seed(0)
+    config = transformers.MPNetConfig(
+        vocab_size=len(files.vocabulary),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=66,
+        initializer_range=0.4,
+    )
+    transformers.MPNetModel(config).save_pretrained(tmp_path / "encoder")
+    files.save(tmp_path / "encoder")
+    modules = [models.Pooling(16, pooling_mode="mean"), models.Normalize()]
+    folder, expected = written(
+        tmp_path / "model", tmp_path / "encoder", modules, {"max_seq_length": 64}
+    )
+    check_vectors(folder, expected)
+    served = tf.saved_model.load(str(export_saved_model(folder, tmp_path / "export")))
+    found = served.signatures["serving_default"](text=tf.constant(TEXTS))
+    np.testing.assert_allclose(found["sentence_embedding"], expected, **ORACLE)
 
 
 def test_folders_of_earlier_releases(encoder_folder, tmp_path):

@@ -6,7 +6,10 @@ import random
 import unicodedata
 from pathlib import Path
 
-from keras_bert import train_byte_level_bpe, train_sentencepiece
+from keras_bert import Vocabulary, train_byte_level_bpe, train_sentencepiece, train_vocabulary
+from keras_bert.text.framing import MPNET_TOKENS, ROBERTA_FRAMING
+from keras_bert.text.tokenizer_config import Settings
+from keras_bert.text.wordpiece.files import WordPieceFiles
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tokenization.jsonl"
 
@@ -35,6 +38,14 @@ def byte_level_files():
 @functools.cache
 def sentencepiece_files(scheme):
     return train_sentencepiece(golden_texts()[:200], 1000, scheme)
+
+
+@functools.cache
+def mpnet_files():
+    """In the order of microsoft/mpnet-base: fairseq's tokens, BERT's vocabulary, the mask."""
+    pieces = train_vocabulary(golden_texts(), 1500).tokens
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", *pieces, "<mask>"]
+    return WordPieceFiles(Vocabulary(tokens, MPNET_TOKENS, framing=ROBERTA_FRAMING), Settings())
 
 
 def fuzzed_texts(count, seed=0):

@@ -16,6 +16,7 @@ from keras_bert.family_configs import (
     ElectraConfig,
     LocalBertConfig,
     LongformerConfig,
+    MPNetConfig,
     RobertaConfig,
 )
 from keras_bert.models.pretrainer import BertPretrainer
@@ -239,6 +240,7 @@ def test_local_attention_compiles(config_class, length):
     [
         (functools.partial(AlbertConfig, embedding_size=64), 64),
         (RobertaConfig, 128),
+        (MPNetConfig, 128),
         (DistilBertConfig, 128),
     ],
 )

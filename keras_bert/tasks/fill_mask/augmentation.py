@@ -32,7 +32,6 @@ from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
 from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.text.vocabulary import SPECIAL_TOKENS
 
 # Texts whose masks are asked for at once, so that rows of one batch are of like length.
 _TEXTS_PER_CHUNK = 64
@@ -82,12 +81,13 @@ class TextAugmenter:
         self._ask = MaskedRows(model, tokenizer, options.batch_size, guesses)
         self._tokenizer = tokenizer
         self._options = options
-        continues = tokenizer.vocabulary.continuation_mask
+        vocabulary = tokenizer.vocabulary
+        continues, special = vocabulary.continuation_mask, vocabulary.special_tokens
         # Piece -> the word that it is; those that are none are left out.
         self._words = {
             index: token
-            for index, token in enumerate(tokenizer.vocabulary.tokens)
-            if not continues[index] and token not in SPECIAL_TOKENS and _has_letter(token)
+            for index, token in enumerate(vocabulary.tokens)
+            if not continues[index] and token not in special and _has_letter(token)
         }
 
     @classmethod

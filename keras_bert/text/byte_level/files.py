@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -111,7 +111,7 @@ class ByteLevelBpeFiles:
         folder = hub.local_folder(folder)
         path = folder / tokenizer_config.FILE_NAME
         stored = tokenizer_config.read_json(path) if path.is_file() else {}
-        special = _special_tokens(folder, stored)
+        special = tokenizer_config.special_tokens(folder, ROBERTA_TOKENS)
         tokenizer_config.check_added(
             folder, lambda token: _finds(str(token.get("content")), special)
         )
@@ -197,18 +197,6 @@ class _RustByteLevelBpe:
         sizes = np.array([len(encoding) for encoding in found], np.int64)
         ids = np.fromiter((i for e in found for i in e.ids), np.int32, int(sizes.sum()))
         return ids, sizes
-
-
-def _special_tokens(folder: Path, stored: dict[str, Any]) -> SpecialTokens:
-    """Returns the special tokens that a folder names, RoBERTa's where it is silent."""
-    path = folder / "special_tokens_map.json"
-    named = {**(tokenizer_config.read_json(path) if path.is_file() else {}), **stored}
-    values = []
-    for name, default in zip(ROLES, ROBERTA_TOKENS, strict=True):
-        value = named.get(name)
-        value = value.get("content") if isinstance(value, dict) else value
-        values.append(default if value is None else str(value))
-    return SpecialTokens(*values)
 
 
 def _finds(token: str, special_tokens: SpecialTokens) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 from keras_bert.choices import WordSegmenter, check_choice
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 from keras_bert.text.tokenizer_config import Settings
-from keras_bert.text.vocabulary import CONTINUATION_PREFIX, SPECIAL_TOKENS, Vocabulary
+from keras_bert.text.vocabulary import CONTINUATION_PREFIX, Vocabulary
 from keras_bert.text.wordpiece.normalized_characters import CharacterForms
 
 # Chinese characters as in tokenization.py of google-research/bert, the marks of repetition that
@@ -84,11 +84,7 @@ class WordBoundaries:
         self._tokens = vocabulary.tokens
         self._continuation_mask = vocabulary.continuation_mask
         self._unk_id = vocabulary.unk_id
-        self._spelled_ids = (
-            {vocabulary.id_of(token) for token in SPECIAL_TOKENS}
-            if settings.keep_special_tokens
-            else set()
-        )
+        self._spelled_ids = set(vocabulary.special_ids) if settings.keep_special_tokens else set()
         self._tokenizer = CorpusTokenizer(vocabulary, settings)
         self._forms = CharacterForms(settings)
         self._starts_of: dict[str, list[int]] = {}

@@ -10,6 +10,7 @@ from typing import Any
 from keras_bert.storage import hub
 from keras_bert.text import tokenizer_config
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer, TextsToIds
+from keras_bert.text.framing import ROBERTA_FRAMING, ROBERTA_TOKENS
 from keras_bert.text.vocabulary import FILE_NAME, UNUSED_SLOT, Vocabulary
 
 
@@ -42,6 +43,9 @@ class WordPieceFiles:
             content = str(token.get("content"))
             if content in vocabulary.special_tokens or UNUSED_SLOT.fullmatch(content):
                 return True
+            # A second token of this role in MPNet's vocabulary, which no text spells out.
+            if content == ROBERTA_TOKENS.unk and vocabulary.framing == ROBERTA_FRAMING:
+                return True
             # Any other is found within words, too, unless it is a single word.
             if not token.get("single_word") or content not in vocabulary:
                 return False
@@ -53,7 +57,7 @@ class WordPieceFiles:
     def save(self, folder: str | os.PathLike, segments: bool = True) -> None:
         """Writes vocab.txt and tokenizer_config.json, for a model that reads segments or not."""
         # Here and below the vocabulary comes last: a folder that has it has the others.
-        tokenizer_config.write(folder, self.settings, segments)
+        tokenizer_config.write(folder, self.settings, self.vocabulary, segments)
         self.vocabulary.save(Path(folder) / FILE_NAME)
 
     def file_names(self) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ import tensorflow_text as tf_text
 from keras_bert.text.vocabulary import (
     CONTINUATION_PREFIX,
     MAX_CHARACTERS_PER_WORD,
-    SPECIAL_TOKENS,
     UNKNOWN,
     Vocabulary,
 )
@@ -127,9 +126,12 @@ def matchable_tokens(vocabulary: Vocabulary) -> list[str]:
                 f"piece can have {_MAX_BYTES_PER_PIECE} at most: shorten it"
             )
         letters = len(body) > 1 and all(map(unicode_table.is_letter, body))
-        matchable = token == UNKNOWN or len(body) == 1 or letters
+        if index == vocabulary.unk_id:
+            found.append(UNKNOWN)  # however the vocabulary spells it
+            continue
+        matchable = len(body) == 1 or letters
         found.append(token if matchable else f"[{index}]")
-        some |= matchable and token != UNKNOWN
+        some |= matchable
     if not some:
         raise ValueError(
             f"the vocabulary has {len(found)} entries and no piece of a word among them: is the "
@@ -140,6 +142,6 @@ def matchable_tokens(vocabulary: Vocabulary) -> list[str]:
 
 def _lengths(vocabulary: Vocabulary) -> np.ndarray:
     lengths = [len(token.removeprefix(CONTINUATION_PREFIX)) for token in vocabulary.tokens]
-    for token in SPECIAL_TOKENS:
-        lengths[vocabulary.id_of(token)] = _WHOLE_WORD
+    for index in vocabulary.special_ids:
+        lengths[index] = _WHOLE_WORD
     return np.array(lengths, np.int64)

@@ -24,20 +24,21 @@ def mark_special_tokens(
 
     Args:
         code_points: int32 [C].
-        special_tokens: their spellings. Each starts with "[" and holds no other "[", so that
-            two of them never overlap.
+        special_tokens: their spellings. Each starts with "[" or "<" and holds no other of these, so
+            that two of them never overlap.
 
     Returns:
         The code points with `unicode_table.FIRST_SPECIAL` + the token's index in the list where a
         token begins, int32 [C]; and for each how many more belong to its token, int64 [C].
     """
     lengths = tf.zeros_like(code_points, tf.int64)
-    brackets = tf.where(tf.equal(code_points, ord("[")))[:, 0]  # positions of all "["
+    is_bracket = tf.equal(code_points, ord("[")) | tf.equal(code_points, ord("<"))
+    brackets = tf.where(is_bracket)[:, 0]  # positions of all "[" and "<"
     for number, token in enumerate(special_tokens):
         # The positions of all characters of each occurrence.
         spelled = np.array([ord(character) for character in token], np.int32)
         windows = brackets[:, None] + np.arange(len(token))  # [brackets, L]
-        # [brackets, L]; padded, for a "[" near the end
+        # [brackets, L]; padded, for one near the end
         found = tf.gather(tf.pad(code_points, [[0, len(token)]]), windows)
         is_token = tf.reduce_all(tf.equal(found, spelled), axis=1)  # [brackets]
         positions = tf.boolean_mask(windows, is_token)  # [F, L]
