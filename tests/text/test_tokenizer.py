@@ -7,6 +7,8 @@ import original_tokenization_oracle as oracle
 import pytest
 import tensorflow as tf
 
+from keras_bert.text.framing import MPNET_TOKENS, ROBERTA_FRAMING
+from keras_bert.text.preprocessor import BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import Vocabulary
 
@@ -398,3 +400,33 @@ def test_a_vocabulary_without_words_is_refused():
     sentence = "has 5 entries and no piece of a word among them: is the file cut short"
     with pytest.raises(ValueError, match=sentence):
         make()
+
+
+def test_word_pieces_of_an_mpnet_are_framed_and_spelled_as_roberta():
+    pieces = [
+        "<s>",
+        "<pad>",
+        "</s>",
+        "<unk>",
+        "[PAD]",
+        "[UNK]",
+        "[MASK]",
+        "a",
+        "##b",
+        "<",
+        "<mask>",
+    ]
+    vocabulary = Vocabulary(pieces, MPNET_TOKENS, framing=ROBERTA_FRAMING)
+    tokenizer = BertTokenizer(vocabulary, keep_special_tokens=True)
+    # "[MASK]" is text here: [UNK] for "[", "mask" and "]"; "s" is none of the vocabulary's either.
+    texts = ["ab<mask>a", "[MASK]", "< s>", "</s>[UNK]"]
+    assert tokenizer(texts).to_list() == [[7, 8, 10, 7], [5, 5, 5], [9, 5, 5], [2, 5]]
+    _, starts, ends = tokenizer.tokenize_with_offsets(["ab <mask> a"])
+    assert (starts.to_list(), ends.to_list()) == ([[0, 1, 3, 10]], [[1, 2, 9, 11]])
+    plain = tokenizer.with_settings(keep_special_tokens=False)
+    assert plain(["<mask>"]).to_list() == [[9, 5, 5]]
+    inputs = BertPreprocessor(tokenizer, max_seq_length=8)((["a", "ab"], ["ab", "a"]))
+    expected = [[0, 7, 2, 2, 7, 8, 2, 1], [0, 7, 8, 2, 2, 7, 2, 1]]
+    assert inputs["input_ids"].numpy().tolist() == expected
+    assert not inputs["segment_ids"].numpy().any()
+    assert BertTokenizer.from_config(tokenizer.get_config()).vocabulary == vocabulary

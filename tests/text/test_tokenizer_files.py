@@ -11,7 +11,13 @@ from keras_bert.data.creation.chunk_processing import ChunkSettings
 from keras_bert.data.creation.options import CreationOptions
 from keras_bert.text.byte_level.byte_alphabet import BYTE_CHARACTERS
 from keras_bert.text.byte_level.files import ByteLevelBpeFiles
-from keras_bert.text.framing import ROBERTA_FRAMING, ROBERTA_TOKENS
+from keras_bert.text.framing import (
+    BERT_FRAMING,
+    BERT_TOKENS,
+    MPNET_TOKENS,
+    ROBERTA_FRAMING,
+    ROBERTA_TOKENS,
+)
 from keras_bert.text.sentencepiece.files import SentencePieceFiles, SentencePieceSettings
 from keras_bert.text.tokenizer_files import family_of, read_tokenizer_files
 from keras_bert.text.wordpiece.files import WordPieceFiles
@@ -76,6 +82,50 @@ def test_keys_that_xlm_rs_tokenizer_does_not_know_change_nothing(tmp_path):
     )
     ours.save(tmp_path)
     assert read_tokenizer_files(tmp_path).settings == ours.settings
+
+
+MPNET_PIECES = "<s>\n<pad>\n</s>\n<unk>\n" + WORD_PIECES + "<mask>\n"
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        ({"tokenizer_class": "MPNetTokenizer"}, (MPNET_TOKENS, ROBERTA_FRAMING)),
+        ({"tokenizer_class": "MPNetTokenizerFast"}, (MPNET_TOKENS, ROBERTA_FRAMING)),
+        # As transformers 4 writes a token with its settings; the class tells nothing.
+        (
+            {
+                "tokenizer_class": "PreTrainedTokenizerFast",
+                "cls_token": "<s>",
+                "sep_token": {"content": "</s>", "lstrip": False},
+                "pad_token": "<pad>",
+                "mask_token": {"content": "<mask>", "lstrip": True},
+            },
+            (MPNET_TOKENS, ROBERTA_FRAMING),
+        ),
+        ({"tokenizer_class": "BertTokenizer"}, (BERT_TOKENS, BERT_FRAMING)),
+        ({}, (BERT_TOKENS, BERT_FRAMING)),
+    ],
+)
+def test_the_special_tokens_of_word_pieces_are_mpnets_or_berts(stored, expected, tmp_path):
+    (tmp_path / "vocab.txt").write_text(MPNET_PIECES)
+    write(tmp_path, tokenizer_config=stored)
+    found = read_tokenizer_files(tmp_path)
+    assert (found.vocabulary.special_tokens, found.vocabulary.framing) == expected
+    assert found.settings.lowercase  # <s> and [UNK] are no capital letters of words
+    found.save(tmp_path)
+    assert read_tokenizer_files(tmp_path) == found
+
+
+def test_the_second_unknown_of_an_mpnet_is_no_added_token(tmp_path):
+    (tmp_path / "vocab.txt").write_text(MPNET_PIECES)
+    added = {"3": {"content": "<unk>"}, "10": {"content": "<mask>"}}
+    stored = {"tokenizer_class": "MPNetTokenizer", "added_tokens_decoder": added}
+    write(tmp_path, tokenizer_config=stored)
+    assert read_tokenizer_files(tmp_path).vocabulary.unk_id == 5
+    write(tmp_path, tokenizer_config=stored | {"tokenizer_class": "BertTokenizer"})
+    with pytest.raises(ValueError, match="'<unk>' is an added token"):
+        read_tokenizer_files(tmp_path)
 
 
 def test_two_models_in_one_folder_need_a_class_or_a_name(tmp_path):
