@@ -19,6 +19,7 @@ With --to=hf://org/name the result is uploaded to the Hugging Face Hub, with a m
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,18 +28,23 @@ from typing import TYPE_CHECKING, cast, get_args
 from absl import flags
 
 from keras_bert import command_line
-from keras_bert.checkpoints import sentence_modules
+from keras_bert.checkpoints import sentence_modules, sentence_prompts
 from keras_bert.choices import PositionExtension, TargetFormat, WeightsDtype
+from keras_bert.config import read_json
 from keras_bert.models.conversion import model_card
 from keras_bert.storage import hub
-from keras_bert.storage.files import atomic_folder
+from keras_bert.storage.files import atomic_folder, write_json
 from keras_bert.storage.paths import check_local
+from keras_bert.text import tokenizer_config
 from keras_bert.text.tokenizer_files import TokenizerFiles, read_tokenizer_files
 from keras_bert.text.wordpiece.files import WordPieceFiles
 
 if TYPE_CHECKING:
     from keras_bert.config import BertConfig
     from keras_bert.models.conversion.convert import ParityReport
+
+# What releases of sentence-transformers write into config.json for a cross-encoder.
+_SCORING_KEYS = ("sentence_transformers", "sbert_ce_default_activation_function")
 
 _FROM = flags.DEFINE_string("from", None, "Model folder, or hf://org/name.", required=True)
 _TO = flags.DEFINE_string(
@@ -125,12 +131,14 @@ def _convert_and_push(name: str) -> None:
 
 def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityReport, str, str]:
     """Returns the report, a description of the tokenizer and a line on modules behind it."""
+    from keras_bert.finetuning.task import TASK_FILE
     from keras_bert.models.conversion.convert import convert
 
-    files = _read_tokenizer(source)  # first: what it refuses needs no minutes of conversion
+    inner = Path(sentence_modules.encoder_source(source))  # such as 0_Transformer in it
+    files = _read_tokenizer(inner)  # first: what it refuses needs no minutes of conversion
     extension = cast(PositionExtension, _EXTENSION.value)
     report = convert(
-        source,
+        inner,
         target,
         format,
         _IGNORED.value,
@@ -140,6 +148,12 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
         cast(WeightsDtype, _DTYPE.value),
     )
     tokenizer = _write_tokenizer(files, target, report.checkpoint.config)
+    if not isinstance(files, str):
+        _write_length(inner, target, report)
+    if format == "keras" and (source / TASK_FILE).is_file():
+        shutil.copyfile(source / TASK_FILE, target / TASK_FILE)  # what a fine-tuned run asks for
+    if format == "hf":
+        _copy_scoring(source, target)
     try:
         if not sentence_modules.is_sentence_folder(source):
             return report, tokenizer, ""
@@ -155,6 +169,34 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
     except ValueError as error:  # no reason not to convert the encoder
         sentences = f"the encoder alone: {error}"
     return report, tokenizer, f"\nsentences:       {sentences}"
+
+
+def _write_length(source: Path, target: Path, report: ParityReport) -> None:
+    """Writes how long texts may be, where the source says so or transformers would ask for it."""
+    positions = report.checkpoint.config.max_position_embeddings
+    try:
+        stated = sentence_modules.row_length(source)
+    except ValueError:  # no reason not to convert the model
+        stated = None
+    # All positions that the source had are no choice of its author's where there are more now.
+    is_chosen = stated is not None and stated < (report.positions or positions)
+    if is_chosen or report.format == "hf":
+        path = target / tokenizer_config.FILE_NAME
+        stored = tokenizer_config.read_json(path)
+        write_json(path, stored | {"model_max_length": stated if is_chosen else positions})
+
+
+def _copy_scoring(source: Path, target: Path) -> None:
+    """Copies what a cross-encoder of sentence-transformers says of its scores."""
+    if sentence_modules.is_sentence_folder(source):
+        return  # whose modules are copied
+    name = sentence_prompts.MODEL_FILE
+    if (source / name).is_file():
+        shutil.copyfile(source / name, target / name)
+    theirs = read_json(source / "config.json") if (source / "config.json").is_file() else {}
+    if kept := {key: theirs[key] for key in _SCORING_KEYS if key in theirs}:
+        path = target / "config.json"
+        write_json(path, read_json(path) | kept)
 
 
 def _read_tokenizer(source: Path) -> TokenizerFiles | str:

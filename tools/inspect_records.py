@@ -28,6 +28,7 @@ def main(_: Sequence[str]) -> None:
     from keras_bert import Vocabulary
     from keras_bert.data.records.inspection import decoded_examples, describe, measure
     from keras_bert.data.records.record_set import PretrainingData
+    from keras_bert.pretraining.inputs import damage_named
     from keras_bert.storage.remote_folders import local_copy, local_files
     from keras_bert.text.tokenizer_config import TOKENIZER_FILES
     from keras_bert.text.tokenizer_files import read_tokenizer_files
@@ -42,10 +43,11 @@ def main(_: Sequence[str]) -> None:
         read_tokenizer_files(vocab).vocabulary if is_folder else Vocabulary.from_file(vocab)
     )
     data.check_vocabulary(vocabulary)
-    for line in describe(data, measure(data, vocabulary), vocabulary):
-        print(line)
-    for text in decoded_examples(data, vocabulary, flags.FLAGS.count, sys.stdout.isatty()):
-        print(f"\n{text}")
+    with damage_named(data):
+        for line in describe(data, measure(data, vocabulary), vocabulary):
+            print(line)
+        for text in decoded_examples(data, vocabulary, flags.FLAGS.count, sys.stdout.isatty()):
+            print(f"\n{text}")
 
 
 def _source(inputs: list[str]) -> str | list[str]:

@@ -29,7 +29,7 @@ flags.DEFINE_string("tpu", None, "Name or address of the TPU; 'local' on a TPU V
 def main(_: Sequence[str]) -> None:
     """Reads the flags and pretrains."""
     from keras_bert import pretrain
-    from keras_bert.pretraining.inputs import first_folder
+    from keras_bert.pretraining.inputs import tokenizer_folder
     from keras_bert.pretraining.pretrain import load_config
     from keras_bert.storage.remote_folders import local_copy, run_location
     from keras_bert.text.tokenizer_files import read_tokenizer_files
@@ -39,7 +39,7 @@ def main(_: Sequence[str]) -> None:
 
     values = flags.FLAGS
     options = command_line.options_from_flags(PretrainingOptions)
-    vocabulary = read_tokenizer_files(local_copy(first_folder(options.data_dir))).vocabulary
+    vocabulary = read_tokenizer_files(local_copy(tokenizer_folder(options.data_dir))).vocabulary
     config = load_config(
         values.model, len(vocabulary), options.ignore_config_keys, vocabulary.pad_id
     )

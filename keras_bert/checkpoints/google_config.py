@@ -33,7 +33,9 @@ def write(config: BertConfig, folder: str | os.PathLike) -> None:
     """
     values = config.to_dict("google")
     understood = dataclasses.asdict(BertConfig.from_dict(values, "google"))
-    for field, value in dataclasses.asdict(config).items():
+    # What a trained model depends on: the table of positions is there, however it started.
+    trained = config.replace(position_initializer=understood["position_initializer"])
+    for field, value in dataclasses.asdict(trained).items():
         if understood[field] != value:
             raise ValueError(
                 f"{CONFIG_FILE} cannot hold {field} {value}: Google's code fixes it at "

@@ -16,7 +16,7 @@ from keras_bert.checkpoints import google_config, name_table, tensorflow_file
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.name_table import Form, Leftovers, Row, same
 from keras_bert.checkpoints.tensorflow_file import ObjectGraph
-from keras_bert.checkpoints.variables import variable_shapes
+from keras_bert.checkpoints.variables import POOLER, variable_shapes
 from keras_bert.config import BertConfig
 
 CHECKPOINT_PREFIX = "bert_model.ckpt"
@@ -177,6 +177,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
         variable_shapes(config, architecture, head),
         config,
         Leftovers({**_LEFTOVERS.dropped, **idle}),
+        optional=POOLER,
     )
     return Checkpoint(config, architecture, head, variables, report)
 

@@ -260,8 +260,8 @@ def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
     """Copies everything behind the encoder from one folder of sentence-transformers to another.
 
     Args:
-        source: has the encoder in it, not in a folder of its own.
-        target: holds the encoder, in any format.
+        source: has the encoder in it, or in a folder of its own such as 0_Transformer.
+        target: holds the encoder, in any format; not in a folder of its own.
 
     Raises:
         ValueError: a file is damaged, or something in it cannot be reproduced.
@@ -271,9 +271,11 @@ def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
     for _, path in _modules(source)[1:]:
         if Path(path).parts and (source / path).is_dir():  # some modules have no settings
             shutil.copytree(source / path, target / path)
-    for name in (MODULES_FILE, sentence_prompts.MODEL_FILE):
-        if (source / name).is_file():
-            shutil.copyfile(source / name, target / name)
+    entries = json.loads((source / MODULES_FILE).read_text(encoding="utf-8"))
+    write_json(target / MODULES_FILE, [{**entries[0], "path": ""}, *entries[1:]])
+    if (source / sentence_prompts.MODEL_FILE).is_file():
+        name = sentence_prompts.MODEL_FILE
+        shutil.copyfile(source / name, target / name)
     # Said here, wherever the source said it.
     settings = {"max_seq_length": modules.max_seq_length, "do_lower_case": modules.lowercase}
     write_json(target / TRANSFORMER_FILE, settings)

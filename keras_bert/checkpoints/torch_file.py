@@ -5,12 +5,15 @@ The unpickler knows the handful of names that a dict of tensors needs and refuse
 """
 
 import collections
+import contextlib
 import dataclasses
+import errno
 import os
 import pickle
 import struct
 import zipfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -31,6 +34,12 @@ _STORAGE_TYPES = {
     "ByteStorage": np.dtype(np.uint8),
     "BoolStorage": np.dtype(np.bool_),
 }
+# What reading raises of a file whose bytes are not those that were written: a flipped bit may stand
+# in a name of the archive, in a compressed part or in the pickle.
+_DAMAGES = (
+    *(pickle.UnpicklingError, struct.error, zipfile.BadZipFile, zlib.error, EOFError),
+    *(ValueError, LookupError, TypeError, AttributeError, RuntimeError, MemoryError, SystemError),
+)
 # First number of a file in the older layout (torch/serialization.py, MAGIC_NUMBER).
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 
@@ -70,7 +79,7 @@ def read(path: str | os.PathLike) -> Tensors:
     Raises:
         ValueError: it is damaged or holds anything but tensors.
     """
-    try:
+    with _readable(path):
         if zipfile.is_zipfile(path):
             state, storage = _open_archive(Path(path))
         else:
@@ -81,13 +90,24 @@ def read(path: str | os.PathLike) -> Tensors:
         ):
             raise ValueError("it holds something other than a dict of named tensors")
         stored: dict[str, _StoredTensor] = state
-    except (pickle.UnpicklingError, ValueError, LookupError, EOFError, struct.error) as error:
+
+    def values(name: str) -> np.ndarray:
+        with _readable(path):
+            return stored[name].values(storage(stored[name].storage))
+
+    return Tensors(str(path), {name: tensor.shape for name, tensor in stored.items()}, values)
+
+
+@contextlib.contextmanager
+def _readable(path: str | os.PathLike) -> Iterator[None]:
+    """Turns what damaged bytes raise, in archives and in pickles, into one error of the file."""
+    try:
+        yield
+    except (*_DAMAGES, OSError) as error:
+        # A damaged number may ask for a place in front of the file, which no disk refuses.
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
         raise ValueError(f"{path} is not a readable PyTorch checkpoint: {error}") from None
-    return Tensors(
-        str(path),
-        {name: tensor.shape for name, tensor in stored.items()},
-        lambda name: stored[name].values(storage(stored[name].storage)),
-    )
 
 
 def _open_archive(path: Path) -> tuple[Any, Callable[[_Storage], np.ndarray]]:

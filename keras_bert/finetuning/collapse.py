@@ -29,10 +29,18 @@ def chance_loss(frequencies: np.ndarray | Sequence[float], label_smoothing: floa
     return float(-np.sum(seen * np.log(seen)))
 
 
-def one_answer(answers: Sequence[object], references: Sequence[object]) -> str | None:
-    """Returns what is wrong when all answers are the same though the references are not."""
+def one_answer(
+    answers: Sequence[object], references: Sequence[object], told: str | None = None
+) -> str | None:
+    """Returns what is wrong when all answers are the same though the references are not.
+
+    Args:
+        answers: what is predicted.
+        references: what is right.
+        told: the first answer in words; None for an answer that is one.
+    """
     if len(set(answers)) == 1 and len(set(references)) > 1:
-        return f"all {len(answers):,} predictions are {answers[0]!r}"
+        return f"all {len(answers):,} predictions are {told or repr(answers[0])}"
     return None
 
 

@@ -36,13 +36,11 @@ class TrainableHead(abc.ABC):
             its `from_preset`.
         per_position: whether the model's outputs have an axis of positions.
         learns_from_teacher: whether its logits can be learned from those of another model.
-        compares_examples: whether the loss of an example depends on others of its batch.
     """
 
     model_class: ClassVar[type[Any]]
     per_position: ClassVar[bool] = False
     learns_from_teacher: ClassVar[bool] = True
-    compares_examples: ClassVar[bool] = False
 
     @property
     def reads_pooler(self) -> bool:
@@ -53,6 +51,11 @@ class TrainableHead(abc.ABC):
     def logits_are(self) -> LogitsMeaning:
         """What the logits mean, by which a student learns from those of a teacher."""
         return "classes"
+
+    def compares_examples(self, examples: Sequence[Any]) -> bool:
+        """Tells whether the loss of an example depends on others of its batch."""
+        del examples
+        return False
 
     def model_arguments(self) -> dict[str, Any]:
         """Returns the arguments of `model_class` beyond config, seed and dtype."""

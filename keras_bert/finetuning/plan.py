@@ -119,7 +119,8 @@ class RunPlan:
                 "a dev file, or leave out --patience"
             )
         head = description.head
-        if head.compares_examples and resolved.accumulation_steps > 1:
+        several_parts = resolved.accumulation_steps > 1
+        if several_parts and head.compares_examples(data.splits[TRAIN]):
             raise ValueError(
                 f"accumulation_steps is {resolved.accumulation_steps}, but the {head.kind} head "
                 "compares each example with all others of its batch, of which a part has fewer: "

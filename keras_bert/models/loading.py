@@ -5,6 +5,7 @@ from collections.abc import Collection
 from typing import Any
 
 from keras_bert.checkpoints.model_classes import ENCODER, MODEL_CLASSES
+from keras_bert.checkpoints.sentence_modules import encoder_source
 from keras_bert.config import find_config_file, read_json
 from keras_bert.models import preset, registry
 from keras_bert.models.encoder import BertEncoder
@@ -56,7 +57,7 @@ def load_model(
         preprocess = load_preprocessor("runs/reviews")
         logits = model(preprocess(["a fine film"]))
     """
-    local = hub.local_folder(folder)
+    local = hub.local_folder(encoder_source(folder))
     if preset.is_ours(local):
         architecture = read_json(find_config_file(local))["architecture"]
         if architecture not in MODEL_CLASSES:

@@ -4,6 +4,8 @@ Ours holds `config.json`, `model.weights.h5` and the files of a tokenizer: `toke
 and `vocab.txt`, or those of byte-level BPE or SentencePiece.
 """
 
+import difflib
+import inspect
 import math
 import os
 import re
@@ -20,6 +22,7 @@ from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints import tf_hub
 from keras_bert.checkpoints.checkpoint import Checkpoint, MappingReport
 from keras_bert.checkpoints.model_classes import MODEL_CLASSES, WORD_PREDICTORS
+from keras_bert.checkpoints.sentence_modules import encoder_source
 from keras_bert.checkpoints.torch_state import SAFETENSORS_FILE
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.config import BertConfig, find_config_file, read_json
@@ -40,6 +43,18 @@ _WORD_EMBEDDINGS = "word_embeddings/embeddings"
 
 class PresetModel(keras.Model):
     """A model that is opened from a model folder and written to one."""
+
+    def __init__(self, inputs: Any, outputs: Any, **kwargs: Any):
+        self._check_arguments(kwargs)
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+
+    def _check_arguments(self, others: Mapping[str, Any]) -> None:
+        # Keras passes over what it does not know, so that a misspelled argument would do nothing.
+        known = [*inspect.signature(type(self)).parameters, "name", "trainable"]
+        for name in others.keys() - {"name", "trainable"}:
+            near = difflib.get_close_matches(name, known, 1)
+            meant = f": did you mean {near[0]}?" if near else ""
+            raise TypeError(f"{type(self).__name__} has no argument {name!r}{meant}")
 
     @classmethod
     def from_preset(
@@ -89,9 +104,17 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
         tokenizer: the model's tokenizer; its files are written too.
 
     Raises:
-        ValueError: the tokenizer's vocabulary is not of the config's size.
+        ValueError: the tokenizer's vocabulary is not of the config's size, or the model's weights
+            are quantized, which a preset has no place for.
     """
     folder = Path(folder)
+    modes = {layer.quantization_mode for layer in model._flatten_layers()} - {None}
+    if modes:
+        raise ValueError(
+            f"the model is quantized ({', '.join(modes)}), and a preset holds weights as they were "
+            "trained: save it before quantize(), or export it with int8 weights "
+            "(export_saved_model.py --dtype=int8)"
+        )
     if tokenizer is not None:
         # Before anything is written: a folder of parts that do not fit is worse than none.
         tokenizer.vocabulary.check_size(model.config.vocab_size)
@@ -146,7 +169,7 @@ def load(
         FileNotFoundError: the folder is none of these, or a file is missing.
         ValueError: a file in it is damaged, or a head argument is missing.
     """
-    folder = hub.local_folder(folder)
+    folder = hub.local_folder(encoder_source(folder))
     if is_ours(folder):
         source_class, config, head = _read_config(folder, ignore_config_keys, cls)
         # The same class: the file of weights fits as it is. Others go by way of named arrays.
@@ -163,7 +186,7 @@ def weights_digest(folder: str | os.PathLike) -> str | None:
 
     None for checkpoints of several files: of these the path must do.
     """
-    local = hub.local_folder(folder)
+    local = hub.local_folder(encoder_source(folder))
     for name in (WEIGHTS_FILE, SAFETENSORS_FILE):
         if (local / name).is_file():
             return files.sha256(local / name)
@@ -181,7 +204,7 @@ def read_config(folder: str | os.PathLike, ignore_config_keys: Collection[str] =
         FileNotFoundError: the folder is none of these, or a file is missing.
         ValueError: the config is damaged or not a BERT's.
     """
-    folder = hub.local_folder(folder)
+    folder = hub.local_folder(encoder_source(folder))
     if is_ours(folder):
         return _read_config(folder, ignore_config_keys)[1]
     return checkpoints.read_config(folder, ignore_config_keys)
@@ -200,7 +223,7 @@ def read_checkpoint(
         FileNotFoundError: the folder is none of these, or a file is missing.
         ValueError: a file in it is damaged.
     """
-    folder = hub.local_folder(folder)
+    folder = hub.local_folder(encoder_source(folder))
     if not is_ours(folder):
         return checkpoints.read(folder, ignore_config_keys)
     source_class, config, head = _read_config(folder, ignore_config_keys)
@@ -218,7 +241,7 @@ def is_ours(folder: str | os.PathLike) -> bool:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} is not a folder: give the folder of a model")
+        raise hub.missing_folder(folder)
     if tf_hub.is_saved_model(folder):
         return False
     try:
@@ -235,7 +258,7 @@ def as_checkpoint(model: Any) -> Checkpoint:
     """Returns a model of the package as named arrays, to be written in another format."""
     variables = {
         path: keras.ops.convert_to_numpy(variable.value).astype("float32")
-        for path, variable in _by_path(model, model.weights).items()
+        for path, variable in variables_by_path(model, model.weights).items()
     }
     return Checkpoint(
         model.config,
@@ -273,9 +296,9 @@ def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]
     stored, asked = checkpoint.head.get("labels"), model.head_config().get("labels")
     if stored and asked:
         held = _in_order_of_labels(held, stored, asked)
-    encoder_paths = _by_path(model, getattr(model, "encoder", model).weights)
-    fresh = []
-    for path, variable in _by_path(model, model.weights).items():
+    encoder_paths = variables_by_path(model, getattr(model, "encoder", model).weights)
+    fresh, of_other_size = [], False
+    for path, variable in variables_by_path(model, model.weights).items():
         value = held.get(path)
         if value is not None and tuple(value.shape) == tuple(variable.shape):
             variable.assign(value)
@@ -287,6 +310,14 @@ def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]
             )
         else:
             fresh.append(path)
+            of_other_size |= value is not None and path.startswith(_CLASSIFIER)
+    if of_other_size:
+        warnings.warn(
+            f"the checkpoint tells {checkpoint.head.get('num_classes')} classes apart, not "
+            f"{model.head_config().get('num_classes')}: the last layer starts with random weights "
+            "and must be trained",
+            stacklevel=3,
+        )
     row = MODEL_CLASSES.get(architecture)
     if row is not None and row.uses_pooler and any(path in POOLER for path in fresh):
         warnings.warn(
@@ -328,7 +359,7 @@ def _shortened(labels: Sequence[str]) -> str:
     return ", ".join(map(str, [*labels[:5], *["..."] * (len(labels) > 5)]))
 
 
-def _by_path(model: Any, variables: Iterable[Any]) -> dict[str, Any]:
+def variables_by_path(model: Any, variables: Iterable[Any]) -> dict[str, Any]:
     """Returns variables by their paths inside the name scope in which the model was made.
 
     Raises:

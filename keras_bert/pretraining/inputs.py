@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import tensorflow as tf
 
-from keras_bert.data.records.parsing import count_records
+from keras_bert.data.records.parsing import check_lengths, count_records
 from keras_bert.data.records.pipeline import training_batches
 from keras_bert.data.records.record_groups import RecordGroups
 from keras_bert.data.records.record_set import PretrainingData
@@ -67,6 +67,23 @@ def first_folder(folder: str, option: str = "data_dir") -> str:
     return first
 
 
+def tokenizer_folder(folder: str, option: str = "data_dir") -> str:
+    """Returns the folder whose tokenizer the records are made with, see `open_records`.
+
+    Raises:
+        FileNotFoundError: there are no such records.
+    """
+    first = first_folder(folder, option)
+    if is_remote(first) or tf.io.gfile.isdir(first):
+        return first
+    return str(PretrainingData(_files(first)).folder)
+
+
+def _files(names: str) -> str | list[str]:
+    """Returns a folder, or the files and patterns that commas separate."""
+    return names.split(",") if "," in names and not tf.io.gfile.isdir(names) else names
+
+
 def _reading(option: str, name: str, folder: str) -> str:
     return (
         f"(of --{option}, read as {name}={folder}: NAME=FOLDER; a folder with = in its name is "
@@ -79,7 +96,7 @@ def _named_folders(folder: str, option: str) -> dict[str, list[str]]:
 
 
 def _open_folder(folder: str, strategy: tf.distribute.Strategy) -> PretrainingData:
-    data = PretrainingData(local_copy(folder))
+    data = PretrainingData(_files(local_copy(folder)))
     if is_remote(folder) and has_other_hosts(strategy):
         # The hosts of a TPU slice read for their own chips, and know nothing of the local copy.
         data.paths = [f"{folder.rstrip('/')}/{os.path.basename(path)}" for path in data.paths]
@@ -91,13 +108,19 @@ def damage_named(*records: PretrainingData | None) -> Iterator[None]:
     """Names the file in which a record is found damaged; TensorFlow tells its offset only.
 
     Raises:
-        ValueError: a record is damaged.
+        ValueError: a record is damaged, or of other lengths than those before it in its file.
     """
     try:
         yield
     except tf.errors.DataLossError:
         for path in (path for data in records if data for path in data.paths):
             count_records(path)
+        raise
+    except tf.errors.InvalidArgumentError:
+        # Masked records come without a manifest: of each file the first was looked at.
+        for data in records:
+            for path in data.paths if data and getattr(data, "manifest", None) is None else ():
+                check_lengths(path)
         raise
 
 

@@ -77,6 +77,11 @@ class RestClient:
             content = response.read()
         except TimeoutError:
             raise _too_late(f"http://{self._server}", self._timeout) from None
+        except (ConnectionResetError, http.client.IncompleteRead):
+            raise ConnectionError(
+                f"http://{self._server} broke the connection off before it had answered: is TF "
+                "Serving still running there, and is this its REST port?"
+            ) from None
         except http.client.HTTPException:
             raise ConnectionError(
                 f"http://{self._server} does not answer in HTTP: give the REST port, or if it is "
@@ -101,6 +106,11 @@ class RestClient:
         if response.status != http.client.OK or "predictions" not in answer:
             raise ServerError(f"{self._server}{self._path}: {answer.get('error', answer)}")
         predictions = answer["predictions"]
+        if not isinstance(predictions, list) or len(predictions) != len(rows):
+            raise ServerError(
+                f"{self._server}{self._path}: {len(rows)} inputs were not answered one by one: is "
+                "this a model of the package?"
+            )
         if not predictions or not isinstance(predictions[0], dict):
             # A signature with one output is answered without its name.
             return {"": predictions}

@@ -46,6 +46,15 @@ def local_folder(name: str | os.PathLike) -> Path:
     return folder
 
 
+def missing_folder(name: str | os.PathLike) -> FileNotFoundError:
+    """Returns the error of a model folder that is not there; org/name may be one on the Hub."""
+    name = os.fspath(name)
+    hint = ""
+    if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
+        hint = f"; a model on the Hugging Face Hub is given as {SCHEME}{name}"
+    return FileNotFoundError(f"{name} is not a folder: give the folder of a model{hint}")
+
+
 def is_hub_name(name: str | os.PathLike) -> bool:
     """Whether a name is that of a repository on the Hub."""
     return os.fspath(name).startswith(SCHEME)

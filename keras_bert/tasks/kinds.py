@@ -144,7 +144,8 @@ def load_description(folder: str | os.PathLike) -> TaskDescription:
     path = Path(folder) / TASK_FILE
     if not path.is_file():
         raise FileNotFoundError(
-            f"{path} does not exist: give the --model_dir of a finished run of run_finetuning.py"
+            f"{path} does not exist: give the --model_dir of a finished run of run_finetuning.py; "
+            "export_saved_model.py serves other models"
         )
     content = read_json(path)
     fields = {"task", "head", "labels", "text_columns", "max_seq_length"}

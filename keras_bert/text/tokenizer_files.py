@@ -69,10 +69,13 @@ def family_of(folder: str | os.PathLike) -> Family:
     missing, general or unknown, the files do.
 
     Raises:
+        FileNotFoundError: there is no such folder.
         ValueError: the class is unknown, and the files do not say what becomes of a text; or it is
             WordPiece, and there are files of other families alone.
     """
     folder = hub.local_folder(folder)
+    if not folder.is_dir():
+        raise hub.missing_folder(folder)
     family = _family_of_class(folder, (folder / FILE_NAME).is_file())
     if family == "wordpiece" and _is_other(folder):
         _, path = tokenizer_config.tokenizer_class(folder)

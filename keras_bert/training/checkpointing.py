@@ -119,10 +119,10 @@ def latest_step(folder: str) -> int:
 def _by_step(folder: str) -> dict[int, str]:
     # By the files that are there: the manager's own list of them is a file that may be lost.
     found = {}
-    for path in tf.io.gfile.glob(os.path.join(folder, f"{_NAME}-*.index")):
-        number = re.fullmatch(rf"{_NAME}-(\d+)\.index", os.path.basename(path))
+    for name in tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []:
+        number = re.fullmatch(rf"{_NAME}-(\d+)\.index", name)
         if number:
-            found[int(number[1])] = path.removesuffix(".index")
+            found[int(number[1])] = os.path.join(folder, name.removesuffix(".index"))
     return found
 
 

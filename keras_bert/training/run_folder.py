@@ -19,6 +19,10 @@ _METRICS_FILE = "metrics.jsonl"
 _STARTS_FILE = "starts.jsonl"
 
 
+# Characters that have a meaning where TensorFlow looks for the files of a checkpoint.
+_PATTERN = frozenset("[]*?")
+
+
 class RunFolder:
     """Keeps `run.json`, `metrics.jsonl`, TensorBoard events, `checkpoints/` and model folders.
 
@@ -32,7 +36,8 @@ class RunFolder:
         writes: whether this process writes; of several that train one model, one does.
 
     Raises:
-        ValueError: a setting differs; the sentence names it with both values.
+        ValueError: a setting differs; the sentence names it with both values. Or the path is one in
+            which TensorFlow would not find checkpoints again.
     """
 
     def __init__(
@@ -45,6 +50,11 @@ class RunFolder:
     ):
         self.path = Path(path)
         self._writes = writes
+        if writes and _PATTERN.intersection(os.fspath(path)):
+            raise ValueError(
+                f"{path} has [, ], * or ? in its path: TensorFlow takes it for a pattern and would "
+                "find no checkpoint there again; rename it, or choose another --model_dir"
+            )
         # As a file gives them back: tuples become lists, so that both sides compare equal.
         self._settings = json.loads(json.dumps(settings))
         file = self.path / RUN_FILE

@@ -283,7 +283,8 @@ def inspect_model(
     if isinstance(model, preset.PresetModel):
         architecture = registry.architecture_of(type(model))
         name = type(model).__name__
-        shapes = {weight.path: tuple(weight.shape) for weight in model.weights}
+        weights = preset.variables_by_path(model, model.weights)
+        shapes = {path: tuple(weight.shape) for path, weight in weights.items()}
         config = model.config
     elif not isinstance(model, str | os.PathLike):
         raise ValueError(

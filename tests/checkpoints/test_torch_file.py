@@ -53,6 +53,23 @@ def test_foreign_files_are_refused(content, tmp_path):
         torch_file.read(path)
 
 
+def test_damage_of_any_byte_is_told_by_the_name_of_the_file(tmp_path):
+    """A zip of an empty dict, whole and with one bit of each byte turned."""
+    path = _archive(tmp_path / "x.bin", pickle.dumps({}, protocol=2))
+    content, refused = path.read_bytes(), 0
+    assert torch_file.read(path).shapes == {}
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << place % 8
+        path.write_bytes(damaged)
+        try:
+            torch_file.read(path)
+        except ValueError as error:
+            assert "x.bin is not a readable PyTorch checkpoint" in str(error)  # noqa: PT017
+            refused += 1
+    assert refused > len(content) // 4
+
+
 def test_archive_without_pickle(tmp_path):
     path = tmp_path / "x.bin"
     with zipfile.ZipFile(path, "w") as archive:

@@ -72,7 +72,11 @@ def test_the_text_field_has_a_name(tmp_path):
         list(read_documents([path]))
 
 
-@pytest.mark.parametrize("line", ["{", '["text"]', '{"text": 3}'])
+@pytest.mark.parametrize(
+    "line",
+    ["{", '["text"]', '{"text": 3}', '{"text": "a", "n": ' + "9" * 5000 + "}", "[" * 100_000],
+    ids=["cut", "list", "number", "digits", "nested"],
+)
 def test_a_line_that_is_no_json_object_is_named(tmp_path, line):
     path = write(tmp_path / "a.jsonl", '{"text": "fine"}\n' + line)
     with pytest.raises(ValueError, match=r"a\.jsonl, line 2 "):
@@ -161,6 +165,9 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, ending):
     path = write(tmp_path / f"a.txt{ending}", "\ufeffOne.\n\ufeffTwo.")
     # Only the first is one: elsewhere the same character joins what stands beside it.
     assert list(Corpus([path]).paragraphs()) == ["One.", "\ufeffTwo."]
+    # But a line of nothing else is blank: a file was joined that begins with a blank line.
+    path = write(tmp_path / f"b.txt{ending}", "One.\n\ufeff\nTwo.")
+    assert list(read_documents([path])) == [["One."], ["Two."]]
 
 
 # The bytes that are overwritten lie in the middle: each format has a checksum, or cannot go on.
@@ -366,6 +373,13 @@ def test_groups_are_runs_of_files_of_a_size(tmp_path, monkeypatch):
     assert [document for group in groups for document in group.paragraphs()] == list(
         Corpus(paths).paragraphs()
     )
+
+
+def test_a_name_that_is_not_utf8_is_no_obstacle(tmp_path):
+    path = os.fsdecode(os.path.join(os.fsencode(tmp_path), b"caf\xe9.txt"))
+    write(Path(path), "One.")
+    assert list(read_documents([path])) == [["One."]]
+    assert Corpus([path]).fingerprint()
 
 
 def test_the_fingerprint_changes_with_a_file(tmp_path):

@@ -267,6 +267,23 @@ def test_a_finished_folder_is_not_touched(records, make_records, novels, vocab):
 
 
 @pytest.mark.parametrize(
+    "name", ["vocab.txt", "tokenizer_config.json", "examples-00000-of-00001.tfrecord"]
+)
+def test_files_of_others_are_not_replaced(tmp_path, novels, vocab, name):
+    output = tmp_path / "model"
+    output.mkdir()
+    (output / name).write_text("of a model")
+    options = CreationOptions((str(novels),), str(vocab), str(output), dupe_factor=1)
+    with pytest.raises(FileExistsError, match=f"holds {name}, which would be replaced: choose"):
+        create_pretraining_data(options)
+    assert contents(output) == {name: b"of a model"}
+    # The same vocabulary is no other.
+    (output / name).unlink()
+    (output / "vocab.txt").write_bytes(Path(vocab).read_bytes())
+    assert create_pretraining_data(options).examples
+
+
+@pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("", r"the corpus is empty: no text in .*corpus\.txt"),

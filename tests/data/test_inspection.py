@@ -1,4 +1,6 @@
+import shutil
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,8 +11,10 @@ from keras_bert.data.records.manifest import Manifest
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.data.records.writing import write_records
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tests import command_process
 from tests.data.test_records import masked_example
 
+INSPECT = Path(__file__).parents[2] / "tools" / "inspect_records.py"
 SMALL = Vocabulary([*SPECIAL_TOKENS, "five", "six", "seven"])
 
 
@@ -76,6 +80,23 @@ def test_hidden_pieces_stand_out_in_colour(tmp_path):
     (colored,) = decoded_examples(data, SMALL, 1, colored=True)
     assert "{\x1b[1;31m[MASK]\x1b[0m|\x1b[32mseven\x1b[0m}" in colored
     assert "\x1b[2m[CLS]\x1b[0m" in colored
+
+
+def test_what_is_damaged_is_named(tmp_path, records):
+    """By the commands, which tell the file: TensorFlow tells an offset."""
+    folder = shutil.copytree(records, tmp_path / "records")
+    path = next(folder.glob("*.tfrecord"))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    done = command_process.run([INSPECT, f"--input={folder}", "--count=1"])
+    assert done.returncode == 1
+    assert f"{path.name} is damaged, cut off or no TFRecord file" in done.stderr
+    write_records(tmp_path / "a.tfrecord", [masked_example(), masked_example(padding=5)])
+    SMALL.save(tmp_path / "vocab.txt")
+    done = command_process.run([INSPECT, f"--input={tmp_path / 'a.tfrecord'}", "--count=1"])
+    assert done.returncode == 1
+    assert "a.tfrecord: record 2 has 9 input_ids, the first one 6: give files" in done.stderr
 
 
 def test_segments_and_packed_documents_are_told_apart_by_colour(records, make_records, vocab):

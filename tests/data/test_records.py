@@ -81,12 +81,12 @@ def test_parsed_examples_are_padded(pad_id):
     assert {value.dtype for value in batch.values()} == {np.dtype(np.int32)}
 
 
-def masked_example(label=1):
+def masked_example(label=1, padding=2):
     """An example in the schema of create_pretraining_data.py of google-research/bert."""
     integers = {
-        "input_ids": [2, 5, 4, 3, 0, 0],
-        "input_mask": [1, 1, 1, 1, 0, 0],
-        "segment_ids": [0, 0, 1, 1, 0, 0],
+        "input_ids": [2, 5, 4, 3, *[0] * padding],
+        "input_mask": [1, 1, 1, 1, *[0] * padding],
+        "segment_ids": [0, 0, 1, 1, *[0] * padding],
         "masked_lm_positions": [2, 0],
         "masked_lm_ids": [7, 0],
         "next_sentence_labels": [label],

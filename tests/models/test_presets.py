@@ -15,6 +15,7 @@ from keras_bert import (
     BertPretrainer,
     BertSpanLabeler,
     BertTokenClassifier,
+    load_tokenizer,
 )
 from keras_bert.models import preset
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
@@ -106,7 +107,8 @@ def test_masked_lm_takes_over_the_head_of_a_pretrainer(tmp_path):
 
 def test_another_number_of_classes_starts_a_fresh_head(tmp_path):
     BertClassifier(_CONFIG, num_classes=3).save_to_preset(tmp_path)
-    model = BertClassifier.from_preset(tmp_path, num_classes=5)
+    with pytest.warns(UserWarning, match="3 classes apart, not 5: the last layer starts with"):
+        model = BertClassifier.from_preset(tmp_path, num_classes=5)
     assert model.output_shape == (None, 5)
 
 
@@ -240,6 +242,36 @@ def test_missing_head_argument(tmp_path):
     BertEncoder(_CONFIG).save_to_preset(tmp_path)
     with pytest.raises(ValueError, match="BertClassifier.from_preset: .*num_classes"):
         BertClassifier.from_preset(tmp_path)
+
+
+def test_arguments_that_there_are_not_are_refused(tmp_path):
+    """Keras passes over them, and a misspelled one would do nothing."""
+    with pytest.raises(TypeError, match="BertClassifier has no argument 'lables': did you mean la"):
+        BertClassifier(_CONFIG, num_classes=2, lables=["a", "b"])
+    with pytest.raises(TypeError, match="BertEncoder has no argument 'output_hidden_state': did"):
+        BertEncoder(_CONFIG, output_hidden_state=True)
+    BertClassifier(_CONFIG, num_classes=2, trainable=False, name="named").save_to_preset(tmp_path)
+    with pytest.raises(ValueError, match="from_preset: .* has no argument 'num_labels'"):
+        BertClassifier.from_preset(tmp_path, num_labels=5)
+    with pytest.raises(ValueError, match="from_preset: BertEncoder has no argument 'dtypes'"):
+        BertEncoder.from_preset(tmp_path, dtypes="bfloat16")
+
+
+def test_quantized_weights_are_not_saved_over_others(tmp_path):
+    model = BertClassifier(_CONFIG, num_classes=2)
+    model.save_to_preset(tmp_path)
+    before = (tmp_path / "model.weights.h5").read_bytes()
+    model.quantize("int8")
+    with pytest.raises(ValueError, match=r"the model is quantized \(int8\), and a preset holds"):
+        model.save_to_preset(tmp_path)
+    assert (tmp_path / "model.weights.h5").read_bytes() == before
+
+
+def test_a_name_of_the_hub_is_known_as_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for make in (BertEncoder.from_preset, load_tokenizer):
+        with pytest.raises(FileNotFoundError, match="on the Hugging Face Hub is given as hf://a/b"):
+            make("a/b")
 
 
 def test_labels_must_be_as_many_as_classes():

@@ -119,6 +119,14 @@ def test_the_latest_checkpoints_stay(corpus, tmp_path):
         run_pretraining(corpus, tmp_path / "none", keep_checkpoints=0)
 
 
+@pytest.mark.parametrize("name", ["rate[1e-3]", "run?", "*"])
+def test_a_folder_that_would_be_a_pattern_is_refused(name, corpus, tmp_path):
+    """TensorFlow would find none of its checkpoints again."""
+    with pytest.raises(ValueError, match=r"has \[, \], \* or \? in its path: .*rename it"):
+        run_pretraining(corpus, tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
 @pytest.mark.parametrize(
     ("strategy", "accumulation_steps"),
     [

@@ -80,6 +80,17 @@ def test_no_server_is_told():
     ("reply", "error", "sentence"),
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", ServerError, "answer in JSON"),
+        # Killed inside of an answer: half of it has come.
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhel",
+            ConnectionError,
+            "broke .* off before",
+        ),
+        (
+            b'HTTP/1.1 200 OK\r\nContent-Length: 23\r\n\r\n{"predictions": [1, 2]}',
+            ServerError,
+            "1 inputs were not answered one by one",
+        ),
         (b"\x00\x01\x02\r\n\r\n", ConnectionError, "answer in HTTP: .* give grpc://"),
         (
             None,

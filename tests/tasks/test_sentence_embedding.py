@@ -633,6 +633,13 @@ def test_options_of_other_heads_are_refused(changes, sentence, start, tmp_path):
         finetune(task, data, start, tmp_path / "run", options(**changes))
 
 
+def test_scores_of_pairs_are_learned_in_parts_of_a_batch():
+    """Each has a loss of its own; texts are told apart from those of the whole batch."""
+    head = EmbeddingHead()
+    assert head.compares_examples(examples_of([("a", "b"), ("c", "d")]))
+    assert not head.compares_examples([EmbeddingExample(("a", "b"), 0.5)])
+
+
 def test_a_model_that_gives_one_vector_is_told(start):
     head = EmbeddingHead()
     examples = examples_of([("a", "b"), ("c", "d"), ("e", "f")])

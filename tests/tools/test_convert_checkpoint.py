@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_bert import BertConfig, BertMaskedLM, BertTokenizer, DistilBertConfig
+from keras_bert import BertClassifier, BertConfig, BertMaskedLM, BertTokenizer, DistilBertConfig
 from tests import command_process
 
 REPOSITORY = Path(__file__).parents[2]
@@ -154,6 +154,31 @@ def test_tokenizers_of_models_without_segments_give_none(source, tmp_path):
         assert convert(**{"from": folder, "to": target, "format": "hf"}).returncode == 0
         stored = json.loads((target / "tokenizer_config.json").read_text(encoding="utf-8"))
         assert stored.get("model_input_names") == names
+
+
+@pytest.mark.slow
+def test_what_stands_beside_the_weights_comes_along_or_is_told(source, tmp_path):
+    """Of a fine-tuned model the length of rows, the task, and labels, which Google cannot hold."""
+    tokenizer = BertTokenizer.from_preset(source)
+    model = BertClassifier(BertConfig.from_file(source), num_classes=2, labels=["no", "yes"])
+    model.save_to_preset(tmp_path / "run", tokenizer)
+    (tmp_path / "run" / "task.json").write_text("{}")
+    stored = json.loads((tmp_path / "run" / "tokenizer_config.json").read_text())
+    (tmp_path / "run" / "tokenizer_config.json").write_text(
+        json.dumps(stored | {"model_max_length": 7})
+    )
+    for format in ("hf", "keras", "google"):
+        target = tmp_path / format
+        done = convert(**{"from": tmp_path / "run", "to": target, "format": format})
+        assert done.returncode == 0, done.stderr
+        assert ("labels:" in done.stdout) == (format == "google")
+        assert (target / "task.json").exists() == (format == "keras")
+        settings = json.loads((target / "tokenizer_config.json").read_text())
+        assert settings["model_max_length"] == 7
+    # Where nothing was said, transformers is told what the table of positions has.
+    assert convert(**{"from": source, "to": tmp_path / "plain", "format": "hf"}).returncode == 0
+    settings = json.loads((tmp_path / "plain" / "tokenizer_config.json").read_text())
+    assert settings["model_max_length"] == 10
 
 
 @pytest.mark.slow

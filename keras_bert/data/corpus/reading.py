@@ -142,7 +142,7 @@ class Corpus:
     def fingerprint(self) -> str:
         """Returns a hash that changes when a file does, from the ends of each."""
         lines = (f"{source.name} {source.fingerprint()}\n" for source in self.sources)
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
+        return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
     def paragraphs(self, progress: Progress | None = None) -> "Paragraphs":
         """Returns the paragraphs of all documents, to be read as often as needed.

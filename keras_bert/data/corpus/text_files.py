@@ -80,9 +80,10 @@ class TextFile(NamedTuple):
             try:
                 # Files that were joined have one in the middle, too.
                 record = json.loads(line.removeprefix(_BYTE_ORDER_MARK))
-            except json.JSONDecodeError as error:
+            except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
+                why = getattr(error, "msg", error)
                 raise ValueError(
-                    f"{place} is not JSON ({error.msg}): each line must be an object"
+                    f"{place} is not JSON ({why}): each line must be an object"
                 ) from None
             if not isinstance(record, dict):
                 kind = type(record).__name__

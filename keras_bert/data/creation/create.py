@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from keras_bert.data.creation.workers import process_chunks
 from keras_bert.data.records import manifest as manifest_module
 from keras_bert.data.records.manifest import Manifest, Shard
 from keras_bert.progress import Progress
+from keras_bert.text.tokenizer_files import TokenizerFiles
 
 # Counted up with every change of what the code makes of the same corpus and options: a job that was
 # begun before it is not gone on with, whose records would be of two kinds.
@@ -37,7 +39,8 @@ def create_pretraining_data(options: CreationOptions) -> Manifest:
         The manifest.
 
     Raises:
-        FileExistsError: `output_dir` holds finished records, or a job that was told something else.
+        FileExistsError: `output_dir` holds finished records, files that would be replaced, or a job
+            that was told something else.
         FileNotFoundError: an input or the vocabulary does not exist.
         ValueError: the corpus cannot be read, is empty or too short for one example, or
             `output_dir` is an address of remote storage.
@@ -55,6 +58,7 @@ def create_pretraining_data(options: CreationOptions) -> Manifest:
         "tokenizer": settings.tokenizer.settings._asdict(),
         "files of the corpus": corpus.fingerprint(),
     }
+    check_nothing_there(output, settings.tokenizer)
     with open_job(output, told, options.num_shards) as job:
         done, counts, workers = job.state.last, job.state.counts, settings.options.num_workers
         with Progress(corpus.total_bytes, "B", "creating examples", done.end_position) as progress:
@@ -115,6 +119,28 @@ def _finished_before(output: Path, options: CreationOptions) -> Manifest | None:
     raise FileExistsError(
         f"{output} holds finished records already: remove the folder or choose another --output_dir"
     )
+
+
+def check_nothing_there(output: Path, tokenizer: TokenizerFiles) -> None:
+    """Makes sure that no file is replaced: a model folder would lose its vocabulary.
+
+    Raises:
+        FileExistsError: there is another tokenizer, or there are records.
+    """
+    if (output / FOLDER_NAME).exists():
+        return  # of this job, which may have moved some files to their place
+    taken = sorted(path.name for path in output.glob("examples-*-of-*.tfrecord"))
+    there = [name for name in tokenizer.file_names() if (output / name).exists()]
+    if there:
+        with tempfile.TemporaryDirectory() as folder:
+            tokenizer.save(folder)
+            for name in there:
+                if (output / name).read_bytes() != (Path(folder) / name).read_bytes():
+                    taken.append(name)
+    if taken:
+        raise FileExistsError(
+            f"{output} holds {taken[0]}, which would be replaced: choose another --output_dir"
+        )
 
 
 def recorded_settings(options: CreationOptions) -> dict[str, Any]:

@@ -145,6 +145,27 @@ def read_first_example(path: str) -> dict[str, int]:
     return lengths
 
 
+def check_lengths(path: str) -> None:
+    """Reads masked records through; those of a file must have the lengths of the first.
+
+    Raises:
+        ValueError: one has others, and the sentence names it.
+    """
+    first = read_first_example(path)
+    if MASKED_LM_POSITIONS not in first:
+        return
+    example = tf.train.Example()
+    for number, record in enumerate(tf.data.TFRecordDataset(path).as_numpy_iterator(), start=1):
+        example.ParseFromString(record)
+        for name in (INPUT_IDS, MASKED_LM_POSITIONS):
+            found = len(example.features.feature[name].int64_list.value)
+            if found != first[name]:
+                raise ValueError(
+                    f"{path}: record {number} has {found} {name}, the first one {first[name]}: "
+                    "give files of one kind each"
+                )
+
+
 def count_records(path: str) -> int:
     """Reads a file through and returns the number of its records.
 

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 
@@ -32,6 +33,8 @@ class ParityReport:
         new: variables that the result holds and the source does not; they are random.
         left_out: variables of the source that the format has no place for: a pooler, where it
             keeps one in some heads only.
+        lost: what the format has no place for of the head beside its weights, by name: labels of
+            its classes, and whether a text may have several of them.
         equal_arrays: number of variables that are bit-equal in both.
         compared: the two libraries whose activations were compared, None if neither owner's is
             installed.
@@ -47,6 +50,7 @@ class ParityReport:
     format: TargetFormat
     new: tuple[str, ...]
     left_out: tuple[str, ...]
+    lost: dict[str, Any]
     equal_arrays: int
     compared: tuple[str, str] | None
     difference: float | None
@@ -75,6 +79,10 @@ class ParityReport:
             f"variables new:   {len(self.new)}",
             *(f"  {path}: not in the source, random in the result" for path in self.new),
             *(f"  {path}: left out, the result has no place for it" for path in self.left_out),
+            *(
+                f"{name + ':':<16} {value}: the format has no place for it"
+                for name, value in self.lost.items()
+            ),
             f"arrays equal:    {self.equal_arrays} of {len(self.checkpoint.variables)}",
             f"activations:     {activations}",
         ]
@@ -165,6 +173,11 @@ def convert(
             continue
         if not np.array_equal(written.variables[path], value, equal_nan=True):
             raise ValueError(f"{path} reads differently from the result: nothing was kept")
+    lost = {
+        name: read.head[name]
+        for name in ("labels", "problem_type")
+        if read.head.get(name) and written.head.get(name) != read.head[name]
+    }
     new = tuple(path for path in written.variables if path not in read.variables)
     # The activations of both, each computed by the library that owns its format.
     features = parity.random_features(read.config)
@@ -195,7 +208,8 @@ def convert(
             )
     equal = len(read.variables) - len(left_out)
     return ParityReport(
-        read, format, new, left_out, equal, compared, difference, positions, attention, rounded
+        *(read, format, new, left_out, lost, equal),
+        *(compared, difference, positions, attention, rounded),
     )
 
 

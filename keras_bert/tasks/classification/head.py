@@ -269,7 +269,10 @@ class TextHead(FinetuningHead):
             return one_answer(
                 [self.labels[index] for index in predictions.argmax(axis=-1)], references.tolist()
             )
-        return one_answer([*map(tuple, predictions > 0.5)], [*map(tuple, references > 0.5)])
+        rows = [*map(tuple, predictions > 0.5)]
+        named = [label for label, has in zip(self.labels, rows[0], strict=True) if has]
+        told = ", ".join(named) if named else "no label"
+        return one_answer(rows, [*map(tuple, references > 0.5)], told)
 
     def confusion(self, predictions: np.ndarray, references: np.ndarray) -> np.ndarray | None:
         """Counts the classes of a classification."""

@@ -56,7 +56,6 @@ class EmbeddingHead(FinetuningHead):
     kind: ClassVar[str] = "embedding"
     model_class: ClassVar[type] = BertSentenceEmbedder
     learns_from_teacher: ClassVar[bool] = False
-    compares_examples: ClassVar[bool] = True
     joins_members = False
 
     pooling: TokenPooling | None = None
@@ -83,6 +82,10 @@ class EmbeddingHead(FinetuningHead):
             )
         # A list where it was read from task.json.
         object.__setattr__(self, "matryoshka_dims", dims)
+
+    def compares_examples(self, examples: Sequence[EmbeddingExample]) -> bool:
+        """Tells whether texts are told apart; scores of pairs are learned one by one."""
+        return _scores(examples) is None
 
     @property
     def reads_pooler(self) -> bool:

@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import keras
 import numpy as np
@@ -78,6 +78,19 @@ class TagHead(FinetuningHead):
         if self.features_from is None:
             return arguments
         return arguments | {"features_from": self.features_from, "lstm_width": self.lstm_width}
+
+    def with_labels(self, labels: Sequence[str]) -> Self:
+        """Returns the head for data with these tags.
+
+        Raises:
+            ValueError: there are fewer than two.
+        """
+        if len(labels) < 2:
+            raise ValueError(
+                f"the data names the tags {list(labels)}, but tags are learned from at least two: "
+                "name all in TaskData(labels=...)"
+            )
+        return super().with_labels(labels)
 
     def needs_segments(self, examples: Any) -> bool:
         """Never: a row is one text."""

@@ -66,7 +66,7 @@ def encode_sentences(
         description: what the progress line says.
 
     Raises:
-        ValueError: a row has no room for a word.
+        ValueError: a row has no room for a word, or a sentence has a tag that is no label.
     """
     room = max_seq_length - _SPECIAL_TOKENS
     if room < 1:
@@ -77,6 +77,13 @@ def encode_sentences(
     context = _Context(sentences, pieces) if document_context else None
     known = all(sentence.tags is not None for sentence in sentences)
     index = {label: i for i, label in enumerate(labels)}
+    if known:
+        found = {tag for sentence in sentences for tag in sentence.tags or ()}
+        if unknown := sorted(found - index.keys()):
+            raise ValueError(
+                f"sentences have the tag {unknown[0]!r}, which is none of the {len(index)} labels "
+                f"({', '.join(labels)}): name all tags in TaskData(labels=...)"
+            )
     ids, targets, positions, words = [], [], [], []
     before, words_before = 0, 0
     for number, sentence in enumerate(sentences):
