@@ -152,10 +152,10 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
         _write_length(inner, target, report)
     if format == "keras" and (source / TASK_FILE).is_file():
         shutil.copyfile(source / TASK_FILE, target / TASK_FILE)  # what a fine-tuned run asks for
-    if format == "hf":
-        _copy_scoring(source, target)
     try:
         if not sentence_modules.is_sentence_folder(source):
+            if format == "hf":
+                _copy_scoring(source, target)
             return report, tokenizer, ""
         sentence_modules.copy(source, target)
         sentences = f"{sentence_modules.MODULES_FILE} and what it lists were copied"
@@ -188,8 +188,6 @@ def _write_length(source: Path, target: Path, report: ParityReport) -> None:
 
 def _copy_scoring(source: Path, target: Path) -> None:
     """Copies what a cross-encoder of sentence-transformers says of its scores."""
-    if sentence_modules.is_sentence_folder(source):
-        return  # whose modules are copied
     name = sentence_prompts.MODEL_FILE
     if (source / name).is_file():
         shutil.copyfile(source / name, target / name)

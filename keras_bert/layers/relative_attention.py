@@ -70,6 +70,7 @@ class RelativePositions(keras.layers.Layer):
         distance = ops.clip(position - position[:, None], -MOST_DISTANCE, MOST_DISTANCE)
         bucket = ops.take(distance_buckets(self.num_buckets), distance + MOST_DISTANCE)  # [S, S]
         found = ops.take(ops.convert_to_tensor(self.table), bucket, axis=0)  # [S, S, A]
+        found = ops.cast(found, "float32")  # whatever the dtype of the variables
         return ops.transpose(found, (2, 0, 1))[None]
 
     def get_config(self) -> dict[str, Any]:
@@ -129,12 +130,18 @@ class RelativeSelfAttention(SelfAttention):
             )
             self.relative_positions.build()
 
-    def attend(
-        self, query: Any, key: Any, value: Any, bias: Any, training: bool = False
-    ) -> tuple[Any, Any]:
-        """Returns context [B, A, S, D] and probabilities [B, A, S, S]; see `SelfAttention`."""
-        distances = self.relative_positions.score_bias(ops.shape(query)[2])  # [1, A, S, S]
-        return super().attend(query, key, value, bias + distances, training)
+    def scores(self, query: Any, key: Any) -> Any:
+        """Returns how well each query agrees with each key at its distance, before the softmax.
+
+        Args:
+            query: [B, A, S, D].
+            key: [B, A, S, D].
+
+        Returns:
+            float32 [B, A, S, S].
+        """
+        agreement = ops.cast(super().scores(query, key), "float32")  # [B, A, S, S]
+        return agreement + self.relative_positions.score_bias(ops.shape(query)[2])
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""

@@ -312,10 +312,13 @@ def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]
             fresh.append(path)
             of_other_size |= value is not None and path.startswith(_CLASSIFIER)
     if of_other_size:
+        held_classes, classes = (
+            head.get("num_classes") for head in (checkpoint.head, model.head_config())
+        )
+        differ = held_classes and classes and held_classes != classes
+        why = f"tells {held_classes} classes apart, not {classes}" if differ else "has another head"
         warnings.warn(
-            f"the checkpoint tells {checkpoint.head.get('num_classes')} classes apart, not "
-            f"{model.head_config().get('num_classes')}: the last layer starts with random weights "
-            "and must be trained",
+            f"the checkpoint {why}: the last layer starts with random weights and must be trained",
             stacklevel=3,
         )
     row = MODEL_CLASSES.get(architecture)

@@ -39,6 +39,7 @@ from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.pretraining.run import PretrainingRun
 from keras_bert.pretraining.step import PretrainingStep, make_training_loop
 from keras_bert.storage import hub
+from keras_bert.storage.paths import check_no_pattern
 from keras_bert.storage.remote_folders import local_copy, run_location
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.training.base_optimizer import NOT_DECAYED, BaseOptimizer
@@ -86,6 +87,7 @@ def pretrain(
             in a row were not finite.
     """
     # 1. Check what can be checked before anything is built.
+    check_no_pattern("model_dir", options.model_dir)
     data = open_records(options.data_dir, strategy, "data_dir", options.language_alpha)
     eval_data = None
     if options.eval_data_dir:

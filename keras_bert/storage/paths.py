@@ -13,6 +13,9 @@ from typing import Any, BinaryIO
 
 _FINGERPRINT_BYTES = 1 << 16
 
+# Characters that have a meaning where TensorFlow looks for the files of a checkpoint.
+_PATTERN = frozenset("[]*?")
+
 
 def find_files(inputs: Sequence[str | os.PathLike]) -> list[str]:
     """Returns the files that paths and globs name, each once, those of a glob in sorted order.
@@ -68,6 +71,23 @@ def check_local(name: str, path: str | os.PathLike) -> None:
         raise ValueError(
             f"{name} is {os.fspath(path)}, but this is written to the disk of this machine: give a "
             "path there, and copy it afterwards"
+        )
+
+
+def check_no_pattern(name: str, path: str | os.PathLike) -> None:
+    """Refuses a path in which TensorFlow, which takes it for a pattern, would find no checkpoint.
+
+    Args:
+        name: of the option.
+        path: local or remote.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if _PATTERN.intersection(os.fspath(path)):
+        raise ValueError(
+            f"{name} {path} has [, ], * or ? in its path: TensorFlow takes it for a pattern and "
+            "would find no checkpoint there again; rename it, or choose another"
         )
 
 

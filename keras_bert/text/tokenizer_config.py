@@ -40,6 +40,8 @@ ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
 
 # A WordPiece tokenizer with the special tokens and rows of RoBERTa.
 MPNET_CLASS = "MPNetTokenizer"
+# Values of `tokenizer_class` that say nothing of the tokenizer.
+GENERAL_CLASSES = ("", "PreTrainedTokenizerFast", "TokenizersBackend")
 
 _CAPITAL_LETTER = re.compile("[A-Z]")
 _IN_ANGLES = re.compile("<.+>")
@@ -158,12 +160,14 @@ def special_tokens(folder: Path, defaults: SpecialTokens) -> SpecialTokens:
 def _family(folder: Path) -> tuple[SpecialTokens, Framing]:
     """Returns the special tokens and the rows of a WordPiece tokenizer: MPNet's, or else BERT's."""
     name, _ = tokenizer_class(folder)
-    if name.removesuffix("Fast") == MPNET_CLASS:
+    is_mpnet = name.removesuffix("Fast") == MPNET_CLASS
+    if name in GENERAL_CLASSES:
+        # MPNet's vocabulary holds BERT's special tokens as well: the model or the names tell.
+        config = folder / "config.json"
+        model_type = read_json(config).get("model_type") if config.is_file() else None
+        is_mpnet = model_type == "mpnet" or special_tokens(folder, BERT_TOKENS) == MPNET_TOKENS
+    if is_mpnet:
         return special_tokens(folder, MPNET_TOKENS), ROBERTA_FRAMING
-    # A general class tells nothing, and MPNet's vocabulary holds BERT's special tokens as well.
-    found = special_tokens(folder, BERT_TOKENS)
-    if found.cls == MPNET_TOKENS.cls:
-        return found, ROBERTA_FRAMING
     return BERT_TOKENS, BERT_FRAMING
 
 

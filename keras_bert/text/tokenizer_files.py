@@ -45,7 +45,6 @@ _FAMILIES_OF_FILES: dict[str, Family] = {
     TOKENIZER_JSON: "wordpiece",  # or what it holds
     **dict.fromkeys(MODEL_FILES, "sentencepiece"),
 }
-_GENERAL_CLASSES = ("", "PreTrainedTokenizerFast", "TokenizersBackend")
 # Names in `tokenizer_class`, which may have "Fast" behind them.
 _CLASSES: dict[str, Family] = {
     "XLMRobertaTokenizer": "sentencepiece",
@@ -155,7 +154,7 @@ def _family_of_class(folder: Path, has_pieces: bool) -> Family | None:
     """
     name, path = tokenizer_config.tokenizer_class(folder)
     family = _CLASSES.get(name.removesuffix("Fast"))
-    if family is not None or name in _GENERAL_CLASSES:
+    if family is not None or name in tokenizer_config.GENERAL_CLASSES:
         return family
     # Other families share names of files, and number pieces otherwise.
     if not has_pieces or name.startswith(_ALIKE):

@@ -118,8 +118,12 @@ def latest_step(folder: str) -> int:
 
 def _by_step(folder: str) -> dict[int, str]:
     # By the files that are there: the manager's own list of them is a file that may be lost.
+    try:
+        names = tf.io.gfile.listdir(folder)
+    except tf.errors.NotFoundError:  # any other error is none of a folder that is not there
+        names = []
     found = {}
-    for name in tf.io.gfile.listdir(folder) if tf.io.gfile.isdir(folder) else []:
+    for name in names:
         number = re.fullmatch(rf"{_NAME}-(\d+)\.index", name)
         if number:
             found[int(number[1])] = os.path.join(folder, name.removesuffix(".index"))

@@ -19,10 +19,6 @@ _METRICS_FILE = "metrics.jsonl"
 _STARTS_FILE = "starts.jsonl"
 
 
-# Characters that have a meaning where TensorFlow looks for the files of a checkpoint.
-_PATTERN = frozenset("[]*?")
-
-
 class RunFolder:
     """Keeps `run.json`, `metrics.jsonl`, TensorBoard events, `checkpoints/` and model folders.
 
@@ -36,8 +32,7 @@ class RunFolder:
         writes: whether this process writes; of several that train one model, one does.
 
     Raises:
-        ValueError: a setting differs; the sentence names it with both values. Or the path is one in
-            which TensorFlow would not find checkpoints again.
+        ValueError: a setting differs; the sentence names it with both values.
     """
 
     def __init__(
@@ -50,11 +45,6 @@ class RunFolder:
     ):
         self.path = Path(path)
         self._writes = writes
-        if writes and _PATTERN.intersection(os.fspath(path)):
-            raise ValueError(
-                f"{path} has [, ], * or ? in its path: TensorFlow takes it for a pattern and would "
-                "find no checkpoint there again; rename it, or choose another --model_dir"
-            )
         # As a file gives them back: tuples become lists, so that both sides compare equal.
         self._settings = json.loads(json.dumps(settings))
         file = self.path / RUN_FILE

@@ -38,6 +38,7 @@ from keras_bert import (
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints.variables import variable_shapes
 from keras_bert.finetuning.model_preparation import layer_rates
+from keras_bert.layers.self_attention import split_heads
 from keras_bert.models import preset
 from keras_bert.models.surgery.layer_selection import select_layers
 from keras_bert.signatures.unpadded_encoder import UnpaddedEncoder
@@ -422,6 +423,23 @@ def test_all_blocks_of_an_mpnet_read_one_table_of_distances():
     np.testing.assert_allclose(encoder(BATCH)["sequence_output"], expected, **REORDERED)
     table.assign_add([[1.0, 0.0]] + [[0.0, 0.0]] * 7)
     assert np.abs(encoder(BATCH)["sequence_output"] - expected).max() > 1e-3
+    # In every dtype: what is added to the scores is float32.
+    for dtype in ("bfloat16", "float16", "float64"):
+        half = create_encoder(CONFIGS["mpnet"], dtype=dtype)
+        half.set_weights(encoder.get_weights())
+        assert np.isfinite(np.asarray(half(BATCH)["pooled_output"], np.float32)).all()
+    # What the attention of a teacher is learned from is what it attends with.
+    whole = create_encoder(CONFIGS["mpnet"], output_attention_probs=True)
+    whole.set_weights(encoder.get_weights())
+    attention, hidden = encoder.encoder_blocks()[0].attention, encoder.get_layer("embeddings")
+    inputs = hidden(encoder.word_embeddings(BATCH["input_ids"][:1]), BATCH["segment_ids"][:1])
+    query, key, _ = split_heads(attention.project(inputs), 2)
+    first = {name: value[:1] for name, value in BATCH.items()}  # a row without padding
+    np.testing.assert_allclose(
+        tf.nn.softmax(attention.scores(query, key)),
+        whole(first)["attention_probs"][0],
+        **REORDERED,
+    )
     # Blocks of a layer selection keep it: it stands with the embeddings.
     checkpoint = select_layers(preset.as_checkpoint(encoder), [1])
     np.testing.assert_array_equal(checkpoint.variables[table.path], table)

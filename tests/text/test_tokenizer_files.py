@@ -99,11 +99,13 @@ MPNET_PIECES = "<s>\n<pad>\n</s>\n<unk>\n" + WORD_PIECES + "<mask>\n"
                 "cls_token": "<s>",
                 "sep_token": {"content": "</s>", "lstrip": False},
                 "pad_token": "<pad>",
+                "unk_token": "[UNK]",
                 "mask_token": {"content": "<mask>", "lstrip": True},
             },
             (MPNET_TOKENS, ROBERTA_FRAMING),
         ),
-        ({"tokenizer_class": "BertTokenizer"}, (BERT_TOKENS, BERT_FRAMING)),
+        # A stray name of another family beside BERT's class.
+        ({"tokenizer_class": "BertTokenizer", "cls_token": "<s>"}, (BERT_TOKENS, BERT_FRAMING)),
         ({}, (BERT_TOKENS, BERT_FRAMING)),
     ],
 )
@@ -115,6 +117,14 @@ def test_the_special_tokens_of_word_pieces_are_mpnets_or_berts(stored, expected,
     assert found.settings.lowercase  # <s> and [UNK] are no capital letters of words
     found.save(tmp_path)
     assert read_tokenizer_files(tmp_path) == found
+
+
+def test_the_config_of_an_mpnet_tells_where_the_tokenizer_does_not(tmp_path):
+    (tmp_path / "vocab.txt").write_text(MPNET_PIECES)
+    write(tmp_path, config={"model_type": "mpnet"}, tokenizer_config={"do_lower_case": True})
+    assert read_tokenizer_files(tmp_path).vocabulary.special_tokens == MPNET_TOKENS
+    write(tmp_path, config={"model_type": "bert"})
+    assert read_tokenizer_files(tmp_path).vocabulary.special_tokens == BERT_TOKENS
 
 
 def test_the_second_unknown_of_an_mpnet_is_no_added_token(tmp_path):
