@@ -12,6 +12,7 @@ from keras_bert.data.creation.options import CreationOptions
 from keras_bert.data.records.encoding import encode_masked_examples
 from keras_bert.data.records.pipeline import stored_batches, training_batches
 from keras_bert.data.records.record_set import PretrainingData
+from keras_bert.pretraining.inputs import open_records, tokenizer_folder
 from keras_bert.text.masking import MaskedLanguageModelMasking
 from keras_bert.text.vocabulary import Vocabulary
 
@@ -180,3 +181,16 @@ def test_the_bytes_are_those_of_tf_train_example():
 def test_options_that_do_not_go_together_are_refused(changes, sentence):
     with pytest.raises(ValueError, match=sentence):
         CreationOptions(**({"inputs": ("a",), "vocab": "b", "output_dir": "c"} | changes))
+
+
+def test_files_are_named_by_a_pattern_or_one_by_one(static):
+    """As run_pretraining gives them; their tokenizer lies beside them."""
+    folder = static["ngram"]
+    files = sorted(map(str, folder.glob("*.tfrecord")))
+    strategy = tf.distribute.get_strategy()
+    whole = open_records(str(folder), strategy).num_examples
+    for names in (f"{folder}/*.tfrecord", ",".join(files)):
+        assert open_records(names, strategy).num_examples == whole
+        assert tokenizer_folder(names) == str(folder)
+    assert open_records(files[0], strategy).num_examples < whole
+    assert tokenizer_folder(files[0]) == tokenizer_folder(str(folder)) == str(folder)
