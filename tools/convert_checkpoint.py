@@ -154,7 +154,7 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
         shutil.copyfile(source / TASK_FILE, target / TASK_FILE)  # what a fine-tuned run asks for
     try:
         if not sentence_modules.is_sentence_folder(source):
-            if format == "hf":
+            if format == "hf" and inner == source:
                 _copy_scoring(source, target)
             return report, tokenizer, ""
         sentence_modules.copy(source, target)
@@ -188,9 +188,12 @@ def _write_length(source: Path, target: Path, report: ParityReport) -> None:
 
 def _copy_scoring(source: Path, target: Path) -> None:
     """Copies what a cross-encoder of sentence-transformers says of its scores."""
-    name = sentence_prompts.MODEL_FILE
-    if (source / name).is_file():
-        shutil.copyfile(source / name, target / name)
+    for name in (
+        *(sentence_prompts.MODEL_FILE, sentence_modules.MODULES_FILE),
+        sentence_modules.TRANSFORMER_FILE,
+    ):
+        if (source / name).is_file():
+            shutil.copyfile(source / name, target / name)
     theirs = read_json(source / "config.json") if (source / "config.json").is_file() else {}
     if kept := {key: theirs[key] for key in _SCORING_KEYS if key in theirs}:
         path = target / "config.json"
