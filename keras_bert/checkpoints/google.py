@@ -130,7 +130,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
         variable_shapes(config, architecture, head),
         config,
         _LEFTOVERS,
-        optional=POOLER,  # a head of transformers has none, which was converted
+        optional=POOLER,  # missing where a head of transformers was converted
     )
     return Checkpoint(config, architecture, head, variables, report)
 

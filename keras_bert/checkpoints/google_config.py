@@ -33,7 +33,7 @@ def write(config: BertConfig, folder: str | os.PathLike) -> None:
     """
     values = config.to_dict("google")
     understood = dataclasses.asdict(BertConfig.from_dict(values, "google"))
-    # What a trained model depends on: the table of positions is there, however it started.
+    # Nothing depends on what the table of positions started as, which the file cannot say.
     trained = config.replace(position_initializer=understood["position_initializer"])
     for field, value in dataclasses.asdict(trained).items():
         if understood[field] != value:

@@ -177,7 +177,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
         variable_shapes(config, architecture, head),
         config,
         Leftovers({**_LEFTOVERS.dropped, **idle}),
-        optional=POOLER,
+        optional=POOLER,  # missing where a head of transformers was converted
     )
     return Checkpoint(config, architecture, head, variables, report)
 

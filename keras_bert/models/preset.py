@@ -50,7 +50,7 @@ class PresetModel(keras.Model):
 
     def _check_arguments(self, others: Mapping[str, Any]) -> None:
         # Keras passes over what it does not know, so that a misspelled argument would do nothing.
-        known = [*inspect.signature(type(self)).parameters, "name", "trainable"]
+        known = [name for name in inspect.signature(type(self)).parameters if name != "kwargs"]
         for name in others.keys() - {"name", "trainable"}:
             near = difflib.get_close_matches(name, known, 1)
             meant = f": did you mean {near[0]}?" if near else ""

@@ -1,5 +1,6 @@
 """Every head through every format that knows it: bit-equal, with labels and config."""
 
+import dataclasses
 import json
 
 import keras
@@ -18,7 +19,7 @@ from keras_bert import (
 )
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints.checkpoint import PROBLEM_TYPES
-from keras_bert.checkpoints.variables import variable_shapes
+from keras_bert.checkpoints.variables import POOLER, variable_shapes
 from keras_bert.models import preset
 
 # No two sizes alike, so that no transposed or swapped array can pass.
@@ -231,3 +232,19 @@ def test_model_garden_checkpoint_that_numbers_its_layers(tmp_path):
     again = BertEncoder.from_preset(tmp_path)
     for ours, theirs in zip(again.weights, model.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs, err_msg=ours.path)
+
+
+@pytest.mark.parametrize("format", ["google", "garden", "hf"])
+@pytest.mark.parametrize("model_class", [BertMaskedLM, BertSpanLabeler])
+def test_a_head_without_a_pooler_stays_without_one(model_class, format, tmp_path):
+    """As transformers saves both; and positions that began as sinusoids are positions."""
+    config = _CONFIG.replace(position_initializer="sinusoids")
+    whole = preset.as_checkpoint(_random_model(model_class, {}, config))
+    kept = {path: value for path, value in whole.variables.items() if path not in POOLER}
+    checkpoints.write(dataclasses.replace(whole, variables=kept), tmp_path, format)
+    again = checkpoints.read(tmp_path)
+    assert again.architecture == model_class.__name__
+    assert again.config == _CONFIG
+    assert again.variables.keys() == kept.keys()
+    for path, value in kept.items():
+        np.testing.assert_array_equal(again.variables[path], value, err_msg=path)

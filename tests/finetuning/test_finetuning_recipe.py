@@ -238,6 +238,13 @@ class TestCollapse:
         assert head.collapse(one, np.array([2.0])) is None
         assert head.collapse(ten, np.full(10, 2.0)) is None
 
+    def test_one_set_of_labels_is_told_by_their_names(self):
+        head = TextHead(label_type="multi_label", labels=("food", "price", "staff"))
+        right = np.array([[1, 0, 0], [0, 1, 0]])
+        told = "all 2 predictions are "
+        assert head.collapse(np.zeros((2, 3)), right) == told + "no label"
+        assert head.collapse(np.full((2, 3), [0.9, 0.1, 0.8]), right) == told + "food, staff"
+
     @pytest.mark.slow
     def test_collapsed_seeds_count_in_no_mean(self, pretrained_folder, sentiment_folder, tmp_path):
         task = csv_task()

@@ -633,11 +633,18 @@ def test_options_of_other_heads_are_refused(changes, sentence, start, tmp_path):
         finetune(task, data, start, tmp_path / "run", options(**changes))
 
 
-def test_scores_of_pairs_are_learned_in_parts_of_a_batch():
-    """Each has a loss of its own; texts are told apart from those of the whole batch."""
-    head = EmbeddingHead()
-    assert head.compares_examples(examples_of([("a", "b"), ("c", "d")]))
-    assert not head.compares_examples([EmbeddingExample(("a", "b"), 0.5)])
+def test_scores_of_pairs_are_learned_in_parts_of_a_batch(start, tmp_path):
+    """Each has a loss of its own, so that parts make the update of the whole batch."""
+    task = create_task("similarity")
+    rows = [(text, f"a {text}", number % 3 / 2) for number, (text, _) in enumerate(ANSWERS[:12])]
+    write_csv(tmp_path / "train.csv", ["text", "text_pair", "score"], rows)
+    data = task.read(tmp_path)
+    for parts in (1, 3):
+        changes = options(batch_size=6, epochs=1, accumulation_steps=parts)
+        finetune(task, data, start, tmp_path / str(parts), changes)
+    whole, in_parts = (FinetunedModel.load(tmp_path / name).model for name in ("1", "3"))
+    for ours, theirs in zip(in_parts.weights, whole.weights, strict=True):
+        np.testing.assert_allclose(ours, theirs, **REORDERED_UPDATES, err_msg=ours.path)
 
 
 def test_a_model_that_gives_one_vector_is_told(start):

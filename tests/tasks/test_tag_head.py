@@ -292,6 +292,18 @@ def test_one_tag_for_all_words_is_a_collapse():
     assert TagHead(labels=LABELS).collapse(same, told) is None
 
 
+def test_tags_that_are_no_labels_are_told(pretrained_folder):
+    with pytest.raises(
+        ValueError, match=r"names the tags \[\], but tags are learned from at least"
+    ):
+        TagHead().with_labels([])
+    sentences = [TaggedSentence(("a", "film"), ("O", "B-FILM"))]
+    tokenizer = BertTokenizer.from_preset(pretrained_folder)
+    head = TagHead().with_labels(["O", "B-X"])
+    with pytest.raises(ValueError, match=r"tag 'B-FILM', which is none of the 2 labels \(O, B-X\)"):
+        head.encode(tokenizer, sentences, 8, "encoding")
+
+
 def test_confusion_counts_words():
     told = [("O", "B-X"), ("I-X", "O")]
     found = [TagPrediction(("O", "O"), np.ones(2)), TagPrediction(("I-X", "B-X"), np.ones(2))]

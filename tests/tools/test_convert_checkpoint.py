@@ -7,7 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, BertConfig, BertMaskedLM, BertTokenizer, DistilBertConfig
+from keras_bert import (
+    BertClassifier,
+    BertConfig,
+    BertMaskedLM,
+    BertTokenizer,
+    DistilBertConfig,
+    load_encoder,
+)
 from tests import command_process
 
 REPOSITORY = Path(__file__).parents[2]
@@ -179,6 +186,54 @@ def test_what_stands_beside_the_weights_comes_along_or_is_told(source, tmp_path)
     assert convert(**{"from": source, "to": tmp_path / "plain", "format": "hf"}).returncode == 0
     settings = json.loads((tmp_path / "plain" / "tokenizer_config.json").read_text())
     assert settings["model_max_length"] == 10
+
+
+@pytest.mark.slow
+def test_folders_of_sentence_transformers_are_converted(source, tmp_path):
+    """An encoder in 0_Transformer with its modules, and what a cross-encoder says of scores."""
+    nested = tmp_path / "nested"
+    inner = nested / "0_Transformer"
+    nested.mkdir()
+    assert convert(**{"from": source, "to": inner, "format": "hf"}).returncode == 0
+    kinds = (("0_Transformer", "Transformer"), ("1_Pooling", "Pooling"))
+    entries = [
+        {
+            "idx": number,
+            "name": str(number),
+            "path": path,
+            "type": f"sentence_transformers.models.{k}",
+        }
+        for number, (path, k) in enumerate(kinds)
+    ]
+    (nested / "modules.json").write_text(json.dumps(entries))
+    (nested / "1_Pooling").mkdir()
+    (nested / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true}')
+    done = convert(**{"from": nested, "to": tmp_path / "flat"})
+    assert done.returncode == 0, done.stderr
+    assert "modules.json and what it lists were copied" in done.stdout
+    assert json.loads((tmp_path / "flat" / "modules.json").read_text())[0]["path"] == ""
+    assert (tmp_path / "flat" / "1_Pooling" / "config.json").is_file()
+    for ours, theirs in zip(
+        load_encoder(nested).weights, load_encoder(tmp_path / "flat").weights, strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    # A damaged list of modules is no reason not to convert the encoder.
+    plain = shutil.copytree(inner, tmp_path / "plain")
+    (plain / "modules.json").write_text('[{"type": "sentence_transformers.models.Transformer"}]')
+    done = convert(**{"from": plain, "to": tmp_path / "again", "format": "hf"})
+    assert done.returncode == 0, done.stderr
+    assert "sentences:       the encoder alone: " in done.stdout
+    # Cross-encoders, as sentence-transformers 4 and 6 write them.
+    (plain / "modules.json").write_text(json.dumps([{**entries[0], "path": ""}]))
+    config = json.loads((plain / "config.json").read_text())
+    said = {"sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"}}
+    (plain / "config.json").write_text(json.dumps(config | said))
+    (plain / "config_sentence_transformers.json").write_text('{"model_type": "CrossEncoder"}')
+    assert convert(**{"from": plain, "to": tmp_path / "cross", "format": "hf"}).returncode == 0
+    kept = json.loads((tmp_path / "cross" / "config.json").read_text())
+    assert kept.items() >= said.items()
+    for name in ("modules.json", "config_sentence_transformers.json"):
+        assert (tmp_path / "cross" / name).read_text() == (plain / name).read_text()
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from keras_bert.data.corpus.sentences import split_sentences, with_spaces
 # A longer document comes in parts of about this size, which bounds the memory that it takes.
 MAX_DOCUMENT_CHARACTERS = 1_000_000
 _MAX_PARAGRAPH_CHARACTERS = 100_000
-_BYTE_ORDER_MARK = "\ufeff"
+BYTE_ORDER_MARK = "\ufeff"  # which Windows puts in front of a file
 
 
 class Document(NamedTuple):
@@ -51,7 +51,7 @@ def documents_of_lines(lines: Iterable[str], numbers: Iterator[int]) -> Iterator
     size = 0
     for line in lines:
         line = line.strip()
-        if line == _BYTE_ORDER_MARK:
+        if line == BYTE_ORDER_MARK:
             line = ""  # of a file that was joined to this one, and begins with a blank line
         if line:
             paragraphs.append(line)

@@ -6,7 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
 from keras_bert.data.corpus.compression import check_readable, ending_of, open_content, read_block
-from keras_bert.data.corpus.documents import Document, documents_of_lines, documents_of_text
+from keras_bert.data.corpus.documents import (
+    BYTE_ORDER_MARK,
+    Document,
+    documents_of_lines,
+    documents_of_text,
+)
 from keras_bert.storage.paths import file_size, fingerprint, open_file
 from keras_bert.storage.surrogates import without_lone_surrogates
 
@@ -15,7 +20,6 @@ _BLOCK_BYTES = 1 << 20
 _LONGEST_LINE_BYTES = 1 << 20
 # Large sets are often lines under the name of .json.
 _JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
-_BYTE_ORDER_MARK = "\ufeff"  # which Windows puts in front of a file
 
 
 class TextFile(NamedTuple):
@@ -79,7 +83,7 @@ class TextFile(NamedTuple):
             place = f"{self.name}, line {line_number}"
             try:
                 # Files that were joined have one in the middle, too.
-                record = json.loads(line.removeprefix(_BYTE_ORDER_MARK))
+                record = json.loads(line.removeprefix(BYTE_ORDER_MARK))
             except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
                 why = getattr(error, "msg", error)
                 raise ValueError(
@@ -125,7 +129,7 @@ class TextFile(NamedTuple):
                     "pass --errors=replace to read such bytes as U+FFFD"
                 ) from None
             if not position:
-                lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
+                lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
             # What follows the last line's end is not a line.
             yield from lines if lines[-1] else lines[:-1]
             if not block:
