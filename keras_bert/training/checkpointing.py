@@ -9,6 +9,8 @@ import keras
 import tensorflow as tf
 
 _NAME = "step"
+# What TensorFlow writes before a checkpoint, or its list of them, gets its name.
+_TEMPORARY = re.compile(rf"{_NAME}-\d+_temp|{_NAME}-\d+\..*\.tempstate\d+|checkpoint\.tmp\w+")
 # Errors of a store that is out of reach, which say nothing of the files in it.
 _OUT_OF_REACH = (
     tf.errors.UnavailableError,
@@ -59,6 +61,7 @@ class TrainingCheckpoint:
         self._manager = tf.train.CheckpointManager(
             self._checkpoint, self._folder, max_to_keep=keep, checkpoint_name=_NAME
         )
+        self._tidied = False
 
     @property
     def step(self) -> int:
@@ -98,7 +101,14 @@ class TrainingCheckpoint:
         return False, []
 
     def save(self) -> str:
-        """Writes a checkpoint of the present step and returns its path."""
+        """Writes a checkpoint of the present step and returns its path.
+
+        The first one removes what a process left that was killed while it wrote: nothing else
+        would, and it is as large as a checkpoint.
+        """
+        if not self._tidied:
+            _remove_unfinished(self._folder)
+            self._tidied = True
         return self._manager.save(checkpoint_number=self.step, options=self._files)
 
 
@@ -118,16 +128,30 @@ def latest_step(folder: str) -> int:
 
 def _by_step(folder: str) -> dict[int, str]:
     # By the files that are there: the manager's own list of them is a file that may be lost.
-    try:
-        names = tf.io.gfile.listdir(folder)
-    except tf.errors.NotFoundError:  # any other error is none of a folder that is not there
-        names = []
     found = {}
-    for name in names:
+    for name in _names(folder):
         number = re.fullmatch(rf"{_NAME}-(\d+)\.index", name)
         if number:
             found[int(number[1])] = os.path.join(folder, name.removesuffix(".index"))
     return found
+
+
+def _remove_unfinished(folder: str) -> None:
+    names = _names(folder)
+    for name in names:
+        # The index of a checkpoint is written last: data without it are of none.
+        data = re.fullmatch(rf"({_NAME}-\d+)\.data-\d+-of-\d+", name)
+        if _TEMPORARY.fullmatch(name) or (data and f"{data[1]}.index" not in names):
+            path = os.path.join(folder, name)
+            remove = tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove
+            remove(path)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return [name.rstrip("/") for name in tf.io.gfile.listdir(folder)]  # "/" ends a bucket's
+    except tf.errors.NotFoundError:  # any other error is none of a folder that is not there
+        return []
 
 
 def _by_path(variables: list[Any]) -> dict[str, tf.Variable]:

@@ -119,6 +119,26 @@ def test_the_latest_checkpoints_stay(corpus, tmp_path):
         run_pretraining(corpus, tmp_path / "none", keep_checkpoints=0)
 
 
+def test_what_a_killed_run_was_writing_does_not_stay(corpus, whole, tmp_path):
+    folder = _stopped_at(whole, tmp_path / "run", 15)
+    checkpoints = folder / "checkpoints"
+    listed = {path.name for path in (whole / "checkpoints").iterdir()}
+    # The names are those of TensorFlow's runs that were killed: a part of a checkpoint, the data of
+    # one whose index was missing, and the list of the checkpoints.
+    part = checkpoints / "step-20_temp" / "part-00000-of-00001.data-00000-of-00001.tempstate294"
+    part.parent.mkdir()
+    for path in (
+        part,
+        checkpoints / "step-17.data-00000-of-00001",
+        checkpoints / "step-20.index.tempstate12",
+        checkpoints / "checkpoint.tmp7a1c",
+    ):
+        path.write_bytes(b"half")
+    run_pretraining(corpus, folder, checkpoint_steps=5, keep_checkpoints=4)
+    assert {path.name for path in checkpoints.iterdir()} == listed
+    _assert_same_weights(whole, folder)
+
+
 @pytest.mark.parametrize("name", ["rate[1e-3]", "run?", "*"])
 def test_a_folder_that_would_be_a_pattern_is_refused(name, corpus, tmp_path):
     """TensorFlow would find none of its checkpoints again."""
