@@ -12,6 +12,7 @@ _PUBLIC = {
     "AlbertConfig": "family_configs",
     "DistilBertConfig": "family_configs",
     "ElectraConfig": "family_configs",
+    "ModernBertConfig": "modernbert_config",
     "MPNetConfig": "family_configs",
     "RobertaConfig": "family_configs",
     "LocalBertConfig": "family_configs",
@@ -20,6 +21,7 @@ _PUBLIC = {
     "AlbertEncoder": "models.family_encoders",
     "DistilBertEncoder": "models.family_encoders",
     "ElectraEncoder": "models.family_encoders",
+    "ModernBertEncoder": "models.family_encoders",
     "MPNetEncoder": "models.family_encoders",
     "RobertaEncoder": "models.family_encoders",
     "LocalBertEncoder": "models.family_encoders",
@@ -160,6 +162,7 @@ if TYPE_CHECKING:
     from keras_bert.models.family_encoders import ElectraEncoder as ElectraEncoder
     from keras_bert.models.family_encoders import LocalBertEncoder as LocalBertEncoder
     from keras_bert.models.family_encoders import LongformerEncoder as LongformerEncoder
+    from keras_bert.models.family_encoders import ModernBertEncoder as ModernBertEncoder
     from keras_bert.models.family_encoders import MPNetEncoder as MPNetEncoder
     from keras_bert.models.family_encoders import RobertaEncoder as RobertaEncoder
     from keras_bert.models.loading import load_encoder as load_encoder

@@ -89,6 +89,14 @@ class BertConfig:
         hugging_face_types: of the class: other model types of transformers that are read as it.
         has_segments: of the class: whether `segment_ids` are looked at.
         has_segment_table: of the class: whether there are segment embeddings.
+        has_position_table: of the class: whether there are position embeddings.
+        has_biases: of the class: whether dense layers have a bias and norms an offset; the output
+            layers of heads have one in any case.
+        is_pre_norm: of the class: whether norms stand before each half of a block, so that one
+            more ends the last block and the first attention needs none.
+        has_gates: of the class: whether feed-forward layers have a gate beside the activation.
+        reads_tokens_through_pooler: of the class: whether the pooler also stands between the
+            encoder and the output layers of tokens.
         pooler_act: of the class: the activation of the pooler.
 
     Raises:
@@ -113,6 +121,11 @@ class BertConfig:
     hugging_face_types: ClassVar[tuple[str, ...]] = ()
     has_segments: ClassVar[bool] = True
     has_segment_table: ClassVar[bool] = True
+    has_position_table: ClassVar[bool] = True
+    has_biases: ClassVar[bool] = True
+    is_pre_norm: ClassVar[bool] = False
+    has_gates: ClassVar[bool] = False
+    reads_tokens_through_pooler: ClassVar[bool] = False
     pooler_act: ClassVar[str] = "tanh"
 
     vocab_size: int = 30522
@@ -176,6 +189,11 @@ class BertConfig:
                 f"position_initializer is {self.position_initializer!r}: choose one of "
                 f"{', '.join(POSITION_INITIALIZERS)}"
             )
+        if self.position_initializer != "normal" and not self.has_position_table:
+            raise ValueError(
+                f"position_initializer is {self.position_initializer!r}: {self.model_type} has no "
+                "table of positions, leave it out"
+            )
         if self.position_initializer == "neighbors":
             if self.projects_embeddings:
                 raise ValueError(
@@ -219,6 +237,11 @@ class BertConfig:
         The table has `first_position + max_position_embeddings` rows.
         """
         return 0
+
+    @property
+    def summary(self) -> Literal["first", "last", "mean"]:
+        """What the pooler reads: the state of the first or the last piece, or the mean of all."""
+        return "last" if self.left_to_right else "first"
 
     @property
     def projects_global_attention(self) -> bool:
@@ -468,7 +491,8 @@ _AnyConfig = TypeVar("_AnyConfig", bound=BertConfig)
 
 def config_classes(base: type[_AnyConfig]) -> dict[str, type[_AnyConfig]]:
     """Returns the known classes that are `base` or derived from it, by their model type."""
-    importlib.import_module("keras_bert.family_configs")  # adds its classes; it imports this module
+    for name in ("family_configs", "modernbert_config"):  # they add their classes
+        importlib.import_module(f"keras_bert.{name}")
     return {name: found for name, found in CONFIG_CLASSES.items() if issubclass(found, base)}
 
 

@@ -290,6 +290,52 @@ _MPNET = [
     *_dense("layer_{layer}/output", f"{_MPNET_LAYER}.output.dense"),
     *_norm("layer_{layer}/feed_forward_norm", f"{_MPNET_LAYER}.output.LayerNorm"),
 ]
+_MODERNBERT_HEAD = [
+    Row("pooler/dense/kernel", ("head.dense.weight",), TRANSPOSED),
+    Row("pooler/layer_norm/gamma", ("head.norm.weight",)),
+]
+_MODERNBERT = _Family(
+    "ModernBert",
+    "model.",
+    [
+        Row("word_embeddings/embeddings", ("model.embeddings.tok_embeddings.weight",)),
+        *(
+            Row(f"{ours}/gamma", (f"model.{theirs}.weight",))
+            for ours, theirs in (
+                ("embeddings/layer_norm", "embeddings.norm"),
+                ("layer_{layer}/attention_norm", "layers.{layer}.attn_norm"),
+                ("layer_{layer}/feed_forward_norm", "layers.{layer}.mlp_norm"),
+                ("layer_{layer}/final_norm", "final_norm"),  # of the last one
+            )
+        ),
+        *(
+            Row(
+                f"layer_{{layer}}/{ours}/kernel",
+                (f"model.layers.{{layer}}.{theirs}.weight",),
+                TRANSPOSED,
+            )
+            for ours, theirs in (
+                ("attention/query_key_value", "attn.Wqkv"),
+                ("attention/output", "attn.Wo"),
+                ("intermediate", "mlp.Wi"),
+                ("output", "mlp.Wo"),
+            )
+        ),
+    ],
+    {
+        "BertEncoder": [],
+        "BertMaskedLM": [
+            Row("masked_lm_transform/dense/kernel", ("head.dense.weight",), TRANSPOSED),
+            Row("masked_lm_transform/layer_norm/gamma", ("head.norm.weight",)),
+            Row("masked_lm_bias/bias", ("decoder.bias",), SAME),
+        ],
+        "BertClassifier": [*_MODERNBERT_HEAD, *_CLASSIFIER],
+        "BertTokenClassifier": [*_MODERNBERT_HEAD, *_CLASSIFIER],
+        "BertMultipleChoice": [*_MODERNBERT_HEAD, *_CLASSIFIER],
+        "BertSpanLabeler": [*_MODERNBERT_HEAD, *_dense("span", "classifier")],
+    },
+    {"decoder.weight": "word_embeddings/embeddings"},
+)
 # By the model type in their files.
 _FAMILIES = {
     "bert": _BERT,
@@ -301,6 +347,7 @@ _FAMILIES = {
     "camembert": _roberta("Camembert"),
     "longformer": _roberta("Longformer", "longformer.", _encoder("longformer.", _GLOBAL_PARTS)),
     "mpnet": _roberta("MPNet", "mpnet.", _MPNET),
+    "modernbert": _MODERNBERT,
 }
 # Unless `global_attention_mask` is given: modeling_longformer.py, forward of each class.
 _GLOBAL_POSITIONS_THERE = {
@@ -309,8 +356,8 @@ _GLOBAL_POSITIONS_THERE = {
     "BertSpanLabeler": "all of the question",
     "BertMultipleChoice": "all of the choice",
 }
-# All three call their output layer "classifier": the config says which of them it is.
-_CLASSIFIERS = ("BertClassifier", "BertTokenClassifier", "BertMultipleChoice")
+# Heads that may call their output layer "classifier": the config says which of them it is.
+_CLASSIFIERS = ("BertClassifier", "BertTokenClassifier", "BertMultipleChoice", "BertSpanLabeler")
 DROPPED = {
     r"(\w+\.)*embeddings\.(position_ids|token_type_ids)": "constant numbers, not weights",
     # https://pypi.org/project/antiberty
@@ -453,7 +500,11 @@ def _architecture(
     outputs = [name for name in layers if name in tensors.shapes]
     if outputs:
         named = values.get("architectures") or []
-        classes = {name: family.model_class(name) for name in _CLASSIFIERS}
+        classes = {
+            name: family.model_class(name)
+            for name in _CLASSIFIERS
+            if any(output in row.theirs for output in layers for row in family.heads[name])
+        }
         found = [name for name, theirs in classes.items() if theirs in named]
         if not found:
             *others, last = classes.values()
@@ -461,8 +512,8 @@ def _architecture(
                 f"{tensors.source} holds {outputs[0]}, but the config's architectures {named} "
                 f"do not say of what: expected {', '.join(others)} or {last}"
             )
-        if found[0] == "BertMultipleChoice":
-            if family is _ELECTRA:
+        if found[0] in ("BertMultipleChoice", "BertSpanLabeler"):
+            if found[0] == "BertMultipleChoice" and family is _ELECTRA:
                 _check_summary(tensors, values)
             return found[0], {}
         num_classes, labels = tensors.shapes[outputs[0]][0], None
@@ -490,6 +541,7 @@ def _architecture(
         ("BertPretrainer", {"predictions.bias", "sop_classifier.classifier.weight"}),
         ("BertMaskedLM", {"predictions.bias"}),
         ("BertMaskedLM", {"lm_head.bias"}),
+        ("BertMaskedLM", {"head.dense.weight", "decoder.bias"}),
     ):
         if names <= tensors.shapes.keys() and architecture in family.heads:
             return architecture, {}

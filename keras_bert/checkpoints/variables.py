@@ -8,7 +8,11 @@ from keras_bert.config import BertConfig
 
 Shapes = dict[str, tuple[int, ...]]
 
-POOLER = ("pooler/kernel", "pooler/bias")
+# Of every family: a dense layer, or a dense layer and a norm without biases.
+POOLER = ("pooler/kernel", "pooler/bias", "pooler/dense/kernel", "pooler/layer_norm/gamma")
+# What a family without biases has without one: the layers of the encoder and of transforms.
+_BIASES = ("/bias", "/beta")
+_OUTPUTS = ("masked_lm_bias", "classifier", "span", "next_sentence")
 
 
 def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, Any]) -> Shapes:
@@ -31,6 +35,8 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
         "embeddings/segment_embeddings": (config.type_vocab_size, embedding),
         **_norm("embeddings/layer_norm", embedding),
     }
+    if not config.has_position_table:
+        del shapes["embeddings/position_embeddings"]
     if not config.has_segment_table:
         del shapes["embeddings/segment_embeddings"]
     if config.distance_buckets:
@@ -45,11 +51,15 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
             columns = (6 if config.projects_global_attention else 3) * width
             shapes |= _dense(f"{layer}/attention/query_key_value", width, columns)
             shapes |= _dense(f"{layer}/attention/output", width, width)
-            shapes |= _norm(f"{layer}/attention_norm", width)
+            if index or not config.is_pre_norm:
+                shapes |= _norm(f"{layer}/attention_norm", width)
         if not (index and config.shares_feed_forward):
-            shapes |= _dense(f"{layer}/intermediate", width, config.intermediate_size)
+            gates = 2 if config.has_gates else 1
+            shapes |= _dense(f"{layer}/intermediate", width, gates * config.intermediate_size)
             shapes |= _dense(f"{layer}/output", config.intermediate_size, width)
             shapes |= _norm(f"{layer}/feed_forward_norm", width)
+    if config.is_pre_norm:
+        shapes |= _norm(f"layer_{config.num_hidden_layers - 1}/final_norm", width)
     if architecture == ENCODER_DECODER:
         # All that the encoder has, unless it is the encoder's own, and the cross-attention.
         shared = head.get("decoder") == "bertshare"
@@ -62,7 +72,10 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
             shapes |= _norm(f"{layer}/cross_attention_norm", width)
         if head.get("decoding") == "mask_predict":
             shapes |= _dense("length", width, head["max_target_length"] - 1)
-    shapes |= _dense("pooler", width, width)
+    if config.reads_tokens_through_pooler:
+        shapes |= _dense("pooler/dense", width, width) | _norm("pooler/layer_norm", width)
+    else:
+        shapes |= _dense("pooler", width, width)
     # The head.
     variables = MODEL_CLASSES[architecture].head_variables
     if variables is None:
@@ -73,7 +86,14 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
             return size
         return head[size] if size in head else getattr(config, size)
 
-    return shapes | {path: tuple(map(number, shape)) for path, shape in variables.items()}
+    shapes |= {path: tuple(map(number, shape)) for path, shape in variables.items()}
+    if config.has_biases:
+        return shapes
+    return {
+        path: shape
+        for path, shape in shapes.items()
+        if not path.endswith(_BIASES) or path.startswith(_OUTPUTS)
+    }
 
 
 def _dense(path: str, inputs: int, outputs: int) -> Shapes:

@@ -99,6 +99,8 @@ def create_model(
 def leave_out_unread(model: Any, head: TrainableHead, freeze_encoder: bool = False) -> None:
     """Takes the pooler from what is trained where the head does not read it.
 
+    Where a family reads tokens through it, heads that label them read it, too.
+
     Args:
         model: the model.
         head: its kind of head.
@@ -107,7 +109,10 @@ def leave_out_unread(model: Any, head: TrainableHead, freeze_encoder: bool = Fal
     for layer in model.encoder.layers:
         if layer.name == "pooler":
             # Keras would warn of missing gradients.
-            layer.trainable = layer.trainable and head.reads_pooler
+            read = head.reads_pooler or (
+                model.labels_tokens and model.config.reads_tokens_through_pooler
+            )
+            layer.trainable = layer.trainable and read
         elif freeze_encoder:
             layer.trainable = False
 

@@ -62,3 +62,15 @@ def within_documents(visible: Any, pack_ids: Any) -> Any:
     if len(visible.shape) == 2:
         visible = ops.expand_dims(visible, 1)  # [B, 1, S]
     return ops.cast(same, "int32") * ops.cast(visible, "int32")  # [B, S, S]
+
+
+def mean_of_real_positions(hidden: Any, input_mask: Any) -> Any:
+    """Returns the mean of the hidden states of all real pieces, [B, H], computed in float32.
+
+    Args:
+        hidden: [B, S, H].
+        input_mask: integers [B, S], 1 for real pieces; a sequence without any gives zeros.
+    """
+    real = ops.expand_dims(ops.cast(input_mask, "float32"), -1)  # [B, S, 1]
+    total = ops.sum(ops.cast(hidden, "float32") * real, axis=1)  # [B, H]
+    return ops.cast(total / ops.maximum(ops.sum(real, axis=1), 1.0), hidden.dtype)

@@ -145,7 +145,10 @@ class EncoderBlock(keras.layers.Layer):
     ) -> Any:
         """Transforms hidden states [B, S, H]; arguments and results as in `SelfAttention`."""
         attended = self.attention(
-            hidden, input_mask, training=training, return_probs=return_probs
+            self.attention_input(hidden, training),
+            input_mask,
+            training=training,
+            return_probs=return_probs,
         )  # [B, S, H], or that and [B, A, S, S]
         if return_probs:
             attended, probs = attended
@@ -153,6 +156,10 @@ class EncoderBlock(keras.layers.Layer):
         tokens = self.feed_forward_half(tokens, training)  # [B * S, H]
         hidden = as_rows(tokens, hidden)  # [B, S, H]
         return (hidden, probs) if return_probs else hidden
+
+    def attention_input(self, hidden: Any, training: bool = False) -> Any:
+        """Returns what the attention reads of hidden states [..., H]: here those themselves."""
+        return hidden
 
     def attention_half(self, hidden: Any, attended: Any, training: bool = False) -> Any:
         """Returns hidden states [..., H] joined with what their attention found, [..., H]."""

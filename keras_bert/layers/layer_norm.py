@@ -23,8 +23,8 @@ from typing import Any
 import keras
 from keras import ops
 
-# Axis, center, scale, rms_scaling; Keras writes the axis as a list once the layer is built.
-_KNOWN = ([-1, True, True, False], [[-1], True, True, False])
+# Axis, scale, rms_scaling; Keras writes the axis as a list once the layer is built.
+_KNOWN = ([-1, True, False], [[-1], True, False])
 
 _AS_ONE_KERNEL = contextvars.ContextVar("norms_as_one_kernel", default=False)
 
@@ -53,13 +53,14 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     Args:
         epsilon: added to the variance.
+        center: whether there is an offset, beta.
     """
 
-    def __init__(self, epsilon: float = 1e-12, **kwargs: Any):
-        super().__init__(epsilon=epsilon, **kwargs)
-        if [self.axis, self.center, self.scale, self.rms_scaling] not in _KNOWN:
+    def __init__(self, epsilon: float = 1e-12, center: bool = True, **kwargs: Any):
+        super().__init__(epsilon=epsilon, center=center, **kwargs)
+        if [self.axis, self.scale, self.rms_scaling] not in _KNOWN:
             raise ValueError(
-                f"{self.name}: only the last axis is normalized, with scale and offset; take "
+                f"{self.name}: only the last axis is normalized, with a scale; take "
                 "keras.layers.LayerNormalization for anything else"
             )
 
@@ -71,7 +72,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
                 return _one_kernel(inputs, self.gamma, self.beta, self.epsilon)
             return super().call(inputs)
         # Copies, as functions with gradients of their own take tensors, not variables.
-        gamma, beta = (ops.copy(weight) for weight in (self.gamma, self.beta))  # [H] each
+        gamma = ops.copy(self.gamma)  # [H]
+        beta = ops.copy(self.beta) if self.center else ops.zeros_like(gamma)  # [H]
         return _differentiable_norm(inputs, gamma, beta, self.epsilon)
 
 
@@ -91,8 +93,8 @@ def _one_kernel(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
         data_format="NCHW",
         is_training=True,  # which computes mean and variance here
     ).y
-    scale, offset = (tf.cast(weight, inputs.dtype) for weight in (gamma, beta))  # [H] each
-    return tf.reshape(normalized, [tokens, inputs.shape[-1]]) * scale + offset
+    scaled = tf.reshape(normalized, [tokens, inputs.shape[-1]]) * tf.cast(gamma, inputs.dtype)
+    return scaled if beta is None else scaled + tf.cast(beta, inputs.dtype)  # [T, H]
 
 
 def _differentiable_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:

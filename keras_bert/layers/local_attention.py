@@ -36,7 +36,7 @@ from keras_bert.layers.self_attention import SelfAttention, no_table
 
 # Added to the score of what is outside of a window: less than padding, so that a row of padding
 # alone sees nothing new.
-_OUTSIDE = -1e9
+OUTSIDE = -1e9
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -146,30 +146,35 @@ class LocalSelfAttention(SelfAttention):
         positions = ops.arange(length, dtype="int32")  # [S]
         usable = ops.cast(positions >= first, "float32")[None, None, :, None]  # [1, 1, S, 1]
         # What each key brings along: [B, 1, 1, S] -> [B, 1, S, 1] -> [B, 1, blocks, 1, K].
-        own = ops.transpose(ops.cast(bias, "float32"), (0, 1, 3, 2)) + (1.0 - usable) * _OUTSIDE
+        own = ops.transpose(ops.cast(bias, "float32"), (0, 1, 3, 2)) + (1.0 - usable) * OUTSIDE
         near_bias = _with_neighbours(own, block, blocks, sides)
         there = _with_neighbours(ops.ones_like(own), block, blocks, sides)
-        near_bias = near_bias + (1.0 - there) * _OUTSIDE
+        near_bias = near_bias + (1.0 - there) * OUTSIDE
         near_bias = ops.transpose(near_bias, (0, 1, 2, 4, 3))
         # Query r of a block stands at r + b among its keys where it has neighbours, else at r.
         places = ops.arange(block, dtype="int32") + sides * block  # [b]
         keys = ops.arange((1 + 2 * sides) * block, dtype="int32")  # [K]
         in_window = ops.abs(keys[None, :] - places[:, None]) <= window  # [b, K]
-        pattern = (1.0 - ops.cast(in_window, "float32")) * _OUTSIDE
+        pattern = (1.0 - ops.cast(in_window, "float32")) * OUTSIDE
         scores = ops.matmul(by_block, ops.swapaxes(near, 3, 4))  # [B, A, blocks, b, K]
         scores = ops.cast(scores, "float32") + (near_bias + pattern)
 
         # 2. The global keys beside them, and one softmax over both.
-        global_key = ops.expand_dims(key[:, :, :first], 2)  # [B, A, 1, G, D]
-        global_scores = ops.matmul(by_block, ops.swapaxes(global_key, 3, 4))
-        global_bias = ops.expand_dims(ops.cast(bias, "float32")[..., :first], 2)  # [B, 1, 1, 1, G]
-        global_scores = ops.cast(global_scores, "float32") + global_bias  # [B, A, blocks, b, G]
-        probs = ops.softmax(ops.concatenate([global_scores, scores], axis=-1))
+        count = 0
+        if first:
+            global_key = ops.expand_dims(key[:, :, :first], 2)  # [B, A, 1, G, D]
+            global_scores = ops.matmul(by_block, ops.swapaxes(global_key, 3, 4))
+            # [B, 1, 1, 1, G]
+            global_bias = ops.expand_dims(ops.cast(bias, "float32")[..., :first], 2)
+            global_scores = ops.cast(global_scores, "float32") + global_bias
+            scores = ops.concatenate([global_scores, scores], axis=-1)  # [B, A, blocks, b, G + K]
+            count = ops.shape(global_key)[3]  # G, or S where that is less
+        probs = ops.softmax(scores)
         dropped = self.dropout(ops.cast(probs, self.compute_dtype), training=training)
-        count = ops.shape(global_key)[3]  # G, or S where that is less
-        global_value = ops.expand_dims(value[:, :, :first], 2)  # [B, A, 1, G, D]
-        context = ops.matmul(dropped[..., :count], global_value)  # [B, A, blocks, b, D]
-        context = context + ops.matmul(dropped[..., count:], near_value)
+        context = ops.matmul(dropped[..., count:], near_value)  # [B, A, blocks, b, D]
+        if first:
+            global_value = ops.expand_dims(value[:, :, :first], 2)  # [B, A, 1, G, D]
+            context = ops.matmul(dropped[..., :count], global_value) + context
         context = ops.reshape(context, (batch, heads, blocks * block, size))[:, :, :length]
         if not first:
             return context, None

@@ -34,6 +34,7 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
         initializer_range: standard deviation of the truncated normal initializer.
         layer_norm_eps: epsilon of the norm.
         units: width of the word embeddings, E; None where it is that of the encoder, H.
+        use_bias: whether the dense layer has a bias, and the norm an offset.
     """
 
     def __init__(
@@ -42,16 +43,18 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
         initializer_range: float = 0.02,
         layer_norm_eps: float = 1e-12,
         units: int | None = None,
+        use_bias: bool = True,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.units = units
+        self.use_bias = use_bias
         self.hidden_act = hidden_act
         self.initializer_range = initializer_range
         self.layer_norm_eps = layer_norm_eps
         self.activation = activation_function(hidden_act)
         self.layer_norm = LayerNormalization(
-            epsilon=layer_norm_eps, dtype=self.dtype_policy, name="layer_norm"
+            epsilon=layer_norm_eps, center=use_bias, dtype=self.dtype_policy, name="layer_norm"
         )
 
     def build(self, sequence_output_shape: Any, positions_shape: Any = None) -> None:
@@ -59,6 +62,7 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
         units = self.units or sequence_output_shape[-1]
         self.dense = keras.layers.Dense(  # [H, E]
             units,
+            use_bias=self.use_bias,
             kernel_initializer=truncated_normal(self.initializer_range),
             dtype=self.dtype_policy,
             name="dense",
@@ -95,6 +99,7 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
             "initializer_range": self.initializer_range,
             "layer_norm_eps": self.layer_norm_eps,
             "units": self.units,
+            "use_bias": self.use_bias,
         }
 
 

@@ -123,8 +123,11 @@ class SelfAttention(keras.layers.Layer):
         """
         projected = as_rows(self.project(as_tokens(hidden)), hidden)  # [B, S, 3H]
         query, key, value = split_heads(projected, self.projected_heads)
+        bias = score_bias(input_mask)  # [B, 1, 1 or S, S]
+        if return_probs:
+            bias = self.bias_of_pairs(bias)
         # [B, A, S, D], [B, A, S, S]
-        context, probs = self.attend(query, key, value, score_bias(input_mask), training)
+        context, probs = self.attend(query, key, value, bias, training)
         output = self.project_output(as_tokens(merge_heads(context)))  # [B * S, H]
         output = as_rows(output, hidden)  # [B, S, H]
         if not return_probs:
@@ -163,6 +166,10 @@ class SelfAttention(keras.layers.Layer):
         # [B, A, S, S]
         dropped = self.dropout(ops.cast(probs, self.compute_dtype), training=training)
         return ops.matmul(dropped, value), probs  # [B, A, S, S] x [B, A, S, D] -> [B, A, S, D]
+
+    def bias_of_pairs(self, bias: Any) -> Any:
+        """Returns a bias [B, 1, 1 or S, S] in the form for which `attend` computes all pairs."""
+        return bias
 
     def scores(self, query: Any, key: Any) -> Any:
         """Returns how well each query agrees with each key, before the softmax.

@@ -27,6 +27,7 @@ from keras_bert.features import (
 from keras_bert.layers.attention_masks import (
     last_real_position,
     left_to_right_mask,
+    mean_of_real_positions,
     within_documents,
 )
 from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
@@ -41,7 +42,8 @@ class BertEncoder(preset.PresetModel):
 
     Inputs, int32 [B, S] each: `input_ids`, `input_mask` (1 for real pieces), `segment_ids`.
     Outputs: `sequence_output` [B, S, H]; `pooled_output` [B, H] (dense and tanh on [CLS], or on
-    the last piece where attention goes from left to right and [CLS] sees nothing else); on
+    the last piece where attention goes from left to right and [CLS] sees nothing else; a family may
+    have another pooler, or one of the mean); on
     request `hidden_states`, a list of L+1 [B, S, H], embeddings first; and `attention_probs`, a
     list of L [B, A, S, S] in float32.
 
@@ -125,13 +127,7 @@ class BertEncoder(preset.PresetModel):
             for index in range(config.num_hidden_layers)
         ]
         self.share_parameters(config, embeddings, blocks)
-        pooler = keras.layers.Dense(
-            config.hidden_size,
-            activation=config.pooler_act,
-            kernel_initializer=truncated_normal(config.initializer_range),
-            dtype=policy,
-            name="pooler",
-        )
+        pooler = self.create_pooler(config, policy)
 
         first = getattr(blocks[0].attention, "attention_initializer", "normal")
         if first != first_attention(config):
@@ -169,9 +165,8 @@ class BertEncoder(preset.PresetModel):
                 hidden, probs = hidden  # and [B, A, S, S]
                 attention_probs.append(probs)
             hidden_states.append(hidden)
-        # [B, H]: from left to right only the last piece has seen the whole sequence.
-        summary = last_real_position(hidden, mask) if config.left_to_right else hidden[:, 0]
-        outputs = {"sequence_output": hidden, "pooled_output": pooler(summary)}  # [B, S, H], [B, H]
+        pooled_output = pooler(_summary(config, hidden, mask))  # [B, H]
+        outputs = {"sequence_output": hidden, "pooled_output": pooled_output}  # [B, S, H], [B, H]
         if output_hidden_states:
             outputs["hidden_states"] = hidden_states  # L + 1 of [B, S, H]
         if output_attention_probs:
@@ -238,6 +233,17 @@ class BertEncoder(preset.PresetModel):
         )
 
     @staticmethod
+    def create_pooler(config: Any, dtype: Any) -> keras.layers.Layer:
+        """Returns the layer named "pooler", from [..., H] to [..., H]; see `create_embeddings`."""
+        return keras.layers.Dense(
+            config.hidden_size,
+            activation=config.pooler_act,
+            kernel_initializer=truncated_normal(config.initializer_range),
+            dtype=dtype,
+            name="pooler",
+        )
+
+    @staticmethod
     def share_parameters(
         config: Any, embeddings: EmbeddingPostprocessor, blocks: list[EncoderBlock]
     ) -> None:
@@ -272,6 +278,14 @@ class BertEncoder(preset.PresetModel):
             "dtype": self.policy.name,
             "name": self.name,
         }
+
+
+def _summary(config: BertConfig, hidden: Any, mask: Any) -> Any:
+    """Returns what the pooler reads, [B, H], of hidden states [B, S, H] and their mask [B, S]."""
+    if config.summary == "mean":
+        return mean_of_real_positions(hidden, mask)
+    # From left to right only the last piece has seen the whole sequence.
+    return last_real_position(hidden, mask) if config.summary == "last" else hidden[:, 0]
 
 
 def first_attention(config: BertConfig) -> str:

@@ -1,10 +1,12 @@
 """The encoders of the families that came after BERT; their configs say in what they differ.
 
 All of it is in `keras_bert.family_configs`: the same layers are made from other numbers, but for
-MPNet and for local attention, which have blocks of their own.
+MPNet, local attention and ModernBERT, which have blocks of their own.
 """
 
 from typing import Any
+
+import keras
 
 from keras_bert.family_configs import (
     AlbertConfig,
@@ -18,9 +20,16 @@ from keras_bert.family_configs import (
 from keras_bert.layers.embeddings import EmbeddingPostprocessor
 from keras_bert.layers.encoder_block import EncoderBlock
 from keras_bert.layers.local_attention import LocalEncoderBlock
+from keras_bert.layers.masked_lm import MaskedLanguageModelTransform
 from keras_bert.layers.relative_attention import RelativeEmbeddings, RelativeEncoderBlock
+from keras_bert.layers.rotary_attention import (
+    NormalizedEmbeddings,
+    RotaryEncoderBlock,
+    scaled_initializer_range,
+)
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.registry import register_encoder
+from keras_bert.modernbert_config import ModernBertConfig
 
 
 @register_encoder(DistilBertConfig)
@@ -106,6 +115,58 @@ class MPNetEncoder(BertEncoder):
         """Gives all blocks the table of distances that the embeddings hold."""
         for block in blocks:
             block.attention.relative_positions = embeddings.relative_positions
+
+
+@register_encoder(ModernBertConfig)
+class ModernBertEncoder(BertEncoder):
+    """The encoder of ModernBERT (Warner et al. 2024, arXiv:2412.13663).
+
+    Inputs and outputs are those of `BertEncoder`; `segment_ids` change nothing. The last of the
+    `hidden_states` is behind the norm that ends the encoder, as `sequence_output` is.
+    `pooled_output` is dense, gelu and norm on [CLS] or on the mean over all pieces, see
+    `ModernBertConfig.classifier_pooling`; the same layers stand before the output layers of tokens.
+    Published encoders have them with a head only.
+
+    Example:
+        >>> encoder = ModernBertEncoder(ModernBertConfig.from_name("modernbert_base"))
+    """
+
+    @staticmethod
+    def create_embeddings(config: Any, seed: int | None, dtype: Any) -> EmbeddingPostprocessor:
+        """Returns the layer named "embeddings"; see `BertEncoder.create_embeddings`."""
+        settings = BertEncoder.create_embeddings(config, seed, dtype).get_config()
+        return NormalizedEmbeddings.from_config(
+            settings | {"dropout_rate": config.embedding_dropout}
+        )
+
+    @staticmethod
+    def create_block(config: Any, index: int, seed: int | None, dtype: Any) -> EncoderBlock:
+        """Returns the block named "layer_{index}"; see `BertEncoder.create_block`."""
+        settings = BertEncoder.create_block(config, index, seed, dtype).get_config()
+        return RotaryEncoderBlock.from_config(
+            settings
+            | {
+                "attention_window": config.window_of(index),
+                "rope_theta": config.theta_of(index),
+                "output_initializer_range": scaled_initializer_range(
+                    config.initializer_range, config.num_hidden_layers
+                ),
+                "is_first": index == 0,
+                "is_last": index == config.num_hidden_layers - 1,
+            }
+        )
+
+    @staticmethod
+    def create_pooler(config: Any, dtype: Any) -> keras.layers.Layer:
+        """Returns the layer named "pooler"; see `BertEncoder.create_pooler`."""
+        return MaskedLanguageModelTransform(
+            config.pooler_act,
+            config.initializer_range,
+            config.layer_norm_eps,
+            use_bias=False,
+            dtype=dtype,
+            name="pooler",
+        )
 
 
 @register_encoder(LocalBertConfig)

@@ -107,6 +107,7 @@ def masked_lm_logits(encoder: BertEncoder, sequence_output: Any, positions: Any)
         config.initializer_range,
         config.layer_norm_eps,
         config.embedding_width,
+        config.has_biases,
         dtype=encoder.policy,
         name="masked_lm_transform",
     )

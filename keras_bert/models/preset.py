@@ -33,6 +33,7 @@ from keras_bert.storage.files import atomic_file, check_room, write_json
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"
 
+_TRANSFORM = "masked_lm_transform/"
 _DECODER = "decoder/"
 # The layer of all heads whose classes have labels.
 _CLASSIFIER = "classifier/"
@@ -83,11 +84,18 @@ class PresetModel(keras.Model):
         """Returns what variables of a fresh model start as, by path: what the checkpoint holds.
 
         A model whose parts start from the same weights returns them under each of their paths.
+        Where a family has the same layers before every output layer, those that stood before masked
+        words are what the pooler of other heads starts as, as in transformers.
 
         Args:
             checkpoint: the weights.
         """
-        return checkpoint.variables
+        held = checkpoint.variables
+        predicts_words = registry.architecture_of(type(self)) in WORD_PREDICTORS
+        if predicts_words or not checkpoint.config.reads_tokens_through_pooler:
+            return held
+        of_words = {path: value for path, value in held.items() if path.startswith(_TRANSFORM)}
+        return {**held, **{p.replace(_TRANSFORM, "pooler/"): v for p, v in of_words.items()}}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:

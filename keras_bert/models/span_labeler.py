@@ -1,13 +1,13 @@
 """BertSpanLabeler: where an answer starts and ends."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder, as_encoder, encoder_inputs
-from keras_bert.models.task_model import TaskModel, output_layer
+from keras_bert.models.task_model import TaskModel, output_layer, read_tokens
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -23,6 +23,8 @@ class BertSpanLabeler(TaskModel):
         dtype: a Keras dtype policy; None takes the global one.
     """
 
+    labels_tokens: ClassVar[bool] = True
+
     def __init__(
         self,
         config: BertConfig | Mapping[str, Any] | BertEncoder,
@@ -34,6 +36,7 @@ class BertSpanLabeler(TaskModel):
         encoder = as_encoder(config, seed=seed, dtype=dtype)
         inputs = encoder_inputs()  # int32 [B, S] each
         # No dropout here: the original has none between the encoder and this head (run_squad.py).
-        logits = output_layer(encoder, 2, "span")(encoder(inputs)["sequence_output"])  # [B, S, 2]
+        read = read_tokens(encoder, encoder(inputs)["sequence_output"])  # [B, S, H]
+        logits = output_layer(encoder, 2, "span")(read)  # [B, S, 2]
         outputs = {"start_logits": logits[..., 0], "end_logits": logits[..., 1]}  # [B, S] each
         super().__init__(encoder, inputs=inputs, outputs=outputs, name=name, **kwargs)

@@ -1,7 +1,7 @@
 """What all models with a head share: an encoder inside, presets, serialization."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 
@@ -17,7 +17,10 @@ class TaskModel(PresetModel):
     Attributes:
         encoder: the `BertEncoder` inside.
         config: its `BertConfig`.
+        labels_tokens: of the class: whether its output layer reads tokens, see `read_tokens`.
     """
+
+    labels_tokens: ClassVar[bool] = False
 
     def __init__(self, encoder: BertEncoder, inputs: Any, outputs: Any, **kwargs: Any):
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
@@ -53,6 +56,16 @@ def output_dropout(encoder: BertEncoder) -> Dropout:
     return Dropout(
         encoder.config.output_dropout_prob, seed=seed, dtype=encoder.policy, name="output_dropout"
     )
+
+
+def read_tokens(encoder: BertEncoder, sequence_output: Any) -> Any:
+    """Returns what the output layer of tokens reads, [..., H], of the encoder's [..., H].
+
+    That is the sequence output itself but in families whose pooler stands before every output.
+    """
+    if encoder.config.reads_tokens_through_pooler:
+        return encoder.get_layer("pooler")(sequence_output)
+    return sequence_output
 
 
 def checked_labels(labels: Sequence[str] | None, num_classes: int) -> list[str] | None:

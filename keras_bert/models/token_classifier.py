@@ -1,13 +1,19 @@
 """BertTokenClassifier: a label for every piece."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder, as_encoder, encoder_inputs
-from keras_bert.models.task_model import TaskModel, checked_labels, output_dropout, output_layer
+from keras_bert.models.task_model import (
+    TaskModel,
+    checked_labels,
+    output_dropout,
+    output_layer,
+    read_tokens,
+)
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -31,6 +37,8 @@ class BertTokenClassifier(TaskModel):
         ValueError: the number of labels is not `num_classes`.
     """
 
+    labels_tokens: ClassVar[bool] = True
+
     def __init__(
         self,
         config: BertConfig | Mapping[str, Any] | BertEncoder,
@@ -45,8 +53,9 @@ class BertTokenClassifier(TaskModel):
         encoder = as_encoder(config, seed=seed, dtype=dtype)
         inputs = encoder_inputs()  # int32 [B, S] each
         # A label for every piece, [CLS] and padding too: the loss leaves out what has no target.
-        sequence_output = output_dropout(encoder)(encoder(inputs)["sequence_output"])  # [B, S, H]
-        logits = output_layer(encoder, num_classes, "classifier")(sequence_output)  # [B, S, C]
+        read = read_tokens(encoder, encoder(inputs)["sequence_output"])  # [B, S, H]
+        read = output_dropout(encoder)(read)
+        logits = output_layer(encoder, num_classes, "classifier")(read)  # [B, S, C]
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
         self.num_classes = num_classes
         self.labels = labels

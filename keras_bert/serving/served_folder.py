@@ -160,8 +160,8 @@ def _encoder_signatures(
     if sentences is not None:
         if options.max_seq_length is None and sentences.max_seq_length is not None:
             length = min(most, sentences.max_seq_length)
-        if "pooler" in sentences.pooling and any(
-            path not in checkpoint.variables for path in POOLER
+        if "pooler" in sentences.pooling and not any(
+            path in checkpoint.variables for path in POOLER
         ):
             raise ValueError(f"--pooling=pooler: {folder} has no pooler; choose another pooling")
         if "pooler" in sentences.pooling and _never_read_its_pooler(folder):

@@ -99,6 +99,8 @@ class UnpaddedEncoder:
         Args:
             inputs: of the encoder, int32 [N, S]; real tokens first in every row, at least one.
         """
+        if self._config.summary == "mean":
+            return self.pooled_from(self.sequence_output(inputs))
         summaries, order, _ = self._in_chunks(inputs, summaries_only=True)
         return self._pooler(tf.gather(summaries, tf.argsort(order)))  # [N, H], as they came
 
@@ -111,8 +113,11 @@ class UnpaddedEncoder:
 
     def pooled_from(self, sequence_output: tf.RaggedTensor) -> tf.Tensor:
         """Returns the pooled output [N, H] of what `sequence_output` returned."""
+        if self._config.summary == "mean":
+            states = tf.cast(sequence_output, tf.float32)
+            return self._pooler(tf.cast(tf.reduce_mean(states, axis=1), self._dtype))  # [N, H]
         edges = sequence_output.row_splits  # [N + 1]: where rows begin and end in the list
-        summary = edges[1:] - 1 if self._config.left_to_right else edges[:-1]  # [N]
+        summary = edges[1:] - 1 if self._config.summary == "last" else edges[:-1]  # [N]
         return self._pooler(tf.gather(sequence_output.values, summary))  # [N, H]
 
     def _in_chunks(
@@ -189,7 +194,7 @@ class UnpaddedEncoder:
             cells=cells,
             token_of_cell=tf.reshape(token, [size, longest]),
             score_bias=bias,
-            summary=ends - 1 if self._config.left_to_right else ends - lengths,
+            summary=ends - 1 if self._config.summary == "last" else ends - lengths,
             summary_bias=summary_bias,
         )
 
@@ -199,7 +204,7 @@ def _check_layers(encoder: BertEncoder) -> None:
     steps: list[tuple[Any, Any, str]] = [(embeddings, EmbeddingPostprocessor, "embed")]
     for block in encoder.encoder_blocks():
         steps += [
-            (block, EncoderBlock, "attention_half or feed_forward_half"),
+            (block, EncoderBlock, "attention_input, attention_half or feed_forward_half"),
             (block.attention, SelfAttention, "project, attend or project_output"),
         ]
     for layer, base, instead in steps:
@@ -219,7 +224,8 @@ def _apply(
         *(attention.projected_heads, attention.num_attention_heads),  # P, A
         attention.head_size,
     )
-    parts = tf.reshape(attention.project(hidden), [-1, size])  # [T, 3 P D] -> [T * 3 * P, D]
+    read = block.attention_input(hidden)  # [T, H]
+    parts = tf.reshape(attention.project(read), [-1, size])  # [T, 3 P D] -> [T * 3 * P, D]
     # Part p (query, key, value) of head a of token t is row (3 t + p) P + a: [3, G, P, S].
     part = tf.range(3)[:, None, None, None] * projected + tf.range(projected)[:, None]
     rows = chunk.token_of_cell[:, None] * (3 * projected) + part  # [3, G, P, S]

@@ -63,11 +63,12 @@ def _encoder_parts(config: BertConfig, batch_size: int, max_seq_length: int) -> 
     tokens = batch_size * max_seq_length
     # Query, key, value and output, and the first three once more for global positions.
     matrices = 7 if config.projects_global_attention else 4
+    feed_forward = 3 if config.has_gates else 2
     return {
         EMBEDDING_PROJECTION: 2 * tokens * embedding * hidden if config.projects_embeddings else 0,
         PROJECTIONS: layers * 2 * tokens * matrices * hidden * hidden,
         SCORES: layers * 2 * 2 * batch_size * config.attention_pairs(max_seq_length) * hidden,
-        FEED_FORWARD: layers * 2 * tokens * 2 * hidden * config.intermediate_size,
+        FEED_FORWARD: layers * 2 * tokens * feed_forward * hidden * config.intermediate_size,
     }
 
 

@@ -66,6 +66,8 @@ def block_activations(config: BertConfig, max_seq_length: int, bytes_per_number:
         bytes_per_number: 4 in float32, 2 in bfloat16 and float16.
     """
     widths = 13 if config.projects_global_attention else 10
-    per_token = bytes_per_number * (widths * config.hidden_size + 2 * config.intermediate_size)
+    # With a gate that is kept, too, and what the output layer reads.
+    inner = 4 if config.has_gates else 2
+    per_token = bytes_per_number * (widths * config.hidden_size + inner * config.intermediate_size)
     per_pair = config.num_attention_heads * (_FLOAT32 + 2 * bytes_per_number)
     return max_seq_length * per_token + config.attention_pairs(max_seq_length) * per_pair

@@ -30,7 +30,7 @@ _PARTS = (
     (r"^embeddings_projection/", flops.EMBEDDING_PROJECTION),
     (r"^layer_\d+/attention/(query_key_value|output)/", flops.PROJECTIONS),
     (r"^layer_\d+/(intermediate|output)/", flops.FEED_FORWARD),
-    (r"^(layer_\d+/(attention|feed_forward)_norm|embeddings/layer_norm)/", NORMS),
+    (r"^(layer_\d+/(attention|feed_forward|final)_norm|embeddings/layer_norm)/", NORMS),
     (r"^pooler/", flops.POOLER),
     (r"^(embeddings|layer_\d+)/", OTHER),
     (r"", flops.HEAD),

@@ -13,6 +13,7 @@ from keras_bert import (
     DistilBertConfig,
     ElectraConfig,
     LongformerConfig,
+    ModernBertConfig,
     MPNetConfig,
     RobertaConfig,
 )
@@ -60,6 +61,19 @@ ROBERTA = {
 # A window of 2 to each side: 7 positions are more than three of them.
 LONGFORMER = {**ROBERTA, "attention_window": 4}
 MPNET = {key: value for key, value in ROBERTA.items() if key != "type_vocab_size"}
+# The second layer has a window of 2 to each side: 7 positions are more than three of them.
+MODERNBERT = {
+    "vocab_size": 31,
+    "hidden_size": 12,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 3,
+    "intermediate_size": 20,
+    "max_position_embeddings": 9,
+    "pad_token_id": 0,
+    "initializer_range": 0.4,
+    "local_attention": 4,
+    "global_attn_every_n_layers": 2,
+}
 # What their classes begin with -> numbers, and our config.
 FAMILIES = {
     "DistilBert": (DISTILBERT, DistilBertConfig),
@@ -70,6 +84,7 @@ FAMILIES = {
     "Camembert": (ROBERTA, RobertaConfig),
     "Longformer": (LONGFORMER, LongformerConfig),
     "MPNet": (MPNET, MPNetConfig),
+    "ModernBert": (MODERNBERT, ModernBertConfig),
 }
 # Those that count positions by the padding id there.
 BY_PADDING_ID = ("Roberta", "XLMRoberta", "Camembert", "Longformer", "MPNet")
@@ -120,6 +135,15 @@ CASES = {
     "MPNetForTokenClassification": ("BertTokenClassifier", {}),
     "MPNetForMultipleChoice": ("BertMultipleChoice", {}),
     "MPNetForQuestionAnswering": ("BertSpanLabeler", {}),
+    "ModernBertModel": ("BertEncoder", {"norm_eps": 1e-3}),
+    "ModernBertForMaskedLM": ("BertMaskedLM", {"hidden_activation": "relu"}),
+    "ModernBertForSequenceClassification": ("BertClassifier", {"classifier_pooling": "mean"}),
+    "ModernBertForTokenClassification": (
+        "BertTokenClassifier",
+        {"global_attn_every_n_layers": 1, "global_rope_theta": 50.0},
+    ),
+    "ModernBertForMultipleChoice": ("BertMultipleChoice", {}),
+    "ModernBertForQuestionAnswering": ("BertSpanLabeler", {"local_rope_theta": 50.0}),
 }
 
 
@@ -216,6 +240,71 @@ def test_an_mpnet_tells_distances_of_every_bucket(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:the checkpoint has no pooler")
+def test_a_modernbert_attends_as_theirs(tmp_path):
+    """Rows of 40 positions, in blocks or as a table of all pairs; some end in padding."""
+    import torch
+
+    model = their_model("ModernBertModel", max_position_embeddings=40)
+    model.set_attn_implementation("eager")
+    model.save_pretrained(tmp_path)
+    mask = np.tri(40, dtype=int)[[39, 24, 6]]
+    ids = np.random.default_rng(0).integers(0, 31, (3, 40))
+    with torch.no_grad():
+        theirs = model(
+            input_ids=torch.tensor(ids),
+            attention_mask=torch.tensor(mask),
+            output_attentions=True,
+            output_hidden_states=True,
+        )
+    batch = {"input_ids": ids, "input_mask": mask, "segment_ids": np.zeros_like(ids)}
+    encoder = keras_bert.load_encoder(tmp_path)
+    real = mask == 1
+    expected = theirs.last_hidden_state.numpy()[real]
+    np.testing.assert_allclose(encoder(batch)["sequence_output"][real], expected, **ORACLE)
+    whole = keras_bert.create_encoder(
+        encoder.config, output_attention_probs=True, output_hidden_states=True
+    )
+    whole.set_weights(encoder.get_weights())
+    found = whole(batch)
+    for ours, other in zip(found["hidden_states"], theirs.hidden_states, strict=True):
+        np.testing.assert_allclose(ours[real], other.numpy()[real], **ORACLE)
+    for ours, other in zip(found["attention_probs"], theirs.attentions, strict=True):
+        for row, length in enumerate(mask.sum(axis=1)):
+            np.testing.assert_allclose(
+                ours[row, :, :length], other.numpy()[row, :, :length], **ORACLE
+            )
+    # By hand: nothing beyond two positions to each side in the second layer.
+    far = np.abs(np.subtract.outer(np.arange(40), np.arange(40))) > 2
+    assert np.abs(found["attention_probs"][1].numpy()[0, :, far]).max() == 0
+
+
+@pytest.mark.filterwarnings("ignore:the checkpoint has no pooler")
+def test_gradients_of_a_modernbert_are_theirs(tmp_path):
+    import tensorflow as tf
+    import torch
+
+    model = their_model("ModernBertModel", max_position_embeddings=20)
+    model.save_pretrained(tmp_path)
+    ids = np.random.default_rng(0).integers(1, 31, (2, 20))  # the padding's has no gradient there
+    model(input_ids=torch.tensor(ids))[0].pow(3).sum().backward()
+    checkpoint = checkpoints.read(tmp_path)
+    encoder = keras_bert.ModernBertEncoder.from_preset(tmp_path)
+    batch = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
+    variables = {v.path: v for v in encoder.trainable_variables if v.path in checkpoint.variables}
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(encoder(batch, training=True)["sequence_output"] ** 3)
+    gradients = tape.gradient(loss, [one.value for one in variables.values()])
+    theirs = {name: parameter.grad.numpy() for name, parameter in model.named_parameters()}
+    assert len(theirs) == len(variables)
+    for path, gradient in zip(variables, gradients, strict=True):
+        [name] = checkpoint.report.mapped[path]
+        expected = theirs[name].T if path.endswith("kernel") else theirs[name]
+        scale = np.abs(expected).max()
+        found = tf.convert_to_tensor(gradient) / scale
+        np.testing.assert_allclose(found, expected / scale, **ORACLE, err_msg=path)
+
+
+@pytest.mark.filterwarnings("ignore:the checkpoint has no pooler")
 @pytest.mark.parametrize("name", CASES)
 def test_there_and_back(name, tmp_path):
     import transformers
@@ -252,6 +341,8 @@ def test_there_and_back(name, tmp_path):
         ("AlbertForPreTraining", ()),
         ("XLMRobertaForMaskedLM", ()),
         ("LongformerForMaskedLM", ()),
+        # Fresh: of the layers before the heads a masked language model holds its own alone.
+        ("ModernBertForMaskedLM", ("pooler/dense/kernel", "pooler/layer_norm/gamma")),
     ],
 )
 def test_conversion_through_our_own_format(name, left_out, tmp_path):
@@ -264,7 +355,8 @@ def test_conversion_through_our_own_format(name, left_out, tmp_path):
     report = convert(tmp_path / "ours", tmp_path / "back", "hf")
     assert report.difference < 1e-5
     assert report.left_out == left_out
-    assert ("pooler/kernel: left out" in str(report)) == bool(left_out)
+    told = [line for line in str(report).splitlines() if ": left out" in line]
+    assert [line.split(":")[0].strip() for line in told] == [*left_out]
     assert BertConfig.from_file(tmp_path / "back") == BertConfig.from_file(tmp_path / "theirs")
     ours = CASES.get(name, ("BertMaskedLM",))[0]
     batch = features(ours, 2, 1 if name.startswith(BY_PADDING_ID) else None)
@@ -355,8 +447,13 @@ def test_config_files_say_the_same(family, tmp_path):
     assert type(config) is FAMILIES[family][1]
     written = config.to_dict("hf")
     content = json.loads((tmp_path / "config.json").read_text())
+    if family == "ModernBert":  # of its two spellings ours is the one that all versions read
+        read = type(model.config)(**written).to_dict()
+        for key in ("layer_types", "rope_parameters"):
+            assert content[key] == read[key]
+        written = {key: value for key, value in written.items() if key in content}
     assert {key: content[key] for key in written} == written
-    assert BertConfig.from_dict(written, "hf") == config
+    assert BertConfig.from_dict(config.to_dict("hf"), "hf") == config
     assert type(config).from_dict(config.to_dict()) == config
     assert (
         keras.saving.deserialize_keras_object(

@@ -25,6 +25,8 @@ from keras_bert import (
     FinetuningOptions,
     LongformerConfig,
     LongformerEncoder,
+    ModernBertConfig,
+    ModernBertEncoder,
     MPNetConfig,
     MPNetEncoder,
     RobertaConfig,
@@ -66,6 +68,10 @@ CONFIGS = {
     "mpnet": MPNetConfig(**NUMBERS, relative_attention_num_buckets=8),
     # Rows of 8 positions are more than three windows.
     "longformer": LongformerConfig(**NUMBERS, attention_window=2),
+    # So they are in its second block.
+    "modernbert": ModernBertConfig(
+        **NUMBERS, pad_token_id=0, attention_window=2, global_attention_every=2
+    ),
 }
 ENCODERS = {
     "distilbert": DistilBertEncoder,
@@ -74,6 +80,7 @@ ENCODERS = {
     "roberta": RobertaEncoder,
     "mpnet": MPNetEncoder,
     "longformer": LongformerEncoder,
+    "modernbert": ModernBertEncoder,
 }
 BATCH = {
     "input_ids": np.random.default_rng(0).integers(5, 31, (3, 8)).astype(np.int32),
@@ -126,7 +133,7 @@ def test_serving_computes_the_same(family):
         )
 
 
-@pytest.mark.parametrize("family", ["distilbert", "roberta", "mpnet"])
+@pytest.mark.parametrize("family", ["distilbert", "roberta", "mpnet", "modernbert"])
 def test_segments_are_not_looked_at(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
     other = BATCH | {"segment_ids": 1 - BATCH["segment_ids"]}
@@ -196,7 +203,7 @@ def test_packed_documents_have_the_activations_that_they_have_alone(family):
 
 
 @pytest.mark.half_precision
-@pytest.mark.parametrize("family", ["albert", "roberta", "mpnet"])
+@pytest.mark.parametrize("family", ["albert", "roberta", "mpnet", "modernbert"])
 def test_bfloat16_computes_about_the_same(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
     half = create_encoder(CONFIGS[family], dtype="mixed_bfloat16")
@@ -262,9 +269,14 @@ def test_the_activation_of_the_pooler_is_the_familys(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
     outputs = encoder(BATCH)
     pooler = encoder.get_layer("pooler")
-    values = outputs["sequence_output"][:, 0] @ pooler.kernel + pooler.bias
-    function = {"distilbert": tf.nn.relu, "electra": tf.nn.gelu}.get(family, tf.nn.tanh)
-    expected = function(values)
+    first = outputs["sequence_output"][:, 0]
+    if family == "modernbert":  # no bias, and a norm without an offset
+        values = tf.nn.gelu(first @ pooler.dense.kernel).numpy()
+        values -= values.mean(axis=-1, keepdims=True)
+        expected = values / np.sqrt((values**2).mean(axis=-1, keepdims=True) + 1e-5)
+    else:
+        function = {"distilbert": tf.nn.relu, "electra": tf.nn.gelu}.get(family, tf.nn.tanh)
+        expected = function(first @ pooler.kernel + pooler.bias)
     np.testing.assert_allclose(outputs["pooled_output"], expected, **REORDERED)
 
 
@@ -272,7 +284,7 @@ def test_the_activation_of_the_pooler_is_the_familys(family):
     ("family", "format"),
     [
         *(("distilbert", "google"), ("distilbert", "garden"), ("electra", "garden")),
-        ("mpnet", "google"),
+        *(("mpnet", "google"), ("modernbert", "google"), ("modernbert", "garden")),
     ],
 )
 def test_other_formats_refuse_it(family, format, tmp_path):
@@ -311,6 +323,9 @@ def test_named_sizes(name, parameters):
         ("roberta-large", 355_359_744),
         ("distilroberta-base", 82_118_400),
         ("mpnet-base", 109_486_464),
+        # `ModernBertModel`, and the layer before its heads, which is the pooler here.
+        ("modernbert_base", 149_014_272 + 768 * 768 + 768),
+        ("modernbert-large", 394_781_696 + 1024 * 1024 + 1024),
     ],
 )
 def test_named_sizes_of_other_libraries(name, parameters):
@@ -407,7 +422,7 @@ def test_what_a_family_cannot_be_is_told(make, message):
         make()
 
 
-@pytest.mark.parametrize("family", ["distilbert", "mpnet"])
+@pytest.mark.parametrize("family", ["distilbert", "mpnet", "modernbert"])
 def test_segments_of_families_without_them_are_refused(family):
     with pytest.raises(ValueError, match=f"type_vocab_size is 2: {family} has no segments"):
         CONFIGS[family].replace(type_vocab_size=2)

@@ -1,4 +1,4 @@
-"""ALBERT, RoBERTa and MPNet are pretrained: a run that is stopped goes on to the same end."""
+"""Families besides BERT are pretrained: a run that is stopped goes on to the same end."""
 
 import dataclasses
 
@@ -9,6 +9,8 @@ from keras_bert import (
     AlbertConfig,
     AlbertEncoder,
     BertMaskedLM,
+    ModernBertConfig,
+    ModernBertEncoder,
     MPNetConfig,
     MPNetEncoder,
     RobertaConfig,
@@ -25,6 +27,14 @@ FAMILIES = {
     "albert": (AlbertConfig(**_NUMBERS, embedding_size=12), AlbertEncoder),
     "roberta": (RobertaConfig(**(_NUMBERS | {"type_vocab_size": 1})), RobertaEncoder),
     "mpnet": (MPNetConfig(**(_NUMBERS | {"type_vocab_size": 0})), MPNetEncoder),
+    "modernbert": (
+        ModernBertConfig(
+            **(_NUMBERS | {"type_vocab_size": 0, "position_initializer": "normal"}),
+            attention_window=2,
+            global_attention_every=2,
+        ),
+        ModernBertEncoder,
+    ),
 }
 
 
@@ -67,6 +77,10 @@ def test_a_run_learns_resumes_and_goes_to_transformers(family, corpus, tmp_path,
     checkpoints.write(checkpoint, tmp_path / "hf", "hf")
     again = checkpoints.read(tmp_path / "hf")
     assert again.config == config.replace(position_initializer="normal")
-    assert again.variables.keys() == checkpoint.variables.keys()
+    # Of what stands before the heads of a ModernBERT a masked language model keeps its own alone.
+    lost = checkpoint.variables.keys() - again.variables.keys()
+    assert lost == {path for path in lost if family == "modernbert" and path.startswith("pooler/")}
     for path, value in checkpoint.variables.items():
+        if path in lost:
+            continue
         np.testing.assert_array_equal(again.variables[path], value, err_msg=path)

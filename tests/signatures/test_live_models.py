@@ -20,7 +20,7 @@ from tests.signatures.live_models import (
     request_of,
     softmax,
 )
-from tests.signatures.tiny_models import EXPORTED, MODELS, ask, graph
+from tests.signatures.tiny_models import EXPORTED, MODELS, ask, graph, write_model
 from tests.tolerances import REORDERED
 
 
@@ -58,6 +58,15 @@ def test_answers_are_those_of_the_live_model(name, model_folder):
     for output in ("entities", "words"):
         if output in expected:
             assert (expected[output] != "").sum() > 20
+
+
+@pytest.mark.parametrize("name", some_slow(("tags", "spans", "masked_lm"), ("tags", "spans")))
+def test_heads_of_a_modernbert_answer_as_the_live_model(name, tmp_path):
+    """Tokens are read through its pooler; windows of attention are narrower than the texts."""
+    changes = {"model_type": "modernbert", "pad_token_id": 0, "num_hidden_layers": 3}
+    changes |= {"attention_window": 3, "initializer_range": 0.5}
+    folder, request = write_model(tmp_path, name, **changes), request_of(name)
+    compare(ask(folder, **request), live_answers(folder, name, **request))
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def tiny_config(**changes):
         max_position_embeddings=MAX_SEQ_LENGTH,
         initializer_range=0.6,
     )
-    return BertConfig(**(numbers | changes))
+    return BertConfig.from_dict(numbers | changes)
 
 
 def write_model(folder, name, seed=0, labels=None, pieces=PIECES, head=None, **config):

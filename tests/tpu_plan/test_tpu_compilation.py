@@ -20,6 +20,7 @@ from keras_bert.family_configs import (
     RobertaConfig,
 )
 from keras_bert.models.pretrainer import BertPretrainer
+from keras_bert.modernbert_config import ModernBertConfig
 from keras_bert.tpu import planning
 from keras_bert.tpu.compilation import (
     OutOfMemoryError,
@@ -236,24 +237,26 @@ def test_local_attention_compiles(config_class, length):
 
 @pytest.mark.long  # minutes of a core each
 @pytest.mark.parametrize(
-    ("config_class", "width"),
+    ("config_class", "width", "weights"),
     [
-        (functools.partial(AlbertConfig, embedding_size=64), 64),
-        (RobertaConfig, 128),
-        (MPNetConfig, 128),
-        (DistilBertConfig, 128),
+        # 4 x 128 x 128 + 2 x 128 x 512; with a gate 128 x 512 more.
+        (functools.partial(AlbertConfig, embedding_size=64), 64, 196_608),
+        (RobertaConfig, 128, 196_608),
+        (MPNetConfig, 128, 196_608),
+        (DistilBertConfig, 128, 196_608),
+        (functools.partial(ModernBertConfig, attention_window=64), 128, 262_144),
     ],
 )
-def test_families_compile(config_class, width):
+def test_families_compile(config_class, width, weights):
     """Masked LM of what differs from BERT: shared blocks and narrow embeddings, positions."""
     numbers = dict(hidden_size=128, num_hidden_layers=2, num_attention_heads=2)
     step = StepOptions(
         config_class(**numbers, intermediate_size=512), BATCH, LENGTH, PREDICTIONS, num_chips=4
     )
     program = compile_step(step, "v5e:2x2")
-    # By hand: two blocks of 196,608 weights in matrices, shared or not; words from embeddings of
+    # By hand: two blocks of so many weights in matrices, shared or not; words from embeddings of
     # that width, which ALBERT alone projects.
-    blocks = 2 * (6 * 196_608 + 12 * 128 * LENGTH) * TOKENS
+    blocks = 2 * (6 * weights + 12 * 128 * LENGTH) * TOKENS
     blocks += 6 * 64 * 128 * TOKENS * (width == 64)
     words = 6 * width * (128 + step.config.vocab_size) * BATCH * PREDICTIONS
     # Beside matrices this small the update, softmax, gelu and norms are a part of the step.

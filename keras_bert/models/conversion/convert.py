@@ -238,6 +238,6 @@ def _attention(config: BertConfig) -> str:
 def _our_activations(checkpoint: Checkpoint, features: dict[str, np.ndarray]) -> parity.Activations:
     encoder = preset.from_checkpoint(BertEncoder, checkpoint, {"dtype": "float32"})
     activations = parity.our_activations(encoder, features)
-    if any(path not in checkpoint.variables for path in preset.POOLER):
+    if not any(path in checkpoint.variables for path in preset.POOLER):
         return activations._replace(pooled_output=None)
     return activations

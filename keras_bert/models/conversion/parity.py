@@ -107,6 +107,7 @@ def _transformers(
     if values.get("model_type") == ENCODER_DECODER_TYPE:
         return _transformers_pair(folder, features)
     fields = {field.name for field in dataclasses.fields(ours)} | set(ours.hugging_face_names or ())
+    fields |= {"layer_types", "rope_parameters"}  # of ModernBERT: several of our fields in one
     known = {key: values[key] for key in values if key in fields}
     config = transformers.AutoConfig.for_model(ours.hugging_face_type, **known)
     # With what was told of the loading it is a pair, which its own annotation does not say.

@@ -14,16 +14,18 @@ import numpy as np
 
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.config import BertConfig
+from keras_bert.modernbert_config import ModernBertConfig
 
 UNIFORM = "uniform"
 
 _POSITIONS = "embeddings/position_embeddings"
 _SEGMENTS = "embeddings/segment_embeddings"
+_FINAL_NORM = "/final_norm/gamma"
 # What decides the shapes of the weights that are taken over, and what is computed with them.
 _SAME = (
     *("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "hidden_act"),
     *("max_position_embeddings", "embedding_width", "layer_norm_eps"),
-    *("first_position", "projects_global_attention"),
+    *("first_position", "projects_global_attention", "is_pre_norm"),
 )
 
 
@@ -91,6 +93,19 @@ def check_separate_layers(config: BertConfig) -> None:
         )
 
 
+def _check_kinds(config: ModernBertConfig, layers: Collection[int]) -> None:
+    """Makes sure that layers with full attention stay so, and that the first stays the first."""
+    for new, old in enumerate(layers):
+        if config.window_of(new) != config.window_of(old) or (new == 0) != (old == 0):
+            raise ValueError(
+                f"init_layers puts layer {old} of a ModernBERT in the place {new}: the first layer "
+                "must stay the first, and attention is full in every "
+                f"{config.global_attention_every}th layer and in a window in the others; take "
+                "layers whose kinds are in this order, such as "
+                f"{','.join(map(str, range(config.global_attention_every)))}"
+            )
+
+
 def select_layers(
     checkpoint: Checkpoint, layers: Collection[int], config: BertConfig | None = None
 ) -> Checkpoint:
@@ -104,8 +119,9 @@ def select_layers(
             the embeddings of a single text stay what they were.
 
     Raises:
-        ValueError: the layers share their parameters, so that none can be left out; or there is a
-            decoder besides, whose layers are others.
+        ValueError: the layers share their parameters, so that none can be left out; there is a
+            decoder besides, whose layers are others; or a ModernBERT's layer would stand where
+            attention is of another kind.
     """
     if any(path.startswith("decoder/") for path in checkpoint.variables):
         raise ValueError(
@@ -113,12 +129,16 @@ def select_layers(
             "it out"
         )
     check_separate_layers(checkpoint.config)
+    if isinstance(checkpoint.config, ModernBertConfig):
+        _check_kinds(checkpoint.config, layers)
     position = {index: new for new, index in enumerate(layers)}
     variables: dict[str, np.ndarray] = {}
     for path, value in checkpoint.variables.items():
         found = re.match(r"layer_(\d+)/", path)
         if found is None:
             variables[path] = value
+        elif path.endswith(_FINAL_NORM):  # stands behind whichever is the last
+            variables[f"layer_{len(position) - 1}{_FINAL_NORM}"] = value
         elif int(found[1]) in position:
             variables[f"layer_{position[int(found[1])]}/{path[found.end() :]}"] = value
     config = config or checkpoint.config.replace(num_hidden_layers=len(position))

@@ -35,8 +35,9 @@ def extend_positions(
             stretches it, linearly between neighbours, so that first and last row stay ends.
 
     Raises:
-        ValueError: the model has as many positions or more, it has no table of positions, or there
-            is no such extension.
+        ValueError: the model has as many positions or more, it has no table of positions where its
+            family has one, or there is no such extension. Where positions are computed, as in
+            ModernBERT, they go on as they were.
 
     Example:
         model = extend_positions(load_model("bert"), 1024)
@@ -46,7 +47,7 @@ def extend_positions(
     _check(config.max_position_embeddings, max_position_embeddings, position_extension)
     longer = config.replace(max_position_embeddings=max_position_embeddings)
     copy = type(model).from_config({**model.get_config(), "config": longer.to_dict()})
-    found = False
+    found = not config.has_position_table
     # The order of the weights is that of the layers and does not depend on the positions.
     for source, target in zip(model.weights, copy.weights, strict=True):
         value = keras.ops.convert_to_numpy(source.value)
@@ -73,7 +74,7 @@ def extend_checkpoint(
         for path, table in checkpoint.variables.items()
         if path.endswith(_POSITIONS)
     }
-    if not tables:
+    if not tables and config.has_position_table:
         raise ValueError(
             f"the {checkpoint.architecture} has no table of positions that could be extended"
         )

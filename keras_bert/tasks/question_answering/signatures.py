@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_bert.config import BertConfig
 from keras_bert.finetuning.task import TaskDescription
+from keras_bert.models.task_model import read_tokens
 from keras_bert.signatures.base import (
     SignatureFamily,
     Tensors,
@@ -50,6 +51,11 @@ class SpanSignatures(SignatureFamily):
         )
         self._span = self.model.get_layer("span")
 
+    def _logits(self, inputs: Tensors) -> tf.Tensor:
+        """Returns start and end logits of the real tokens of all rows, [T, 2]."""
+        states = self.encoder.sequence_output(inputs).values  # [T, H]
+        return self._span(read_tokens(self.model.encoder, states))
+
     def string_inputs(self) -> dict[str, tf.TensorSpec]:
         """Returns question and context."""
         return {name: string_vector(name) for name in (QUESTION, CONTEXT)}
@@ -69,9 +75,7 @@ class SpanSignatures(SignatureFamily):
         rows = window_rows(windows, query, contexts, vocabulary)  # [W, pieces] each
         inputs = with_a_column(pad_rows(*rows, vocabulary))
         # Members of an ensemble read the same windows.
-        logits = self.joined(
-            [member._span(member.encoder.sequence_output(inputs).values) for member in self.members]
-        )  # [T, 2]
+        logits = self.joined([member._logits(inputs) for member in self.members])  # [T, 2]
         start_logits, end_logits = tf.unstack(logits, axis=1)  # [T] each
         characters = code_points(context)
         found = select_answers(

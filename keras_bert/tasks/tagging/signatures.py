@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.finetuning.task import TaskDescription
+from keras_bert.models.task_model import read_tokens
 from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.signatures.base import (
     SignatureFamily,
@@ -130,7 +131,8 @@ class TagSignatures(SignatureFamily):
         """Returns the logits of the real tokens of all rows, [tokens of all rows, C]."""
         if isinstance(self.model, BertTokenClassifier):
             states = self.encoder.sequence_output(inputs)  # [W, tokens, H]
-            return self.model.get_layer("classifier")(states.values)
+            read = read_tokens(self.model.encoder, states.values)
+            return self.model.get_layer("classifier")(read)
         # A BiLSTM reads rows as a whole: [W, S, C], cut to the tokens of each.
         padded = self.model(inputs, training=False)
         return tf.RaggedTensor.from_tensor(padded, lengths).values

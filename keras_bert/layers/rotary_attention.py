@@ -1,0 +1,299 @@
+"""What a block of ModernBERT does otherwise than BERT's (Warner et al. 2024, arXiv:2412.13663).
+
+Query and key are turned by an angle that grows with their position (RoFormer, Su et al. 2021,
+section 3.2), so that their product depends on the distance alone: there is no table of positions.
+Half of a head's numbers and the other half are the two coordinates of D / 2 points, each of which
+turns at a speed of its own:
+
+    component        0 and D/2           1 and D/2 + 1          i and D/2 + i
+    angle at s       s                   s theta^(-2/D)         s theta^(-2i/D)
+
+Norms stand before both sub-layers, and the feed-forward layer has a gate; no layer has a bias:
+
+    hidden --+-- norm, attention --(+)--+-- norm, dense --+-- gelu --(x)-- dense --(+)-->
+             |                      |   |                 +----------+              |
+             +----------------------+   +-------------------------------------------+
+
+Most blocks attend in a sliding window, as in `local_attention`, but without global positions;
+packed sequences and tables of probabilities take all pairs and a mask.
+
+Shapes: B sequences, S positions, H width, I width of the feed-forward layer, A heads, D = H / A.
+"""
+
+import math
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_bert.layers.dropout import Dropout
+from keras_bert.layers.embeddings import EmbeddingPostprocessor
+from keras_bert.layers.encoder_block import EncoderBlock, derived_seed
+from keras_bert.layers.initializer import truncated_normal
+from keras_bert.layers.layer_norm import LayerNormalization
+from keras_bert.layers.local_attention import OUTSIDE, LocalSelfAttention
+from keras_bert.layers.self_attention import SelfAttention
+
+
+def rotated(vectors: Any, theta: float) -> Any:
+    """Returns queries or keys turned by the angles of their positions.
+
+    Args:
+        vectors: [B, A, S, D], D even; row s is that of position s.
+        theta: the slowest of the D / 2 points turns by about 1 / theta a position.
+
+    Returns:
+        [B, A, S, D]; angles and products are computed in float32.
+    """
+    size = vectors.shape[-1]
+    exponents = np.arange(0, size, 2, dtype=np.float32) / np.float32(size)
+    speeds = 1 / np.float32(theta) ** exponents  # [D / 2]
+    positions = ops.cast(ops.arange(ops.shape(vectors)[2], dtype="int32"), "float32")  # [S]
+    angles = positions[:, None] * speeds  # [S, D / 2]
+    cosine, sine = ops.cos(angles), ops.sin(angles)
+    x, y = ops.split(ops.cast(vectors, "float32"), 2, axis=-1)  # [B, A, S, D / 2] each
+    turned = ops.concatenate([x * cosine - y * sine, y * cosine + x * sine], axis=-1)
+    return ops.cast(turned, vectors.dtype)
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class RotarySelfAttention(LocalSelfAttention):
+    """Self-attention that knows distances by turned queries and keys; all see all, or a window.
+
+    Args:
+        num_attention_heads: heads, A; divides the width H.
+        attention_window: how far a position sees to each side; 0: as far as there are any.
+        rope_theta: see `rotated`.
+        output_initializer_range: standard deviation of the initializer of the output projection.
+        **arguments: further arguments of `SelfAttention`.
+    """
+
+    def __init__(
+        self,
+        num_attention_heads: int,
+        attention_window: int = 0,
+        rope_theta: float = 160_000.0,
+        output_initializer_range: float = 0.02,
+        **arguments: Any,
+    ):
+        # What a file of Keras holds besides; no variant has it.
+        for name in ("global_tokens", "global_projections"):
+            arguments.pop(name, None)
+        super().__init__(num_attention_heads, attention_window, global_tokens=0, **arguments)
+        self.rope_theta = rope_theta
+        self.output_initializer_range = output_initializer_range
+
+    def _dense(
+        self, units: int, name: str, start: keras.initializers.Initializer | None = None
+    ) -> keras.layers.Dense:
+        deviation = self.output_initializer_range if name == "output" else self.initializer_range
+        return keras.layers.Dense(
+            units,
+            use_bias=False,
+            kernel_initializer=start or truncated_normal(deviation),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def attend(
+        self, query: Any, key: Any, value: Any, bias: Any, training: bool = False
+    ) -> tuple[Any, Any]:
+        """Returns what each position takes from those that it sees; see `SelfAttention.attend`.
+
+        Args:
+            query: [B, A, S, D].
+            key: of the same shape.
+            value: of the same shape.
+            bias: what `score_bias` returned, [B, 1, 1 or S, S].
+            training: whether dropout is on.
+
+        Returns:
+            Context [B, A, S, D]; and the probabilities before dropout [B, A, S, S] in float32, or
+            None where a window has been cut into blocks.
+        """
+        query, key = rotated(query, self.rope_theta), rotated(key, self.rope_theta)
+        if not self.attention_window:
+            return SelfAttention.attend(self, query, key, value, bias, training)
+        if bias.shape[2] == 1:  # the same for all queries: blocks
+            return super().attend(query, key, value, bias, training)
+        positions = ops.arange(ops.shape(query)[2], dtype="int32")  # [S]
+        seen = ops.abs(positions - positions[:, None]) <= self.attention_window  # [S, S]
+        bias = bias + (1.0 - ops.cast(seen, "float32")) * OUTSIDE  # [B, 1, S, S]
+        return SelfAttention.attend(self, query, key, value, bias, training)
+
+    def bias_of_pairs(self, bias: Any) -> Any:
+        """Returns a bias [B, 1, 1 or S, S] as [B, 1, S, S], for which `attend` takes all pairs."""
+        batch, _, _, length = ops.shape(bias)
+        return ops.broadcast_to(bias, (batch, 1, length, length))
+
+    def compute_output_spec(
+        self, hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
+    ) -> Any:
+        """Gives the symbolic shapes of `call`."""
+        return SelfAttention.compute_output_spec(self, hidden, input_mask, training, return_probs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return super().get_config() | {
+            "rope_theta": self.rope_theta,
+            "output_initializer_range": self.output_initializer_range,
+        }
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class RotaryEncoderBlock(EncoderBlock):
+    """A pre-layer-norm block with rotary attention, a gated feed-forward layer and no biases.
+
+    Args:
+        *arguments: those of `EncoderBlock`. `hidden_dropout_prob` is that between gate and output
+            of the feed-forward layer, `attention_probs_dropout_prob` also that behind the
+            attention, as in ModernBERT.
+        attention_window: see `RotarySelfAttention`.
+        rope_theta: see `rotated`.
+        output_initializer_range: standard deviation of the initializers of both output layers.
+        is_first: whether the embeddings, which end with a norm, come right before: then the
+            attention reads them as they are.
+        is_last: whether a norm ends the block, as nothing behind it has one.
+        **keywords: further ones of `EncoderBlock`.
+    """
+
+    final_norm: LayerNormalization
+
+    def __init__(
+        self,
+        *arguments: Any,
+        attention_window: int = 0,
+        rope_theta: float = 160_000.0,
+        output_initializer_range: float = 0.02,
+        is_first: bool = False,
+        is_last: bool = False,
+        **keywords: Any,
+    ):
+        # First: the constructor of the block makes the attention.
+        self.attention_window = attention_window
+        self.rope_theta = rope_theta
+        self.output_initializer_range = output_initializer_range
+        self.is_first = is_first
+        self.is_last = is_last
+        super().__init__(*arguments, **keywords)
+        self.attention_dropout = Dropout(
+            self.attention_probs_dropout_prob,
+            seed=derived_seed(self.seed, 2),
+            dtype=self.dtype_policy,
+            name="attention_dropout",
+        )
+
+    def create_attention(self) -> SelfAttention:
+        """Returns the attention layer, made as the one without angles."""
+        plain = super().create_attention().get_config()
+        return RotarySelfAttention.from_config(
+            plain
+            | {
+                "attention_window": self.attention_window,
+                "rope_theta": self.rope_theta,
+                "output_initializer_range": self.output_initializer_range,
+            }
+        )
+
+    def _norm(self, name: str) -> LayerNormalization:
+        return LayerNormalization(
+            epsilon=self.layer_norm_eps, center=False, dtype=self.dtype_policy, name=name
+        )
+
+    def _dense(self, units: int, name: str) -> keras.layers.Dense:
+        deviation = self.output_initializer_range if name == "output" else self.initializer_range
+        return keras.layers.Dense(
+            units,
+            use_bias=False,
+            kernel_initializer=truncated_normal(deviation),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
+        """Makes all sub-layers for hidden states [B, S, H]."""
+        self.attention.build(hidden_shape)  # [H, 3H] and [H, H]
+        if not self.is_first:
+            self.attention_norm = self._norm("attention_norm")
+            self.attention_norm.build(hidden_shape)
+        self.feed_forward_norm = self._norm("feed_forward_norm")
+        self.feed_forward_norm.build(hidden_shape)
+        # What goes through the activation, and the gate beside it.
+        self.intermediate = self._dense(2 * self.intermediate_size, "intermediate")  # [H, 2I]
+        self.intermediate.build(hidden_shape)
+        self.output_dense = self._dense(hidden_shape[-1], "output")  # [I, H]
+        self.output_dense.build((*hidden_shape[:-1], self.intermediate_size))
+        if self.is_last:
+            self.final_norm = self._norm("final_norm")
+            self.final_norm.build(hidden_shape)
+
+    def attention_input(self, hidden: Any, training: bool = False) -> Any:
+        """Returns what the attention reads, [..., H]: hidden states behind the norm (pre-norm)."""
+        return hidden if self.is_first else self.attention_norm(hidden, training=training)
+
+    def attention_half(self, hidden: Any, attended: Any, training: bool = False) -> Any:
+        """Returns hidden states [..., H] joined with what their attention found, [..., H]."""
+        return hidden + self.attention_dropout(attended, training=training)
+
+    def feed_forward_half(self, hidden: Any, training: bool = False) -> Any:
+        """Returns hidden states [..., H] after the feed-forward layer, each position alone."""
+        read = self.feed_forward_norm(hidden, training=training)  # [..., H]
+        inner, gate = ops.split(self.intermediate(read), 2, axis=-1)  # [..., I] each
+        inner = self.activation(inner, training) * gate  # [..., I]
+        inner = self.feed_forward_dropout(inner, training=training)
+        hidden = hidden + self.output_dense(inner)  # [..., H]
+        return self.final_norm(hidden, training=training) if self.is_last else hidden
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return super().get_config() | {
+            "attention_window": self.attention_window,
+            "rope_theta": self.rope_theta,
+            "output_initializer_range": self.output_initializer_range,
+            "is_first": self.is_first,
+            "is_last": self.is_last,
+        }
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class NormalizedEmbeddings(EmbeddingPostprocessor):
+    """Word embeddings with a norm and dropout behind them: no positions and no segments.
+
+    Args:
+        *arguments: those of `EmbeddingPostprocessor`; the norm has no offset.
+        **keywords: further ones.
+    """
+
+    def __init__(self, *arguments: Any, **keywords: Any):
+        super().__init__(*arguments, **keywords)
+        self.layer_norm = LayerNormalization(
+            epsilon=self.layer_norm_eps, center=False, dtype=self.dtype_policy, name="layer_norm"
+        )
+
+    def build(
+        self,
+        word_embeddings_shape: Any,
+        segment_ids_shape: Any = None,
+        position_ids_shape: Any = None,
+    ) -> None:
+        """Makes the norm for word embeddings [B, S, H]."""
+        self.layer_norm.build(word_embeddings_shape)  # scale, [H]
+
+    def embed(
+        self,
+        word_embeddings: Any,
+        segment_ids: Any,
+        position_ids: Any = None,
+        training: bool = False,
+    ) -> Any:
+        """Returns [..., H] for word embeddings [..., H]; the ids change nothing."""
+        return self.dropout(self.layer_norm(word_embeddings), training=training)
+
+
+def scaled_initializer_range(deviation: float, layers: int) -> float:
+    """Returns the standard deviation of what adds to the residual stream of so many layers.
+
+    Each layer adds twice, and the sum keeps its size (Shoeybi et al. 2019, arXiv:1909.08053).
+    """
+    return deviation / math.sqrt(2.0 * layers)
