@@ -185,6 +185,7 @@ if TYPE_CHECKING:
     from keras_bert.models.surgery.position_extension import extend_positions as extend_positions
     from keras_bert.models.surgery.vocabulary_growth import grow_vocabulary as grow_vocabulary
     from keras_bert.models.token_classifier import BertTokenClassifier as BertTokenClassifier
+    from keras_bert.modernbert_config import ModernBertConfig as ModernBertConfig
     from keras_bert.pretraining.objectives.objective import Objective as Objective
     from keras_bert.pretraining.options import PretrainingOptions as PretrainingOptions
     from keras_bert.pretraining.pretrain import pretrain as pretrain

@@ -258,7 +258,7 @@ class BertConfig:
 
     @property
     def has_local_attention(self) -> bool:
-        """Whether positions see some of the others alone, so that no table has all pairs."""
+        """Whether positions see some of the others alone, in some blocks at least."""
         return False
 
     @property

@@ -165,6 +165,11 @@ class ModernBertConfig(BertConfig):
         return (everywhere * length**2 + (layers - everywhere) * near) // layers
 
     @property
+    def has_local_attention(self) -> bool:
+        """Whether positions of some blocks see those near by alone."""
+        return self.global_attention_every > 1
+
+    @property
     def summary(self) -> Literal["first", "last", "mean"]:
         """What the pooler reads: the state of the first piece or the mean of all."""
         return "mean" if self.classifier_pooling == "mean" else "first"

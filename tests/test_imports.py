@@ -30,6 +30,7 @@ PARTS = (
         "config_keys",
         "config",
         "family_configs",
+        "modernbert_config",
         "progress",
     ),
     "storage",

@@ -112,15 +112,27 @@ class RotarySelfAttention(LocalSelfAttention):
             Context [B, A, S, D]; and the probabilities before dropout [B, A, S, S] in float32, or
             None where a window has been cut into blocks.
         """
-        query, key = rotated(query, self.rope_theta), rotated(key, self.rope_theta)
         if not self.attention_window:
             return SelfAttention.attend(self, query, key, value, bias, training)
         if bias.shape[2] == 1:  # the same for all queries: blocks
+            query, key = rotated(query, self.rope_theta), rotated(key, self.rope_theta)
             return super().attend(query, key, value, bias, training)
         positions = ops.arange(ops.shape(query)[2], dtype="int32")  # [S]
         seen = ops.abs(positions - positions[:, None]) <= self.attention_window  # [S, S]
         bias = bias + (1.0 - ops.cast(seen, "float32")) * OUTSIDE  # [B, 1, S, S]
         return SelfAttention.attend(self, query, key, value, bias, training)
+
+    def scores(self, query: Any, key: Any) -> Any:
+        """Returns how well each query agrees with each key at its distance, before the softmax.
+
+        Args:
+            query: [B, A, S, D].
+            key: [B, A, S, D].
+
+        Returns:
+            [B, A, S, S] in the dtype of the arithmetic.
+        """
+        return super().scores(rotated(query, self.rope_theta), rotated(key, self.rope_theta))
 
     def bias_of_pairs(self, bias: Any) -> Any:
         """Returns a bias [B, 1, 1 or S, S] as [B, 1, S, S], for which `attend` takes all pairs."""

@@ -100,8 +100,10 @@ def attention_scores(states: LayerStates, index: int) -> Any:
 
     They are computed once more from what goes into the block: a graph computes equal things once.
     """
-    attention = states.encoder.encoder_blocks()[index].attention
-    projected = attention.project(states.hidden_states[index])  # [B, S, 3H]
+    block = states.encoder.encoder_blocks()[index]
+    attention = block.attention
+    hidden = block.attention_input(states.hidden_states[index])  # [B, S, H]
+    projected = attention.project(hidden)  # [B, S, 3H]
     query, key, _ = split_heads(projected, attention.num_attention_heads)  # [B, A, S, D]
     return attention.scores(query, key)
 

@@ -232,7 +232,8 @@ def _rounded(checkpoint: Checkpoint, dtype: WeightsDtype) -> tuple[Checkpoint, f
 def _attention(config: BertConfig) -> str:
     if not config.has_local_attention:
         return "full"
-    return "window {attention_window}, {global_tokens} global".format_map(config.to_dict())
+    numbers = {"global_tokens": 0, **config.to_dict()}
+    return "window {attention_window}, {global_tokens} global".format_map(numbers)
 
 
 def _our_activations(checkpoint: Checkpoint, features: dict[str, np.ndarray]) -> parity.Activations:
