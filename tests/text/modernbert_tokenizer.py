@@ -10,21 +10,23 @@ SPECIAL = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
 SENTENCES = (
     "She left the room, and the room was left.",
     "def left(room):\n    return room\n\n\n        the end",
-    "Caf\xe9 ol\xe9, d\xe9j\xe0 vu; na\xefve \u1ea1 \u1ea1, \ud55c\uad6d\uc5b4 \ud55c\uad6d, \u6f22\u5b57",
+    "Caf\xe9 ol\xe9, d\xe9j\xe0 vu; na\xefve \u1ea1 \u1ea1,",
+    "\ud55c\uad6d\uc5b4 \ud55c\uad6d, \u6f22\u5b57",
     "it's the end, they're leaving; we'll leave. 12 345 678",
 )
 
 # fmt: off
 _PARTS = (
-    " ", "  ", "   ", " " * 23, " " * 24, " " * 25, " " * 50, "\n", "\t", "\xa0", "\u3000", "\u2000",
-    "a", "e", "q", "the", "room", "'s", "12", "!", ".", "\xe9", "\u1ea1", "\u212b", "\u03a9", "\u2126",
-    "\u0301", "\u0300", "\u0323", "\u0327", "\u0338", "\u0345", "\u0344", "\u0958", "\u093c", "\u0915",
-    "\u1100", "\u1161", "\u11a8", "\uac00", "\uac01", "\u09c7", "\u09be", "\u0dd9", "\u0dcf", "\u0dca",
-    "\U0001d15e", "\ufb1d", "\u0f73", "\u0f71", "\u0f72", "\u0f74", "\U00011131", "\U00011127",
-    "\u1e69", "\u0307", "s", "\u0898", "\U00011935\U00011930", "\u2adc", "<", ">", "\U0002f800",
-    "\U0001f600", "\u200d", "\u034f", "[unused0]", "[unused1]", "[unused12]", "[unused", "]",
-    "|||IP_ADDRESS|||", "|||EMAIL_ADDRESS|||", "|||", "||", "|", "[MASK]", " [MASK]", "[CLS]", "[SEP]",
-    "<|padding|>", "<|endoftext|>", "<|", "\u2260", "x=", "=",
+    " ", "  ", "   ", " " * 23, " " * 24, " " * 25, " " * 50, "\n", "\t", "\xa0", "\u3000",
+    "\u2000", "a", "e", "q", "the", "room", "'s", "12", "!", ".", "\xe9", "\u1ea1", "\u212b",
+    "\u03a9", "\u2126", "\u0301", "\u0300", "\u0323", "\u0327", "\u0338", "\u0345", "\u0344",
+    "\u0958", "\u093c", "\u0915", "\u1100", "\u1161", "\u11a8", "\uac00", "\uac01", "\u09c7",
+    "\u09be", "\u0dd9", "\u0dcf", "\u0dca", "\U0001d15e", "\ufb1d", "\u0f73", "\u0f71", "\u0f72",
+    "\u0f74", "\U00011131", "\U00011127", "\u1e69", "\u0307", "s", "\u0898",
+    "\U00011935\U00011930", "\u2adc", "<", ">", "\U0002f800", "\U0001f600", "\u200d", "\u034f",
+    "[unused0]", "[unused1]", "[unused12]", "[unused", "]", "|||IP_ADDRESS|||",
+    "|||EMAIL_ADDRESS|||", "|||", "||", "|", "[MASK]", " [MASK]", "[CLS]", "[SEP]", "<|padding|>",
+    "<|endoftext|>", "<|", "\u2260", "x=", "=",
 )
 # fmt: on
 
@@ -46,7 +48,11 @@ def modernbert_json():
     stored = json.loads(tokenizer.to_str())
     added = [(first[0], False), (first[1], True)]
     added += [(" " * count, False) for count in range(24, 1, -1)]
-    added += [("|||EMAIL_ADDRESS|||", False), ("|||PHONE_NUMBER|||", False), ("<|endoftext|>", True)]
+    added += [
+        ("|||EMAIL_ADDRESS|||", False),
+        ("|||PHONE_NUMBER|||", False),
+        ("<|endoftext|>", True),
+    ]
     added += [(token, True) for token in SPECIAL]
     added += [(f"[unused{number}]", False) for number in range(15)]
     size = len(stored["model"]["vocab"])
