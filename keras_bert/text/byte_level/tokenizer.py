@@ -99,13 +99,14 @@ class ByteLevelBpeTokenizer(Tokenizer):
         )
         found_tokens = [*(token.text for token in as_is), *after]
         self._merger = PairMerger(vocabulary.tokens, self._files.merges)
-        tokens = [token_bytes(token) for token in vocabulary.tokens]
+        # What is found in texts is spelled as it is.
+        verbatim = {*vocabulary.special_tokens, *(token.content for token in added_tokens)}
+        tokens = [None if t in verbatim else token_bytes(t) for t in vocabulary.tokens]
         # Spaces that offsets leave out: those at the beginning and at the end of a piece.
         leading = [len(t) - len(t.lstrip(b" ")) if t else 0 for t in tokens]
         trailing = [len(t) - len(t.rstrip(b" ")) if t else 0 for t in tokens]
-        verbatim = {*vocabulary.special_tokens, *(token.content for token in added_tokens)}
         strings = [
-            spelled.encode() if own is None or spelled in verbatim else own
+            spelled.encode() if own is None else own
             for spelled, own in zip(vocabulary.tokens, tokens, strict=True)
         ]
         with tf.init_scope():
@@ -270,8 +271,7 @@ class ByteLevelBpeTokenizer(Tokenizer):
         self, ids: tf.Tensor, is_found: tf.Tensor, starts: tf.Tensor, stops: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Leaves out the white space at both ends of pieces."""
-        spaces = tf.where(is_found, tf.constant(0, tf.int64), tf.gather(self._spaces, ids, axis=1))
-        leading, trailing = tf.unstack(spaces)
+        leading, trailing = tf.unstack(tf.gather(self._spaces, ids, axis=1))
         # A mask is as long as it is spelled; what is before it was taken along.
         is_mask = is_found & tf.equal(ids, self._mask_id)
         leading = tf.where(is_mask, stops - starts - self._mask_length, leading)
