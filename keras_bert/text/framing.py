@@ -1,6 +1,7 @@
 """What a family of models puts around texts: special tokens by their role, and how rows are made.
 
     BERT, ALBERT        [CLS] a [SEP]     [CLS] a [SEP] b [SEP]      segments 0 and 1
+    ModernBERT          [CLS] a [SEP]     [CLS] a [SEP] b [SEP]      no segments: all 0
     RoBERTa, XLM-R,     <s> a </s>        <s> a </s> </s> b </s>     no segments: all 0
     MPNet
 
@@ -53,7 +54,9 @@ class Framing(NamedTuple):
 BERT_TOKENS = SpecialTokens()
 ALBERT_TOKENS = SpecialTokens(pad="<pad>", unk="<unk>")
 ROBERTA_TOKENS = SpecialTokens("<pad>", "<unk>", "<s>", "</s>", "<mask>")
+MODERNBERT_TOKENS = BERT_TOKENS
 MPNET_TOKENS = ROBERTA_TOKENS._replace(unk="[UNK]")
 
 BERT_FRAMING = Framing()
+MODERNBERT_FRAMING = Framing(has_segments=False)
 ROBERTA_FRAMING = Framing(separators=2, has_segments=False)

@@ -1,10 +1,11 @@
-"""Special tokens that are spelled out in texts, such as the <mask> of a fill-in question.
+"""Tokens that are spelled out in texts, such as the <mask> of a fill-in question.
 
     code points   a ' ' < m a s k > b          "<mask>" also takes the white space before it
     become        a         *         b        * one value above Unicode
     first, end    0 1      1 8       8 9       what of the text each stands for
 
-Shapes: C code points of all texts, K what is left of them, F occurrences of a token, L characters.
+Shapes: C code points of all texts, K what is left of them, O characters with which tokens begin,
+F occurrences of tokens.
 """
 
 from collections.abc import Sequence
@@ -16,10 +17,11 @@ import tensorflow as tf
 # Values above Unicode, plus the index of the token in its list.
 FIRST_SPECIAL = 0x110000
 _COVERED = -1
+_CODE_POINT_BITS = 21
 
 
 class SpelledToken(NamedTuple):
-    """A special token that texts may spell out.
+    """A token that texts may spell out, special or added.
 
     Attributes:
         text: the spelling.
@@ -74,39 +76,40 @@ def without_spelled_tokens(decoded: tf.RaggedTensor) -> Characters:
 
 
 def find_spelled_tokens(
-    decoded: tf.RaggedTensor, is_space: tf.Tensor, tokens: Sequence[SpelledToken]
+    characters: Characters,
+    tokens: Sequence[SpelledToken],
+    is_space: tf.Tensor | None = None,
+    first_number: int = 0,
 ) -> Characters:
-    """Puts one value in the place of each special token that is spelled out.
+    """Puts one value in the place of each token that is spelled out.
+
+    From left to right the longest token that begins at a character is found, and the search goes on
+    behind it.
 
     Args:
-        decoded: int32 [N, code points].
-        is_space: bool [C], which of them are white space.
-        tokens: the special tokens, as `check_spellings` allows them.
+        characters: [C] each.
+        tokens: those to find, none of them empty.
+        is_space: bool [C], which characters are white space; needed where a token strips it.
+        first_number: of the first of these tokens: `FIRST_SPECIAL` + its number is its value.
     """
-    code_points, rows = decoded.values, decoded.value_rowids()
-    size = tf.size(code_points, tf.int64)
-    place = tf.range(size)
-    first, end = place, place + 1  # [C]
-    # The longest last: where two begin alike, it is what is found.
-    for number, token in sorted(enumerate(tokens), key=lambda pair: len(pair[1].text)):
-        spelled = np.array([ord(character) for character in token.text], np.int32)
-        openings = tf.where(tf.equal(decoded.values, spelled[0]))[:, 0]
-        openings = tf.boolean_mask(openings, openings + len(spelled) <= size)
-        windows = openings[:, None] + np.arange(len(spelled))  # [openings, L]
-        found = tf.reduce_all(tf.equal(tf.gather(decoded.values, windows), spelled), axis=1)
-        # No token reaches from one text into the next.
-        found &= tf.equal(tf.gather(rows, windows[:, 0]), tf.gather(rows, windows[:, -1]))
-        windows = tf.boolean_mask(windows, found)  # [F, L]
-        marker = np.full(len(spelled), _COVERED, np.int32)
-        marker[0] = FIRST_SPECIAL + number
-        code_points = tf.tensor_scatter_nd_update(
-            code_points, windows[..., None], tf.broadcast_to(marker, tf.shape(windows))
-        )
-        end = tf.tensor_scatter_nd_update(end, windows[:, :1], windows[:, -1] + 1)
-    stripping = [FIRST_SPECIAL + n for n, token in enumerate(tokens) if token.strips_left]
-    kept = tf.not_equal(code_points, _COVERED)
+    code_points, rows, first, end = characters
+    starts, stops, numbers = _leftmost_longest(code_points, rows, tokens)  # [F]
+    covered = tf.ragged.range(starts + 1, stops, row_splits_dtype=tf.int64).flat_values
+    marked = tf.tensor_scatter_nd_update(
+        code_points, covered[:, None], tf.fill(tf.shape(covered), _COVERED)
+    )
+    marked = tf.tensor_scatter_nd_update(
+        marked, starts[:, None], FIRST_SPECIAL + first_number + numbers
+    )
+    end = tf.tensor_scatter_nd_update(end, starts[:, None], tf.gather(end, stops - 1))
+    kept = tf.not_equal(marked, _COVERED)
+    stripping = [n for n, token in enumerate(tokens) if token.strips_left]
     if stripping:
-        strips = tf.reduce_any(tf.equal(code_points[:, None], stripping), axis=1)  # [C]
+        assert is_space is not None
+        place = tf.range(tf.size(code_points, tf.int64))
+        values = np.array(stripping, np.int32) + FIRST_SPECIAL + first_number
+        strips = tf.reduce_any(tf.equal(marked[:, None], values), axis=1)  # [C]
+        is_space &= tf.equal(marked, code_points)  # not what is part of a token
         solid = tf.where(~is_space)[:, 0]  # [S] positions
         before = tf.cumsum(tf.cast(~is_space, tf.int64), exclusive=True)  # [C] solid ones before
         # White space whose next solid character strips it, in the same text.
@@ -116,11 +119,100 @@ def find_spelled_tokens(
         kept &= ~stripped
         # It begins behind the solid character before it, or where its text does.
         previous = tf.gather(tf.concat([[-1], solid], axis=0), before)  # [C]
-        starts = tf.gather(decoded.row_starts(), rows)
-        first = tf.where(strips, tf.maximum(previous + 1, starts), first)
-    return Characters(
-        tf.boolean_mask(code_points, kept),
-        tf.boolean_mask(rows, kept),
-        tf.boolean_mask(first, kept),
-        tf.boolean_mask(end, kept),
+        row_starts = tf.searchsorted(rows, rows, out_type=tf.int64)
+        begin = tf.where(strips, tf.maximum(previous + 1, row_starts), place)
+        first = tf.gather(first, begin)
+    return Characters(*(tf.boolean_mask(part, kept) for part in (marked, rows, first, end)))
+
+
+def _leftmost_longest(
+    code_points: tf.Tensor, rows: tf.Tensor, tokens: Sequence[SpelledToken]
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns where tokens begin and end, int64 [F] each, and their numbers, int32 [F]."""
+    keys, children, token_of = _trie([token.text for token in tokens])
+
+    def child(nodes: tf.Tensor | int, values: tf.Tensor) -> tf.Tensor:
+        """Returns the node that a character leads to, 0 where there is none."""
+        edges = tf.bitwise.left_shift(tf.cast(nodes, tf.int64), _CODE_POINT_BITS)
+        edges |= tf.cast(values, tf.int64)
+        index = tf.minimum(tf.searchsorted(keys, edges), len(keys) - 1)
+        return tf.where(tf.equal(tf.gather(keys, index), edges), tf.gather(children, index), 0)
+
+    # 1. Walk down the trie from all characters at once; most leave it soon.
+    nodes = child(0, code_points)  # [C]
+    openings = tf.where(nodes > 0)[:, 0]  # [O]
+    nodes = tf.gather(nodes, openings)
+    longest = tf.gather(token_of, nodes)  # [O], -1 where none has been found
+
+    def step(
+        length: tf.Tensor, longest: tf.Tensor, walking: tf.Tensor, nodes: tf.Tensor
+    ) -> tuple[tf.Tensor, ...]:
+        start = tf.gather(openings, walking)
+        here = tf.minimum(start + length, tf.size(code_points, tf.int64) - 1)
+        # No token reaches from one text into the next.
+        inside = (start + length <= here) & tf.equal(tf.gather(rows, here), tf.gather(rows, start))
+        nodes = tf.where(inside, child(nodes, tf.gather(code_points, here)), 0)
+        walking, nodes = (tf.boolean_mask(part, nodes > 0) for part in (walking, nodes))
+        token = tf.gather(token_of, nodes)
+        found = token >= 0
+        longest = tf.tensor_scatter_nd_update(
+            longest, tf.boolean_mask(walking, found)[:, None], tf.boolean_mask(token, found)
+        )
+        return length + 1, longest, walking, nodes
+
+    vector = tf.TensorShape([None])
+    _, longest, _, _ = tf.while_loop(
+        lambda length, longest, walking, nodes: tf.size(walking) > 0,
+        step,
+        [tf.constant(1, tf.int64), longest, tf.range(tf.size(longest)), nodes],
+        shape_invariants=[tf.TensorShape([]), vector, vector, vector],
     )
+    found = longest >= 0
+    starts, numbers = tf.boolean_mask(openings, found), tf.boolean_mask(longest, found)
+    lengths = tf.constant([len(token.text) for token in tokens], tf.int64)
+    stops = starts + tf.gather(lengths, numbers)  # [F]
+    taken = _not_overlapping(starts, stops)
+    return (
+        tf.boolean_mask(starts, taken),
+        tf.boolean_mask(stops, taken),
+        tf.boolean_mask(numbers, taken),
+    )
+
+
+def _not_overlapping(starts: tf.Tensor, stops: tf.Tensor) -> tf.Tensor:
+    """Tells which occurrences are taken from the left, each behind the one before it: bool [F]."""
+    size = tf.size(starts)
+    # The next one to take, if this one is; then the one 2, 4, 8, ... further.
+    jump = tf.searchsorted(starts, stops)  # [F], F behind the last one
+    taken = tf.equal(tf.range(size), 0)
+
+    def double(jump: tf.Tensor, taken: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        reached = tf.boolean_mask(jump, taken & (jump < size))
+        taken = tf.tensor_scatter_nd_update(
+            taken, reached[:, None], tf.fill([tf.size(reached)], True)
+        )
+        return tf.gather(tf.concat([jump, [size]], axis=0), jump), taken
+
+    _, taken = tf.while_loop(lambda jump, taken: tf.reduce_any(jump < size), double, [jump, taken])
+    return taken
+
+
+def _trie(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the edges of a trie, int64, ascending; where they lead; and the text at each node.
+
+    An edge is its node, shifted, and a character. Node 0 is the root; -1 where no text ends.
+    """
+    edges: dict[int, int] = {}
+    text_of = [-1]
+    for number, text in enumerate(texts):
+        node = 0
+        for character in text:
+            edge = node << _CODE_POINT_BITS | ord(character)
+            if edge not in edges:
+                edges[edge] = len(text_of)
+                text_of.append(-1)
+            node = edges[edge]
+        text_of[node] = number
+    keys = np.array(sorted(edges), np.int64)
+    children = np.array([edges[key] for key in keys.tolist()], np.int32)
+    return keys, children, np.array(text_of, np.int32)

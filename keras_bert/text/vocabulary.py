@@ -207,7 +207,9 @@ class Vocabulary:
         Without "##" these are all that have no mark of a space, as in fairseq, but for pieces of
         scripts without spaces, in which a whole sentence would be one word.
         """
-        marked = np.array([token.startswith(self.word_mark) for token in self._tokens])
+        # An added token of spaces, which is spelled with them, begins a word as "Ġ" does.
+        marks = (self.word_mark, " ") if self.word_mark == BYTE_LEVEL_SPACE else self.word_mark
+        marked = np.array([token.startswith(marks) for token in self._tokens])
         if self.word_mark == CONTINUATION_PREFIX:
             return marked
         marked |= np.array([self._is_unspaced(token) for token in self._tokens])

@@ -14,6 +14,8 @@ from keras_bert.text.byte_level.files import ByteLevelBpeFiles
 from keras_bert.text.framing import (
     BERT_FRAMING,
     BERT_TOKENS,
+    MODERNBERT_FRAMING,
+    MODERNBERT_TOKENS,
     MPNET_TOKENS,
     ROBERTA_FRAMING,
     ROBERTA_TOKENS,
@@ -58,6 +60,19 @@ def tokenizer_json(**changes):
         "post_processor": {"type": "RobertaProcessing"},
         "added_tokens": [{"content": token, "id": ids[token]} for token in ROBERTA_TOKENS],
     } | changes
+
+
+USER = {"content": "<user>", "id": 262}
+
+
+def template(single, pair):
+    """A post_processor from rows such as "<s> A </s>"."""
+
+    def parts(row):
+        kinds = {"A": "Sequence", "B": "Sequence"}
+        return [{kinds.get(n, "SpecialToken"): {"id": n, "type_id": 0}} for n in row.split()]
+
+    return {"type": "TemplateProcessing", "single": parts(single), "pair": parts(pair)}
 
 
 def test_a_camembert_is_not_read_as_an_xlm_r(tmp_path):
@@ -175,8 +190,21 @@ def test_a_named_vocabulary_is_read_whatever_stands_beside_it(tmp_path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"added_tokens": [{"content": "<user>", "id": 1500}]}, "'<user>' is an added token"),
-        ({"post_processor": {"type": "TemplateProcessing"}}, "post_processor.type"),
+        ({"added_tokens": [USER | {"single_word": True}]}, "'<user>' is an added token"),
+        ({"added_tokens": [USER | {"rstrip": True}]}, "'<user>' is an added token"),
+        ({"added_tokens": [USER | {"id": 1500}]}, "'<user>' has the id 1500, but 262 is"),
+        ({"post_processor": template("<s> A </s>", "<s> A </s> B")}, "'<s> A </s>' and .* B',"),
+        ({"post_processor": template("A </s>", "<s> A </s> B </s>")}, "makes the rows 'A </s>'"),
+        ({"post_processor": {"type": "TemplateProcessing"}}, "makes the rows '' and ''"),
+        ({"post_processor": {"type": "BertProcessing"}}, "post_processor.type is 'BertPro"),
+        ({"normalizer": {"type": "NFKC"}}, "normalizer is {'type': 'NFKC'}"),
+        (
+            {
+                "normalizer": {"type": "NFC"},
+                "added_tokens": [{"content": "<s>", "id": 2, "normalized": True}],
+            },
+            "'<s>' is looked for after NFC",
+        ),
         ({"model": {"type": "BPE", "merges": []}}, "damaged: model.vocab"),
         ({"model": {"type": "BPE", "vocab": {}}}, "damaged: model.vocab, model.merges"),
         ({"added_tokens": [{"id": 1}]}, "None is an added token"),
@@ -188,6 +216,65 @@ def test_a_tokenizer_json_that_gives_other_ids_is_refused(change, message, tmp_p
     write(tmp_path, tokenizer=tokenizer_json(**change))
     with pytest.raises(ValueError, match=message):
         read_tokenizer_files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change, framing, added, normalization",
+    [
+        ({"added_tokens": [USER]}, ROBERTA_FRAMING, (("<user>", False, True),), None),
+        (
+            {"added_tokens": [USER | {"special": True, "normalized": False}]},
+            ROBERTA_FRAMING,
+            (("<user>", True, False),),
+            None,
+        ),
+        ({"normalizer": {"type": "NFC"}, "post_processor": None}, ROBERTA_FRAMING, (), "NFC"),
+        (
+            {"post_processor": template("<s> A </s>", "<s> A </s> </s> B </s>")},
+            ROBERTA_FRAMING,
+            (),
+            None,
+        ),
+        (
+            {"post_processor": template("<s> A </s>", "<s> A </s> B </s>")},
+            MODERNBERT_FRAMING,
+            (),
+            None,
+        ),
+    ],
+)
+def test_a_tokenizer_json_that_says_more_than_a_vocab_json(
+    change, framing, added, normalization, tmp_path
+):
+    write(tmp_path, tokenizer=tokenizer_json(**change))
+    found = read_tokenizer_files(tmp_path)
+    assert found.vocabulary.framing == framing
+    assert (found.added_tokens, found.normalization) == (added, normalization)
+    assert found.vocabulary.special_tokens == ROBERTA_TOKENS
+    # It counts beside a vocab.json and a merges.txt as well; saved, it says the same.
+    (tmp_path / "both").mkdir()
+    byte_level_files().save(tmp_path / "both")
+    write(tmp_path / "both", tokenizer=tokenizer_json(**change))
+    assert read_tokenizer_files(tmp_path / "both") == found
+    (tmp_path / "saved").mkdir()
+    found.save(tmp_path / "saved")
+    assert {path.name for path in (tmp_path / "saved").iterdir()} == {*found.file_names()}
+    assert read_tokenizer_files(tmp_path / "saved") == found
+    plain = framing == ROBERTA_FRAMING and not added and normalization is None
+    assert ("tokenizer.json" in found.file_names()) == (not plain)
+
+
+def test_special_tokens_of_a_tokenizer_json_without_names(tmp_path):
+    tokens = [*BERT_TOKENS, *BYTE_CHARACTERS, "ab"]
+    ids = {token: index for index, token in enumerate(tokens)}
+    stored = tokenizer_json()
+    model = stored["model"] | {"vocab": ids}
+    rows = template("[CLS] A [SEP]", "[CLS] A [SEP] B [SEP]")
+    change = {"model": model, "post_processor": rows, "added_tokens": []}
+    write(tmp_path, tokenizer=stored | change, config={"model_type": "modernbert"})
+    found = read_tokenizer_files(tmp_path)
+    assert found.vocabulary.special_tokens == MODERNBERT_TOKENS
+    assert found.vocabulary.framing == MODERNBERT_FRAMING
 
 
 def test_added_tokens_beside_a_vocab_json_are_refused_and_fillers_are_not(tmp_path):

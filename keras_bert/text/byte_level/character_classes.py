@@ -21,7 +21,7 @@ PAGE_BITS = 8
 def paged_classes() -> tuple[np.ndarray, np.ndarray]:
     """Returns pages int32 and classes int32: that of c is classes[pages[c >> 8] | c & 255].
 
-    Values from `FIRST_SPECIAL` on have the class `SPECIAL_TOKEN`.
+    `FIRST_SPECIAL` has the class `SPECIAL_TOKEN`.
     """
     with np.load(PATH) as stored:
         lengths = np.diff(stored["starts"], append=FIRST_SPECIAL)

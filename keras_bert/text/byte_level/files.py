@@ -1,11 +1,15 @@
-"""The files of byte-level BPE: vocab.json and merges.txt, or tokenizer.json alone."""
+"""The files of byte-level BPE: vocab.json and merges.txt, or tokenizer.json alone.
+
+RoBERTa        vocab.json, merges.txt      pieces and merges; special tokens by their names
+ModernBERT     tokenizer.json              also NFC, added tokens and how rows are made
+"""
 
 import dataclasses
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +17,14 @@ from keras_bert.storage import files, hub
 from keras_bert.text import tokenizer_config
 from keras_bert.text.byte_level.byte_alphabet import BYTE_CHARACTERS
 from keras_bert.text.corpus_tokenizer import TextsToIds
-from keras_bert.text.framing import ROBERTA_FRAMING, ROBERTA_TOKENS, SpecialTokens
+from keras_bert.text.framing import (
+    MODERNBERT_FRAMING,
+    MODERNBERT_TOKENS,
+    ROBERTA_FRAMING,
+    ROBERTA_TOKENS,
+    Framing,
+    SpecialTokens,
+)
 from keras_bert.text.tokenizer_config import (
     MERGES,
     ROLES,
@@ -23,12 +34,31 @@ from keras_bert.text.tokenizer_config import (
 )
 from keras_bert.text.vocabulary import BYTE_LEVEL_SPACE, Vocabulary
 
+NFC = "NFC"
+_TEMPLATE = "TemplateProcessing"
+# Settings of added tokens that the package has for masks alone.
+_FLAGS = ("single_word", "lstrip", "rstrip")
+
 
 class ByteLevelSettings(NamedTuple):
     """How text is treated; arguments of `ByteLevelBpeTokenizer`."""
 
     add_prefix_space: bool = False
     keep_special_tokens: bool = False
+
+
+class AddedToken(NamedTuple):
+    """A token beside those of `SpecialTokens` that is found in texts and stays whole.
+
+    Attributes:
+        content: the token, as texts spell it.
+        special: whether it is plain text unless special tokens are kept.
+        normalized: whether it is found in the text that normalization leaves, else before.
+    """
+
+    content: str
+    special: bool = False
+    normalized: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,16 +69,28 @@ class ByteLevelBpeFiles:
         vocabulary: the pieces.
         merges: pairs of pieces in the order in which they are merged.
         settings: how text is treated.
+        added_tokens: tokens that are found in texts, beside the special tokens of the vocabulary.
+        normalization: "NFC", or None for texts as they are.
 
     Raises:
-        ValueError: a byte is no piece, there is no merge, or one makes something that is no piece.
+        ValueError: a byte is no piece, there is no merge, one makes something that is no piece, or
+            an added token is none; or the normalization is another.
     """
 
     vocabulary: Vocabulary
     merges: tuple[tuple[str, str], ...]
     settings: ByteLevelSettings = ByteLevelSettings()
+    added_tokens: tuple[AddedToken, ...] = ()
+    normalization: str | None = None
 
     def __post_init__(self) -> None:
+        if self.normalization not in (None, NFC):
+            raise ValueError(f"normalization is {self.normalization!r}: it must be {NFC!r} or None")
+        for added in self.added_tokens:
+            if not added.content or added.content not in self.vocabulary:
+                raise ValueError(
+                    f"the vocabulary has no piece for the added token {added.content!r}: add it"
+                )
         missing = [
             b for b, character in enumerate(BYTE_CHARACTERS) if character not in self.vocabulary
         ]
@@ -97,37 +139,44 @@ class ByteLevelBpeFiles:
                     f"{merges}, line {number} is {line!r}: expected two pieces with a space between"
                 )
             pairs.append((pair[0], pair[1]))
-        return cls(_vocabulary(_read_ids(vocab), str(vocab), special_tokens), tuple(pairs))
+        ids = tokenizer_config.read_json(Path(vocab))
+        return cls(_vocabulary(ids, str(vocab), special_tokens, ROBERTA_FRAMING), tuple(pairs))
 
     @classmethod
     def read(cls, folder: str | os.PathLike) -> "ByteLevelBpeFiles":
-        """Reads vocab.json and merges.txt, else tokenizer.json; and tokenizer_config.json.
+        """Reads vocab.json and merges.txt, or tokenizer.json; and tokenizer_config.json.
+
+        tokenizer.json counts where it says what the other two cannot.
 
         Raises:
             FileNotFoundError: the folder has no vocabulary.
             ValueError: a file is damaged or missing beside others, tokenizer.json holds another
-                kind of tokenizer, or there are added tokens.
+                kind of tokenizer, or there are added tokens that the package does not find.
         """
         folder = hub.local_folder(folder)
         path = folder / tokenizer_config.FILE_NAME
         stored = tokenizer_config.read_json(path) if path.is_file() else {}
-        special = tokenizer_config.special_tokens(folder, ROBERTA_TOKENS)
-        tokenizer_config.check_added(
-            folder, lambda token: _finds(str(token.get("content")), special)
-        )
+        as_json = folder / TOKENIZER_JSON
+        told = tokenizer_config.read_json(as_json) if as_json.is_file() else {}
+        special = tokenizer_config.special_tokens(folder, _default_tokens(told))
+        added = _added_tokens(told, special)
         missing = [name for name in (VOCAB_JSON, MERGES) if not (folder / name).is_file()]
-        if not missing or not (folder / TOKENIZER_JSON).is_file():
-            if missing:
-                raise missing_vocabulary(
-                    folder,
-                    f"{folder} has no {' and no '.join(missing)}: byte-level BPE needs "
-                    f"{VOCAB_JSON} and {MERGES}, or {TOKENIZER_JSON}; add what the model was "
-                    "published with",
-                )
+        says_more = bool(added) or told.get("normalizer") or _post_processor(told) == _TEMPLATE
+        use_json = as_json.is_file() and (bool(missing) or says_more)
+        contents = {token.content for token in added} if use_json else set()
+        tokenizer_config.check_added(folder, lambda token: _finds(token, special, contents))
+        if use_json:
+            found, prefix = _read_tokenizer_json(as_json, told, special, added)
+        elif missing:
+            raise missing_vocabulary(
+                folder,
+                f"{folder} has no {' and no '.join(missing)}: byte-level BPE needs "
+                f"{VOCAB_JSON} and {MERGES}, or {TOKENIZER_JSON}; add what the model was "
+                "published with",
+            )
+        else:
             found = cls.of_files(folder / VOCAB_JSON, folder / MERGES, special)
             prefix = False
-        else:
-            found, prefix = _read_tokenizer_json(folder / TOKENIZER_JSON, special)
         values = {"add_prefix_space": stored.get("add_prefix_space", prefix)}
         values["keep_special_tokens"] = stored.get("keep_special_tokens", False)
         for name, value in values.items():
@@ -136,30 +185,99 @@ class ByteLevelBpeFiles:
         return dataclasses.replace(found, settings=ByteLevelSettings(**values))
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Writes vocab.json, merges.txt and tokenizer_config.json."""
+        """Writes vocab.json and merges.txt, or tokenizer.json; and tokenizer_config.json."""
         folder = Path(folder)
-        ids = {token: index for index, token in enumerate(self.vocabulary.tokens)}
-        lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
         special = self.vocabulary.special_tokens
-        stored = {
+        stored: dict[str, Any] = {
             "tokenizer_class": "RobertaTokenizer",
             **self.settings._asdict(),
             **{name: getattr(special, name.removesuffix("_token")) for name in ROLES},
-            "bos_token": special.cls,
-            "eos_token": special.sep,
         }
-        contents = {
-            tokenizer_config.FILE_NAME: json.dumps(stored, indent=2) + "\n",
-            MERGES: "\n".join(lines) + "\n",
-            VOCAB_JSON: json.dumps(ids, ensure_ascii=False),
-        }
+        if self._needs_json:
+            stored["tokenizer_class"] = tokenizer_config.GENERAL_CLASSES[1]
+            stored["model_input_names"] = ["input_ids", "attention_mask"]
+            contents = {TOKENIZER_JSON: json.dumps(self.tokenizer_json(), ensure_ascii=False)}
+        else:
+            stored |= {"bos_token": special.cls, "eos_token": special.sep}
+            ids = {token: index for index, token in enumerate(self.vocabulary.tokens)}
+            lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
+            contents = {
+                MERGES: "\n".join(lines) + "\n",
+                VOCAB_JSON: json.dumps(ids, ensure_ascii=False),
+            }
+        contents = {tokenizer_config.FILE_NAME: json.dumps(stored, indent=2) + "\n", **contents}
         for name, content in contents.items():
             with files.atomic_file(folder / name) as temporary:
                 temporary.write_text(content, encoding="utf-8")
 
     def file_names(self) -> tuple[str, ...]:
         """Names of the files that `save` writes."""
-        return VOCAB_JSON, MERGES, tokenizer_config.FILE_NAME
+        pieces = (TOKENIZER_JSON,) if self._needs_json else (VOCAB_JSON, MERGES)
+        return *pieces, tokenizer_config.FILE_NAME
+
+    @property
+    def _needs_json(self) -> bool:
+        """Whether vocab.json and merges.txt do not say all, as they do of a RoBERTa."""
+        is_robertas = self.vocabulary.framing == ROBERTA_FRAMING
+        return not is_robertas or bool(self.added_tokens) or self.normalization is not None
+
+    def tokenizer_json(self, keep_special_tokens: bool = True) -> dict[str, Any]:
+        """Returns what a tokenizer.json holds.
+
+        Args:
+            keep_special_tokens: whether the Rust library shall find special tokens in texts, as
+                those of Hugging Face do.
+        """
+        vocabulary, prefix = self.vocabulary, self.settings.add_prefix_space
+        special = vocabulary.special_tokens
+        added = [
+            *((AddedToken(t, True, False), t == special.mask) for t in special),
+            *((token, False) for token in self.added_tokens),
+        ]
+        ids = {token: index for index, token in enumerate(vocabulary.tokens)}
+        added_tokens = [
+            {
+                "id": ids[token.content],
+                **token._asdict(),
+                "single_word": False,
+                "lstrip": strips_left,
+                "rstrip": False,
+            }
+            for token, strips_left in added
+            if keep_special_tokens or not token.special
+        ]
+        splitting = {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": True}
+        single, pair = _rows(vocabulary.framing, special)
+        return {
+            "version": "1.0",
+            "truncation": None,
+            "padding": None,
+            "added_tokens": sorted(added_tokens, key=lambda token: token["id"]),
+            "normalizer": {"type": self.normalization} if self.normalization else None,
+            "pre_tokenizer": splitting | {"use_regex": True},
+            "post_processor": {
+                "type": _TEMPLATE,
+                "single": [_template_part(name, special) for name in single],
+                "pair": [_template_part(name, special) for name in pair],
+                "special_tokens": {
+                    token: {"id": token, "ids": [ids[token]], "tokens": [token]}
+                    for token in (special.cls, special.sep)
+                },
+            },
+            "decoder": splitting | {"use_regex": True},
+            "model": {
+                "type": "BPE",
+                "dropout": None,
+                "unk_token": None,
+                "continuing_subword_prefix": None,
+                "end_of_word_suffix": None,
+                "fuse_unk": False,
+                "byte_fallback": False,
+                "ignore_merges": False,
+                "vocab": ids,
+                "merges": [list(pair) for pair in self.merges],
+            },
+        }
 
     @property
     def lowercase(self) -> bool:
@@ -175,22 +293,10 @@ class _RustByteLevelBpe:
     """The ids of `ByteLevelBpeTokenizer` through the `tokenizers` library."""
 
     def __init__(self, source: ByteLevelBpeFiles):
-        from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+        from tokenizers import Tokenizer
 
-        vocabulary = source.vocabulary
-        ids = {token: index for index, token in enumerate(vocabulary.tokens)}
-        self._tokenizer = Tokenizer(models.BPE(vocab=ids, merges=list(source.merges)))
-        self._tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(
-            add_prefix_space=source.settings.add_prefix_space
-        )
-        if source.settings.keep_special_tokens:
-            mask = vocabulary.special_tokens.mask
-            self._tokenizer.add_special_tokens(
-                [
-                    AddedToken(token, lstrip=token == mask, normalized=False)
-                    for token in vocabulary.special_tokens
-                ]
-            )
+        stored = source.tokenizer_json(source.settings.keep_special_tokens)
+        self._tokenizer = Tokenizer.from_str(json.dumps(stored))
 
     def __call__(self, texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
         found = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
@@ -199,16 +305,62 @@ class _RustByteLevelBpe:
         return ids, sizes
 
 
-def _finds(token: str, special_tokens: SpecialTokens) -> bool:
+def _rows(framing: Framing, special: SpecialTokens) -> tuple[list[str], list[str]]:
+    """Returns what a row of one text and a row of two is made of: special tokens, A and B."""
+    single = [special.cls, "A", special.sep]
+    return single, [*single, *[special.sep] * (framing.separators - 1), "B", special.sep]
+
+
+def _template_part(name: str, special: SpecialTokens) -> dict[str, Any]:
+    kind = "SpecialToken" if name in special else "Sequence"
+    return {kind: {"id": name, "type_id": 0}}
+
+
+def _post_processor(stored: Mapping[str, Any]) -> str | None:
+    return (stored.get("post_processor") or {}).get("type")
+
+
+def _default_tokens(stored: Mapping[str, Any]) -> SpecialTokens:
+    """Returns the special tokens that a tokenizer.json has where no file names them by role."""
+    added = {token.get("content") for token in stored.get("added_tokens") or ()}
+    known = {*((stored.get("model") or {}).get("vocab") or ()), *added}
+    framed = (stored.get("post_processor") or {}).get("special_tokens") or known
+    for tokens in (ROBERTA_TOKENS, MODERNBERT_TOKENS):
+        if known.issuperset(tokens) and tokens.cls in framed:
+            return tokens
+    return ROBERTA_TOKENS
+
+
+def _is_filler(content: str) -> bool:
     # fairseq fills its dictionaries up with madeupword0000 and so on, which no text holds.
-    return token in special_tokens or token.startswith("madeupword")
+    return content.startswith("madeupword")
 
 
-def _read_ids(path: str | os.PathLike) -> dict[str, int]:
-    return tokenizer_config.read_json(Path(path))
+def _added_tokens(stored: Mapping[str, Any], special: SpecialTokens) -> tuple[AddedToken, ...]:
+    """Returns the tokens that a tokenizer.json adds to the special ones, in the order of ids."""
+    tokens = sorted(stored.get("added_tokens") or (), key=lambda token: token.get("id", 0))
+    return tuple(
+        AddedToken(
+            content,
+            bool(token.get("special")),
+            bool(token.get("normalized", not token.get("special"))),
+        )
+        for token in tokens
+        if (content := token.get("content")) and content not in special and not _is_filler(content)
+    )
 
 
-def _vocabulary(ids: dict[str, int], source: str, special_tokens: SpecialTokens) -> Vocabulary:
+def _finds(token: Mapping[str, Any], special: SpecialTokens, added: Iterable[str]) -> bool:
+    """Whether the tokenizer finds an added token as Hugging Face's do, or no text holds it."""
+    content = str(token.get("content"))
+    if content in special or _is_filler(content):
+        return True
+    return content in added and not any(token.get(name) for name in _FLAGS)
+
+
+def _vocabulary(
+    ids: dict[str, int], source: str, special_tokens: SpecialTokens, framing: Framing
+) -> Vocabulary:
     tokens = sorted(ids, key=ids.__getitem__)
     for index, token in enumerate(tokens):
         if ids[token] != index:
@@ -216,14 +368,39 @@ def _vocabulary(ids: dict[str, int], source: str, special_tokens: SpecialTokens)
                 f"{source}: {token!r} has the id {ids[token]}, but {index} is the next free one: "
                 "ids must be 0, 1, 2, ... without gaps"
             )
-    return Vocabulary(tokens, special_tokens, BYTE_LEVEL_SPACE, ROBERTA_FRAMING)
+    return Vocabulary(tokens, special_tokens, BYTE_LEVEL_SPACE, framing)
+
+
+def _framing(stored: Mapping[str, Any], path: Path, special: SpecialTokens) -> Framing:
+    """Returns how a tokenizer.json makes rows: by a template, or else as RoBERTa.
+
+    Raises:
+        ValueError: a template makes other rows than RoBERTa's and ModernBERT's.
+    """
+    if _post_processor(stored) != _TEMPLATE:
+        return ROBERTA_FRAMING
+    template = stored["post_processor"]
+    rows = tuple(
+        [part["id"] for parts in template.get(name) or () for part in parts.values()]
+        for name in ("single", "pair")
+    )
+    for framing in (MODERNBERT_FRAMING, ROBERTA_FRAMING):
+        if rows == _rows(framing, special):
+            return framing
+    made, expected = (
+        " and ".join(repr(" ".join(row)) for row in two)
+        for two in (rows, _rows(MODERNBERT_FRAMING, special))
+    )
+    raise ValueError(
+        f"{path}: post_processor makes the rows {made}, ModernBERT's are {expected}: give the "
+        "folder of a tokenizer like ModernBERT's or RoBERTa's"
+    )
 
 
 def _read_tokenizer_json(
-    path: Path, special_tokens: SpecialTokens
+    path: Path, stored: dict[str, Any], special: SpecialTokens, added: tuple[AddedToken, ...]
 ) -> tuple[ByteLevelBpeFiles, bool]:
     """Reads a tokenizer.json of byte-level BPE; also whether a space is put before texts."""
-    stored = tokenizer_config.read_json(path)
     model, splitting = stored.get("model") or {}, stored.get("pre_tokenizer") or {}
     # What would give other ids than GPT-2's way.
     others = {
@@ -233,31 +410,40 @@ def _read_tokenizer_json(
         "model.ignore_merges": (model.get("ignore_merges"), (None, False)),
         "pre_tokenizer.type": (splitting.get("type"), ("ByteLevel",)),
         "pre_tokenizer.use_regex": (splitting.get("use_regex"), (None, True)),
-        "normalizer": (stored.get("normalizer"), (None,)),
+        "normalizer": (stored.get("normalizer"), (None, {"type": NFC})),
         "post_processor.type": (
-            (stored.get("post_processor") or {}).get("type"),
-            (None, "ByteLevel", "RobertaProcessing"),
+            _post_processor(stored),
+            (None, "ByteLevel", "RobertaProcessing", _TEMPLATE),
         ),
     }
     for name, (value, expected) in others.items():
         if value not in expected:
             raise ValueError(
-                f"{path}: {name} is {value!r}, RoBERTa's is {expected[-1]!r}: give the folder of a "
-                "tokenizer like RoBERTa's"
+                f"{path}: {name} is {value!r}, but that of RoBERTa or ModernBERT is "
+                f"{expected[-1]!r}: give the folder of a tokenizer like theirs"
             )
+    normalization = (stored.get("normalizer") or {}).get("type")
     try:
-        added = {token["content"]: token["id"] for token in stored.get("added_tokens") or ()}
+        ids = dict(model["vocab"]) | {
+            t["content"]: t["id"] for t in stored.get("added_tokens") or ()
+        }
         pairs = tuple(
             (str(first), str(second))
             for first, second in (
                 p.split(" ") if isinstance(p, str) else p for p in model["merges"]
             )
         )
-        ids = dict(model["vocab"]) | added
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is damaged: model.vocab, model.merges or an entry of added_tokens is missing "
             f"or of another form ({error!r}); fetch the file again"
         ) from None
-    vocabulary = _vocabulary(ids, str(path), special_tokens)
-    return ByteLevelBpeFiles(vocabulary, pairs), bool(splitting.get("add_prefix_space"))
+    for token in stored.get("added_tokens") or ():
+        if normalization and token["content"] in special and token.get("normalized"):
+            raise ValueError(
+                f"{path}: the special token {token['content']!r} is looked for after {NFC}, where "
+                "the package looks for it before: set its 'normalized' to false"
+            )
+    vocabulary = _vocabulary(ids, str(path), special, _framing(stored, path, special))
+    found = ByteLevelBpeFiles(vocabulary, pairs, added_tokens=added, normalization=normalization)
+    return found, bool(splitting.get("add_prefix_space"))

@@ -1,4 +1,4 @@
-"""Text to the ids of byte-level pieces and back: RoBERTa's tokenizer inside the graph.
+"""Text to the ids of byte-level pieces and back: RoBERTa's and ModernBERT's inside the graph.
 
     strings [N] --WordSplitter--> words [W] --PairMerger--> pieces [W, pieces] --> [N, pieces]
 
@@ -14,7 +14,8 @@ import tensorflow as tf
 
 from keras_bert.text.base_tokenizer import Pieces, Tokenizer, as_ragged
 from keras_bert.text.byte_level.byte_alphabet import token_bytes
-from keras_bert.text.byte_level.files import ByteLevelBpeFiles, ByteLevelSettings
+from keras_bert.text.byte_level.composition import composed
+from keras_bert.text.byte_level.files import AddedToken, ByteLevelBpeFiles, ByteLevelSettings
 from keras_bert.text.byte_level.merging import PairMerger
 from keras_bert.text.byte_level.words import Words, WordSplitter
 from keras_bert.text.framing import ROBERTA_TOKENS, SpecialTokens
@@ -26,12 +27,17 @@ _PLACEHOLDER = "!"
 
 
 class ByteLevelBpeTokenizer(Tokenizer):
-    r"""Splits text into pieces of bytes, exactly as RoBERTa's and GPT-2's tokenizers do.
+    r"""Splits text into pieces of bytes, as RoBERTa's, GPT-2's and ModernBERT's tokenizers do.
 
     Ids and offsets equal those of `RobertaTokenizerFast` of transformers (offsets trimmed: a space
     before a word is not part of it) for every string, by the Unicode of the `tokenizers` library. A
     byte that is not UTF-8 is read as U+FFFD, as `bytes.decode("utf-8", "replace")` does; the Rust
     tokenizer takes no such text.
+
+    ModernBERT's brings texts into NFC and finds added tokens in them, such as runs of spaces. Its
+    offsets are of the text as it was: a letter that NFC has made of several characters stands for
+    all of them, where the Rust library gives the first alone. An added token of spaces stands for
+    these spaces.
 
     Args:
         vocabulary: the pieces and their ids, spelled in GPT-2's alphabet of bytes. All 256 bytes
@@ -42,10 +48,13 @@ class ByteLevelBpeTokenizer(Tokenizer):
         keep_special_tokens: read "<mask>", "</s>" and so on in a text as the special tokens of that
             name; "<mask>" takes the white space before it along. By default they are plain text, so
             that a text cannot forge them.
+        added_tokens: further tokens that are found in texts, pieces of the vocabulary; those that
+            are special only with `keep_special_tokens`.
+        normalization: "NFC", or None to leave texts as they are.
 
     Raises:
-        ValueError: a byte is no piece, a merge makes something that is none, or special tokens
-            cannot be told apart in a text.
+        ValueError: a byte is no piece, a merge makes something that is none, an added token is no
+            piece, or special tokens cannot be told apart in a text.
 
     Example:
         tokenizer = ByteLevelBpeTokenizer.from_preset("hf://FacebookAI/roberta-base")
@@ -58,6 +67,8 @@ class ByteLevelBpeTokenizer(Tokenizer):
         merges: Sequence[tuple[str, str]],
         add_prefix_space: bool = False,
         keep_special_tokens: bool = False,
+        added_tokens: Sequence[AddedToken] = (),
+        normalization: str | None = None,
     ):
         super().__init__(name="byte_level_bpe_tokenizer")
         if vocabulary.word_mark != BYTE_LEVEL_SPACE:
@@ -67,28 +78,42 @@ class ByteLevelBpeTokenizer(Tokenizer):
             )
         self._vocabulary = vocabulary
         self._settings = ByteLevelSettings(add_prefix_space, keep_special_tokens)
-        self._files = ByteLevelBpeFiles(vocabulary, tuple(merges), self._settings)
+        self._files = ByteLevelBpeFiles(
+            vocabulary, tuple(merges), self._settings, tuple(added_tokens), normalization
+        )
         self.keep_special_tokens = keep_special_tokens
-        special: list[SpelledToken] = []
+        found = [t for t in self._files.added_tokens if keep_special_tokens or not t.special]
+        as_is = [SpelledToken(t.content) for t in found if not t.normalized]
         if keep_special_tokens:
             mask = vocabulary.special_tokens.mask
             special = [SpelledToken(t, t == mask) for t in vocabulary.special_tokens]
             check_spellings(special)
-        self._splitter = WordSplitter(add_prefix_space, special)
+            as_is = special + as_is
+        after = [t.content for t in found if t.normalized]
+        spellings = composed(after) if normalization else after
+        self._splitter = WordSplitter(
+            add_prefix_space,
+            as_is,
+            normalization is not None,
+            [SpelledToken(text) for text in spellings],
+        )
+        found_tokens = [*(token.text for token in as_is), *after]
         self._merger = PairMerger(vocabulary.tokens, self._files.merges)
-        tokens = [token_bytes(token) for token in vocabulary.tokens]
+        # What is found in texts is spelled as it is.
+        verbatim = {*vocabulary.special_tokens, *(token.content for token in added_tokens)}
+        tokens = [None if t in verbatim else token_bytes(t) for t in vocabulary.tokens]
         # Spaces that offsets leave out: those at the beginning and at the end of a piece.
         leading = [len(t) - len(t.lstrip(b" ")) if t else 0 for t in tokens]
         trailing = [len(t) - len(t.rstrip(b" ")) if t else 0 for t in tokens]
         strings = [
-            spelled.encode() if own is None or spelled in vocabulary.special_tokens else own
+            spelled.encode() if own is None else own
             for spelled, own in zip(vocabulary.tokens, tokens, strict=True)
         ]
         with tf.init_scope():
-            self._special_ids = tf.constant(vocabulary.special_ids, tf.int32)
-            self._placeholder_id = vocabulary.id_of(_PLACEHOLDER)
+            self._found_ids = tf.constant(list(map(vocabulary.id_of, found_tokens)), tf.int32)
             self._strings = tf.constant(strings)  # [V]
-            self._spelled_lengths = tf.constant(list(map(len, vocabulary.tokens)), tf.int64)
+            self._mask_id = vocabulary.mask_id
+            self._mask_length = len(vocabulary.special_tokens.mask)
             self._spaces = tf.constant(np.array([leading, trailing], np.int64))  # [2, V]
         self._trace()
 
@@ -124,7 +149,14 @@ class ByteLevelBpeTokenizer(Tokenizer):
             ValueError: a file is damaged, or the tokenizer is of another kind.
         """
         found = ByteLevelBpeFiles.read(folder)
-        return cls(found.vocabulary, found.merges, **{**found.settings._asdict(), **settings})
+        settings = {**found.settings._asdict(), **settings}
+        return cls(
+            found.vocabulary,
+            found.merges,
+            added_tokens=found.added_tokens,
+            normalization=found.normalization,
+            **settings,
+        )
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -133,16 +165,18 @@ class ByteLevelBpeTokenizer(Tokenizer):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The arguments it was made with, except vocabulary and merges."""
+        """How it treats texts, in what its files leave open: prefix space and special tokens."""
         return self._settings._asdict()
 
     def get_config(self) -> dict[str, Any]:
-        """Returns pieces, merges and settings."""
+        """Returns pieces, merges, added tokens, normalization and settings."""
         return {
             "vocabulary": list(self._vocabulary.tokens),
             "special_tokens": list(self._vocabulary.special_tokens),
             "framing": list(self._vocabulary.framing),
             "merges": [list(pair) for pair in self._files.merges],
+            "added_tokens": [list(token) for token in self._files.added_tokens],
+            "normalization": self._files.normalization,
             **self.settings,
         }
 
@@ -153,17 +187,23 @@ class ByteLevelBpeTokenizer(Tokenizer):
         tokens, special, framing, merges = (
             settings.pop(name) for name in ("vocabulary", "special_tokens", "framing", "merges")
         )
+        added = [AddedToken(*token) for token in settings.pop("added_tokens", ())]
         vocabulary = Vocabulary(tokens, SpecialTokens(*special), BYTE_LEVEL_SPACE, framing)
-        return cls(vocabulary, [(first, second) for first, second in merges], **settings)
+        pairs = [(first, second) for first, second in merges]
+        return cls(vocabulary, pairs, added_tokens=added, **settings)
 
     def with_settings(self, **settings: Any) -> "ByteLevelBpeTokenizer":
         """Returns a tokenizer of the same vocabulary with other settings in place of some."""
         return ByteLevelBpeTokenizer(
-            self._vocabulary, self._files.merges, **{**self.settings, **settings}
+            self._vocabulary,
+            self._files.merges,
+            added_tokens=self._files.added_tokens,
+            normalization=self._files.normalization,
+            **{**self.settings, **settings},
         )
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Writes vocab.json, merges.txt and tokenizer_config.json."""
+        """Writes vocab.json and merges.txt, or tokenizer.json; and tokenizer_config.json."""
         self._files.save(folder)
 
     def detokenize(self, ids: tf.RaggedTensor | tf.Tensor | Sequence[Sequence[int]]) -> tf.Tensor:
@@ -191,13 +231,13 @@ class ByteLevelBpeTokenizer(Tokenizer):
 
     def _pieces_of(self, words: Words) -> tf.RaggedTensor:
         """Returns the ids of the pieces of each word, int32 [W, pieces]."""
-        if not self.keep_special_tokens:
+        if not self._found_ids.shape[0]:
             return self._merger(words.texts)
-        is_special = words.special >= 0
-        pieces = self._merger(tf.where(is_special, _PLACEHOLDER, words.texts))
-        # Each special token has held the place of one piece.
-        places = tf.boolean_mask(pieces.row_starts(), is_special)[:, None]
-        ids = tf.gather(self._special_ids, tf.boolean_mask(words.special, is_special))
+        is_found = words.special >= 0
+        pieces = self._merger(tf.where(is_found, _PLACEHOLDER, words.texts))
+        # Each token that was found has held the place of one piece.
+        places = tf.boolean_mask(pieces.row_starts(), is_found)[:, None]
+        ids = tf.gather(self._found_ids, tf.boolean_mask(words.special, is_found))
         return pieces.with_values(tf.tensor_scatter_nd_update(pieces.values, places, ids))
 
     def _tokenize_flat(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -206,20 +246,21 @@ class ByteLevelBpeTokenizer(Tokenizer):
 
     def _tokenize_flat_with_offsets(self, texts: tf.Tensor) -> Pieces:
         words = self._splitter(texts)
-        ids = _per_text(words, self._pieces_of(words))  # [N, pieces]
+        pieces = self._pieces_of(words)  # [W, pieces]
+        is_found = tf.repeat(words.special >= 0, pieces.row_lengths())
+        ids = _per_text(words, pieces)  # [N, pieces]
         code_points, _, first, end = words.characters
-        # How many bytes each character has in UTF-8; a special token counts as one.
+        # How many bytes each character has in UTF-8; a token that was found counts as one.
         sizes = tf.ones_like(first)  # [K]
         for smallest in (0x80, 0x800, 0x10000):
             sizes += tf.cast((code_points >= smallest) & (code_points < FIRST_SPECIAL), tf.int64)
-        is_special = tf.reduce_any(tf.equal(ids.values[:, None], self._special_ids), axis=1)
-        lengths = tf.where(is_special, tf.constant(1, tf.int64), self._merger.lengths(ids.values))
+        lengths = tf.where(is_found, tf.constant(1, tf.int64), self._merger.lengths(ids.values))
         ends = tf.cumsum(lengths)  # in bytes of all texts, those put in front included
         character = tf.repeat(tf.range(tf.size(sizes, tf.int64)), sizes)  # of each byte
         row_starts = tf.gather(words.row_starts, ids.value_rowids())
         starts = tf.gather(first, tf.gather(character, ends - lengths)) - row_starts
         stops = tf.gather(end, tf.gather(character, ends - 1)) - row_starts
-        starts, stops = self._trimmed(ids.values, is_special, starts, stops)
+        starts, stops = self._trimmed(ids.values, is_found, starts, stops)
         return (
             ids,
             ids.with_values(tf.cast(starts, tf.int32)),
@@ -227,13 +268,13 @@ class ByteLevelBpeTokenizer(Tokenizer):
         )
 
     def _trimmed(
-        self, ids: tf.Tensor, is_special: tf.Tensor, starts: tf.Tensor, stops: tf.Tensor
+        self, ids: tf.Tensor, is_found: tf.Tensor, starts: tf.Tensor, stops: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Leaves out the white space at both ends of pieces."""
         leading, trailing = tf.unstack(tf.gather(self._spaces, ids, axis=1))
-        # A special token is as long as it is spelled; what is before it was taken along.
-        own = tf.gather(self._spelled_lengths, ids)
-        leading = tf.where(is_special, stops - starts - own, leading)
+        # A mask is as long as it is spelled; what is before it was taken along.
+        is_mask = is_found & tf.equal(ids, self._mask_id)
+        leading = tf.where(is_mask, stops - starts - self._mask_length, leading)
         if self._settings.add_prefix_space:
             # One space at the beginning of a text counts as put in front of it, and several as its
             # own: so the Rust tokenizer has it.

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from keras_bert.text.byte_level import character_classes as classes
+from keras_bert.text.byte_level.composition import Composer
 from keras_bert.text.spelled_tokens import (
     FIRST_SPECIAL,
     Characters,
@@ -40,7 +41,7 @@ class Words(NamedTuple):
 
     Attributes:
         texts: string [W], UTF-8.
-        special: int32 [W], the index of a special token, -1 for words.
+        special: int32 [W], the number of a token that was found, -1 for words.
         splits: int64 [W + 1], where the characters of each word begin and end.
         row_splits: int64 [N + 1], where the words of each text do.
         characters: [K] each; what was put in front of a text stands for its first character.
@@ -59,15 +60,24 @@ class WordSplitter(tf.Module):
     """Splits texts into words.
 
     Args:
-        add_prefix_space: put a space before a text, or what follows a special token, that begins
-            with none.
-        special_tokens: tokens that are found in texts and stay whole.
+        add_prefix_space: put a space before a text, or what follows a token that is found in one,
+            that begins with none.
+        tokens: tokens that are found in texts and stay whole.
+        composes: whether texts are brought into NFC, after `tokens` have been found.
+        normalized_tokens: tokens that are found after that. They are numbered after the others.
     """
 
-    def __init__(self, add_prefix_space: bool, special_tokens: Sequence[SpelledToken] = ()):
+    def __init__(
+        self,
+        add_prefix_space: bool,
+        tokens: Sequence[SpelledToken] = (),
+        composes: bool = False,
+        normalized_tokens: Sequence[SpelledToken] = (),
+    ):
         super().__init__(name="word_splitter")
         self._add_prefix_space = add_prefix_space
-        self._special_tokens = tuple(special_tokens)
+        self._tokens, self._normalized_tokens = tuple(tokens), tuple(normalized_tokens)
+        self._composer = Composer() if composes else None
         pages, entries = classes.paged_classes()
         with tf.init_scope():  # all traces share them
             self._pages, self._entries = tf.constant(pages), tf.constant(entries)
@@ -75,13 +85,18 @@ class WordSplitter(tf.Module):
     def __call__(self, texts: tf.Tensor) -> Words:
         """Returns the words of texts, string [N]."""
         decoded = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")  # [N, code points]
-        if self._special_tokens:
+        characters = without_spelled_tokens(decoded)
+        if self._tokens:
             is_space = tf.equal(self._classes(decoded.values), classes.SPACE)
-            characters = find_spelled_tokens(decoded, is_space, self._special_tokens)
-        else:
-            characters = without_spelled_tokens(decoded)
+            characters = find_spelled_tokens(characters, self._tokens, is_space)
+        if self._composer is not None:
+            characters = self._composer(characters)
+        if self._normalized_tokens:
+            characters = find_spelled_tokens(
+                characters, self._normalized_tokens, first_number=len(self._tokens)
+            )
         kinds = self._classes(characters.code_points)  # [K]
-        # Each text, each special token and what follows one is split by itself.
+        # Each text, each token that was found and what follows one is split by itself.
         is_special = tf.equal(kinds, classes.SPECIAL_TOKEN)
         begins = tf.not_equal(characters.rows, _before(characters.rows, -1))
         begins |= is_special | _before(is_special, False)
@@ -99,10 +114,11 @@ class WordSplitter(tf.Module):
         counts = tf.concat([[0], tf.cumsum(tf.cast(starts, tf.int64))], axis=0)  # [K + 1]
         texts_before = tf.range(decoded.nrows() + 1)
         row_splits = tf.gather(counts, tf.searchsorted(characters.rows, texts_before))
-        strings = tf.strings.unicode_encode(ragged, "UTF-8")  # of special tokens U+FFFD
+        strings = tf.strings.unicode_encode(ragged, "UTF-8")  # of tokens U+FFFD
         return Words(strings, special, splits, row_splits, characters, decoded.row_starts())
 
     def _classes(self, code_points: tf.Tensor) -> tf.Tensor:
+        code_points = tf.minimum(code_points, FIRST_SPECIAL)
         # 0x1F600 lies in page 0x1F6 at 0x00; a page begins at a multiple of 256, so | is +.
         pages = tf.gather(self._pages, tf.bitwise.right_shift(code_points, classes.PAGE_BITS))
         return tf.gather(self._entries, pages | (code_points & ((1 << classes.PAGE_BITS) - 1)))

@@ -183,7 +183,7 @@ class SentencePieceTokenizer(Tokenizer):
         characters = without_spelled_tokens(decoded)
         if self._special_tokens:
             is_space = _is_white_space(decoded.values)
-            characters = find_spelled_tokens(decoded, is_space, self._special_tokens)
+            characters = find_spelled_tokens(characters, self._special_tokens, is_space)
         prepared, characters = self._prepared(characters)  # string [K], what each becomes
         # 2. Stretches: texts, divided at special tokens, which are stretches of their own.
         code_points, rows, first, end = characters
