@@ -13,6 +13,7 @@ import tensorflow as tf
 from keras_bert import (
     AlbertEncoder,
     BertEncoder,
+    ExportOptions,
     MPNetEncoder,
     RobertaEncoder,
     export_saved_model,
@@ -28,6 +29,7 @@ from tests.text.family_tokenizers import (
     mpnet_files,
     sentencepiece_files,
 )
+from tests.text.modernbert_tokenizer import all_ids, modernbert_json, write_modernbert
 from tests.tolerances import ORACLE
 
 pytestmark = pytest.mark.oracle
@@ -43,7 +45,7 @@ SIZES = {
 FAMILIES = ["roberta", "albert", "xlm-roberta", "mpnet"]
 
 
-def their_model(family, vocab_size):
+def their_model(family, vocab_size, **changes):
     """A classifier with random weights and no zero biases."""
     import torch
     import transformers
@@ -59,9 +61,9 @@ def their_model(family, vocab_size):
     if family == "albert":
         fields |= {"embedding_size": 8, "classifier_dropout_prob": 0}
     names = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert", "xlm-roberta": "XLMRoberta"}
-    names |= {"mpnet": "MPNet"}
+    names |= {"mpnet": "MPNet", "modernbert": "ModernBert"}
     name = names[family]
-    config = transformers.AutoConfig.for_model(family, **fields)
+    config = transformers.AutoConfig.for_model(family, **(fields | changes))
     model = getattr(transformers, f"{name}ForSequenceClassification")(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -229,3 +231,40 @@ def test_a_tokenizer_of_mpnet_goes_there_and_back(tmp_path):
     again = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
     assert type(again).__name__ == "MPNetTokenizer"
     assert again("the of", "and")["input_ids"] == theirs("the of", "and")["input_ids"]
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_strings_get_the_logits_of_a_modernbert_and_of_its_export(pairs, tmp_path):
+    """Code, accents behind their letters and long white space, by their own tokenizer and model."""
+    import torch
+    import transformers
+
+    path = write_modernbert(tmp_path)
+    size = len(all_ids(modernbert_json()))
+    changes = {"pad_token_id": all_ids(modernbert_json())["[PAD]"], "local_attention": 6}
+    theirs = their_model("modernbert", size, **changes, classifier_pooling="mean")
+    theirs.save_pretrained(path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    texts = [
+        "She left  the room.",
+        "def left(room):\n    return room",
+        "cafe\u0301 [unused1]\t!",
+        "",
+    ]
+    both = (texts, texts[::-1]) if pairs else (texts,)
+    encoded = tokenizer(*both, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        expected = theirs(**encoded).logits.numpy()
+    preprocess = load_preprocessor(path, max_seq_length=64)
+    features = preprocess(tuple(map(tf.constant, both)) if pairs else texts)
+    np.testing.assert_array_equal(features["input_ids"], encoded["input_ids"])
+    np.testing.assert_array_equal(features["input_mask"], encoded["attention_mask"])
+    model = load_model(path)
+    np.testing.assert_allclose(model(features), expected, **ORACLE)
+    served = tf.saved_model.load(
+        str(export_saved_model(path, tmp_path / "served", options=ExportOptions(text_pair=pairs)))
+    )
+    names = ("text", "text_pair")
+    request = {name: tf.constant(part) for name, part in zip(names, both, strict=False)}
+    answers = served.signatures["serving_default"](**request)
+    np.testing.assert_allclose(answers["scores"], tf.nn.softmax(expected), **ORACLE)
