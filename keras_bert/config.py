@@ -381,8 +381,10 @@ class BertConfig:
         values["hidden_act"] = _ACTIVATIONS_WRITTEN[dialect].get(self.hidden_act, self.hidden_act)
         if self.model_type != BertConfig.model_type:
             if dialect == "google" or (dialect == "hf" and self.hugging_face_names is None):
+                others = "" if self.hugging_face_names is None else "hf or "
                 raise ValueError(
-                    f"model_type is {self.model_type!r}: the format {dialect} keeps no such encoder"
+                    f"model_type is {self.model_type!r}: this format keeps no such encoder; choose "
+                    f"{others}keras, which is our own"
                 )
             values["model_type"] = self.model_type
         if dialect == "hf":

@@ -20,15 +20,17 @@ Pooling = Literal["cls", "mean"]
 
 # Keys of its files that change no output: training, programs, and what its code never reads.
 _PASSED_OVER = frozenset(
-    "deterministic_flash_attn initializer_cutoff_factor layer_norm_eps reference_compile"
-    " repad_logits_with_grad sparse_pred_ignore_index sparse_prediction".split()
+    "deterministic_flash_attn initializer_cutoff_factor layer_norm_eps position_embedding_type"
+    " reference_compile repad_logits_with_grad sparse_pred_ignore_index sparse_prediction".split()
 )
 # Keys of forms that no published model has otherwise.
 _FORMS: Mapping[str, Any] = {
     "attention_bias": False,
+    "causal_mask": False,
     "classifier_activation": "gelu",
     "classifier_bias": False,
     "decoder_bias": True,
+    "is_causal": False,
     "mlp_bias": False,
     "norm_bias": False,
 }
@@ -213,6 +215,8 @@ class ModernBertConfig(BertConfig):
             if "rope_theta" in angle:
                 known[key] = angle["rope_theta"]
         ours = super().in_our_names(known)
+        if ours.get("pad_token_id", 0) is None:  # masks say what is padding, so any id will do
+            ours["pad_token_id"] = 0
         both_sides = ours.setdefault("attention_window", 2 * cls.attention_window)
         if not isinstance(both_sides, int) or both_sides < 2 or both_sides % 2:
             raise ValueError(

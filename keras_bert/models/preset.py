@@ -34,6 +34,7 @@ CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"
 
 _TRANSFORM = "masked_lm_transform/"
+_POOLER, _SCALE = "pooler/", "layer_norm/gamma"
 _DECODER = "decoder/"
 # The layer of all heads whose classes have labels.
 _CLASSIFIER = "classifier/"
@@ -84,18 +85,24 @@ class PresetModel(keras.Model):
         """Returns what variables of a fresh model start as, by path: what the checkpoint holds.
 
         A model whose parts start from the same weights returns them under each of their paths.
-        Where a family has the same layers before every output layer, those that stood before masked
-        words are what the pooler of other heads starts as, as in transformers.
+        Where a family has the same layers before every output layer, those of masked words and the
+        pooler start as each other where a checkpoint has trained one of them, as in transformers.
 
         Args:
             checkpoint: the weights.
         """
         held = checkpoint.variables
-        predicts_words = registry.architecture_of(type(self)) in WORD_PREDICTORS
-        if predicts_words or not checkpoint.config.reads_tokens_through_pooler:
+        if not checkpoint.config.reads_tokens_through_pooler:
             return held
-        of_words = {path: value for path, value in held.items() if path.startswith(_TRANSFORM)}
-        return {**held, **{p.replace(_TRANSFORM, "pooler/"): v for p, v in of_words.items()}}
+        transform, pooler = (
+            {path.removeprefix(name): v for path, v in held.items() if path.startswith(name)}
+            for name in (_TRANSFORM, _POOLER)
+        )
+        if registry.architecture_of(type(self)) in WORD_PREDICTORS:
+            return {**{_TRANSFORM + end: v for end, v in pooler.items()}, **held}
+        # A scale that is 1 everywhere has never been trained.
+        is_trained = pooler and bool(np.any(pooler[_SCALE] != 1))
+        return {**held, **{_POOLER + end: v for end, v in transform.items() if not is_trained}}
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:

@@ -1,5 +1,6 @@
 """Checkpoints of a training run: everything that the next step depends on."""
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -10,7 +11,9 @@ import tensorflow as tf
 
 _NAME = "step"
 # What TensorFlow writes before a checkpoint, or its list of them, gets its name.
-_TEMPORARY = re.compile(rf"{_NAME}-\d+_temp|{_NAME}-\d+\..*\.tempstate\d+|checkpoint\.tmp\w+")
+_TEMPORARY = re.compile(
+    rf"{_NAME}-\d+_temp|{_NAME}-\d+\..*\.tempstate\d+|checkpoint\.tmp[0-9a-f]{{32}}"
+)
 # Errors of a store that is out of reach, which say nothing of the files in it.
 _OUT_OF_REACH = (
     tf.errors.UnavailableError,
@@ -143,8 +146,11 @@ def _remove_unfinished(folder: str) -> None:
         data = re.fullmatch(rf"({_NAME}-\d+)\.data-\d+-of-\d+", name)
         if _TEMPORARY.fullmatch(name) or (data and f"{data[1]}.index" not in names):
             path = os.path.join(folder, name)
-            remove = tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove
-            remove(path)
+            if os.path.islink(path):  # nothing that TensorFlow made
+                continue
+            with contextlib.suppress(tf.errors.OpError):  # no run ends for what cannot be removed
+                remove = tf.io.gfile.rmtree if tf.io.gfile.isdir(path) else tf.io.gfile.remove
+                remove(path)
 
 
 def _names(folder: str) -> list[str]:

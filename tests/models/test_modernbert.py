@@ -11,6 +11,7 @@ from keras_bert import (
     BertConfig,
     BertMaskedLM,
     BertMultipleChoice,
+    BertPretrainer,
     BertSpanLabeler,
     BertTokenClassifier,
     ModernBertConfig,
@@ -142,6 +143,20 @@ def test_the_head_of_masked_words_starts_the_others(tmp_path):
         np.testing.assert_array_equal(left, right)
 
 
+def test_a_pooler_that_was_trained_is_kept_and_starts_masked_words(tmp_path):
+    """As a sentence loss trains it, or a task; a fresh one has scales of 1."""
+    model = BertPretrainer(CONFIG, seed=1)
+    pooler = model.encoder.get_layer("pooler")
+    pooler.layer_norm.gamma.assign_add(np.full(16, 0.1))
+    model.save_to_preset(tmp_path / "pretrainer")
+    classifier = BertClassifier.from_preset(tmp_path / "pretrainer", num_classes=2)
+    classifier.save_to_preset(tmp_path / "classifier")
+    words = BertMaskedLM.from_preset(tmp_path / "classifier").get_layer("masked_lm_transform")
+    for layer in (classifier.encoder.get_layer("pooler"), words):
+        for left, right in zip(layer.get_weights(), pooler.get_weights(), strict=True):
+            np.testing.assert_array_equal(left, right)
+
+
 def test_tokens_are_read_through_the_pooler():
     model = BertTokenClassifier(CONFIG, num_classes=3, seed=1)
     read = model.encoder.get_layer("pooler")(model.encoder(BATCH)["sequence_output"])
@@ -246,6 +261,10 @@ def test_published_files_are_read():
         },
     }
     assert BertConfig.from_dict(values, "hf") == config
+    # What others name besides: a position embedding that is not read, attention that goes both ways.
+    others = {"position_embedding_type": "sans_pos", "causal_mask": False, "is_causal": False}
+    assert BertConfig.from_dict(values | others, "hf") == config
+    assert BertConfig.from_dict(values | {"pad_token_id": None}, "hf").pad_token_id == 0
     written = config.to_dict("hf")
     assert {key: PUBLISHED[key] for key in written if key in PUBLISHED} == written
 

@@ -131,11 +131,18 @@ def test_what_a_killed_run_was_writing_does_not_stay(corpus, whole, tmp_path):
         part,
         checkpoints / "step-17.data-00000-of-00001",
         checkpoints / "step-20.index.tempstate12",
-        checkpoints / "checkpoint.tmp7a1c",
+        checkpoints / f"checkpoint.tmp{'7a1c' * 8}",
     ):
         path.write_bytes(b"half")
+    # These are the user's.
+    kept = {"notes", "checkpoint.tmp_backup", "step-9_temp"}
+    for name in ("notes/mine", "checkpoint.tmp_backup"):
+        (checkpoints / name).parent.mkdir(exist_ok=True)
+        (checkpoints / name).touch()
+    (checkpoints / "step-9_temp").symlink_to(checkpoints / "notes")
     run_pretraining(corpus, folder, checkpoint_steps=5, keep_checkpoints=4)
-    assert {path.name for path in checkpoints.iterdir()} == listed
+    assert {path.name for path in checkpoints.iterdir()} == listed | kept
+    assert (checkpoints / "notes" / "mine").exists()
     _assert_same_weights(whole, folder)
 
 

@@ -77,7 +77,7 @@ def _local_config(
     if config.model_type not in _LOCAL:
         raise ValueError(
             f"the encoder is of the family {config.model_type!r}: local attention is there for "
-            "BERT and RoBERTa"
+            "BERT and RoBERTa, and a ModernBERT has windows of its own; leave out attention_window"
         )
     if global_tokens is None:
         global_tokens = getattr(config, "global_tokens", 1)
