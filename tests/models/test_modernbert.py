@@ -261,7 +261,7 @@ def test_published_files_are_read():
         },
     }
     assert BertConfig.from_dict(values, "hf") == config
-    # What others name besides: a position embedding that is not read, attention that goes both ways.
+    # What others name besides: positions that are not read, and attention that goes both ways.
     others = {"position_embedding_type": "sans_pos", "causal_mask": False, "is_causal": False}
     assert BertConfig.from_dict(values | others, "hf") == config
     assert BertConfig.from_dict(values | {"pad_token_id": None}, "hf").pad_token_id == 0
