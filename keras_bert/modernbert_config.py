@@ -34,6 +34,8 @@ _FORMS: Mapping[str, Any] = {
     "mlp_bias": False,
     "norm_bias": False,
 }
+# Sequences of up to so many windows are attended to as a table of all pairs, longer ones in blocks.
+WHOLE_WINDOWS = 8
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _THETAS = {_FULL: "global_rope_theta", _SLIDING: "local_rope_theta"}
 _EVERY = "global_attn_every_n_layers"
@@ -163,7 +165,9 @@ class ModernBertConfig(BertConfig):
         window, layers = self.attention_window, self.num_hidden_layers
         everywhere = -(-layers // self.global_attention_every)  # blocks in which all see all
         # Whole blocks of as many positions as the window, each with its neighbours.
-        near = length**2 if length <= 3 * window else -(-length // window) * window * 3 * window
+        near = -(-length // window) * window * 3 * window
+        if length <= WHOLE_WINDOWS * window:
+            near = length**2
         return (everywhere * length**2 + (layers - everywhere) * near) // layers
 
     @property

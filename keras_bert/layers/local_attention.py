@@ -25,7 +25,7 @@ positions, b positions of a block (w, or S), K keys that it meets (3 w, or S).
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -62,7 +62,12 @@ class LocalSelfAttention(SelfAttention):
         seed: seed of the dropouts; None draws one.
         global_projections: whether global positions see through projections of their own.
         attention_initializer: as in `SelfAttention`.
+
+    Attributes:
+        whole_windows: of the class: sequences of up to so many windows are one block.
     """
+
+    whole_windows: ClassVar[int] = 3
 
     def __init__(
         self,
@@ -126,8 +131,8 @@ class LocalSelfAttention(SelfAttention):
         seen_by = [part[:, -self.num_attention_heads :] for part in (query, key, value)]
         query, key, value = (part[:, : self.num_attention_heads] for part in (query, key, value))
         batch, heads, length, size = ops.shape(query)
-        # Up to three windows all pairs are no more than those of blocks: one block, no neighbours.
-        whole = length <= 3 * window
+        # All pairs are no more than those of blocks, or faster: one block, no neighbours.
+        whole = length <= self.whole_windows * window
         if isinstance(length, int):
             block, sides = (max(length, 1), 0) if whole else (window, 1)
         else:

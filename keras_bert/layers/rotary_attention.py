@@ -21,7 +21,7 @@ Shapes: B sequences, S positions, H width, I width of the feed-forward layer, A 
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -34,6 +34,7 @@ from keras_bert.layers.initializer import truncated_normal
 from keras_bert.layers.layer_norm import LayerNormalization
 from keras_bert.layers.local_attention import OUTSIDE, LocalSelfAttention
 from keras_bert.layers.self_attention import SelfAttention
+from keras_bert.modernbert_config import WHOLE_WINDOWS
 
 
 def rotated(vectors: Any, theta: float) -> Any:
@@ -68,6 +69,10 @@ class RotarySelfAttention(LocalSelfAttention):
         output_initializer_range: standard deviation of the initializer of the output projection.
         **arguments: further arguments of `SelfAttention`.
     """
+
+    # With windows of 64 to each side, 512 positions take a quarter less time in a training step as
+    # a table of all pairs than in blocks, 1,024 a tenth more (float32, 2 Intel threads).
+    whole_windows: ClassVar[int] = WHOLE_WINDOWS
 
     def __init__(
         self,
@@ -114,10 +119,12 @@ class RotarySelfAttention(LocalSelfAttention):
         """
         if not self.attention_window:
             return SelfAttention.attend(self, query, key, value, bias, training)
-        if bias.shape[2] == 1:  # the same for all queries: blocks
+        length = ops.shape(query)[2]  # S
+        is_short = isinstance(length, int) and length <= self.whole_windows * self.attention_window
+        if bias.shape[2] == 1 and not is_short:  # the same for all queries: blocks
             query, key = rotated(query, self.rope_theta), rotated(key, self.rope_theta)
             return super().attend(query, key, value, bias, training)
-        positions = ops.arange(ops.shape(query)[2], dtype="int32")  # [S]
+        positions = ops.arange(length, dtype="int32")  # [S]
         seen = ops.abs(positions - positions[:, None]) <= self.attention_window  # [S, S]
         bias = bias + (1.0 - ops.cast(seen, "float32")) * OUTSIDE  # [B, 1, S, S]
         return SelfAttention.attend(self, query, key, value, bias, training)

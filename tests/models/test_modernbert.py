@@ -84,6 +84,7 @@ def test_kinds_of_attention_come_in_turns():
     assert [CONFIG.theta_of(index) for index in range(3)] == [160_000.0, 10_000.0, 10_000.0]
     # By hand: two blocks of all 400 pairs, three of 10 blocks of 2 rows that see 6.
     assert CONFIG.attention_pairs(20) == (2 * 400 + 3 * 120) // 5
+    assert CONFIG.attention_pairs(16) == 256  # up to eight windows all pairs are faster
 
 
 def test_only_distances_count():
