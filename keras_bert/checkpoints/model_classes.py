@@ -122,5 +122,7 @@ MODEL_CLASSES: Mapping[str, ModelClass] = {
     ),
     "BertBiLSTMTagger": ModelClass("bilstm_tagger", None, None, None, uses_pooler=False),
 }
+# Those whose output layer reads tokens of an encoder that is trained with it.
+TOKEN_LABELERS = ("BertTokenClassifier", "BertSpanLabeler")
 # Those that score the vocabulary.
 WORD_PREDICTORS = tuple(name for name, row in MODEL_CLASSES.items() if row.predicts_words)

@@ -4,10 +4,11 @@ import os
 import re
 from typing import Any
 
+from keras_bert.checkpoints.model_classes import TOKEN_LABELERS
 from keras_bert.config import BertConfig
 from keras_bert.finetuning.head import TrainableHead
 from keras_bert.finetuning.options import FinetuningOptions, ResolvedOptions
-from keras_bert.models import preset
+from keras_bert.models import preset, registry
 from keras_bert.models.surgery.layer_selection import parsed_layers, select_layers
 from keras_bert.training.base_optimizer import NOT_DECAYED, BaseOptimizer
 from keras_bert.training.optimizer import create_optimizer
@@ -110,7 +111,8 @@ def leave_out_unread(model: Any, head: TrainableHead, freeze_encoder: bool = Fal
         if layer.name == "pooler":
             # Keras would warn of missing gradients.
             read = head.reads_pooler or (
-                model.labels_tokens and model.config.reads_tokens_through_pooler
+                model.config.reads_tokens_through_pooler
+                and registry.architecture_of(type(model)) in TOKEN_LABELERS
             )
             layer.trainable = layer.trainable and read
         elif freeze_encoder:

@@ -1,7 +1,7 @@
 """BertSpanLabeler: where an answer starts and ends."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 
@@ -22,8 +22,6 @@ class BertSpanLabeler(TaskModel):
         seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
     """
-
-    labels_tokens: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """What all models with a head share: an encoder inside, presets, serialization."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 
@@ -17,10 +17,7 @@ class TaskModel(PresetModel):
     Attributes:
         encoder: the `BertEncoder` inside.
         config: its `BertConfig`.
-        labels_tokens: of the class: whether its output layer reads tokens, see `read_tokens`.
     """
-
-    labels_tokens: ClassVar[bool] = False
 
     def __init__(self, encoder: BertEncoder, inputs: Any, outputs: Any, **kwargs: Any):
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)

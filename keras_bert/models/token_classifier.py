@@ -1,7 +1,7 @@
 """BertTokenClassifier: a label for every piece."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 
@@ -36,8 +36,6 @@ class BertTokenClassifier(TaskModel):
     Raises:
         ValueError: the number of labels is not `num_classes`.
     """
-
-    labels_tokens: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ tables of embeddings, however a device makes them.
 
 from collections.abc import Mapping
 
-from keras_bert.checkpoints.model_classes import MODEL_CLASSES
+from keras_bert.checkpoints.model_classes import MODEL_CLASSES, TOKEN_LABELERS
 from keras_bert.checkpoints.variables import variable_shapes
 from keras_bert.config import BertConfig
 
@@ -53,7 +53,10 @@ def forward_flops(
             head += 2 * applied * shape[0] * shape[1]
     if row.predicts_words:  # the word embeddings once more
         head += 2 * predictions * config.embedding_width * config.vocab_size
-    pooler = 2 * batch_size * config.hidden_size**2 if row.uses_pooler else 0
+    pooled = batch_size if row.uses_pooler else 0
+    if config.reads_tokens_through_pooler and architecture in TOKEN_LABELERS:
+        pooled = tokens
+    pooler = 2 * pooled * config.hidden_size**2
     return {**_encoder_parts(config, batch_size, max_seq_length), POOLER: pooler, HEAD: head}
 
 

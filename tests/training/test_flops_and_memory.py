@@ -8,7 +8,7 @@ from tensorflow.python.framework.convert_to_constants import (
     convert_variables_to_constants_v2_as_graph,
 )
 
-from keras_bert import BertConfig, inspect_model
+from keras_bert import BertConfig, BertTokenClassifier, inspect_model
 from keras_bert.training.flops import training_flops
 from keras_bert.training.memory import training_memory
 from tests.markers import some_fast
@@ -59,6 +59,16 @@ def test_products_are_those_that_tensorflow_counts(name):
     assert report.step_flops == training_flops(
         {part: BATCH * flops for part, flops in report.forward_flops.items()}
     )
+
+
+def test_products_of_a_modernbert_are_those_that_tensorflow_counts():
+    """Gates, a pooler that every token goes through, a window of all pairs and one in blocks."""
+    numbers = {"model_type": "modernbert", "pad_token_id": 0, "global_attention_every": 2}
+    for window in (1, 2):
+        config = tiny_config(**numbers, attention_window=window)
+        model = BertTokenClassifier(config, num_classes=3)
+        report = inspect_model(model, LENGTH, BATCH)
+        assert counted(model, [BATCH, LENGTH], 0) == BATCH * sum(report.forward_flops.values())
 
 
 def test_a_frozen_encoder_has_no_backward_pass():
