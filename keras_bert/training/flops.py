@@ -53,10 +53,10 @@ def forward_flops(
             head += 2 * applied * shape[0] * shape[1]
     if row.predicts_words:  # the word embeddings once more
         head += 2 * predictions * config.embedding_width * config.vocab_size
-    pooled = batch_size if row.uses_pooler else 0
+    summaries = batch_size if row.uses_pooler else 0
     if config.reads_tokens_through_pooler and architecture in TOKEN_LABELERS:
-        pooled = tokens
-    pooler = 2 * pooled * config.hidden_size**2
+        summaries = tokens
+    pooler = 2 * summaries * config.hidden_size**2
     return {**_encoder_parts(config, batch_size, max_seq_length), POOLER: pooler, HEAD: head}
 
 

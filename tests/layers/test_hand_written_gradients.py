@@ -216,6 +216,28 @@ def test_norm_of_tokens_as_served_in_bfloat16(tokens):
     assert "FusedBatchNormV3" in operations and "Rsqrt" not in operations
 
 
+@pytest.mark.half_precision
+def test_a_norm_without_an_offset_is_one_kernel_as_well():
+    layer = LayerNormalization(epsilon=1e-3, center=False, dtype="bfloat16")
+    layer.build((None, 48))
+    draw = np.random.default_rng(0)
+    layer.set_weights([draw.normal(1, 0.3, 48)])
+    rows = tf.constant(draw.normal(5, 1, [7, 48]), tf.bfloat16)
+
+    @tf.function(autograph=False)
+    def norm(rows):
+        with norms_as_one_kernel():
+            return layer(rows)
+
+    gamma, x = (
+        np.float64(ops.convert_to_numpy(ops.cast(values, "float32")))
+        for values in (*layer.variables, rows)
+    )
+    rstd = 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-3)
+    expected = (x - x.mean(-1, keepdims=True)) * rstd * gamma
+    np.testing.assert_allclose(np.float64(norm(rows)), expected, rtol=2**-7, atol=2**-6)
+
+
 def test_norms_are_of_keras_elsewhere():
     layer = LayerNormalization()
     layer.build((None, 4))
@@ -235,5 +257,5 @@ def test_norms_are_of_keras_elsewhere():
 
 
 def test_other_norms_are_left_to_keras():
-    with pytest.raises(ValueError, match="only the last axis is normalized, with scale and offs"):
+    with pytest.raises(ValueError, match="only the last axis is normalized, with a scale"):
         LayerNormalization(axis=1)

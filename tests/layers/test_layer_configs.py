@@ -124,7 +124,10 @@ _CASES = [
     ),
     (
         MaskedLanguageModelTransform,
-        {"hidden_act": "silu", "initializer_range": 0.5, "layer_norm_eps": 1e-3, "units": 5},
+        {
+            **{"hidden_act": "silu", "initializer_range": 0.5, "layer_norm_eps": 1e-3},
+            **{"units": 5, "use_bias": False},
+        },
         (_HIDDEN, np.array([[0, 3], [2, 2]], "int32")),
     ),
     (ReplacedTokenDetection, {"hidden_act": "silu", "initializer_range": 0.5}, (_HIDDEN,)),
