@@ -115,7 +115,10 @@ def serve(side: str, folder: str) -> None:
 def _ask(process: subprocess.Popen, name: str, length: str) -> tuple[float, float]:
     process.stdin.write(f"{name} {length}\n")
     process.stdin.flush()
-    milliseconds, value = process.stdout.readline().split()
+    answer = process.stdout.readline()
+    if not answer:
+        raise RuntimeError(f"{' '.join(process.args[1:4])} ended: run it alone to see why")
+    milliseconds, value = answer.split()
     return float(milliseconds), float(value)
 
 

@@ -10,9 +10,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 # Of every family: a dense layer, or a dense layer and a norm without biases.
 POOLER = ("pooler/kernel", "pooler/bias", "pooler/dense/kernel", "pooler/layer_norm/gamma")
-# What a family without biases has without one: the layers of the encoder and of transforms.
 _BIASES = ("/bias", "/beta")
-_OUTPUTS = ("masked_lm_bias", "classifier", "span", "next_sentence")
 
 
 def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, Any]) -> Shapes:
@@ -86,13 +84,15 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
             return size
         return head[size] if size in head else getattr(config, size)
 
-    shapes |= {path: tuple(map(number, shape)) for path, shape in variables.items()}
+    of_head = {path: tuple(map(number, shape)) for path, shape in variables.items()}
     if config.has_biases:
-        return shapes
+        return shapes | of_head
+    # The encoder and the transform of masked words have none, other layers of a head do.
     return {
         path: shape
-        for path, shape in shapes.items()
-        if not path.endswith(_BIASES) or path.startswith(_OUTPUTS)
+        for path, shape in (shapes | of_head).items()
+        if not path.endswith(_BIASES)
+        or (path in of_head and not path.startswith("masked_lm_transform/"))
     }
 
 

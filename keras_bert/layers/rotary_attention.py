@@ -71,7 +71,8 @@ class RotarySelfAttention(LocalSelfAttention):
     """
 
     # With windows of 64 to each side, 512 positions take a quarter less time in a training step as
-    # a table of all pairs than in blocks, 1,024 a tenth more (float32, 2 Intel threads).
+    # a table of all pairs than in blocks, 1,024 a tenth more (float32, 2 Intel threads); on an AMD
+    # EPYC blocks lose up to eight windows, too (benchmarks/README.md, local attention).
     whole_windows: ClassVar[int] = WHOLE_WINDOWS
 
     def __init__(

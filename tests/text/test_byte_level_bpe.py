@@ -136,9 +136,8 @@ def test_in_tf_data(tokenizer):
     assert [row for batch in dataset for row in batch.to_list()] == tokenizer(texts).to_list()
 
 
-@pytest.mark.slow
-def test_a_saved_model_without_the_package(tokenizer, tmp_path):
-    texts = golden_texts()[:20] + fuzzed_texts(30)
+def check_served(tokenizer, texts, folder):
+    """Asks a SavedModel of a tokenizer in a process that does not have the package."""
     expected = [part.to_list() for part in tokenizer.tokenize_with_offsets(texts)]
 
     class Served(tf.Module):
@@ -150,16 +149,21 @@ def test_a_saved_model_without_the_package(tokenizer, tmp_path):
                 input_signature=[tf.TensorSpec([None], tf.string)],
             )
 
-    tf.saved_model.save(Served(), str(tmp_path / "model"))
-    (tmp_path / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
+    tf.saved_model.save(Served(), str(folder / "model"))
+    (folder / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
     found = subprocess.run(
-        [sys.executable, "-c", SERVE, tmp_path / "model", tmp_path / "texts.json"],
+        [sys.executable, "-c", SERVE, folder / "model", folder / "texts.json"],
         capture_output=True,
         text=True,
-        cwd=tmp_path,
+        cwd=folder,
     )
     assert found.returncode == 0, found.stderr
     assert json.loads(found.stdout) == expected
+
+
+@pytest.mark.slow
+def test_a_saved_model_without_the_package(tokenizer, tmp_path):
+    check_served(tokenizer, golden_texts()[:20] + fuzzed_texts(30), tmp_path)
 
 
 def test_a_pair_is_framed_as_robertas_and_has_no_segments(tokenizer):

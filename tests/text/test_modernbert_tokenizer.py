@@ -2,12 +2,9 @@
 
 import dataclasses
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from tokenizers import Tokenizer, normalizers, processors
 
 from keras_bert import (
@@ -33,7 +30,7 @@ from tests.text.modernbert_tokenizer import (
     rust_modernbert,
     write_modernbert,
 )
-from tests.text.test_byte_level_bpe import SERVE
+from tests.text.test_byte_level_bpe import check_served
 
 nfc = normalizers.NFC().normalize_str
 FOUND = {  # ids of added tokens that are no special tokens
@@ -287,28 +284,7 @@ def test_transformers_opens_what_is_saved(config, tokenizer, keeping, folder, tm
 
 @pytest.mark.slow
 def test_a_saved_model_without_the_package(keeping, tmp_path):
-    texts = [*HARD, *nasty_texts(30)]
-    expected = [part.to_list() for part in keeping.tokenize_with_offsets(texts)]
-
-    class Served(tf.Module):
-        def __init__(self):
-            super().__init__()
-            self.tokenizer = keeping
-            self.offsets = tf.function(
-                lambda texts: keeping.tokenize_with_offsets(texts),
-                input_signature=[tf.TensorSpec([None], tf.string)],
-            )
-
-    tf.saved_model.save(Served(), str(tmp_path / "model"))
-    (tmp_path / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
-    found = subprocess.run(
-        [sys.executable, "-c", SERVE, tmp_path / "model", tmp_path / "texts.json"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert found.returncode == 0, found.stderr
-    assert json.loads(found.stdout) == expected
+    check_served(keeping, [*HARD, *nasty_texts(30)], tmp_path)
 
 
 def test_an_added_token_that_is_no_piece_is_refused():

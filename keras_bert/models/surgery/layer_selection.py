@@ -99,9 +99,9 @@ def _check_kinds(config: ModernBertConfig, layers: Collection[int]) -> None:
         if config.window_of(new) != config.window_of(old) or (new == 0) != (old == 0):
             raise ValueError(
                 f"init_layers puts layer {old} of a ModernBERT in the place {new}: the first layer "
-                "must stay the first, and attention is full in every "
-                f"{config.global_attention_every}th layer and in a window in the others; take "
-                "layers whose kinds are in this order, such as "
+                "must stay the first, and of "
+                f"{config.global_attention_every} layers the first attends to all and the others "
+                "in a window; take layers whose kinds are in this order, such as "
                 f"{','.join(map(str, range(config.global_attention_every)))}"
             )
 
