@@ -17,6 +17,22 @@ from typing import Any
 
 Round = Mapping[str, float]
 
+# On a GPU, TensorFlow would take all memory at its start, and nothing would be left to the others.
+os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
+
+
+def torch_device() -> str:
+    """Returns where a side in PyTorch computes: on the GPU, as TensorFlow does where there is one.
+
+    There its float32 products may be rounded to TF32, as TensorFlow's are.
+    """
+    import torch
+
+    if not torch.cuda.is_available():
+        return "cpu"
+    torch.set_float32_matmul_precision("high")
+    return "cuda"
+
 
 def chosen(names: Iterable[str], parts: Sequence[str], always: Sequence[str]) -> list[str]:
     """Returns the sides that a flag --sides takes, in their order.

@@ -78,6 +78,7 @@ def hugging_face(dtype: str, by_length: bool) -> Epoch:
     from transformers import AutoTokenizer, BertForSequenceClassification
 
     torch.set_num_threads(THREADS)
+    device = contest.torch_device()
     tokenizer = AutoTokenizer.from_pretrained(packages.minilm())
     frames = food_reviews.load()
     names = sorted(set(frames["train"]["label"]))
@@ -91,8 +92,8 @@ def hugging_face(dtype: str, by_length: bool) -> Epoch:
         return tokenizer(texts, truncation=True, max_length=LONGEST)["input_ids"]
 
     def logits(model: Any, rows: list[list[int]]) -> Any:
-        padded = tokenizer.pad({"input_ids": rows}, return_tensors="pt")
-        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bfloat16"):
+        padded = tokenizer.pad({"input_ids": rows}, return_tensors="pt").to(device)
+        with torch.autocast(device, torch.bfloat16, enabled=dtype == "bfloat16"):
             return model(**padded).logits.float()
 
     seeds = itertools.count(1)
@@ -102,6 +103,7 @@ def hugging_face(dtype: str, by_length: bool) -> Epoch:
         torch.manual_seed(seed)
         random = np.random.default_rng(seed)
         model = BertForSequenceClassification.from_pretrained(packages.minilm(), num_labels=2)
+        model = model.to(device)
         optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01, fused=True)
         texts, labels = parts["train"]
         rows = tokenized(texts)
@@ -126,11 +128,14 @@ def hugging_face(dtype: str, by_length: bool) -> Epoch:
             for group in optimizer.param_groups:
                 group["lr"] = RATE * rate
             found = logits(model, [rows[row] for row in batch])
-            loss = torch.nn.functional.cross_entropy(found, torch.from_numpy(labels[batch]))
+            loss = torch.nn.functional.cross_entropy(
+                found, torch.from_numpy(labels[batch]).to(device)
+            )
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
+        loss.item()  # waits for the device
         seconds = time.perf_counter() - start
 
         model.eval()
@@ -138,7 +143,7 @@ def hugging_face(dtype: str, by_length: bool) -> Epoch:
         rows, hits = tokenized(texts), 0
         with torch.inference_mode():
             for i in range(0, len(rows), BATCH_SIZE):
-                found = logits(model, rows[i : i + BATCH_SIZE]).argmax(-1).numpy()
+                found = logits(model, rows[i : i + BATCH_SIZE]).argmax(-1).cpu().numpy()
                 hits += int((found == labels[i : i + BATCH_SIZE]).sum())
         return {"seconds": seconds, "accuracy": hits / len(rows)}
 

@@ -65,17 +65,18 @@ def hugging_face(folder: Path, dtype: str, compiled: bool = False) -> Side:
     from transformers import AutoTokenizer, BertModel
 
     torch.set_num_threads(THREADS)
+    device = contest.torch_device()
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = BertModel.from_pretrained(folder, dtype=getattr(torch, dtype)).eval()
+    model = BertModel.from_pretrained(folder, dtype=getattr(torch, dtype)).to(device).eval()
     if compiled:
         model = torch.compile(model, dynamic=True)
 
     def answer(texts: list[str]) -> np.ndarray:
         batch = tokenizer(
             texts, padding=True, truncation=True, max_length=LONGEST, return_tensors="pt"
-        )
+        ).to(device)
         with torch.inference_mode():
-            return model(**batch).pooler_output.float().numpy()
+            return model(**batch).pooler_output.float().cpu().numpy()
 
     return answer
 

@@ -109,8 +109,9 @@ class PretrainingStep:
         accumulation_steps: micro-batches into which a replica cuts its batch to save memory.
         loss_scale: keeps float16 gradients from vanishing; None where numbers have the range of
             float32.
-        compiled: whether XLA compiles forward and backward pass. On a TPU everything is compiled
-            anyway; the collectives and the update stay outside on a GPU.
+        compiled: whether XLA compiles the step. On a TPU it is compiled anyway. Of several GPUs
+            each has a compiled forward and backward pass; the collectives and the update, which
+            waits for them, stay outside.
     """
 
     def __init__(
@@ -128,15 +129,21 @@ class PretrainingStep:
         self.objective = objective
         self._accumulation_steps = accumulation_steps
         self._loss_scale = loss_scale
-        # Forward and backward pass as one function of tensors: what XLA compiles, or not.
-        self._differentiate = self._plain_gradients
+        # The parts that XLA compiles, or not: forward and backward pass, a function of tensors; and
+        # the step of the only replica, whose update are a thousand small kernels otherwise.
+        self._differentiate, self._alone = self._plain_gradients, self._step
         if compiled:
             self._differentiate = tf.function(self._plain_gradients, jit_compile=True)
+            self._alone = tf.function(self._step, jit_compile=True)
         self._variables = model.trainable_variables
         self._dropout_seeds = DropoutSeeds(model, seed)
 
     def __call__(self, batch: Batch) -> StepResult:
         """Runs in a replica on its part of the global batch."""
+        context = tf.distribute.get_replica_context()
+        return (self._alone if context.num_replicas_in_sync == 1 else self._step)(batch)
+
+    def _step(self, batch: Batch) -> StepResult:
         # The counts of the global batch, [] a name, before anything is computed.
         context = tf.distribute.get_replica_context()
         counts = context.all_reduce(tf.distribute.ReduceOp.SUM, self.objective.counts(batch))

@@ -16,10 +16,8 @@ and 2 tokens, a to e, through one block:
                                         d e .                                    d e .
 
 The arithmetic is that of the encoder's own layers, step for step: see `SelfAttention` and
-`EncoderBlock`; in bfloat16 a norm is the same computation as one kernel (`norms_as_one_kernel`),
-but for those of summaries, which are few.
-This module only moves tokens into rows and back, so a variant of the encoder with layers of its own
-is served as it was trained.
+`EncoderBlock`. This module only moves tokens into rows and back, so a variant of the encoder with
+layers of its own is served as it was trained.
 
 Shapes: N rows, G rows of a chunk, S positions, T real tokens of a chunk, H width, A heads,
 D = H / A; P heads of query, key and value, A but where global positions have further ones.
@@ -34,7 +32,6 @@ from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.layers.attention_masks import left_to_right_mask
 from keras_bert.layers.embeddings import EmbeddingPostprocessor
 from keras_bert.layers.encoder_block import EncoderBlock
-from keras_bert.layers.layer_norm import norms_as_one_kernel
 from keras_bert.layers.self_attention import SelfAttention, score_bias
 from keras_bert.models.encoder import BertEncoder
 
@@ -150,16 +147,14 @@ class UnpaddedEncoder:
         def body(index: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
             part = slice(edges[index], edges[index + 1])
             chunk = self._chunk(ids[part], segments[part], lengths[part])
-            with norms_as_one_kernel():
-                words = self._word_embeddings(chunk.ids)  # [T, E]
-                hidden = self._embeddings.embed(words, chunk.segment_ids, chunk.positions)
-                if self._projection is not None:
-                    hidden = self._projection(hidden)  # [T, E] -> [T, H]
-                for block in self._blocks if not summaries_only else self._blocks[:-1]:
-                    hidden = _apply(block, hidden, chunk)  # [T, H]
+            words = self._word_embeddings(chunk.ids)  # [T, E]
+            hidden = self._embeddings.embed(words, chunk.segment_ids, chunk.positions)
+            if self._projection is not None:
+                hidden = self._projection(hidden)  # [T, E] -> [T, H]
+            for block in self._blocks if not summaries_only else self._blocks[:-1]:
+                hidden = _apply(block, hidden, chunk)  # [T, H]
             if summaries_only:
-                # Nothing reads the last layer at the other tokens. For a token of each row the one
-                # kernel of a norm costs more than its steps: it wakes all threads three times.
+                # Nothing reads the last layer at the other tokens.
                 hidden = _apply(self._blocks[-1], hidden, chunk, summaries_only=True)  # [G, H]
             return index + 1, found.write(index, hidden)
 

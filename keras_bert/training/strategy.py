@@ -84,6 +84,8 @@ def _tpu(tpu: str | None) -> tf.distribute.Strategy:
 @functools.cache
 def _mirrored(_: str | None) -> tf.distribute.Strategy:
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    if len(devices) == 1:  # where TensorFlow computes anyway: one replica, no wrapping
+        return tf.distribute.get_strategy()
     return tf.distribute.MirroredStrategy([device.name for device in devices])
 
 

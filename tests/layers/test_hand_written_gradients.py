@@ -8,7 +8,7 @@ from keras import ops
 from keras_bert.layers import one_loop
 from keras_bert.layers.activations import activation_function
 from keras_bert.layers.embeddings import WordEmbedding
-from keras_bert.layers.layer_norm import LayerNormalization, norms_as_one_kernel
+from keras_bert.layers.layer_norm import LayerNormalization
 from tests.tolerances import FORMULA, REORDERED
 
 tf = pytest.importorskip("tensorflow")
@@ -185,75 +185,6 @@ def test_layer_norm_under_a_policy_that_keeps_variables_in_bfloat16():
     expected = [[-1.3416, -0.4472, 0.4472, 1.3416], [-0.5774, -0.5774, -0.5774, 1.7321]]
     np.testing.assert_allclose(values[0], expected, atol=1e-2)
     np.testing.assert_allclose(values[3], [1, 2, 3, 8])  # of the offset: the sum over rows
-
-
-@pytest.mark.half_precision
-@pytest.mark.parametrize("tokens", [0, 1, 7, 300])
-def test_norm_of_tokens_as_served_in_bfloat16(tokens):
-    # Weights as an export in bfloat16 has them. The oracle is NumPy in float64.
-    layer = LayerNormalization(epsilon=1e-3, dtype="bfloat16")
-    layer.build((None, 48))
-    draw = np.random.default_rng(tokens)
-    layer.set_weights([draw.normal(1, 0.3, 48), draw.normal(0, 1, 48)])
-    rows = tf.constant(
-        draw.normal(5, draw.uniform(0.01, 3, [tokens, 1]), [tokens, 48]), tf.bfloat16
-    )
-
-    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, 48], tf.bfloat16)])
-    def norm(rows):
-        with norms_as_one_kernel():
-            return layer(rows)
-
-    gamma, beta, x = (
-        np.float64(ops.convert_to_numpy(ops.cast(values, "float32")))
-        for values in (*layer.variables, rows)
-    )
-    rstd = 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-3)
-    expected = (x - x.mean(-1, keepdims=True)) * rstd * gamma + beta
-    # Rounded to 8 bits once by oneDNN; without it three times: x_hat, the product and the sum.
-    np.testing.assert_allclose(np.float64(norm(rows)), expected, rtol=2**-7, atol=2**-6)
-    operations = {node.op for node in norm.get_concrete_function().graph.as_graph_def().node}
-    assert "FusedBatchNormV3" in operations and "Rsqrt" not in operations
-
-
-@pytest.mark.half_precision
-def test_a_norm_without_an_offset_is_one_kernel_as_well():
-    layer = LayerNormalization(epsilon=1e-3, center=False, dtype="bfloat16")
-    layer.build((None, 48))
-    draw = np.random.default_rng(0)
-    layer.set_weights([draw.normal(1, 0.3, 48)])
-    rows = tf.constant(draw.normal(5, 1, [7, 48]), tf.bfloat16)
-
-    @tf.function(autograph=False)
-    def norm(rows):
-        with norms_as_one_kernel():
-            return layer(rows)
-
-    gamma, x = (
-        np.float64(ops.convert_to_numpy(ops.cast(values, "float32")))
-        for values in (*layer.variables, rows)
-    )
-    rstd = 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-3)
-    expected = (x - x.mean(-1, keepdims=True)) * rstd * gamma
-    np.testing.assert_allclose(np.float64(norm(rows)), expected, rtol=2**-7, atol=2**-6)
-
-
-def test_norms_are_of_keras_elsewhere():
-    layer = LayerNormalization()
-    layer.build((None, 4))
-    half = LayerNormalization(dtype="bfloat16")
-    half.build((None, 4))
-
-    def operations(layer, shape):
-        traced = tf.function(layer.call, autograph=False)
-        graph = traced.get_concrete_function(tf.TensorSpec(shape, layer.compute_dtype)).graph
-        return {node.op for node in graph.as_graph_def().node}
-
-    with norms_as_one_kernel():
-        assert "FusedBatchNormV3" in operations(half, [None, 4])
-        assert "FusedBatchNormV3" not in operations(half, [None, None, 4])
-        assert "FusedBatchNormV3" not in operations(layer, [None, 4])
-    assert "FusedBatchNormV3" not in operations(half, [None, 4])
 
 
 def test_other_norms_are_left_to_keras():

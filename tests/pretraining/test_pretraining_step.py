@@ -215,10 +215,26 @@ def test_replicas_halve_the_loss_scale_once(two_devices):
 
 
 @pytest.mark.slow
-def test_a_compiled_step_makes_the_same_update(one_replica, two_devices):
-    weights, metrics, _ = _train(two_devices, compiled=True)
+@pytest.mark.parametrize("accumulation_steps", [1, 2])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_compiled_step_makes_the_same_update(
+    one_replica, two_devices, replicas, accumulation_steps
+):
+    # Of one replica the whole step is compiled, of two the part before the sum over them.
+    strategy = two_devices if replicas == 2 else tf.distribute.get_strategy()
+    weights, metrics, _ = _train(strategy, accumulation_steps, compiled=True)
     _assert_equal(weights, one_replica[0], REORDERED_UPDATES)
     assert metrics == approx(one_replica[1], REORDERED)
+
+
+@pytest.mark.slow
+def test_a_compiled_step_that_is_not_finite_changes_nothing():
+    """The poisoned last step is as if it had not been."""
+    strategy = tf.distribute.get_strategy()
+    expected, _, _ = _train(strategy, batches=list(_batches())[:-1])
+    weights, _, updated = _train(strategy, compiled=True, poisoned=[STEPS - 1])
+    assert updated == [True] * (STEPS - 1) + [False]
+    _assert_equal(weights, expected, REORDERED_UPDATES)
 
 
 @pytest.mark.slow
