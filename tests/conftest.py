@@ -25,6 +25,9 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
 
+# On a GPU, products of float32 would be rounded to ten bits.
+tf.config.experimental.enable_tensor_float_32_execution(False)
+
 # Tracing makes objects by the hundred thousand, and hardly any is garbage: the collector's usual
 # threshold of 700 costs a twentieth of all tests' time.
 gc.set_threshold(100_000, 20, 50)

@@ -108,7 +108,10 @@ def _assert_equal(left, right, tolerance):
 
 @pytest.fixture(scope="module")
 def two_devices():
-    return create_strategy("mirrored")
+    strategy = create_strategy("mirrored")
+    if strategy.num_replicas_in_sync == 1:
+        pytest.skip("a single GPU is one replica: processors show it")
+    return strategy
 
 
 @pytest.fixture(scope="module")
