@@ -47,7 +47,11 @@ def _fetched(name: str, download: Callable[[Path], None]) -> Path:
             unpacked = Path(scratch) / "unpacked"
             unpacked.mkdir()
             download(unpacked)
-            unpacked.rename(target)
+            try:
+                unpacked.rename(target)
+            except OSError:
+                if not target.is_dir():  # another process was faster
+                    raise
     return target
 
 

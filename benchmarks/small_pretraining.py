@@ -5,13 +5,15 @@ A folder holds text/ (train, eval), data/ (the sample data), the other tasks' da
 made from them.
 """
 
+import contextlib
+import fcntl
 import json
 import shlex
 import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -164,23 +166,24 @@ class SmallPretraining(NamedTuple):
 
     def prepare(self) -> None:
         """Fetches the text and makes vocabulary, records and the tasks' data of it."""
-        text = self.folder / "text"
-        if not text.is_dir():
-            with atomic_folder(text) as temporary:
-                print(f"text: {english_text.write(temporary, self.packages)}", flush=True)
-        there = {path.stem for path in (text / "train").glob("*.txt")}
-        if there != {Path(package).name for package in self.packages}:
-            raise SystemExit(
-                f"{text} has the text of {len(there)} package(s), and that of "
-                f"{len(self.packages)} is asked for: give another --folder, or move that one away"
-            )
-        if not (self.folder / "data" / "pairs" / "test.csv").is_file():  # the last of its files
-            run_tool("prepare_sample_data", output_dir=self.folder / "data")
-        for task in self.tasks:
-            if task.write and not (self.folder / task.data).is_dir():
-                with atomic_folder(self.folder / task.data) as temporary:
-                    task.write(temporary)
-        self.learn_vocabulary(GENERAL)
+        with self._one_process():
+            text = self.folder / "text"
+            if not text.is_dir():
+                with atomic_folder(text) as temporary:
+                    print(f"text: {english_text.write(temporary, self.packages)}", flush=True)
+            there = {path.stem for path in (text / "train").glob("*.txt")}
+            if there != {Path(package).name for package in self.packages}:
+                raise SystemExit(
+                    f"{text} has the text of {len(there)} package(s), and that of "
+                    f"{len(self.packages)} is asked for: give another --folder or move it away"
+                )
+            if not (self.folder / "data" / "pairs" / "test.csv").is_file():  # the last of its files
+                run_tool("prepare_sample_data", output_dir=self.folder / "data")
+            for task in self.tasks:
+                if task.write and not (self.folder / task.data).is_dir():
+                    with atomic_folder(self.folder / task.data) as temporary:
+                        task.write(temporary)
+            self.learn_vocabulary(GENERAL)
 
     def learn_vocabulary(self, corpus: Corpus) -> None:
         """Learns the vocabulary of a corpus from its training text."""
@@ -189,22 +192,31 @@ class SmallPretraining(NamedTuple):
             texts = self.texts(corpus, "train")
             run_tool("build_vocab", input=texts, output=vocab, vocab_size=VOCAB_SIZE)
 
+    @contextlib.contextmanager
+    def _one_process(self) -> Iterator[None]:
+        """Waits for others that make something in this folder: runs may go side by side."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.folder / ".lock", "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until the file is closed
+            yield
+
     def records(self, sentence_task: SentenceTask = "nsp", corpus: Corpus = GENERAL) -> Path:
         """Makes the records of all runs with sentences paired so; returns their folder."""
         suffix = "" if sentence_task == "nsp" else f"_{sentence_task}"
         folder = self.folder / (corpus.records + suffix)
-        for split, passes in (("train", 2), ("eval", 1)):
-            if not (folder / split / "manifest.json").is_file():
-                run_tool(
-                    "create_pretraining_data",
-                    input=self.texts(corpus, split),
-                    vocab=self.folder / corpus.vocab / "vocab.txt",
-                    output_dir=folder / split,
-                    max_seq_length=self.max_seq_length,
-                    sentence_task=sentence_task,
-                    dupe_factor=passes,
-                    num_workers=2,
-                )
+        with self._one_process():
+            for split, passes in (("train", 2), ("eval", 1)):
+                if not (folder / split / "manifest.json").is_file():
+                    run_tool(
+                        "create_pretraining_data",
+                        input=self.texts(corpus, split),
+                        vocab=self.folder / corpus.vocab / "vocab.txt",
+                        output_dir=folder / split,
+                        max_seq_length=self.max_seq_length,
+                        sentence_task=sentence_task,
+                        dupe_factor=passes,
+                        num_workers=2,
+                    )
         return folder
 
     def pretrain(
