@@ -92,6 +92,13 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
     return _READERS[format].read(folder, ignore_config_keys)
 
 
+def writable(checkpoint: Checkpoint, format: Format) -> Checkpoint:
+    """Returns what of a checkpoint a format has a place for: perhaps not its next sentence head."""
+    if format == "hf" and checkpoint.architecture != ENCODER_DECODER:
+        return hugging_face.writable(checkpoint)
+    return checkpoint
+
+
 def write(checkpoint: Checkpoint, folder: str | os.PathLike, format: Format) -> None:
     """Writes a checkpoint into a folder that exists.
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from keras_bert.checkpoints import name_table, torch_state
 from keras_bert.checkpoints.checkpoint import PROBLEM_TYPES, Checkpoint
-from keras_bert.checkpoints.model_classes import ENCODER, MODEL_CLASSES
+from keras_bert.checkpoints.model_classes import ENCODER, MASKED_LM, MODEL_CLASSES, PRETRAINER
 from keras_bert.checkpoints.name_table import (
     PARTS,
     PARTS_TRANSPOSED,
@@ -421,6 +421,22 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
     return Checkpoint(config, architecture, head, variables, report, untied)
 
 
+def writable(checkpoint: Checkpoint) -> Checkpoint:
+    """Returns what `write` takes: a masked language model where a family has no pretraining class.
+
+    RoBERTa, DistilBERT and ModernBERT, for instance, have no next sentence head there.
+    """
+    heads = _FAMILIES[checkpoint.config.hugging_face_type].heads
+    if checkpoint.architecture != PRETRAINER or PRETRAINER in heads or MASKED_LM not in heads:
+        return checkpoint
+    variables = {
+        path: value
+        for path, value in checkpoint.variables.items()
+        if not path.startswith("next_sentence/")
+    }
+    return dataclasses.replace(checkpoint, architecture=MASKED_LM, variables=variables)
+
+
 def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
     """Writes `config.json` and `model.safetensors` into a folder that exists.
 
@@ -434,8 +450,8 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
     if checkpoint.architecture not in family.heads:
         raise ValueError(
             f"transformers has no {family.class_name} with a head like that of "
-            f"{checkpoint.architecture}: open the folder by from_preset of BertMaskedLM or "
-            "BertEncoder, save_to_preset and convert that; or choose another format"
+            f"{checkpoint.architecture}: open the folder by from_preset of BertEncoder, "
+            "save_to_preset and convert that; or choose another format"
         )
     rows = _rows(family, checkpoint.architecture, config)
     named = {row.ours for row in rows}

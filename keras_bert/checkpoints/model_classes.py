@@ -49,10 +49,12 @@ class ModelClass:
 # A preset names one of these as its architecture. An encoder without a head is "BertEncoder", of
 # whatever variant: which one, `model_type` in its config says, as for the encoder inside a head.
 ENCODER = "BertEncoder"
+PRETRAINER = "BertPretrainer"
+MASKED_LM = "BertMaskedLM"
 ENCODER_DECODER = "BertEncoderDecoder"
 MODEL_CLASSES: Mapping[str, ModelClass] = {
     ENCODER: ModelClass("encoder", "BertModel", "feature-extraction", {}, uses_pooler=True),
-    "BertPretrainer": ModelClass(
+    PRETRAINER: ModelClass(
         "pretrainer",
         "BertForPreTraining",
         "fill-mask",
@@ -60,7 +62,7 @@ MODEL_CLASSES: Mapping[str, ModelClass] = {
         uses_pooler=True,
         predicts_words=True,
     ),
-    "BertMaskedLM": ModelClass(
+    MASKED_LM: ModelClass(
         "masked_lm",
         "BertForMaskedLM",
         "fill-mask",

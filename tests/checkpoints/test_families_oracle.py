@@ -304,6 +304,41 @@ def test_gradients_of_a_modernbert_are_theirs(tmp_path):
         np.testing.assert_allclose(found, expected / scale, **ORACLE, err_msg=path)
 
 
+@pytest.mark.parametrize(
+    ("config", "class_name"),
+    [
+        (RobertaConfig.from_dict(ROBERTA, "hf"), "RobertaForMaskedLM"),
+        (
+            ModernBertConfig.from_name("modernbert_tiny", vocab_size=31, pad_token_id=0),
+            "ModernBertForMaskedLM",
+        ),
+    ],
+    ids=["roberta", "modernbert"],
+)
+def test_what_pretraining_saved_is_a_masked_language_model_where_there_is_no_other(
+    config, class_name, tmp_path
+):
+    """Oracle: transformers' model of the result; its heads know no next sentence."""
+    import transformers
+
+    keras.utils.set_random_seed(0)
+    model = keras_bert.BertPretrainer(config, seed=0)
+    model.set_weights([np.random.normal(0, 0.3, w.shape) for w in model.get_weights()])
+    model.save_to_preset(tmp_path / "ours")
+    (tmp_path / "theirs").mkdir()
+    report = convert(tmp_path / "ours", tmp_path / "theirs", "hf")
+    assert "next_sentence/kernel: left out, the result has no place for it" in str(report)
+    again, loading = getattr(transformers, class_name).from_pretrained(
+        tmp_path / "theirs", output_loading_info=True
+    )
+    unused = {name for name in loading.pop("unexpected_keys") if ".pooler." not in name}
+    assert not unused and not any(loading.values()), loading
+    batch = features("BertMaskedLM", 1, config.pad_token_id)
+    expected = their_outputs(again.eval(), "BertMaskedLM", batch)["logits"]
+    found = our_outputs(model, "BertPretrainer", batch)["mlm_logits"]
+    np.testing.assert_allclose(found, expected, **ORACLE)
+
+
 @pytest.mark.filterwarnings("ignore:the checkpoint has no pooler")
 @pytest.mark.parametrize("name", CASES)
 def test_there_and_back(name, tmp_path):
