@@ -47,6 +47,7 @@ class Table(NamedTuple):
             ValueError: the file, or a row of it, has no such column.
         """
         if name not in self.columns:
+            remedy = _other_separator(self.path, self.columns) or remedy
             raise ValueError(
                 f"{self.path}: there is no column {name!r} among {_listed(self.columns)}: {remedy}"
             )
@@ -145,9 +146,10 @@ def _read_delimited(path: Path, text: str, delimiter: str) -> tuple[tuple[str, .
     rows = []
     for line, fields in records:
         if len(fields) != len(header):
+            remedy = _other_separator(path, header) or "quote fields that hold separators"
             raise ValueError(
                 f"{path}, line {line} has {len(fields)} columns but the header names "
-                f"{len(header)} ({_listed(header)}): quote fields that hold separators"
+                f"{len(header)} ({_listed(header)}): {remedy}"
             )
         rows.append(Row(line, dict(zip(header, fields, strict=True))))
     return tuple(header), rows
@@ -223,6 +225,19 @@ def json_list(field: str) -> list[str] | None:
         return None
     is_list = isinstance(found, list) and all(isinstance(entry, str) for entry in found)
     return found if is_list else None
+
+
+def _other_separator(path: Path, header: Sequence[str]) -> str | None:
+    """Returns the remedy for a header that looks as if another character parted its names."""
+    if path.suffix not in (".csv", ".tsv") or len(header) != 1:
+        return None
+    for separator in ("\t", ";", ",", "|"):
+        if separator in header[0]:
+            own = "commas" if path.suffix == ".csv" else "tabs"
+            return (
+                f"{separator!r} seems to separate them, where {path.suffix} has {own}: write them"
+            )
+    return None
 
 
 def _listed(names: Any) -> str:

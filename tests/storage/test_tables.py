@@ -53,6 +53,20 @@ def test_jsonl_keeps_strings_and_writes_other_values_as_json(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "header", "sentence"),
+    [
+        ("a.csv", "text;label", "among 'text;label': ';' seems .* where .csv has commas"),
+        ("a.csv", "text\tlabel", r"'\\t' seems to separate them, where .csv has commas"),
+        ("a.tsv", "text,label", "',' seems to separate them, where .tsv has tabs"),
+        ("a.csv", "text", "among 'text': name it"),
+    ],
+)
+def test_a_header_with_another_separator_is_told(name, header, sentence, tmp_path):
+    with pytest.raises(ValueError, match=sentence):
+        table(tmp_path, name, f"{header}\n{header}\n").column("label", "name it")
+
+
 def test_half_a_surrogate_pair_is_no_character(tmp_path):
     read = table(tmp_path, "a.jsonl", '{"text": "ok \\ud83d", "label": "\\ud83d\\ude00"}\n')
     assert rows(read) == [(1, {"text": "ok \ufffd", "label": "\U0001f600"})]
@@ -75,6 +89,12 @@ def test_fields_longer_than_pythons_default_limit_are_read(tmp_path):
             "a.tsv",
             "a\tb\n1\t2\t3\n",
             r"a.tsv, line 2 has 3 columns but the header names 2 \('a', 'b'\)",
+        ),
+        (
+            "a.csv",
+            "text;label\ngood, fine;1\n",
+            r"line 2 has 2 columns .* names 1 \('text;label'\): ';' seems to separate them, "
+            "where .csv has commas",
         ),
         ("a.csv", 'text,label\n"open,1\nb,2\n', "a.csv, line 2: .*must itself be quoted"),
         ("a.csv", 'text,label\nx,0\n"a" b,1\n', "a.csv, line 3: .*must itself be quoted"),
