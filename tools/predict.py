@@ -33,6 +33,9 @@ flags.DEFINE_string(
     "server", None, "host:port of TF Serving's REST interface, or grpc://host:port."
 )
 flags.DEFINE_string("served_model", None, "With --server: the name of the model there.")
+flags.DEFINE_multi_string(
+    "column", [], "With --server: what a column is sent as, --column=text=body; may be repeated."
+)
 flags.DEFINE_float("timeout", 60.0, "With --server: seconds that a request may take.")
 flags.DEFINE_string(
     "input",
@@ -62,6 +65,8 @@ def main(_: Sequence[str]) -> None:
         raise ValueError("give either --model_dir or --server")
     if (values.server is None) != (values.served_model is None):
         raise ValueError("--server and --served_model belong together: give both or neither")
+    if values.server is None and values.column:
+        raise ValueError("--column is for --server: a run knows its columns")
     for name in ("iterations", "length_candidates"):
         if values.server is not None and values[name].present:
             raise ValueError(
@@ -106,8 +111,17 @@ def _predict_there(values: flags.FlagValues) -> int:
     from keras_bert.serving.client import connect
     from keras_bert.serving.remote_prediction import predict_remotely
 
+    columns = {}
+    for named in values.column:
+        name, equals, column = named.partition("=")
+        if not equals or name in columns:
+            raise ValueError(
+                f"--column is {named!r}: give the name of an input, once, and that of its column, "
+                "as in --column=text=body"
+            )
+        columns[name] = column
     client = connect(values.server, values.served_model, timeout=values.timeout)
-    return predict_remotely(client, values.input, values.output, values.batch_size)
+    return predict_remotely(client, values.input, values.output, values.batch_size, columns)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Nothing here imports TensorFlow, so that asking a server needs none and starts a
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,11 @@ _INPUTS = (
 
 
 def predict_remotely(
-    client: Client, input_path: str | os.PathLike, output_path: str | os.PathLike, batch_size: int
+    client: Client,
+    input_path: str | os.PathLike,
+    output_path: str | os.PathLike,
+    batch_size: int,
+    columns: Mapping[str, str] | None = None,
 ) -> int:
     """Writes a CSV of the input's columns and the server's answers; returns the number of rows.
 
@@ -39,6 +44,7 @@ def predict_remotely(
         output_path: the CSV to write. Taggers write a row for each entity or word. Answers go to
             `<output_path>.partial` as they come, which an error leaves behind.
         batch_size: rows of a request.
+        columns: what columns of other names are sent as, {"text": "body"}.
 
     Raises:
         FileNotFoundError: there is no input.
@@ -51,16 +57,28 @@ def predict_remotely(
     check_output(output_path, input_path)
     table = read_table(Path(input_path))
     # The inputs of a signature are columns of the table; choice0, choice1, ... are one of them.
-    columns = {*table.columns, *([CHOICES] if has_choices(table) else [])}
-    names = next((names for names in _INPUTS if columns.issuperset(names)), None)
+    columns = dict(columns or {})
+    for name, column in columns.items():
+        if name == CHOICES or not any(name in names for names in _INPUTS):
+            raise ValueError(
+                f"no column is sent as {name!r}: those with another name are sent as text, "
+                "text_pair, question, context or source"
+            )
+        table.column(column, "name one that is there")
+    present = {*table.columns, *columns, *([CHOICES] if has_choices(table) else [])}
+    # Those that were named decide.
+    possible = [names for names in _INPUTS if present.issuperset(names)]
+    names = next((names for names in possible if columns.keys() <= {*names}), None)
     if names is None:
         raise ValueError(
             f"{table.path} has the columns {', '.join(table.columns)}; expected are text, text and "
             "text_pair, question and context, context and choice0, choice1, ..., or source: rename "
-            "them"
+            "them, or say which they are (--column=text=body)"
         )
     remedy = "every row needs what the others have"
-    inputs: dict[str, Any] = {name: table.column(name, remedy) for name in names if name != CHOICES}
+    inputs: dict[str, Any] = {
+        name: table.column(columns.get(name, name), remedy) for name in names if name != CHOICES
+    }
     counts = None  # of the choices of each row
     if CHOICES in names:
         choices = [row_choices(table, row) for row in table.rows]

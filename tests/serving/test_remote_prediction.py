@@ -112,6 +112,37 @@ def test_other_columns_are_refused(model_folder, tmp_path):
         predict(model_folder("classes"), tmp_path, ["a", "b"], [["1", "2"]])
 
 
+@pytest.mark.parametrize(
+    ("columns", "sent"),
+    [
+        ({"context": "body", "question": "title"}, {"question": ["q"], "context": ["b"]}),
+        ({"context": "body"}, {"context": ["b"], "question": ["own"]}),
+    ],
+)
+def test_columns_of_other_names_are_sent_as_the_inputs(columns, sent, tmp_path):
+    (tmp_path / "in.csv").write_text("title,body,text,question\nq,b,unasked,own\n")
+    client = OneAnswer(answer="a", score=1.0, start=0, end=1, null_score=0.0)
+    predict_remotely(client, tmp_path / "in.csv", tmp_path / "out.csv", 8, columns)
+    assert client.asked == [sent]
+    header, row = (tmp_path / "out.csv").read_text().splitlines()
+    assert header.startswith("title,body,text,question,answer")
+    assert row.startswith("q,b,unasked,own,a")
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"text": "body"}, "there is no column 'body' among 'a', 'b': name one that is there"),
+        ({"label": "a"}, "no column is sent as 'label': .* text, text_pair, question"),
+        ({"question": "a"}, "has the columns a, b; expected are text"),
+    ],
+)
+def test_columns_that_make_no_input_are_refused(columns, sentence, tmp_path):
+    (tmp_path / "in.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=sentence):
+        predict_remotely(OneAnswer(), tmp_path / "in.csv", tmp_path / "out.csv", 8, columns)
+
+
 class OneAnswer:
     """A client that keeps what it is asked and gives every row the same answer."""
 
