@@ -172,7 +172,8 @@ def convert(
         for path, value in read.variables.items()
         if path not in preset.POOLER or path in written.variables
     }
-    left_out = tuple(path for path in whole if path not in kept)
+    in_order = dict.fromkeys([*preset.POOLER, *whole])
+    left_out = tuple(path for path in in_order if path in whole and path not in kept)
     for path, value in kept.items():
         if not np.array_equal(written.variables[path], value, equal_nan=True):
             raise ValueError(f"{path} reads differently from the result: nothing was kept")
