@@ -24,6 +24,7 @@ from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.step import PretrainingStep, make_training_loop
 from keras_bert.training.flops import pretraining_flops
 from keras_bert.training.precision import dtype_policy
+from keras_bert.training.strategy import compiles_step
 from keras_bert.visualize.figure import new_figure
 
 flags.DEFINE_enum("dtype", "bfloat16", ["bfloat16", "float32"], "Number format of the products.")
@@ -94,7 +95,9 @@ def step_of(size: Size) -> Callable[[], object]:
     model = BertPretrainer(size.config, seed=0, dtype=dtype_policy(FLAGS.dtype))
     optimizer = create_optimizer(1e-4, train_steps=1000, warmup_steps=10)
     optimizer.build(model.trainable_variables)
-    step = PretrainingStep(model, optimizer, MaskedLanguageModel(), seed=0)
+    step = PretrainingStep(
+        model, optimizer, MaskedLanguageModel(), seed=0, compiled=compiles_step()
+    )
     loop = make_training_loop(step, tf.distribute.get_strategy())
     data = iter(tf.data.Dataset.from_tensors(batch).repeat())
     loop(data, tf.constant(1))

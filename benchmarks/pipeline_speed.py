@@ -33,6 +33,7 @@ from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.step import PretrainingStep, make_training_loop
 from keras_bert.text.masking import MaskedLanguageModelMasking
 from keras_bert.training.precision import dtype_policy
+from keras_bert.training.strategy import compiles_step
 
 flags.DEFINE_enum("model", "bert_base", ["bert_tiny", "bert_small", "bert_base"], "Size.")
 flags.DEFINE_enum("dtype", "bfloat16", ["bfloat16", "float32"], "Number format of the products.")
@@ -99,7 +100,9 @@ def train(batches: tf.data.Iterator) -> Callable[[], object]:
     model = BertPretrainer(config, seed=0, dtype=dtype_policy(FLAGS.dtype))
     optimizer = create_optimizer(1e-4, train_steps=1000, warmup_steps=10)
     optimizer.build(model.trainable_variables)
-    step = PretrainingStep(model, optimizer, MaskedLanguageModel(), seed=0)
+    step = PretrainingStep(
+        model, optimizer, MaskedLanguageModel(), seed=0, compiled=compiles_step()
+    )
     loop = make_training_loop(step, tf.distribute.get_strategy())
     same = iter(tf.data.Dataset.from_tensors(next(batches)).repeat())
     loop(same, tf.constant(1))

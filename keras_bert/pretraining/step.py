@@ -130,7 +130,7 @@ class PretrainingStep:
         self._accumulation_steps = accumulation_steps
         self._loss_scale = loss_scale
         # The parts that XLA compiles, or not: forward and backward pass, a function of tensors; and
-        # the step of the only replica, whose update are a thousand small kernels otherwise.
+        # the step of the only replica, whose update is a thousand small operations otherwise.
         self._differentiate, self._alone = self._plain_gradients, self._step
         if compiled:
             self._differentiate = tf.function(self._plain_gradients, jit_compile=True)
