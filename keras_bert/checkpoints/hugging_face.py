@@ -426,8 +426,8 @@ def writable(checkpoint: Checkpoint) -> Checkpoint:
 
     RoBERTa, DistilBERT and ModernBERT, for instance, have no next sentence head there.
     """
-    heads = _FAMILIES[checkpoint.config.hugging_face_type].heads
-    if checkpoint.architecture != PRETRAINER or PRETRAINER in heads or MASKED_LM not in heads:
+    family = _FAMILIES.get(checkpoint.config.hugging_face_type)  # None: `write` refuses it
+    if family is None or checkpoint.architecture != PRETRAINER or PRETRAINER in family.heads:
         return checkpoint
     variables = {
         path: value

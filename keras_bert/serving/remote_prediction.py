@@ -12,7 +12,7 @@ from keras_bert.progress import Progress
 from keras_bert.serving.client import Client
 from keras_bert.storage.growing_csv import growing_csv
 from keras_bert.storage.paths import check_output
-from keras_bert.storage.tables import check_columns, read_table
+from keras_bert.storage.tables import Table, check_columns, read_table
 from keras_bert.tasks.classification import answer_table as classification
 from keras_bert.tasks.multiple_choice import answer_table as multiple_choice
 from keras_bert.tasks.multiple_choice.choice_columns import CHOICES, has_choices, row_choices
@@ -56,36 +56,7 @@ def predict_remotely(
     """
     check_output(output_path, input_path)
     table = read_table(Path(input_path))
-    # The inputs of a signature are columns of the table; choice0, choice1, ... are one of them.
-    columns = dict(columns or {})
-    for name, column in columns.items():
-        if name == CHOICES or not any(name in names for names in _INPUTS):
-            raise ValueError(
-                f"no column is sent as {name!r}: those with another name are sent as text, "
-                "text_pair, question, context or source"
-            )
-        table.column(column, "name one that is there")
-    present = {*table.columns, *columns, *([CHOICES] if has_choices(table) else [])}
-    # Those that were named decide.
-    possible = [names for names in _INPUTS if present.issuperset(names)]
-    names = next((names for names in possible if columns.keys() <= {*names}), None)
-    if names is None:
-        raise ValueError(
-            f"{table.path} has the columns {', '.join(table.columns)}; expected are text, text and "
-            "text_pair, question and context, context and choice0, choice1, ..., or source: rename "
-            "them, or say which they are (--column=text=body)"
-        )
-    remedy = "every row needs what the others have"
-    inputs: dict[str, Any] = {
-        name: table.column(columns.get(name, name), remedy) for name in names if name != CHOICES
-    }
-    counts = None  # of the choices of each row
-    if CHOICES in names:
-        choices = [row_choices(table, row) for row in table.rows]
-        counts = list(map(len, choices))
-        # Tensors are rectangular, [rows, most choices]: empty strings at the end are none.
-        most = max(counts)
-        inputs[CHOICES] = [[*found, *[""] * (most - len(found))] for found in choices]
+    inputs, counts = _inputs(table, columns or {})
     # Batch after batch: the answers to those before an interruption stay in the file.
     count = len(table.rows)
     with (
@@ -117,3 +88,37 @@ def predict_remotely(
             output.add([*table.columns, *header], rows, len(asked))
             progress.update(len(asked))
     return count
+
+
+def _inputs(table: Table, columns: Mapping[str, str]) -> tuple[dict[str, Any], list[int] | None]:
+    """Returns the values of each input, a list of all rows, and how many choices each row has."""
+    # The inputs of a signature are columns of the table; choice0, choice1, ... are one of them.
+    for name, column in columns.items():
+        if name == CHOICES or not any(name in names for names in _INPUTS):
+            raise ValueError(
+                f"no column is sent as {name!r}: those with another name are sent as text, "
+                "text_pair, question, context or source"
+            )
+        table.column(column, "name one that is there")
+    present = {*table.columns, *columns, *([CHOICES] if has_choices(table) else [])}
+    # Those that were named decide.
+    possible = [names for names in _INPUTS if present.issuperset(names)]
+    names = next((names for names in possible if columns.keys() <= {*names}), None)
+    if names is None:
+        raise ValueError(
+            f"{table.path} has the columns {', '.join(table.columns)}; expected are text, text and "
+            "text_pair, question and context, context and choice0, choice1, ..., or source: rename "
+            "them, or say which they are (--column=text=body)"
+        )
+    remedy = "every row needs what the others have"
+    inputs: dict[str, Any] = {
+        name: table.column(columns.get(name, name), remedy) for name in names if name != CHOICES
+    }
+    counts = None  # of the choices of each row
+    if CHOICES in names:
+        choices = [row_choices(table, row) for row in table.rows]
+        counts = list(map(len, choices))
+        # Tensors are rectangular, [rows, most choices]: empty strings at the end are none.
+        most = max(counts)
+        inputs[CHOICES] = [[*found, *[""] * (most - len(found))] for found in choices]
+    return inputs, counts

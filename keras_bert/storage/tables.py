@@ -229,14 +229,12 @@ def json_list(field: str) -> list[str] | None:
 
 def _other_separator(path: Path, header: Sequence[str]) -> str | None:
     """Returns the remedy for a header that looks as if another character parted its names."""
-    if path.suffix not in (".csv", ".tsv") or len(header) != 1:
+    own = {".csv": (",", "commas"), ".tsv": ("\t", "tabs")}.get(path.suffix)
+    if own is None or len(header) != 1:
         return None
-    for separator in ("\t", ";", ",", "|"):
-        if separator in header[0]:
-            own = "commas" if path.suffix == ".csv" else "tabs"
-            return (
-                f"{separator!r} seems to separate them, where {path.suffix} has {own}: write them"
-            )
+    for separator in "\t;,|":
+        if separator != own[0] and separator in header[0]:
+            return f"{separator!r} seems to separate them: write {own[1]}, which {path.suffix} has"
     return None
 
 

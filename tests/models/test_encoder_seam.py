@@ -297,6 +297,8 @@ def test_other_tools_of_the_package_take_the_variant(pretrained, tmp_path):
     # Other formats know nothing of it, even where all names fit.
     with pytest.raises(ValueError, match=r"model_type is 'toy'|no name for the variable"):
         checkpoints.write(preset.as_checkpoint(model), tmp_path, "hf")
+    with pytest.raises(ValueError, match=r"model_type is 'toy'|no name for the variable"):
+        convert(folder, tmp_path, "hf")
     assert not list(tmp_path.glob("*.safetensors"))
 
 

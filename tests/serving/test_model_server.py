@@ -98,7 +98,7 @@ def _wide(length):
 
 
 def check_tool(address, folder, tmp_path):
-    """`predict.py --server` writes what predict.py writes of the folder."""
+    """`predict.py --server` writes what predict.py writes of the folder, of another column too."""
     texts = [f"the {text}" for text in random_texts(9, seed=6)]
     write_csv(tmp_path / "in.csv", ["id", "text"], list(enumerate(texts)))
     command = [sys.executable, ROOT / "tools" / "predict.py", f"--server={address}"]
@@ -109,6 +109,13 @@ def check_tool(address, folder, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"10 predictions: {tmp_path / 'out.csv'}\n"
     predict_file(folder, tmp_path / "in.csv", tmp_path / "live.csv")
+    content = (tmp_path / "in.csv").read_text(encoding="utf-8")
+    (tmp_path / "in.csv").write_text(content.replace("text", "body", 1), encoding="utf-8")
+    command[-1] = f"--output={tmp_path / 'body.csv'}"
+    command.append("--column=text=body")
+    subprocess.run([*map(str, command)], env=environment, check=True)
+    renamed = (tmp_path / "out.csv").read_text(encoding="utf-8").replace("text", "body", 1)
+    assert (tmp_path / "body.csv").read_text(encoding="utf-8") == renamed
     found, live = (
         list(csv.DictReader(open(tmp_path / file, encoding="utf-8", newline="")))
         for file in ("out.csv", "live.csv")

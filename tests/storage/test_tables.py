@@ -56,10 +56,11 @@ def test_jsonl_keeps_strings_and_writes_other_values_as_json(tmp_path):
 @pytest.mark.parametrize(
     ("name", "header", "sentence"),
     [
-        ("a.csv", "text;label", "among 'text;label': ';' seems .* where .csv has commas"),
-        ("a.csv", "text\tlabel", r"'\\t' seems to separate them, where .csv has commas"),
-        ("a.tsv", "text,label", "',' seems to separate them, where .tsv has tabs"),
+        ("a.csv", "text;label", "among 'text;label': ';' seems .*: write commas, which .csv has"),
+        ("a.csv", "text\tlabel", r"'\\t' seems to separate them: write commas"),
+        ("a.tsv", "text,label", "',' seems to separate them: write tabs, which .tsv has"),
         ("a.csv", "text", "among 'text': name it"),
+        ("a.csv", '"text, cleaned"', "among 'text, cleaned': name it"),
     ],
 )
 def test_a_header_with_another_separator_is_told(name, header, sentence, tmp_path):
@@ -93,8 +94,7 @@ def test_fields_longer_than_pythons_default_limit_are_read(tmp_path):
         (
             "a.csv",
             "text;label\ngood, fine;1\n",
-            r"line 2 has 2 columns .* names 1 \('text;label'\): ';' seems to separate them, "
-            "where .csv has commas",
+            r"line 2 has 2 columns .* names 1 \('text;label'\): ';' seems to separate them",
         ),
         ("a.csv", 'text,label\n"open,1\nb,2\n', "a.csv, line 2: .*must itself be quoted"),
         ("a.csv", 'text,label\nx,0\n"a" b,1\n', "a.csv, line 3: .*must itself be quoted"),

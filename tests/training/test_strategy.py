@@ -1,4 +1,7 @@
-"""Strategies by name: a TPU that is not ready, a TPU that would not be used."""
+"""Strategies by name: a TPU that is not ready or would not be used, a device without others."""
+
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
@@ -20,3 +23,16 @@ def test_a_tpu_slice_that_is_not_ready_is_told_in_one_sentence(monkeypatch):
 def test_a_tpu_that_the_strategy_would_not_use_is_refused(name):
     with pytest.raises(ValueError, match=f"tpu is .local., but the strategy {name} uses none"):
         create_strategy(name, "local")
+
+
+@pytest.mark.slow
+def test_a_device_without_others_needs_no_mirror():
+    """In a process of its own: this one has two logical devices."""
+    script = """
+import tensorflow as tf
+from keras_bert.training.strategy import create_strategy
+found = create_strategy("mirrored")
+several = len(tf.config.list_logical_devices("GPU")) > 1
+assert several or found is tf.distribute.get_strategy(), found
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
