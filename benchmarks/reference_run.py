@@ -53,7 +53,7 @@ _SIZES = {
     "night": Size(
         english_text.MORE_PACKAGES,
         6,
-        16000,
+        8000,
         # The name of a metric stands behind the title in this table.
         (VERSES, NAMES._replace(title="proper names"), PARTS_OF_SPEECH, REVIEWS, SPAM),
     ),

@@ -55,7 +55,7 @@ def main(_: Sequence[str]) -> None:
     """Reads the flags, writes features and picture, and tells what was long or empty."""
     from keras_bert.storage.paths import check_local
     from keras_bert.storage.tables import read_table
-    from keras_bert.storage.text_lines import TextLines
+    from keras_bert.storage.text_lines import TextLines, is_table
     from keras_bert.tasks.feature_extraction import projector
     from keras_bert.tasks.feature_extraction.extraction import FeatureExtractor
     from keras_bert.tasks.feature_extraction.feature_files import write_features, writer_for
@@ -71,13 +71,11 @@ def main(_: Sequence[str]) -> None:
         writer_for(values.output)
     if values.pca:
         pca.check_picture(values.pca)
-    kind = "".join(Path(values.input).suffixes).lower()
-    if kind.endswith((".csv.gz", ".tsv.gz")):
-        raise ValueError(f"--input is {values.input}, a packed table: unpack it first")
+    from_table = is_table(values.input, "--input")
     labels = None
     lines = TextLines(values.input)
     texts, total, unit = lines.watched, lines.total_bytes, "B"
-    if kind.endswith((".csv", ".tsv")):
+    if from_table:
         table = read_table(Path(values.input))
         column = table.column("text", 'name the column of the texts "text"')
         texts, total, unit = (lambda progress: _counted(column, progress)), len(column), "text"

@@ -20,6 +20,7 @@ from typing import IO, TYPE_CHECKING
 from absl import flags
 
 from keras_bert import GenerationOptions, command_line
+from keras_bert.storage.paths import check_output
 from keras_bert.text.tokenizer_files import read_tokenizer_files
 
 if TYPE_CHECKING:
@@ -50,8 +51,10 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     options = command_line.options_from_flags(GenerationOptions)
     output = values.output and Path(values.output)
-    if output and output.suffix not in _SUFFIXES:
-        raise ValueError(f"--output={output} is not one of {', '.join(_SUFFIXES)}: rename it")
+    if output:
+        check_output(output, *filter(None, [values.input]), name="--output")
+        if output.suffix not in _SUFFIXES:
+            raise ValueError(f"--output={output} is not one of {', '.join(_SUFFIXES)}: rename it")
     mask = read_tokenizer_files(values.model).vocabulary.special_tokens.mask
     prompts = _prompts(values, options, mask)
 

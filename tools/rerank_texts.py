@@ -44,11 +44,13 @@ def main(_: Sequence[str]) -> None:
     from keras_bert import SentenceScorer, rerank
     from keras_bert.progress import Progress
     from keras_bert.storage.files import atomic_file
+    from keras_bert.storage.paths import check_output
     from keras_bert.storage.tables import EXTENSIONS, check_columns, read_table
 
     # 1. The table, by group.
     values = flags.FLAGS
     output = Path(values.output)
+    check_output(output, values.input, name="--output")
     if output.suffix not in EXTENSIONS:
         raise ValueError(f"--output={output} is not one of {', '.join(EXTENSIONS)}: rename it")
     table = read_table(Path(values.input))

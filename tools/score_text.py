@@ -35,9 +35,11 @@ def main(_: Sequence[str]) -> None:
     from keras_bert import SentenceScorer
     from keras_bert.progress import Progress
     from keras_bert.storage.files import atomic_file
+    from keras_bert.storage.paths import check_output
     from keras_bert.storage.text_lines import TextLines
 
     values = flags.FLAGS
+    check_output(values.output, values.input, name="--output")
     lines = TextLines(values.input)
     scorer = SentenceScorer.from_preset(
         values.init_from,

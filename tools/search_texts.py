@@ -30,7 +30,9 @@ _WIDTH = 100
 
 flags.DEFINE_string("init_from", None, "Model folder; one that was trained for similarity.")
 flags.DEFINE_string("input", None, "File of texts: .txt or .jsonl, also .gz; or .csv, .tsv.")
-flags.DEFINE_string("text_column", "text", "Column of the texts where --input is a table.")
+flags.DEFINE_string(
+    "text_column", "text", "Column of the texts in a table, or their field in a .jsonl."
+)
 flags.DEFINE_string("index", None, "Folder for the vectors of the texts, made where it is missing.")
 flags.DEFINE_multi_string("query", [], "What is searched for; may be given several times.")
 flags.DEFINE_string("queries", None, "File of queries, of the same kinds as --input.")

@@ -90,6 +90,7 @@ class SentenceModules:
         include_prompt: whether the tokens of a prompt are pooled with those of the text.
         truncate_dim: only so many numbers are kept, before a norm that ends the steps; None keeps
             all.
+        similarity: how vectors are compared, such as "cosine" or "dot".
     """
 
     pooling: tuple[str, ...]
@@ -102,6 +103,7 @@ class SentenceModules:
     document_prompt: str = ""
     include_prompt: bool = True
     truncate_dim: int | None = None
+    similarity: str = sentence_prompts.COSINE
 
     @property
     def tells_texts_apart(self) -> bool:
@@ -218,6 +220,7 @@ def read(folder: str | os.PathLike) -> SentenceModules:
         prompts.query,
         prompts.document,
         include_prompt,
+        similarity=prompts.similarity,
     )
 
 

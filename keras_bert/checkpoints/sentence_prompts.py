@@ -1,4 +1,4 @@
-"""What a folder of sentence-transformers puts before texts: prompts, by name."""
+"""What a folder of sentence-transformers puts before texts, and how their vectors are compared."""
 
 import os
 from collections.abc import Mapping
@@ -13,6 +13,8 @@ MODEL_FILE = "config_sentence_transformers.json"
 # What the prompts of texts to search with and of texts to be found are called; the first counts.
 _QUERY_PROMPTS = ("query",)
 _DOCUMENT_PROMPTS = ("document", "passage", "corpus")
+_SIMILARITY = "similarity_fn_name"
+COSINE = "cosine"  # where a folder says nothing
 
 
 class Prompts(NamedTuple):
@@ -22,17 +24,19 @@ class Prompts(NamedTuple):
     by_name: Mapping[str, str]
     query: str
     document: str
+    similarity: str
 
 
 def read(folder: str | os.PathLike) -> Prompts:
-    """Reads the prompts of a folder, whatever its modules are.
+    """Reads prompts and similarity of a folder, whatever its modules are.
 
     An empty prompt is one that nobody gave, as sentence-transformers writes "query" and "document"
     into every folder. Of such texts stands the default there, unless it is the prompt of the
     others: one that is called "query" is not for texts to be found.
 
     Raises:
-        ValueError: the file is damaged, or has no prompt of the name of its default.
+        ValueError: the file is damaged, or has no prompt of the name of its default, or a
+            similarity that is no name.
     """
     file = Path(folder) / MODEL_FILE
     values = read_json(file) if file.is_file() else {}
@@ -51,7 +55,10 @@ def read(folder: str | os.PathLike) -> Prompts:
         next((prompts[one] for one in names if prompts.get(one)), of_all)
         for names in (_QUERY_PROMPTS, _DOCUMENT_PROMPTS)
     )
-    return Prompts(default, prompts, query, document)
+    similarity = values.get(_SIMILARITY)
+    if not isinstance(similarity, str | None):
+        raise ValueError(f"{file}: {_SIMILARITY} is {similarity!r}: expected a name such as cosine")
+    return Prompts(default, prompts, query, document, similarity or COSINE)
 
 
 def write(folder: Path, query: str, document: str) -> None:
@@ -67,6 +74,6 @@ def write(folder: Path, query: str, document: str) -> None:
     content = {
         "prompts": {_QUERY_PROMPTS[0]: query, _DOCUMENT_PROMPTS[0]: document},
         "default_prompt_name": _QUERY_PROMPTS[0] if query == document else None,
-        "similarity_fn_name": "cosine",
+        _SIMILARITY: COSINE,
     }
     write_json(folder / MODEL_FILE, content)

@@ -37,7 +37,7 @@ def mine_negatives(
         positives: the answer of each.
         count: wrong answers of a pair, at most; fewer where fewer are found.
         skip: how many of the nearest are left out, as they may be right ones.
-        relative_margin: left out is what is nearer than the cosine of query and answer less this
+        relative_margin: left out is what is nearer than the score of query and answer less this
             part of it; below 0 nothing is.
         depth: how many of the nearest passages are looked at.
 
@@ -72,10 +72,10 @@ def mine_negatives(
         for start in range(0, len(queries), _PAIRS_PER_PART):
             part = slice(start, start + _PAIRS_PER_PART)
             vectors = index.query_vectors(queries[part])  # [part, D]
-            # [part]: the cosines of queries and answers
+            # [part]: the scores of queries and answers
             answers = index.vectors[[number[positive] for positive in positives[part]]]
-            cosines = np.sum(vectors * answers, axis=-1)
-            limits = cosines - relative_margin * np.abs(cosines)
+            scores = np.sum(vectors * answers, axis=-1)
+            limits = scores - relative_margin * np.abs(scores)
             nearest = index.nearest(vectors, depth)
             for query, limit, hits in zip(queries[part], limits, nearest, strict=True):
                 no_answer = right[query] | {query}

@@ -28,6 +28,8 @@ class SentenceEncoder:
     Attributes:
         width: numbers of a vector, D.
         prompts: what the folder puts before texts, by name, such as "query" and "document".
+        similarity: how vectors are to be compared, as the folder says it: "cosine" or "dot", or a
+            distance.
 
     Raises:
         ValueError: it is not known how sentences become vectors.
@@ -46,6 +48,7 @@ class SentenceEncoder:
         self.width: int = signatures.tracked.width
         self._modules = signatures.tracked.modules
         self.prompts: dict[str, str] = dict(self._modules.prompts)
+        self.similarity: str = self._modules.similarity
         # Strings [N] in, vectors [N, D] out: tokenizer, encoder and pooling in one graph, traced
         # once for every N.
         self._answer = tf.function(

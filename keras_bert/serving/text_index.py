@@ -2,6 +2,8 @@
 
     texts --SentenceEncoder--> unit vectors [N, D] --product with queries [Q, D]--> cosines [Q, N]
 
+Vectors of a model that learned to be compared by their products keep their lengths.
+
 Every vector is compared, so nothing is missed: a million of 384 numbers takes 1.5 GB and about a
 tenth of a second a query. For many more the vectors can be given to an approximate index.
 
@@ -16,6 +18,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from keras_bert.checkpoints.sentence_prompts import MODEL_FILE
 from keras_bert.counts import check_count
 from keras_bert.progress import Progress
 from keras_bert.serving.length_batches import check_strings
@@ -35,6 +38,7 @@ _PRODUCTS_PER_BLOCK = 1 << 26
 _TEXTS_COMPARED = 8
 _LONG_TEXTS_COMPARED = 4
 _SAME_MODEL = 1e-3
+_COSINE, _DOT = "cosine", "dot"
 
 
 class Hit(NamedTuple):
@@ -42,8 +46,8 @@ class Hit(NamedTuple):
 
     Attributes:
         number: its place among the texts, from 0.
-        score: cosine of its vector and that of the query, from -1 to 1; or what a `CrossEncoder`
-            gave it.
+        score: cosine of its vector and that of the query, from -1 to 1; of a model whose
+            similarity is "dot" their product; or what a `CrossEncoder` gave it.
         text: the text.
     """
 
@@ -62,10 +66,12 @@ class TextIndex:
 
     Attributes:
         texts: see above.
-        vectors: those of the texts, of length 1, float32 [N, D].
+        vectors: those of the texts, float32 [N, D]; of length 1 unless the model's similarity is
+            "dot".
 
     Raises:
-        ValueError: there are more or fewer vectors than texts, or of another width.
+        ValueError: there are more or fewer vectors than texts, or of another width, or the model
+            compares them in another way than by cosines or products.
 
     Example:
         encoder = SentenceEncoder.from_preset("runs/search")
@@ -81,8 +87,8 @@ class TextIndex:
                 f"and the model makes {encoder.width} numbers of each: build the index anew"
             )
         self.texts = list(texts)
-        self.vectors = _of_length_1(vectors)
         self._encoder = encoder
+        self.vectors = _comparable(encoder, vectors)
         # [N]: where each text stands first. Vectors and products of equal texts may differ in the
         # last digit, by their place in a batch.
         first: dict[str, int] = {}
@@ -107,8 +113,8 @@ class TextIndex:
         """
         check_several(texts)
         texts = check_strings(texts)
-        encoder.encode_query([])  # a prompt that cannot be reproduced is refused before the work
-        parts = [np.zeros([0, encoder.width], np.float32)]
+        # A prompt or a similarity that cannot be reproduced is refused before the work.
+        parts = [_comparable(encoder, encoder.encode_query([]))]
         with Progress(len(texts), "text", "encoding") as progress:
             for start in range(0, len(texts), _TEXTS_PER_PART):
                 part = texts[start : start + _TEXTS_PER_PART]
@@ -129,7 +135,7 @@ class TextIndex:
         return self.nearest(self.query_vectors(queries), top_k)
 
     def query_vectors(self, queries: Sequence[str]) -> np.ndarray:
-        """Returns vectors to compare with those of the texts, of length 1, float32 [Q, D].
+        """Returns vectors whose products with those of the texts are scores, float32 [Q, D].
 
         They are those of `encoder.encode_query`.
 
@@ -137,10 +143,10 @@ class TextIndex:
             ValueError: one string was given in place of a list.
         """
         check_several(queries)
-        return _of_length_1(self._encoder.encode_query(queries))
+        return _comparable(self._encoder, self._encoder.encode_query(queries))
 
     def nearest(self, vectors: np.ndarray, top_k: int = 10) -> list[list[Hit]]:
-        """Returns the texts that are nearest to each vector [Q, D] of length 1, the best first.
+        """Returns the texts whose products with each vector [Q, D] are largest, the best first.
 
         Those that are empty, or blanks alone, are left out.
 
@@ -182,6 +188,7 @@ class TextIndex:
                 for text in self.texts:
                     file.write(json.dumps({"text": text}, ensure_ascii=False) + "\n")
             content = {"texts": len(self), "width": self._encoder.width}
+            content |= {"similarity": self._encoder.similarity}
             (part / INDEX_FILE).write_text(json.dumps(content) + "\n", encoding="utf-8")
 
     @classmethod
@@ -200,13 +207,15 @@ class TextIndex:
         if not (path / INDEX_FILE).is_file():
             raise FileNotFoundError(f"{path} holds no {INDEX_FILE}: build the index first")
         try:
-            width = json.loads((path / INDEX_FILE).read_text(encoding="utf-8"))["width"]
+            stored = json.loads((path / INDEX_FILE).read_text(encoding="utf-8"))
+            made = stored["width"], stored.get("similarity", _COSINE)
             vectors = np.load(path / VECTORS_FILE)
             with open(path / TEXTS_FILE, encoding="utf-8") as file:
                 texts = [json.loads(line)["text"] for line in file]
         except (ValueError, KeyError, TypeError, OSError, EOFError) as error:
             raise ValueError(f"{path} holds a damaged index ({error}): build it anew") from None
-        if width != encoder.width or not _made_by(encoder, texts, vectors):
+        same = made == (encoder.width, encoder.similarity)
+        if not same or not _made_by(encoder, texts, vectors):
             raise ValueError(
                 f"{path} was made by another model, or with another pooling, prompt, truncate_dim "
                 "or max_seq_length, so its vectors are not those of this one: give the same, or "
@@ -235,13 +244,23 @@ def _made_by(encoder: SentenceEncoder, texts: Sequence[str], vectors: np.ndarray
         return True  # nothing to compare; what does not fit is said elsewhere
     spread = np.linspace(0, len(texts) - 1, _TEXTS_COMPARED).astype(int)
     # Long texts tell what cuts them: a max_seq_length.
-    longest = np.argsort([len(text) for text in texts])[-_LONG_TEXTS_COMPARED:]
-    places = np.unique([*spread, *longest])
-    found = _of_length_1(encoder.encode_document([texts[place] for place in places]))
-    return bool(np.abs(found - vectors[places]).max() < _SAME_MODEL)
+    long_ones = np.argsort([len(text) for text in texts])[-_LONG_TEXTS_COMPARED:]
+    places = np.unique([*spread, *long_ones])
+    found = _comparable(encoder, encoder.encode_document([texts[place] for place in places]))
+    longest = max(1.0, float(np.linalg.norm(found, axis=-1).max()))
+    return bool(np.abs(found - vectors[places]).max() < _SAME_MODEL * longest)
 
 
-def _of_length_1(vectors: np.ndarray) -> np.ndarray:
+def _comparable(encoder: SentenceEncoder, vectors: np.ndarray) -> np.ndarray:
+    """Returns vectors [N, D] whose products are the scores."""
+    if encoder.similarity not in (_COSINE, _DOT):
+        raise ValueError(
+            f"the folder compares vectors by {encoder.similarity} (similarity_fn_name in "
+            f"{MODEL_FILE}), and the search by {_COSINE} or {_DOT}: write one of them there if it "
+            "will do"
+        )
     vectors = np.asarray(vectors, np.float32)
+    if encoder.similarity == _DOT:
+        return vectors
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)  # [N, 1]
     return vectors / np.maximum(lengths, np.float32(1e-12))

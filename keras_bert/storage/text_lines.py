@@ -35,7 +35,7 @@ class TextLines:
             raise FileNotFoundError(f"{path} does not exist: give a file with a text a line")
         self.total_bytes = self._path.stat().st_size
         self.bytes_read = 0
-        suffixes = [suffix for suffix in self._path.suffixes if suffix != ".gz"]
+        suffixes = [suffix.lower() for suffix in self._path.suffixes if suffix.lower() != ".gz"]
         self._is_json = suffixes[-1:] == [".jsonl"]
 
     def __iter__(self) -> Iterator[str]:
@@ -45,7 +45,7 @@ class TextLines:
             ValueError: a line is not UTF-8 or not JSON with a text, or a .gz is damaged.
         """
         with open(self._path, "rb") as file:
-            lines = gzip.open(file) if self._path.suffix == ".gz" else file
+            lines = gzip.open(file) if self._path.suffix.lower() == ".gz" else file
             try:
                 for number, line in enumerate(lines, start=1):
                     self.bytes_read = file.tell()
@@ -95,13 +95,35 @@ def read_texts(path: str | os.PathLike, column: str = "text") -> list[str]:
     """Returns the texts of a file: a table's column, else its lines.
 
     Args:
-        path: .csv or .tsv; or what `TextLines` reads.
-        column: column of the texts where it is a table.
+        path: .csv, .tsv or .jsonl; or what `TextLines` reads.
+        column: column of the texts where it is a table, or their field.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it has no such column, or is damaged.
+        ValueError: it has no such column, is a packed table, or is damaged.
     """
-    if Path(path).suffix.lower() in (".csv", ".tsv"):
+    if is_table(path) or Path(path).suffix.lower() == ".jsonl":
         return read_table(Path(path)).column(column, "name the column of the texts so")
+    if column != "text":
+        raise ValueError(
+            f"{path} is no .csv, .tsv or .jsonl, so it has no column {column!r}: leave the column "
+            "out, or give a table"
+        )
     return list(TextLines(path))
+
+
+def is_table(path: str | os.PathLike, name: str = "") -> bool:
+    """Whether a file is a table by its name, whose lines are not its texts.
+
+    Args:
+        path: the file.
+        name: of the argument, for the error.
+
+    Raises:
+        ValueError: it is a packed one, which is not read.
+    """
+    kind = "".join(Path(path).suffixes).lower()
+    if kind.endswith((".csv.gz", ".tsv.gz")):
+        said = f"{name} is {path}," if name else f"{path} is"
+        raise ValueError(f"{said} a packed table: unpack it first")
+    return kind.endswith((".csv", ".tsv"))

@@ -11,11 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from keras_bert.text.tokenizer_config import Settings
-from keras_bert.text.vocabulary import (
-    CONTINUATION_PREFIX,
-    MAX_CHARACTERS_PER_WORD,
-    Vocabulary,
-)
+from keras_bert.text.vocabulary import CONTINUATION_PREFIX, Vocabulary
 from keras_bert.text.wordpiece.normalized_characters import CharacterForms
 
 # What bounds the memory: 20 to 30 MB. Longer runs (a sentence without spaces) rarely come again.
@@ -39,6 +35,7 @@ class CorpusTokenizer:
 
     Attributes:
         vocabulary: the word pieces and their ids.
+        settings: how text is treated.
 
     Example:
         >>> vocabulary = Vocabulary(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b", "."])
@@ -49,6 +46,7 @@ class CorpusTokenizer:
 
     def __init__(self, vocabulary: Vocabulary, settings: Settings):
         self.vocabulary = vocabulary
+        self.settings = settings
         self._runs = _Runs(vocabulary, settings)
 
     def __call__(self, texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -92,7 +90,7 @@ class _Runs(dict[str, tuple[int, ...]]):
         self._special_ids = {token: (vocabulary.id_of(token),) for token in special}
         self._special_token = re.compile(f"({'|'.join(map(re.escape, special))})")
         self._characters = CharacterForms(settings)
-        self._words = _Words(vocabulary)
+        self._words = _Words(vocabulary, settings.max_input_chars_per_word)
 
     def __missing__(self, run: str) -> tuple[int, ...]:
         if self._keep_special_tokens and ("[" in run or "<" in run):
@@ -123,8 +121,9 @@ class _Runs(dict[str, tuple[int, ...]]):
 class _Words(dict[str, tuple[int, ...]]):
     """The pieces of each word, the longest match first; missing ones are worked out."""
 
-    def __init__(self, vocabulary: Vocabulary):
+    def __init__(self, vocabulary: Vocabulary, max_characters: int):
         super().__init__()
+        self._max_characters = max_characters
         self._pieces = {token: index for index, token in enumerate(vocabulary.tokens)}
         self._longest = max(map(len, vocabulary.tokens))
         self._unknown = (vocabulary.unk_id,)
@@ -136,7 +135,7 @@ class _Words(dict[str, tuple[int, ...]]):
         return ids
 
     def _longest_matches(self, word: str) -> tuple[int, ...]:
-        if len(word) > MAX_CHARACTERS_PER_WORD:
+        if len(word) > self._max_characters:
             return self._unknown
         ids, start, prefix = [], 0, ""
         while start < len(word):

@@ -21,12 +21,14 @@ from typing import Any
 
 import tensorflow as tf
 
+from keras_bert.counts import check_count
 from keras_bert.text import tokenizer_config
 from keras_bert.text.base_tokenizer import Tokenizer, as_ragged
 from keras_bert.text.framing import BERT_FRAMING, BERT_TOKENS, Framing, SpecialTokens
 from keras_bert.text.vocabulary import (
     CONTINUATION_PREFIX,
     FILE_NAME,
+    MAX_CHARACTERS_PER_WORD,
     Vocabulary,
 )
 from keras_bert.text.wordpiece.files import WordPieceFiles
@@ -41,7 +43,7 @@ class BertTokenizer(Tokenizer):
 
     The ids equal those of FullTokenizer in tokenization.py of google-research/bert (under Python
     3.11) for every string: clean-up, CJK spacing, lower-casing, accent stripping, punctuation
-    splitting, greedy longest-match-first WordPiece, [UNK] for words over 200 characters. Bytes
+    splitting, greedy longest-match-first WordPiece, [UNK] for words that are too long. Bytes
     that are not UTF-8 are removed. All of it is TensorFlow ops: it works eagerly, in tf.data, in
     tf.function and in a SavedModel.
 
@@ -52,9 +54,11 @@ class BertTokenizer(Tokenizer):
         split_cjk: make every CJK ideograph a word of its own.
         keep_special_tokens: read "[MASK]", "[SEP]" and so on in a text as the special tokens of
             that name. By default they are plain text, so that a text cannot forge them.
+        max_input_chars_per_word: a longer word is [UNK]. 200 in the original, 100 in the files of
+            Hugging Face's tokenizers.
 
     Raises:
-        ValueError: a piece of the vocabulary is longer than 255 bytes.
+        ValueError: a piece of the vocabulary is longer than 255 bytes, or the limit is below 1.
 
     Example:
         >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "!"]
@@ -69,11 +73,13 @@ class BertTokenizer(Tokenizer):
         strip_accents: bool | None = None,
         split_cjk: bool = True,
         keep_special_tokens: bool = False,
+        max_input_chars_per_word: int = MAX_CHARACTERS_PER_WORD,
     ):
         super().__init__(name="bert_tokenizer")
+        check_count("max_input_chars_per_word", max_input_chars_per_word)
         self._vocabulary = vocabulary
         self._settings = tokenizer_config.Settings(
-            lowercase, strip_accents, split_cjk, keep_special_tokens
+            lowercase, strip_accents, split_cjk, keep_special_tokens, max_input_chars_per_word
         )
         tables = unicode_table.normalization_tables(
             lowercase, lowercase if strip_accents is None else strip_accents, split_cjk
@@ -81,9 +87,11 @@ class BertTokenizer(Tokenizer):
         tokens = matchable_tokens(vocabulary)
         special_tokens = vocabulary.special_tokens if keep_special_tokens else ()
         first = "".join({token[0] for token in special_tokens})  # "[", of MPNet "<" as well
-        self._plain_text = PlainText(tokens, lowercase, tables, first)
+        self._plain_text = PlainText(tokens, lowercase, tables, first, max_input_chars_per_word)
         self._normalizer = Normalizer(tables, special_tokens)
-        self._wordpiece = WordPiece(vocabulary, tokens, keep_special_tokens)
+        self._wordpiece = WordPiece(
+            vocabulary, tokens, keep_special_tokens, max_input_chars_per_word
+        )
         with tf.init_scope():
             self._tokens = tf.constant(vocabulary.tokens)
         self.keep_special_tokens = keep_special_tokens

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_bert.checkpoints import tf_hub
+from keras_bert.counts import check_count
 from keras_bert.storage import files, hub
 from keras_bert.text import vocabulary as vocabulary_module
 from keras_bert.text.framing import (
@@ -23,7 +24,11 @@ from keras_bert.text.framing import (
     Framing,
     SpecialTokens,
 )
-from keras_bert.text.vocabulary import CONTINUATION_PREFIX, Vocabulary
+from keras_bert.text.vocabulary import (
+    CONTINUATION_PREFIX,
+    MAX_CHARACTERS_PER_WORD,
+    Vocabulary,
+)
 
 FILE_NAME = "tokenizer_config.json"
 TOKENIZER_JSON = "tokenizer.json"
@@ -54,6 +59,7 @@ class Settings(NamedTuple):
     strip_accents: bool | None = None
     split_cjk: bool = True
     keep_special_tokens: bool = False
+    max_input_chars_per_word: int = MAX_CHARACTERS_PER_WORD
 
 
 # Names in the file. Hugging Face has no `keep_special_tokens`: its tokenizers always keep them.
@@ -63,6 +69,8 @@ _KEYS = {
     "split_cjk": "tokenize_chinese_chars",
     "keep_special_tokens": "keep_special_tokens",
 }
+# In both files; where neither has it the original's counts.
+_WORD_LIMIT = "max_input_chars_per_word"
 
 
 # Names in the `BertNormalizer` of a tokenizer.json.
@@ -87,13 +95,16 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
     Raises:
         FileNotFoundError: it has no vocabulary.
         ValueError: a file is damaged, a setting in it is not true, false or (for
-            `strip_accents`) null, or tokenizer.json has steps that are not BERT's.
+            `strip_accents`) null, a limit is no number, or tokenizer.json has steps that are not
+            BERT's.
     """
     folder = hub.local_folder(folder)
     if tf_hub.is_saved_model(folder):
         file, lowercase = tf_hub.vocabulary_file(folder)
         vocabulary, folder = Vocabulary.from_file(file), file.parent
-        settings = {"lowercase": not is_cased(vocabulary) if lowercase is None else lowercase}
+        settings: dict[str, Any] = {
+            "lowercase": not is_cased(vocabulary) if lowercase is None else lowercase
+        }
     else:
         text, as_json = folder / vocabulary_module.FILE_NAME, folder / TOKENIZER_JSON
         stored = read_json(as_json) if as_json.is_file() else {}
@@ -105,6 +116,7 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
             vocabulary = Vocabulary(tokens, special, framing=framing)
         steps = _normalizer_steps(stored, as_json)
         settings = {"lowercase": not is_cased(vocabulary)}
+        settings |= _word_limit(stored.get("model") or {}, as_json)
         for step in steps:
             settings |= {name: step[key] for name, key in _NORMALIZER_KEYS.items() if key in step}
         found = _with_stored(settings, folder)
@@ -140,7 +152,19 @@ def _with_stored(settings: dict[str, Any], folder: Path) -> Settings:
             if not (isinstance(value, bool) or (value is None and key == _KEYS["strip_accents"])):
                 raise ValueError(f"{path}: {key} is {value!r}; it must be true or false")
             settings[argument] = stored[key]
-    return Settings(**settings)
+    return Settings(**(settings | _word_limit(stored, path)))
+
+
+def _word_limit(stored: Mapping[str, Any], path: Path) -> dict[str, int]:
+    """Returns how long words may be, where a file tells it."""
+    limit = stored.get(_WORD_LIMIT)
+    if limit is None:
+        return {}
+    try:
+        check_count(_WORD_LIMIT, limit)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    return {_WORD_LIMIT: limit}
 
 
 def special_tokens(folder: Path, defaults: SpecialTokens) -> SpecialTokens:
@@ -211,6 +235,12 @@ def _normalizer_steps(stored: dict[str, Any], path: Path) -> list[dict[str, Any]
             "WordPiece does what BertNormalizer and BertPreTokenizer do, and would give other ids: "
             "open the encoder alone, and make ids with transformers"
         )
+    if any(step.get("clean_text") is False for step in steps):
+        raise ValueError(
+            f"{path} keeps control characters (clean_text is false), which the package's WordPiece "
+            "removes, so that it would give other ids: open the encoder alone, and make ids with "
+            "transformers"
+        )
     return steps
 
 
@@ -229,11 +259,12 @@ def write(
     is_bert = vocabulary.framing == BERT_FRAMING
     special = vocabulary.special_tokens
     stored: dict[str, Any] = {
-        _KEYS[argument]: value for argument, value in settings._asdict().items()
-    } | {
+        **{key: getattr(settings, argument) for argument, key in _KEYS.items()},
         "tokenizer_class": "BertTokenizer" if is_bert else MPNET_CLASS,
         **dict(zip(ROLES, special, strict=True)),
     }
+    if settings.max_input_chars_per_word != MAX_CHARACTERS_PER_WORD:
+        stored[_WORD_LIMIT] = settings.max_input_chars_per_word
     if not is_bert:
         stored |= {"bos_token": special.cls, "eos_token": special.sep}
     elif not segments:

@@ -7,12 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from keras_bert.text.tokenizer_config import Settings
-from keras_bert.text.vocabulary import (
-    CONTINUATION_PREFIX,
-    MAX_CHARACTERS_PER_WORD,
-    UNUSED_SLOT,
-    Vocabulary,
-)
+from keras_bert.text.vocabulary import CONTINUATION_PREFIX, UNUSED_SLOT, Vocabulary
 from keras_bert.text.wordpiece.normalized_characters import CharacterForms
 
 SPECIAL = "special tokens"
@@ -26,7 +21,7 @@ KINDS = (WORDS, CONTINUATIONS, CHARACTERS, CONTINUED_CHARACTERS, SPECIAL, UNUSED
 NORMALIZED = "the tokenizer writes it otherwise"
 SPLIT = "the tokenizer splits it"
 SPACE = "it holds white space"
-LONG = f"it is longer than {MAX_CHARACTERS_PER_WORD} characters"
+LONG = "it is longer than {} characters"
 EMPTY = "nothing stands behind its ##"
 
 MIXED, DIGITS, SIGNS = "several scripts", "digits", "punctuation and symbols"
@@ -107,7 +102,7 @@ def describe_vocabulary(
     for token, body in bodies.items():
         counted = lengths if token == body else continuation_lengths
         counted[len(body)] += 1
-    forms = CharacterForms(settings)
+    forms, limit = CharacterForms(settings), settings.max_input_chars_per_word
     return VocabularyContents(
         kinds={kind: kinds[kind] for kind in KINDS},
         scripts=dict(collections.Counter(map(script_of, bodies.values())).most_common()),
@@ -115,7 +110,7 @@ def describe_vocabulary(
         continuation_lengths=dict(sorted(continuation_lengths.items())),
         longest=tuple(sorted(entries, key=lambda token: -len(bodies[token]))[:longest]),
         unreachable=tuple(
-            found for token in entries if (found := _unreachable(token, forms)) is not None
+            found for token in entries if (found := _unreachable(token, forms, limit)) is not None
         ),
     )
 
@@ -159,7 +154,7 @@ def _script(character: str) -> str:
     return _SCRIPTS_OF_NAMES.get(first, first.capitalize())
 
 
-def _unreachable(token: str, forms: CharacterForms) -> Unreachable | None:
+def _unreachable(token: str, forms: CharacterForms, max_characters: int) -> Unreachable | None:
     """Returns why no text produces an entry; None where one may.
 
     What the tokenizer writes it writes so again: an entry that it changes is never written.
@@ -171,8 +166,8 @@ def _unreachable(token: str, forms: CharacterForms) -> Unreachable | None:
         reason = EMPTY
     elif any(character.isspace() for character in body):
         reason = SPACE
-    elif len(body) > MAX_CHARACTERS_PER_WORD:
-        reason = LONG
+    elif len(body) > max_characters:
+        reason = LONG.format(max_characters)
     elif len(words) > 1 or (token != body and forms.normalized(body) != body == becomes):
         reason = SPLIT  # "a.b"; or a sign that is a word by itself, so that nothing continues in it
     elif becomes != body:

@@ -42,6 +42,7 @@ def ran(model_folder, tmp_path_factory):
         "anneal": [*GENERATE, "--prompt=the film", "--length=2", "--method=annealing"],
         "csv": [*GENERATE, "--prompt=[MASK]", "--method=metropolis_hastings", "--output=one.csv"],
         "suffix": [*GENERATE, "--output=new.pdf"],
+        "over input": [*GENERATE, "--input=blanks.txt", "--output=./blanks.txt"],
         "both": [*GENERATE, "--input=blanks.txt", "--prompt=x"],
         "empty": [*GENERATE, "--input=empty.txt"],
         "no mask": [*GENERATE, "--prompt=the film"],
@@ -52,6 +53,10 @@ def ran(model_folder, tmp_path_factory):
             *("rerank_texts.py", "--init_from=model", "--output=lists.jsonl"),
             *("--input=lists.tsv", "--group_column=list", "--text_column=candidate"),
             *("--per_piece", "--within_word"),
+        ],
+        "rerank over": [
+            *("rerank_texts.py", "--init_from=model"),
+            *("--input=lists.tsv", "--output=lists.tsv"),
         ],
         "broken": [*RERANK, "--input=broken.tsv", "--score_column=score"],
         "column": [*RERANK, "--input=candidates.tsv", "--text_column=sentence"],
@@ -98,6 +103,8 @@ def test_other_methods(ran):
     ("name", "sentence"),
     [
         ("suffix", "--output=new.pdf is not one of .txt, .csv, .jsonl: rename it"),
+        ("over input", "--output is blanks.txt, the same file as blanks.txt: choose another"),
+        ("rerank over", "--output is lists.tsv, the same file as lists.tsv: choose another"),
         ("both", "--prompt and --input are both given"),
         ("empty", "empty.txt holds no text"),
         ("no mask", "'the film' has no [MASK]: put it where pieces are missing"),

@@ -51,6 +51,50 @@ def test_the_nearest_texts_come_first(encoder, index):
     assert index.search([]) == []
 
 
+def test_vectors_of_a_model_for_products_keep_their_lengths(model_folder, tmp_path):
+    shutil.copytree(model_folder("encoder"), tmp_path / "model")
+    write_pooling(tmp_path / "model", "mean", similarity="dot")
+    encoder = SentenceEncoder.from_preset(tmp_path / "model")
+    asked, held = (np.float64(encoder.encode(several)) for several in (QUERIES, TEXTS))
+    products = asked @ held.T
+    by_cosine = np.argsort(-cosines(encoder, QUERIES, TEXTS))
+    index = TextIndex.build(encoder, TEXTS)
+    other_order = 0.0
+    for row, hits in enumerate(index.search(QUERIES, len(TEXTS))):
+        scores = products[row, [hit.number for hit in hits]]
+        np.testing.assert_allclose([hit.score for hit in hits], scores, **REORDERED)
+        np.testing.assert_allclose(scores, np.sort(products[row])[::-1], **REORDERED)
+        other_order += np.abs(scores - products[row, by_cosine[row]]).max()
+    assert other_order > 0.01  # the lengths matter
+    index.save(tmp_path / "index")
+    assert len(TextIndex.load(tmp_path / "index", encoder)) == len(TEXTS)
+    write_pooling(tmp_path / "model", "mean", similarity=None)
+    with pytest.raises(ValueError, match="was made by another model"):
+        TextIndex.load(tmp_path / "index", SentenceEncoder.from_preset(tmp_path / "model"))
+    write_pooling(tmp_path / "model", "mean", similarity="manhattan")
+    distant = SentenceEncoder.from_preset(tmp_path / "model")
+    with pytest.raises(ValueError, match="compares vectors by manhattan .*write one of them there"):
+        TextIndex.build(distant, TEXTS)
+
+
+def write_pooling(folder, mode, similarity):
+    """A folder of sentence-transformers without a norm."""
+    modules = [("", "Transformer"), ("1_Pooling", "Pooling")]
+    (folder / "modules.json").write_text(
+        json.dumps(
+            [
+                {"path": path, "type": f"sentence_transformers.models.{kind}"}
+                for path, kind in modules
+            ]
+        )
+    )
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    settings = {"word_embedding_dimension": 8, f"pooling_mode_{mode}_tokens": True}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(settings))
+    stored = {"similarity_fn_name": similarity}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(stored))
+
+
 def test_of_equal_texts_the_first_goes_before(encoder):
     index = TextIndex.build(encoder, ["a film", "the book", "a film", "a film"])
     assert [hit.number for hit in index.search(["a film"], top_k=2)[0]] == [0, 2]

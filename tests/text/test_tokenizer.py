@@ -11,6 +11,7 @@ from keras_bert.text.framing import MPNET_TOKENS, ROBERTA_FRAMING
 from keras_bert.text.preprocessor import BertPreprocessor
 from keras_bert.text.tokenizer import BertTokenizer
 from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.wordpiece.files import WordPieceFiles
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 GOLDEN_VOCABULARY = GOLDEN / "vocab_uncased.txt"
@@ -252,6 +253,7 @@ def test_save_and_from_preset(tmp_path):
         "strip_accents": True,
         "split_cjk": False,
         "keep_special_tokens": True,
+        "max_input_chars_per_word": 7,
     }
     tokenizer = make("é", "e", **settings)
     tokenizer.save(tmp_path / "preset")
@@ -280,6 +282,10 @@ def test_a_folder_without_settings_is_cased_if_its_vocabulary_has_capitals(
         ("{", "tokenizer_config.json is not JSON"),
         ("[]", "holds a JSON list; an object is expected"),
         ('{"do_lower_case": "no"}', "do_lower_case is 'no'; it must be true or false"),
+        (
+            '{"max_input_chars_per_word": 0}',
+            "tokenizer_config.json: max_input_chars_per_word is 0: it must be at least 1",
+        ),
     ],
 )
 def test_bad_settings(tmp_path, content, sentence):
@@ -373,6 +379,7 @@ def test_settings_of_a_tokenizer_json(normalizer, config, lowercase, strips, tmp
         ({"normalizer": LOWERCASE}, "normalizes by Lowercase and splits"),
         ({"normalizer": None}, "normalizes by None and splits"),
         ({"normalizer": sequence({"type": "NFC"}, BERT_STEP)}, "by NFC, BertNormalizer and"),
+        ({"normalizer": {**BERT_STEP, "clean_text": False}}, "clean_text is false"),
     ],
 )
 def test_a_tokenizer_json_with_other_steps_is_refused(steps, sentence, tmp_path):
@@ -394,6 +401,29 @@ def test_bad_tokenizer_json(tmp_path, ids, model, sentence):
     write_tokenizer_json(tmp_path, ids, model=model)
     with pytest.raises(ValueError, match=re.escape(sentence)):
         BertTokenizer.from_preset(tmp_path)
+
+
+@pytest.mark.oracle
+def test_the_longest_word_of_a_tokenizer_json(tmp_path):
+    """Oracle: the Rust library, on words around its limit, which counts normalized characters."""
+    import tokenizers
+    from tokenizers.models import WordPiece
+
+    ids = {token: place for place, token in enumerate([*SPECIAL, "a", "##a", "e", "##e", "中"])}
+    rust = tokenizers.Tokenizer(WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=9))
+    rust.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
+    rust.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    rust.save(str(tmp_path / "tokenizer.json"))
+    texts = ["a" * 9, "A" * 10, "é" * 9, "É" * 10, "a" * 9 + " " + "e" * 10 + " a", "中" * 12]
+    expected = [rust.encode(text).ids for text in texts]
+    assert [len(row) for row in expected] == [9, 1, 9, 1, 11, 12]
+    tokenizer = BertTokenizer.from_preset(tmp_path)
+    assert tokenizer(texts).to_list() == expected
+    assert tokenizer([*texts, "ß"]).to_list()[:-1] == expected
+    tokenizer.save(tmp_path / "saved")
+    files = WordPieceFiles.read(tmp_path / "saved")
+    found, sizes = files.texts_to_ids()(texts)
+    assert found.tolist() == sum(expected, []) and sizes.tolist() == list(map(len, expected))
 
 
 def test_a_vocabulary_without_words_is_refused():

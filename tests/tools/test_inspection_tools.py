@@ -39,6 +39,7 @@ def folder(model, tmp_path_factory):
         "gz": [*SCORE, "--input=texts.jsonl.gz", "--output=gz.csv"],
         "empty": [*SCORE, "--input=empty.txt", "--output=empty.csv"],
         "broken": [*SCORE, "--input=broken.txt", "--output=kept.csv"],
+        "over input": [*SCORE, "--input=texts.txt", "--output=./texts.txt"],
         "absent": [*SCORE, "--input=no.txt", "--output=kept.csv"],
         "page": SHOW,
         "pair": [

@@ -1,7 +1,7 @@
 """Words to word pieces: greedy longest match first.
 
 tf.text's FastWordpieceTokenizer finds the pieces. It is told what it would do otherwise than the
-original: a word over 200 characters is replaced by one that has no pieces, pieces that no word can
+original: a word that is too long is replaced by one that has no pieces, pieces that no word can
 hold get another spelling, and private characters of special tokens get their ids afterwards.
 
 Shapes: W words, K characters of all of them.
@@ -13,18 +13,12 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert.text.vocabulary import (
-    CONTINUATION_PREFIX,
-    MAX_CHARACTERS_PER_WORD,
-    UNKNOWN,
-    Vocabulary,
-)
+from keras_bert.text.vocabulary import CONTINUATION_PREFIX, UNKNOWN, Vocabulary
 from keras_bert.text.wordpiece import unicode_table
 from keras_bert.text.wordpiece.words import Words
 
-# MAX_CHARACTERS_PER_WORD for tf.text, which counts bytes: no word of 200 characters is longer.
-_MAX_BYTES_PER_WORD = 4 * MAX_CHARACTERS_PER_WORD
-_UNKNOWN_WORD = "x" * (_MAX_BYTES_PER_WORD + 1)
+# tf.text counts bytes.
+_MAX_BYTES_PER_CHARACTER = 4
 # tf.text keeps the length of a piece in one byte.
 _MAX_BYTES_PER_PIECE = 255
 # The length in `_lengths` of a piece that always is a word: [UNK] and the other special tokens.
@@ -38,12 +32,22 @@ class WordPiece(tf.Module):
         vocabulary: the word pieces and their ids.
         tokens: the same, as `matchable_tokens` gives them.
         keep_special_tokens: whether words may be the private characters of special tokens.
+        max_characters: a longer word is [UNK].
     """
 
-    def __init__(self, vocabulary: Vocabulary, tokens: list[str], keep_special_tokens: bool):
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        tokens: list[str],
+        keep_special_tokens: bool,
+        max_characters: int,
+    ):
         super().__init__(name="wordpiece")
         self._keep_special_tokens = keep_special_tokens
-        self._tokenizer = fast_wordpiece_tokenizer(tokens, _MAX_BYTES_PER_WORD, splits_words=False)
+        self._max_characters = max_characters
+        max_bytes = _MAX_BYTES_PER_CHARACTER * max_characters
+        self._unknown_word = "x" * (max_bytes + 1)
+        self._tokenizer = fast_wordpiece_tokenizer(tokens, max_bytes, splits_words=False)
         with tf.init_scope():
             self._lengths = tf.constant(_lengths(vocabulary))
             self._special_ids = tf.constant(vocabulary.special_ids, tf.int32)
@@ -54,10 +58,10 @@ class WordPiece(tf.Module):
         characters = tf.RaggedTensor.from_row_splits(words.characters, words.splits, validate=False)
         texts = tf.strings.unicode_encode(characters, "UTF-8")  # [W]
         # A word that is too long becomes one without pieces; the usual branch copies no words.
-        too_long = words.splits[1:] - words.splits[:-1] > MAX_CHARACTERS_PER_WORD
+        too_long = words.splits[1:] - words.splits[:-1] > self._max_characters
         words_to_match = tf.cond(
             tf.reduce_any(too_long),
-            lambda: tf.where(too_long, _UNKNOWN_WORD, texts),
+            lambda: tf.where(too_long, self._unknown_word, texts),
             lambda: texts,
         )
         pieces = self._tokenizer.tokenize(words_to_match)  # [W, pieces]

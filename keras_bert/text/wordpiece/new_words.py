@@ -13,7 +13,6 @@ from pathlib import Path
 from keras_bert.storage.text_lines import TextLines
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 from keras_bert.text.coverage import WordCounts
-from keras_bert.text.vocabulary import MAX_CHARACTERS_PER_WORD
 
 
 def choose_new_words(
@@ -74,10 +73,11 @@ def read_words(path: str | os.PathLike, tokenizer: CorpusTokenizer) -> list[str]
                 f"{path}, line {number}: {line!r} is {len(words)} words to the tokenizer "
                 f"({' '.join(words)}), and a piece never reaches over one: give one word a line"
             )
-        if len(words[0]) > MAX_CHARACTERS_PER_WORD:
+        limit = tokenizer.settings.max_input_chars_per_word
+        if len(words[0]) > limit:
             raise ValueError(
                 f"{path}, line {number}: a word of {len(words[0])} characters is [UNK] whatever "
-                f"the vocabulary, the limit is {MAX_CHARACTERS_PER_WORD}: leave it out"
+                f"the vocabulary, the limit is {limit}: leave it out"
             )
         if tokenizer.pieces(words[0])[0] == tokenizer.vocabulary.unk_id:
             raise ValueError(

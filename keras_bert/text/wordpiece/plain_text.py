@@ -6,13 +6,12 @@ one regular expression: ASCII without control characters, and non-ASCII characte
 their own (typographic quotes and dashes, CJK punctuation and ideographs).
 
 Non-ASCII *letters* take the other path, so that every word of several characters is ASCII and the
-limit of 200 characters a word is one of 200 bytes, which is what tf.text counts.
+limit of 200 (or other) characters a word is one of as many bytes, which is what tf.text counts.
 """
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.text.vocabulary import MAX_CHARACTERS_PER_WORD
 from keras_bert.text.wordpiece import unicode_table as table
 from keras_bert.text.wordpiece.longest_match import fast_wordpiece_tokenizer
 
@@ -37,6 +36,7 @@ class PlainText(tf.Module):
         lowercase: lower-case the text.
         tables: the normalization that the texts must not need.
         excluded: ASCII characters that plain texts may not hold.
+        max_characters: a longer word is [UNK].
     """
 
     def __init__(
@@ -45,13 +45,12 @@ class PlainText(tf.Module):
         lowercase: bool,
         tables: table.NormalizationTables,
         excluded: str,
+        max_characters: int,
     ):
         super().__init__(name="plain_text")
         self._lowercase = lowercase
         self._pattern = _pattern(tables, excluded)
-        self._tokenizer = fast_wordpiece_tokenizer(
-            tokens, MAX_CHARACTERS_PER_WORD, splits_words=True
-        )
+        self._tokenizer = fast_wordpiece_tokenizer(tokens, max_characters, splits_words=True)
 
     def matches(self, texts: tf.Tensor) -> tf.Tensor:
         """Tells which texts are plain: string [N] -> bool [N]."""
