@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from absl import flags
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 # What releases of sentence-transformers write into config.json for a cross-encoder.
 _SCORING_KEYS = ("sentence_transformers", "sbert_ce_default_activation_function")
+_AS_IT_IS = "torch.nn.modules.linear.Identity"
 
 _FROM = flags.DEFINE_string("from", None, "Model folder, or hf://org/name.", required=True)
 _TO = flags.DEFINE_string(
@@ -187,7 +188,12 @@ def _write_length(source: Path, target: Path, report: ParityReport) -> None:
 
 
 def _copy_scoring(source: Path, target: Path) -> None:
-    """Copies what a cross-encoder of sentence-transformers says of its scores."""
+    """Copies what a cross-encoder of sentence-transformers says of its scores.
+
+    Those of a run of the package are the numbers that it learned.
+    """
+    from keras_bert.finetuning.task import TASK_FILE
+
     for name in (
         *(sentence_prompts.MODEL_FILE, sentence_modules.MODULES_FILE),
         sentence_modules.TRANSFORMER_FILE,
@@ -195,9 +201,22 @@ def _copy_scoring(source: Path, target: Path) -> None:
         if (source / name).is_file():
             shutil.copyfile(source / name, target / name)
     theirs = read_json(source / "config.json") if (source / "config.json").is_file() else {}
-    if kept := {key: theirs[key] for key in _SCORING_KEYS if key in theirs}:
-        path = target / "config.json"
-        write_json(path, read_json(path) | kept)
+    kept = {key: theirs[key] for key in _SCORING_KEYS if key in theirs}
+    path = target / "config.json"
+    written = read_json(path)
+    if (source / TASK_FILE).is_file() and _has_one_score(written):
+        kept = {_SCORING_KEYS[0]: {"activation_fn": _AS_IT_IS}}
+    if kept:
+        write_json(path, written | kept)
+
+
+def _has_one_score(config: Mapping[str, Any]) -> bool:
+    """Whether a text has one score, which sentence-transformers would turn into a probability."""
+    architecture = (config.get("architectures") or [""])[0]
+    of_classes = architecture.endswith("ForSequenceClassification")
+    return architecture.endswith("ForMultipleChoice") or (
+        of_classes and len(config.get("id2label", ())) == 1
+    )
 
 
 def _read_tokenizer(source: Path) -> TokenizerFiles | str:

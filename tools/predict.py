@@ -67,6 +67,8 @@ def main(_: Sequence[str]) -> None:
         raise ValueError("--server and --served_model belong together: give both or neither")
     if values.server is None and values.column:
         raise ValueError("--column is for --server: a run knows its columns")
+    if values.server is None and values["timeout"].present:
+        raise ValueError("--timeout is for --server: leave it out")
     for name in ("iterations", "length_candidates"):
         if values.server is not None and values[name].present:
             raise ValueError(

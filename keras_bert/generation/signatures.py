@@ -15,6 +15,7 @@ from keras_bert.generation.draws import chain_seeds
 from keras_bert.generation.options import GenerationOptions
 from keras_bert.generation.sampler import TextSampler
 from keras_bert.signatures.base import Tensors, with_a_column
+from keras_bert.signatures.code_points import valid_text
 from keras_bert.tasks.fill_mask.signatures import MaskedLMSignatures
 from keras_bert.text.preprocessor import TEXT
 
@@ -73,4 +74,4 @@ class GenerationSignatures(MaskedLMSignatures):
             tf.constant(vocabulary.tokens),
             tf.ragged.boolean_mask(state.ids, is_mask),
         )  # [N, masks]
-        return {TEXT: fill_blanks(text, pieces, vocabulary.special_tokens.mask)}
+        return {TEXT: fill_blanks(valid_text(text), pieces, vocabulary.special_tokens.mask)}

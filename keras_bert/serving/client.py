@@ -7,6 +7,7 @@
 gRPC needs the extra `serving` (tensorflow-serving-api), imported when it is used.
 """
 
+import base64
 import http.client
 import json
 import urllib.parse
@@ -32,11 +33,12 @@ class Client(Protocol):
         """Returns the outputs of a signature by name.
 
         Args:
-            inputs: values by name, as many of each and at least one; strings, or lists of strings.
+            inputs: values by name, as many of each and at least one; strings, bytes or numbers, or
+                lists of them.
             signature: name of one of the model's signatures.
 
         Raises:
-            ValueError: there are no values, or not as many of each.
+            ValueError: there are no values, not as many of each, or some of another type.
             ConnectionError: there is no server.
             TimeoutError: there is one, but no answer in time.
             ServerError: it refused.
@@ -54,10 +56,11 @@ class RestClient:
         timeout: seconds.
 
     Raises:
-        ValueError: the server is not host:port.
+        ValueError: the server is not host:port, or the timeout not above 0.
     """
 
     def __init__(self, server: str, model: str, version: int | None = None, timeout: float = 60.0):
+        _check_timeout(timeout)
         self._server = _checked_address(server.removeprefix(REST_SCHEME).rstrip("/"))
         part = "" if version is None else f"/versions/{version}"
         # /v1/models/reviews:predict, or /v1/models/reviews/versions/2:predict
@@ -69,9 +72,10 @@ class RestClient:
         _check_counts(inputs)
         # By column -> by row: REST wants a dictionary for each example.
         rows = [dict(zip(inputs, row, strict=True)) for row in zip(*inputs.values(), strict=True)]
+        request = {"signature_name": signature, "instances": rows}
+        body = json.dumps(request, default=_as_json).encode()
         connection = http.client.HTTPConnection(self._server, timeout=self._timeout)
         try:
-            body = json.dumps({"signature_name": signature, "instances": rows}).encode()
             connection.request("POST", self._path, body, {"Content-Type": "application/json"})
             response = connection.getresponse()
             content = response.read()
@@ -128,10 +132,12 @@ class GrpcClient:
         timeout: seconds.
 
     Raises:
-        ValueError: the server is not host:port, or the extra `serving` is not installed.
+        ValueError: the server is not host:port, the timeout not above 0, or the extra `serving` is
+            not installed.
     """
 
     def __init__(self, server: str, model: str, version: int | None = None, timeout: float = 60.0):
+        _check_timeout(timeout)
         try:
             import grpc
             from tensorflow_serving.apis import prediction_service_pb2_grpc
@@ -217,6 +223,11 @@ def _too_late(server: str, timeout: float) -> TimeoutError:
     )
 
 
+def _check_timeout(timeout: float) -> None:
+    if not timeout > 0:
+        raise ValueError(f"timeout is {timeout}: give seconds, above 0")
+
+
 def _check_counts(inputs: Inputs) -> None:
     for name, values in inputs.items():
         if isinstance(values, str | bytes):
@@ -227,6 +238,17 @@ def _check_counts(inputs: Inputs) -> None:
     if len(set(counts.values())) > 1:
         shown = ", ".join(f"{count} of {name}" for name, count in counts.items())
         raise ValueError(f"the request holds {shown}: give as many of each")
+
+
+def _as_json(value: Any) -> Any:
+    """Returns what JSON has in place of bytes and of NumPy's arrays and numbers."""
+    if isinstance(value, bytes):
+        return {"b64": base64.b64encode(value).decode("ascii")}
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise ValueError(
+        f"the request holds a {type(value).__name__}: give strings, bytes, numbers or lists of them"
+    )
 
 
 def _decoded(value: Any) -> Any:

@@ -44,7 +44,8 @@ def predict_remotely(
         output_path: the CSV to write. Taggers write a row for each entity or word. Answers go to
             `<output_path>.partial` as they come, which an error leaves behind.
         batch_size: rows of a request.
-        columns: what columns of other names are sent as, {"text": "body"}.
+        columns: what columns of other names are sent as, {"text": "body"}; where a model may read
+            these alone nothing else is sent.
 
     Raises:
         FileNotFoundError: there is no input.
@@ -101,9 +102,12 @@ def _inputs(table: Table, columns: Mapping[str, str]) -> tuple[dict[str, Any], l
             )
         table.column(column, "name one that is there")
     present = {*table.columns, *columns, *([CHOICES] if has_choices(table) else [])}
-    # Those that were named decide.
+    # Those that were named decide: what needs no others is sent alone.
     possible = [names for names in _INPUTS if present.issuperset(names)]
-    names = next((names for names in possible if columns.keys() <= {*names}), None)
+    possible = [names for names in possible if columns.keys() <= {*names}]
+    names = next(
+        (names for names in possible if columns.keys() == {*names}), next(iter(possible), None)
+    )
     if names is None:
         raise ValueError(
             f"{table.path} has the columns {', '.join(table.columns)}; expected are text, text and "

@@ -227,13 +227,14 @@ def _check_overrides(
     Args:
         description: the task; None for encoders and masked language models.
         options: settings of the export.
-        generates: whether it is a masked language model, which can generate.
+        generates: whether it is a masked language model, which guesses and can generate.
 
     Raises:
         ValueError: they do.
     """
-    if options.generate_sweeps is not None and not generates:
-        raise ValueError("--generate_sweeps is for masked language models: leave it out")
+    for name in ("generate_sweeps", "top_k"):
+        if getattr(options, name) is not None and not generates:
+            raise ValueError(f"--{name} is for masked language models: leave it out")
     for name, kind in KINDS.items():
         of_this_kind = description is not None and description.head.kind == name
         if not of_this_kind and (given := kind.overriding(options)):

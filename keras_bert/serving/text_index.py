@@ -187,8 +187,11 @@ class TextIndex:
             with open(part / TEXTS_FILE, "w", encoding="utf-8") as file:
                 for text in self.texts:
                     file.write(json.dumps({"text": text}, ensure_ascii=False) + "\n")
-            content = {"texts": len(self), "width": self._encoder.width}
-            content |= {"similarity": self._encoder.similarity}
+            content = {
+                "texts": len(self),
+                "width": self._encoder.width,
+                "similarity": self._encoder.similarity,
+            }
             (part / INDEX_FILE).write_text(json.dumps(content) + "\n", encoding="utf-8")
 
     @classmethod

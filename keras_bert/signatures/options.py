@@ -27,7 +27,7 @@ class ExportOptions:
         max_batch: the most examples of a request; None sets no limit.
         max_text_bytes: the most bytes of a text; None sets no limit.
         max_choices: the most choices of an example, of multiple choice; None sets no limit.
-        top_k: how many guesses a masked language model gives for each mask.
+        top_k: how many guesses a masked language model gives for each mask; None is 5.
         generate_sweeps: sweeps of Gibbs sampling of a signature `generate`, which a masked language
             model then has, too; None leaves it out.
         generate_top_k: `generate` draws from so many of the likeliest pieces in the second half of
@@ -69,7 +69,7 @@ class ExportOptions:
     max_batch: int | None = None
     max_text_bytes: int | None = None
     max_choices: int | None = None
-    top_k: int = 5
+    top_k: int | None = None
     generate_sweeps: int | None = None
     generate_top_k: int = 0
     generate_temperature: float = 1.0

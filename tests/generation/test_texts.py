@@ -96,6 +96,9 @@ def test_served_texts_with_no_mask_or_too_many(model_folder):
     # Texts without a mask, and none at all.
     plain = served(text=tf.constant(["the  FILM", ""]), seed=tf.constant([1, 2], tf.int64))
     assert plain["text"].numpy().tolist() == [b"the  FILM", b""]
+    # JSON cannot carry what is not UTF-8.
+    [text] = served(text=tf.constant([b"caf\xe9"]), seed=tf.zeros([1], tf.int64))["text"].numpy()
+    assert text.decode() == "caf\ufffd"
     none = served(text=tf.zeros([0], tf.string), seed=tf.zeros([0], tf.int64))
     assert none["text"].shape == (0,)
     # Masks that are cut off are left as they are.
@@ -120,8 +123,9 @@ def test_an_export_generates_in_a_fresh_process(generator, model_folder, tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["classes", "encoder"])
 def test_what_cannot_generate_is_refused(name, model_folder):
-    with pytest.raises(ValueError, match="--generate_sweeps is for masked language models"):
-        open_signatures(model_folder(name), ExportOptions(generate_sweeps=1))
+    for given in (dict(generate_sweeps=1), dict(top_k=3)):
+        with pytest.raises(ValueError, match=f"--{[*given][0]} is for masked language models"):
+            open_signatures(model_folder(name), ExportOptions(**given))
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The client. Oracle: the graph that the server runs, asked directly."""
 
 import contextlib
+import json
 import socket
 import subprocess
 import sys
@@ -23,6 +24,34 @@ def test_answers_come_by_name(model_folder):
     assert found["label"] == [label.decode() for label in expected["label"]]
     np.testing.assert_array_equal(np.float32(found["scores"]), expected["scores"])
     assert found["labels"] == [["bad", "fine", "good"]] * 6
+
+
+def test_bytes_and_arrays_are_sent_as_json_has_them(model_folder):
+    texts = ["the film", b"caf\xc3\xa9 \xff film"]
+    expected = ask(model_folder("classes"), text=texts)
+    with rest_server(model_folder("classes")) as address:
+        client = RestClient(address, "tiny")
+        for asked in (texts, np.array([b"the film", texts[1]])):
+            found = client.predict({"text": asked})
+            np.testing.assert_array_equal(np.float32(found["scores"]), expected["scores"])
+    # By hand: base64 of three bytes is four characters.
+    request = {"examples": [b"\x00\x01\x02"], "seed": np.arange(1), "input_ids": np.ones([1, 2])}
+    sent = json.loads(sent_by(request))["instances"]
+    assert sent == [{"examples": {"b64": "AAEC"}, "seed": 0, "input_ids": [1.0, 1.0]}]
+
+
+def sent_by(request):
+    """The body that a server reads, which then hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as threads:
+        client = RestClient(f"127.0.0.1:{server.getsockname()[1]}", "tiny")
+        asking = threads.submit(client.predict, request)
+        connection, _ = server.accept()
+        with connection, connection.makefile("rb") as read:
+            lengths = [line for line in iter(read.readline, b"\r\n") if b"Length" in line]
+            body = read.read(int(lengths[0].split(b":")[1]))
+        with pytest.raises(ConnectionError):
+            asking.result()
+    return body
 
 
 def test_the_only_output_has_no_name(model_folder):
@@ -48,11 +77,18 @@ def test_threads_share_a_client(model_folder):
         ({"text": []}, "the request is empty"),
         ({"text": ["a"], "text_pair": ["b", "c"]}, "1 of text, 2 of text_pair: give as many"),
         ({"text": "a film"}, r"text is one string, not a list of values: give \[text\]"),
+        ({"text": [{"a"}]}, "the request holds a set: give strings, bytes, numbers or lists"),
     ],
 )
 def test_requests_without_sense_are_not_sent(inputs, sentence):
     with pytest.raises(ValueError, match=sentence):
         RestClient("127.0.0.1:1", "tiny").predict(inputs)
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, float("nan")])
+def test_timeouts_are_checked(timeout):
+    with pytest.raises(ValueError, match="timeout is .*: give seconds, above 0"):
+        connect("127.0.0.1:1", "tiny", timeout=timeout)
 
 
 @pytest.mark.parametrize("address", ["", "localhost", "https://host:1", "host:port", "host:1/v1"])

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from keras_bert import BertTokenizer, CrossEncoder
-from keras_bert.checkpoints import hugging_face
-from keras_bert.models import preset
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.markers import some_long
 from tests.signatures.tiny_models import MAX_SEQ_LENGTH, PIECES, random_texts
 from tests.text.family_tokenizers import byte_level_files
 from tests.tolerances import ORACLE
+from tests.tools.test_convert_checkpoint import convert
 
 pytestmark = pytest.mark.oracle
 
@@ -66,11 +65,15 @@ def test_their_folders(num_labels, max_length, tmp_path):
 
 
 def test_our_choices_as_theirs(model_folder, tmp_path):
+    """As sentence-transformers gives them if it is told nothing."""
+    import sentence_transformers
+
     folder = model_folder("choices")
-    (tmp_path / "theirs").mkdir()
-    hugging_face.write(preset.read_checkpoint(folder), tmp_path / "theirs")
-    BertTokenizer.from_preset(folder).save(tmp_path / "theirs")
-    expected = logits_of_theirs(tmp_path / "theirs")
+    done = convert(**{"from": folder, "to": tmp_path / "theirs", "format": "hf"})
+    assert done.returncode == 0, done.stderr
+    model = sentence_transformers.CrossEncoder(str(tmp_path / "theirs"), device="cpu")
+    expected = np.array(model.predict(PAIRS))
+    assert np.abs(expected).max() > 1  # no probabilities
     found = CrossEncoder.from_preset(folder).scores(*map(list, zip(*PAIRS, strict=True)))
     np.testing.assert_allclose(found, expected, **ORACLE)
 

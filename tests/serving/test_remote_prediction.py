@@ -117,16 +117,18 @@ def test_other_columns_are_refused(model_folder, tmp_path):
     [
         ({"context": "body", "question": "title"}, {"question": ["q"], "context": ["b"]}),
         ({"context": "body"}, {"context": ["b"], "question": ["own"]}),
+        ({"text": "body"}, {"text": ["b"]}),
+        ({"text": "body", "text_pair": "text"}, {"text": ["b"], "text_pair": ["unasked"]}),
     ],
 )
 def test_columns_of_other_names_are_sent_as_the_inputs(columns, sent, tmp_path):
-    (tmp_path / "in.csv").write_text("title,body,text,question\nq,b,unasked,own\n")
+    (tmp_path / "in.csv").write_text("title,body,text,question,text_pair\nq,b,unasked,own,two\n")
     client = OneAnswer(answer="a", score=1.0, start=0, end=1, null_score=0.0)
     predict_remotely(client, tmp_path / "in.csv", tmp_path / "out.csv", 8, columns)
     assert client.asked == [sent]
     header, row = (tmp_path / "out.csv").read_text().splitlines()
-    assert header.startswith("title,body,text,question,answer")
-    assert row.startswith("q,b,unasked,own,a")
+    assert header.startswith("title,body,text,question,text_pair,answer")
+    assert row.startswith("q,b,unasked,own,two,a")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +153,9 @@ class OneAnswer:
 
     def predict(self, inputs, signature="serving_default"):
         self.asked.append(inputs)
-        return {name: [value] * len(inputs["context"]) for name, value in self.answer.items()}
+        return {
+            name: [value] * len(next(iter(inputs.values()))) for name, value in self.answer.items()
+        }
 
 
 @pytest.mark.parametrize(

@@ -237,6 +237,17 @@ def test_folders_of_sentence_transformers_are_converted(source, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("name", "told"), [("number", True), ("classes", False)])
+def test_scores_of_a_run_stay_numbers_in_sentence_transformers(name, told, model_folder, tmp_path):
+    """Where it is told nothing it makes probabilities of a single score."""
+    done = convert(**{"from": model_folder(name), "to": tmp_path / "hf", "format": "hf"})
+    assert done.returncode == 0, done.stderr
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    expected = {"activation_fn": "torch.nn.modules.linear.Identity"} if told else None
+    assert config.get("sentence_transformers") == expected
+
+
+@pytest.mark.slow
 def test_a_longer_table_of_positions(source, tmp_path):
     done = convert(**{"from": source, "to": tmp_path / "no", "position_extension": "copy"})
     assert done.returncode == 1

@@ -15,6 +15,8 @@ from keras_bert.text.preprocessor import TEXT
 # Masks whose probabilities of all V pieces are in memory at a time: a text may be nothing but
 # masks.
 _MASKS_AT_A_TIME = 16
+# For each mask, unless another number is asked for.
+_GUESSES = 5
 
 
 class MaskedLMSignatures(SignatureFamily):
@@ -31,7 +33,7 @@ class MaskedLMSignatures(SignatureFamily):
         silence_rows(self.model, self.tokenizer.vocabulary)
         self._transform = self.model.get_layer("masked_lm_transform")
         self._bias = self.model.get_layer("masked_lm_bias")
-        self._top_k = min(self.options.top_k, len(self.tokenizer.vocabulary))
+        self._top_k = min(self.options.top_k or _GUESSES, len(self.tokenizer.vocabulary))
 
     def string_inputs(self) -> dict[str, tf.TensorSpec]:
         """Returns the one text."""
