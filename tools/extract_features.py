@@ -67,6 +67,8 @@ def main(_: Sequence[str]) -> None:
     to_projector = not Path(values.output).suffix
     if to_projector:
         projector.check_folder(values.output)
+        if values["dtype"].present:
+            raise ValueError("--dtype is for .npz and .tfrecord: a projector's table is text")
     else:
         writer_for(values.output)
     if values.pca:

@@ -39,5 +39,9 @@ def test_a_wrong_flag_is_one_sentence(pretrained_folder, tmp_path):
     assert made.returncode == 1
     assert made.stderr.startswith("error: concat_last_4 takes 4 layers but the model has 1")
     assert not (tmp_path / "features.npz").exists()
+    made = call(
+        init_from=pretrained_folder, input=texts, output=tmp_path / "folder", dtype="float32"
+    )
+    assert made.stderr.startswith("error: --dtype is for .npz and .tfrecord: a projector's table")
     made = call(init_from=pretrained_folder, input="texts.csv.gz", output=tmp_path / "a.npz")
     assert made.stderr.startswith("error: --input is texts.csv.gz, a packed table: unpack it")

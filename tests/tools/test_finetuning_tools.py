@@ -187,6 +187,7 @@ def runs(model_folder, tmp_path_factory):
             "--output=why.html",
         ],
         "explain over": ["predict.py", *one, texts, "--output=no.csv", "--explain=./no.csv"],
+        "no server": ["predict.py", *one, texts, "--output=no.csv", "--timeout=5"],
         "explain two": ["predict.py", *both, texts, "--output=no.csv", "--explain=no.jsonl"],
         "explain into a folder": ["predict.py", *one, texts, "--output=no.csv", "--explain=."],
         "explain windows": ["predict.py", *long, texts, "--output=no.csv", "--explain=no.jsonl"],
@@ -225,6 +226,7 @@ def test_answers_are_explained_in_a_file_and_a_page(runs):
     ("name", "sentence"),
     [
         ("explain over", "--explain is ./no.csv, the same file as no.csv: choose another name"),
+        ("no server", "--timeout is for --server: leave it out"),
         ("explain two", "--explain explains one model, but --model_dir names 2"),
         ("explain into a folder", "--explain is ., which is a folder: name a file in it"),
         ("explain windows", "the model pools windows of long texts, whose words cannot be"),

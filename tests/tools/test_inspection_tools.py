@@ -93,6 +93,7 @@ def test_other_files_of_sentences(folder):
 def test_a_file_that_ends_in_an_error_is_not_written(folder):
     for name, sentence in {
         "broken": "error: broken.txt, line 201 is not UTF-8: convert the file to UTF-8",
+        "over input": "--output is ./texts.txt, the same file as texts.txt: choose another name",
         "absent": "error: no.txt does not exist: give a file with a text a line",
     }.items():
         assert folder[1][name]["status"] == 1
