@@ -166,12 +166,12 @@ def _made(paths: Sequence[str]) -> Manifest | None:
     made = next(filter(None, manifests.values()), None)
     if made is None:
         return None
-    for path, manifest in manifests.items():
+    for name, manifest in manifests.items():
         task = manifest.sentence_task if manifest else _GOOGLES_TASK
         digest = manifest.vocabulary_sha256 if manifest else made.vocabulary_sha256
         if (task, digest) != (made.sentence_task, made.vocabulary_sha256):
             raise ValueError(
-                f"{path} has the sentence task {task} and a vocabulary of sha256 {digest[:12]}..., "
+                f"{name} has the sentence task {task} and a vocabulary of sha256 {digest[:12]}..., "
                 f"and other files {made.sentence_task} and {made.vocabulary_sha256[:12]}...: give "
                 "files of one kind"
             )

@@ -318,7 +318,7 @@ class TextHead(FinetuningHead):
         if known is None:
             return None
         if self.label_type == "regression":
-            return float(np.var(known))
+            return float(np.var(known, dtype=np.float64))  # 0 where all are alike
         if self.label_type == "class":
             return chance_loss(np.bincount(known, minlength=len(self.labels)), label_smoothing)
         rates = known.mean(axis=0)
