@@ -39,6 +39,8 @@ def main(_: Sequence[str]) -> None:
 
     values = flags.FLAGS
     options = command_line.options_from_flags(PretrainingOptions)
+    # Files are looked at here, so that a wrong name is told at once; nothing is computed before
+    # workers, or the chips of a TPU, have met.
     vocabulary = read_tokenizer_files(local_copy(tokenizer_folder(options.data_dir))).vocabulary
     config = load_config(
         values.model, len(vocabulary), options.ignore_config_keys, vocabulary.pad_id

@@ -49,9 +49,10 @@ def no_better_than_chance(train_loss: float, chance: float | None) -> str | None
 
     Args:
         train_loss: mean over the last steps.
-        chance: what `chance_loss` returned; None where it is not known.
+        chance: what `chance_loss` returned; None where it is not known. 0 tells nothing either: all
+            labels are alike then, and to guess by frequency is to be right.
     """
-    if chance is None or train_loss < _CLOSE_TO_CHANCE * chance:
+    if not chance or train_loss < _CLOSE_TO_CHANCE * chance:
         return None
     return (
         f"the training loss ends at {train_loss:.3f}, no better than the {chance:.3f} of "

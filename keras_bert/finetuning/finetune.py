@@ -233,10 +233,12 @@ def _result(
 
 def _encode(plan: RunPlan, data: TaskData) -> dict[str, EncodedRows]:
     head, max_seq_length = plan.description.head, plan.description.max_seq_length
-    splits = {
-        name: head.encode(plan.tokenizer, split, max_seq_length, f"tokenizing {name}")
-        for name, split in data.splits.items()
-    }
+    splits = {}
+    for name, split in data.splits.items():
+        if name == UNLABELED:
+            split = head.without_labels(split)  # which nothing has checked
+        description = f"tokenizing {name}"
+        splits[name] = head.encode(plan.tokenizer, split, max_seq_length, description)
     if plan.on_tpu:
         # Every length is compiled once: powers of two up to the maximum.
         lengths = [_SHORTEST_FIXED_LENGTH]

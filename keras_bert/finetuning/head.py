@@ -96,6 +96,17 @@ class TrainableHead(abc.ABC):
             ValueError: it needs more.
         """
 
+    def check_labels(self, examples: Any, split: str) -> None:  # noqa: B027  may take any
+        """Refuses labels that cannot be learned or measured, before anything is computed.
+
+        Args:
+            examples: a split whose examples all have labels.
+            split: its name, which the sentence tells with the example: `place_of`.
+
+        Raises:
+            ValueError: an example has a label that is none.
+        """
+
     def row_settings(self, max_seq_length: int) -> dict[str, Any]:
         """Returns what decides, beside the tokenizer, which rows are made of an example.
 
@@ -280,6 +291,16 @@ class FinetuningHead(TrainableHead, EvaluatedHead, AnswerTable):
         fields = dataclasses.asdict(self)
         del fields["labels"]
         return {"kind": self.kind, **fields}
+
+
+def place_of(split: str, number: int) -> str:
+    """Returns how a sentence about a label names its example.
+
+    Args:
+        split: the name of the split.
+        number: of the example, from 0.
+    """
+    return f"example {number} (counted from 0) of the split {split!r}"
 
 
 def foreign_labels(arguments: Mapping[str, Any]) -> tuple[str, ...]:

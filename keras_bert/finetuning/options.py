@@ -129,6 +129,8 @@ class FinetuningOptions:
                 f"class_weights is {self.class_weights!r}: give 'balanced' or one number for "
                 "each label"
             )
+        if not isinstance(self.class_weights, str | None):
+            object.__setattr__(self, "class_weights", tuple(self.class_weights))  # of a list
         if isinstance(self.class_weights, tuple) and not all(
             0 < weight < math.inf for weight in self.class_weights
         ):
@@ -164,8 +166,21 @@ class FinetuningOptions:
                 f"teacher_layers is {','.join(self.teacher_layers)}, but no layers are compared: "
                 "give hidden_state_weight or attention_weight"
             )
-        if self.init_layers and self.from_scratch:
-            raise ValueError("from_scratch takes no weights: leave out init_layers")
+        if self.teacher is not None and self.distillation_alpha == 1 and self.label_smoothing:
+            raise ValueError(
+                f"label_smoothing is {self.label_smoothing}, but labels have no part in the loss: "
+                "distillation_alpha is 1; lower it, or leave label_smoothing out"
+            )
+        usual = OF_TEACHER["distillation_temperature"]
+        if not self.distillation_alpha and self.distillation_temperature != usual:
+            raise ValueError(
+                f"distillation_temperature is {self.distillation_temperature}, but the teacher's "
+                "answers have no part in the loss: distillation_alpha is 0; raise it, or leave "
+                "distillation_temperature out"
+            )
+        for name in ("init_layers", "reinitialized_layers"):
+            if self.from_scratch and getattr(self, name):
+                raise ValueError(f"from_scratch takes no weights: leave out {name}")
 
     @property
     def imitated(self) -> dict[str, float]:

@@ -22,6 +22,7 @@ from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.finetuning.model_preparation import check_fresh_layers
 from keras_bert.finetuning.options import FREE_OPTIONS, FinetuningOptions, ResolvedOptions
 from keras_bert.finetuning.task import (
+    TEST,
     TRAIN,
     UNLABELED,
     VALIDATION,
@@ -108,6 +109,7 @@ class RunPlan:
         description = describe_task(
             task, data, config, tokenizer, init_from, options.max_seq_length
         )
+        check_splits(description.head, data)
         settings = _settings(init_from, description, data, options)
         settings["weights"] = weights_digest(encoder)
         if options.teacher:
@@ -230,6 +232,32 @@ def describe_task(
     head = task.head.with_labels(data.labels).for_tokenizer(tokenizer).for_folder(init_from)
     columns = dict(data.text_columns or head.default_columns(data.splits[TRAIN]))
     return TaskDescription(task.name, head, columns, length)
+
+
+def check_splits(head: FinetuningHead, data: TaskData) -> None:
+    """Refuses labels that are none, and splits without labels where they are needed.
+
+    Splits that are only predicted, such as a test without labels, need none, and those of examples
+    that a teacher answers are not looked at.
+
+    Args:
+        head: of the task, with the names of the labels.
+        data: what `task.read` returned.
+
+    Raises:
+        ValueError: the sentence names the split and, for a label, the example.
+    """
+    for name, split in data.splits.items():
+        if name == UNLABELED:
+            continue
+        if head.references(split) is not None:
+            head.check_labels(split, name)
+        elif name in (TRAIN, VALIDATION):
+            used = "is learned from" if name == TRAIN else "chooses the best epoch"
+            raise ValueError(
+                f"the split {name!r} {used}, but its examples, or some of them, have no labels: "
+                f"label all, or name a split that is only predicted {TEST!r}"
+            )
 
 
 def _settings(

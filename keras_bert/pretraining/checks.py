@@ -219,7 +219,7 @@ def check_config(source: str, found: dict[str, Any], config: BertConfig) -> None
     """
     wanted = config.to_dict()
     for name in sorted(wanted.keys() | found.keys()):
-        if "dropout" in name or name == "position_initializer":
+        if "dropout" in name or name in ("initializer_range", "position_initializer"):
             continue
         # Weights of a discriminator say nothing of the generator that it had.
         if name == "generator_size" and not is_run(source):

@@ -3,13 +3,14 @@
 import contextlib
 import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import tensorflow as tf
 
 from keras_bert.data.records.parsing import check_lengths, count_records
 from keras_bert.data.records.pipeline import training_batches
 from keras_bert.data.records.record_groups import RecordGroups
-from keras_bert.data.records.record_set import PretrainingData
+from keras_bert.data.records.record_set import PretrainingData, record_files
 from keras_bert.pretraining.objectives.objective import Targets
 from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.storage.paths import is_remote
@@ -70,13 +71,15 @@ def first_folder(folder: str, option: str = "data_dir") -> str:
 def tokenizer_folder(folder: str, option: str = "data_dir") -> str:
     """Returns the folder whose tokenizer the records are made with, see `open_records`.
 
+    No record is read: workers must meet before TensorFlow computes anything.
+
     Raises:
         FileNotFoundError: there are no such records.
     """
     first = first_folder(folder, option)
     if is_remote(first) or tf.io.gfile.isdir(first):
         return first
-    return str(PretrainingData(_files(first)).folder)
+    return str(Path(record_files(_files(first))[0]).parent)
 
 
 def _files(names: str) -> str | list[str]:

@@ -167,6 +167,9 @@ class PretrainingRun:
                 if self._evaluation_is_due() or self._checkpoint_is_due() or self._preset_is_due():
                     self._save()
                     self._after_checkpoint(progress)
+                    # Once more, all workers together: an evaluation is as long as many steps, and
+                    # a signal that came in it would wait for another call of the loop.
+                    decision = self._decide(termination)
         return self._metrics
 
     def _shown(self, metrics: Metrics) -> dict[str, str]:

@@ -235,8 +235,8 @@ class FinetunedModel(AnsweringModel):
             compares with. Its length is the number of batches of an epoch.
 
         Raises:
-            ValueError: there is no such split, it has no labels or those of another model, or
-                `batch_size` is below 1.
+            ValueError: there is no such split, it has no labels, labels that are none or those of
+                another model, or `batch_size` is below 1.
         """
         rows = self._labeled_rows(data, split, batch_size)
         return rows.training_batches(batch_size, seed).passes()
@@ -337,6 +337,7 @@ class FinetunedModel(AnsweringModel):
                 f"the split {split!r} is empty, or some of its examples have no labels: give one "
                 "in which all have"
             )
+        self.description.head.check_labels(examples, split)
         return references
 
     def _labeled_rows(self, data: TaskData, split: str, batch_size: int) -> EncodedRows:

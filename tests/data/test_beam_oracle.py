@@ -113,6 +113,10 @@ def test_finished_records_are_not_touched_and_nothing_comes_of_an_empty_corpus(m
     for number in range(3):
         (tmp_path / f"{number}.txt").write_text("\n", encoding="utf-8")
     (tmp_path / "beam" / "manifest.json").rename(tmp_path / "beam" / "mine.json")
+    with pytest.raises(FileExistsError, match="holds examples-00000-of-00003.tfrecord, which wou"):
+        make(True)
+    for path in (tmp_path / "beam").glob("*.tfrecord"):
+        path.unlink()
     with pytest.raises(ValueError, match="is empty or too short for one example"):
         make(True)
     left = {path.name for path in (tmp_path / "beam").iterdir()}

@@ -1,7 +1,9 @@
 import dataclasses
+import importlib
 import json
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -266,16 +268,53 @@ def test_a_finished_folder_is_not_touched(records, make_records, novels, vocab):
     assert contents(records) == before
 
 
+@pytest.fixture
+def on_beam(monkeypatch):
+    """What makes records on Beam, up to the point where the pipeline would begin.
+
+    Beam need not be installed: tests/data/test_beam_oracle.py runs it.
+    """
+
+    def begins(*_, **__):
+        raise RuntimeError("the pipeline begins")
+
+    package, options = (types.ModuleType(name) for name in ("apache_beam", "pipeline_options"))
+    package.DoFn, package.Pipeline, options.PipelineOptions = object, begins, list
+    for name in ("options", "options.pipeline_options"):
+        monkeypatch.setitem(sys.modules, f"apache_beam.{name}", options)
+    monkeypatch.setitem(sys.modules, "apache_beam", package)
+    monkeypatch.delitem(sys.modules, "keras_bert.data.creation.beam", raising=False)
+    yield importlib.import_module("keras_bert.data.creation.beam").create_pretraining_data_with_beam
+    del sys.modules["keras_bert.data.creation.beam"]
+
+
+def test_files_of_others_are_not_replaced_in_a_bucket(novels, vocab, on_beam):
+    output = "ram://beam/model"
+    options = CreationOptions((str(novels),), str(vocab), output, dupe_factor=1)
+    tf.io.gfile.makedirs(output)
+    with tf.io.gfile.GFile(f"{output}/vocab.txt", "w") as file:
+        file.write("of a model")
+    with pytest.raises(FileExistsError, match="ram://beam/model holds vocab.txt, which would be"):
+        on_beam(options)
+    tf.io.gfile.remove(f"{output}/vocab.txt")
+    tf.io.gfile.copy(str(vocab), f"{output}/vocab.txt")
+    with pytest.raises(RuntimeError, match="the pipeline begins"):
+        on_beam(options)
+
+
 @pytest.mark.parametrize(
     "name", ["vocab.txt", "tokenizer_config.json", "examples-00000-of-00001.tfrecord"]
 )
-def test_files_of_others_are_not_replaced(tmp_path, novels, vocab, name):
+def test_files_of_others_are_not_replaced(tmp_path, novels, vocab, name, on_beam):
     output = tmp_path / "model"
     output.mkdir()
     (output / name).write_text("of a model")
     options = CreationOptions((str(novels),), str(vocab), str(output), dupe_factor=1)
     with pytest.raises(FileExistsError, match=f"holds {name}, which would be replaced: choose"):
         create_pretraining_data(options)
+    assert contents(output) == {name: b"of a model"}
+    with pytest.raises(FileExistsError, match=f"holds {name}, which would be replaced: choose"):
+        on_beam(options)
     assert contents(output) == {name: b"of a model"}
     # The same vocabulary is no other.
     (output / name).unlink()

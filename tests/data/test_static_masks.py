@@ -1,5 +1,6 @@
 """Masks that are stored: the examples are those of unmasked records of the same seed."""
 
+import shutil
 from collections import Counter
 from typing import get_args
 
@@ -14,7 +15,7 @@ from keras_bert.data.records.pipeline import stored_batches, training_batches
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.pretraining.inputs import open_records, tokenizer_folder
 from keras_bert.text.masking import MaskedLanguageModelMasking
-from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 STRATEGIES = get_args(MaskingStrategy)
 
@@ -181,6 +182,28 @@ def test_the_bytes_are_those_of_tf_train_example():
 def test_options_that_do_not_go_together_are_refused(changes, sentence):
     with pytest.raises(ValueError, match=sentence):
         CreationOptions(**({"inputs": ("a",), "vocab": "b", "output_dir": "c"} | changes))
+
+
+@pytest.fixture(scope="module")
+def alone(make_records):
+    """A folder of masked records without pairs."""
+    return make_records(static_masking=True, sentence_task="none", num_shards=2)
+
+
+def test_files_of_ours_are_what_the_manifest_beside_them_says(static, alone, tmp_path, vocab):
+    for names in ([f"{alone}/*.tfrecord"], [min(alone.glob("*.tfrecord"))]):
+        data = PretrainingData(names)
+        assert data.sentence_task == PretrainingData(alone).sentence_task == "none"
+        data.check_vocabulary(Vocabulary.from_file(vocab))
+        with pytest.raises(ValueError, match="were made with another vocabulary"):
+            data.check_vocabulary(Vocabulary([*SPECIAL_TOKENS, "other"]))
+    with pytest.raises(ValueError, match="has the sentence task nsp .* files of one kind"):
+        PretrainingData([f"{alone}/*.tfrecord", f"{static['token']}/*.tfrecord"])
+    # Files of others have none, or one of theirs that is not of this kind.
+    for path in alone.glob("*.tfrecord"):
+        shutil.copy(path, tmp_path / path.name.replace("examples", "tf_examples"))
+    (tmp_path / "manifest.json").write_text("{}")
+    assert PretrainingData([f"{tmp_path}/*.tfrecord"]).sentence_task == "nsp"
 
 
 def test_files_are_named_by_a_pattern_or_one_by_one(static):

@@ -342,6 +342,15 @@ def test_what_makes_no_sense_is_refused(pretrained_folder, tmp_path):
         FinetuningOptions(teacher="a", distillation_alpha=0.0)
     with pytest.raises(ValueError, match="teacher_layers is 1, but no layers are compared"):
         FinetuningOptions(teacher="a", teacher_layers=("1",))
+    with pytest.raises(ValueError, match="label_smoothing is 0.3, but labels have no part in the"):
+        FinetuningOptions(teacher="a", distillation_alpha=1.0, label_smoothing=0.3)
+    with pytest.raises(ValueError, match="temperature is 7.0, but the teacher's answers have no"):
+        FinetuningOptions(
+            teacher="a",
+            distillation_alpha=0.0,
+            distillation_temperature=7.0,
+            hidden_state_weight=1.0,
+        )
     with pytest.raises(ValueError, match="init_layers is 3: .* has 1 layers"):
         run(pretrained_folder, tmp_path / "run", init_layers=("3",))
     vocabulary = BertTokenizer.from_preset(pretrained_folder).vocabulary

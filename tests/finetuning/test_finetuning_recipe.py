@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from keras_bert import AlbertConfig, BertClassifier, BertConfig, BertEncoder, BertTokenizer
+from keras_bert.finetuning.collapse import no_better_than_chance
 from keras_bert.finetuning.finetune import finetune
 from keras_bert.finetuning.model_preparation import finetuning_optimizer, layer_rates
 from keras_bert.finetuning.options import FinetuningOptions
@@ -134,6 +135,20 @@ def test_reinitialized_layers_start_fresh_with_the_pooler(pretrained_folder, tmp
         run(pretrained_folder, tmp_path / "other", reinitialized_layers=2)
 
 
+@pytest.mark.parametrize("name", ["init_layers", "reinitialized_layers"])
+def test_fresh_weights_are_taken_from_no_layers(name):
+    value = {"init_layers": ("0",), "reinitialized_layers": 2}[name]
+    with pytest.raises(ValueError, match=f"from_scratch takes no weights: leave out {name}"):
+        FinetuningOptions(from_scratch=True, **{name: value})
+
+
+@pytest.mark.parametrize("kind", [tuple, list, np.array])
+def test_class_weights_are_numbers_above_0(kind):
+    with pytest.raises(ValueError, match="class_weights are .*: they must be numbers above 0"):
+        FinetuningOptions(class_weights=kind([1.0, -5.0]))
+    assert FinetuningOptions(class_weights=kind([1.0, 5.0])).class_weights == (1.0, 5.0)
+
+
 @pytest.mark.slow
 def test_class_weights_move_the_predictions(pretrained_folder, tmp_path):
     # Nothing tells the classes apart, so the best a model can do is their weighted frequency.
@@ -230,6 +245,17 @@ class TestCollapse:
         assert "predictions are" in result.collapsed or "no better than the 0.693" in (
             result.collapsed
         )
+
+    def test_labels_that_are_all_alike_are_no_collapse(self):
+        one_class = LabeledTexts(["a"] * 3, labels=[1, 1, 1])
+        one_number = LabeledTexts(["a"] * 3, labels=[0.1, 0.1, 0.1])
+        for head, examples in (
+            (TextHead(labels=("no", "yes")), one_class),
+            (TextHead("regression"), one_number),
+        ):
+            chance = head.chance_loss(examples)
+            assert chance == 0 and no_better_than_chance(1e-9, chance) is None
+        assert "no better than the 0.693" in no_better_than_chance(0.693, math.log(2))
 
     def test_one_number_is_no_collapse(self):
         head = TextHead(label_type="regression")

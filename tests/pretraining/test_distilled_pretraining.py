@@ -210,6 +210,11 @@ def test_a_run_learns_resumes_and_keeps_the_student(corpus, teacher_folder, tmp_
         ({"distillation_temperature": 0.0}, "distillation_temperature is 0"),
         ({"soft_target_weight": 0.0, "cosine_weight": 0.0}, "--objective=masked"),
         ({"teacher_layers": ("4",), "hidden_state_weight": 1.0}, "teacher_layers is 4"),
+        ({"teacher_layers": ("1",)}, "teacher_layers is 1, but no layers are compared: give"),
+        (
+            {"soft_target_weight": 0.0, "distillation_temperature": 9.0},
+            "distillation_temperature is 9.0, but .* soft_target_weight is 0",
+        ),
         ({"objective": "masked"}, "teacher is .* has no teacher"),
         ({"init_layers": ("0",)}, "init_layers is 0: name the model folder"),
         ({"init_layers": ("0",), "init_from": "TEACHER"}, "its hidden_size is 64 .* model's 32"),

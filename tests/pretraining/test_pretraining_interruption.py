@@ -1,6 +1,7 @@
 """Runs that are interrupted: killed, terminated, damaged, moved to other machines."""
 
 import json
+import os
 import random
 import shutil
 import signal
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.pretraining import evaluation
+from keras_bert.pretraining import evaluation, pretrain
 from tests.pretraining.pretraining_runs import (
     command,
     finish,
@@ -225,6 +226,18 @@ def test_a_run_that_is_killed_while_it_evaluates_loses_no_step(corpus, tmp_path,
     run_pretraining(corpus, tmp_path / "run", **run)
     _assert_same_weights(tmp_path / "whole", tmp_path / "run")
     assert metrics_of(tmp_path / "run", "eval") == metrics_of(tmp_path / "whole", "eval")
+
+
+def test_sigterm_is_heeded_after_an_evaluation(corpus, tmp_path, monkeypatch, capfd):
+    def evaluates():
+        os.kill(os.getpid(), signal.SIGTERM)
+        return {"loss": 1.0}
+
+    monkeypatch.setattr(pretrain, "create_evaluation", lambda *_: evaluates)
+    run = {"eval_data_dir": str(corpus / "records"), "eval_steps": 5, "train_steps": 20}
+    assert run_pretraining(corpus, tmp_path, **run) is None
+    assert [line["step"] for line in metrics_of(tmp_path, "train")][-1] == 5
+    assert "stopped by SIGTERM at step 5, which is saved" in "".join(capfd.readouterr())
 
 
 def _wait_for_step(process, folder, step):

@@ -8,6 +8,8 @@ import time
 import numpy as np
 import pytest
 
+from keras_bert.data.creation.create import create_pretraining_data
+from keras_bert.data.creation.options import CreationOptions
 from tests.pretraining.pretraining_runs import (
     command,
     free_ports,
@@ -105,6 +107,24 @@ def test_two_workers_equal_one_replica_and_one_of_them_writes(corpus, one_replic
     assert not other.exists()
     metrics = {k: v for k, v in metrics_of(chief, "eval")[-1].items() if k not in ("split", "step")}
     _assert_same_run(one_replica, chief, metrics)
+
+
+@pytest.mark.slow
+def test_workers_meet_before_records_that_are_named_one_by_one_are_read(corpus, tmp_path):
+    records = tmp_path / "records"
+    create_pretraining_data(
+        CreationOptions(
+            inputs=(str(corpus / "text.txt"),),
+            vocab=str(corpus / "vocab.txt"),
+            output_dir=str(records),
+            max_seq_length=24,
+            static_masking=True,
+        )
+    )
+    told = _arguments(corpus, tmp_path / "run", data_dir=f"{records}/*.tfrecord")
+    told = [flag for flag in told if not flag.startswith("--eval_data_dir")]
+    [output] = _finish(_start_workers([told]))
+    assert "1 replica(s)" in output
 
 
 @pytest.mark.slow

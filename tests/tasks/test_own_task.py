@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras_bert import BertClassifier
 from keras_bert.finetuning.finetune import finetune
 from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.metrics import accuracy
 from keras_bert.finetuning.options import FinetuningOptions
 from keras_bert.finetuning.task import Task, TaskData
 from keras_bert.serving.served_folder import open_signatures
@@ -22,9 +23,15 @@ from keras_bert.signatures.base import SignatureFamily, string_vector
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.classification.delimited import read_texts_to_predict
 from keras_bert.tasks.classification.head import LabeledTexts, TextHead
+from keras_bert.tasks.finetuned_model import FinetunedModel
 from keras_bert.tasks.kinds import KINDS, TaskKind
+from keras_bert.tasks.multiple_choice.head import ChoiceExample, ChoiceHead
 from keras_bert.tasks.predict import predict_file
+from keras_bert.tasks.question_answering.head import SpanHead
+from keras_bert.tasks.question_answering.questions import Answer, Question
 from keras_bert.tasks.registry import create_task
+from keras_bert.tasks.tagging.head import TagHead
+from keras_bert.tasks.tagging.sentences import TaggedSentence
 from tests import command_process
 from tests.conftest import sentiment_rows
 from tests.tolerances import FORMULA, REORDERED, approx
@@ -184,6 +191,104 @@ def test_classes_are_learned_from_two_at_least(pretrained_folder, tmp_path, labe
     task = Task("liked", TextHead(label_type), lambda _: data, {})
     with pytest.raises(ValueError, match=r"names the labels \[.*\], but .* at least two: name all"):
         finetune(task, data, pretrained_folder, tmp_path / "run")
+
+
+def texts(labels):
+    return LabeledTexts(["a film"] * 3, labels=labels)
+
+
+def tagged(*tags):
+    return [TaggedSentence(("a", "film"), ("O", "X")), TaggedSentence(("a", "book"), tags)]
+
+
+def asked(text, start):
+    return [Question("1", "a film", "it was a film", (Answer("a film", 7), Answer(text, start)))]
+
+
+def chosen(label):
+    return [ChoiceExample("a", ("film", "book"), 0), ChoiceExample("it", ("was", "and"), label)]
+
+
+INDEX = "give the index of a class, a whole number from 0 to 1"
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+@pytest.mark.parametrize(
+    ("head", "right", "wrong", "sentence"),
+    [
+        (TextHead(), texts([0, 1, 1]), texts([0, 1, 2]), f"example 2 .* has the label 2: {INDEX}"),
+        (TextHead(), texts([0, 1, 1]), texts([0, -1, 0]), f"example 1 .* the label -1: {INDEX}"),
+        (TextHead(), texts([0, 1, 1]), texts([0.0, 1, 1]), f"example 0 .* label 0.0: {INDEX}"),
+        (TextHead(), texts([0, 1, 1]), texts([[0, 1]] * 3), r"the label \[0.0, 1.0\]: .*_label"),
+        (
+            TextHead("multi_label"),
+            texts([[0, 1]] * 3),
+            texts([[0, 1], [0.5, 1], [0, 1]]),
+            r"example 1 .* has the label \[0.5, 1.0\]: give a row of 2 zeros and ones",
+        ),
+        (TextHead("multi_label"), texts([[0, 1]] * 3), texts([0, 1, 1]), "give a row of 2 zeros"),
+        (TextHead("multi_label"), texts([[0, 1]] * 3), texts([[1]] * 3), "give a row of 2 zeros"),
+        (
+            TextHead("regression"),
+            texts([1, 2, 3]),
+            texts([1, 2, math.nan]),
+            "example 2 .* the label nan: give one finite number",
+        ),
+        (TextHead("regression"), texts([1, 2, 3]), texts([[1]] * 3), "give one finite number"),
+        (TagHead(), tagged("O", "X"), tagged("O", "Y"), "example 1 .* the tag 'Y', which is none"),
+        (TagHead(), tagged("O", "X"), tagged("O"), "example 1 .* has 2 words but 1 tags: give one"),
+        (SpanHead(), asked("film", 9), asked("film", 7), "example 0 .* the answer 'film' is not "),
+        (SpanHead(), asked("film", 9), asked("", 7), "the answer '' is not at character 7"),
+        (SpanHead(), asked("film", 9), asked("film", 9.0), "the answer 'film' starts at 9.0"),
+        (ChoiceHead(), chosen(1), chosen(-1), "example 1 .* has the label -1 and 2 choices: give "),
+        (ChoiceHead(), chosen(1), chosen(2), "the index of one, a whole number from 0 to 1"),
+        (ChoiceHead(), chosen(1), chosen("1"), "example 1 .* has the label '1' and 2 choices"),
+    ],
+)
+def test_labels_that_are_none_are_refused_before_anything_is_computed(
+    pretrained_folder, tmp_path, monkeypatch, split, head, right, wrong, sentence
+):
+    labels = ("O", "X") if isinstance(head, TagHead) else ("no", "yes")
+    if head in (SpanHead(), ChoiceHead(), TextHead("regression")):
+        labels = ()
+    data = TaskData({"train": right, "test": right} | {split: wrong}, labels)
+    task = Task("own", head, None, {"accuracy": accuracy})
+    monkeypatch.setattr(type(head), "encode", None)  # it comes to no rows
+    with pytest.raises(ValueError, match=f"{sentence}") as told:
+        finetune(task, data, pretrained_folder, tmp_path / "run")
+    assert f"of the split {split!r}" in str(told.value)
+    # A loop of one's own is told the same.
+    model = FinetunedModel.from_task(task, data, pretrained_folder)
+    with pytest.raises(ValueError, match=f"{sentence}"):
+        model.validation_data(data, split=split)
+
+
+@pytest.mark.parametrize(
+    ("head", "labeled", "unlabeled"),
+    [
+        (TextHead(), texts([0, 1, 1]), texts(None)),
+        (ChoiceHead(), chosen(1), chosen(None)),
+    ],
+)
+def test_labels_are_missing_only_where_nothing_needs_them(
+    pretrained_folder, tmp_path, head, labeled, unlabeled
+):
+    labels = ("no", "yes") if isinstance(head, TextHead) else ()
+    task = Task("own", head, None, {"size": lambda predictions, _: float(len(predictions))})
+
+    def tuned(folder, **splits):
+        options = FinetuningOptions(epochs=1, mixed_precision="float32")
+        data = TaskData({"train": labeled} | splits, labels)
+        return finetune(task, data, pretrained_folder, tmp_path / folder, options)
+
+    with pytest.raises(ValueError, match="the split 'train' is learned from, but .* no labels"):
+        tuned("a", train=unlabeled)
+    with pytest.raises(ValueError, match="the split 'validation' chooses the best .* no labels"):
+        tuned("b", validation=unlabeled)
+    # A test is predicted then, and not measured.
+    result = tuned("c", validation=labeled, test=unlabeled)
+    assert set(result.metrics) == {"validation"}
+    assert (tmp_path / "c" / "predictions_test.csv").is_file()
 
 
 @dataclasses.dataclass(frozen=True)

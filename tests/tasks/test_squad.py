@@ -63,7 +63,7 @@ def test_what_is_written_is_read_again(tmp_path):
         (
             content(entry(answers=[{"text": "東京", "answer_start": 18}])),
             "question 'q1': the answer '東京' is not at character 18 of its context, where "
-            r"' t' stands; it stands at 15: fix answer_start \(characters, not bytes\)",
+            r"' t' stands; it stands at 15: fix its start \(answer_start in a file; characters, ",
         ),
         (
             content(entry(answers=[{"text": "Oslo", "answer_start": -1}])),

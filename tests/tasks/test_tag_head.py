@@ -13,6 +13,7 @@ from keras_bert import BertTokenizer
 from keras_bert.finetuning.finetune import finetune
 from keras_bert.finetuning.inference import InferenceRunner
 from keras_bert.finetuning.options import FinetuningOptions
+from keras_bert.finetuning.task import Task, TaskData
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.token_classifier import BertTokenClassifier
@@ -298,10 +299,10 @@ def test_tags_that_are_no_labels_are_told(pretrained_folder):
     ):
         TagHead().with_labels([])
     sentences = [TaggedSentence(("a", "film"), ("O", "B-FILM"))]
-    tokenizer = BertTokenizer.from_preset(pretrained_folder)
-    head = TagHead().with_labels(["O", "B-X"])
+    data = TaskData({"train": sentences}, ("O", "B-X"))
+    model = FinetunedModel.from_task(Task("own", TagHead(), None, {}), data, pretrained_folder)
     with pytest.raises(ValueError, match=r"tag 'B-FILM', which is none of the 2 labels \(O, B-X\)"):
-        head.encode(tokenizer, sentences, 8, "encoding")
+        model.training_data(data)
 
 
 def test_confusion_counts_words():

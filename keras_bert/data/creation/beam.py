@@ -20,7 +20,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from keras_bert.data.corpus.reading import Corpus
 from keras_bert.data.creation.chunk_processing import ChunkCounts, ChunkProcessor, ChunkSettings
 from keras_bert.data.creation.chunks import Chunk, divide_group
-from keras_bert.data.creation.create import plan, write_rest
+from keras_bert.data.creation.create import check_nothing_there, plan, write_rest
 from keras_bert.data.creation.options import CreationOptions
 from keras_bert.data.records import manifest as manifest_module
 from keras_bert.data.records.manifest import Manifest, Shard, shard_name
@@ -47,7 +47,8 @@ def create_pretraining_data_with_beam(
         The manifest.
 
     Raises:
-        FileExistsError: `output_dir` holds finished records.
+        FileExistsError: `output_dir` holds records, finished or not, or the files of another
+            tokenizer.
         FileNotFoundError: an input or the vocabulary does not exist.
         ValueError: the corpus is empty or too short for one example.
     """
@@ -59,6 +60,7 @@ def create_pretraining_data_with_beam(
         )
     corpus = Corpus(options.inputs, options.text_field, options.errors)
     settings = ChunkSettings.of(options)
+    check_nothing_there(output, settings.tokenizer)
     print(plan(corpus, options, "Apache Beam"), file=sys.stderr, flush=True)
     tf.io.gfile.makedirs(output)
     with beam.Pipeline(options=PipelineOptions(list(pipeline_arguments))) as pipeline:

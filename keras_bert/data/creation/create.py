@@ -17,8 +17,9 @@ from keras_bert.data.creation.job_folder import FOLDER_NAME, open_job
 from keras_bert.data.creation.options import CreationOptions
 from keras_bert.data.creation.workers import process_chunks
 from keras_bert.data.records import manifest as manifest_module
-from keras_bert.data.records.manifest import Manifest, Shard
+from keras_bert.data.records.manifest import Manifest, Shard, is_shard_name
 from keras_bert.progress import Progress
+from keras_bert.storage.paths import gfile, is_remote, open_file
 from keras_bert.text.tokenizer_files import TokenizerFiles
 
 # Counted up with every change of what the code makes of the same corpus and options: a job that was
@@ -58,7 +59,10 @@ def create_pretraining_data(options: CreationOptions) -> Manifest:
         "tokenizer": settings.tokenizer.settings._asdict(),
         "files of the corpus": corpus.fingerprint(),
     }
-    check_nothing_there(output, settings.tokenizer)
+    if not (
+        output / FOLDER_NAME
+    ).exists():  # of this job, which may have moved files to their place
+        check_nothing_there(options.output_dir, settings.tokenizer)
     with open_job(output, told, options.num_shards) as job:
         done, counts, workers = job.state.last, job.state.counts, settings.options.num_workers
         with Progress(corpus.total_bytes, "B", "creating examples", done.end_position) as progress:
@@ -121,21 +125,26 @@ def _finished_before(output: Path, options: CreationOptions) -> Manifest | None:
     )
 
 
-def check_nothing_there(output: Path, tokenizer: TokenizerFiles) -> None:
+def check_nothing_there(output: str, tokenizer: TokenizerFiles) -> None:
     """Makes sure that no file is replaced: a model folder would lose its vocabulary.
+
+    Args:
+        output: the folder to write, local or remote; it need not be there.
+        tokenizer: whose files will be written.
 
     Raises:
         FileExistsError: there is another tokenizer, or there are records.
     """
-    if (output / FOLDER_NAME).exists():
-        return  # of this job, which may have moved some files to their place
-    taken = sorted(path.name for path in output.glob("examples-*-of-*.tfrecord"))
-    there = [name for name in tokenizer.file_names() if (output / name).exists()]
-    if there:
-        with tempfile.TemporaryDirectory() as folder:
-            tokenizer.save(folder)
-            for name in there:
-                if (output / name).read_bytes() != (Path(folder) / name).read_bytes():
+    remote = is_remote(output)
+    if not (gfile() if remote else os.path).isdir(output):
+        return
+    there = [name.rstrip("/") for name in (gfile() if remote else os).listdir(output)]
+    taken = sorted(filter(is_shard_name, there))
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save(folder)
+        for name in filter(set(there).__contains__, tokenizer.file_names()):
+            with open_file(os.path.join(output, name)) as file:
+                if file.read() != (Path(folder) / name).read_bytes():
                     taken.append(name)
     if taken:
         raise FileExistsError(

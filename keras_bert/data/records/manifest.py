@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +16,11 @@ FORMAT_VERSION = 1
 def shard_name(index: int, number: int) -> str:
     """Returns the name of a file of records among so many."""
     return f"examples-{index:05}-of-{number:05}.tfrecord"
+
+
+def is_shard_name(name: str) -> bool:
+    """Tells whether a file is called as `shard_name` calls one."""
+    return re.fullmatch(r"examples-\d{5,}-of-\d{5,}\.tfrecord", name) is not None
 
 
 @dataclasses.dataclass(frozen=True)

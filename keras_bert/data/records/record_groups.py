@@ -62,7 +62,7 @@ class RecordGroups(PretrainingData):
         self.rates = smoothed_rates(sizes, alpha)
         members = self.groups.values()
         self.folder = first.folder
-        self.manifest = None
+        self.manifest = self._made = None  # each group has its own
         self.paths = [path for group in members for path in group.paths]
         self.num_examples = sum(sizes.values())
         self.num_bytes = sum(group.num_bytes for group in members)

@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from keras_bert.data.records import manifest as manifest_module
-from keras_bert.data.records.manifest import Manifest
+from keras_bert.data.records.manifest import Manifest, is_shard_name
 from keras_bert.data.records.parsing import count_records, read_first_example
 from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS, SEGMENT_IDS
 from keras_bert.storage.paths import find_files
 from keras_bert.text.vocabulary import Vocabulary
+
+_GOOGLES_TASK = "nsp"
 
 
 class PretrainingData:
@@ -43,15 +45,7 @@ class PretrainingData:
         if isinstance(source, str | os.PathLike) and Path(source).is_dir():
             self._open_folder(Path(source))
         else:
-            patterns = [source] if isinstance(source, str | os.PathLike) else source
-            try:
-                paths = find_files(patterns)
-            except FileNotFoundError:
-                raise FileNotFoundError(
-                    f"there are no records at {', '.join(map(str, patterns))}: give a folder that "
-                    "create_pretraining_data.py made"
-                ) from None
-            self._open_files(paths)
+            self._open_files(record_files(source))
         if not self.num_examples:
             raise ValueError(f"the records in {self.folder} hold no example: make them again")
         self.num_bytes = sum(map(os.path.getsize, self.paths))
@@ -62,18 +56,20 @@ class PretrainingData:
         Raises:
             ValueError: the records were made with another one.
         """
-        if self.manifest and vocabulary.sha256 != self.manifest.vocabulary_sha256:
+        made = self._made
+        if made and vocabulary.sha256 != made.vocabulary_sha256:
             raise ValueError(
                 f"the records in {self.folder} were made with another vocabulary "
-                f"({self.manifest.vocab_size} entries, sha256 "
-                f"{self.manifest.vocabulary_sha256[:12]}...) than this one ({len(vocabulary)} "
-                f"entries, sha256 {vocabulary.sha256[:12]}...): make them again with the model's"
+                f"({made.vocab_size} entries, sha256 {made.vocabulary_sha256[:12]}...) than this "
+                f"one ({len(vocabulary)} entries, sha256 {vocabulary.sha256[:12]}...): make them "
+                "again with the model's"
             )
 
     def _open_folder(self, folder: Path) -> None:
         manifest = Manifest.read(folder)
         self.folder = folder
         self.manifest: Manifest | None = manifest
+        self._made: Manifest | None = manifest
         self.max_predictions_per_seq = manifest.max_predictions_per_seq
         self.packed = manifest.packed
         self.segmented = manifest.word_segmenter is not None
@@ -124,11 +120,59 @@ class PretrainingData:
                     f"{next(iter(shapes))} of {next(iter(shapes.values()))}: give files of one kind"
                 )
         self.folder = Path(paths[0]).parent
-        self.manifest = None
+        self.manifest = None  # these may be some of its files
+        self._made = _made(paths)
         self.paths = list(shapes)
         self.num_examples = sum(map(count_records, self.paths))
         shape = next(iter(shapes.values()), (0, 0))
         self.max_seq_length, self.max_predictions_per_seq = shape
-        self.sentence_task = "nsp"
+        # That of google-research/bert, which has no manifest.
+        self.sentence_task = self._made.sentence_task if self._made else _GOOGLES_TASK
         self.packed = False
         self.segmented = False
+
+
+def record_files(source: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:
+    """Returns the files of records that paths and globs name; nothing of them is read.
+
+    Raises:
+        FileNotFoundError: there are none.
+    """
+    patterns = [source] if isinstance(source, str | os.PathLike) else source
+    try:
+        return find_files(patterns)
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"there are no records at {', '.join(map(str, patterns))}: give a folder that "
+            "create_pretraining_data.py made"
+        ) from None
+
+
+def _made(paths: Sequence[str]) -> Manifest | None:
+    """Returns the manifest that tells how files were made; None for files of others.
+
+    Raises:
+        ValueError: they were made in different ways, or a manifest is damaged.
+    """
+    found: dict[Path, Manifest] = {}
+    manifests: dict[str, Manifest | None] = {}
+    for path in map(Path, paths):
+        # Beside files of others there may be a manifest.json of others.
+        ours = is_shard_name(path.name) and (path.parent / manifest_module.FILE_NAME).is_file()
+        if ours and path.parent not in found:
+            found[path.parent] = Manifest.read(path.parent)
+        named = ours and path.name in {shard.name for shard in found[path.parent].shards}
+        manifests[str(path)] = found[path.parent] if named else None
+    made = next(filter(None, manifests.values()), None)
+    if made is None:
+        return None
+    for name, manifest in manifests.items():
+        task = manifest.sentence_task if manifest else _GOOGLES_TASK
+        digest = manifest.vocabulary_sha256 if manifest else made.vocabulary_sha256
+        if (task, digest) != (made.sentence_task, made.vocabulary_sha256):
+            raise ValueError(
+                f"{name} has the sentence task {task} and a vocabulary of sha256 {digest[:12]}..., "
+                f"and other files {made.sentence_task} and {made.vocabulary_sha256[:12]}...: give "
+                "files of one kind"
+            )
+    return made

@@ -34,6 +34,7 @@ from keras_bert.pretraining.options import DISTILLATION_OPTIONS, PretrainingOpti
 from keras_bert.storage.remote_folders import local_copy
 from keras_bert.text.tokenizer_files import read_tokenizer_files
 from keras_bert.training.distillation import (
+    ATTENTION,
     COSINE,
     EMBEDDING,
     HIDDEN_STATE,
@@ -130,6 +131,18 @@ class Distillation(MaskedLanguageModel):
             raise ValueError(
                 f"distillation_temperature is {options.distillation_temperature}: it must be above "
                 "0"
+            )
+        usual = DISTILLATION_OPTIONS["distillation_temperature"]
+        if _SOFT_TARGET not in self.scales and options.distillation_temperature != usual:
+            raise ValueError(
+                f"distillation_temperature is {options.distillation_temperature}, but the "
+                "teacher's answers have no part in the loss: soft_target_weight is 0; raise it, or "
+                "leave distillation_temperature out"
+            )
+        if options.teacher_layers and not {HIDDEN_STATE, ATTENTION} & self.scales.keys():
+            raise ValueError(
+                f"teacher_layers is {','.join(options.teacher_layers)}, but no layers are "
+                "compared: give hidden_state_weight or attention_weight"
             )
         if not self.scales.keys() - {_MASKED_LM}:
             raise ValueError(

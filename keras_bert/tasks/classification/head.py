@@ -12,7 +12,7 @@ from keras_bert.choices import WindowPoolingChoice, check_choice
 from keras_bert.counts import check_count
 from keras_bert.finetuning.collapse import chance_loss, one_answer
 from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
-from keras_bert.finetuning.head import FinetuningHead, LogitsMeaning, foreign_labels
+from keras_bert.finetuning.head import FinetuningHead, LogitsMeaning, foreign_labels, place_of
 from keras_bert.finetuning.metrics import calibration_bins, confusion_matrix
 from keras_bert.models.classifier import BertClassifier
 from keras_bert.models.document_classifier import BertDocumentClassifier
@@ -184,6 +184,31 @@ class TextHead(FinetuningHead):
             )
         return super().with_labels(labels)
 
+    def check_labels(self, examples: LabeledTexts, split: str) -> None:
+        """Refuses what is no index of a class, no row of zeros and ones, or no finite number."""
+        labels = np.asarray(examples.labels)
+        classes = len(self.labels)
+        if self.label_type == "multi_label":
+            fits = labels.shape[1:] == (classes,)
+            right = (labels == 0) | (labels == 1)
+            allowed = f"give a row of {classes} zeros and ones, one for each name of a label"
+        elif self.label_type == "regression":
+            fits = labels.ndim == 1
+            right = np.isfinite(labels)
+            allowed = "give one finite number"
+        else:
+            fits = labels.ndim == 1 and labels.dtype.kind in "iu"
+            right = (0 <= labels) & (labels < classes)
+            allowed = f"give the index of a class, a whole number from 0 to {classes - 1}"
+            if not fits:
+                allowed += '; TextHead("multi_label") takes rows, TextHead("regression") numbers'
+        if not len(labels) or (fits and right.all()):
+            return
+        number = 0 if not fits else int(np.argwhere(~right)[0, 0])
+        raise ValueError(
+            f"{place_of(split, number)} has the label {labels[number].tolist()}: {allowed}"
+        )
+
     @classmethod
     def of_foreign(cls, arguments: Mapping[str, Any]) -> Self:
         """Returns a head for several labels, two classes or more, or a number."""
@@ -293,7 +318,7 @@ class TextHead(FinetuningHead):
         if known is None:
             return None
         if self.label_type == "regression":
-            return float(np.var(known))
+            return float(np.var(known, dtype=np.float64))  # 0 where all are alike
         if self.label_type == "class":
             return chance_loss(np.bincount(known, minlength=len(self.labels)), label_smoothing)
         rates = known.mean(axis=0)

@@ -14,7 +14,7 @@ from keras import ops
 
 from keras_bert.finetuning.collapse import chance_loss, one_answer
 from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
-from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.head import FinetuningHead, place_of
 from keras_bert.finetuning.metrics import calibration_bins
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.progress import Progress
@@ -48,6 +48,16 @@ class ChoiceHead(FinetuningHead):
 
     kind: ClassVar[str] = "choice"
     model_class: ClassVar[type] = BertMultipleChoice
+
+    def check_labels(self, examples: Sequence[ChoiceExample], split: str) -> None:
+        """Refuses what is no index of a choice of its example."""
+        for number, example in enumerate(examples):
+            label, count = example.label, len(example.choices)
+            if not isinstance(label, int | np.integer) or not 0 <= label < count:
+                raise ValueError(
+                    f"{place_of(split, number)} has the label {label!r} and {count} choices: give "
+                    f"the index of one, a whole number from 0 to {count - 1}"
+                )
 
     def encode(
         self,

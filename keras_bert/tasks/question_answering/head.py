@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_bert.counts import check_count
 from keras_bert.finetuning.collapse import one_answer
-from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.head import FinetuningHead, place_of
 from keras_bert.models.span_labeler import BertSpanLabeler
 from keras_bert.signatures.code_points import code_points
 from keras_bert.tasks.question_answering.answer_selection import (
@@ -71,6 +71,12 @@ class SpanHead(FinetuningHead):
         return SelectionSettings(
             self.n_best_size, self.max_answer_length, self.has_unanswerable, self.null_threshold
         )
+
+    def check_labels(self, examples: Sequence[Question], split: str) -> None:
+        """Refuses answers that do not stand in their context where they say."""
+        for number, question in enumerate(examples):
+            for answer in question.answers or ():
+                answer.check(question.context, place_of(split, number))
 
     def encode(
         self,

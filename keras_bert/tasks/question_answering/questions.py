@@ -3,7 +3,11 @@
 import dataclasses
 from typing import NamedTuple
 
+import numpy as np
+
 QUESTION, CONTEXT = "question", "context"  # columns of files, inputs of signatures
+
+_SHOWN = 40  # characters of an answer in a message
 
 
 class Answer(NamedTuple):
@@ -11,6 +15,32 @@ class Answer(NamedTuple):
 
     text: str
     start: int
+
+    def check(self, context: str, place: str) -> None:
+        """Refuses an answer that is not where it says.
+
+        Args:
+            context: the text that it is a part of.
+            place: what the sentence calls its question.
+
+        Raises:
+            ValueError: something else stands there, or the answer is empty.
+        """
+        text, start = self
+        if not isinstance(start, int | np.integer) or isinstance(start, bool):
+            raise ValueError(
+                f"{place}: the answer {text[:_SHOWN]!r} starts at {start!r}, expected a number of "
+                "characters (answer_start in a file)"
+            )
+        found = context[max(start, 0) : max(start, 0) + len(text)]
+        if start < 0 or found != text or not text:
+            elsewhere = context.find(text) if text else -1
+            hint = f"; it stands at {elsewhere}" if elsewhere >= 0 else ""
+            raise ValueError(
+                f"{place}: the answer {text[:_SHOWN]!r} is not at character {start} of its "
+                f"context, where {found[:_SHOWN]!r} stands{hint}: fix its start (answer_start in "
+                "a file; characters, not bytes)"
+            )
 
 
 @dataclasses.dataclass(frozen=True)

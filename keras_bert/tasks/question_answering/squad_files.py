@@ -18,8 +18,6 @@ SQUAD_EXTENSIONS = (".json",)
 _TFDS_FEATURES = ("id", "question", "context", "answers")
 # What is read of a question that is to be answered.
 _ASKED = ("id", "question")
-# How much of a context an error shows around a wrong offset.
-_SHOWN = 40
 
 
 def read_squad(
@@ -91,18 +89,9 @@ def _question(entry: Any, context: str, path: Path, place: str, answers_optional
 
 def _answer(entry: Any, context: str, place: str) -> Answer:
     text = string_of(entry, "text", place)
-    start = field_of(entry, "answer_start", place)
-    if not isinstance(start, int) or isinstance(start, bool):
-        raise ValueError(f"{place}: answer_start is {start!r}, expected a number of characters")
-    found = context[max(start, 0) : max(start, 0) + len(text)]
-    if start < 0 or found != text or not text:
-        elsewhere = context.find(text) if text else -1
-        hint = f"; it stands at {elsewhere}" if elsewhere >= 0 else ""
-        raise ValueError(
-            f"{place}: the answer {text[:_SHOWN]!r} is not at character {start} of its context, "
-            f"where {found[:_SHOWN]!r} stands{hint}: fix answer_start (characters, not bytes)"
-        )
-    return Answer(text, start)
+    answer = Answer(text, field_of(entry, "answer_start", place))
+    answer.check(context, place)
+    return answer
 
 
 def field_of(entry: Any, name: str, place: str) -> Any:

@@ -13,7 +13,7 @@ from keras import ops
 from keras_bert.counts import check_count
 from keras_bert.finetuning.collapse import chance_loss, one_answer
 from keras_bert.finetuning.encoded_rows import EncodedRows
-from keras_bert.finetuning.head import FinetuningHead
+from keras_bert.finetuning.head import FinetuningHead, place_of
 from keras_bert.finetuning.metrics import confusion_matrix
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.models.token_classifier import BertTokenClassifier
@@ -91,6 +91,24 @@ class TagHead(FinetuningHead):
                 "name all in TaskData(labels=...)"
             )
         return super().with_labels(labels)
+
+    def check_labels(self, examples: Sequence[TaggedSentence], split: str) -> None:
+        """Refuses tags that are none of the labels, and fewer or more of them than words."""
+        known = frozenset(self.labels)
+        for number, sentence in enumerate(examples):
+            tags = sentence.tags or ()
+            if len(tags) != len(sentence.words):
+                raise ValueError(
+                    f"{place_of(split, number)} has {len(sentence.words)} words but {len(tags)} "
+                    "tags: give one for each word"
+                )
+            unknown = next((tag for tag in tags if tag not in known), None)
+            if unknown is not None:
+                raise ValueError(
+                    f"{place_of(split, number)} has the tag {unknown!r}, which is none of the "
+                    f"{len(known)} labels ({', '.join(self.labels)}): name all tags in "
+                    "TaskData(labels=...)"
+                )
 
     def needs_segments(self, examples: Any) -> bool:
         """Never: a row is one text."""

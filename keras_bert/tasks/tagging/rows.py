@@ -59,14 +59,14 @@ def encode_sentences(
 
     Args:
         tokenizer: that of the model.
-        sentences: the split.
+        sentences: the split; the tags, where all have some, are labels.
         labels: names of the tags.
         max_seq_length: the most positions of a row. A word of more pieces is cut to them.
         document_context: fill rows with the pieces that stand before and after in the document.
         description: what the progress line says.
 
     Raises:
-        ValueError: a row has no room for a word, or a sentence has a tag that is no label.
+        ValueError: a row has no room for a word.
     """
     room = max_seq_length - _SPECIAL_TOKENS
     if room < 1:
@@ -77,13 +77,6 @@ def encode_sentences(
     context = _Context(sentences, pieces) if document_context else None
     known = all(sentence.tags is not None for sentence in sentences)
     index = {label: i for i, label in enumerate(labels)}
-    if known:
-        found = {tag for sentence in sentences for tag in sentence.tags or ()}
-        if unknown := sorted(found - index.keys()):
-            raise ValueError(
-                f"sentences have the tag {unknown[0]!r}, which is none of the {len(index)} labels "
-                f"({', '.join(labels)}): name all tags in TaskData(labels=...)"
-            )
     ids, targets, positions, words = [], [], [], []
     before, words_before = 0, 0
     for number, sentence in enumerate(sentences):
