@@ -48,6 +48,8 @@ class BertBiLSTMTagger(TaskModel):
             `features_from` names, or an encoder that is given has dropout or no hidden states.
     """
 
+    frozen_layers = ("encoder",)
+
     def __init__(
         self,
         config: BertConfig | Mapping[str, Any] | BertEncoder,
@@ -66,7 +68,6 @@ class BertBiLSTMTagger(TaskModel):
 
         # === Layers ===
         encoder = _features_encoder(config, seed, dtype)
-        encoder.trainable = False
         recurrent = [
             keras.layers.Bidirectional(
                 # Named, because checkpoints find an optimizer's variables by name and Keras counts

@@ -267,7 +267,7 @@ class BertEncoder(preset.PresetModel):
         return [self.get_layer(f"layer_{i}") for i in range(self.config.num_hidden_layers)]
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
+        """Returns the arguments of the constructor, and which layers are frozen."""
         # Not the functional graph that Keras would write: the constructor makes it again.
         return {
             "config": self.config.to_dict(),
@@ -277,6 +277,7 @@ class BertEncoder(preset.PresetModel):
             "seed": self.seed,
             "dtype": self.policy.name,
             "name": self.name,
+            **self.trainable_config(),
         }
 
 

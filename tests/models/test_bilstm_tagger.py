@@ -64,6 +64,7 @@ def test_config_and_preset_come_back(tmp_path):
     told = np.array(model(inputs))
     again = BertBiLSTMTagger.from_config(model.get_config())
     assert again.get_config() == model.get_config()
+    assert "trainable_layers" not in model.get_config()  # they are those of every tagger
     assert BertConfig.from_dict(model.get_config()["config"]) == CONFIG
     model.save_to_preset(tmp_path)
     assert BertConfig.from_file(tmp_path) == CONFIG
@@ -79,3 +80,10 @@ def test_config_and_preset_come_back(tmp_path):
     other = BertBiLSTMTagger.from_preset(tmp_path, features_from="concat_last_4")
     for weight, source in zip(other.encoder.weights, model.encoder.weights, strict=True):
         np.testing.assert_array_equal(np.array(weight), np.array(source))
+
+
+def test_an_encoder_that_learns_after_all_comes_back_so():
+    model = tagger()
+    model.encoder.trainable = True
+    again = BertBiLSTMTagger.from_config(model.get_config())
+    assert len(again.trainable_weights) == len(again.weights)
