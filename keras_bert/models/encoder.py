@@ -325,7 +325,8 @@ def as_encoder(
         dtype: Keras dtype policy of a new encoder; None takes the global one.
 
     Raises:
-        ValueError: an encoder is given and its arguments besides, which it has already.
+        ValueError: an encoder is given and its arguments besides, which it has already; or its
+            class is not the one that is registered for its config.
     """
     if not isinstance(config, BertEncoder):
         return create_encoder(config, packed=packed, seed=seed, dtype=dtype)
@@ -334,6 +335,7 @@ def as_encoder(
             f"packed, seed and dtype belong to the encoder {config.name}, which has them: leave "
             "them out beside it"
         )
+    registry.check_registered(type(config), config.config)
     return config
 
 
