@@ -465,6 +465,18 @@ def test_all_blocks_of_an_mpnet_read_one_table_of_distances():
     np.testing.assert_array_equal(checkpoint.variables[table.path], table)
 
 
+def test_a_frozen_block_of_an_mpnet_leaves_the_table_of_distances_alone():
+    encoder = create_encoder(CONFIGS["mpnet"])
+    encoder.encoder_blocks()[0].trainable = False
+    assert {weight.path.split("/")[0] for weight in encoder.non_trainable_weights} == {"layer_0"}
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(encoder(BATCH)["sequence_output"] ** 3)
+    [table] = [v for v in encoder.trainable_variables if "relative" in v.path]
+    assert tape.gradient(loss, table.value) is not None
+    encoder.get_layer("embeddings").trainable = False
+    assert not table.trainable
+
+
 @pytest.mark.parametrize("family", some_slow(CONFIGS, ("electra", "roberta")))
 def test_it_is_finetuned_on_pairs_and_answers_from_strings(family, tmp_path):
     vocabulary = Vocabulary([*SPECIAL_TOKENS, *WORDS])
