@@ -465,6 +465,19 @@ def test_all_blocks_of_an_mpnet_read_one_table_of_distances():
     np.testing.assert_array_equal(checkpoint.variables[table.path], table)
 
 
+@families
+def test_no_variable_starts_with_the_numbers_of_another(family):
+    model = BertReplacedTokenDetector(CONFIGS[family])
+    drawn = {}
+    for weight in model.weights:
+        numbers = np.array(weight).ravel()
+        if numbers.std() > 0:  # neither a bias nor a scale
+            # Whatever the deviation: equal draws are proportional.
+            start = tuple(np.round(numbers[:8] / numbers[0], 3))
+            assert drawn.setdefault(start, weight.path) == weight.path
+    assert len(drawn) > 10
+
+
 def test_a_frozen_block_of_an_mpnet_leaves_the_table_of_distances_alone():
     encoder = create_encoder(CONFIGS["mpnet"])
     encoder.encoder_blocks()[0].trainable = False
