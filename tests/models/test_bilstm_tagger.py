@@ -2,8 +2,9 @@
 
 import keras
 import numpy as np
+import pytest
 
-from keras_bert import BertConfig, BertEncoder
+from keras_bert import BertConfig, BertEncoder, ModernBertConfig, create_encoder
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from tests.tolerances import REORDERED
 
@@ -48,6 +49,28 @@ def test_features_have_no_dropout():
     encoder.set_weights(model.encoder.get_weights())
     told = [np.array(state) for state in encoder(inputs)["hidden_states"]]
     np.testing.assert_allclose(first, np.concatenate(told[1:], axis=-1), **REORDERED)
+
+
+def test_features_of_a_modernbert_have_no_dropout():
+    size = {field: getattr(CONFIG, field) for field in ("vocab_size", "hidden_size")}
+    config = ModernBertConfig(
+        **size,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        pad_token_id=0,
+        hidden_dropout_prob=0.4,
+        embedding_dropout=0.5,
+    )
+    model = BertBiLSTMTagger(config, num_classes=3, lstm_width=5, features_from="last")
+    assert model.config == config  # what files keep
+    states = keras.Model(model.inputs, model.get_layer("bilstm_0").input[0])
+    inputs = features([[5, 6, 7]])
+    first, second = (np.array(states(inputs, training=True)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    encoder = create_encoder(config.replace(hidden_dropout_prob=0.0), output_hidden_states=True)
+    with pytest.raises(ValueError, match=r"has dropout \(embedding_dropout 0.5\).*dropout 0$"):
+        BertBiLSTMTagger(encoder, num_classes=3, features_from="last")
 
 
 def test_padding_changes_nothing():
