@@ -403,6 +403,14 @@ def test_what_files_of_albert_and_roberta_hold_besides(tmp_path):
             "max_position_embeddings is 2 and pad_token_id 1: positions begin behind",
         ),
         (
+            lambda: LongformerConfig.from_dict({"num_hidden_layers": "2"}, "hf"),
+            "num_hidden_layers is '2': it must be an integer of at least 1",
+        ),
+        (
+            lambda: MPNetConfig(type_vocab_size=False),
+            "type_vocab_size is False: mpnet has no segments, so 0",
+        ),
+        (
             lambda: MPNetConfig(relative_attention_num_buckets=7),
             "relative_attention_num_buckets is 7: it must be even, from 4 to 256",
         ),
