@@ -154,7 +154,7 @@ class BertConfig:
         for name in _POSITIVE_INTEGERS:
             value = getattr(self, name)
             if name == "type_vocab_size" and not self.has_segment_table:
-                if value != 0:
+                if value != 0 or isinstance(value, bool):
                     raise ValueError(
                         f"{name} is {value!r}: {self.model_type} has no segments, so 0"
                     )
@@ -165,8 +165,7 @@ class BertConfig:
             value = getattr(self, name)
             if value is None and name == "classifier_dropout":
                 continue
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not is_number or not 0 <= value <= MOST_DROPOUT:
+            if not is_number(value) or not 0 <= value <= MOST_DROPOUT:
                 raise ValueError(f"{name} is {value!r}: it must be a probability from 0 to 255/256")
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
@@ -177,9 +176,11 @@ class BertConfig:
             raise ValueError(
                 f"hidden_act {self.hidden_act!r} is unknown: choose one of {', '.join(ACTIVATIONS)}"
             )
-        if not 0 <= self.pad_token_id < self.vocab_size:
+        padding = self.pad_token_id
+        is_id = isinstance(padding, int) and not isinstance(padding, bool)
+        if not is_id or not 0 <= padding < self.vocab_size:
             raise ValueError(
-                f"pad_token_id {self.pad_token_id} is not an id of a vocabulary of "
+                f"pad_token_id {padding!r} is not an id of a vocabulary of "
                 f"{self.vocab_size} entries: give the id of [PAD]"
             )
         if not isinstance(self.left_to_right, bool):
@@ -207,8 +208,9 @@ class BertConfig:
                     'or more each, or "sinusoids"'
                 )
         for name in ("initializer_range", "layer_norm_eps"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
+            value = getattr(self, name)
+            if not is_number(value) or not value > 0:
+                raise ValueError(f"{name} is {value!r}: it must be a number above 0")
 
     @property
     def head_size(self) -> int:
@@ -351,7 +353,7 @@ class BertConfig:
         model_type = values.get("model_type", cls.model_type)
         if dialect != "google" and model_type != cls.model_type:
             classes = _classes_by_file_type(cls) if dialect == "hf" else config_classes(cls)
-            if model_type not in classes:
+            if not isinstance(model_type, str) or model_type not in classes:
                 raise ValueError(
                     f"model_type is {model_type!r}: expected one of {', '.join(classes)}; an "
                     "encoder of your own must be registered first "
@@ -365,10 +367,8 @@ class BertConfig:
         known = {key: values[key] for key in values if key in defaults}
         if dialect == "hf" and known.get("pad_token_id", 0) is None:
             del known["pad_token_id"]  # transformers computes the same with it and without it
-        if "hidden_act" in known:
-            known["hidden_act"] = _ACTIVATIONS_READ[dialect].get(
-                known["hidden_act"], known["hidden_act"]
-            )
+        if isinstance(act := known.get("hidden_act"), str):
+            known["hidden_act"] = _ACTIVATIONS_READ[dialect].get(act, act)
         return config_class(**known)
 
     def to_dict(self, dialect: Dialect = "keras_bert") -> dict[str, Any]:
@@ -508,6 +508,13 @@ def _defaults(config_class: type[BertConfig]) -> dict[str, Any]:
     return {field.name: field.default for field in dataclasses.fields(config_class)}
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value of a config file is a finite number; true and false are none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) <= sys.float_info.max  # neither is Infinity nor NaN
+
+
 def find_config_file(path: str | os.PathLike) -> Path:
     """Returns the config file that `path` is or holds.
 
@@ -557,7 +564,7 @@ def _config_and_dialect(
             )
         return values, "hf"
     classes = _classes_by_file_type(BertConfig)
-    if model_type not in classes:
+    if not isinstance(model_type, str) or model_type not in classes:
         of_others = [name for name, one in classes.items() if one.hugging_face_names is not None]
         raise ValueError(
             f"model_type is {model_type!r}: {', '.join(map(repr, of_others))} are supported; "

@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from keras_bert.choices import check_choice
-from keras_bert.config import CONFIG_CLASSES, BertConfig, Dialect, size_fields
+from keras_bert.config import CONFIG_CLASSES, BertConfig, Dialect, is_number, size_fields
 
 _EPSILON = 1e-12  # of DistilBERT's norms, which its files do not name
 _NOT_READ = ("layer_norm_eps", "type_vocab_size")  # of such a file
@@ -139,7 +139,7 @@ class ElectraConfig(BertConfig):
         super().__post_init__()
         _check_embedding_size(self.embedding_size)
         size = self.generator_size
-        if isinstance(size, bool) or not isinstance(size, (int, float)) or not 0 < size <= 1:
+        if not is_number(size) or not 0 < size <= 1:
             raise ValueError(
                 f"generator_size is {self.generator_size!r}: it must be above 0 and at most 1"
             )
@@ -529,15 +529,18 @@ class LongformerConfig(_AttentionInWindows, RobertaConfig):
             if value not in known:
                 raise ValueError(f"{key} is {value!r}: only {known[0]!r} is supported")
         layers = ours.get("num_hidden_layers", cls.num_hidden_layers)
+        if isinstance(layers, bool) or not isinstance(layers, int) or layers < 1:
+            raise ValueError(
+                f"num_hidden_layers is {layers!r}: it must be an integer of at least 1"
+            )
         dilation = ours.pop("attention_dilation", 1)
-        if dilation not in (None, 1, [1] * layers):
+        if _of_every_layer(dilation, layers) not in (None, 1):
             raise ValueError(
                 f"attention_dilation is {dilation!r}: only 1 is supported in all layers"
             )
         windows = ours["attention_window"]
-        width = windows[0] if isinstance(windows, list) and windows else windows
-        is_even = isinstance(width, int) and width >= 2 and width % 2 == 0
-        if not is_even or windows not in (width, [width] * layers):
+        width = _of_every_layer(windows, layers)
+        if not isinstance(width, int) or width < 2 or width % 2:
             raise ValueError(
                 f"attention_window is {windows!r}: it must be one even number of pieces, the same "
                 f"in all {layers} layers"
@@ -554,6 +557,13 @@ class LongformerConfig(_AttentionInWindows, RobertaConfig):
             if values["classifier_dropout"] is None:  # no key of theirs
                 del values["classifier_dropout"]
         return values
+
+
+def _of_every_layer(value: Any, layers: int) -> Any:
+    """Returns what a list with one and the same value for each layer holds; all else as it is."""
+    if isinstance(value, list) and len(value) == layers == value.count(value[0]):
+        return value[0]
+    return value
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, get_args
 
-from keras_bert.config import CONFIG_CLASSES, MOST_DROPOUT, BertConfig, Dialect
+from keras_bert.config import CONFIG_CLASSES, MOST_DROPOUT, BertConfig, Dialect, is_number
 
 Pooling = Literal["cls", "mean"]
 
@@ -129,12 +129,10 @@ class ModernBertConfig(BertConfig):
                 raise ValueError(f"{name} is {value!r}: it must be an integer of at least 1")
         for name in _THETAS.values():
             value = getattr(self, name)
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not is_number or not value > 0:
+            if not is_number(value) or not value > 0:
                 raise ValueError(f"{name} is {value!r}: it must be a number above 0")
         dropout = self.embedding_dropout
-        is_number = isinstance(dropout, (int, float)) and not isinstance(dropout, bool)
-        if not is_number or not 0 <= dropout <= MOST_DROPOUT:
+        if not is_number(dropout) or not 0 <= dropout <= MOST_DROPOUT:
             raise ValueError(
                 f"embedding_dropout is {dropout!r}: it must be a probability from 0 to 255/256"
             )
@@ -202,15 +200,28 @@ class ModernBertConfig(BertConfig):
         # transformers 5 names each block's attention, and puts the angles into a table.
         types, angles = known.pop("layer_types", None), known.pop("rope_parameters", None)
         if types is not None:
-            known.setdefault(_EVERY, _distance_of_full(types))
-            expected = [_SLIDING if i % known[_EVERY] else _FULL for i in range(len(types))]
-            if types != expected:
+            if not isinstance(types, list):
+                raise ValueError(
+                    f"layer_types is {types!r}: it must be a list with the attention of each block"
+                )
+            every = known.setdefault(_EVERY, _distance_of_full(types))
+            if not isinstance(every, int) or every < 1:
+                raise ValueError(f"{_EVERY} is {every!r}: it must be an integer of at least 1")
+            if types != [_SLIDING if i % every else _FULL for i in range(len(types))]:
                 raise ValueError(
                     f"layer_types is {types}: only models whose attention is full in every n-th "
                     "block, the first among them, are supported"
                 )
+        if not isinstance(angles or {}, Mapping):
+            raise ValueError(
+                f"rope_parameters is {angles!r}: it must be an object with {' and '.join(_THETAS)}"
+            )
         for kind, key in _THETAS.items():
             angle = (angles or {}).get(kind) or {}
+            if not isinstance(angle, Mapping):
+                raise ValueError(
+                    f"rope_parameters[{kind!r}] is {angle!r}: it must be an object with rope_theta"
+                )
             if angle.get("rope_type", "default") != "default":
                 raise ValueError(
                     f"rope_parameters[{kind!r}] is {angle}: only the rope_type 'default' is "

@@ -216,7 +216,11 @@ def test_released_google_files_are_read(tmp_path):
         ({"attention_probs_dropout_prob": -0.1}, "attention_probs_dropout_prob is -0.1"),
         ({"hidden_act": "mish"}, "hidden_act 'mish' is unknown: choose one of gelu"),
         ({"pad_token_id": 30522}, "pad_token_id 30522 is not an id"),
-        ({"layer_norm_eps": 0}, "layer_norm_eps is 0: it must be above 0"),
+        ({"layer_norm_eps": 0}, "layer_norm_eps is 0: it must be a number above 0"),
+        ({"layer_norm_eps": 10**400}, "000: it must be a number above 0"),  # no float holds it
+        ({"pad_token_id": None}, "pad_token_id None is not an id"),
+        ({"pad_token_id": True}, "pad_token_id True is not an id"),
+        ({"model_type": ["bert"]}, r"model_type is \['bert'\]: expected one of bert"),
         ({"position_embedding_type": "relative_key"}, "supports only 'absolute'"),
         ({"is_decoder": True}, "is_decoder is True"),
     ],
@@ -224,6 +228,27 @@ def test_released_google_files_are_read(tmp_path):
 def test_bad_values_are_refused(values, sentence):
     with pytest.raises(ValueError, match=sentence):
         BertConfig.from_dict(values)
+
+
+@pytest.mark.parametrize("name", ["config.json", "bert_config.json"])
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("layer_norm_eps", '"1e-12"', "is '1e-12': it must be a number above 0"),
+        ("layer_norm_eps", "true", "is True: it must be a number above 0"),
+        ("layer_norm_eps", "NaN", "is nan: it must be a number above 0"),
+        ("initializer_range", "null", "is None: it must be a number above 0"),
+        ("initializer_range", "Infinity", "is inf: it must be a number above 0"),
+        ("hidden_dropout_prob", "false", "is False: it must be a probability"),
+        ("hidden_act", '["gelu"]', "['gelu'] is unknown: choose one of gelu, "),
+    ],
+)
+def test_values_of_another_kind_are_refused_with_file_and_field(name, field, value, told, tmp_path):
+    path = tmp_path / name
+    path.write_text(f'{{"{field}": {value}}}', encoding="utf-8")
+    with pytest.raises(ValueError) as error:
+        BertConfig.from_file(path)
+    assert str(error.value).startswith(f"{path}: {field} {told}")
 
 
 def test_bad_files_are_refused_by_name(tmp_path):

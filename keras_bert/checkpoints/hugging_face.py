@@ -379,10 +379,11 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
         ValueError: tensors are missing, left over or misshapen; the sentence names them.
     """
     config = BertConfig.from_file(folder, "hf", ignore_config_keys)
-    values = read_json(find_config_file(folder))
+    config_file = find_config_file(folder)
+    values = read_json(config_file)
     tensors = torch_state.read(folder)
     family = _FAMILIES[config.hugging_face_type]
-    architecture, head = _architecture(tensors, values, family)
+    architecture, head = _architecture(tensors, values, family, config_file)
     if isinstance(config, LongformerConfig) and "global_tokens" not in values:
         _tell_global_positions(tensors.source, architecture)
     # The rows with the names as this file spells them.
@@ -510,7 +511,7 @@ def _rows(family: _Family, architecture: str, config: BertConfig) -> list[Row]:
 
 
 def _architecture(
-    tensors: Tensors, values: Mapping[str, Any], family: _Family
+    tensors: Tensors, values: Mapping[str, Any], family: _Family, config_file: Path
 ) -> tuple[str, dict[str, Any]]:
     layers = ("classifier.weight", "classifier.out_proj.weight")
     outputs = [name for name in layers if name in tensors.shapes]
@@ -534,12 +535,18 @@ def _architecture(
             return found[0], {}
         num_classes, labels = tensors.shapes[outputs[0]][0], None
         if names := values.get("id2label"):
-            if sorted(map(int, names)) != list(range(num_classes)):
+            if not isinstance(names, dict) or not all(map(str.isdecimal, names)):
+                raise ValueError(
+                    f"{config_file}: id2label is {names!r}: it must be an object with the numbers "
+                    'of the classes as keys, such as {"0": "bad", "1": "good"}'
+                )
+            by_number = {int(number): label for number, label in names.items()}
+            if sorted(by_number) != list(range(num_classes)):
                 raise ValueError(
                     f"{tensors.source}: {outputs[0]} has {num_classes} rows, but the config's "
                     f"id2label names the classes {', '.join(names)}"
                 )
-            labels = [names[str(index)] for index in range(num_classes)]
+            labels = [by_number[index] for index in range(num_classes)]
             if labels == _placeholder_labels(num_classes):
                 labels = None  # what transformers writes when nobody named the classes
         head: dict[str, Any] = {"num_classes": num_classes, "labels": labels}

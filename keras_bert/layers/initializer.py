@@ -18,7 +18,10 @@ _NEIGHBOR_SCORE = 2.0
 
 
 def truncated_normal(initializer_range: float) -> keras.initializers.Initializer:
-    """Returns the normal initializer cut at two standard deviations, as the original uses it."""
+    """Returns the normal initializer cut at two standard deviations, as the original uses it.
+
+    Each variable takes one of its own: an initializer draws the same numbers at every call.
+    """
     return keras.initializers.TruncatedNormal(stddev=initializer_range)
 
 

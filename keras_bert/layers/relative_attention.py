@@ -12,6 +12,7 @@ second of five positions, where 0 is the position itself:
 Shapes: B sequences, A heads, S positions, D width of a head, N buckets.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -110,8 +111,8 @@ class RelativeSelfAttention(SelfAttention):
         **arguments: the other arguments of `SelfAttention`.
     """
 
-    # Made on building, where it is not that of another layer.
-    relative_positions: RelativePositions
+    # `RelativePositions.score_bias`, of a table made on building where it is not another layer's.
+    distance_bias: Callable[[Any], Any]
 
     def __init__(self, num_attention_heads: int, num_buckets: int = 32, **arguments: Any):
         super().__init__(num_attention_heads, **arguments)
@@ -120,7 +121,7 @@ class RelativeSelfAttention(SelfAttention):
     def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
         """Makes the projections for hidden states [B, S, H], and the table of distances."""
         super().build(hidden_shape)
-        if not hasattr(self, "relative_positions"):
+        if not hasattr(self, "distance_bias"):
             self.relative_positions = RelativePositions(
                 self.num_buckets,
                 self.num_attention_heads,
@@ -129,6 +130,7 @@ class RelativeSelfAttention(SelfAttention):
                 name="relative_positions",
             )
             self.relative_positions.build()
+            self.distance_bias = self.relative_positions.score_bias
 
     def scores(self, query: Any, key: Any) -> Any:
         """Returns how well each query agrees with each key at its distance, before the softmax.
@@ -141,7 +143,7 @@ class RelativeSelfAttention(SelfAttention):
             float32 [B, A, S, S].
         """
         agreement = ops.cast(super().scores(query, key), "float32")  # [B, A, S, S]
-        return agreement + self.relative_positions.score_bias(ops.shape(query)[2])
+        return agreement + self.distance_bias(ops.shape(query)[2])
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""

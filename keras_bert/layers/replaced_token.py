@@ -32,15 +32,20 @@ class ReplacedTokenDetection(keras.layers.Layer):
 
     def build(self, sequence_output_shape: Any) -> None:
         """Makes both dense layers for sequence outputs [B, S, H]."""
-        start = truncated_normal(self.initializer_range)
         width = sequence_output_shape[-1]
         self.dense = keras.layers.Dense(  # [H, H]
-            width, kernel_initializer=start, dtype=self.dtype_policy, name="dense"
+            width,
+            kernel_initializer=truncated_normal(self.initializer_range),
+            dtype=self.dtype_policy,
+            name="dense",
         )
         self.dense.build(sequence_output_shape)
         # In float32: a sigmoid of a bfloat16 logit would lose digits.
         self.prediction = keras.layers.Dense(  # [H, 1]
-            1, kernel_initializer=start, dtype="float32", name="prediction"
+            1,
+            kernel_initializer=truncated_normal(self.initializer_range),
+            dtype="float32",
+            name="prediction",
         )
         self.prediction.build(sequence_output_shape)
 

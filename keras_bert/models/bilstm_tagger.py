@@ -6,6 +6,7 @@
 F is H, or 4H where the last four layers are put side by side.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -48,6 +49,8 @@ class BertBiLSTMTagger(TaskModel):
             `features_from` names, or an encoder that is given has dropout or no hidden states.
     """
 
+    frozen_layers = ("encoder",)
+
     def __init__(
         self,
         config: BertConfig | Mapping[str, Any] | BertEncoder,
@@ -66,7 +69,6 @@ class BertBiLSTMTagger(TaskModel):
 
         # === Layers ===
         encoder = _features_encoder(config, seed, dtype)
-        encoder.trainable = False
         recurrent = [
             keras.layers.Bidirectional(
                 # Named, because checkpoints find an optimizer's variables by name and Keras counts
@@ -117,17 +119,27 @@ def _features_encoder(
     if not isinstance(config, BertEncoder):
         config = as_config(config)
         without_dropout = config.replace(
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
+            **dict.fromkeys(_encoder_dropouts(config), 0.0),
             classifier_dropout=config.output_dropout_prob,
         )
         return create_encoder(without_dropout, output_hidden_states=True, seed=seed, dtype=dtype)
     encoder = as_encoder(config, seed=seed, dtype=dtype)
     if not encoder.output_hidden_states:
         raise ValueError(f"{encoder.name} returns no hidden states: give output_hidden_states=True")
-    if encoder.config.hidden_dropout_prob or encoder.config.attention_probs_dropout_prob:
+    drops = {name: rate for name, rate in _encoder_dropouts(encoder.config).items() if rate}
+    if drops:
+        told = ", ".join(f"{name} {rate}" for name, rate in drops.items())
         raise ValueError(
-            f"{encoder.name} has dropout, which would change the features from step to step: give "
-            "one whose config has hidden_dropout_prob and attention_probs_dropout_prob 0"
+            f"{encoder.name} has dropout ({told}), which would change the features from step to "
+            f"step: give one whose config has {' and '.join(drops)} 0"
         )
     return encoder
+
+
+def _encoder_dropouts(config: BertConfig) -> dict[str, float]:
+    """Returns the rates of all dropouts of an encoder by field, those of variants among them."""
+    return {
+        field.name: getattr(config, field.name)
+        for field in dataclasses.fields(config)
+        if "dropout" in field.name and field.name != "classifier_dropout"
+    }

@@ -34,6 +34,9 @@ class DistilledMaskedLM(TaskModel):
         dtype: a Keras dtype policy; None takes the global one.
     """
 
+    # No loss reaches it, and weight decay alone would wear it down.
+    frozen_layers = ("encoder/pooler",)
+
     def __init__(
         self,
         config: BertConfig | Mapping[str, Any],
@@ -71,8 +74,6 @@ class DistilledMaskedLM(TaskModel):
             layer.build((None, None, numbers.hidden_size))
         self.projections = projections
         self._projected, self._projected_size = projected, projected_size
-        # No loss reaches it, and weight decay alone would wear it down.
-        encoder.get_layer("pooler").trainable = False
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""

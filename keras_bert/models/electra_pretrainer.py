@@ -48,6 +48,9 @@ class ElectraPretrainer(TaskModel):
         ValueError: the config is of another family.
     """
 
+    # No loss reaches them, and weight decay alone would wear them down.
+    frozen_layers = ("encoder/pooler", "generator/pooler")
+
     def __init__(
         self,
         config: BertConfig | Mapping[str, Any],
@@ -98,9 +101,6 @@ class ElectraPretrainer(TaskModel):
         outputs = {"mlm_logits": guesses, "drawn_ids": drawn, "replaced_logits": found}
         super().__init__(encoder, inputs=inputs, outputs=outputs, name=name, **kwargs)
         self.generator = generator
-        # No loss reaches them, and weight decay alone would wear them down.
-        for one in (encoder, generator):
-            one.get_layer("pooler").trainable = False
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""

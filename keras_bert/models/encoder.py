@@ -267,7 +267,7 @@ class BertEncoder(preset.PresetModel):
         return [self.get_layer(f"layer_{i}") for i in range(self.config.num_hidden_layers)]
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
+        """Returns the arguments of the constructor, and which layers are frozen."""
         # Not the functional graph that Keras would write: the constructor makes it again.
         return {
             "config": self.config.to_dict(),
@@ -277,6 +277,7 @@ class BertEncoder(preset.PresetModel):
             "seed": self.seed,
             "dtype": self.policy.name,
             "name": self.name,
+            **self.trainable_config(),
         }
 
 
@@ -324,7 +325,8 @@ def as_encoder(
         dtype: Keras dtype policy of a new encoder; None takes the global one.
 
     Raises:
-        ValueError: an encoder is given and its arguments besides, which it has already.
+        ValueError: an encoder is given and its arguments besides, which it has already; or its
+            class is not the one that is registered for its config.
     """
     if not isinstance(config, BertEncoder):
         return create_encoder(config, packed=packed, seed=seed, dtype=dtype)
@@ -333,6 +335,7 @@ def as_encoder(
             f"packed, seed and dtype belong to the encoder {config.name}, which has them: leave "
             "them out beside it"
         )
+    registry.check_registered(type(config), config.config)
     return config
 
 

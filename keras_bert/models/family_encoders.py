@@ -114,7 +114,8 @@ class MPNetEncoder(BertEncoder):
     def share_parameters(config: Any, embeddings: Any, blocks: list[EncoderBlock]) -> None:
         """Gives all blocks the table of distances that the embeddings hold."""
         for block in blocks:
-            block.attention.relative_positions = embeddings.relative_positions
+            # The method, not the layer: what freezes a block leaves the table of all blocks alone.
+            block.attention.distance_bias = embeddings.relative_positions.score_bias
 
 
 @register_encoder(ModernBertConfig)

@@ -10,9 +10,9 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import h5py
 import keras
@@ -44,11 +44,21 @@ _WORD_EMBEDDINGS = "word_embeddings/embeddings"
 
 
 class PresetModel(keras.Model):
-    """A model that is opened from a model folder and written to one."""
+    """A model that is opened from a model folder and written to one.
+
+    Attributes:
+        frozen_layers: of the class: the layers that a new model freezes, as `inner_layers` calls
+            them.
+    """
+
+    frozen_layers: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, inputs: Any, outputs: Any, **kwargs: Any):
         self._check_arguments(kwargs)
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        if not kwargs.get("trainable", True):
+            for layer in self.layers:  # Keras sets it on the model alone, before it has its layers
+                layer.trainable = False
 
     def _check_arguments(self, others: Mapping[str, Any]) -> None:
         # Keras passes over what it does not know, so that a misspelled argument would do nothing.
@@ -104,10 +114,55 @@ class PresetModel(keras.Model):
         is_trained = pooler and bool(np.any(pooler[_SCALE] != 1))
         return {**held, **{_POOLER + end: v for end, v in transform.items() if not is_trained}}
 
+    def trainable_config(self) -> dict[str, Any]:
+        """Returns which layers are frozen, for `get_config`; {} where it is those of a new model.
+
+        `trainable` is that of the model. `trainable_layers` has the layers inside that differ from
+        what holds them: {"encoder/layer_0": False} is that block with all that is in it.
+        """
+        config: dict[str, Any] = {} if self.trainable else {"trainable": False}
+        flags = {
+            path: layer.trainable
+            for path, layer, holder in inner_layers(self)
+            if layer.trainable != holder.trainable
+        }
+        if flags != dict.fromkeys(self.frozen_layers, False):
+            config["trainable_layers"] = flags
+        return config
+
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Self:
         """Rebuilds the model from `get_config`."""
-        return cls(**config)
+        arguments = dict(config)
+        trainable = arguments.pop("trainable", True)
+        flags = arguments.pop("trainable_layers", None)
+        model = cls(**arguments)
+        if not trainable:
+            model.trainable = False
+        if flags is not None:
+            # Outer layers come first: setting one sets all that is in it.
+            for path, layer, holder in inner_layers(model):
+                layer.trainable = flags.get(path, holder.trainable)
+        return model
+
+
+def inner_layers(
+    holder: keras.layers.Layer, prefix: str = ""
+) -> Iterator[tuple[str, keras.layers.Layer, keras.layers.Layer]]:
+    """Yields path, layer and what holds it for all layers inside a layer, outer ones first.
+
+    A layer of several, as in ALBERT, is yielded for each.
+
+    Args:
+        holder: the layer, or a model.
+        prefix: what paths begin with.
+    """
+    encoder = getattr(holder, "encoder", None)
+    for layer in holder._flatten_layers(include_self=False, recursive=False):
+        # Of a head, whatever name it was given: that of a copy has the usual one.
+        path = prefix + ("encoder" if layer is encoder else layer.name)
+        yield path, layer, holder
+        yield from inner_layers(layer, f"{path}/")
 
 
 def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:

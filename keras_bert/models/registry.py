@@ -133,6 +133,21 @@ def check_class(cls: type, config: BertConfig) -> None:
         )
 
 
+def check_registered(cls: type, config: BertConfig) -> None:
+    """Checks that files that keep a config alone will open as the same class of encoder.
+
+    Raises:
+        ValueError: the config describes another, or none is registered for it.
+    """
+    if (described := encoder_class(config)) is not cls:
+        raise ValueError(
+            f"the encoder is a {cls.__name__}, but its config describes a {described.__name__} "
+            f"(model_type {config.model_type!r}), which files and copies of the model would hold: "
+            "give it a subclass of BertConfig with a model_type of its own and register it with "
+            "register_encoder"
+        )
+
+
 def architecture_of(cls: type) -> str:
     """Returns the architecture that a preset of a model class names."""
     # All encoders have one name there: the model type in the config tells them apart.

@@ -8,7 +8,7 @@ import keras
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.initializer import truncated_normal
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.preset import PresetModel
+from keras_bert.models.preset import PresetModel, inner_layers
 
 
 class TaskModel(PresetModel):
@@ -23,15 +23,19 @@ class TaskModel(PresetModel):
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         self.encoder = encoder
         self.config = encoder.config
+        for path, layer, _ in inner_layers(self):
+            if path in self.frozen_layers:
+                layer.trainable = False
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
+        """Returns the arguments of the constructor, and which layers are frozen."""
         return {
             "config": self.config.to_dict(),
             "seed": self.encoder.seed,
             "dtype": self.encoder.policy.name,
             "name": self.name,
             **self.head_config(),
+            **self.trainable_config(),
         }
 
 

@@ -267,6 +267,13 @@ def test_classifier_of_unknown_kind(tmp_path):
     path.write_text(json.dumps(values), encoding="utf-8")
     with pytest.raises(ValueError, match="has 3 rows, but the config's id2label names .* 0, 1"):
         BertTokenClassifier.from_preset(tmp_path)
+    for names in (["a", "b", "c"], {"a": 0, "b": 1, "c": 2}, "abc"):
+        path.write_text(json.dumps(values | {"id2label": names}), encoding="utf-8")
+        with pytest.raises(ValueError) as error:
+            BertTokenClassifier.from_preset(tmp_path)
+        assert str(error.value).startswith(f"{path}: id2label is {names!r}: it must be an object")
+    path.write_text(json.dumps(values | {"id2label": {"2": "c", "00": "a", "1": "b"}}))
+    assert BertTokenClassifier.from_preset(tmp_path).labels == ["a", "b", "c"]
 
 
 def test_damaged_safetensors(edited):

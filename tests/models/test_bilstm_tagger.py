@@ -2,8 +2,9 @@
 
 import keras
 import numpy as np
+import pytest
 
-from keras_bert import BertConfig, BertEncoder
+from keras_bert import BertConfig, BertEncoder, ModernBertConfig, create_encoder
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from tests.tolerances import REORDERED
 
@@ -50,6 +51,28 @@ def test_features_have_no_dropout():
     np.testing.assert_allclose(first, np.concatenate(told[1:], axis=-1), **REORDERED)
 
 
+def test_features_of_a_modernbert_have_no_dropout():
+    size = {field: getattr(CONFIG, field) for field in ("vocab_size", "hidden_size")}
+    config = ModernBertConfig(
+        **size,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        pad_token_id=0,
+        hidden_dropout_prob=0.4,
+        embedding_dropout=0.5,
+    )
+    model = BertBiLSTMTagger(config, num_classes=3, lstm_width=5, features_from="last")
+    assert model.config == config  # what files keep
+    states = keras.Model(model.inputs, model.get_layer("bilstm_0").input[0])
+    inputs = features([[5, 6, 7]])
+    first, second = (np.array(states(inputs, training=True)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    encoder = create_encoder(config.replace(hidden_dropout_prob=0.0), output_hidden_states=True)
+    with pytest.raises(ValueError, match=r"has dropout \(embedding_dropout 0.5\).*dropout 0$"):
+        BertBiLSTMTagger(encoder, num_classes=3, features_from="last")
+
+
 def test_padding_changes_nothing():
     model = tagger()
     both = np.array(model(features([[5, 6, 7], [8, 9, 10, 11, 12]])))
@@ -64,6 +87,7 @@ def test_config_and_preset_come_back(tmp_path):
     told = np.array(model(inputs))
     again = BertBiLSTMTagger.from_config(model.get_config())
     assert again.get_config() == model.get_config()
+    assert "trainable_layers" not in model.get_config()  # they are those of every tagger
     assert BertConfig.from_dict(model.get_config()["config"]) == CONFIG
     model.save_to_preset(tmp_path)
     assert BertConfig.from_file(tmp_path) == CONFIG
@@ -79,3 +103,10 @@ def test_config_and_preset_come_back(tmp_path):
     other = BertBiLSTMTagger.from_preset(tmp_path, features_from="concat_last_4")
     for weight, source in zip(other.encoder.weights, model.encoder.weights, strict=True):
         np.testing.assert_array_equal(np.array(weight), np.array(source))
+
+
+def test_an_encoder_that_learns_after_all_comes_back_so():
+    model = tagger()
+    model.encoder.trainable = True
+    again = BertBiLSTMTagger.from_config(model.get_config())
+    assert len(again.trainable_weights) == len(again.weights)

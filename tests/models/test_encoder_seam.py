@@ -341,6 +341,18 @@ def test_a_config_of_another_encoder_is_refused(pretrained, tmp_path):
         register_encoder(type("Other", (BertConfig,), {"model_type": "toy"}))
 
 
+@pytest.mark.parametrize(("head", "arguments"), HEADS, ids=[head.__name__ for head, _ in HEADS])
+def test_a_head_refuses_an_encoder_that_its_config_does_not_describe(head, arguments):
+    class Unregistered(ToyEncoder):
+        """Its model folder would open as a ToyEncoder."""
+
+    still = CONFIG.replace(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    encoder = Unregistered(still, output_hidden_states=True)
+    expected = r"is a Unregistered, but its config describes a ToyEncoder .*with register_encoder"
+    with pytest.raises(ValueError, match=expected):
+        head(encoder, **arguments)
+
+
 def two_encoders(scope):
     """A model that holds two encoders: the second in a name scope, or not."""
     first = create_encoder(CONFIG)

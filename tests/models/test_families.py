@@ -403,6 +403,14 @@ def test_what_files_of_albert_and_roberta_hold_besides(tmp_path):
             "max_position_embeddings is 2 and pad_token_id 1: positions begin behind",
         ),
         (
+            lambda: LongformerConfig.from_dict({"num_hidden_layers": "2"}, "hf"),
+            "num_hidden_layers is '2': it must be an integer of at least 1",
+        ),
+        (
+            lambda: MPNetConfig(type_vocab_size=False),
+            "type_vocab_size is False: mpnet has no segments, so 0",
+        ),
+        (
             lambda: MPNetConfig(relative_attention_num_buckets=7),
             "relative_attention_num_buckets is 7: it must be even, from 4 to 256",
         ),
@@ -463,6 +471,31 @@ def test_all_blocks_of_an_mpnet_read_one_table_of_distances():
     # Blocks of a layer selection keep it: it stands with the embeddings.
     checkpoint = select_layers(preset.as_checkpoint(encoder), [1])
     np.testing.assert_array_equal(checkpoint.variables[table.path], table)
+
+
+@families
+def test_no_variable_starts_with_the_numbers_of_another(family):
+    model = BertReplacedTokenDetector(CONFIGS[family])
+    drawn = {}
+    for weight in model.weights:
+        numbers = np.array(weight).ravel()
+        if numbers.std() > 0:  # neither a bias nor a scale
+            # Whatever the deviation: equal draws are proportional.
+            start = tuple(np.round(numbers[:8] / numbers[0], 3))
+            assert drawn.setdefault(start, weight.path) == weight.path
+    assert len(drawn) > 10
+
+
+def test_a_frozen_block_of_an_mpnet_leaves_the_table_of_distances_alone():
+    encoder = create_encoder(CONFIGS["mpnet"])
+    encoder.encoder_blocks()[0].trainable = False
+    assert {weight.path.split("/")[0] for weight in encoder.non_trainable_weights} == {"layer_0"}
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(encoder(BATCH)["sequence_output"] ** 3)
+    [table] = [v for v in encoder.trainable_variables if "relative" in v.path]
+    assert tape.gradient(loss, table.value) is not None
+    encoder.get_layer("embeddings").trainable = False
+    assert not table.trainable
 
 
 @pytest.mark.parametrize("family", some_slow(CONFIGS, ("electra", "roberta")))

@@ -2,15 +2,20 @@
 
 import keras
 import numpy as np
+import pytest
 
 from keras_bert import (
     BertClassifier,
     BertConfig,
+    BertEncoder,
     BertMaskedLM,
     BertMultipleChoice,
     BertPretrainer,
     BertSpanLabeler,
     BertTokenClassifier,
+    extend_positions,
+    grow_vocabulary,
+    with_local_attention,
 )
 from tests.tolerances import REORDERED
 
@@ -134,3 +139,68 @@ def test_models_train_with_fit():
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     losses = model.fit(_features(), np.array([0, 1]), epochs=8, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
+
+
+def _learning(model):
+    return [weight.path for weight in model.trainable_weights]
+
+
+def _freeze(encoder, names):
+    """Freezes the encoder or a layer of it; a name behind "but" learns again."""
+    for name in names.split():
+        layer = encoder if name == "encoder" else encoder.get_layer(name.removeprefix("but_"))
+        layer.trainable = name.startswith("but_")
+
+
+@pytest.mark.parametrize(
+    ("frozen", "paths"),
+    [  # of 5 variables of embeddings, 12 of the block, 2 of the pooler and 2 of the head
+        ("encoder", 2),
+        ("layer_0", 9),
+        ("encoder but_pooler", 4),
+        ("word_embeddings embeddings layer_0 pooler", 2),
+    ],
+)
+def test_frozen_layers_come_back_from_a_file(frozen, paths, tmp_path):
+    encoder = BertEncoder(_CONFIG, name="of_my_own")
+    model = BertClassifier(encoder, num_classes=2)
+    _freeze(model.encoder, frozen)
+    assert len(_learning(model)) == paths
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.fit(_features(), np.array([0, 1]), verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert _learning(again) == _learning(model)
+    for layer in ("word_embeddings", "embeddings", "layer_0", "pooler"):
+        assert again.encoder.get_layer(layer).trainable is encoder.get_layer(layer).trainable
+    assert again.encoder.trainable is encoder.trainable
+    assert len(again.optimizer.variables) == len(model.optimizer.variables) == 2 + 2 * paths
+    for mine, theirs in zip(again.optimizer.variables, model.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("kind", [BertEncoder, BertPretrainer])
+def test_copies_keep_what_is_frozen(kind):
+    model = kind(_CONFIG)
+    assert not {"trainable", "trainable_layers"} & model.get_config().keys()
+    getattr(model, "encoder", model).get_layer("layer_0").trainable = False
+    assert len(_learning(model)) == len(model.weights) - 12
+    for copy in (
+        extend_positions(model, 12),
+        grow_vocabulary(model, {19: [3, 4]}, 20),
+        with_local_attention(model, 2),
+    ):
+        assert _learning(copy) == _learning(model)
+
+
+def test_a_frozen_encoder_stays_so_wherever_it_is(tmp_path):
+    encoder = BertEncoder(_CONFIG, trainable=False)
+    assert encoder.get_config()["trainable"] is False
+    assert not _learning(BertClassifier(encoder, num_classes=2).encoder)
+    output = keras.layers.Dense(2, name="output")(encoder(encoder.input)["pooled_output"])
+    model = keras.Model(encoder.input, output)
+    assert _learning(model) == ["output/kernel", "output/bias"]
+    model.save(tmp_path / "model.keras")
+    assert _learning(keras.saving.load_model(tmp_path / "model.keras")) == _learning(model)
+    whole = BertClassifier(_CONFIG, num_classes=2, trainable=False)
+    assert not _learning(BertClassifier.from_config(whole.get_config()))

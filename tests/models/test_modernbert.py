@@ -279,6 +279,17 @@ def test_published_files_are_read():
             {"rope_parameters": {"full_attention": {"rope_type": "yarn", "rope_theta": 1.0}}},
             "only the rope_type 'default' is supported",
         ),
+        ({"layer_types": 3}, "layer_types is 3: it must be a list with the attention of each"),
+        (
+            {"layer_types": ["full_attention"], "global_attn_every_n_layers": "3"},
+            "global_attn_every_n_layers is '3': it must be an integer of at least 1",
+        ),
+        ({"rope_parameters": [1]}, r"rope_parameters is \[1\]: it must be an object with full_"),
+        (
+            {"rope_parameters": {"full_attention": 1e4}},
+            r"rope_parameters\['full_attention'\] is 10000.0: it must be an object with rope_theta",
+        ),
+        ({"global_rope_theta": float("inf")}, "global_rope_theta is inf: it must be a number abo"),
         ({"mlp_width": 3}, "unknown config key 'mlp_width'"),
     ],
 )

@@ -100,6 +100,9 @@ class BertEncoderDecoder(TaskModel):
             or Mask-Predict lacks an id or its lengths, or has too few positions for them.
     """
 
+    # No loss reaches it, and weight decay alone would wear it down.
+    frozen_layers = ("encoder/pooler",)
+
     def __init__(
         self,
         config: BertConfig | Mapping[str, Any] | BertEncoder,
@@ -176,8 +179,6 @@ class BertEncoderDecoder(TaskModel):
         self.length: Any = length
         self.masked_lm_transform = transform
         self.masked_lm_bias = bias
-        # No loss reaches it, and weight decay alone would wear it down.
-        encoder.get_layer("pooler").trainable = False
 
     def head_config(self) -> dict[str, Any]:
         """Returns how the decoder started, the ids of start and end, and what Mask-Predict has."""

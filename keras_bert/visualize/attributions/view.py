@@ -278,7 +278,7 @@ def _plain(model: TaskModel) -> TaskModel:
     arguments |= {"config": model.config, "dtype": "float32"}
     if "packed" in arguments:
         arguments["packed"] = False
-    copy = (BertMaskedLM if is_pretrainer else type(model))(**arguments)
+    copy = (BertMaskedLM if is_pretrainer else type(model)).from_config(arguments)
     weights = {weight.path: weight for weight in model.weights}
     for weight in copy.weights:
         weight.assign(weights[weight.path])
