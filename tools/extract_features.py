@@ -73,7 +73,7 @@ def main(_: Sequence[str]) -> None:
         writer_for(values.output)
     if values.pca:
         pca.check_picture(values.pca)
-    from_table = is_table(values.input, "--input")
+    from_table = is_table(values.input)
     labels = None
     lines = TextLines(values.input)
     texts, total, unit = lines.watched, lines.total_bytes, "B"

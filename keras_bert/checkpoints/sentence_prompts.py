@@ -14,7 +14,7 @@ MODEL_FILE = "config_sentence_transformers.json"
 _QUERY_PROMPTS = ("query",)
 _DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 _SIMILARITY = "similarity_fn_name"
-COSINE = "cosine"  # where a folder says nothing
+COSINE, DOT = "cosine", "dot"  # the first where a folder says nothing
 
 
 class Prompts(NamedTuple):

@@ -2,7 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+import numbers
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from keras_bert.choices import Precision, StrategyName
@@ -124,19 +125,17 @@ class FinetuningOptions:
             raise ValueError(
                 "a frozen encoder learns nothing: leave out layer_decay and reinitialized_layers"
             )
-        if isinstance(self.class_weights, str) and self.class_weights != "balanced":
-            raise ValueError(
-                f"class_weights is {self.class_weights!r}: give 'balanced' or one number for "
-                "each label"
-            )
-        if not isinstance(self.class_weights, str | None):
-            object.__setattr__(self, "class_weights", tuple(self.class_weights))  # of a list
-        if isinstance(self.class_weights, tuple) and not all(
-            0 < weight < math.inf for weight in self.class_weights
-        ):
-            raise ValueError(
-                f"class_weights are {self.class_weights}: they must be numbers above 0"
-            )
+        weights = self.class_weights
+        if isinstance(weights, str) or not isinstance(weights, Iterable):
+            if weights not in (None, "balanced"):
+                raise ValueError(
+                    f"class_weights is {weights!r}: give 'balanced' or one number for each label"
+                )
+        else:
+            weights = tuple(weights)  # of a list, too
+            if not all(isinstance(w, numbers.Real) and 0 < w < math.inf for w in weights):
+                raise ValueError(f"class_weights are {weights}: they must be numbers above 0")
+            object.__setattr__(self, "class_weights", weights)
 
         if not 0 <= self.distillation_alpha <= 1:
             raise ValueError(

@@ -18,7 +18,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from keras_bert.checkpoints.sentence_prompts import MODEL_FILE
+from keras_bert.checkpoints.sentence_prompts import COSINE, DOT, MODEL_FILE
 from keras_bert.counts import check_count
 from keras_bert.progress import Progress
 from keras_bert.serving.length_batches import check_strings
@@ -38,7 +38,6 @@ _PRODUCTS_PER_BLOCK = 1 << 26
 _TEXTS_COMPARED = 8
 _LONG_TEXTS_COMPARED = 4
 _SAME_MODEL = 1e-3
-_COSINE, _DOT = "cosine", "dot"
 
 
 class Hit(NamedTuple):
@@ -211,7 +210,7 @@ class TextIndex:
             raise FileNotFoundError(f"{path} holds no {INDEX_FILE}: build the index first")
         try:
             stored = json.loads((path / INDEX_FILE).read_text(encoding="utf-8"))
-            made = stored["width"], stored.get("similarity", _COSINE)
+            made = stored["width"], stored.get("similarity", COSINE)
             vectors = np.load(path / VECTORS_FILE)
             with open(path / TEXTS_FILE, encoding="utf-8") as file:
                 texts = [json.loads(line)["text"] for line in file]
@@ -256,14 +255,14 @@ def _made_by(encoder: SentenceEncoder, texts: Sequence[str], vectors: np.ndarray
 
 def _comparable(encoder: SentenceEncoder, vectors: np.ndarray) -> np.ndarray:
     """Returns vectors [N, D] whose products are the scores."""
-    if encoder.similarity not in (_COSINE, _DOT):
+    if encoder.similarity not in (COSINE, DOT):
         raise ValueError(
             f"the folder compares vectors by {encoder.similarity} (similarity_fn_name in "
-            f"{MODEL_FILE}), and the search by {_COSINE} or {_DOT}: write one of them there if it "
+            f"{MODEL_FILE}), and the search by {COSINE} or {DOT}: write one of them there if it "
             "will do"
         )
     vectors = np.asarray(vectors, np.float32)
-    if encoder.similarity == _DOT:
+    if encoder.similarity == DOT:
         return vectors
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)  # [N, 1]
     return vectors / np.maximum(lengths, np.float32(1e-12))

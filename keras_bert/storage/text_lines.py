@@ -112,18 +112,13 @@ def read_texts(path: str | os.PathLike, column: str = "text") -> list[str]:
     return list(TextLines(path))
 
 
-def is_table(path: str | os.PathLike, name: str = "") -> bool:
+def is_table(path: str | os.PathLike) -> bool:
     """Whether a file is a table by its name, whose lines are not its texts.
-
-    Args:
-        path: the file.
-        name: of the argument, for the error.
 
     Raises:
         ValueError: it is a packed one, which is not read.
     """
     kind = "".join(Path(path).suffixes).lower()
     if kind.endswith((".csv.gz", ".tsv.gz")):
-        said = f"{name} is {path}," if name else f"{path} is"
-        raise ValueError(f"{said} a packed table: unpack it first")
+        raise ValueError(f"{path} is a packed table: unpack it first")
     return kind.endswith((".csv", ".tsv"))

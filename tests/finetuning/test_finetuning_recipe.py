@@ -147,6 +147,10 @@ def test_class_weights_are_numbers_above_0(kind):
     with pytest.raises(ValueError, match="class_weights are .*: they must be numbers above 0"):
         FinetuningOptions(class_weights=kind([1.0, -5.0]))
     assert FinetuningOptions(class_weights=kind([1.0, 5.0])).class_weights == (1.0, 5.0)
+    with pytest.raises(ValueError, match="class_weights are .*: they must be numbers above 0"):
+        FinetuningOptions(class_weights=kind(["1", "5"]))
+    with pytest.raises(ValueError, match="class_weights is 3: give 'balanced' or one number"):
+        FinetuningOptions(class_weights=3)
 
 
 @pytest.mark.slow

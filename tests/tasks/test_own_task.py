@@ -176,6 +176,7 @@ def test_labels_may_be_lists():
         ({"labels": [0]}, "there are 2 texts but 1 labels: give one for each text"),
         ({"text_pairs": ["c"]}, "there are 2 texts but 1 text_pairs: give one for each text"),
         ({"labels": ["x", "y"]}, "the labels are .* such as .*'x'.*: give indices of classes"),
+        ({"labels": [[0, 1], [1]]}, "the labels are object such as .*: give indices of classes"),
     ],
 )
 def test_labels_that_do_not_belong_to_their_texts_are_refused(arguments, sentence):

@@ -44,4 +44,4 @@ def test_a_wrong_flag_is_one_sentence(pretrained_folder, tmp_path):
     )
     assert made.stderr.startswith("error: --dtype is for .npz and .tfrecord: a projector's table")
     made = call(init_from=pretrained_folder, input="texts.csv.gz", output=tmp_path / "a.npz")
-    assert made.stderr.startswith("error: --input is texts.csv.gz, a packed table: unpack it")
+    assert made.stderr.startswith("error: texts.csv.gz is a packed table: unpack it first")

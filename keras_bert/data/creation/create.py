@@ -59,9 +59,8 @@ def create_pretraining_data(options: CreationOptions) -> Manifest:
         "tokenizer": settings.tokenizer.settings._asdict(),
         "files of the corpus": corpus.fingerprint(),
     }
-    if not (
-        output / FOLDER_NAME
-    ).exists():  # of this job, which may have moved files to their place
+    # A job that was stopped may have moved some of its files to their place.
+    if not (output / FOLDER_NAME).exists():
         check_nothing_there(options.output_dir, settings.tokenizer)
     with open_job(output, told, options.num_shards) as job:
         done, counts, workers = job.state.last, job.state.counts, settings.options.num_workers

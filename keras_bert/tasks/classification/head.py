@@ -68,7 +68,10 @@ class LabeledTexts:
 
     def __post_init__(self) -> None:
         if self.labels is not None:
-            labels = np.asarray(self.labels)
+            try:
+                labels = np.asarray(self.labels)
+            except ValueError:  # rows of different lengths
+                labels = np.array(list(self.labels), object)
             if labels.size and labels.dtype.kind not in "biuf":
                 raise ValueError(
                     f"the labels are {labels.dtype} such as {labels.flat[0]!r}: give indices of "
