@@ -26,6 +26,7 @@ from keras_bert.generation.signatures import GenerationSignatures
 from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.serving.int8_products import quantize_for_onednn
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.options import ExportOptions, Head
 from keras_bert.storage import hub
@@ -190,13 +191,15 @@ def _model(model_class: Any, checkpoint: Checkpoint, options: ExportOptions) -> 
 
 def _built_dtype(options: ExportOptions) -> str:
     # int8 is not a dtype to build with: a float32 model is quantized afterwards.
-    return "float32" if options.dtype == "int8" else options.dtype
+    return "float32" if options.dtype.startswith("int8") else options.dtype
 
 
 def _quantized(model: keras.Model, options: ExportOptions) -> keras.Model:
     if options.dtype == "int8":
         # Dense layers alone: embeddings are looked up, not multiplied.
         model.quantize("int8", filters=lambda layer: isinstance(layer, keras.layers.Dense))
+    if options.dtype == "int8_onednn":
+        quantize_for_onednn(model)
     return model
 
 
