@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import io
 import os
 import re
 import sys
@@ -112,6 +113,9 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
         main: the tool's function; it receives the arguments that are not flags.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # A character that the terminal has not must not lose a result: it is written as its code.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     logging.set_verbosity(logging.WARNING)  # what libraries tell absl, a user need not know
     # Lets --help of an installed tool show `keras-bert TOOL` in place of the script.
     tool, module = Path(sys.argv[0]), sys.modules["__main__"]

@@ -84,6 +84,16 @@ def bake(tmp_path):
     return run
 
 
+def test_a_character_that_the_terminal_lacks_is_written_as_its_code(tmp_path):
+    script = tmp_path / "tea.py"
+    script.write_text(
+        "from keras_bert import command_line\ncommand_line.run(lambda _: print('caf\\xe9'))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, script], capture_output=True, env=environment)
+    assert (done.returncode, done.stdout) == (0, b"caf\\xe9\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "options"),
     [

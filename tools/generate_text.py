@@ -57,6 +57,13 @@ def main(_: Sequence[str]) -> None:
             raise ValueError(f"--output={output} is not one of {', '.join(_SUFFIXES)}: rename it")
     mask = read_tokenizer_files(values.model).vocabulary.special_tokens.mask
     prompts = _prompts(values, options, mask)
+    if output and output.suffix == ".txt":
+        for prompt in prompts:
+            if len(prompt.splitlines()) > 1:
+                raise ValueError(
+                    f"--output={output} has a text a line, but {prompt!r} has several: name a "
+                    ".csv or .jsonl file"
+                )
 
     # 2. The model.
     from keras_bert import TextGenerator

@@ -6,17 +6,23 @@
 --input is a table (.csv, .tsv or .jsonl) with the columns "group", equal for the candidates of one
 list, and "text"; with --score_column=score those scores are added to. --output, of the same kinds,
 has the columns of the input, and "rank" (1 is the best of its group), "rerank_score" and
-"log_likelihood". A text without pieces has no likelihood: it is the last, with "-inf".
+"log_likelihood". A text without pieces has no likelihood: it is the last, with "-inf" (null in
+.jsonl).
 """
 
 import csv
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
 from keras_bert import command_line
+
+if TYPE_CHECKING:
+    from keras_bert.storage.tables import Table
 
 _ADDED = ("rank", "rerank_score", "log_likelihood")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -45,6 +51,7 @@ def main(_: Sequence[str]) -> None:
     from keras_bert.progress import Progress
     from keras_bert.storage.files import atomic_file
     from keras_bert.storage.paths import check_output
+    from keras_bert.storage.surrogates import without_lone_surrogates
     from keras_bert.storage.tables import EXTENSIONS, check_columns, read_table
 
     # 1. The table, by group.
@@ -78,13 +85,18 @@ def main(_: Sequence[str]) -> None:
         weight=values.weight,
         per_piece=values.per_piece,
     )
+    separator = _SEPARATORS.get(output.suffix)
+    shown: Callable[[float], Any] = "{:.6f}".format
+    written: list[dict[str, Any]] = [row.values for row in table.rows]
+    if separator is None:
+        shown, written = _json_number, _json_objects(table)
     rows, moved = [], 0
     with Progress(len(groups), "list", "ranking") as progress:
         for members, candidates in zip(groups.values(), ranked, strict=True):
             for rank, candidate in enumerate(candidates, start=1):
-                numbers = (f"{candidate.score:.6f}", f"{candidate.log_likelihood:.6f}")
-                own = table.rows[members[candidate.place]].values
-                rows.append({**own, **dict(zip(_ADDED, (str(rank), *numbers), strict=True))})
+                scores_now = map(shown, (candidate.score, candidate.log_likelihood))
+                own = written[members[candidate.place]]
+                rows.append({**own, **dict(zip(_ADDED, (rank, *scores_now), strict=True))})
             moved += candidates[0].place != 0
             progress.update(1)
 
@@ -93,16 +105,30 @@ def main(_: Sequence[str]) -> None:
         atomic_file(output) as temporary,
         open(temporary, "w", encoding="utf-8", newline="") as file,
     ):
-        if output.suffix in _SEPARATORS:
+        if separator is not None:
             columns = [*table.columns, *_ADDED]
-            separator = _SEPARATORS[output.suffix]
             writer = csv.DictWriter(file, columns, restval="", delimiter=separator)
             writer.writeheader()
             writer.writerows(rows)
         else:
-            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            for row in rows:
+                line = json.dumps(row, ensure_ascii=False)
+                file.write(without_lone_surrogates(line) + "\n")
     print(f"{len(rows):,} candidates, {len(groups):,} lists: {output}")
     print(f"another candidate is first now: {moved:,} lists")
+
+
+def _json_objects(table: "Table") -> list[dict[str, Any]]:
+    """Returns the rows for a .jsonl file: those of one keep their numbers, lists and nulls."""
+    if table.path.suffix != ".jsonl":
+        return [row.values for row in table.rows]
+    lines = table.path.read_text(encoding="utf-8-sig").split("\n")
+    return [json.loads(lines[row.line - 1]) for row in table.rows]
+
+
+def _json_number(score: float) -> float | None:
+    """Returns a score, rounded; None for minus infinity, which JSON lacks."""
+    return round(score, 6) if math.isfinite(score) else None
 
 
 def _number(path: str, line: int, score: str) -> float:

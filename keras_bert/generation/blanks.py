@@ -11,6 +11,8 @@ import tensorflow as tf
 
 from keras_bert.text.vocabulary import CONTINUATION_PREFIX
 
+_SPACES_AT_THE_END = r"[\s\p{Z}\x{85}]+$"  # RE2's \s is ASCII alone
+
 
 def fill_blanks(texts: tf.Tensor, pieces: tf.RaggedTensor, mask: str) -> tf.Tensor:
     """Returns the texts with pieces in place of [MASK].
@@ -32,7 +34,8 @@ def fill_blanks(texts: tf.Tensor, pieces: tf.RaggedTensor, mask: str) -> tf.Tens
     # What follows each part, as many as parts: [parts of all texts].
     following = tf.concat([pieces, left, end], axis=1).values
     continues = tf.strings.regex_full_match(following, f"{CONTINUATION_PREFIX}.+")
-    values = tf.where(continues, tf.strings.regex_replace(parts.values, r"\s+$", ""), parts.values)
+    ends = tf.strings.regex_replace(parts.values, _SPACES_AT_THE_END, "")
+    values = tf.where(continues, ends, parts.values)
     following = tf.where(
         continues, tf.strings.regex_replace(following, f"^{CONTINUATION_PREFIX}", ""), following
     )

@@ -162,7 +162,8 @@ class TextGenerator:
             prefix: what they all begin with; it stays as it is.
 
         Raises:
-            ValueError: a number is too small, or the model has no room for the text.
+            ValueError: a number is too small, `prefix` holds a [MASK], or the model has no room for
+                the text.
         """
         check_count("count", count)
         check_count("length", length)
@@ -172,8 +173,13 @@ class TextGenerator:
                 "start=text samples the pieces of given texts: give them to infill(), or another "
                 "start"
             )
-        blanks = [self._tokenizer.vocabulary.special_tokens.mask] * length
-        [found] = self.infill([" ".join([*filter(None, [prefix]), *blanks])], count, seed)
+        mask = self._tokenizer.vocabulary.special_tokens.mask
+        if mask in prefix:
+            raise ValueError(
+                f"the prefix {prefix!r} holds {mask}, but stays as it is: give it to infill() with "
+                "all its blanks"
+            )
+        [found] = self.infill([" ".join([*filter(None, [prefix]), *[mask] * length])], count, seed)
         return found
 
     def infill(

@@ -38,7 +38,7 @@ def rerank(
     weight: float = 1.0,
     per_piece: bool = False,
 ) -> Iterator[list[RankedCandidate]]:
-    """Yields each list of candidates in the order of their scores, the best first.
+    """Returns an iterator of each list of candidates in the order of their scores, the best first.
 
     The score of a candidate is `first_score + weight * log_likelihood`. Equal ones keep their
     order. A candidate without pieces, such as an empty text, has no likelihood: it is the last.
@@ -82,6 +82,16 @@ def rerank(
                 f"list {number} has {len(candidates)} candidates and the scores {scores}: give a "
                 "number for each"
             )
+    return _ranked_lists(lists, given, scorer, weight, per_piece)
+
+
+def _ranked_lists(
+    lists: Sequence[Sequence[str]],
+    given: list[list[float]],
+    scorer: SentenceScorer,
+    weight: float,
+    per_piece: bool,
+) -> Iterator[list[RankedCandidate]]:
     found = scorer(text for candidates in lists for text in candidates)
     for candidates, scores in zip(lists, given, strict=True):
         ranked = [

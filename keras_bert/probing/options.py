@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Iterable
 
 from keras_bert.counts import check_count
 
@@ -67,11 +68,12 @@ class ProbingOptions:
         given = self.weight_decays
         try:
             decays = tuple(map(float, given))  # words of a flag are numbers, too
-        except ValueError:
+        except (TypeError, ValueError):
             decays = ()
         if not decays or not all(0 <= decay < math.inf for decay in decays):
+            shown = ", ".join(map(str, given)) if isinstance(given, Iterable) else given
             raise ValueError(
-                f"weight_decays are {', '.join(map(str, given)) or 'none'}: give numbers of 0 or "
-                "more, for example 1e-5,1e-3"
+                f"weight_decays are {shown or 'none'}: give numbers of 0 or more, for example "
+                "1e-5,1e-3"
             )
         object.__setattr__(self, "weight_decays", decays)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_bert.storage.text_lines import check_several
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 from keras_bert.text.vocabulary import CONTINUATION_PREFIX
 
@@ -166,7 +167,11 @@ def count_words(tokenizer: CorpusTokenizer, texts: Iterable[str]) -> WordCounts:
     Args:
         tokenizer: makes the pieces.
         texts: the texts.
+
+    Raises:
+        ValueError: `texts` is a single string.
     """
+    check_several(texts)
     counts = WordCounts(tokenizer)
     for text in texts:
         counts.add(text)
@@ -180,5 +185,8 @@ def measure_coverage(tokenizer: CorpusTokenizer, texts: Iterable[str]) -> Covera
     Args:
         tokenizer: makes the pieces.
         texts: the texts.
+
+    Raises:
+        ValueError: `texts` is a single string.
     """
     return count_words(tokenizer, texts).coverage

@@ -4,10 +4,12 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from keras_bert.counts import check_count
+from keras_bert.storage.text_lines import check_several
 from keras_bert.text.languages.smoothing import check_alpha, smoothed_rates
+from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import (
     CLS,
     CONTINUATION_PREFIX,
@@ -17,6 +19,7 @@ from keras_bert.text.vocabulary import (
     UNKNOWN,
     Vocabulary,
 )
+from keras_bert.text.wordpiece.normalized_characters import CharacterForms
 
 _WORDS_PER_TEXT = 1000  # of the texts that scaled counts are given to the trainer as
 
@@ -55,8 +58,8 @@ def train_vocabulary(
 
     Raises:
         ValueError: a language has no word, `language_alpha` is not from 0 to 1 or the texts are of
-            one language, `min_frequency` or `limit_alphabet` is below 1, the texts hold no word, or
-            `vocab_size` has no room for the single characters.
+            one language, texts are a single string, `min_frequency` or `limit_alphabet` is below 1,
+            the texts hold no word, or `vocab_size` has no room for the single characters.
     """
     for name, value in (("min_frequency", min_frequency), ("limit_alphabet", limit_alphabet)):
         check_count(name, value)
@@ -66,20 +69,20 @@ def train_vocabulary(
             "dictionary with those of each language by its name"
         )
     check_alpha(language_alpha)
+    for each in texts.values() if isinstance(texts, Mapping) else [texts]:
+        check_several(each)
     special = [PAD, *(f"[unused{n + 1}]" for n in range(unused_slots)), UNKNOWN, CLS, SEP, MASK]
     tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
-    tokenizer.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=True,
-        strip_accents=lowercase,
-        lowercase=lowercase,
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    # Normalized by our own tables, which the tokenizer has, too: characters that are words by
+    # themselves stand between spaces.
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    forms = CharacterForms(Settings(lowercase=lowercase))
     if isinstance(texts, Mapping):
-        counts = {name: count_words(tokenizer, of_one) for name, of_one in texts.items()}
-        texts = _Repeated(scaled_counts(counts, language_alpha))
-    texts = list(texts) if iter(texts) is texts else texts
-    alphabet, continuations = _characters(texts, tokenizer, limit_alphabet)
+        counts = {name: _count_words(_Normalized(each, forms)) for name, each in texts.items()}
+        words: Iterable[str] = _Repeated(scaled_counts(counts, language_alpha))
+    else:
+        words = _Normalized(list(texts) if iter(texts) is texts else texts, forms)
+    alphabet, continuations = _characters(words, tokenizer, limit_alphabet)
     start = [*special, *alphabet, *(CONTINUATION_PREFIX + c for c in continuations)]
     if vocab_size < len(start):
         raise ValueError(
@@ -99,17 +102,26 @@ def train_vocabulary(
         continuing_subword_prefix=CONTINUATION_PREFIX,
         show_progress=False,
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.train_from_iterator(words, trainer)
     ids = tokenizer.get_vocab(with_added_tokens=True)
     return Vocabulary(sorted(ids, key=ids.__getitem__))
 
 
-def count_words(tokenizer: Tokenizer, texts: Iterable[str]) -> Counter[str]:
-    """Returns how often each word occurs, normalized and split by a tokenizer of `tokenizers`."""
+class _Normalized:
+    """Texts with white space between their words, as often as they are read."""
+
+    def __init__(self, texts: Iterable[str], forms: CharacterForms):
+        self._texts = texts
+        self._forms = forms
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self._forms.normalized, self._texts)
+
+
+def _count_words(texts: Iterable[str]) -> Counter[str]:
     counts: Counter[str] = Counter()
     for text in texts:
-        normalized = tokenizer.normalizer.normalize_str(text)
-        counts.update(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normalized))
+        counts.update(text.split())
     return counts
 
 
@@ -182,11 +194,7 @@ def _characters(
     pieces = tokenizer.get_vocab()
     if not pieces:
         raise ValueError("the texts hold no word to learn a vocabulary from: check --input")
-    normalized: Counter[str] = Counter()
-    for character, count in counts.items():
-        for part in tokenizer.normalizer.normalize_str(character):
-            normalized[part] += count
     found = [piece for piece in pieces if len(piece) == 1]
-    found.sort(key=lambda character: (-normalized[character], character))
+    found.sort(key=lambda character: (-counts[character], character))
     alphabet = sorted(found[:limit])
     return alphabet, [c for c in alphabet if CONTINUATION_PREFIX + c in pieces]

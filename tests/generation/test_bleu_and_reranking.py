@@ -131,6 +131,6 @@ def test_lists_and_scores_that_do_not_fit_are_refused():
         "weight is nan": dict(weight=math.nan),
     }.items():
         with pytest.raises(ValueError, match=sentence):
-            list(rerank([["a"]], by_hand, **arguments))
+            rerank([["a"]], by_hand, **arguments)  # at once, before anything is read
     with pytest.raises(ValueError, match="read letter by letter"):
-        list(rerank(["good", "bad"], by_hand))
+        rerank(["good", "bad"], by_hand)

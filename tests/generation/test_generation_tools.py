@@ -14,6 +14,10 @@ RERANK = ["rerank_texts.py", "--init_from=model", "--output=ranked.tsv"]
 BLANKS = ["the [MASK] film", "[MASK] [MASK]"]
 CANDIDATES = [("1", "the film", "-1"), ("2", "x", "0"), ("1", 'film, "the"', "-20")]
 # Words of several pieces, in lists that the columns before theirs do not tell.
+TYPED = [
+    {"group": 1, "text": "", "score": -1.5, "meta": {"a": [1, None]}, "n": None},
+    {"group": 1, "text": "the film", "score": 2, "extra": "\u00e9"},
+]
 LISTS = [("b", "the abc film"), ("a", "x"), ("b", "film"), ("a", "abcdef xyz"), ("b", "abcdef")]
 
 
@@ -33,6 +37,7 @@ def ran(model_folder, tmp_path_factory):
         writer = csv.writer(file, delimiter="\t")
         writer.writerow(["group", "text", "list", "candidate"])
         writer.writerows([("1", "the", *row) for row in LISTS])
+    (folder / "typed.jsonl").write_text("\n".join(map(json.dumps, TYPED)), encoding="utf-8")
     commands = {
         "new": [*GENERATE, "--num_samples=3", "--length=5", "--output=new.txt"],
         "blanks": [
@@ -54,6 +59,11 @@ def ran(model_folder, tmp_path_factory):
             *("--input=lists.tsv", "--group_column=list", "--text_column=candidate"),
             *("--per_piece", "--within_word"),
         ],
+        "rerank json": [
+            *("rerank_texts.py", "--init_from=model", "--input=typed.jsonl"),
+            "--output=typed_ranked.jsonl",
+        ],
+        "lines": [*GENERATE, "--prompt=a [MASK]\nb [MASK]", "--output=lines.txt"],
         "rerank over": [
             *("rerank_texts.py", "--init_from=model"),
             *("--input=lists.tsv", "--output=lists.tsv"),
@@ -110,6 +120,7 @@ def test_other_methods(ran):
         ("no mask", "'the film' has no [MASK]: put it where pieces are missing"),
         ("length", "--length=2 is for texts without [MASK]"),
         ("top_k", "top_k is for gibbs: annealing is exact only"),
+        ("lines", "--output=lines.txt has a text a line, but 'a [MASK]\\nb [MASK]' has several"),
         ("broken", "broken.tsv, line 4: the score 'high' is no number"),
         ("column", "there is no column 'sentence' among 'group', 'text', 'score'"),
     ],
@@ -137,6 +148,18 @@ def test_candidates_are_ranked(ran, model_folder):
     assert float(rows[0]["rerank_score"]) >= float(rows[1]["rerank_score"])
 
 
+def test_json_lines_stay_what_they_are(ran):
+    folder, runs = ran
+    assert runs["rerank json"]["status"] == 0, runs["rerank json"]["printed"]
+    lines = (folder / "typed_ranked.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    added = [[row.pop(name) for name in ("rank", "rerank_score", "log_likelihood")] for row in rows]
+    assert sorted(rows, key=lambda row: row["text"]) == sorted(TYPED, key=lambda row: row["text"])
+    assert [rank for rank, *_ in added] == [1, 2]
+    assert isinstance(added[0][1], float)
+    assert added[1][1] is None  # a text without pieces
+
+
 def test_candidates_are_ranked_as_the_flags_say(ran, model_folder):
     folder, runs = ran
     assert runs["rerank lists"]["status"] == 0, runs["rerank lists"]["printed"]
@@ -151,7 +174,7 @@ def test_candidates_are_ranked_as_the_flags_say(ran, model_folder):
         for rank, candidate in enumerate(ranked, start=1)
     ]
     assert [(row["list"], row["rank"], row["candidate"]) for row in found] == [
-        (name, str(rank), candidate.text) for name, rank, candidate in expected
+        (name, rank, candidate.text) for name, rank, candidate in expected
     ]
     for row, (_, _, candidate) in zip(found, expected, strict=True):
         assert float(row["rerank_score"]) == pytest.approx(candidate.score, abs=1e-4)

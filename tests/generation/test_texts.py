@@ -15,6 +15,7 @@ from keras_bert import (
     TextGenerator,
     export_saved_model,
 )
+from keras_bert.generation.blanks import fill_blanks
 from keras_bert.serving.served_folder import open_signatures
 from tests.serving.fresh_process import ask_fresh_process
 from tests.signatures.tiny_models import tiny_config
@@ -179,6 +180,7 @@ def test_what_cannot_be_sampled_is_refused(generator, model, tokenizer, model_fo
         "read letter by letter": lambda: generator.infill("a [MASK]"),
         "samples is 0": lambda: generator.infill(["[MASK]"], samples=0),
         "seed is -1": lambda: generator.infill(["[MASK]"], seed=-1),
+        "prefix 'The [MASK] was' holds [MASK]": lambda: generator.generate(prefix="The [MASK] was"),
         "length is 0": lambda: generator.generate(length=0),
         "count is 0: it must be at least 1": lambda: generator.generate(count=0),
         "seed is 0.5: it must be a whole number": lambda: generator.generate(seed=0.5),
@@ -198,3 +200,10 @@ def test_what_cannot_be_sampled_is_refused(generator, model, tokenizer, model_fo
         with pytest.raises(ValueError, match=re.escape(sentence)):
             call()
     assert generator.infill([]) == []
+
+
+@pytest.mark.parametrize("space", [" ", "\t", "\u00a0", "\u0085", "\u3000", " \u2003\n"])
+def test_a_continuation_joins_the_word_before_any_white_space(space):
+    pieces = tf.ragged.constant([["##9"], ["9"]])
+    filled = fill_blanks(tf.constant([f"x{space}[MASK] y"] * 2), pieces, "[MASK]").numpy()
+    assert [text.decode() for text in filled] == ["x9 y", f"x{space}9 y"]

@@ -267,6 +267,7 @@ def test_a_result_is_written_whole_and_drawn(known, tmp_path):
         ({"seed": -1}, "seed is -1: it must be from 0 to 4,294,967,295"),
         ({"weight_decays": ()}, "weight_decays are none: give numbers of 0 or more"),
         ({"weight_decays": ("1e-3", "x")}, "weight_decays are 1e-3, x: give numbers"),
+        ({"weight_decays": 1e-3}, "weight_decays are 0.001: give numbers of 0 or more"),
         ({"weight_decays": (-1.0,)}, "weight_decays are -1.0: give numbers of 0 or more"),
     ],
 )

@@ -177,6 +177,8 @@ def test_a_job_that_dies_leaves_nothing(folder, tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_done_is_refused(folder, pretrained_folder, tmp_path):
+    with pytest.raises(ValueError, match="read letter by letter"):
+        TextAugmenter.from_preset(folder)("the film")
     table = tmp_path / "train.csv"
     write_csv(table, ["text", "label"], zip(TEXTS, "nnp", strict=True))
     with pytest.raises(ValueError, match="predicts no masked words"):

@@ -69,3 +69,8 @@ def test_rare_words_are_added_up_and_forgotten(tokenizer, monkeypatch):
     assert len(counts.words) <= 10
     assert counts.words["play"] == 50
     assert counts.forgotten + len(counts.words) == len(whole.words)
+
+
+def test_a_single_string_is_refused(tokenizer):
+    with pytest.raises(ValueError, match="read letter by letter"):
+        measure_coverage(tokenizer, "unaffordable room")

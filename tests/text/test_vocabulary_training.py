@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from keras_bert import BertTokenizer
 from keras_bert.text.vocabulary_training import scaled_counts, train_vocabulary
 
 TEXTS = ["The cat sat. The cats sat!", "A hat, a mat: hats and mats.", "Ünder 東京 the hat."] * 3
@@ -88,6 +89,28 @@ def test_no_text_is_refused(texts):
 def test_too_small_a_size_is_refused():
     with pytest.raises(ValueError, match="vocab_size is 20, but 5 special .* raise it"):
         train_vocabulary(TEXTS, 20)
+
+
+def test_a_single_string_is_refused():
+    for texts in ("ab ab", {"en": "ab ab"}):
+        with pytest.raises(ValueError, match="read letter by letter"):
+            train_vocabulary(texts, 100)
+
+
+# A private-use bullet, a pair of cases of Unicode 16, a final sigma, a dotted capital I, an accent.
+ODD = ["\uf0b7 item \uf0b7item", "\ua7cb\u1c89 \u039f\u03a3 \u0130x e\u0301"]
+ODD = [*ODD, "a\u00adb \u200bc \ufffd\x00"] * 2
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+@pytest.mark.parametrize("languages", [False, True])
+def test_every_word_of_the_texts_is_spelled(lowercase, languages):
+    texts = {"one": ODD[:3], "two": ODD} if languages else ODD
+    vocabulary = train_vocabulary(texts, 200, lowercase=lowercase)
+    ids = BertTokenizer(vocabulary, lowercase=lowercase)(ODD)
+    assert vocabulary.unk_id not in ids.flat_values.numpy()
+    # By hand: the bullet stays, and belongs to the word that it touches.
+    assert "\uf0b7item" in vocabulary
 
 
 # "ab" 90 and "ac" 10 times; "xy" 3 times and "xz" once.

@@ -15,7 +15,7 @@ from keras_bert.data.creation.chunk_processing import ChunkCounts, ChunkSettings
 from keras_bert.data.creation.chunks import CHUNK_CHARACTERS, divide
 from keras_bert.data.creation.job_folder import FOLDER_NAME, open_job
 from keras_bert.data.creation.options import CreationOptions
-from keras_bert.data.creation.workers import process_chunks
+from keras_bert.data.creation.workers import check_starts_workers, process_chunks
 from keras_bert.data.records import manifest as manifest_module
 from keras_bert.data.records.manifest import Manifest, Shard, is_shard_name
 from keras_bert.progress import Progress
@@ -43,9 +43,11 @@ def create_pretraining_data(options: CreationOptions) -> Manifest:
         FileExistsError: `output_dir` holds finished records, files that would be replaced, or a job
             that was told something else.
         FileNotFoundError: an input or the vocabulary does not exist.
+        RuntimeError: a script starts workers without `if __name__ == "__main__":`.
         ValueError: the corpus cannot be read, is empty or too short for one example, or
             `output_dir` is an address of remote storage.
     """
+    check_starts_workers(options.num_workers)
     output = Path(options.output_dir)
     finished = _finished_before(output, options)
     if finished:

@@ -5,7 +5,9 @@ import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
+import pickle
 import signal
+import tempfile
 import threading
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -43,9 +45,14 @@ def process_chunks(
             yield chunk, processor.process(chunk, folder)
         return
     waiting: collections.deque[tuple[Chunk, Future[ChunkResult]]] = collections.deque()
+    # A file, because a worker that ends before it has read more than a pipe holds leaves this
+    # process waiting for ever.
+    given = tempfile.NamedTemporaryFile(prefix="keras_bert_", suffix=".pickle")
+    pickle.dump(settings, given)
+    given.flush()
     # "spawn", because a process that has loaded TensorFlow may hang when it is forked.
     pool = ProcessPoolExecutor(
-        num_workers, multiprocessing.get_context("spawn"), _start_worker, (settings,)
+        num_workers, multiprocessing.get_context("spawn"), _start_worker, (given.name,)
     )
     try:
         for chunk in chunks:
@@ -59,11 +66,27 @@ def process_chunks(
             yield chunk, future.result()
     except BrokenProcessPool:
         raise OSError(
-            f"a worker process ended without a word at chunk {chunk.group}-{chunk.number}; most "
-            "likely memory ran out: start again with fewer --num_workers, which goes on from here"
+            f"a worker process ended without a word at chunk {chunk.group}-{chunk.number}: most "
+            "likely memory ran out, then start again with fewer --num_workers, which goes on from "
+            'here; or a script starts this without `if __name__ == "__main__":`'
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)
+        given.close()
+
+
+def check_starts_workers(num_workers: int) -> None:
+    """Refuses a script that every worker runs anew, and that starts workers wherever it is run.
+
+    Raises:
+        RuntimeError: this is such a worker.
+    """
+    # What Python itself looks at; its own sentence would come after others that mislead.
+    if num_workers > 1 and getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RuntimeError(
+            f"num_workers is {num_workers}, and each worker runs this script from its top: put "
+            'what it does under `if __name__ == "__main__":`'
+        )
 
 
 @contextlib.contextmanager
@@ -82,7 +105,7 @@ def _interrupts_held_back() -> Iterator[None]:
 _worker: Any = None  # the ChunkProcessor of a worker process, or why there is none
 
 
-def _start_worker(settings: ChunkSettings) -> None:
+def _start_worker(settings_file: str) -> None:
     """Makes the processor of a worker; what goes wrong is told when there is work for it.
 
     An error that leaves this function would show as a broken pool, without its reason.
@@ -93,7 +116,7 @@ def _start_worker(settings: ChunkSettings) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        _worker = ChunkProcessor(settings)
+        _worker = ChunkProcessor(pickle.loads(Path(settings_file).read_bytes()))
     except Exception as error:
         _worker = error
 

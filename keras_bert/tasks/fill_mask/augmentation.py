@@ -26,6 +26,7 @@ from keras_bert.progress import Progress
 from keras_bert.storage.files import atomic_file
 from keras_bert.storage.paths import check_output
 from keras_bert.storage.tables import read_table
+from keras_bert.storage.text_lines import check_several
 from keras_bert.tasks.fill_mask.augmentation_options import AugmentationOptions
 from keras_bert.tasks.fill_mask.masked_rows import MaskedRow, MaskedRows
 from keras_bert.text.base_tokenizer import Tokenizer
@@ -110,7 +111,14 @@ class TextAugmenter:
         """Yields the copies of each text, in order; none where no word can be replaced.
 
         They depend on the text, its number, the seed and the number of its column alone.
+
+        Raises:
+            ValueError: `texts` is a single string.
         """
+        check_several(texts)
+        return self._each(texts, column)
+
+    def _each(self, texts: Iterable[str], column: int) -> Iterator[list[str]]:
         numbered = enumerate(texts)
         own = f" {column}" if column else ""  # texts of a pair are replaced apart
         while chunk := list(islice(numbered, _TEXTS_PER_CHUNK)):
