@@ -71,7 +71,7 @@ def main(_: list[str]) -> None:
     steps, points = _TRAIN_STEPS.value or size.train_steps, _POINTS.value
     if points and steps % points:
         raise app.UsageError(f"--train_steps={steps} is no multiple of --points={points}")
-    figure = new_figure(6, 3.6) if points else None  # what is missing for it is told now
+    figure = new_figure(7, 3.6) if points else None  # what is missing for it is told now
     stages = SmallPretraining(
         Path(_FOLDER.value), 128, steps, 1e-3, tasks=size.tasks, packages=size.packages
     )
@@ -110,7 +110,7 @@ def _draw(axes: Any, curves: Mapping[str, Sequence[float]], steps: Sequence[int]
         axes.plot(steps, [100 * score for score in scores], "o-", label=title)
     axes.set(xlabel="steps of pretraining (0: fresh weights)", ylabel="after fine-tuning, %")
     axes.grid(alpha=0.3)
-    axes.legend()
+    axes.figure.legend(loc="outside right upper")
 
 
 if __name__ == "__main__":
