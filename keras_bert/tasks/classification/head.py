@@ -55,7 +55,7 @@ class LabeledTexts:
         text_pairs: the second texts, or None.
         labels: int32 [N] indices of classes, float32 [N, C] of zeros and ones for several labels,
             float32 [N] numbers; None where they are not known. Lists and other types of numbers
-            become such arrays, whole numbers int32 [N].
+            become such arrays, whole numbers int32 [N] where all are such.
 
     Raises:
         ValueError: there are more or fewer second texts or labels than texts, or labels are not
@@ -77,9 +77,10 @@ class LabeledTexts:
                     f"the labels are {labels.dtype} such as {labels.flat[0]!r}: give indices of "
                     "classes, rows of zeros and ones, or numbers"
                 )
-            # As indices, also of two classes that are told by True and False.
-            several = labels.dtype.kind == "f" or labels.ndim == 2
-            number = np.float32 if several else np.int32
+            # As indices, also of two classes that are told by True and False. Rows are none, and
+            # what int32 does not hold is a number that a regression learns.
+            indices = labels.dtype.kind != "f" and labels.ndim != 2
+            number = np.int32 if indices and _fit_int32(labels) else np.float32
             object.__setattr__(self, "labels", labels.astype(number, copy=False))  # frozen
         for name in ("text_pairs", "labels"):
             values = getattr(self, name)
@@ -207,7 +208,7 @@ class TextHead(FinetuningHead):
                 allowed += '; TextHead("multi_label") takes rows, TextHead("regression") numbers'
         if not len(labels) or (fits and right.all()):
             return
-        number = 0 if not fits else int(np.argwhere(~right)[0, 0])
+        number = 0 if right.all() else int(np.argwhere(~right)[0, 0])
         raise ValueError(
             f"{place_of(split, number)} has the label {labels[number].tolist()}: {allowed}"
         )
@@ -360,6 +361,11 @@ class TextHead(FinetuningHead):
     def default_columns(self, examples: LabeledTexts) -> dict[str, str]:
         """Returns columns named as the texts are."""
         return {name: name for name in _text_names(examples)}
+
+
+def _fit_int32(values: np.ndarray) -> bool:
+    limits = np.iinfo(np.int32)
+    return not values.size or bool(limits.min <= values.min() and values.max() <= limits.max)
 
 
 def _in_windows(
