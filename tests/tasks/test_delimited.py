@@ -120,6 +120,10 @@ TRAIN = "text,label\na,x\nb,y\n"
             {"train_jsonl": '{"text": "a", "label": 1}\n{"label": 0}\n'},
             "train.jsonl, line 2: there is no 'text' among 'label'",
         ),
+        (
+            {"train_jsonl": '{"text": "a", "label": "x"}\n{"text": "b", "label": NaN}\n'},
+            "train.jsonl, line 2: label is nan, which is no number of JSON: write null",
+        ),
         ({"train_csv": "text,label\na,x\nb,x\n"}, "train.csv: every label is 'x'"),
         ({"train_csv": TRAIN, "train_tsv": "t"}, "train.csv and train.tsv, both train data"),
         (
