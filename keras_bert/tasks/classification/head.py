@@ -1,7 +1,7 @@
 """One answer for a text or a pair of texts: a class, several classes at once, or a number."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import keras
@@ -179,8 +179,11 @@ class TextHead(FinetuningHead):
         """Returns the head for data with these classes.
 
         Raises:
-            ValueError: there are fewer than two, and the head does not learn a number.
+            ValueError: there are fewer than two, and the head does not learn a number; or one of
+                several labels has "|" in its name.
         """
+        if self.label_type == "multi_label":
+            check_separable(labels, "the data has")
         if self.label_type != "regression" and len(labels) < 2:
             raise ValueError(
                 f"the data names the labels {list(labels)}, but classes are learned from at least "
@@ -361,6 +364,24 @@ class TextHead(FinetuningHead):
     def default_columns(self, examples: LabeledTexts) -> dict[str, str]:
         """Returns columns named as the texts are."""
         return {name: name for name in _text_names(examples)}
+
+
+def check_separable(labels: Iterable[str], place: str) -> None:
+    """Refuses names that could not be told apart where several labels stand in one field.
+
+    Args:
+        labels: the names.
+        place: where they stand, with a verb; begins the error's sentence.
+
+    Raises:
+        ValueError: a name holds the separator.
+    """
+    for label in labels:
+        if LABEL_SEPARATOR in label:
+            raise ValueError(
+                f"{place} the label {label!r}, but {LABEL_SEPARATOR!r} separates the labels of a "
+                "text: give it another name"
+            )
 
 
 def _fit_int32(values: np.ndarray) -> bool:
