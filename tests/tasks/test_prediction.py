@@ -1,6 +1,7 @@
 """Predictions for a file. Oracle: the model called by hand on one text at a time."""
 
 import csv
+import json
 import shutil
 
 import numpy as np
@@ -142,6 +143,34 @@ def test_no_table_is_written_of_what_is_no_number(sentiment_run, tmp_path):
     with pytest.raises(ValueError, match="^the model answers nan, which is no number"):
         predict_file(folder, source, target)
     assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("task", None, "task is None; expected is a string: "),
+        ("head", None, "head is None; expected is an object: "),
+        ("head", {"kind": ["x"]}, r"names the kind of head \['x'\]; expected one of text, "),
+        ("head", {"kind": "text", "label_type": "zzz"}, "text head: label_type is 'zzz': choose"),
+        ("head", {"kind": "tag", "lstm_width": "x"}, "tag head: lstm_width is 'x': it must be a "),
+        ("head", {"kind": "tag", "width": 8}, "tag head: .*unexpected keyword argument 'width'"),
+        ("labels", None, "labels is None; expected is a list of strings: "),
+        ("labels", "ab", "labels is 'ab'; expected is a list of strings: "),
+        ("labels", [1, 2], r"labels is \[1, 2\]; expected is a list of strings: "),
+        ("text_columns", None, "text_columns is None; expected is an object of strings: "),
+        ("text_columns", {"text": 1}, "text_columns is {'text': 1}; expected is an object of "),
+        ("max_seq_length", "x", "max_seq_length is 'x'; expected is a whole number above 0: "),
+        ("max_seq_length", 0, "max_seq_length is 0; expected is a whole number above 0: "),
+        ("max_seq_length", True, "max_seq_length is True; expected is a whole number above 0: "),
+    ],
+)
+def test_a_damaged_description_is_told_with_its_field(
+    sentiment_run, tmp_path, field, value, sentence
+):
+    content = json.loads((sentiment_run[0] / "task.json").read_text())
+    (tmp_path / "task.json").write_text(json.dumps(content | {field: value}))
+    with pytest.raises(ValueError, match=rf"task\.json\W+{sentence}.*fine-tune the model anew$"):
+        FinetunedModel.load(tmp_path)
 
 
 def test_a_folder_that_is_not_a_finished_run_is_refused(pretrained_folder, tmp_path):

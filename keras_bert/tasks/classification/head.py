@@ -115,8 +115,8 @@ class TextHead(FinetuningHead):
         max_windows: the most windows of a text, what lies behind is not read; None takes 8.
 
     Raises:
-        ValueError: the pooling is unknown, a number is below 1, or windows are described that
-            nothing pools.
+        ValueError: the type of label or the pooling is unknown, a number is below 1, or windows are
+            described that nothing pools.
     """
 
     kind: ClassVar[str] = "text"
@@ -127,6 +127,7 @@ class TextHead(FinetuningHead):
     max_windows: int | None = None
 
     def __post_init__(self) -> None:
+        check_choice("label_type", self.label_type, LabelType)
         for name in ("doc_stride", "max_windows"):
             value = getattr(self, name)
             if value is not None and self.window_pooling is None:
