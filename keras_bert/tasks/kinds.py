@@ -134,10 +134,10 @@ KINDS: dict[str, TaskKind] = {
 _FIELDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "task": ("a string", lambda value: isinstance(value, str)),
     "head": ("an object", lambda value: isinstance(value, dict)),
-    "labels": ("a list of strings", lambda value: isinstance(value, list) and _strings(value)),
+    "labels": ("a list of strings", lambda value: isinstance(value, list) and _are_strings(value)),
     "text_columns": (
         "an object of strings",
-        lambda value: isinstance(value, dict) and _strings(value.values()),
+        lambda value: isinstance(value, dict) and _are_strings(value.values()),
     ),
     "max_seq_length": (
         "a whole number above 0",
@@ -146,7 +146,7 @@ _FIELDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
-def _strings(values: Iterable[Any]) -> bool:
+def _are_strings(values: Iterable[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
