@@ -1,7 +1,14 @@
-"""Counts among options: sizes, steps, seeds. No TensorFlow here: flags are made of options."""
+"""Counts among options (sizes, steps, seeds), and temperatures.
 
+No TensorFlow here: flags are made of options.
+"""
+
+import math
 import operator
 from typing import Any
+
+# Logits divided by much less are infinite in float32.
+_LEAST_TEMPERATURE = 1e-6
 
 
 def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int | None:
@@ -29,3 +36,20 @@ def check_count(name: str, value: Any, least: int = 1, most: int | None = None) 
     if number < least or (most is not None and number > most):
         raise ValueError(f"{name} is {value}: it must be {allowed}")
     return number
+
+
+def check_temperature(name: str, value: float) -> None:
+    """Checks what logits are divided by.
+
+    Args:
+        name: of the option, for the error.
+        value: what was given.
+
+    Raises:
+        ValueError: it is too small to divide by, or no finite number.
+    """
+    if not _LEAST_TEMPERATURE <= value < math.inf:  # nor is NaN
+        raise ValueError(
+            f"{name} is {value}: it must be finite and at least {_LEAST_TEMPERATURE:g} (a top_k of "
+            "1 takes the likeliest pieces)"
+        )

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.finetuning.encoded_rows import EncodedRows
+from keras_bert.models.finite_outputs import check_finite
 from keras_bert.progress import Progress
 
 
@@ -77,6 +78,9 @@ class InferenceRunner:
                 length.
             loss: a loss, or a dict of losses by output; None where none is asked for.
             description: what the progress line says.
+
+        Raises:
+            ValueError: an output is not finite.
         """
         batches, positions = encoded.inference_batches(batch_size)
         # The second axis of an output: positions, or choices.
@@ -112,6 +116,10 @@ class InferenceRunner:
                         name: [row[:length] for row, length in zip(values, lengths, strict=True)]
                         for name, values in answer.items()
                     }
+                for values in answer.values():
+                    # Behind the cut: what stands for padding may be anything.
+                    for row in values if cut else [values]:
+                        check_finite(row)
                 outputs.append(answer)
                 done += size
                 progress.update()

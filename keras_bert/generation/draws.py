@@ -76,7 +76,8 @@ def draw(log_probabilities: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
     """Draws a piece from each distribution by the inverse of its cumulative sum, int32 [...].
 
     Args:
-        log_probabilities: float32 [..., V]; -inf is never drawn.
+        log_probabilities: float32 [..., V]; -inf is never drawn. Of NaN alone, which is no
+            distribution, piece 0 is.
         numbers: float32 [...], from 0 to below 1.
     """
     probabilities = tf.exp(log_probabilities)

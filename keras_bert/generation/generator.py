@@ -19,6 +19,7 @@ from keras_bert.generation.draws import chain_seeds
 from keras_bert.generation.metropolis_hastings import ChainState
 from keras_bert.generation.options import GenerationOptions
 from keras_bert.generation.sampler import TextSampler
+from keras_bert.models.finite_outputs import check_finite
 from keras_bert.models.masked_lm import BertMaskedLM, load_masked_lm
 from keras_bert.progress import Progress
 from keras_bert.storage.text_lines import check_several
@@ -162,8 +163,8 @@ class TextGenerator:
             prefix: what they all begin with; it stays as it is.
 
         Raises:
-            ValueError: a number is too small, `prefix` holds a [MASK], or the model has no room for
-                the text.
+            ValueError: a number is too small, `prefix` holds a [MASK], the model has no room for
+                the text, or what it answers is not finite.
         """
         check_count("count", count)
         check_count("length", length)
@@ -198,8 +199,8 @@ class TextGenerator:
             For each text its samples.
 
         Raises:
-            ValueError: a text has nothing to sample, or is longer than the model takes; or `texts`
-                is one string.
+            ValueError: a text has nothing to sample, or is longer than the model takes; `texts` is
+                one string; or what the model answers is not finite.
         """
         check_several(texts)
         check_count("samples", samples)
@@ -231,6 +232,7 @@ class TextGenerator:
                         proposals = len(rows[index].blanks) * self._options.sweeps
                         rates[index] = float(accepted[at] / proposals)
         if self._options.method != "gibbs" and self._options.energy == "normalized":
+            check_finite(energies)
             scores = [-energy for energy in energies]  # by its definition, see energy.py
         else:
             scores = self._log_likelihoods(ids)

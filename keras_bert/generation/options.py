@@ -1,11 +1,10 @@
 """How texts are sampled. No TensorFlow here: flags are made of it."""
 
 import dataclasses
-import math
 from typing import Any, Literal, get_args
 
 from keras_bert.choices import check_choice
-from keras_bert.counts import check_count
+from keras_bert.counts import check_count, check_temperature
 
 GenerationMethod = Literal["gibbs", "metropolis_hastings", "annealing"]
 VisitingOrder = Literal["sequential", "random", "parallel"]
@@ -34,7 +33,7 @@ class GenerationOptions:
         top_k: gibbs draws from so many of the likeliest pieces after the burn-in: 1 takes the
             likeliest, 0 draws from all.
         temperature: divides the logits, and of metropolis_hastings and annealing the energy too:
-            below 1 likely texts become likelier; annealing begins with it.
+            below 1 likely texts become likelier; annealing begins with it. At least 1e-6.
         final_temperature: annealing ends with it.
         energy: of metropolis_hastings and annealing: raw sums the logits of the pieces, normalized
             their log-probabilities, each piece masked alone.
@@ -64,11 +63,7 @@ class GenerationOptions:
         for name in ("burn_in", "top_k"):
             check_count(name, getattr(self, name), least=0)
         for name in ("temperature", "final_temperature"):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:  # nor is NaN
-                raise ValueError(
-                    f"{name} is {value}: it must be above 0 (top_k=1 takes the likeliest pieces)"
-                )
+            check_temperature(name, getattr(self, name))
         if self.burn_in and not self.top_k:
             raise ValueError(
                 f"burn_in is {self.burn_in} but top_k is 0, so nothing would change after it: give "

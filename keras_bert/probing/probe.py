@@ -23,7 +23,7 @@ from keras_bert.tasks.opened_encoder import open_encoder
 from keras_bert.tasks.tagging.entities import are_entity_tags, entities
 from keras_bert.tasks.tagging.head import TagPrediction
 from keras_bert.tasks.tagging.metrics import count_entities
-from keras_bert.tasks.tagging.sentences import TaggedSentence
+from keras_bert.tasks.tagging.sentences import TaggedData, TaggedSentence
 from keras_bert.text.base_tokenizer import Tokenizer
 
 _DEFAULT_LENGTH = 128
@@ -68,9 +68,10 @@ def probe_layers(
     Args:
         model: a model folder of any format, a `BertEncoder`, a model with a head, or a
             `FinetunedModel`. It is computed in float32.
-        data: what a tagging task reads: `create_task("conll").read(folder)`. Without validation
-            data a tenth of the training sentences takes their place; without tags to test, numbers
-            are those of the validation data.
+        data: what a tagging task reads: `create_task("conll").read(folder)`; tags of other
+            `TaskData` are of entities where they look like it. Without validation data a tenth of
+            the training sentences takes their place; without tags to test, numbers are those of the
+            validation data.
         options: how.
         tokenizer: that of a model that is given as an object; a folder brings its own.
         ignore_config_keys: unknown keys of a folder's config to pass over.
@@ -97,6 +98,8 @@ def probe_layers(
         )
     options = dataclasses.replace(options, max_seq_length=length)
     drawn = _drawn(splits, data.labels, tokenizer, options)
+    are_plain = isinstance(data, TaggedData) and data.plain
+    are_entities = not are_plain and "O" in data.labels and are_entity_tags(data.labels)
 
     # === The encoder as it is: linear probes, the control task, edge probes ===
     with contextlib.ExitStack() as stack:
@@ -126,7 +129,7 @@ def probe_layers(
         notes = _notes(drawn, kept)
         edge = None
         if options.edge_probe:
-            edge = _edge(drawn, vectors, data.labels, scale, options)
+            edge = _edge(drawn, vectors, data.labels, are_entities, scale, options)
             if edge is None:
                 notes.append(
                     "edge probe left out: the spans to learn from have fewer than two labels, or a "
@@ -164,7 +167,9 @@ def probe_layers(
                 random_accuracy=None
                 if random is None
                 else float((random.predictions[layer] == truth).mean()),
-                f1=_entity_f1(drawn[_MEASURED], kept[_MEASURED], found, data.labels),
+                f1=_entity_f1(drawn[_MEASURED], kept[_MEASURED], found, data.labels)
+                if are_entities
+                else None,
             )
         )
     is_folder = isinstance(model, str | os.PathLike)
@@ -291,11 +296,11 @@ def _edge(
     drawn: Mapping[str, _Split],
     vectors: Mapping[str, LayerVectors],
     labels: Sequence[str],
+    are_entities: bool,
     scale: Scale,
     options: ProbingOptions,
 ) -> EdgeScores | None:
     """Learns edge probes; None where spans have not two labels, or a split has none."""
-    are_entities = _are_entities(labels)
     kinds = list(
         dict.fromkeys(label[2:] for label in labels if label != "O") if are_entities else labels
     )
@@ -347,16 +352,8 @@ def _notes(drawn: Mapping[str, _Split], kept: Mapping[str, np.ndarray]) -> list[
     return [f"{total:,} words have no piece that the model reads and are left out"]
 
 
-def _are_entities(labels: Sequence[str]) -> bool:
-    return "O" in labels and are_entity_tags(labels)
-
-
-def _entity_f1(
-    split: _Split, kept: np.ndarray, found: np.ndarray, labels: Sequence[str]
-) -> float | None:
+def _entity_f1(split: _Split, kept: np.ndarray, found: np.ndarray, labels: Sequence[str]) -> float:
     """Returns the F1 of whole entities; words without a piece are in none."""
-    if not _are_entities(labels):
-        return None
     tags = np.full(len(split.words), labels.index("O"))
     tags[kept] = found
     predictions, start = [], 0

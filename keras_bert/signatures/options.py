@@ -5,7 +5,7 @@ import math
 from typing import Literal
 
 from keras_bert.choices import check_choice
-from keras_bert.counts import check_count
+from keras_bert.counts import check_count, check_temperature
 
 ServingDtype = Literal["float32", "bfloat16", "int8", "int8_onednn"]
 PoolingChoice = Literal["cls", "mean", "max", "pooler"]
@@ -99,10 +99,7 @@ class ExportOptions:
         ):
             check_count(name, getattr(self, name))
         check_count("generate_top_k", self.generate_top_k, least=0)
-        if not 0 < self.generate_temperature < math.inf:
-            raise ValueError(
-                f"generate_temperature is {self.generate_temperature}: it must be above 0"
-            )
+        check_temperature("generate_temperature", self.generate_temperature)
         if self.generate_sweeps is None and (self.generate_top_k, self.generate_temperature) != (
             0,
             1.0,

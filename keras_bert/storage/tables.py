@@ -17,10 +17,17 @@ csv.field_size_limit(sys.maxsize)
 
 
 class Row(NamedTuple):
-    """One row: the line of the file where it begins and its values by column."""
+    """One row.
+
+    Attributes:
+        line: the line of the file where it begins.
+        values: its values by column.
+        lists: the columns whose value is a list of JSON, not a string that looks like one.
+    """
 
     line: int
     values: dict[str, str]
+    lists: frozenset[str] = frozenset()
 
 
 class Table(NamedTuple):
@@ -66,8 +73,8 @@ def read_table(path: Path) -> Table:
     `.csv` and `.tsv` begin with a line of column names; fields may be quoted with `"` and then
     hold separators, line ends and doubled quotes; a field of a `.tsv` not both tabs and line ends.
     `.jsonl` has one JSON object a line; values that are not strings are kept as their JSON text,
-    null as an empty string. Files are UTF-8, with or without a byte order mark; empty lines are
-    passed over.
+    null as an empty string; NaN and infinite numbers are refused. Files are UTF-8, with or without
+    a byte order mark; empty lines are passed over.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -198,9 +205,20 @@ def _read_json_lines(path: Path, text: str) -> tuple[tuple[str, ...], list[Row]]
             )
         fields = {}
         for name, value in values.items():
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            try:
+                shown = (
+                    value
+                    if isinstance(value, str)
+                    else json.dumps(value, ensure_ascii=False, allow_nan=False)
+                )
+            except ValueError:  # NaN, Infinity and 1e999, which Python's JSON reads
+                raise ValueError(
+                    f"{path}, line {number}: {name} is {str(value)[:60]}, which is no number of "
+                    "JSON: write null where there is none, or leave the row out"
+                ) from None
             fields[name] = "" if value is None else without_lone_surrogates(shown)
-        rows.append(Row(number, fields))
+        lists = frozenset(name for name, value in values.items() if isinstance(value, list))
+        rows.append(Row(number, fields, lists))
     columns = dict.fromkeys(name for row in rows for name in row.values)
     return tuple(columns), rows
 

@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counts import check_count
 from keras_bert.finetuning.head import FinetuningHead, PerExample, class_order
 from keras_bert.finetuning.inference import InferenceRunner
 from keras_bert.finetuning.task import TaskDescription
@@ -160,9 +161,13 @@ class FinetunedEnsemble(AnsweringModel):
         Args:
             examples: what the head encodes; labels are not looked at.
             batch_size: rows per call of each model.
+
+        Raises:
+            ValueError: `batch_size` is below 1.
         """
         if not len(examples):
             return []
+        check_count("batch_size", batch_size)
         examples = self.description.head.without_labels(examples)
         encoded, outputs = None, []
         for number, member in enumerate(self.members, start=1):

@@ -6,8 +6,9 @@ of its head has a row in `keras_bert.checkpoints.model_classes`, else its model 
 
 import dataclasses
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.config import BertConfig, read_json
@@ -129,6 +130,26 @@ KINDS: dict[str, TaskKind] = {
 }
 
 
+# What each field of `task.json` holds.
+_FIELDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "task": ("a string", lambda value: isinstance(value, str)),
+    "head": ("an object", lambda value: isinstance(value, dict)),
+    "labels": ("a list of strings", lambda value: isinstance(value, list) and _are_strings(value)),
+    "text_columns": (
+        "an object of strings",
+        lambda value: isinstance(value, dict) and _are_strings(value.values()),
+    ),
+    "max_seq_length": (
+        "a whole number above 0",
+        lambda value: type(value) is int and value > 0,  # nor true
+    ),
+}
+
+
+def _are_strings(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
+
+
 def kind_of(description: TaskDescription) -> TaskKind:
     """Returns the kind of a task."""
     return KINDS[description.head.kind]
@@ -139,7 +160,8 @@ def load_description(folder: str | os.PathLike) -> TaskDescription:
 
     Raises:
         FileNotFoundError: the folder is not that of a complete fine-tuning run.
-        ValueError: the file is damaged, or names a kind of head that there is not.
+        ValueError: the file is damaged, or names a kind of head that there is not; the sentence
+            names the field.
     """
     path = Path(folder) / TASK_FILE
     if not path.is_file():
@@ -148,22 +170,27 @@ def load_description(folder: str | os.PathLike) -> TaskDescription:
             "export_saved_model.py serves other models"
         )
     content = read_json(path)
-    fields = {"task", "head", "labels", "text_columns", "max_seq_length"}
-    if content.keys() != fields:
+    if content.keys() != _FIELDS.keys():
         raise ValueError(
             f"{path} has the fields {', '.join(sorted(content))}; expected are "
-            f"{', '.join(sorted(fields))}: fine-tune the model anew"
+            f"{', '.join(sorted(_FIELDS))}: fine-tune the model anew"
         )
+    for field, (expected, fits) in _FIELDS.items():
+        if not fits(content[field]):
+            raise ValueError(
+                f"{path}: {field} is {repr(content[field])[:60]}; expected is {expected}: "
+                "fine-tune the model anew"
+            )
     settings, labels = dict(content.pop("head")), tuple(content.pop("labels"))
     name = settings.pop("kind", None)
-    if name not in KINDS:
+    if not isinstance(name, str) or name not in KINDS:
         raise ValueError(
             f"{path} names the kind of head {name!r}; expected one of {', '.join(KINDS)}: "
             "fine-tune the model anew"
         )
     try:
         return TaskDescription(head=KINDS[name].head(**settings, labels=labels), **content)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # no such setting, or not this value
         raise ValueError(f"{path}, {name} head: {error}: fine-tune the model anew") from None
 
 

@@ -150,7 +150,8 @@ def test_a_text_may_be_the_start(model, tokenizer):
         (dict(start="unk"), "start is 'unk'"),
         (dict(sweeps=0), "sweeps is 0"),
         (dict(top_k=-1), "top_k is -1"),
-        (dict(temperature=0.0), "temperature is 0.0: it must be above 0"),
+        (dict(temperature=0.0), "temperature is 0.0: it must be finite and at least 1e-06"),
+        (dict(temperature=1e-38), "temperature is 1e-38: it must be finite and at least 1e-06"),
         (dict(final_temperature=float("nan")), "final_temperature is nan"),
         (dict(burn_in=3), "burn_in is 3 but top_k is 0"),
         (dict(burn_in=20, top_k=1), "burn_in is 20 of 20 sweeps"),
@@ -169,6 +170,26 @@ def test_options_that_make_no_sense_are_refused(options, sentence):
 def test_annealing_cools_down_by_equal_factors():
     options = GenerationOptions("annealing", sweeps=3, temperature=4.0, final_temperature=0.25)
     assert [options.temperature_of(sweep) for sweep in range(3)] == pytest.approx([4.0, 1.0, 0.25])
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"method": "metropolis_hastings"}, {"method": "annealing", "energy": "raw"}]
+)
+def test_texts_of_a_model_without_numbers_are_refused(model_folder, tokenizer, options):
+    broken = BertMaskedLM.from_preset(model_folder("masked_lm"), dtype="float32")
+    for weight in broken.weights:
+        weight.assign(np.full(weight.shape, np.nan))
+    generator = TextGenerator(broken, tokenizer, GenerationOptions(**options, sweeps=2))
+    with pytest.raises(ValueError, match="^the model answers nan, which is no number"):
+        generator.infill(["the [MASK] film"])
+
+
+def test_the_lowest_temperature_takes_the_likeliest_pieces(model, tokenizer):
+    def texts(**options):
+        chosen = TextGenerator(model, tokenizer, GenerationOptions(sweeps=2, **options))
+        return [sample.text for samples in chosen.infill(TEXTS) for sample in samples]
+
+    assert texts(temperature=1e-6) == texts(top_k=1)
 
 
 def test_what_cannot_be_sampled_is_refused(generator, model, tokenizer, model_folder):
@@ -193,7 +214,9 @@ def test_what_cannot_be_sampled_is_refused(generator, model, tokenizer, model_fo
             BertClassifier(tiny_config(), num_classes=2), tokenizer
         ),
         "generate_sweeps is 0": lambda: ExportOptions(generate_sweeps=0),
-        "generate_temperature is 0": lambda: ExportOptions(generate_temperature=0),
+        "generate_temperature is 1e-38: it must be": lambda: ExportOptions(
+            generate_sweeps=1, generate_temperature=1e-38
+        ),
         "give generate_sweeps, too": lambda: ExportOptions(generate_top_k=3),
     }
     for sentence, call in refusals.items():

@@ -1,6 +1,7 @@
 """What probes find where it is known what each layer knows, and what they are compared with."""
 
 import collections
+import dataclasses
 import json
 import math
 
@@ -104,6 +105,24 @@ def test_the_mix_of_layers_leans_to_the_one_that_knows(known):
     assert edge.centre_of_gravity == pytest.approx(edge.mix[1])
     assert edge.differentials == (edge.cumulative[1] - edge.cumulative[0],)
     assert edge.expected_layer is None or edge.differentials[0] > 0
+
+
+def test_plain_tags_that_look_like_entities_are_probed_word_by_word(tmp_path):
+    look = dict(zip(TAGS, ("O", "B-X", "I-X"), strict=True))
+    for seed, name in enumerate(("train", "dev")):
+        rows = [[(word, look[TAG_OF[word]]) for word in row] for row in sentences(30, seed)]
+        write_columns(tmp_path / f"{name}.txt", rows)
+
+    def probed(scheme):
+        data = create_task("conll", scheme=scheme).read(tmp_path)
+        options = dataclasses.replace(QUICK, max_epochs=1, random_weights=False)
+        return probe_layers(knowing_encoder(), data, options, tokenizer=tiny_tokenizer())
+
+    plain, entities = probed("plain"), probed("BIO")
+    assert (plain.edge.unit, plain.layers[0].f1) == ("words", None)
+    assert plain.edge.train_spans == plain.words["train"]
+    assert entities.edge is None or entities.edge.unit == "spans"
+    assert entities.layers[0].f1 is not None
 
 
 def test_a_probe_is_logistic_regression(pretrained_folder, tmp_path):

@@ -53,6 +53,13 @@ def test_jsonl_keeps_strings_and_writes_other_values_as_json(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", "[1, NaN]"])
+def test_jsonl_with_a_number_that_is_none_of_json_is_refused(tmp_path, value):
+    content = '{"text": "NaN", "label": 1}\n{"text": "b", "label": ' + value + "}\n"
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 2: label is .*(nan|inf).*: write null"):
+        table(tmp_path, "a.jsonl", content)
+
+
 @pytest.mark.parametrize(
     ("name", "header", "sentence"),
     [

@@ -7,6 +7,7 @@ import pytest
 from published_packages import fetch
 
 from keras_bert.tasks.classification.delimited import csv_task
+from keras_bert.tasks.classification.head import TextHead
 from keras_bert.tasks.registry import create_task
 
 
@@ -120,6 +121,10 @@ TRAIN = "text,label\na,x\nb,y\n"
             {"train_jsonl": '{"text": "a", "label": 1}\n{"label": 0}\n'},
             "train.jsonl, line 2: there is no 'text' among 'label'",
         ),
+        (
+            {"train_jsonl": '{"text": "a", "label": "x"}\n{"text": "b", "label": NaN}\n'},
+            "train.jsonl, line 2: label is nan, which is no number of JSON: write null",
+        ),
         ({"train_csv": "text,label\na,x\nb,x\n"}, "train.csv: every label is 'x'"),
         ({"train_csv": TRAIN, "train_tsv": "t"}, "train.csv and train.tsv, both train data"),
         (
@@ -167,6 +172,22 @@ def test_several_labels_may_be_a_json_list(tmp_path):
     data = csv_task(label_type="multi_label").read(tmp_path)
     assert data.labels == ("x", "y", "z")
     assert data.splits["train"].labels.tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 1]]
+
+
+def test_several_labels_have_no_separator_in_their_names(tmp_path):
+    rows = ['{"text": "a", "label": ["x"]}', '{"text": "b", "label": ["y", "x|y"]}']
+    (tmp_path / "train.jsonl").write_text("\n".join(rows))
+    sentence = r"the label 'x\|y', but '\|' separates the labels of a text: give it another name"
+    with pytest.raises(ValueError, match=rf"train\.jsonl, line 2 has {sentence}"):
+        csv_task(label_type="multi_label").read(tmp_path)
+    with pytest.raises(ValueError, match=f"--labels has {sentence}"):
+        csv_task(label_type="multi_label", labels=["x", "x|y"])
+    with pytest.raises(ValueError, match=f"the data has {sentence}"):
+        TextHead("multi_label").with_labels(["x", "x|y"])
+    # One label of a text stands alone.
+    (tmp_path / "train.jsonl").unlink()
+    one = csv_task(labels=["x", "x|y"]).read(folder(tmp_path, train_csv="text,label\na,x|y\nb,x\n"))
+    assert one.splits["train"].labels.tolist() == [1, 0]
 
 
 def test_several_labels_may_be_a_json_list_of_numbers(tmp_path):

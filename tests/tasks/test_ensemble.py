@@ -211,7 +211,10 @@ def test_models_that_do_not_fit_each_other_are_refused(member, members, tmp_path
     with pytest.raises(ValueError, match="at least one folder"):
         FinetunedEnsemble.load([])
     # A folder by itself is one member, not its letters.
-    assert len(FinetunedEnsemble.load(classes).members) == 1
+    alone = FinetunedEnsemble.load(classes)
+    assert len(alone.members) == 1
+    with pytest.raises(ValueError, match="batch_size is 0: it must be at least 1"):
+        alone.predict(["a film"], batch_size=0)
     for name in "ab":
         (tmp_path / name).mkdir()
         TaskDescription("seq2seq", Seq2SeqHead(), {}, 16).save(tmp_path / name)

@@ -220,6 +220,7 @@ INDEX = "give the index of a class, a whole number from 0 to 1"
         (TextHead(), texts([0, 1, 1]), texts([0, 1, 2]), f"example 2 .* has the label 2: {INDEX}"),
         (TextHead(), texts([0, 1, 1]), texts([0, -1, 0]), f"example 1 .* the label -1: {INDEX}"),
         (TextHead(), texts([0, 1, 1]), texts([0.0, 1, 1]), f"example 0 .* label 0.0: {INDEX}"),
+        (TextHead(), texts([0, 1, 1]), texts([0, 1, 2**32]), "example 2 .* 4294967296.0: give"),
         (TextHead(), texts([0, 1, 1]), texts([[0, 1]] * 3), r"the label \[0.0, 1.0\]: .*_label"),
         (
             TextHead("multi_label"),

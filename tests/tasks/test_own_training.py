@@ -14,11 +14,14 @@ import tensorflow as tf
 from keras_bert import (
     FinetunedModel,
     FinetuningOptions,
+    Task,
     create_optimizer,
     create_strategy,
     create_task,
     finetune,
 )
+from keras_bert.finetuning.task import TaskData
+from keras_bert.tasks.classification.head import LabeledTexts, TextHead
 from tests.conftest import write_csv
 from tests.tolerances import REORDERED, REORDERED_UPDATES
 
@@ -243,6 +246,15 @@ def test_labels_of_another_model_are_refused(start, tmp_path):
     other = FinetunedModel.from_task(task, reversed_labels, tmp_path / "saved", LENGTH)
     texts = ["good film", "the sad book"]
     np.testing.assert_allclose(other.predict(texts)[:, ::-1], model.predict(texts), **REORDERED)
+
+
+def test_numbers_too_large_for_int32_are_learned_as_they_are(start):
+    # 3,000,000,000 = 2^31 + 852,516,352, which int32 shows as -1,294,967,296.
+    data = TaskData({"train": LabeledTexts(["good", "bad"], labels=[3_000_000_000, 1])})
+    task = Task("own", TextHead("regression"), lambda _: data, {})
+    model = FinetunedModel.from_task(task, data, start, LENGTH)
+    [(_, targets, *_)] = model.training_data(data, 2)
+    assert sorted(targets.numpy().tolist()) == [1, 3_000_000_000]
 
 
 def test_what_could_not_be_learned_is_refused(start, tmp_path):

@@ -1,13 +1,19 @@
 """Predictions for a file. Oracle: the model called by hand on one text at a time."""
 
 import csv
+import json
+import shutil
 
 import numpy as np
 import pytest
 
 from keras_bert import BertClassifier, BertPreprocessor, BertTokenizer, FinetunedModel
 from keras_bert.serving.remote_prediction import predict_remotely
+from keras_bert.tasks.classification.head import LabeledTexts
+from keras_bert.tasks.multiple_choice.head import ChoiceExample
 from keras_bert.tasks.predict import predict_file
+from keras_bert.tasks.question_answering.questions import Question
+from keras_bert.tasks.tagging.sentences import TaggedSentence
 from tests.signatures.tiny_models import write_model
 from tests.tolerances import REORDERED
 
@@ -102,6 +108,69 @@ def test_the_input_is_not_written_over(sentiment_run, tmp_path):
         with pytest.raises(ValueError, match=r"output is .*, the same file as .*new.csv: choose"):
             predict_remotely(None, source, tmp_path / name, 8)
     assert source.read_text() == "text\ngood\n"
+
+
+# One of each form of outputs: of texts, of positions, of a dict, of choices.
+ASKED = {
+    "classes": ["a film", "ab"],
+    "tags": [TaggedSentence(("the", "film")), TaggedSentence(("ab",))],
+    "spans": [Question("1", "a film", "the film ab")],
+    "choices": [ChoiceExample("a", ("b", "c")), ChoiceExample("a", ("b", "c", "the film"))],
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_answers_that_are_no_numbers_are_refused(name, model_folder):
+    model = FinetunedModel.load(model_folder(name))
+    examples = LabeledTexts(ASKED[name]) if name == "classes" else ASKED[name]
+    assert len(model.predict_examples(examples)) == len(examples)
+    weight = model.model.trainable_weights[-1]  # the bias of the head
+    for value in (np.nan, np.inf):
+        weight.assign(np.full(weight.shape, value))
+        with pytest.raises(ValueError, match=f"^the model answers {value}, which is no number"):
+            model.predict_examples(examples)
+
+
+def test_no_table_is_written_of_what_is_no_number(sentiment_run, tmp_path):
+    folder, source, target = tmp_path / "run", tmp_path / "new.csv", tmp_path / "out.csv"
+    shutil.copytree(sentiment_run[0], folder)
+    model = FinetunedModel.load(folder)
+    model.model.encoder.get_layer("embeddings").trainable_weights[0].assign_add(
+        np.full([1, 1], np.nan)
+    )
+    model.save(folder, overwrite=True)
+    source.write_text("text\nit was good\n")
+    with pytest.raises(ValueError, match="^the model answers nan, which is no number"):
+        predict_file(folder, source, target)
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("task", None, "task is None; expected is a string: "),
+        ("head", None, "head is None; expected is an object: "),
+        ("head", {"kind": ["x"]}, r"names the kind of head \['x'\]; expected one of text, "),
+        ("head", {"kind": "text", "label_type": "zzz"}, "text head: label_type is 'zzz': choose"),
+        ("head", {"kind": "tag", "lstm_width": "x"}, "tag head: lstm_width is 'x': it must be a "),
+        ("head", {"kind": "tag", "width": 8}, "tag head: .*unexpected keyword argument 'width'"),
+        ("labels", None, "labels is None; expected is a list of strings: "),
+        ("labels", "ab", "labels is 'ab'; expected is a list of strings: "),
+        ("labels", [1, 2], r"labels is \[1, 2\]; expected is a list of strings: "),
+        ("text_columns", None, "text_columns is None; expected is an object of strings: "),
+        ("text_columns", {"text": 1}, "text_columns is {'text': 1}; expected is an object of "),
+        ("max_seq_length", "x", "max_seq_length is 'x'; expected is a whole number above 0: "),
+        ("max_seq_length", 0, "max_seq_length is 0; expected is a whole number above 0: "),
+        ("max_seq_length", True, "max_seq_length is True; expected is a whole number above 0: "),
+    ],
+)
+def test_a_damaged_description_is_told_with_its_field(
+    sentiment_run, tmp_path, field, value, sentence
+):
+    content = json.loads((sentiment_run[0] / "task.json").read_text())
+    (tmp_path / "task.json").write_text(json.dumps(content | {field: value}))
+    with pytest.raises(ValueError, match=rf"task\.json\W+{sentence}.*fine-tune the model anew$"):
+        FinetunedModel.load(tmp_path)
 
 
 def test_a_folder_that_is_not_a_finished_run_is_refused(pretrained_folder, tmp_path):

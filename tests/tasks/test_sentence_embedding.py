@@ -527,6 +527,14 @@ def test_json_lines_may_have_a_list_of_wrong_answers(tmp_path):
         create_task("retrieval").read(tmp_path)
 
 
+def test_a_string_of_json_that_looks_like_a_list_is_a_text(tmp_path):
+    row = {"text": "[1]", "positive": "[2]", "negative": "[3, 4]"}
+    (tmp_path / "train.jsonl").write_text(json.dumps(row))
+    assert create_task("retrieval").read(tmp_path).splits["train"] == [
+        EmbeddingExample(("[1]", "[2]", "[3, 4]")),
+    ]
+
+
 def test_scores_of_a_teacher_stand_beside_the_texts(tmp_path):
     columns = "text,positive,negative0,negative1,positive_score,negative0_score,negative1_score"
     taught = read(tmp_path, train=[columns, "q,a,b,c,2,1e-1,-3", "r,x,,y,4,,0"])["train"]
@@ -655,8 +663,7 @@ def test_a_model_that_gives_one_vector_is_told(start):
     assert head.collapse([vectors_of(np.array([n, 0.3])) for n in range(3)], examples) is None
     assert head.collapse(same, examples_of([("a", "b"), ("a", "c"), ("a", "d")])) is None
     lost = [np.full([2, 2], np.nan, np.float32)] * 3
-    assert head.collapse(lost, examples) == "the vectors are not finite"
-    # And the last places, not the first.
+    # What is no number has the last places, not the first.
     assert [ranks.tolist() for ranks in relevant_ranks(lost, examples)] == [[3], [3], [3]]
 
 

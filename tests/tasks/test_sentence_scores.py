@@ -105,6 +105,20 @@ def test_nothing_has_a_score_and_no_perplexity(model, tokenizer):
     assert (empty.unknown_pieces, unknown.unknown_pieces) == (0, 1)
 
 
+def test_a_model_without_numbers_is_refused(folder, tokenizer):
+    broken = BertMaskedLM.from_preset(folder, dtype="float32")
+    for weight in broken.weights:
+        weight.assign(np.full(weight.shape, np.nan))
+    keeps = BertTokenizer.from_preset(folder, keep_special_tokens=True)
+    for ask in (
+        lambda: list(SentenceScorer(broken, tokenizer)(["the film"])),
+        lambda: guess_every_word(broken, tokenizer, "the film"),
+        lambda: fill_mask(broken, keeps, "the [MASK]"),
+    ):
+        with pytest.raises(ValueError, match="^the model answers nan, which is no number"):
+            ask()
+
+
 def test_batches_do_not_change_scores(model, tokenizer):
     texts = random_texts(12, 1, longest=6)
     one, many = (

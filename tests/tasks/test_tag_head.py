@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import json
 import random
 
 import keras
@@ -17,8 +18,11 @@ from keras_bert.finetuning.task import Task, TaskData
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.token_classifier import BertTokenClassifier
+from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.ensemble import FinetunedEnsemble
 from keras_bert.tasks.finetuned_model import FinetunedModel
+from keras_bert.tasks.predict import predict_file
 from keras_bert.tasks.tagging.conll import conll_task
 from keras_bert.tasks.tagging.head import TagCrossentropy, TagHead, TagPrediction
 from keras_bert.tasks.tagging.metrics import entity_f1
@@ -283,6 +287,36 @@ def test_answer_rows_by_hand():
         ["2", "Lee", "N", "0.5"],
         ["3", "saw", "V", "1"],
     ]
+
+
+def test_plain_tags_stay_plain_whatever_they_look_like(pretrained_folder, tmp_path):
+    (tmp_path / "train.txt").write_text("good B-X\nfilm I-X\nwas O\n\nthe O\nbook B-X\n")
+    (tmp_path / "new.txt").write_text("the\nfilm\n\ngood\n")
+
+    def predicted(folder):
+        predict_file(folder, tmp_path / "new.txt", tmp_path / "out.csv")
+        with open(tmp_path / "out.csv", newline="") as file:
+            return list(csv.DictReader(file))
+
+    task = conll_task(scheme="plain")
+    FinetunedModel.from_task(task, task.read(tmp_path), pretrained_folder).save(tmp_path / "run")
+    rows = predicted(tmp_path / "run")
+    assert [(row["sentence"], row["word"]) for row in rows] == [
+        ("1", "the"),
+        ("1", "film"),
+        ("2", "good"),
+    ]
+    assert {row["predicted_label"] for row in rows} <= {"B-X", "I-X", "O"}
+    family = open_signatures(tmp_path / "run", ExportOptions())
+    assert family.answer(text=tf.constant(["the film"]))["words"].numpy().tolist() == [
+        [b"the", b"film"]
+    ]
+    # A folder of before says nothing of it: its tags are what they look like.
+    content = json.loads((tmp_path / "run" / "task.json").read_text())
+    assert content["head"].pop("plain") is True
+    (tmp_path / "run" / "task.json").write_text(json.dumps(content))
+    assert all("entity" in row for row in predicted(tmp_path / "run"))
+    assert FinetunedModel.load(tmp_path / "run").description.head.tags_entities
 
 
 def test_one_tag_for_all_words_is_a_collapse():

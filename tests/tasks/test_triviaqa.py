@@ -52,6 +52,30 @@ def write(folder, **files):
     return folder
 
 
+def test_an_accent_of_its_own_is_part_of_its_word(tmp_path):
+    answer = {"Value": "cafe", "Aliases": ["Sete\u0301", "cafe bar"]}
+    asked = entry(pages=["Accents.txt"], Answer=answer)
+    data = write(tmp_path / "triviaqa-rc", wikipedia_train=[asked])
+    # e and U+0301 are one letter; U+0301 alone, after a space, is a mark by itself.
+    text = "cafe\u0301 Sete e\u0301cafe cafe bar\u0301 \u0301 Sete\u0301 cafe"
+    path = data / "evidence/wikipedia/Accents.txt"
+    path.write_text("\ufeff" + text, encoding="utf-8")
+    kept = {}
+    for words in (5, 7, 8):
+        convert_triviaqa(data, tmp_path / f"{words}", max_words=words)
+        [kept[words]] = read_squad(tmp_path / f"{words}" / "train.json")
+    # "cafe bar" has an accent behind it, so it is "cafe" that is found there.
+    found = (Answer("cafe", text.index("cafe bar")),)
+    assert kept[5].context == "cafe\u0301 Sete e\u0301cafe cafe bar\u0301"
+    assert kept[7].context == "cafe\u0301 Sete e\u0301cafe cafe bar\u0301 \u0301 Sete\u0301"
+    assert kept[8].context == text
+    assert [one.answers for one in kept.values()] == [found] * 3
+    path.write_text("Sete ba Sete\u0301", encoding="utf-8")
+    convert_triviaqa(data, tmp_path / "other")
+    [question] = read_squad(tmp_path / "other" / "train.json")
+    assert question.answers == (Answer("Sete\u0301", 8),)
+
+
 def test_the_first_alias_in_a_document_is_the_answer(tmp_path):
     test = entry("tc_36", pages=["Cats.txt"])
     del test["Answer"]

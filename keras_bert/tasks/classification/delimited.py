@@ -23,7 +23,13 @@ from keras_bert.finetuning.task import (
 )
 from keras_bert.storage.data_sets import is_tfds
 from keras_bert.storage.tables import EXTENSIONS, Row, Table, finite_number, json_list, read_table
-from keras_bert.tasks.classification.head import LABEL_SEPARATOR, LabeledTexts, LabelType, TextHead
+from keras_bert.tasks.classification.head import (
+    LABEL_SEPARATOR,
+    LabeledTexts,
+    LabelType,
+    TextHead,
+    check_separable,
+)
 from keras_bert.tasks.classification.tfds_texts import read_tfds_texts
 from keras_bert.tasks.splits import find_splits
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
@@ -72,8 +78,8 @@ def csv_task(
         max_windows: the most windows of a text; None takes 8.
 
     Raises:
-        ValueError: labels are named twice, are fewer than two or given for a regression; or
-            windows are described that nothing pools.
+        ValueError: labels are named twice, are fewer than two, given for a regression, or one of
+            several has "|" in its name; or windows are described that nothing pools.
     """
     if labels is not None:
         if label_type == "regression":
@@ -82,6 +88,8 @@ def csv_task(
             )
         if len(labels) < 2 or len(set(labels)) < len(labels):
             raise ValueError(f"the labels are {list(labels)}: give at least two different ones")
+        if label_type == "multi_label":
+            check_separable(labels, "--labels has")
     columns = _Columns(text_column, text_pair_column, label_column)
     read = functools.partial(_read, columns=columns, label_type=label_type, labels=labels)
     head = TextHead(label_type, window_pooling, doc_stride, max_windows)
@@ -200,6 +208,7 @@ def _several(table: Table, row: Row, field: str) -> list[str]:
                 f"list of strings, or names separated by {LABEL_SEPARATOR}"
             )
         found = field.split(LABEL_SEPARATOR)
+    check_separable(found, f"{table.path}, line {row.line} has")  # in a JSON list they may be
     return [label for label in map(str.strip, found) if label]
 
 

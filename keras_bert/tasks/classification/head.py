@@ -1,7 +1,7 @@
 """One answer for a text or a pair of texts: a class, several classes at once, or a number."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import keras
@@ -55,7 +55,7 @@ class LabeledTexts:
         text_pairs: the second texts, or None.
         labels: int32 [N] indices of classes, float32 [N, C] of zeros and ones for several labels,
             float32 [N] numbers; None where they are not known. Lists and other types of numbers
-            become such arrays, whole numbers int32 [N].
+            become such arrays, whole numbers int32 [N] where all are such.
 
     Raises:
         ValueError: there are more or fewer second texts or labels than texts, or labels are not
@@ -77,9 +77,10 @@ class LabeledTexts:
                     f"the labels are {labels.dtype} such as {labels.flat[0]!r}: give indices of "
                     "classes, rows of zeros and ones, or numbers"
                 )
-            # As indices, also of two classes that are told by True and False.
-            several = labels.dtype.kind == "f" or labels.ndim == 2
-            number = np.float32 if several else np.int32
+            # As indices, also of two classes that are told by True and False. Rows are none, and
+            # what int32 does not hold is a number that a regression learns.
+            indices = labels.dtype.kind != "f" and labels.ndim != 2
+            number = np.int32 if indices and _fit_int32(labels) else np.float32
             object.__setattr__(self, "labels", labels.astype(number, copy=False))  # frozen
         for name in ("text_pairs", "labels"):
             values = getattr(self, name)
@@ -114,8 +115,8 @@ class TextHead(FinetuningHead):
         max_windows: the most windows of a text, what lies behind is not read; None takes 8.
 
     Raises:
-        ValueError: the pooling is unknown, a number is below 1, or windows are described that
-            nothing pools.
+        ValueError: the type of label or the pooling is unknown, a number is below 1, or windows are
+            described that nothing pools.
     """
 
     kind: ClassVar[str] = "text"
@@ -126,6 +127,7 @@ class TextHead(FinetuningHead):
     max_windows: int | None = None
 
     def __post_init__(self) -> None:
+        check_choice("label_type", self.label_type, LabelType)
         for name in ("doc_stride", "max_windows"):
             value = getattr(self, name)
             if value is not None and self.window_pooling is None:
@@ -178,8 +180,11 @@ class TextHead(FinetuningHead):
         """Returns the head for data with these classes.
 
         Raises:
-            ValueError: there are fewer than two, and the head does not learn a number.
+            ValueError: there are fewer than two, and the head does not learn a number; or one of
+                several labels has "|" in its name.
         """
+        if self.label_type == "multi_label":
+            check_separable(labels, "the data has")
         if self.label_type != "regression" and len(labels) < 2:
             raise ValueError(
                 f"the data names the labels {list(labels)}, but classes are learned from at least "
@@ -207,7 +212,7 @@ class TextHead(FinetuningHead):
                 allowed += '; TextHead("multi_label") takes rows, TextHead("regression") numbers'
         if not len(labels) or (fits and right.all()):
             return
-        number = 0 if not fits else int(np.argwhere(~right)[0, 0])
+        number = 0 if right.all() else int(np.argwhere(~right)[0, 0])
         raise ValueError(
             f"{place_of(split, number)} has the label {labels[number].tolist()}: {allowed}"
         )
@@ -360,6 +365,29 @@ class TextHead(FinetuningHead):
     def default_columns(self, examples: LabeledTexts) -> dict[str, str]:
         """Returns columns named as the texts are."""
         return {name: name for name in _text_names(examples)}
+
+
+def check_separable(labels: Iterable[str], place: str) -> None:
+    """Refuses names that could not be told apart where several labels stand in one field.
+
+    Args:
+        labels: the names.
+        place: where they stand, with a verb; begins the error's sentence.
+
+    Raises:
+        ValueError: a name holds the separator.
+    """
+    for label in labels:
+        if LABEL_SEPARATOR in label:
+            raise ValueError(
+                f"{place} the label {label!r}, but {LABEL_SEPARATOR!r} separates the labels of a "
+                "text: give it another name"
+            )
+
+
+def _fit_int32(values: np.ndarray) -> bool:
+    limits = np.iinfo(np.int32)
+    return not values.size or bool(limits.min <= values.min() and values.max() <= limits.max)
 
 
 def _in_windows(

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_bert.counts import check_count
 from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS
+from keras_bert.models.finite_outputs import check_finite
 from keras_bert.models.masked_lm import BertMaskedLM, check_fills_gaps
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.preprocessor import BertPreprocessor
@@ -36,7 +37,8 @@ def fill_mask(
 
     Raises:
         ValueError: there is no [MASK] within the model's length, the tokenizer would read it as
-            plain text, the model reads from left to right, or `top` is below 1.
+            plain text, the model reads from left to right, `top` is below 1, or a probability is
+            not finite.
     """
     check_fills_gaps(model)
     check_count("top", top)
@@ -57,6 +59,7 @@ def fill_mask(
     logits = model(inputs, training=False)[0]  # [P, V]
     # Rows without a piece, of embeddings padded to a multiple of 8, are no guess.
     probabilities = tf.nn.softmax(logits[:, : len(tokenizer.vocabulary)])
+    check_finite(probabilities)
     best = tf.math.top_k(probabilities, min(top, len(tokenizer.vocabulary)))
     return [
         [Guess(tokenizer.vocabulary.tokens[i], float(p)) for p, i in zip(values, ids, strict=True)]

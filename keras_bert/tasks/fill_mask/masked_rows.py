@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from keras_bert.counts import check_count
 from keras_bert.features import INPUT_IDS, INPUT_MASK, MASKED_LM_POSITIONS, SEGMENT_IDS
+from keras_bert.models.finite_outputs import check_finite
 from keras_bert.models.masked_lm import BertMaskedLM, check_fills_gaps
 from keras_bert.text.base_tokenizer import Tokenizer
 
@@ -82,7 +83,11 @@ class MaskedRows:
         self._predict = tf.function(self._answers, input_signature=[matrix] * 4, autograph=False)
 
     def __call__(self, rows: Sequence[MaskedRow]) -> list[Answer]:
-        """Returns the answer to each row, in order."""
+        """Returns the answer to each row, in order.
+
+        Raises:
+            ValueError: a probability is not finite.
+        """
         answers: list[Answer | None] = [None] * len(rows)
         # Rows of about the same length stand together, so that little is computed for padding.
         order = sorted(range(len(rows)), key=lambda index: len(rows[index].ids))
@@ -92,7 +97,8 @@ class MaskedRows:
             parts = [part.numpy() for part in outputs]  # [B, P] twice, [B, P, K] twice
             for at, index in enumerate(batch):
                 count = len(rows[index].asked)
-                answers[index] = Answer(*(part[at, :count] for part in parts))
+                answers[index] = answer = Answer(*(part[at, :count] for part in parts))
+                check_finite(answer.log_probabilities)  # NaN where any logit is
         return [answer for answer in answers if answer is not None]
 
     def _arrays(self, rows: Sequence[MaskedRow]) -> tuple[tf.Tensor, ...]:

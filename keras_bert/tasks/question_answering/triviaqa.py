@@ -11,13 +11,14 @@ alias stands is taken for the answer.
 
 Where TriviaQA's own script joins the tokens of a tokenizer with spaces and lower-cases answers,
 contexts here are cut out of the documents as they are, and so are answers; an alias counts as whole
-words only ("us" is not in "must").
+words only ("us" is not in "must", nor "cafe" in one whose accent is a character of its own).
 """
 
 import contextlib
 import dataclasses
 import os
 import re
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -43,7 +44,6 @@ _SPLITS = {
 }
 # Where the documents lie of which a question names the files.
 _EVIDENCE = {"EntityPages": "wikipedia", "SearchResults": "web"}
-_WORD = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclasses.dataclass
@@ -141,7 +141,6 @@ def _questions(
             place = f"{path}, question {name!r}"
             asked = string_of(entry, "Question", place)
             spellings = None if split == "test" else _spellings(entry, place)
-            pattern = re.compile("(?!)") if spellings is None else _pattern(spellings)
             for kind, folder in _EVIDENCE.items():
                 for page in list_of(entry, kind, place) if kind in entry else ():
                     file = string_of(page, "Filename", place)
@@ -151,7 +150,7 @@ def _questions(
                     if text is None:
                         counts.missing += 1
                         continue
-                    found = pattern.search(text)
+                    found = None if spellings is None else _find(spellings, text)
                     identity = f"{name}--{file}"
                     if (split == "train" and found is None) or identity in seen:
                         counts.left_out += 1
@@ -175,24 +174,32 @@ def _spellings(entry: Any, place: str) -> tuple[str, ...]:
     forms = [string_of(answer, "Value", place)]
     for name in ("Aliases", "NormalizedAliases", "HumanAnswers"):
         forms += map(str, list_of(answer, name, place)) if name in answer else ()
-    return tuple(dict.fromkeys(form for form in forms if _WORD.search(form)))
+    return tuple(dict.fromkeys(form for form in forms if form.strip()))
 
 
-def _pattern(spellings: tuple[str, ...]) -> re.Pattern[str]:
-    """Returns what finds the first of the spellings in a text, of several there the longest."""
+def _find(spellings: tuple[str, ...], text: str) -> re.Match[str] | None:
+    """Finds the first of the spellings in a text, of several there the longest."""
     forms = sorted(spellings, key=len, reverse=True)
     parts = (r"\s+".join(map(re.escape, form.split())) for form in forms)
-    return re.compile(rf"(?<!\w)(?:{'|'.join(parts) or '(?!)'})(?!\w)", re.IGNORECASE)
+    in_word = rf"[\w{_combining_marks(text)}]"
+    pattern = rf"(?<!{in_word})(?:{'|'.join(parts) or '(?!)'})(?!{in_word})"
+    return re.search(pattern, text, re.IGNORECASE)
 
 
 def _first_words(path: Path, max_words: int) -> str | None:
     """Returns the beginning of a document; None where there is none, or it has no words."""
     if not path.is_file():
         return None
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    words = re.compile(rf"\w[\w{_combining_marks(text)}]*|[^\w\s]")
     start = end = -1
-    for count, word in enumerate(_WORD.finditer(text)):
+    for count, word in enumerate(words.finditer(text)):
         if count == max_words:
             break
         start, end = (word.start() if start < 0 else start), word.end()
     return None if start < 0 else text[start:end]
+
+
+def _combining_marks(text: str) -> str:
+    """Returns the accents of a text that are characters of their own, and no letters to `re`."""
+    return "".join(sorted(char for char in set(text) if unicodedata.category(char)[0] == "M"))

@@ -254,7 +254,7 @@ def answered_texts(table: Table, text_column: str, positive_column: str) -> list
     right = _texts(table, positive_column, "name the right one with --positive_column")
     wrong = _negative_columns(table)
     rows = zip(table.rows, texts, right, strict=True)
-    return [(text, answer, *_negatives(table, row, wrong)) for row, text, answer in rows]
+    return [(text, answer, *_negatives(row, wrong)) for row, text, answer in rows]
 
 
 def _negative_columns(table: Table) -> list[str]:
@@ -268,14 +268,15 @@ def _negative_columns(table: Table) -> list[str]:
     return sorted(filter(_NUMBERED.match, table.columns), key=lambda name: (len(name), name))
 
 
-def _negatives(table: Table, row: Row, columns: Sequence[str]) -> list[str]:
-    fields = (field for name in columns for field in _fields(table, row, name))
+def _negatives(row: Row, columns: Sequence[str]) -> list[str]:
+    fields = (field for name in columns for field in _fields(row, name))
     return [text for text in fields if text.strip()]
 
 
-def _fields(table: Table, row: Row, name: str) -> list[str]:
+def _fields(row: Row, name: str) -> list[str]:
+    """Returns the texts or numbers of a field: those of a list, which JSON lines may have."""
     field = row.values.get(name, "")
-    several = _list_of(table, field)
+    several = json_list(field) if name in row.lists else None
     return [field] if several is None else several
 
 
@@ -301,7 +302,7 @@ def _teacher_scores(table: Table, positive: str) -> list[tuple[float, ...]] | No
     for row in table.rows:
         of_row: list[float] = []
         for name, scores in columns.items():
-            texts, numbers = _fields(table, row, name), _fields(table, row, scores)
+            texts, numbers = _fields(row, name), _fields(row, scores)
             if not any(map(str.strip, texts)):
                 continue  # no wrong answer here
             place = f"{table.path}, line {row.line}: "
@@ -325,11 +326,6 @@ def _number(name: str, field: str) -> float:
     return number
 
 
-def _list_of(table: Table, field: str) -> list[str] | None:
-    """Returns the texts of a list, which JSON lines alone may have; None for a text."""
-    return json_list(field) if table.path.suffix.lower() == ".jsonl" else None
-
-
 def _texts(table: Table, name: str, remedy: str) -> list[str]:
     texts = table.column(name, remedy)
     for row, text in zip(table.rows, texts, strict=True):
@@ -337,7 +333,7 @@ def _texts(table: Table, name: str, remedy: str) -> list[str]:
             raise ValueError(
                 f"{table.path}, line {row.line}: {name} is empty: fill it or remove the row"
             )
-        if _list_of(table, text) is not None:
+        if name in row.lists:
             raise ValueError(
                 f"{table.path}, line {row.line}: {name} is a list: give each of its texts a row"
             )

@@ -14,7 +14,6 @@ from keras_bert.finetuning.task import (
     VALIDATION,
     PredictionInput,
     Task,
-    TaskData,
     TaskDescription,
 )
 from keras_bert.storage.data_sets import is_tfds, open_data_set
@@ -35,7 +34,7 @@ from keras_bert.tasks.tagging.entities import (
 )
 from keras_bert.tasks.tagging.head import TagHead
 from keras_bert.tasks.tagging.metrics import ENTITY_METRICS, PLAIN_METRICS
-from keras_bert.tasks.tagging.sentences import WORD, TaggedSentence
+from keras_bert.tasks.tagging.sentences import WORD, TaggedData, TaggedSentence
 from keras_bert.tasks.tfds_source import check_features, read_splits
 
 # The feature of the words in data sets of TensorFlow Datasets.
@@ -84,7 +83,8 @@ def conll_task(
         word_index: the column of the word, from 0 or from -1 at the end.
         label_index: that of the label.
         scheme: how labels tell entities, "BIO", "IOB1" or "BIOES"; "plain" for labels of single
-            words, such as parts of speech. None finds out how entities are told.
+            words, such as parts of speech, whatever they look like. None finds out how entities
+            are told.
         labels: the types of entities, or all plain labels; None takes those of the training data.
         label_feature: of a TFDS data set, the feature with the labels; None is "ner".
         document_context: let each sentence see its document.
@@ -100,6 +100,7 @@ def conll_task(
     if twice:
         raise ValueError(f"labels has {', '.join(twice)} twice: name each once")
     head = _head(document_context, features_from, lstm_width)
+    head = dataclasses.replace(head, plain=scheme == "plain")
     return _task(head, WordColumns(word_index, label_index), scheme, labels, label_feature)
 
 
@@ -144,7 +145,7 @@ def _read(
     labels: Sequence[str] | None,
     label_feature: str | None,
     document_context: bool,
-) -> TaskData:
+) -> TaggedData:
     if is_tfds(source):
         if columns != WordColumns():
             raise ValueError(
@@ -187,8 +188,11 @@ def _read(
                     f"{place}: the label {tag!r} is not {told} ({', '.join(known)}): fix it, or "
                     "name all with --labels"
                 )
-    return TaskData(
-        {name: split.sentences for name, split in splits.items()}, known, {WORD: str(columns.word)}
+    return TaggedData(
+        {name: split.sentences for name, split in splits.items()},
+        known,
+        {WORD: str(columns.word)},
+        plain=scheme == "plain",
     )
 
 

@@ -50,6 +50,7 @@ class TagHead(FinetuningHead):
         features_from: None to fine-tune the encoder; one of
             `keras_bert.choices.LayerStrategy` for a BiLSTM on frozen features.
         lstm_width: units of the BiLSTM in each direction.
+        plain: whether every tag is its word's own, also where all look like those of entities.
 
     Raises:
         ValueError: the BiLSTM has no units.
@@ -63,6 +64,7 @@ class TagHead(FinetuningHead):
     document_context: bool = False
     features_from: str | None = None
     lstm_width: int = 768
+    plain: bool = False
 
     def __post_init__(self) -> None:
         check_count("lstm_width", self.lstm_width)
@@ -71,6 +73,11 @@ class TagHead(FinetuningHead):
     def model_class(self) -> type:  # type: ignore[override]
         """The Keras model: a linear layer on the encoder, or a BiLSTM."""
         return BertTokenClassifier if self.features_from is None else BertBiLSTMTagger
+
+    @property
+    def tags_entities(self) -> bool:
+        """Whether the tags tell entities, rather than something of each word."""
+        return not self.plain and are_entity_tags(self.labels)
 
     def model_arguments(self) -> dict[str, Any]:
         """Returns the number of tags, their names and what the BiLSTM wants."""
@@ -188,7 +195,7 @@ class TagHead(FinetuningHead):
 
     def answer_columns(self) -> list[str]:
         """Returns the columns of an entity, or of a word where labels are plain ones."""
-        if are_entity_tags(self.labels):
+        if self.tags_entities:
             return span_columns("entity", "first_word", "last_word")
         return list(WORD_COLUMNS)
 
@@ -197,7 +204,7 @@ class TagHead(FinetuningHead):
 
         The score of an entity is that of its least certain word.
         """
-        if are_entity_tags(self.labels):
+        if self.tags_entities:
             found = []
             for entity in entities(prediction.tags):
                 words = slice(entity.first, entity.last + 1)

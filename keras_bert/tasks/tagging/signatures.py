@@ -6,7 +6,7 @@ entries (entities or words) of the text that has most, C labels, F entries of al
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import tensorflow as tf
@@ -22,7 +22,8 @@ from keras_bert.signatures.base import (
 )
 from keras_bert.signatures.code_points import code_points
 from keras_bert.signatures.windows import has_most_context, spread
-from keras_bert.tasks.tagging.entities import OUTSIDE, are_entity_tags, entities
+from keras_bert.tasks.tagging.entities import OUTSIDE, entities
+from keras_bert.tasks.tagging.head import TagHead
 from keras_bert.tasks.tagging.text_words import TextWords, join_words, without_white_space
 from keras_bert.text.packing import join_pieces, pad_rows
 from keras_bert.text.preprocessor import TEXT
@@ -57,7 +58,8 @@ class TagSignatures(SignatureFamily):
     def __init__(self, description: TaskDescription, *arguments: Any):
         super().__init__(*arguments)
         self.labels = description.labels
-        self._are_entities = are_entity_tags(description.labels)
+        # The head that `KINDS` has beside this.
+        self._tags_entities = cast(TagHead, description.head).tags_entities
 
     def string_inputs(self) -> dict[str, tf.TensorSpec]:
         """Returns the one text."""
@@ -70,7 +72,7 @@ class TagSignatures(SignatureFamily):
         ids, starts, ends = without_white_space(ids, starts, ends, characters)
         words = join_words(starts, ends, characters)
         tagged = self._tag(words, ids.values, tf.size(text, tf.int64))
-        if self._are_entities:
+        if self._tags_entities:
             name, (first, last, label, score) = "entities", self._entities(words, tagged)
         else:
             # Every word is an entry: F = D.

@@ -14,7 +14,8 @@ from keras_bert.tasks.finetuned_model import FinetunedModel
 from keras_bert.tasks.multiple_choice.head import ChoiceExample
 from keras_bert.tasks.predict import read_to_predict
 from keras_bert.tasks.question_answering.questions import Question
-from keras_bert.tasks.tagging.entities import are_entity_tags, entities
+from keras_bert.tasks.tagging.entities import entities
+from keras_bert.tasks.tagging.head import TagHead
 from keras_bert.tasks.tagging.sentences import TaggedSentence
 from keras_bert.visualize.attributions.view import Explainer
 
@@ -81,7 +82,7 @@ def _asked(
             yield [_answer(explain, example, prediction.answer)]
         elif isinstance(example, ChoiceExample):
             yield [_Asked(example.context, example.choices[int(prediction.argmax())])]
-        elif are_entity_tags(model.description.labels):
+        elif cast(TagHead, model.description.head).tags_entities:
             yield list(_entities(explain, example, prediction.tags))
         else:
             text = " ".join(example.words)
