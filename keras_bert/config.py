@@ -269,6 +269,11 @@ class BertConfig:
         return 0
 
     @property
+    def distance_vectors(self) -> int:
+        """Rows of a table with a vector for each distance; 0 where there is none."""
+        return 0
+
+    @property
     def shares_attention(self) -> bool:
         """Whether all blocks attend with one set of parameters, the norm behind it among them."""
         return False
@@ -493,7 +498,7 @@ _AnyConfig = TypeVar("_AnyConfig", bound=BertConfig)
 
 def config_classes(base: type[_AnyConfig]) -> dict[str, type[_AnyConfig]]:
     """Returns the known classes that are `base` or derived from it, by their model type."""
-    for name in ("family_configs", "modernbert_config"):  # they add their classes
+    for name in ("family_configs", "modernbert_config", "deberta_config"):  # they add their classes
         importlib.import_module(f"keras_bert.{name}")
     return {name: found for name, found in CONFIG_CLASSES.items() if issubclass(found, base)}
 

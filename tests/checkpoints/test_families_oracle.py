@@ -10,6 +10,7 @@ import keras_bert
 from keras_bert import (
     AlbertConfig,
     BertConfig,
+    DebertaV2Config,
     DistilBertConfig,
     ElectraConfig,
     LongformerConfig,
@@ -74,6 +75,23 @@ MODERNBERT = {
     "local_attention": 4,
     "global_attn_every_n_layers": 2,
 }
+# Distances of 2 and more to each side share rows, and rows of 7 positions reach to 6.
+DEBERTA = {
+    "vocab_size": 31,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 20,
+    "max_position_embeddings": 9,
+    "initializer_range": 0.4,
+    "relative_attention": True,
+    "position_buckets": 4,
+    "max_relative_positions": -1,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": "p2c|c2p",
+    "position_biased_input": False,
+}
 # What their classes begin with -> numbers, and our config.
 FAMILIES = {
     "DistilBert": (DISTILBERT, DistilBertConfig),
@@ -85,9 +103,11 @@ FAMILIES = {
     "Longformer": (LONGFORMER, LongformerConfig),
     "MPNet": (MPNET, MPNetConfig),
     "ModernBert": (MODERNBERT, ModernBertConfig),
+    "DebertaV2": (DEBERTA, DebertaV2Config),
 }
-# Those that count positions by the padding id there.
-BY_PADDING_ID = ("Roberta", "XLMRoberta", "Camembert", "Longformer", "MPNet")
+# Those that count positions by the padding id there, and one that computes something else for
+# padding, which nothing reads: its queries see nothing.
+BY_PADDING_ID = ("Roberta", "XLMRoberta", "Camembert", "Longformer", "MPNet", "DebertaV2")
 # Their class -> ours, and changes of the config.
 CASES = {
     "DistilBertModel": ("BertEncoder", {}),
@@ -144,6 +164,15 @@ CASES = {
     ),
     "ModernBertForMultipleChoice": ("BertMultipleChoice", {}),
     "ModernBertForQuestionAnswering": ("BertSpanLabeler", {"local_rope_theta": 50.0}),
+    "DebertaV2Model": ("BertEncoder", {"layer_norm_eps": 1e-3}),
+    "DebertaV2ForMaskedLM": ("BertMaskedLM", {"hidden_act": "relu"}),
+    "DebertaV2ForSequenceClassification": ("BertClassifier", {"cls_dropout": 0.2}),
+    "DebertaV2ForTokenClassification": ("BertTokenClassifier", {"position_buckets": -1}),
+    "DebertaV2ForMultipleChoice": ("BertMultipleChoice", {"pos_att_type": ["c2p"]}),
+    "DebertaV2ForQuestionAnswering": (
+        "BertSpanLabeler",
+        {"pos_att_type": ["p2c"], "max_relative_positions": 6},
+    ),
 }
 
 
