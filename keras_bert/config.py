@@ -274,6 +274,11 @@ class BertConfig:
         return 0
 
     @property
+    def distance_products(self) -> int:
+        """How often a block compares its positions with vectors of distances."""
+        return 0
+
+    @property
     def shares_attention(self) -> bool:
         """Whether all blocks attend with one set of parameters, the norm behind it among them."""
         return False

@@ -129,6 +129,11 @@ class DebertaV2Config(BertConfig):
         """Rows of the table with a vector for each distance."""
         return 2 * (self.position_buckets or self.farthest_distance)
 
+    @property
+    def distance_products(self) -> int:
+        """How often a block compares its positions with vectors of distances."""
+        return len(self.pos_att_type.split("|"))
+
     @classmethod
     def in_our_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the content of a config file of transformers under the names of our fields.

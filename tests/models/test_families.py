@@ -18,6 +18,8 @@ from keras_bert import (
     BertPreprocessor,
     BertReplacedTokenDetector,
     BertTokenizer,
+    DebertaV2Config,
+    DebertaV2Encoder,
     DistilBertConfig,
     DistilBertEncoder,
     ElectraConfig,
@@ -72,6 +74,8 @@ CONFIGS = {
     "modernbert": ModernBertConfig(
         **NUMBERS, pad_token_id=0, attention_window=2, global_attention_every=2
     ),
+    # Distances of 2 and more to each side share rows.
+    "deberta-v2": DebertaV2Config(**NUMBERS, position_buckets=4),
 }
 ENCODERS = {
     "distilbert": DistilBertEncoder,
@@ -81,6 +85,7 @@ ENCODERS = {
     "mpnet": MPNetEncoder,
     "longformer": LongformerEncoder,
     "modernbert": ModernBertEncoder,
+    "deberta-v2": DebertaV2Encoder,
 }
 BATCH = {
     "input_ids": np.random.default_rng(0).integers(5, 31, (3, 8)).astype(np.int32),
@@ -133,7 +138,7 @@ def test_serving_computes_the_same(family):
         )
 
 
-@pytest.mark.parametrize("family", ["distilbert", "roberta", "mpnet", "modernbert"])
+@pytest.mark.parametrize("family", ["distilbert", "roberta", "mpnet", "modernbert", "deberta-v2"])
 def test_segments_are_not_looked_at(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
     other = BATCH | {"segment_ids": 1 - BATCH["segment_ids"]}
@@ -203,7 +208,7 @@ def test_packed_documents_have_the_activations_that_they_have_alone(family):
 
 
 @pytest.mark.half_precision
-@pytest.mark.parametrize("family", ["albert", "roberta", "mpnet", "modernbert"])
+@pytest.mark.parametrize("family", ["albert", "roberta", "mpnet", "modernbert", "deberta-v2"])
 def test_bfloat16_computes_about_the_same(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
     half = create_encoder(CONFIGS[family], dtype="mixed_bfloat16")
@@ -275,7 +280,8 @@ def test_the_activation_of_the_pooler_is_the_familys(family):
         values -= values.mean(axis=-1, keepdims=True)
         expected = values / np.sqrt((values**2).mean(axis=-1, keepdims=True) + 1e-5)
     else:
-        function = {"distilbert": tf.nn.relu, "electra": tf.nn.gelu}.get(family, tf.nn.tanh)
+        functions = {"distilbert": tf.nn.relu, "electra": tf.nn.gelu, "deberta-v2": tf.nn.gelu}
+        function = functions.get(family, tf.nn.tanh)
         expected = function(first @ pooler.kernel + pooler.bias)
     np.testing.assert_allclose(outputs["pooled_output"], expected, **REORDERED)
 
@@ -285,6 +291,7 @@ def test_the_activation_of_the_pooler_is_the_familys(family):
     [
         *(("distilbert", "google"), ("distilbert", "garden"), ("electra", "garden")),
         *(("mpnet", "google"), ("modernbert", "google"), ("modernbert", "garden")),
+        ("deberta-v2", "google"),
     ],
 )
 def test_other_formats_refuse_it(family, format, tmp_path):
@@ -326,6 +333,9 @@ def test_named_sizes(name, parameters):
         # `ModernBertModel`, and the layer before its heads, which is the pooler here.
         ("modernbert_base", 149_014_272 + 768 * 768 + 768),
         ("modernbert-large", 394_781_696 + 1024 * 1024 + 1024),
+        # `DebertaV2Model`, and the pooler, which is a part of its heads there.
+        ("deberta_v3_small", 141_304_320 + 769 * 768),
+        ("mdeberta-v3-base", 278_218_752 + 769 * 768),
     ],
 )
 def test_named_sizes_of_other_libraries(name, parameters):
@@ -430,17 +440,18 @@ def test_what_a_family_cannot_be_is_told(make, message):
         make()
 
 
-@pytest.mark.parametrize("family", ["distilbert", "mpnet", "modernbert"])
+@pytest.mark.parametrize("family", ["distilbert", "mpnet", "modernbert", "deberta-v2"])
 def test_segments_of_families_without_them_are_refused(family):
     with pytest.raises(ValueError, match=f"type_vocab_size is 2: {family} has no segments"):
         CONFIGS[family].replace(type_vocab_size=2)
 
 
 @pytest.mark.half_precision
-def test_an_mpnet_is_served_with_weights_in_bfloat16():
+@pytest.mark.parametrize("family", ["mpnet", "deberta-v2"])
+def test_distances_are_served_with_weights_in_bfloat16(family):
     """What is added to the scores is float32, whatever the dtype of the table."""
-    encoder = create_encoder(CONFIGS["mpnet"], seed=1)
-    half = create_encoder(CONFIGS["mpnet"], dtype="bfloat16")
+    encoder = create_encoder(CONFIGS[family], seed=1)
+    half = create_encoder(CONFIGS[family], dtype="bfloat16")
     half.set_weights(encoder.get_weights())
     found = tf.cast(half(BATCH)["sequence_output"], tf.float32)
     np.testing.assert_allclose(found, encoder(BATCH)["sequence_output"], **BFLOAT16)
@@ -473,6 +484,69 @@ def test_all_blocks_of_an_mpnet_read_one_table_of_distances():
     np.testing.assert_array_equal(checkpoint.variables[table.path], table)
 
 
+def test_all_blocks_of_a_deberta_read_one_table_of_distances():
+    """By hand, each pair of positions by itself: a score is the sum of three products."""
+    config = CONFIGS["deberta-v2"]
+    encoder = create_encoder(config, output_attention_probs=True, seed=1)
+    for weight in encoder.weights:  # zeros would hide that one is left out
+        weight.assign_add(np.random.default_rng(0).normal(0, 0.1, weight.shape))
+    first = {name: value[:1] for name, value in BATCH.items()}  # a row without padding
+    probs = encoder(first)["attention_probs"]
+    table, gamma, beta = (v.numpy() for v in encoder.weights if "relative_positions" in v.path)
+    assert table.shape == (8, 16)  # [rows, width]
+    centered = table - table.mean(axis=1, keepdims=True)
+    vectors = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + 1e-7) * gamma + beta
+    hidden = encoder.get_layer("embeddings")(
+        encoder.word_embeddings(first["input_ids"]), first["segment_ids"]
+    )
+    for block, found in zip(encoder.encoder_blocks(), probs, strict=True):
+        kernel, bias = (value.numpy() for value in block.attention.query_key_value.weights)
+        of_words = np.split(hidden.numpy()[0] @ kernel + bias, 3, axis=1)  # [S, H] each
+        of_distances = np.split(vectors @ kernel + bias, 3, axis=1)  # [8, H] each
+        for head in (0, 1):
+            query, key = (part[:, 8 * head :][:, :8] for part in of_words[:2])
+            their_query, their_key = (part[:, 8 * head :][:, :8] for part in of_distances[:2])
+            # Rows of distances -11 to 11, by hand: 4 + the bucket, of which two are exact to a
+            # side, and of those from 3 on ceil(log(d / 2) / log(11 / 2)) is 1.
+            row = {0: 4, 1: 5, 2: 6} | dict.fromkeys(range(3, 12), 7)
+            row |= {-1: 3, -2: 2} | dict.fromkeys(range(-11, -2), 1)
+            scores = np.array(
+                [
+                    [
+                        query[i] @ key[j]
+                        + query[i] @ their_key[row[i - j]]
+                        + key[j] @ their_query[row[i - j]]
+                        for j in range(8)
+                    ]
+                    for i in range(8)
+                ]
+            )
+            np.testing.assert_allclose(
+                found[0, head], tf.nn.softmax(scores / np.sqrt(3 * 8)), **REORDERED
+            )
+        hidden = block(hidden, first["input_mask"])
+    # Blocks of a layer selection keep it: it stands with the embeddings.
+    checkpoint = select_layers(preset.as_checkpoint(encoder), [1])
+    np.testing.assert_array_equal(
+        checkpoint.variables["embeddings/relative_positions/embeddings"], table
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"position_buckets": 1}, "position_buckets is 1: it must be at least 2, or 0"),
+        ({"position_buckets": 2.0}, "position_buckets is 2.0: it must be an integer"),
+        ({"max_relative_positions": 0}, "max_relative_positions is 0: it must be at least 1, or"),
+        ({"max_relative_positions": 3}, "position_buckets is 4, and 2 of them .* is 3: give fewer"),
+        ({"pos_att_type": "p2p"}, "pos_att_type is 'p2p': choose one of p2c|c2p, p2c, c2p"),
+    ],
+)
+def test_numbers_of_a_deberta_out_of_range_are_told(changes, message):
+    with pytest.raises(ValueError, match=message):
+        CONFIGS["deberta-v2"].replace(**changes)
+
+
 @families
 def test_no_variable_starts_with_the_numbers_of_another(family):
     model = BertReplacedTokenDetector(CONFIGS[family])
@@ -486,13 +560,14 @@ def test_no_variable_starts_with_the_numbers_of_another(family):
     assert len(drawn) > 10
 
 
-def test_a_frozen_block_of_an_mpnet_leaves_the_table_of_distances_alone():
-    encoder = create_encoder(CONFIGS["mpnet"])
+@pytest.mark.parametrize("family", ["mpnet", "deberta-v2"])
+def test_a_frozen_block_leaves_the_table_of_distances_alone(family):
+    encoder = create_encoder(CONFIGS[family])
     encoder.encoder_blocks()[0].trainable = False
     assert {weight.path.split("/")[0] for weight in encoder.non_trainable_weights} == {"layer_0"}
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(encoder(BATCH)["sequence_output"] ** 3)
-    [table] = [v for v in encoder.trainable_variables if "relative" in v.path]
+    [table] = [v for v in encoder.trainable_variables if "relative_positions/emb" in v.path]
     assert tape.gradient(loss, table.value) is not None
     encoder.get_layer("embeddings").trainable = False
     assert not table.trainable
