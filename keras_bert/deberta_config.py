@@ -46,7 +46,7 @@ class DebertaV2Config(BertConfig):
         classifier_dropout: dropout before a task's output layer; transformers calls it
             `cls_dropout`.
         position_buckets: rows for distances to one side, half of them of one distance each, farther
-            ones wider and wider: at least 2. 0: as many rows as `max_relative_positions`.
+            ones wider and wider: even. 0: as many rows as `max_relative_positions`.
         max_relative_positions: from here on all distances to a side share its last row; -1 takes
             `max_position_embeddings`.
         pos_att_type: which parts of a score know distances: "p2c|c2p", "c2p" (a query and the
@@ -97,9 +97,9 @@ class DebertaV2Config(BertConfig):
             if isinstance(value, bool) or not isinstance(value, int):
                 raise ValueError(f"{name} is {value!r}: it must be an integer")
         buckets, most = self.position_buckets, self.max_relative_positions
-        if buckets != 0 and buckets < 2:
+        if buckets < 0 or buckets % 2:
             raise ValueError(
-                f"position_buckets is {buckets}: it must be at least 2, or 0 for one row a distance"
+                f"position_buckets is {buckets}: it must be even, or 0 for one row a distance"
             )
         if most != -1 and most < 1:
             raise ValueError(

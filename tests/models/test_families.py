@@ -535,7 +535,7 @@ def test_all_blocks_of_a_deberta_read_one_table_of_distances():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"position_buckets": 1}, "position_buckets is 1: it must be at least 2, or 0"),
+        ({"position_buckets": 5}, "position_buckets is 5: it must be even, or 0 for one row"),
         ({"position_buckets": 2.0}, "position_buckets is 2.0: it must be an integer"),
         ({"max_relative_positions": 0}, "max_relative_positions is 0: it must be at least 1, or"),
         ({"max_relative_positions": 3}, "position_buckets is 4, and 2 of them .* is 3: give fewer"),
@@ -545,6 +545,69 @@ def test_all_blocks_of_a_deberta_read_one_table_of_distances():
 def test_numbers_of_a_deberta_out_of_range_are_told(changes, message):
     with pytest.raises(ValueError, match=message):
         CONFIGS["deberta-v2"].replace(**changes)
+
+
+# https://huggingface.co/microsoft/deberta-v3-base, config.json.
+V3_BASE = {
+    "model_type": "deberta-v2",
+    "attention_probs_dropout_prob": 0.1,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "hidden_size": 768,
+    "initializer_range": 0.02,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+    "relative_attention": True,
+    "position_buckets": 256,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": "p2c|c2p",
+    "layer_norm_eps": 1e-7,
+    "max_relative_positions": -1,
+    "position_biased_input": False,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "type_vocab_size": 0,
+    "vocab_size": 128100,
+}
+
+
+def test_published_configs_of_deberta():
+    config = BertConfig.from_dict(V3_BASE, "hf")
+    assert config == DebertaV2Config.from_name("deberta_v3_base")
+    assert config == DebertaV2Config()
+    named = {"pooler_hidden_size": 768, "pooler_dropout": 0, "pooler_hidden_act": "gelu"}
+    named |= {"attention_head_size": 64, "embedding_size": 768, "pos_att_type": ["c2p", "p2c"]}
+    assert BertConfig.from_dict(V3_BASE | named | {"legacy": True}, "hf") == config
+    small = BertConfig.from_dict(V3_BASE | {"cls_dropout": 0.0, "position_buckets": -1}, "hf")
+    assert (small.classifier_dropout, small.position_buckets) == (0.0, 0)
+    assert small.distance_vectors == 2 * 512
+    assert DebertaV2Config.from_name("deberta-v3-tiny").hidden_size == 128
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"relative_attention": False}, "relative_attention is False: only True is supported"),
+        ({"share_att_key": None}, "share_att_key is False, as the file does not name it: only"),
+        ({"position_biased_input": True}, "position_biased_input is True: only False is"),
+        ({"norm_rel_ebd": "none"}, "norm_rel_ebd is 'none': only 'layer_norm' is supported"),
+        ({"type_vocab_size": 2}, "type_vocab_size is 2: only 0 is supported"),
+        ({"conv_kernel_size": 3}, "conv_kernel_size is 3: a convolution beside the first block"),
+        ({"pooler_hidden_act": "tanh"}, "pooler_hidden_act is 'tanh': only 'gelu' is supported"),
+        ({"pooler_hidden_size": 5}, "pooler_hidden_size is 5: only that of hidden_size, 768, is"),
+        ({"pooler_dropout": 0.1}, "pooler_dropout is 0.1: only 0 is supported; it changes train"),
+        ({"attention_head_size": 32}, "attention_head_size is 32: only heads that divide hidden"),
+        ({"embedding_size": 128}, "embedding_size is 128: it must equal hidden_size, which is 768"),
+        ({"pos_att_type": "p2p|c2p"}, r"pos_att_type is 'p2p\|c2p': choose one of p2c|c2p, p2c, c2p"),
+        ({"pos_att_type": []}, r"pos_att_type is \[\]: a DeBERTa whose attention knows no dist"),
+        ({"position_buckets": "256"}, "position_buckets is '256': it must be an integer"),
+    ],
+)
+def test_what_a_deberta_cannot_be_is_told(changes, message):
+    values = {key: value for key, value in (V3_BASE | changes).items() if value is not None}
+    with pytest.raises(ValueError, match=message):
+        BertConfig.from_dict(values, "hf")
 
 
 @families
