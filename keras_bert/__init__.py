@@ -131,9 +131,9 @@ __all__ = ["__version__", *_PUBLIC]
 
 if TYPE_CHECKING:
     from keras_bert.config import BertConfig as BertConfig
-    from keras_bert.deberta_config import DebertaV2Config as DebertaV2Config
     from keras_bert.data.creation.create import create_pretraining_data as create_pretraining_data
     from keras_bert.data.creation.options import CreationOptions as CreationOptions
+    from keras_bert.deberta_config import DebertaV2Config as DebertaV2Config
     from keras_bert.family_configs import AlbertConfig as AlbertConfig
     from keras_bert.family_configs import DistilBertConfig as DistilBertConfig
     from keras_bert.family_configs import ElectraConfig as ElectraConfig

@@ -599,7 +599,10 @@ def test_published_configs_of_deberta():
         ({"pooler_dropout": 0.1}, "pooler_dropout is 0.1: only 0 is supported; it changes train"),
         ({"attention_head_size": 32}, "attention_head_size is 32: only heads that divide hidden"),
         ({"embedding_size": 128}, "embedding_size is 128: it must equal hidden_size, which is 768"),
-        ({"pos_att_type": "p2p|c2p"}, r"pos_att_type is 'p2p\|c2p': choose one of p2c|c2p, p2c, c2p"),
+        (
+            {"pos_att_type": "p2p|c2p"},
+            r"pos_att_type is 'p2p\|c2p': choose one of p2c|c2p, p2c, c2p",
+        ),
         ({"pos_att_type": []}, r"pos_att_type is \[\]: a DeBERTa whose attention knows no dist"),
         ({"position_buckets": "256"}, "position_buckets is '256': it must be an integer"),
     ],
