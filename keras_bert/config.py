@@ -274,6 +274,11 @@ class BertConfig:
         return 0
 
     @property
+    def farthest_distance(self) -> int:
+        """The distance from which on all have one vector; 0 where there is no table of them."""
+        return 0
+
+    @property
     def distance_products(self) -> int:
         """How often a block compares its positions with vectors of distances."""
         return 0
@@ -308,6 +313,10 @@ class BertConfig:
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
+
+    def lengthened(self, max_position_embeddings: int) -> Self:
+        """Returns a copy for longer texts, which means the same for those that fitted before."""
+        return self.replace(max_position_embeddings=max_position_embeddings)
 
     @classmethod
     def from_name(cls, name: str, **changes: Any) -> Self:

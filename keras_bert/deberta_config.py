@@ -9,7 +9,7 @@ segments        added to words              none; ids of pairs are told apart by
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from keras_bert.config import CONFIG_CLASSES, BertConfig, Dialect
 
@@ -133,6 +133,13 @@ class DebertaV2Config(BertConfig):
     def distance_products(self) -> int:
         """How often a block compares its positions with vectors of distances."""
         return len(self.pos_att_type.split("|"))
+
+    def lengthened(self, max_position_embeddings: int) -> Self:
+        """Returns a copy for longer texts, whose distances have the rows that they had before."""
+        return self.replace(
+            max_position_embeddings=max_position_embeddings,
+            max_relative_positions=self.farthest_distance,
+        )
 
     @classmethod
     def in_our_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:

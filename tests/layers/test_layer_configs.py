@@ -202,8 +202,9 @@ def _own_arguments(layer_class):
     """Those of a class, and of its base where that gets the rest of them: `**arguments`."""
     parameters = inspect.signature(layer_class.__init__).parameters
     inherited = {*inspect.signature(keras.layers.Layer.__init__).parameters, "args", "kwargs"}
-    named = {name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD}
     rest = {name for name, one in parameters.items() if one.kind is one.VAR_KEYWORD} - {"kwargs"}
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = {name for name, one in parameters.items() if one.kind not in variable}
     return (named | (_own_arguments(layer_class.__base__) if rest else set())) - inherited
 
 

@@ -37,6 +37,7 @@ from keras_bert import (
     create_encoder,
     create_optimizer,
     export_saved_model,
+    extend_positions,
     finetune,
 )
 from keras_bert.checkpoints import folder as checkpoints
@@ -570,6 +571,21 @@ V3_BASE = {
     "type_vocab_size": 0,
     "vocab_size": 128100,
 }
+
+
+@pytest.mark.parametrize("buckets", [0, 4])
+def test_a_deberta_reads_longer_texts_with_the_distances_that_it_knows(buckets):
+    encoder = create_encoder(CONFIGS["deberta-v2"].replace(position_buckets=buckets), seed=1)
+    longer = extend_positions(encoder, 40)
+    assert longer.config.max_position_embeddings == 40
+    assert longer.config.distance_vectors == encoder.config.distance_vectors
+    np.testing.assert_array_equal(
+        longer(BATCH)["sequence_output"], encoder(BATCH)["sequence_output"]
+    )
+    long = {name: np.tile(value, (1, 4)) for name, value in BATCH.items()}
+    assert np.isfinite(longer(long)["sequence_output"]).all()
+    with pytest.raises(ValueError, match="32 pieces is longer than the model's 12 positions"):
+        encoder(long)
 
 
 def test_published_configs_of_deberta():
