@@ -134,7 +134,7 @@ def to_variables(
         rows = [row for row in rows if row.ours not in optional]
     claimed = {name for row in rows for name in row.theirs}
     dropped = {}
-    for name in tensors.shapes.keys() - claimed:
+    for name in (name for name in tensors.shapes if name not in claimed):
         reasons = [
             reason for pattern, reason in leftovers.dropped.items() if re.fullmatch(pattern, name)
         ]
