@@ -13,6 +13,7 @@ _PUBLIC = {
     "DistilBertConfig": "family_configs",
     "ElectraConfig": "family_configs",
     "ModernBertConfig": "modernbert_config",
+    "DebertaV2Config": "deberta_config",
     "MPNetConfig": "family_configs",
     "RobertaConfig": "family_configs",
     "LocalBertConfig": "family_configs",
@@ -22,6 +23,7 @@ _PUBLIC = {
     "DistilBertEncoder": "models.family_encoders",
     "ElectraEncoder": "models.family_encoders",
     "ModernBertEncoder": "models.family_encoders",
+    "DebertaV2Encoder": "models.family_encoders",
     "MPNetEncoder": "models.family_encoders",
     "RobertaEncoder": "models.family_encoders",
     "LocalBertEncoder": "models.family_encoders",
@@ -131,6 +133,7 @@ if TYPE_CHECKING:
     from keras_bert.config import BertConfig as BertConfig
     from keras_bert.data.creation.create import create_pretraining_data as create_pretraining_data
     from keras_bert.data.creation.options import CreationOptions as CreationOptions
+    from keras_bert.deberta_config import DebertaV2Config as DebertaV2Config
     from keras_bert.family_configs import AlbertConfig as AlbertConfig
     from keras_bert.family_configs import DistilBertConfig as DistilBertConfig
     from keras_bert.family_configs import ElectraConfig as ElectraConfig
@@ -158,6 +161,7 @@ if TYPE_CHECKING:
     from keras_bert.models.encoder import BertEncoder as BertEncoder
     from keras_bert.models.encoder import create_encoder as create_encoder
     from keras_bert.models.family_encoders import AlbertEncoder as AlbertEncoder
+    from keras_bert.models.family_encoders import DebertaV2Encoder as DebertaV2Encoder
     from keras_bert.models.family_encoders import DistilBertEncoder as DistilBertEncoder
     from keras_bert.models.family_encoders import ElectraEncoder as ElectraEncoder
     from keras_bert.models.family_encoders import LocalBertEncoder as LocalBertEncoder

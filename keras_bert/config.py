@@ -269,6 +269,21 @@ class BertConfig:
         return 0
 
     @property
+    def distance_vectors(self) -> int:
+        """Rows of a table with a vector for each distance; 0 where there is none."""
+        return 0
+
+    @property
+    def farthest_distance(self) -> int:
+        """The distance from which on all have one vector; 0 where there is no table of them."""
+        return 0
+
+    @property
+    def distance_products(self) -> int:
+        """How often a block compares its positions with vectors of distances."""
+        return 0
+
+    @property
     def shares_attention(self) -> bool:
         """Whether all blocks attend with one set of parameters, the norm behind it among them."""
         return False
@@ -298,6 +313,10 @@ class BertConfig:
     def replace(self, **changes: Any) -> Self:
         """Returns a copy with some fields changed."""
         return dataclasses.replace(self, **changes)
+
+    def lengthened(self, max_position_embeddings: int) -> Self:
+        """Returns a copy for longer texts, which means the same for those that fitted before."""
+        return self.replace(max_position_embeddings=max_position_embeddings)
 
     @classmethod
     def from_name(cls, name: str, **changes: Any) -> Self:
@@ -493,7 +512,7 @@ _AnyConfig = TypeVar("_AnyConfig", bound=BertConfig)
 
 def config_classes(base: type[_AnyConfig]) -> dict[str, type[_AnyConfig]]:
     """Returns the known classes that are `base` or derived from it, by their model type."""
-    for name in ("family_configs", "modernbert_config"):  # they add their classes
+    for name in ("family_configs", "modernbert_config", "deberta_config"):  # they add their classes
         importlib.import_module(f"keras_bert.{name}")
     return {name: found for name, found in CONFIG_CLASSES.items() if issubclass(found, base)}
 

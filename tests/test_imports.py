@@ -31,6 +31,7 @@ PARTS = (
         "config",
         "family_configs",
         "modernbert_config",
+        "deberta_config",
         "progress",
     ),
     "storage",

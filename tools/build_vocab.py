@@ -14,7 +14,8 @@ The other families name their files otherwise:
     python tools/build_vocab.py --type=byte_level_bpe --input='books/*.txt' --output=bpe/vocab.json
 
 also writes merges.txt, for models like RoBERTa; --type=sentencepiece writes spiece.model, for
-models like ALBERT, or sentencepiece.bpe.model, for XLM-R; it needs the extra sentencepiece.
+models like ALBERT, sentencepiece.bpe.model, for XLM-R, or spm.model, for DeBERTa, as --output
+says; it needs the extra sentencepiece.
 """
 
 from __future__ import annotations
@@ -22,13 +23,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 from absl import flags
 
 from keras_bert import command_line
 from keras_bert.choices import DecodingErrors
-from keras_bert.text.tokenizer_config import MODEL_FILES, VOCAB_JSON, VOCABULARY_FILES
+from keras_bert.text.tokenizer_config import (
+    MODEL_FILES,
+    SENTENCEPIECE_FILES,
+    VOCAB_JSON,
+    VOCABULARY_FILES,
+)
 from keras_bert.text.tokenizer_files import TokenizerFiles
 from keras_bert.text.vocabulary import FILE_NAME
 from keras_bert.text.wordpiece.files import WordPieceFiles
@@ -99,6 +105,7 @@ def main(_: Sequence[str]) -> None:
     from keras_bert.text.corpus_tokenizer import CorpusTokenizer
     from keras_bert.text.coverage import measure_coverage
     from keras_bert.text.languages.smoothing import check_alpha_unused, named_paths
+    from keras_bert.text.sentencepiece.training import SentencePieceScheme
 
     values = flags.FLAGS
     check_local("--output", values.output)
@@ -156,8 +163,8 @@ def main(_: Sequence[str]) -> None:
         elif values.type == "byte_level_bpe":
             tokenizer = train_byte_level_bpe(paragraphs, values.vocab_size, values.min_frequency)
         else:
-            scheme: Literal["albert", "xlm_roberta"]
-            scheme = "albert" if output.name == MODEL_FILES[0] else "xlm_roberta"
+            schemes = get_args(SentencePieceScheme)
+            scheme = next(name for name in schemes if SENTENCEPIECE_FILES[name] == output.name)
             tokenizer = train_sentencepiece(
                 paragraphs,
                 values.vocab_size,

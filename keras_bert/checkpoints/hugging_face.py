@@ -32,6 +32,8 @@ from keras_bert.family_configs import LongformerConfig
 
 CONFIG_FILE = "config.json"
 _QUERY_KEY_VALUE = ("query", "key", "value")
+# Heads that may call their output layer "classifier": the config says which of them it is.
+_CLASSIFIERS = ("BertClassifier", "BertTokenClassifier", "BertMultipleChoice", "BertSpanLabeler")
 
 
 def _dense(ours: str, theirs: str) -> list[Row]:
@@ -336,6 +338,50 @@ _MODERNBERT = _Family(
     },
     {"decoder.weight": "word_embeddings/embeddings"},
 )
+_DEBERTA_LAYER = "deberta.encoder.layer.{layer}"
+_DEBERTA_POOLER = _dense("pooler", "pooler.dense")  # a part of two heads
+_DEBERTA = _Family(
+    "DebertaV2",
+    "deberta.",
+    [
+        Row("word_embeddings/embeddings", ("deberta.embeddings.word_embeddings.weight",)),
+        *_norm("embeddings/layer_norm", "deberta.embeddings.LayerNorm"),
+        Row("embeddings/relative_positions/embeddings", ("deberta.encoder.rel_embeddings.weight",)),
+        *_norm("embeddings/relative_positions/layer_norm", "deberta.encoder.LayerNorm"),
+        *_attention(f"{_DEBERTA_LAYER}.attention.self", ("query_proj", "key_proj", "value_proj")),
+        *_dense("layer_{layer}/attention/output", f"{_DEBERTA_LAYER}.attention.output.dense"),
+        *_norm("layer_{layer}/attention_norm", f"{_DEBERTA_LAYER}.attention.output.LayerNorm"),
+        *_dense("layer_{layer}/intermediate", f"{_DEBERTA_LAYER}.intermediate.dense"),
+        *_dense("layer_{layer}/output", f"{_DEBERTA_LAYER}.output.dense"),
+        *_norm("layer_{layer}/feed_forward_norm", f"{_DEBERTA_LAYER}.output.LayerNorm"),
+    ],
+    {
+        "BertEncoder": [],
+        "BertMaskedLM": _BERT_MASKED_LM,
+        "BertClassifier": [*_DEBERTA_POOLER, *_CLASSIFIER],
+        "BertTokenClassifier": _CLASSIFIER,
+        "BertMultipleChoice": [*_DEBERTA_POOLER, *_CLASSIFIER],
+        "BertSpanLabeler": _SPAN,
+    },
+    {
+        "cls.predictions.decoder.weight": "word_embeddings/embeddings",
+        "cls.predictions.decoder.bias": "masked_lm_bias/bias",
+    },
+    idle=dict.fromkeys(
+        ("BertEncoder", *_CLASSIFIERS, "BertMaskedLM"),
+        {
+            # Version 3 was pretrained as ELECTRA was; its files hold both heads.
+            r"(lm|mask)_predictions\..*": "idle: a head of the pretraining",
+            r"(deberta\.)?embeddings\.position_embeddings\..*": "idle: nothing adds positions",
+        },
+    ),
+)
+# Where a file says `legacy: false`, its masked language model has other names.
+_NEWER_HEAD = {
+    name: re.sub(r"cls\.predictions\.(transform\.)?", "lm_predictions.lm_head.", name)
+    for row in _BERT_MASKED_LM
+    for name in row.theirs
+}
 # By the model type in their files.
 _FAMILIES = {
     "bert": _BERT,
@@ -348,6 +394,7 @@ _FAMILIES = {
     "longformer": _roberta("Longformer", "longformer.", _encoder("longformer.", _GLOBAL_PARTS)),
     "mpnet": _roberta("MPNet", "mpnet.", _MPNET),
     "modernbert": _MODERNBERT,
+    "deberta-v2": _DEBERTA,
 }
 # Unless `global_attention_mask` is given: modeling_longformer.py, forward of each class.
 _GLOBAL_POSITIONS_THERE = {
@@ -356,8 +403,6 @@ _GLOBAL_POSITIONS_THERE = {
     "BertSpanLabeler": "all of the question",
     "BertMultipleChoice": "all of the choice",
 }
-# Heads that may call their output layer "classifier": the config says which of them it is.
-_CLASSIFIERS = ("BertClassifier", "BertTokenClassifier", "BertMultipleChoice", "BertSpanLabeler")
 DROPPED = {
     r"(\w+\.)*embeddings\.(position_ids|token_type_ids)": "constant numbers, not weights",
     # https://pypi.org/project/antiberty
@@ -389,10 +434,13 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
     # The rows with the names as this file spells them.
     has_prefix = any(name.startswith(family.prefix) for name in tensors.shapes)
     has_gamma = any(name.endswith("LayerNorm.gamma") for name in tensors.shapes)
+    has_newer_head = family is _DEBERTA and values.get("legacy") is False
 
     def spelled(name: str) -> str:
         if not has_prefix:
             name = name.removeprefix(family.prefix)
+        if has_newer_head:
+            name = _NEWER_HEAD.get(name, name)
         if has_gamma:
             name = re.sub(r"LayerNorm\.weight$", "LayerNorm.gamma", name)
             name = re.sub(r"LayerNorm\.bias$", "LayerNorm.beta", name)
@@ -425,7 +473,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
 def writable(checkpoint: Checkpoint) -> Checkpoint:
     """Returns what `write` takes: a masked language model where a family has no pretraining class.
 
-    RoBERTa, DistilBERT and ModernBERT, for instance, have no next sentence head there.
+    RoBERTa, DistilBERT, ModernBERT and DeBERTa, for instance, have no next sentence head there.
     """
     family = _FAMILIES.get(checkpoint.config.hugging_face_type)  # None: `write` refuses it
     if family is None or checkpoint.architecture != PRETRAINER or PRETRAINER in family.heads:
@@ -553,6 +601,9 @@ def _architecture(
         if found[0] == "BertClassifier" and values.get("problem_type") in PROBLEM_TYPES:
             head["problem_type"] = values["problem_type"]
         return found[0], head
+    if family is _DEBERTA and values.get("legacy") is False:
+        if _NEWER_HEAD["cls.predictions.bias"] in tensors.shapes:
+            return MASKED_LM, {}
     # Tensors that only this head has; the first whose are there counts.
     for architecture, names in (
         ("BertSpanLabeler", {"qa_outputs.weight"}),

@@ -132,8 +132,9 @@ def to_variables(
         name in tensors.shapes for row in rows for name in row.theirs if row.ours in optional
     ):
         rows = [row for row in rows if row.ours not in optional]
+    claimed = {name for row in rows for name in row.theirs}
     dropped = {}
-    for name in tensors.shapes:
+    for name in (name for name in tensors.shapes if name not in claimed):
         reasons = [
             reason for pattern, reason in leftovers.dropped.items() if re.fullmatch(pattern, name)
         ]

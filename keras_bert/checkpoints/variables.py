@@ -40,6 +40,10 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
     if config.distance_buckets:
         table = (config.distance_buckets, config.num_attention_heads)
         shapes["embeddings/relative_positions/embeddings"] = table
+    if config.distance_vectors:
+        vectors = "embeddings/relative_positions"
+        shapes[f"{vectors}/embeddings"] = (config.distance_vectors, width)
+        shapes |= _norm(f"{vectors}/layer_norm", width)
     if config.projects_embeddings:
         shapes |= _dense("embeddings_projection", embedding, width)
     for index in range(config.num_hidden_layers):

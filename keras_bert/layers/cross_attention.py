@@ -101,7 +101,7 @@ class CrossAttention(SelfAttention):
         """Returns keys [B, A, S, D] as `scores` wants them: divided by sqrt(D)."""
         return keys * ops.cast(1.0 / math.sqrt(self.head_size), keys.dtype)
 
-    def scores(self, query: Any, key: Any) -> Any:
+    def scores(self, query: Any, key: Any, training: bool = False) -> Any:
         """Returns query . key, [B, A, T, S], of queries [B, A, T, D] and scaled keys."""
         return ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
 

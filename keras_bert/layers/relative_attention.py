@@ -132,17 +132,18 @@ class RelativeSelfAttention(SelfAttention):
             self.relative_positions.build()
             self.distance_bias = self.relative_positions.score_bias
 
-    def scores(self, query: Any, key: Any) -> Any:
+    def scores(self, query: Any, key: Any, training: bool = False) -> Any:
         """Returns how well each query agrees with each key at its distance, before the softmax.
 
         Args:
             query: [B, A, S, D].
             key: [B, A, S, D].
+            training: changes nothing.
 
         Returns:
             float32 [B, A, S, S].
         """
-        agreement = ops.cast(super().scores(query, key), "float32")  # [B, A, S, S]
+        agreement = ops.cast(super().scores(query, key, training), "float32")  # [B, A, S, S]
         return agreement + self.distance_bias(ops.shape(query)[2])
 
     def get_config(self) -> dict[str, Any]:

@@ -130,17 +130,19 @@ class RotarySelfAttention(LocalSelfAttention):
         bias = bias + (1.0 - ops.cast(seen, "float32")) * OUTSIDE  # [B, 1, S, S]
         return SelfAttention.attend(self, query, key, value, bias, training)
 
-    def scores(self, query: Any, key: Any) -> Any:
+    def scores(self, query: Any, key: Any, training: bool = False) -> Any:
         """Returns how well each query agrees with each key at its distance, before the softmax.
 
         Args:
             query: [B, A, S, D].
             key: [B, A, S, D].
+            training: changes nothing.
 
         Returns:
             [B, A, S, S] in the dtype of the arithmetic.
         """
-        return super().scores(rotated(query, self.rope_theta), rotated(key, self.rope_theta))
+        query, key = rotated(query, self.rope_theta), rotated(key, self.rope_theta)
+        return super().scores(query, key, training)
 
     def bias_of_pairs(self, bias: Any) -> Any:
         """Returns a bias [B, 1, 1 or S, S] as [B, 1, S, S], for which `attend` takes all pairs."""

@@ -159,7 +159,7 @@ class SelfAttention(keras.layers.Layer):
             Context [B, A, S, D], and the probabilities before dropout [B, A, S, S] in float32; a
             layer that does not compute all pairs gives None in their place.
         """
-        scores = self.scores(query, key)  # [B, A, S, S]
+        scores = self.scores(query, key, training)  # [B, A, S, S]
         # In float32 under every policy: -10000 + score has no digits left in bfloat16.
         scores = ops.cast(scores, "float32") + bias  # [B, A, S, S] + [B, 1, 1 or S, S]
         probs = ops.softmax(scores)  # [B, A, S, S], each row sums to 1
@@ -171,12 +171,13 @@ class SelfAttention(keras.layers.Layer):
         """Returns a bias [B, 1, 1 or S, S] in the form for which `attend` computes all pairs."""
         return bias
 
-    def scores(self, query: Any, key: Any) -> Any:
+    def scores(self, query: Any, key: Any, training: bool = False) -> Any:
         """Returns how well each query agrees with each key, before the softmax.
 
         Args:
             query: [B, A, S, D].
             key: [B, A, S, D].
+            training: whether dropout is on, for a variant that drops what it compares with.
 
         Returns:
             query . key / sqrt(D), [B, A, S, S] in the dtype of the arithmetic.

@@ -1,13 +1,14 @@
 """The encoders of the families that came after BERT; their configs say in what they differ.
 
 All of it is in `keras_bert.family_configs`: the same layers are made from other numbers, but for
-MPNet, local attention and ModernBERT, which have blocks of their own.
+MPNet, DeBERTa, local attention and ModernBERT, which have blocks of their own.
 """
 
 from typing import Any
 
 import keras
 
+from keras_bert.deberta_config import DebertaV2Config
 from keras_bert.family_configs import (
     AlbertConfig,
     DistilBertConfig,
@@ -16,6 +17,10 @@ from keras_bert.family_configs import (
     LongformerConfig,
     MPNetConfig,
     RobertaConfig,
+)
+from keras_bert.layers.disentangled_attention import (
+    DisentangledEmbeddings,
+    DisentangledEncoderBlock,
 )
 from keras_bert.layers.embeddings import EmbeddingPostprocessor
 from keras_bert.layers.encoder_block import EncoderBlock
@@ -116,6 +121,51 @@ class MPNetEncoder(BertEncoder):
         for block in blocks:
             # The method, not the layer: what freezes a block leaves the table of all blocks alone.
             block.attention.distance_bias = embeddings.relative_positions.score_bias
+
+
+@register_encoder(DebertaV2Config)
+class DebertaV2Encoder(BertEncoder):
+    """The encoder of DeBERTa, versions 2 and 3 (He et al., arXiv:2006.03654, arXiv:2111.09543).
+
+    Inputs and outputs are those of `BertEncoder`; `segment_ids` change nothing. Vectors of the
+    distances that its attention knows are one table of all blocks, with a norm behind it,
+    "embeddings/relative_positions". Published encoders have a pooler with a head only.
+
+    Example:
+        >>> encoder = DebertaV2Encoder(DebertaV2Config.from_name("deberta_v3_small"))
+    """
+
+    @staticmethod
+    def create_embeddings(config: Any, seed: int | None, dtype: Any) -> EmbeddingPostprocessor:
+        """Returns the layer named "embeddings"; see `BertEncoder.create_embeddings`."""
+        settings = BertEncoder.create_embeddings(config, seed, dtype).get_config()
+        return DisentangledEmbeddings.from_config(
+            settings
+            | {
+                "position_buckets": config.position_buckets,
+                "max_relative_positions": config.farthest_distance,
+            }
+        )
+
+    @staticmethod
+    def create_block(config: Any, index: int, seed: int | None, dtype: Any) -> EncoderBlock:
+        """Returns the block named "layer_{index}"; see `BertEncoder.create_block`."""
+        settings = BertEncoder.create_block(config, index, seed, dtype).get_config()
+        return DisentangledEncoderBlock.from_config(
+            settings
+            | {
+                "position_buckets": config.position_buckets,
+                "max_relative_positions": config.farthest_distance,
+                "pos_att_type": config.pos_att_type,
+            }
+        )
+
+    @staticmethod
+    def share_parameters(config: Any, embeddings: Any, blocks: list[EncoderBlock]) -> None:
+        """Gives all blocks the table of distances that the embeddings hold."""
+        for block in blocks:
+            # The method, not the layer: what freezes a block leaves the table of all blocks alone.
+            block.attention.distance_states = embeddings.relative_positions.states
 
 
 @register_encoder(ModernBertConfig)

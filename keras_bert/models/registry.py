@@ -44,6 +44,7 @@ _MODULES = {
     "longformer": "keras_bert.models.family_encoders",
     "mpnet": "keras_bert.models.family_encoders",
     "modernbert": "keras_bert.models.family_encoders",
+    "deberta-v2": "keras_bert.models.family_encoders",
     "local_bert": "keras_bert.models.family_encoders",
 }
 # model_type -> class of the encoder, as far as they are imported.

@@ -12,7 +12,7 @@ CARD_FILE = "README.md"
 # Everything a model and its tokenizer need, and no weights of other frameworks. Folders of
 # sentence-transformers keep parts of a model one level deeper.
 _FILES = [
-    *("*.json", "vocab.txt", "merges.txt", "spiece.model", "sentencepiece.bpe.model"),
+    *("*.json", "vocab.txt", "merges.txt", "spiece.model", "sentencepiece.bpe.model", "spm.model"),
     *("*.safetensors", "0_*/vocab.txt", "0_*/vocab.json", "0_*/merges.txt", "0_*/*.model"),
     "*_Dense/pytorch_model.bin",
 ]

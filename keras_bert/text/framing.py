@@ -1,6 +1,7 @@
 """What a family of models puts around texts: special tokens by their role, and how rows are made.
 
-    BERT, ALBERT        [CLS] a [SEP]     [CLS] a [SEP] b [SEP]      segments 0 and 1
+    BERT, ALBERT,       [CLS] a [SEP]     [CLS] a [SEP] b [SEP]      segments 0 and 1
+    DeBERTa
     ModernBERT          [CLS] a [SEP]     [CLS] a [SEP] b [SEP]      no segments: all 0
     RoBERTa, XLM-R,     <s> a </s>        <s> a </s> </s> b </s>     no segments: all 0
     MPNet

@@ -21,8 +21,8 @@ def load_tokenizer(folder: str | os.PathLike, **settings: Any) -> Tokenizer:
     """Opens the tokenizer of a model folder, of whichever family and format.
 
     `tokenizer_class` in tokenizer_config.json says which it is; where that is missing or unknown,
-    the files do: vocab.txt is WordPiece, vocab.json with merges.txt byte-level BPE, spiece.model
-    and sentencepiece.bpe.model SentencePiece, and tokenizer.json says it inside.
+    the files do: vocab.txt is WordPiece, vocab.json with merges.txt byte-level BPE, spiece.model,
+    sentencepiece.bpe.model and spm.model SentencePiece, and tokenizer.json says it inside.
 
     Args:
         folder: the folder, or `hf://org/name` for one on the Hugging Face Hub.

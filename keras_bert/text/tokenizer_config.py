@@ -35,7 +35,11 @@ TOKENIZER_JSON = "tokenizer.json"
 ADDED_TOKENS = "added_tokens.json"  # tokens and ids, as transformers 4 writes them
 # Of byte-level BPE, and of each scheme of SentencePiece.
 VOCAB_JSON, MERGES = "vocab.json", "merges.txt"
-SENTENCEPIECE_FILES = {"albert": "spiece.model", "xlm_roberta": "sentencepiece.bpe.model"}
+SENTENCEPIECE_FILES = {
+    "albert": "spiece.model",
+    "xlm_roberta": "sentencepiece.bpe.model",
+    "deberta": "spm.model",
+}
 MODEL_FILES = tuple(SENTENCEPIECE_FILES.values())
 # Every file that holds pieces: a folder with none of them has no tokenizer.
 VOCABULARY_FILES = (vocabulary_module.FILE_NAME, VOCAB_JSON, TOKENIZER_JSON, *MODEL_FILES)

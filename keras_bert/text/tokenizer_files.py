@@ -6,6 +6,7 @@
     byte-level BPE     vocab.json and merges.txt                   Roberta*, GPT2*, Longformer*
     SentencePiece      spiece.model                                Albert*
                        sentencepiece.bpe.model                     XLMRoberta*
+                       spm.model                                   DebertaV2*
 
 tokenizer.json, which transformers 5 writes alone, stands for the first two rows. No TensorFlow
 here: the workers of data creation read a folder and turn texts into ids with the library that each
@@ -49,6 +50,7 @@ _FAMILIES_OF_FILES: dict[str, Family] = {
 _CLASSES: dict[str, Family] = {
     "XLMRobertaTokenizer": "sentencepiece",
     "AlbertTokenizer": "sentencepiece",
+    "DebertaV2Tokenizer": "sentencepiece",
     "RobertaTokenizer": "byte_level_bpe",
     "LongformerTokenizer": "byte_level_bpe",
     "GPT2Tokenizer": "byte_level_bpe",
@@ -116,8 +118,8 @@ def read_named_file(path: str | os.PathLike) -> TokenizerFiles:
     """Reads the tokenizer that a file belongs to: its name says the family, not what is beside it.
 
     Args:
-        path: a vocab.txt, vocab.json, merges.txt, tokenizer.json, spiece.model or
-            sentencepiece.bpe.model.
+        path: a vocab.txt, vocab.json, merges.txt, tokenizer.json, spiece.model,
+            sentencepiece.bpe.model or spm.model.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -160,7 +162,8 @@ def _family_of_class(folder: Path, has_pieces: bool) -> Family | None:
     if not has_pieces or name.startswith(_ALIKE):
         raise ValueError(
             f"{path} names the tokenizer_class {name!r}, which is none of the package's: BERT's, "
-            "DistilBERT's, ELECTRA's, MPNet's, RoBERTa's, Longformer's, ALBERT's and XLM-R's are"
+            "DistilBERT's, ELECTRA's, MPNet's, RoBERTa's, Longformer's, ALBERT's, XLM-R's and "
+            "DeBERTa's of versions 2 and 3 are"
         )
     return None
 

@@ -67,10 +67,14 @@ def _encoder_parts(config: BertConfig, batch_size: int, max_seq_length: int) -> 
     # Query, key, value and output, and the first three once more for global positions.
     matrices = 7 if config.projects_global_attention else 4
     feed_forward = 3 if config.has_gates else 2
+    # DeBERTa: query and key of each distance, and products with them.
+    distances = 2 * max_seq_length - 1 if config.distance_products else 0
+    pairs = 2 * batch_size * config.attention_pairs(max_seq_length)
+    pairs += config.distance_products * tokens * distances
     return {
         EMBEDDING_PROJECTION: 2 * tokens * embedding * hidden if config.projects_embeddings else 0,
-        PROJECTIONS: layers * 2 * tokens * matrices * hidden * hidden,
-        SCORES: layers * 2 * 2 * batch_size * config.attention_pairs(max_seq_length) * hidden,
+        PROJECTIONS: layers * 2 * (tokens * matrices + 2 * distances) * hidden * hidden,
+        SCORES: layers * 2 * pairs * hidden,
         FEED_FORWARD: layers * 2 * tokens * feed_forward * hidden * config.intermediate_size,
     }
 

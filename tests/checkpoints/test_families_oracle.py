@@ -10,6 +10,7 @@ import keras_bert
 from keras_bert import (
     AlbertConfig,
     BertConfig,
+    DebertaV2Config,
     DistilBertConfig,
     ElectraConfig,
     LongformerConfig,
@@ -74,6 +75,23 @@ MODERNBERT = {
     "local_attention": 4,
     "global_attn_every_n_layers": 2,
 }
+# Distances of 2 and more to each side share rows, and rows of 7 positions reach to 6.
+DEBERTA = {
+    "vocab_size": 31,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 20,
+    "max_position_embeddings": 9,
+    "initializer_range": 0.4,
+    "relative_attention": True,
+    "position_buckets": 4,
+    "max_relative_positions": -1,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": "p2c|c2p",
+    "position_biased_input": False,
+}
 # What their classes begin with -> numbers, and our config.
 FAMILIES = {
     "DistilBert": (DISTILBERT, DistilBertConfig),
@@ -85,9 +103,11 @@ FAMILIES = {
     "Longformer": (LONGFORMER, LongformerConfig),
     "MPNet": (MPNET, MPNetConfig),
     "ModernBert": (MODERNBERT, ModernBertConfig),
+    "DebertaV2": (DEBERTA, DebertaV2Config),
 }
-# Those that count positions by the padding id there.
-BY_PADDING_ID = ("Roberta", "XLMRoberta", "Camembert", "Longformer", "MPNet")
+# Those that count positions by the padding id there, and one that computes something else for
+# padding, which nothing reads: its queries see nothing.
+BY_PADDING_ID = ("Roberta", "XLMRoberta", "Camembert", "Longformer", "MPNet", "DebertaV2")
 # Their class -> ours, and changes of the config.
 CASES = {
     "DistilBertModel": ("BertEncoder", {}),
@@ -144,6 +164,15 @@ CASES = {
     ),
     "ModernBertForMultipleChoice": ("BertMultipleChoice", {}),
     "ModernBertForQuestionAnswering": ("BertSpanLabeler", {"local_rope_theta": 50.0}),
+    "DebertaV2Model": ("BertEncoder", {"layer_norm_eps": 1e-3}),
+    "DebertaV2ForMaskedLM": ("BertMaskedLM", {"hidden_act": "relu"}),
+    "DebertaV2ForSequenceClassification": ("BertClassifier", {"cls_dropout": 0.2}),
+    "DebertaV2ForTokenClassification": ("BertTokenClassifier", {"position_buckets": -1}),
+    "DebertaV2ForMultipleChoice": ("BertMultipleChoice", {"pos_att_type": ["c2p"]}),
+    "DebertaV2ForQuestionAnswering": (
+        "BertSpanLabeler",
+        {"pos_att_type": ["p2c"], "max_relative_positions": 6},
+    ),
 }
 
 
@@ -183,13 +212,18 @@ def features(ours, segments, padding_id=None):
     }
 
 
+def their_inputs(batch, **more):
+    import torch
+
+    names = {"input_ids": "input_ids", "attention_mask": "input_mask", **more}
+    return {name: torch.tensor(batch[feature]) for name, feature in names.items()}
+
+
 def their_outputs(model, ours, batch):
     import torch
 
-    names = {"input_ids": "input_ids", "attention_mask": "input_mask"}
-    if type(model).__name__.startswith(("Electra", "Albert")):
-        names["token_type_ids"] = "segment_ids"
-    inputs = {name: torch.tensor(batch[feature]) for name, feature in names.items()}
+    with_segments = type(model).__name__.startswith(("Electra", "Albert"))
+    inputs = their_inputs(batch, **({"token_type_ids": "segment_ids"} if with_segments else {}))
     if type(model).__name__.startswith("Longformer"):  # an input there, of the config here
         inputs["global_attention_mask"] = torch.zeros_like(inputs["input_ids"])
         inputs["global_attention_mask"][..., 0] = 1
@@ -224,9 +258,21 @@ def assert_close(found, expected, batch):
         np.testing.assert_allclose(found[key][where], value[where], **ORACLE, err_msg=key)
 
 
-def test_an_mpnet_tells_distances_of_every_bucket(tmp_path):
-    """Rows of 180 positions reach beyond 128, from which on distances share the last bucket."""
-    model = their_model("MPNetModel", max_position_embeddings=200)
+@pytest.mark.filterwarnings("ignore:the checkpoint has no pooler")
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("MPNetModel", {}),
+        ("DebertaV2Model", {"position_buckets": 16, "max_relative_positions": 128}),
+        ("DebertaV2Model", {"position_buckets": 6, "max_relative_positions": 40}),
+        ("DebertaV2Model", {"position_buckets": 256}),
+        ("DebertaV2Model", {"position_buckets": -1, "max_relative_positions": 30}),
+    ],
+    ids=str,
+)
+def test_distances_of_every_bucket_are_told(name, changes, tmp_path):
+    """Rows of 180 positions reach beyond that from which on distances share the last bucket."""
+    model = their_model(name, max_position_embeddings=200, **changes)
     model.save_pretrained(tmp_path)
     random = np.random.default_rng(0)
     batch = {
@@ -234,6 +280,8 @@ def test_an_mpnet_tells_distances_of_every_bucket(tmp_path):
         "input_mask": np.ones((2, 180), int),
         "segment_ids": np.zeros((2, 180), int),
     }
+    batch["input_mask"][1, 150:] = 0
+    batch["input_ids"][1, 150:] = model.config.pad_token_id
     expected = their_outputs(model, "BertEncoder", batch)
     found = our_outputs(keras_bert.load_encoder(tmp_path), "BertEncoder", batch)
     assert_close(found, expected, batch)
@@ -279,26 +327,35 @@ def test_a_modernbert_attends_as_theirs(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:the checkpoint has no pooler")
-def test_gradients_of_a_modernbert_are_theirs(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("ModernBertModel", {}),
+        ("DebertaV2Model", {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}),
+    ],
+)
+def test_gradients_are_theirs(name, changes, tmp_path):
     import tensorflow as tf
     import torch
 
-    model = their_model("ModernBertModel", max_position_embeddings=20)
+    model = their_model(name, max_position_embeddings=20, **changes)
     model.save_pretrained(tmp_path)
     ids = np.random.default_rng(0).integers(1, 31, (2, 20))  # the padding's has no gradient there
     model(input_ids=torch.tensor(ids))[0].pow(3).sum().backward()
     checkpoint = checkpoints.read(tmp_path)
-    encoder = keras_bert.ModernBertEncoder.from_preset(tmp_path)
+    encoder = keras_bert.load_encoder(tmp_path)
     batch = {"input_ids": ids, "input_mask": np.ones_like(ids), "segment_ids": np.zeros_like(ids)}
     variables = {v.path: v for v in encoder.trainable_variables if v.path in checkpoint.variables}
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(encoder(batch, training=True)["sequence_output"] ** 3)
     gradients = tape.gradient(loss, [one.value for one in variables.values()])
     theirs = {name: parameter.grad.numpy() for name, parameter in model.named_parameters()}
-    assert len(theirs) == len(variables)
+    mapped = checkpoint.report.mapped
+    assert theirs.keys() == {name for path in variables for name in mapped[path]}
     for path, gradient in zip(variables, gradients, strict=True):
-        [name] = checkpoint.report.mapped[path]
-        expected = theirs[name].T if path.endswith("kernel") else theirs[name]
+        parts = [theirs[name] for name in mapped[path]]
+        parts = [part.T for part in parts] if path.endswith("kernel") else parts
+        expected = np.concatenate(parts, axis=-1)
         scale = np.abs(expected).max()
         found = tf.convert_to_tensor(gradient) / scale
         np.testing.assert_allclose(found, expected / scale, **ORACLE, err_msg=path)
@@ -378,6 +435,7 @@ def test_there_and_back(name, tmp_path):
         ("LongformerForMaskedLM", ()),
         # Fresh: of the layers before the heads a masked language model holds its own alone.
         ("ModernBertForMaskedLM", ("pooler/dense/kernel", "pooler/layer_norm/gamma")),
+        ("DebertaV2ForMaskedLM", ("pooler/kernel", "pooler/bias")),
     ],
 )
 def test_conversion_through_our_own_format(name, left_out, tmp_path):
@@ -432,6 +490,47 @@ def test_gradients_of_shared_layers_are_theirs(tmp_path):
         np.testing.assert_allclose(
             gradients[path] / scale, value.numpy() / scale, **ORACLE, err_msg=path
         )
+
+
+def test_a_deberta_with_the_newer_masked_language_model(tmp_path):
+    """Its head has other names and the same arithmetic; what is written has the usual ones."""
+    import transformers
+
+    model = their_model("DebertaV2ForMaskedLM", legacy=False)
+    model.save_pretrained(tmp_path / "theirs")
+    batch = features("BertMaskedLM", 1, 0)
+    expected = their_outputs(model, "BertMaskedLM", batch)
+    ours = keras_bert.BertMaskedLM.from_preset(tmp_path / "theirs")
+    assert_close(our_outputs(ours, "BertMaskedLM", batch), expected, batch)
+    (tmp_path / "back").mkdir()
+    checkpoints.write(checkpoints.read(tmp_path / "theirs"), tmp_path / "back", "hf")
+    again = transformers.DebertaV2ForMaskedLM.from_pretrained(tmp_path / "back").eval()
+    assert again.config.legacy
+    assert_close(their_outputs(again, "BertMaskedLM", batch), expected, batch)
+
+
+def test_a_deberta_as_version_3_was_published(tmp_path):
+    """With both heads of its pretraining, which say nothing of masked words, and no class."""
+    from safetensors.numpy import load_file, save_file
+
+    model = their_model("DebertaV2ForMaskedLM", legacy=False, pos_att_type="p2c|c2p")
+    model.save_pretrained(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    tensors |= {f"mask_predictions.{name}.bias": np.zeros(1) for name in ("dense", "classifier")}
+    tensors["deberta.embeddings.position_embeddings.weight"] = np.zeros((9, 12))
+    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["legacy"], config["architectures"]
+    (tmp_path / "config.json").write_text(json.dumps(config | {"pos_att_type": "p2c|c2p"}))
+    checkpoint = checkpoints.read(tmp_path)
+    assert checkpoint.architecture == "BertEncoder"
+    assert set(checkpoint.report.dropped) == {
+        name for name in tensors if "_predictions." in name or "position_emb" in name
+    }
+    batch = features("BertEncoder", 1, 0)
+    encoder = keras_bert.load_encoder(tmp_path)
+    expected = {"sequence_output": model.deberta(**their_inputs(batch))[0].detach().numpy()}
+    assert_close(our_outputs(encoder, "BertEncoder", batch), expected, batch)
 
 
 def test_an_idle_pooler_beside_the_dense_layer_of_a_classifier(tmp_path):

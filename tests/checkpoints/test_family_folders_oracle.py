@@ -42,7 +42,9 @@ SIZES = {
     "intermediate_size": 24,
     "initializer_range": 0.4,
 }
-FAMILIES = ["roberta", "albert", "xlm-roberta", "mpnet"]
+FAMILIES = ["roberta", "albert", "xlm-roberta", "mpnet", "deberta-v2"]
+# Those with [CLS] and [SEP], and whose tokenizers give segments.
+LIKE_BERT = ("albert", "deberta-v2")
 
 
 def their_model(family, vocab_size, **changes):
@@ -61,7 +63,11 @@ def their_model(family, vocab_size, **changes):
     if family == "albert":
         fields |= {"embedding_size": 8, "classifier_dropout_prob": 0}
     names = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert", "xlm-roberta": "XLMRoberta"}
-    names |= {"mpnet": "MPNet", "modernbert": "ModernBert"}
+    names |= {"mpnet": "MPNet", "modernbert": "ModernBert", "deberta-v2": "DebertaV2"}
+    if family == "deberta-v2":  # as version 3 is published, and rows longer than the exact buckets
+        fields |= {"relative_attention": True, "position_buckets": 8, "norm_rel_ebd": "layer_norm"}
+        fields |= {"share_att_key": True, "pos_att_type": "p2c|c2p", "position_biased_input": False}
+        fields["vocab_size"] += 99  # rows without a piece
     name = names[family]
     config = transformers.AutoConfig.for_model(family, **(fields | changes))
     model = getattr(transformers, f"{name}ForSequenceClassification")(config).eval()
@@ -73,19 +79,19 @@ def their_model(family, vocab_size, **changes):
 
 def framed(family, pieces, pair_pieces, vocabulary):
     """Rows as the papers frame them: ids, mask and segments of LENGTH."""
-    first, last = ("[CLS]", "[SEP]") if family == "albert" else ("<s>", "</s>")
+    first, last = ("[CLS]", "[SEP]") if family in LIKE_BERT else ("<s>", "</s>")
     begin, end = vocabulary.tokens.index(first), vocabulary.tokens.index(last)
     row = [begin, *pieces, end]
     segments = [0] * len(row)
     if pair_pieces is not None:
-        more = [*([] if family == "albert" else [end]), *pair_pieces, end]
+        more = [*([] if family in LIKE_BERT else [end]), *pair_pieces, end]
         row, segments = row + more, segments + [1] * len(more)
     padding = LENGTH - len(row)
     assert padding >= 0
     return (
         row + [vocabulary.pad_id] * padding,
         [1] * len(row) + [0] * padding,
-        (segments if family == "albert" else [0] * len(row)) + [0] * padding,
+        (segments if family in LIKE_BERT else [0] * len(row)) + [0] * padding,
     )
 
 
@@ -102,7 +108,8 @@ def folders(tmp_path_factory):
             elif family == "mpnet":
                 files = mpnet_files()
             else:
-                files = sentencepiece_files(family.replace("-", "_"))
+                schemes = {"xlm-roberta": "xlm_roberta", "deberta-v2": "deberta"}
+                files = sentencepiece_files(schemes.get(family, family))
             model = their_model(family, len(files.vocabulary))
             model.save_pretrained(path)
             files.save(path)
@@ -129,6 +136,8 @@ def pieces_of(family, files, texts):
     processor = sentencepiece.SentencePieceProcessor(model_proto=files.model)
     if family == "xlm-roberta":
         return [[i + 1 if i else 3 for i in processor.encode(text)] for text in texts]
+    if family == "deberta-v2":
+        return [processor.encode(text) for text in texts]
     return [processor.encode(text.lower()) for text in texts]
 
 

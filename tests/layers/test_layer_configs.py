@@ -8,6 +8,11 @@ import pytest
 
 from keras_bert.layers.cross_attention import CrossAttention
 from keras_bert.layers.decoder_block import DecoderBlock
+from keras_bert.layers.disentangled_attention import (
+    DisentangledEmbeddings,
+    DisentangledEncoderBlock,
+    DisentangledSelfAttention,
+)
 from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
 from keras_bert.layers.encoder_block import EncoderBlock
 from keras_bert.layers.local_attention import LocalEncoderBlock, LocalSelfAttention
@@ -98,6 +103,57 @@ _CASES = [
         (_HIDDEN, _MASK),
     ),
     (
+        DisentangledSelfAttention,
+        {
+            "num_attention_heads": 2,
+            "dropout_rate": 0.3,
+            "initializer_range": 0.5,
+            "seed": 4,
+            "attention_initializer": "neighbors",
+            "position_buckets": 4,
+            "max_relative_positions": 8,
+            "pos_att_type": "c2p",
+            "distance_dropout_rate": 0.2,
+            "layer_norm_eps": 1e-3,
+        },
+        (_HIDDEN, _MASK),
+    ),
+    (
+        DisentangledEncoderBlock,
+        {
+            "num_attention_heads": 2,
+            "intermediate_size": 12,
+            "hidden_act": "relu",
+            "hidden_dropout_prob": 0.2,
+            "attention_probs_dropout_prob": 0.3,
+            "initializer_range": 0.5,
+            "layer_norm_eps": 1e-3,
+            "seed": 4,
+            "attention_initializer": "neighbors",
+            "position_buckets": 4,
+            "max_relative_positions": 8,
+            "pos_att_type": "p2c",
+        },
+        (_HIDDEN, _MASK),
+    ),
+    (
+        DisentangledEmbeddings,
+        {
+            "max_position_embeddings": 6,
+            "type_vocab_size": 3,
+            "dropout_rate": 0.2,
+            "initializer_range": 0.5,
+            "layer_norm_eps": 1e-3,
+            "seed": 4,
+            "position_initializer": "sinusoids",
+            "first_position": 2,
+            "reads_segments": False,
+            "position_buckets": 4,
+            "max_relative_positions": 8,
+        },
+        (_HIDDEN, _IDS),
+    ),
+    (
         CrossAttention,
         {
             "num_attention_heads": 2,
@@ -143,9 +199,13 @@ _CASES = [
 
 
 def _own_arguments(layer_class):
+    """Those of a class, and of its base where that gets the rest of them: `**arguments`."""
     parameters = inspect.signature(layer_class.__init__).parameters
-    inherited = inspect.signature(keras.layers.Layer.__init__).parameters
-    return set(parameters) - set(inherited) - {"args", "kwargs"}
+    inherited = {*inspect.signature(keras.layers.Layer.__init__).parameters, "args", "kwargs"}
+    rest = {name for name, one in parameters.items() if one.kind is one.VAR_KEYWORD} - {"kwargs"}
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = {name for name, one in parameters.items() if one.kind not in variable}
+    return (named | (_own_arguments(layer_class.__base__) if rest else set())) - inherited
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from keras_bert import (
     BertPreprocessor,
     BertReplacedTokenDetector,
     BertTokenizer,
+    DebertaV2Config,
+    DebertaV2Encoder,
     DistilBertConfig,
     DistilBertEncoder,
     ElectraConfig,
@@ -35,6 +37,7 @@ from keras_bert import (
     create_encoder,
     create_optimizer,
     export_saved_model,
+    extend_positions,
     finetune,
 )
 from keras_bert.checkpoints import folder as checkpoints
@@ -72,6 +75,8 @@ CONFIGS = {
     "modernbert": ModernBertConfig(
         **NUMBERS, pad_token_id=0, attention_window=2, global_attention_every=2
     ),
+    # Distances of 2 and more to each side share rows.
+    "deberta-v2": DebertaV2Config(**NUMBERS, position_buckets=4),
 }
 ENCODERS = {
     "distilbert": DistilBertEncoder,
@@ -81,6 +86,7 @@ ENCODERS = {
     "mpnet": MPNetEncoder,
     "longformer": LongformerEncoder,
     "modernbert": ModernBertEncoder,
+    "deberta-v2": DebertaV2Encoder,
 }
 BATCH = {
     "input_ids": np.random.default_rng(0).integers(5, 31, (3, 8)).astype(np.int32),
@@ -133,7 +139,7 @@ def test_serving_computes_the_same(family):
         )
 
 
-@pytest.mark.parametrize("family", ["distilbert", "roberta", "mpnet", "modernbert"])
+@pytest.mark.parametrize("family", ["distilbert", "roberta", "mpnet", "modernbert", "deberta-v2"])
 def test_segments_are_not_looked_at(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
     other = BATCH | {"segment_ids": 1 - BATCH["segment_ids"]}
@@ -203,7 +209,7 @@ def test_packed_documents_have_the_activations_that_they_have_alone(family):
 
 
 @pytest.mark.half_precision
-@pytest.mark.parametrize("family", ["albert", "roberta", "mpnet", "modernbert"])
+@pytest.mark.parametrize("family", ["albert", "roberta", "mpnet", "modernbert", "deberta-v2"])
 def test_bfloat16_computes_about_the_same(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
     half = create_encoder(CONFIGS[family], dtype="mixed_bfloat16")
@@ -275,7 +281,8 @@ def test_the_activation_of_the_pooler_is_the_familys(family):
         values -= values.mean(axis=-1, keepdims=True)
         expected = values / np.sqrt((values**2).mean(axis=-1, keepdims=True) + 1e-5)
     else:
-        function = {"distilbert": tf.nn.relu, "electra": tf.nn.gelu}.get(family, tf.nn.tanh)
+        functions = {"distilbert": tf.nn.relu, "electra": tf.nn.gelu, "deberta-v2": tf.nn.gelu}
+        function = functions.get(family, tf.nn.tanh)
         expected = function(first @ pooler.kernel + pooler.bias)
     np.testing.assert_allclose(outputs["pooled_output"], expected, **REORDERED)
 
@@ -285,6 +292,7 @@ def test_the_activation_of_the_pooler_is_the_familys(family):
     [
         *(("distilbert", "google"), ("distilbert", "garden"), ("electra", "garden")),
         *(("mpnet", "google"), ("modernbert", "google"), ("modernbert", "garden")),
+        ("deberta-v2", "google"),
     ],
 )
 def test_other_formats_refuse_it(family, format, tmp_path):
@@ -326,6 +334,9 @@ def test_named_sizes(name, parameters):
         # `ModernBertModel`, and the layer before its heads, which is the pooler here.
         ("modernbert_base", 149_014_272 + 768 * 768 + 768),
         ("modernbert-large", 394_781_696 + 1024 * 1024 + 1024),
+        # `DebertaV2Model`, and the pooler, which is a part of its heads there.
+        ("deberta_v3_small", 141_304_320 + 769 * 768),
+        ("mdeberta-v3-base", 278_218_752 + 769 * 768),
     ],
 )
 def test_named_sizes_of_other_libraries(name, parameters):
@@ -430,17 +441,18 @@ def test_what_a_family_cannot_be_is_told(make, message):
         make()
 
 
-@pytest.mark.parametrize("family", ["distilbert", "mpnet", "modernbert"])
+@pytest.mark.parametrize("family", ["distilbert", "mpnet", "modernbert", "deberta-v2"])
 def test_segments_of_families_without_them_are_refused(family):
     with pytest.raises(ValueError, match=f"type_vocab_size is 2: {family} has no segments"):
         CONFIGS[family].replace(type_vocab_size=2)
 
 
 @pytest.mark.half_precision
-def test_an_mpnet_is_served_with_weights_in_bfloat16():
+@pytest.mark.parametrize("family", ["mpnet", "deberta-v2"])
+def test_distances_are_served_with_weights_in_bfloat16(family):
     """What is added to the scores is float32, whatever the dtype of the table."""
-    encoder = create_encoder(CONFIGS["mpnet"], seed=1)
-    half = create_encoder(CONFIGS["mpnet"], dtype="bfloat16")
+    encoder = create_encoder(CONFIGS[family], seed=1)
+    half = create_encoder(CONFIGS[family], dtype="bfloat16")
     half.set_weights(encoder.get_weights())
     found = tf.cast(half(BATCH)["sequence_output"], tf.float32)
     np.testing.assert_allclose(found, encoder(BATCH)["sequence_output"], **BFLOAT16)
@@ -473,6 +485,150 @@ def test_all_blocks_of_an_mpnet_read_one_table_of_distances():
     np.testing.assert_array_equal(checkpoint.variables[table.path], table)
 
 
+def test_all_blocks_of_a_deberta_read_one_table_of_distances():
+    """By hand, each pair of positions by itself: a score is the sum of three products."""
+    config = CONFIGS["deberta-v2"]
+    encoder = create_encoder(config, output_attention_probs=True, seed=1)
+    for weight in encoder.weights:  # zeros would hide that one is left out
+        weight.assign_add(np.random.default_rng(0).normal(0, 0.1, weight.shape))
+    first = {name: value[:1] for name, value in BATCH.items()}  # a row without padding
+    probs = encoder(first)["attention_probs"]
+    table, gamma, beta = (v.numpy() for v in encoder.weights if "relative_positions" in v.path)
+    assert table.shape == (8, 16)  # [rows, width]
+    centered = table - table.mean(axis=1, keepdims=True)
+    vectors = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + 1e-7) * gamma + beta
+    hidden = encoder.get_layer("embeddings")(
+        encoder.word_embeddings(first["input_ids"]), first["segment_ids"]
+    )
+    for block, found in zip(encoder.encoder_blocks(), probs, strict=True):
+        kernel, bias = (value.numpy() for value in block.attention.query_key_value.weights)
+        of_words = np.split(hidden.numpy()[0] @ kernel + bias, 3, axis=1)  # [S, H] each
+        of_distances = np.split(vectors @ kernel + bias, 3, axis=1)  # [8, H] each
+        for head in (0, 1):
+            query, key = (part[:, 8 * head :][:, :8] for part in of_words[:2])
+            their_query, their_key = (part[:, 8 * head :][:, :8] for part in of_distances[:2])
+            # Rows of distances -11 to 11, by hand: 4 + the bucket, of which two are exact to a
+            # side, and of those from 3 on ceil(log(d / 2) / log(11 / 2)) is 1.
+            row = {0: 4, 1: 5, 2: 6} | dict.fromkeys(range(3, 12), 7)
+            row |= {-1: 3, -2: 2} | dict.fromkeys(range(-11, -2), 1)
+            scores = np.array(
+                [
+                    [
+                        query[i] @ key[j]
+                        + query[i] @ their_key[row[i - j]]
+                        + key[j] @ their_query[row[i - j]]
+                        for j in range(8)
+                    ]
+                    for i in range(8)
+                ]
+            )
+            np.testing.assert_allclose(
+                found[0, head], tf.nn.softmax(scores / np.sqrt(3 * 8)), **REORDERED
+            )
+        hidden = block(hidden, first["input_mask"])
+    # Blocks of a layer selection keep it: it stands with the embeddings.
+    checkpoint = select_layers(preset.as_checkpoint(encoder), [1])
+    np.testing.assert_array_equal(
+        checkpoint.variables["embeddings/relative_positions/embeddings"], table
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"position_buckets": 5}, "position_buckets is 5: it must be even, or 0 for one row"),
+        ({"position_buckets": 2.0}, "position_buckets is 2.0: it must be an integer"),
+        ({"max_relative_positions": 0}, "max_relative_positions is 0: it must be at least 1, or"),
+        ({"max_relative_positions": 3}, "position_buckets is 4, and 2 of them .* is 3: give fewer"),
+        ({"pos_att_type": "p2p"}, "pos_att_type is 'p2p': choose one of p2c|c2p, p2c, c2p"),
+    ],
+)
+def test_numbers_of_a_deberta_out_of_range_are_told(changes, message):
+    with pytest.raises(ValueError, match=message):
+        CONFIGS["deberta-v2"].replace(**changes)
+
+
+# https://huggingface.co/microsoft/deberta-v3-base, config.json.
+V3_BASE = {
+    "model_type": "deberta-v2",
+    "attention_probs_dropout_prob": 0.1,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "hidden_size": 768,
+    "initializer_range": 0.02,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 512,
+    "relative_attention": True,
+    "position_buckets": 256,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": "p2c|c2p",
+    "layer_norm_eps": 1e-7,
+    "max_relative_positions": -1,
+    "position_biased_input": False,
+    "num_attention_heads": 12,
+    "num_hidden_layers": 12,
+    "type_vocab_size": 0,
+    "vocab_size": 128100,
+}
+
+
+@pytest.mark.parametrize("buckets", [0, 4])
+def test_a_deberta_reads_longer_texts_with_the_distances_that_it_knows(buckets):
+    encoder = create_encoder(CONFIGS["deberta-v2"].replace(position_buckets=buckets), seed=1)
+    longer = extend_positions(encoder, 40)
+    assert longer.config.max_position_embeddings == 40
+    assert longer.config.distance_vectors == encoder.config.distance_vectors
+    np.testing.assert_array_equal(
+        longer(BATCH)["sequence_output"], encoder(BATCH)["sequence_output"]
+    )
+    long = {name: np.tile(value, (1, 4)) for name, value in BATCH.items()}
+    assert np.isfinite(longer(long)["sequence_output"]).all()
+    with pytest.raises(ValueError, match="32 pieces is longer than the model's 12 positions"):
+        encoder(long)
+
+
+def test_published_configs_of_deberta():
+    config = BertConfig.from_dict(V3_BASE, "hf")
+    assert config == DebertaV2Config.from_name("deberta_v3_base")
+    assert config == DebertaV2Config()
+    named = {"pooler_hidden_size": 768, "pooler_dropout": 0, "pooler_hidden_act": "gelu"}
+    named |= {"attention_head_size": 64, "embedding_size": 768, "pos_att_type": ["c2p", "p2c"]}
+    assert BertConfig.from_dict(V3_BASE | named | {"legacy": True}, "hf") == config
+    small = BertConfig.from_dict(V3_BASE | {"cls_dropout": 0.0, "position_buckets": -1}, "hf")
+    assert (small.classifier_dropout, small.position_buckets) == (0.0, 0)
+    assert small.distance_vectors == 2 * 512
+    assert DebertaV2Config.from_name("deberta-v3-tiny").hidden_size == 128
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"relative_attention": False}, "relative_attention is False: only True is supported"),
+        ({"share_att_key": None}, "share_att_key is False, as the file does not name it: only"),
+        ({"position_biased_input": True}, "position_biased_input is True: only False is"),
+        ({"norm_rel_ebd": "none"}, "norm_rel_ebd is 'none': only 'layer_norm' is supported"),
+        ({"type_vocab_size": 2}, "type_vocab_size is 2: only 0 is supported"),
+        ({"conv_kernel_size": 3}, "conv_kernel_size is 3: a convolution beside the first block"),
+        ({"pooler_hidden_act": "tanh"}, "pooler_hidden_act is 'tanh': only 'gelu' is supported"),
+        ({"pooler_hidden_size": 5}, "pooler_hidden_size is 5: only that of hidden_size, 768, is"),
+        ({"pooler_dropout": 0.1}, "pooler_dropout is 0.1: only 0 is supported; it changes train"),
+        ({"attention_head_size": 32}, "attention_head_size is 32: only heads that divide hidden"),
+        ({"embedding_size": 128}, "embedding_size is 128: it must equal hidden_size, which is 768"),
+        (
+            {"pos_att_type": "p2p|c2p"},
+            r"pos_att_type is 'p2p\|c2p': choose one of p2c|c2p, p2c, c2p",
+        ),
+        ({"pos_att_type": []}, r"pos_att_type is \[\]: a DeBERTa whose attention knows no dist"),
+        ({"position_buckets": "256"}, "position_buckets is '256': it must be an integer"),
+    ],
+)
+def test_what_a_deberta_cannot_be_is_told(changes, message):
+    values = {key: value for key, value in (V3_BASE | changes).items() if value is not None}
+    with pytest.raises(ValueError, match=message):
+        BertConfig.from_dict(values, "hf")
+
+
 @families
 def test_no_variable_starts_with_the_numbers_of_another(family):
     model = BertReplacedTokenDetector(CONFIGS[family])
@@ -486,13 +642,14 @@ def test_no_variable_starts_with_the_numbers_of_another(family):
     assert len(drawn) > 10
 
 
-def test_a_frozen_block_of_an_mpnet_leaves_the_table_of_distances_alone():
-    encoder = create_encoder(CONFIGS["mpnet"])
+@pytest.mark.parametrize("family", ["mpnet", "deberta-v2"])
+def test_a_frozen_block_leaves_the_table_of_distances_alone(family):
+    encoder = create_encoder(CONFIGS[family])
     encoder.encoder_blocks()[0].trainable = False
     assert {weight.path.split("/")[0] for weight in encoder.non_trainable_weights} == {"layer_0"}
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(encoder(BATCH)["sequence_output"] ** 3)
-    [table] = [v for v in encoder.trainable_variables if "relative" in v.path]
+    [table] = [v for v in encoder.trainable_variables if "relative_positions/emb" in v.path]
     assert tape.gradient(loss, table.value) is not None
     encoder.get_layer("embeddings").trainable = False
     assert not table.trainable

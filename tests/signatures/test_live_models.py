@@ -69,6 +69,13 @@ def test_heads_of_a_modernbert_answer_as_the_live_model(name, tmp_path):
     compare(ask(folder, **request), live_answers(folder, name, **request))
 
 
+@pytest.mark.parametrize("name", some_slow(("tags", "spans", "masked_lm"), ("tags", "spans")))
+def test_heads_of_a_deberta_answer_as_the_live_model(name, tmp_path):
+    changes = {"model_type": "deberta-v2", "position_buckets": 4, "initializer_range": 0.5}
+    folder, request = write_model(tmp_path, name, **changes), request_of(name)
+    compare(ask(folder, **request), live_answers(folder, name, **request))
+
+
 @pytest.mark.parametrize(
     "name, request_, sentence",
     [

@@ -159,12 +159,15 @@ def test_two_models_in_one_folder_need_a_class_or_a_name(tmp_path):
     assert read_tokenizer_files(tmp_path).settings.scheme == "albert"
     write(tmp_path, tokenizer_config={"tokenizer_class": "XLMRobertaTokenizerFast"})
     assert read_tokenizer_files(tmp_path).settings.scheme == "xlm_roberta"
+    sentencepiece_files("deberta").save(tmp_path)
+    assert read_tokenizer_files(tmp_path).settings.scheme == "deberta"
     (tmp_path / CONFIG).unlink()
     with pytest.raises(ValueError, match="no tokenizer_class .* says which is meant"):
         read_tokenizer_files(tmp_path)
     for name, scheme in {
         "spiece.model": "albert",
         "sentencepiece.bpe.model": "xlm_roberta",
+        "spm.model": "deberta",
     }.items():
         options = CreationOptions(("text.txt",), str(tmp_path / name), "out")
         assert ChunkSettings.of(options).tokenizer.settings.scheme == scheme
@@ -366,7 +369,7 @@ def test_merges_and_bytes_are_checked_without_a_graph():
         ByteLevelBpeFiles(few, (("a", "b"),))
 
 
-@pytest.mark.parametrize("scheme", ["albert", "xlm_roberta"])
+@pytest.mark.parametrize("scheme", ["albert", "xlm_roberta", "deberta"])
 def test_a_large_corpus_is_sampled(scheme):
     """Each text has a character of its own, of which 300 are too many for 150 pieces."""
     texts = [f"home {chr(0x4E00 + n)}" for n in range(300)]

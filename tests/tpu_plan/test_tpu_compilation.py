@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.config import BertConfig
+from keras_bert.deberta_config import DebertaV2Config
 from keras_bert.family_configs import (
     AlbertConfig,
     DistilBertConfig,
@@ -245,6 +246,7 @@ def test_local_attention_compiles(config_class, length):
         (MPNetConfig, 128, 196_608),
         (DistilBertConfig, 128, 196_608),
         (functools.partial(ModernBertConfig, attention_window=64), 128, 262_144),
+        (DebertaV2Config, 128, 196_608),
     ],
 )
 def test_families_compile(config_class, width, weights):

@@ -71,6 +71,15 @@ def test_products_of_a_modernbert_are_those_that_tensorflow_counts():
         assert counted(model, [BATCH, LENGTH], 0) == BATCH * sum(report.forward_flops.values())
 
 
+@pytest.mark.parametrize("parts", ["p2c|c2p", "c2p"])
+def test_products_of_a_deberta_are_those_that_tensorflow_counts(parts):
+    """Of one sequence, as queries and keys of distances are computed once for a batch."""
+    config = tiny_config(model_type="deberta-v2", position_buckets=4, pos_att_type=parts)
+    model = BertTokenClassifier(config, num_classes=3)
+    report = inspect_model(model, LENGTH, 1)
+    assert counted(model, [1, LENGTH], 0) == sum(report.forward_flops.values())
+
+
 def test_a_frozen_encoder_has_no_backward_pass():
     model_class, head, labels = MODELS["bilstm"]
     model = model_class(tiny_config(), **head.with_labels(labels).model_arguments())

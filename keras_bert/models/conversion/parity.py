@@ -108,6 +108,8 @@ def _transformers(
         return _transformers_pair(folder, features)
     fields = {field.name for field in dataclasses.fields(ours)} | set(ours.hugging_face_names or ())
     fields |= {"layer_types", "rope_parameters"}  # of ModernBERT: several of our fields in one
+    # Keys of DeBERTa that name the only form which is supported here.
+    fields |= ours.to_dict("hf").keys() - {"model_type"}
     known = {key: values[key] for key in values if key in fields}
     config = transformers.AutoConfig.for_model(ours.hugging_face_type, **known)
     # With what was told of the loading it is a pair, which its own annotation does not say.

@@ -26,6 +26,7 @@ _SAME = (
     *("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "hidden_act"),
     *("max_position_embeddings", "embedding_width", "layer_norm_eps"),
     *("first_position", "projects_global_attention", "is_pre_norm"),
+    *("distance_buckets", "distance_vectors", "distance_products", "farthest_distance"),
 )
 
 

@@ -37,7 +37,7 @@ def extend_positions(
     Raises:
         ValueError: the model has as many positions or more, it has no table of positions where its
             family has one, or there is no such extension. Where positions are computed, as in
-            ModernBERT, they go on as they were.
+            ModernBERT, they go on as they were, and so do distances, as in DeBERTa.
 
     Example:
         model = extend_positions(load_model("bert"), 1024)
@@ -45,7 +45,7 @@ def extend_positions(
     """
     config = model.config
     _check(config.max_position_embeddings, max_position_embeddings, position_extension)
-    longer = config.replace(max_position_embeddings=max_position_embeddings)
+    longer = config.lengthened(max_position_embeddings)
     copy = type(model).from_config({**model.get_config(), "config": longer.to_dict()})
     found = not config.has_position_table
     # The order of the weights is that of the layers and does not depend on the positions.
@@ -80,7 +80,7 @@ def extend_checkpoint(
         )
     return dataclasses.replace(
         checkpoint,
-        config=config.replace(max_position_embeddings=max_position_embeddings),
+        config=config.lengthened(max_position_embeddings),
         variables=checkpoint.variables | tables,
     )
 

@@ -1,4 +1,4 @@
-"""The files of a SentencePiece tokenizer: ALBERT's spiece.model or XLM-R's."""
+"""The files of a SentencePiece tokenizer: ALBERT's spiece.model, XLM-R's or DeBERTa's spm.model."""
 
 import dataclasses
 import functools
@@ -16,6 +16,7 @@ from keras_bert.text.corpus_tokenizer import TextsToIds
 from keras_bert.text.framing import (
     ALBERT_TOKENS,
     BERT_FRAMING,
+    BERT_TOKENS,
     ROBERTA_FRAMING,
     ROBERTA_TOKENS,
 )
@@ -29,7 +30,16 @@ from keras_bert.text.tokenizer_config import (
 )
 from keras_bert.text.vocabulary import SENTENCEPIECE_SPACE, Vocabulary
 
-_SCHEMES = {"AlbertTokenizer": "albert", "XLMRobertaTokenizer": "xlm_roberta"}
+_SCHEMES = {
+    "AlbertTokenizer": "albert",
+    "XLMRobertaTokenizer": "xlm_roberta",
+    "DebertaV2Tokenizer": "deberta",
+}
+# How models of a scheme begin, where ids depend on it, and whose they are.
+_FIRST_PIECES = {
+    "xlm_roberta": ("XLM-R", ["<unk>", "<s>", "</s>"]),
+    "deberta": ("DeBERTa", ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]),
+}
 # Unicode's, which the graph strips before a mask; `\s` would add U+001C to U+001F.
 _WHITE_SPACE = "[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 
@@ -41,6 +51,11 @@ class SentencePieceSettings(NamedTuple):
     lowercase: bool = True
     keep_accents: bool = False
     keep_special_tokens: bool = False
+
+    @property
+    def mask_strips_left(self) -> bool:
+        """Whether a mask that a text spells out takes the white space before it along."""
+        return self.scheme != "deberta"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,10 +80,11 @@ class SentencePieceFiles:
                 f"{', '.join(SENTENCEPIECE_FILES)}"
             )
         pieces = read_pieces(self.model)
-        if self.settings.scheme == "xlm_roberta" and pieces[:3] != ["<unk>", "<s>", "</s>"]:
+        family, first = _FIRST_PIECES.get(self.settings.scheme, ("", []))
+        if pieces[: len(first)] != first:
             raise ValueError(
-                f"the SentencePiece model begins with {', '.join(pieces[:3])}; one of XLM-R's kind "
-                "with <unk>, <s>, </s>: train it so, or make it an ALBERT's"
+                f"the SentencePiece model begins with {', '.join(pieces[: len(first)])}; one of "
+                f"{family}'s kind with {', '.join(first)}: train it so, or make it an ALBERT's"
             )
 
     @functools.cached_property
@@ -77,6 +93,9 @@ class SentencePieceFiles:
         pieces = read_pieces(self.model)
         if self.settings.scheme == "albert":
             return Vocabulary(pieces, ALBERT_TOKENS, SENTENCEPIECE_SPACE, BERT_FRAMING)
+        if self.settings.scheme == "deberta":  # the mask is no piece of the model
+            pieces = [*pieces, BERT_TOKENS.mask]
+            return Vocabulary(pieces, BERT_TOKENS, SENTENCEPIECE_SPACE, BERT_FRAMING)
         # fairseq's order: its own four first, pieces one higher, the mask last.
         tokens = ["<s>", "<pad>", "</s>", "<unk>", *pieces[3:], "<mask>"]
         return Vocabulary(tokens, ROBERTA_TOKENS, SENTENCEPIECE_SPACE, ROBERTA_FRAMING)
@@ -84,20 +103,21 @@ class SentencePieceFiles:
     def ids_of_pieces(self) -> list[int]:
         """Returns our id of each id of the model."""
         count = len(read_pieces(self.model))
-        if self.settings.scheme == "albert":
+        if self.settings.scheme != "xlm_roberta":
             return list(range(count))
         return [3, 0, 2, *range(4, count + 1)]  # <unk>, <s>, </s>, then pieces one higher
 
     def pieces_of_ids(self) -> list[int]:
         """Returns the model's id of each of our ids; that of <unk> for what it does not have."""
-        found = [0] * len(self.vocabulary)
-        for piece, index in enumerate(self.ids_of_pieces()):
+        ids = self.ids_of_pieces()
+        found = [ids.index(self.vocabulary.unk_id)] * len(self.vocabulary)
+        for piece, index in enumerate(ids):
             found[index] = piece
         return found
 
     @classmethod
     def read(cls, folder: str | os.PathLike, file: str | None = None) -> "SentencePieceFiles":
-        """Reads spiece.model or sentencepiece.bpe.model, and tokenizer_config.json.
+        """Reads spiece.model, sentencepiece.bpe.model or spm.model, and tokenizer_config.json.
 
         Args:
             folder: the folder, or `hf://org/name` for one on the Hugging Face Hub.
@@ -106,8 +126,8 @@ class SentencePieceFiles:
 
         Raises:
             FileNotFoundError: the folder has no such file.
-            ValueError: a file is damaged, both are there and no class says which is meant, the
-                tokenizer is CamemBERT's, or there are added tokens.
+            ValueError: a file is damaged, several are there and no class says which is meant, the
+                tokenizer is CamemBERT's, splits texts at punctuation, or there are added tokens.
         """
         folder = hub.local_folder(folder)
         path = folder / tokenizer_config.FILE_NAME
@@ -136,13 +156,20 @@ class SentencePieceFiles:
                 "the file that the model was published with",
             )
         elif len(found) > 1:
+            names = " and ".join(SENTENCEPIECE_FILES[name] for name in found)
             raise ValueError(
-                f"{folder} has {' and '.join(MODEL_FILES)}, and no tokenizer_class in "
-                f"{tokenizer_config.FILE_NAME} or config.json says which is meant: remove the other"
+                f"{folder} has {names}, and no tokenizer_class in {tokenizer_config.FILE_NAME} or "
+                "config.json says which is meant: remove the other"
             )
         scheme = found[0]
+        if stored.get("split_by_punct"):
+            raise ValueError(
+                f"{path}: split_by_punct is {stored['split_by_punct']!r}: to divide texts at "
+                "punctuation before SentencePiece is not supported, and published models do not; "
+                "open the encoder alone, and make ids with transformers"
+            )
         # XLM-R's tokenizer in transformers knows neither of these keys; ours writes and reads them.
-        knows_keys = scheme == "albert" or "keep_special_tokens" in stored
+        knows_keys = scheme != "xlm_roberta" or "keep_special_tokens" in stored
         known = stored if knows_keys else {}
         values = {
             "lowercase": known.get("do_lower_case", scheme == "albert"),
@@ -162,9 +189,8 @@ class SentencePieceFiles:
     def save(self, folder: str | os.PathLike) -> None:
         """Writes the model file and tokenizer_config.json."""
         special, settings = self.vocabulary.special_tokens, self.settings
-        is_albert = settings.scheme == "albert"
         stored = {
-            "tokenizer_class": "AlbertTokenizer" if is_albert else "XLMRobertaTokenizer",
+            "tokenizer_class": next(name for name in _SCHEMES if _SCHEMES[name] == settings.scheme),
             "do_lower_case": settings.lowercase,
             "keep_accents": settings.keep_accents,
             "keep_special_tokens": settings.keep_special_tokens,
@@ -202,8 +228,8 @@ class _SentencePieceLibrary:
         self._special = source.vocabulary.special_tokens
         self._special_ids = dict(zip(self._special, source.vocabulary.special_ids, strict=True))
         names = "|".join(map(re.escape, sorted(self._special, key=len, reverse=True)))
-        mask = re.escape(self._special.mask)
-        self._spelled = re.compile(rf"({_WHITE_SPACE}*{mask}|{names})")
+        before = f"{_WHITE_SPACE}*" if self._settings.mask_strips_left else ""
+        self._spelled = re.compile(rf"({before}{re.escape(self._special.mask)}|{names})")
 
     def __call__(self, texts: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
         found = [self._encoded(text) for text in texts]

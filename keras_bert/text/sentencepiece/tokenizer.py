@@ -1,4 +1,4 @@
-"""Text to the ids of SentencePiece and back: ALBERT's and XLM-R's tokenizers inside the graph.
+"""Text to the ids of SentencePiece and back: ALBERT's, XLM-R's and DeBERTa's inside the graph.
 
     strings [N] --> characters --preparation--> texts [T] --tf.text--> pieces --> ids [N, pieces]
 
@@ -60,17 +60,19 @@ class SentencePieceTokenizer(Tokenizer):
     Ids equal those of the `sentencepiece` library on the prepared text, but for ties: where a word
     has the same pieces in two orders, versions of the library choose differently. ALBERT's
     preparation is that of transformers: `` and '' become ", characters are decomposed (NFKD) and
-    lose their accents, and are lower-cased; XLM-R has none. Bytes that are not UTF-8 are read as
-    U+FFFD. Offsets leave out the white space before a word.
+    lose their accents, and are lower-cased; XLM-R and DeBERTa have none. Bytes that are not UTF-8
+    are read as U+FFFD. Offsets leave out the white space before a word.
 
     Args:
-        model: content of spiece.model or sentencepiece.bpe.model.
-        scheme: "albert", whose ids are those of the model; or "xlm_roberta", which puts <s>, <pad>,
-            </s> and <unk> first and <mask> last, and counts pieces one higher.
+        model: content of spiece.model, sentencepiece.bpe.model or spm.model.
+        scheme: "albert", whose ids are those of the model; "xlm_roberta", which puts <s>, <pad>,
+            </s> and <unk> first and <mask> last, and counts pieces one higher; or "deberta", whose
+            ids are those of the model, and [MASK] behind them.
         lowercase: lower-case the text; by default for "albert".
-        keep_accents: keep accents, and characters as they are; by default for "xlm_roberta".
+        keep_accents: keep accents, and characters as they are; by default not for "albert".
         keep_special_tokens: read "[MASK]", "</s>" and so on in a text as the special tokens of that
-            name; the mask takes the white space before it along. By default they are plain text.
+            name; the mask takes the white space before it along, but for "deberta". By default they
+            are plain text.
 
     Raises:
         ValueError: the bytes are no SentencePiece model, or it is not one of the scheme.
@@ -97,7 +99,7 @@ class SentencePieceTokenizer(Tokenizer):
         self.keep_special_tokens = keep_special_tokens
         self._special_tokens = []
         if keep_special_tokens:
-            mask = vocabulary.special_tokens.mask
+            mask = vocabulary.special_tokens.mask if self._settings.mask_strips_left else None
             self._special_tokens = [SpelledToken(t, t == mask) for t in vocabulary.special_tokens]
             check_spellings(self._special_tokens)
         with tf.init_scope():
@@ -122,7 +124,7 @@ class SentencePieceTokenizer(Tokenizer):
         """Makes the tokenizer of a model folder: ours or Hugging Face's.
 
         Args:
-            folder: holds spiece.model or sentencepiece.bpe.model.
+            folder: holds spiece.model, sentencepiece.bpe.model or spm.model.
             **settings: arguments that replace those of the folder.
 
         Raises:
@@ -156,7 +158,7 @@ class SentencePieceTokenizer(Tokenizer):
         return SentencePieceTokenizer(self._files.model, **{**self.settings, **settings})
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Writes spiece.model or sentencepiece.bpe.model, and tokenizer_config.json."""
+        """Writes the model file, by the name that its scheme has, and tokenizer_config.json."""
         self._files.save(folder)
 
     def detokenize(self, ids: tf.RaggedTensor | tf.Tensor | Sequence[Sequence[int]]) -> tf.Tensor:

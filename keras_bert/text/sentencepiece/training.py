@@ -3,7 +3,7 @@
 import io
 import random
 from collections.abc import Iterable, Iterator
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from keras_bert.counts import check_count
 from keras_bert.text.sentencepiece.files import (
@@ -13,7 +13,7 @@ from keras_bert.text.sentencepiece.files import (
 )
 from keras_bert.text.sentencepiece.preparation import prepare_text
 
-SentencePieceScheme = Literal["albert", "xlm_roberta"]
+SentencePieceScheme = Literal["albert", "xlm_roberta", "deberta"]
 
 # Bytes; the library leaves out what is longer without a word.
 _LARGEST_SENTENCE = 4192
@@ -22,6 +22,22 @@ _SEED = 12345  # of the sample that is learned from
 # README of google-research/albert: what its published models were trained with.
 _ALBERT_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]  # each always a piece of its own
 _ALBERT_COVERAGE = 0.99995
+
+# The ids and names of special tokens, and what else the trainer is told, by scheme.
+_SPECIAL: dict[str, dict[str, Any]] = {
+    "albert": {
+        **{"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1, "pad_piece": "<pad>"},
+        "control_symbols": ["[CLS]", "[SEP]", "[MASK]"],
+        **{"user_defined_symbols": _ALBERT_SYMBOLS, "character_coverage": _ALBERT_COVERAGE},
+    },
+    "xlm_roberta": {"unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": -1},
+    "deberta": {
+        **{"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3},
+        **{"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"},
+    },
+}
+# Entries of a vocabulary that are no pieces of its model: <pad> and <mask>; [MASK].
+_ENTRIES_BESIDE = {"albert": 0, "xlm_roberta": 2, "deberta": 1}
 
 
 def train_sentencepiece(
@@ -34,19 +50,20 @@ def train_sentencepiece(
     """Learns a unigram SentencePiece model (Kudo 2018, arXiv:1804.10959), as ALBERT and XLM-R have.
 
     Needs the extra `sentencepiece`. The settings of "albert" are those of ALBERT's own command;
-    of XLM-R none was published, and the trainer's defaults stand.
+    of XLM-R and DeBERTa none was published, and the trainer's defaults stand.
 
     Args:
         texts: paragraphs or sentences.
         vocab_size: number of entries, special tokens among them. Fewer come back where the texts
             hold no more.
-        scheme: "albert" or "xlm_roberta": which special tokens there are, and how text is prepared.
+        scheme: "albert", "xlm_roberta" or "deberta": which special tokens there are, and how text
+            is prepared.
         lowercase: lower-case the text and strip accents; of "albert" alone.
         input_sentence_size: how many texts are kept in memory and learned from: so many, drawn at
             random, of a larger corpus. The same texts give the same draw.
 
     Returns:
-        The model; `save(folder)` writes spiece.model or sentencepiece.bpe.model.
+        The model; `save(folder)` writes spiece.model, sentencepiece.bpe.model or spm.model.
 
     Raises:
         ValueError: the scheme is unknown, `input_sentence_size` is below 1, the library is not
@@ -54,32 +71,26 @@ def train_sentencepiece(
     """
     check_count("input_sentence_size", input_sentence_size)
     if scheme not in get_args(SentencePieceScheme):
-        raise ValueError(f"scheme is {scheme!r}: it must be albert or xlm_roberta")
+        raise ValueError(
+            f"scheme is {scheme!r}: it must be one of {', '.join(get_args(SentencePieceScheme))}"
+        )
     library = load_library()
     is_albert = scheme == "albert"
     settings = SentencePieceSettings(
         scheme, lowercase and is_albert, keep_accents=not (lowercase and is_albert)
     )
-    special = (
-        {"pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1, "pad_piece": "<pad>"}
-        | {"control_symbols": ["[CLS]", "[SEP]", "[MASK]"]}
-        | {"user_defined_symbols": _ALBERT_SYMBOLS, "character_coverage": _ALBERT_COVERAGE}
-        if is_albert
-        else {"unk_id": 0, "bos_id": 1, "eos_id": 2, "pad_id": -1}
-    )
     parts = (part for text in texts for part in _parts(prepare_text(text, *settings[:3])))
     model = io.BytesIO()
-    # Two entries of XLM-R, <pad> and <mask>, are no pieces of the model.
     try:
         library.SentencePieceTrainer.train(
             sentence_iterator=_sample(parts, input_sentence_size),
             model_writer=model,
-            vocab_size=vocab_size if is_albert else vocab_size - 2,
+            vocab_size=vocab_size - _ENTRIES_BESIDE[scheme],
             model_type="unigram",
             hard_vocab_limit=False,
             minloglevel=2,
             max_sentence_length=_LARGEST_SENTENCE,
-            **special,
+            **_SPECIAL[scheme],
         )
     except (RuntimeError, OSError) as error:
         remedy = (
