@@ -509,6 +509,7 @@ def test_a_deberta_with_the_newer_masked_language_model(tmp_path):
     assert_close(their_outputs(again, "BertMaskedLM", batch), expected, batch)
 
 
+@pytest.mark.filterwarnings("ignore:the checkpoint has no pooler")
 def test_a_deberta_as_version_3_was_published(tmp_path):
     """With both heads of its pretraining, which say nothing of masked words, and no class."""
     from safetensors.numpy import load_file, save_file
