@@ -20,9 +20,9 @@ class ExportOptions:
     Attributes:
         dtype: number format of weights and arithmetic. bfloat16 halves the file and is faster on
             processors that have it; scores move in the third digit. int8_onednn has the dense
-            layers in 8-bit integers, which oneDNN multiplies: faster than float32 on every x86
-            processor, also those without bfloat16, and refused where TensorFlow lacks it; scores
-            move in the second digit. int8 is Keras's quantization of them, which runs everywhere:
+            layers in 8-bit integers, which oneDNN multiplies: batches are faster than in float32 on
+            x86 processors without bfloat16, too; refused where TensorFlow lacks it, and scores move
+            in the second digit. int8 is Keras's quantization of them, which runs everywhere:
             a smaller file, but slower. What signatures return is float32 always.
         max_seq_length: the most positions of a row, longer texts are cut (long contexts of
             questions and long texts of a tagger are read in several rows); None takes what the
