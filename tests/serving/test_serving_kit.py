@@ -123,13 +123,14 @@ def test_the_kit_names_the_model_everywhere(served):
     assert json.loads(body)["instances"][0].keys() == {"text", "text_pair"}
 
 
-def test_weights_are_arranged_once_in_bfloat16_alone(served, model_folder, tmp_path):
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8_onednn"])
+def test_weights_are_arranged_once_but_in_float32(dtype, served, model_folder, tmp_path):
     variable = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1"
     kit = served.parent
     assert (
         variable not in (kit / "docker-compose.yml").read_text() + (kit / "README.md").read_text()
     )
-    family = open_signatures(model_folder("pairs"), ExportOptions("bfloat16"))
+    family = open_signatures(model_folder("pairs"), ExportOptions(dtype))
     write_kit(tmp_path, family, served)
     compose = (tmp_path / "docker-compose.yml").read_text()
     assert f"    environment:\n      - {variable}\n    ports:\n" in compose

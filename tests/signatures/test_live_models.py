@@ -178,16 +178,18 @@ def test_bfloat16_exports_say_what_the_live_model_in_bfloat16_says(
     assert sizes[1] - sizes[0] == pytest.approx(2 * halved, rel=0.05)
 
 
-# The kit of a bfloat16 export sets this variable. oneDNN then takes what a matrix is multiplied by
-# from the first request for all others: were it none of the weights, the second answer would be
-# wrong (seen on a graph that multiplies two inputs and adds a bias).
+# The kit of a bfloat16 or int8_onednn export sets this variable. oneDNN then takes what a matrix is
+# multiplied by from the first request for all others: were it none of the weights, the second
+# answer would be wrong (seen on a graph that multiplies two inputs and adds a bias).
 FROZEN = {"TF_ONEDNN_ASSUME_FROZEN_WEIGHTS": "1"}
+EXPORTS_TAKEN_AS_FROZEN = [("classes", "int8_onednn"), *((name, "bfloat16") for name in BFLOAT16)]
 
 
 @pytest.mark.half_precision
-@pytest.mark.parametrize("name", some_slow(BFLOAT16, ("classes",)))
-def test_a_second_request_is_answered_where_weights_are_taken_as_frozen(name, exported, tmp_path):
-    version, request = exported(name, "bfloat16"), request_of(name)
+@pytest.mark.parametrize("export", some_slow(EXPORTS_TAKEN_AS_FROZEN, EXPORTS_TAKEN_AS_FROZEN[:1]))
+def test_a_second_request_is_answered_where_weights_are_taken_as_frozen(export, exported, tmp_path):
+    name, dtype = export
+    version, request = exported(name, dtype), request_of(name)
     rows = min(map(len, request.values()))
     first = {key: values[::-1][:rows] for key, values in request.items()}
     both = [(version, "serving_default", {k: v[:rows] for k, v in first.items()})]
