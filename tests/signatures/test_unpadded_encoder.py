@@ -19,8 +19,8 @@ LENGTHS = np.array([3, 1, 70, 17, 16, 15, 64, 4, 1, 1, 5, 63, 2, 16])
 class DistantAttention(SelfAttention):
     """Sees less of what is farther away, which it reads from where queries and keys stand."""
 
-    def scores(self, query, key):
-        scores = super().scores(query, key)  # [B, A, S, S]
+    def scores(self, query, key, training=False):
+        scores = super().scores(query, key, training)  # [B, A, S, S]
         positions = keras.ops.arange(keras.ops.shape(query)[2])
         distances = keras.ops.abs(positions[:, None] - positions)  # [S, S]
         return scores - 0.3 * keras.ops.cast(distances, scores.dtype)
