@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert import BertConfig, create_encoder
 from keras_bert.serving.int8_products import quantize_for_onednn
+from tests.models.test_families import CONFIGS, NUMBERS
 
 # Among the numbers that 8 bits stand for, each may lie half a step from its neighbour.
 WEIGHT_STEPS, INPUT_STEPS = 64, 255
@@ -68,6 +70,29 @@ def test_an_answer_does_not_depend_on_its_neighbors():
     together = layer(inputs).numpy()
     alone = np.concatenate([layer(inputs[row : row + 1]).numpy() for row in range(6)])
     np.testing.assert_allclose(together, alone, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("model_type", [None, *CONFIGS])
+@pytest.mark.parametrize("library", ["oneDNN", "Keras"])
+def test_encoders_of_every_family_are_close_to_float32(model_type, library):
+    config = CONFIGS[model_type] if model_type else BertConfig(**NUMBERS)
+    encoder = create_encoder(config.replace(hidden_size=32, intermediate_size=64), seed=1)
+    draw = np.random.default_rng(5)
+    for weight in encoder.weights:  # biases and norms, too, are no longer what they start as
+        weight.assign_add(draw.normal(0, 0.1, weight.shape))
+    inputs = {
+        "input_ids": draw.integers(5, config.vocab_size, [4, 8], np.int32),
+        "input_mask": np.ones([4, 8], np.int32),
+        "segment_ids": np.zeros([4, 8], np.int32),
+    }
+    expected = encoder(inputs)["sequence_output"].numpy()
+    if library == "oneDNN":
+        quantize_for_onednn(encoder)
+    else:
+        encoder.quantize("int8", filters=lambda layer: isinstance(layer, keras.layers.Dense))
+    found = encoder(inputs)["sequence_output"].numpy()
+    assert not np.array_equal(found, expected)
+    assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.999
 
 
 ALL_THE_LARGEST = """

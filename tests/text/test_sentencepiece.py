@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertPreprocessor, SentencePieceTokenizer, load_tokenizer
+from keras_bert.text.sentencepiece.training import train_sentencepiece
 from tests.markers import some_fast
 from tests.text.family_tokenizers import fuzzed_texts, golden_texts, sentencepiece_files
 
@@ -218,3 +219,13 @@ def test_a_deberta_has_the_ids_of_the_tokenizer_of_transformers(tmp_path):
     found = opened("One text", "and another")
     assert found["input_ids"] == framed.ids
     assert found["token_type_ids"] == framed.type_ids
+
+
+def test_an_added_mask_has_the_id_behind_the_pieces(tmp_path):
+    train_sentencepiece(["home is home", "is it home"], 30, scheme="deberta").save(tmp_path)
+    mask = len(load_tokenizer(tmp_path).vocabulary) - 1
+    (tmp_path / "added_tokens.json").write_text(json.dumps({"[MASK]": mask}))
+    assert load_tokenizer(tmp_path).vocabulary.mask_id == mask
+    (tmp_path / "added_tokens.json").write_text('{"[MASK]": 128000}')
+    with pytest.raises(ValueError, match=rf"\[MASK\] has the id 128000, but {mask} with the pi"):
+        load_tokenizer(tmp_path)

@@ -127,7 +127,8 @@ class SentencePieceFiles:
         Raises:
             FileNotFoundError: the folder has no such file.
             ValueError: a file is damaged, several are there and no class says which is meant, the
-                tokenizer is CamemBERT's, splits texts at punctuation, or there are added tokens.
+                tokenizer is CamemBERT's, splits texts at punctuation, there are added tokens, or a
+                special one has another id.
         """
         folder = hub.local_folder(folder)
         path = folder / tokenizer_config.FILE_NAME
@@ -184,6 +185,14 @@ class SentencePieceFiles:
         # A tokenizer.json beside it has many megabytes, and the same tokens.
         special = read.vocabulary.special_tokens
         tokenizer_config.check_added(folder, lambda token: token.get("content") in special, ())
+        added = folder / tokenizer_config.ADDED_TOKENS
+        for token, number in tokenizer_config.read_json(added).items() if added.is_file() else ():
+            ours = read.vocabulary.id_of(token)
+            if number != ours:
+                raise ValueError(
+                    f"{added}: {token} has the id {number}, but {ours} with the pieces of "
+                    f"{SENTENCEPIECE_FILES[scheme]}: take both files from one model"
+                )
         return read
 
     def save(self, folder: str | os.PathLike) -> None:
