@@ -32,12 +32,16 @@ def quantize_for_onednn(model: keras.Model) -> None:
     """
     _check_runs()
     config = keras.quantizers.Int8QuantizationConfig(weight_quantizer=_ColumnQuantizer())
-    # Dense layers alone: embeddings are looked up, not multiplied.
-    model.quantize(config=config, filters=lambda layer: isinstance(layer, keras.layers.Dense))
+    model.quantize(config=config, filters=is_dense)
     for layer in model._flatten_layers():
-        if isinstance(layer, keras.layers.Dense):
+        if is_dense(layer):
             # Keras has no seam for another product: this is where it calls its own.
             layer.quantized_call = _Dense(layer)
+
+
+def is_dense(layer: keras.layers.Layer) -> bool:
+    """Whether a layer is quantized: embeddings are looked up, not multiplied."""
+    return isinstance(layer, keras.layers.Dense)
 
 
 class _ColumnQuantizer(keras.quantizers.Quantizer):
@@ -60,7 +64,7 @@ class _Dense:
 
     def __init__(self, layer: keras.layers.Dense) -> None:
         self.layer = layer
-        # A row of smallest values, times the kernel, and the bias: [2, O].
+        # What a row that is 1 everywhere gives, [O]: smallest values are taken off the rows.
         sums = keras.ops.convert_to_numpy(layer.kernel).sum(axis=0, dtype=np.int32)
         self.shifts = sums / keras.ops.convert_to_numpy(layer.kernel_scale)
 
