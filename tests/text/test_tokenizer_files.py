@@ -320,8 +320,12 @@ def test_added_tokens_that_word_pieces_do_not_find_are_refused(tmp_path):
 
 def test_added_tokens_beside_a_sentencepiece_model_are_refused(tmp_path):
     xlm_roberta(tmp_path)
-    write(tmp_path, added_tokens={"<mask>": 20})
+    mask = read_tokenizer_files(tmp_path).vocabulary.mask_id
+    write(tmp_path, added_tokens={"<mask>": mask})
     read_tokenizer_files(tmp_path)
+    write(tmp_path, added_tokens={"<mask>": mask + 1})
+    with pytest.raises(ValueError, match=f"<mask> has the id {mask + 1}, but {mask} with the p"):
+        read_tokenizer_files(tmp_path)
     write(tmp_path, added_tokens={"<user>": 21})
     with pytest.raises(ValueError, match="added_tokens.json: '<user>' is an added token"):
         read_tokenizer_files(tmp_path)
