@@ -362,6 +362,7 @@ class BlockRecorder:
     def __init__(self, encoder: BertEncoder):
         self._encoder = encoder
         self._states: list[Any] | None = None
+        encoder.narrows_last_block = False  # its output is compared at all positions
         for block in encoder.encoder_blocks():
             # Keras calls what it finds under this name, as for rematerialization.
             block.call = self._recorded(block.call)  # type: ignore[method-assign]

@@ -42,10 +42,15 @@ def last_real_position(hidden: Any, input_mask: Any) -> Any:
         hidden: [B, S, H].
         input_mask: integers [B, S], 1 for real pieces, which come first.
     """
-    # A sequence of padding alone has no last piece; its first position stands in.
-    last = ops.maximum(ops.sum(input_mask, axis=1) - 1, 0)  # [B]
-    picked = ops.take_along_axis(hidden, last[:, None, None], axis=1)  # [B, 1, H]
+    last = ops.expand_dims(last_position(input_mask), -1)  # [B, 1, 1]
+    picked = ops.take_along_axis(hidden, last, axis=1)  # [B, 1, H]
     return ops.squeeze(picked, axis=1)
+
+
+def last_position(input_mask: Any) -> Any:
+    """Returns where the last real piece of every sequence stands, [B, 1], of a mask [B, S]."""
+    # A sequence of padding alone has no last piece; its first position stands in.
+    return ops.maximum(ops.sum(input_mask, axis=1, keepdims=True) - 1, 0)
 
 
 def within_documents(visible: Any, pack_ids: Any) -> Any:

@@ -20,7 +20,7 @@ from keras_bert.layers.activations import activation_function
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.initializer import truncated_normal
 from keras_bert.layers.layer_norm import LayerNormalization
-from keras_bert.layers.self_attention import SelfAttention, as_rows, as_tokens
+from keras_bert.layers.self_attention import SelfAttention, as_rows, as_tokens, states_at
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -141,7 +141,12 @@ class EncoderBlock(keras.layers.Layer):
             self.feed_forward_norm.build(hidden_shape)
 
     def call(
-        self, hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
+        self,
+        hidden: Any,
+        input_mask: Any,
+        training: bool = False,
+        return_probs: bool = False,
+        query_positions: Any = None,
     ) -> Any:
         """Transforms hidden states [B, S, H]; arguments and results as in `SelfAttention`."""
         attended = self.attention(
@@ -149,9 +154,12 @@ class EncoderBlock(keras.layers.Layer):
             input_mask,
             training=training,
             return_probs=return_probs,
+            **_asking(query_positions),
         )  # [B, S, H], or that and [B, A, S, S]
         if return_probs:
             attended, probs = attended
+        if query_positions is not None:
+            hidden = states_at(hidden, query_positions)  # [B, Q, H], as is what was attended
         tokens = self.attention_half(as_tokens(hidden), as_tokens(attended), training)
         tokens = self.feed_forward_half(tokens, training)  # [B * S, H]
         hidden = as_rows(tokens, hidden)  # [B, S, H]
@@ -175,10 +183,17 @@ class EncoderBlock(keras.layers.Layer):
         return self.feed_forward_norm(hidden + transformed, training=training)  # [..., H]
 
     def compute_output_spec(
-        self, hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
+        self,
+        hidden: Any,
+        input_mask: Any,
+        training: bool = False,
+        return_probs: bool = False,
+        query_positions: Any = None,
     ) -> Any:
         """Gives the symbolic shapes of `call`."""
-        return self.attention.compute_output_spec(hidden, input_mask, training, return_probs)
+        return self.attention.compute_output_spec(
+            hidden, input_mask, training, return_probs, **_asking(query_positions)
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
@@ -193,6 +208,11 @@ class EncoderBlock(keras.layers.Layer):
             "seed": self.seed,
             "attention_initializer": self.attention_initializer,
         }
+
+
+def _asking(query_positions: Any) -> dict[str, Any]:
+    # An attention layer with a `call` of its own need not know of positions.
+    return {} if query_positions is None else {"query_positions": query_positions}
 
 
 def derived_seed(seed: int | None, stream: int) -> int | None:

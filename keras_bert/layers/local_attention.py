@@ -193,12 +193,19 @@ class LocalSelfAttention(SelfAttention):
         return ops.concatenate([global_context, context[:, :, first:]], axis=2), None
 
     def compute_output_spec(
-        self, hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
+        self,
+        hidden: Any,
+        input_mask: Any,
+        training: bool = False,
+        return_probs: bool = False,
+        query_positions: Any = None,
     ) -> Any:
         """Gives the symbolic shape of `call`; refuses `return_probs`, as it does."""
         if return_probs:
             raise no_table(self)
-        return super().compute_output_spec(hidden, input_mask, training)
+        return super().compute_output_spec(
+            hidden, input_mask, training, query_positions=query_positions
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""

@@ -20,6 +20,7 @@ from keras import ops
 from keras_bert.layers.activations import activation_function
 from keras_bert.layers.initializer import truncated_normal
 from keras_bert.layers.layer_norm import LayerNormalization
+from keras_bert.layers.self_attention import states_at
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -77,9 +78,7 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
         """
         picked = sequence_output
         if positions is not None:
-            # [B, P] -> [B, P, 1]: the same position for all H components.
-            index = ops.expand_dims(positions, -1)
-            picked = ops.take_along_axis(sequence_output, index, axis=1)  # [B, P, H]
+            picked = states_at(sequence_output, positions)  # [B, P, H]
         transformed = self.activation(self.dense(picked), training)  # [B, P, E]
         return self.layer_norm(transformed, training=training)
 

@@ -150,10 +150,17 @@ class RotarySelfAttention(LocalSelfAttention):
         return ops.broadcast_to(bias, (batch, 1, length, length))
 
     def compute_output_spec(
-        self, hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
+        self,
+        hidden: Any,
+        input_mask: Any,
+        training: bool = False,
+        return_probs: bool = False,
+        query_positions: Any = None,
     ) -> Any:
         """Gives the symbolic shapes of `call`."""
-        return SelfAttention.compute_output_spec(self, hidden, input_mask, training, return_probs)
+        return SelfAttention.compute_output_spec(
+            self, hidden, input_mask, training, return_probs, query_positions
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""

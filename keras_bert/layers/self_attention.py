@@ -103,8 +103,23 @@ class SelfAttention(keras.layers.Layer):
             name=name,
         )
 
+    @property
+    def asks_alone(self) -> bool:
+        """Whether a query finds the same without those of the other positions beside it.
+
+        A variant with an `attend` or `scores` of its own may read from the shape where a query
+        stands.
+        """
+        kind = type(self)
+        return kind.attend is SelfAttention.attend and kind.scores is SelfAttention.scores
+
     def call(
-        self, hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
+        self,
+        hidden: Any,
+        input_mask: Any,
+        training: bool = False,
+        return_probs: bool = False,
+        query_positions: Any = None,
     ) -> Any:
         """Attends within each sequence.
 
@@ -114,13 +129,23 @@ class SelfAttention(keras.layers.Layer):
                 per query.
             training: whether dropout is on.
             return_probs: whether to return the probabilities [B, A, S, S] (float32) as well.
+            query_positions: int32 [B, Q], the only positions that ask; None: all do.
 
         Returns:
-            [B, S, H], or that and the probabilities before dropout.
+            [B, S, H], or that and the probabilities before dropout. With query positions
+            [B, Q, H].
 
         Raises:
-            ValueError: the layer has no probabilities of all pairs to return.
+            ValueError: the layer has no probabilities of all pairs to return, or both are asked
+                for.
         """
+        if query_positions is not None:
+            if return_probs:
+                raise ValueError(
+                    "return_probs is True beside query_positions: leave out one of them, as "
+                    "probabilities are those of all pairs of positions"
+                )
+            return self._attended_at(query_positions, hidden, input_mask, training)
         projected = as_rows(self.project(as_tokens(hidden)), hidden)  # [B, S, 3H]
         query, key, value = split_heads(projected, self.projected_heads)
         bias = score_bias(input_mask)  # [B, 1, 1 or S, S]
@@ -135,6 +160,25 @@ class SelfAttention(keras.layers.Layer):
         if probs is None:
             raise no_table(self)
         return output, probs
+
+    def _attended_at(self, positions: Any, hidden: Any, input_mask: Any, training: bool) -> Any:
+        """Returns the output [B, Q, H] at positions [B, Q]."""
+        projected = as_rows(self.project(as_tokens(hidden)), hidden)  # [B, S, 3H]
+        if self.asks_alone:
+            query, key, value = ops.split(projected, 3, axis=-1)  # [B, S, H]
+            query = as_heads(states_at(query, positions), self.num_attention_heads)  # [B, A, Q, D]
+            key = as_heads(key, self.num_attention_heads)  # [B, A, S, D]
+            value = as_heads(value, self.num_attention_heads)  # [B, A, S, D]
+            if len(input_mask.shape) == 3:
+                input_mask = states_at(input_mask, positions)  # [B, Q, S]
+            # [B, A, Q, D] by a bias [B, 1, 1 or Q, S]
+            context, _ = self.attend(query, key, value, score_bias(input_mask), training)
+            found = merge_heads(context)  # [B, Q, H]
+        else:
+            query, key, value = split_heads(projected, self.projected_heads)
+            context, _ = self.attend(query, key, value, score_bias(input_mask), training)
+            found = states_at(merge_heads(context), positions)  # [B, S, H] -> [B, Q, H]
+        return as_rows(self.project_output(as_tokens(found)), found)
 
     def project(self, hidden: Any) -> Any:
         """Returns query, key and value side by side, [..., 3H], of hidden states [..., H].
@@ -191,13 +235,19 @@ class SelfAttention(keras.layers.Layer):
         return self.output_dense(context)
 
     def compute_output_spec(
-        self, hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
+        self,
+        hidden: Any,
+        input_mask: Any,
+        training: bool = False,
+        return_probs: bool = False,
+        query_positions: Any = None,
     ) -> Any:
         """Gives the symbolic shapes of `call`."""
-        output = keras.KerasTensor(hidden.shape, dtype=self.compute_dtype)
+        batch, length, width = hidden.shape
+        asking = length if query_positions is None else query_positions.shape[1]
+        output = keras.KerasTensor((batch, asking, width), dtype=self.compute_dtype)
         if not return_probs:
             return output
-        batch, length = hidden.shape[:2]
         probs_shape = (batch, self.num_attention_heads, length, length)
         return output, keras.KerasTensor(probs_shape, dtype="float32")
 
@@ -234,15 +284,33 @@ def as_rows(tokens: Any, like: Any) -> Any:
     return ops.reshape(tokens, (*ops.shape(like)[:2], tokens.shape[-1]))
 
 
+def states_at(hidden: Any, positions: Any) -> Any:
+    """Returns what stands at some positions of each sequence: [B, P, W] of [B, S, W].
+
+    Args:
+        hidden: [B, S, W].
+        positions: integers [B, P]. Outside of 0 to S - 1 TensorFlow raises an error on a processor;
+            compiled code takes some other position.
+    """
+    batch, length, width = ops.shape(hidden)
+    rows = ops.expand_dims(ops.arange(batch, dtype="int32") * length, 1)  # [B, 1]: where they begin
+    positions = ops.cast(positions, "int32")
+    is_inside = ops.logical_and(positions >= 0, positions < length)
+    # Whole vectors out of a list of tokens; no other sequence stands in for a position outside.
+    token = ops.where(is_inside, rows + positions, batch * length)  # [B, P]
+    return ops.take(ops.reshape(hidden, (batch * length, width)), token, axis=0)  # [B, P, W]
+
+
 def split_heads(projected: Any, num_heads: int) -> list[Any]:
     """Returns query, key and value, [B, A, S, D] each, of what `project` returned, [B, S, 3H]."""
-    batch, length, width = ops.shape(projected)
-    heads = (batch, length, num_heads, width // 3 // num_heads)
-    return [
-        # [B, S, H] -> [B, S, A, D] -> [B, A, S, D]: a head is a batch of matrices of its own.
-        ops.transpose(ops.reshape(part, heads), (0, 2, 1, 3))
-        for part in ops.split(projected, 3, axis=-1)
-    ]
+    return [as_heads(part, num_heads) for part in ops.split(projected, 3, axis=-1)]
+
+
+def as_heads(states: Any, num_heads: int) -> Any:
+    """Returns states [B, S, H] by heads, [B, A, S, D]: a head is a batch of matrices of its own."""
+    batch, length, width = ops.shape(states)
+    heads = ops.reshape(states, (batch, length, num_heads, width // num_heads))
+    return ops.transpose(heads, (0, 2, 1, 3))  # [B, S, A, D] -> [B, A, S, D]
 
 
 def merge_heads(context: Any) -> Any:

@@ -50,7 +50,7 @@ class BertClassifier(TaskModel):
             )
         encoder = as_encoder(config, seed=seed, dtype=dtype)
         inputs = encoder_inputs()  # int32 [B, S] each
-        pooled_output = output_dropout(encoder)(encoder(inputs)["pooled_output"])  # [B, H]
+        pooled_output = output_dropout(encoder)(encoder.pooled(inputs))  # [B, H]
         logits = output_layer(encoder, num_classes, "classifier")(pooled_output)  # [B, C]
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
         self.num_classes = num_classes

@@ -70,7 +70,7 @@ class BertDocumentClassifier(TaskModel):
             name="window_pooling",
         )
         inputs, flat = inputs_of_rows()  # [B, W, S] and [B * W, S]
-        vectors = encoder(flat)["pooled_output"]  # [B * W, H]
+        vectors = encoder.pooled(flat)  # [B * W, H]
         text = output_dropout(encoder)(pool(vectors, inputs[INPUT_MASK]))  # [B, H]
         logits = output_layer(encoder, num_classes, "classifier")(text)  # [B, C]
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)

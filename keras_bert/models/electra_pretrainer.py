@@ -91,9 +91,8 @@ class ElectraPretrainer(TaskModel):
                 name="generator",
                 shared_embeddings=encoder,
             )
-            guesses = masked_lm_logits(  # [B, P, V]
-                generator, generator(of_encoder)["sequence_output"], inputs[MASKED_LM_POSITIONS]
-            )
+            generated = generator(of_encoder, output_positions=inputs[MASKED_LM_POSITIONS])
+            guesses = masked_lm_logits(generator, generated["sequence_output"])  # [B, P, V]
         ids, drawn = replacement(  # [B, S] and [B, P]
             inputs[INPUT_IDS], guesses, inputs[MASKED_LM_POSITIONS], inputs[MASKED_LM_WEIGHTS]
         )

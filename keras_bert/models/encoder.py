@@ -10,9 +10,10 @@ Its parts are made by methods, which a variant of the encoder replaces: see
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
+from keras import ops
 
 from keras_bert.config import BertConfig
 from keras_bert.features import (
@@ -25,6 +26,7 @@ from keras_bert.features import (
     SEGMENT_IDS,
 )
 from keras_bert.layers.attention_masks import (
+    last_position,
     last_real_position,
     left_to_right_mask,
     mean_of_real_positions,
@@ -33,6 +35,7 @@ from keras_bert.layers.attention_masks import (
 from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
 from keras_bert.layers.encoder_block import EncoderBlock
 from keras_bert.layers.initializer import truncated_normal
+from keras_bert.layers.self_attention import SelfAttention, states_at
 from keras_bert.models import preset, registry
 
 
@@ -52,6 +55,12 @@ class BertEncoder(preset.PresetModel):
     document. A document gets the outputs that it gets alone; pieces attend to nothing outside it.
     The weights are the same. `pooled_output` is that of the first document (of the last from left
     to right).
+
+    A head that reads a few positions says which: `encoder(inputs, output_positions=positions)`, of
+    int32 [B, P], gives their `sequence_output` [B, P, H], and `pooled_output` as always. The last
+    block then computes nothing else at other positions than keys and values. They are the numbers
+    of `encoder(inputs)` but for rounding, as its input is the same and no other layer follows.
+    `pooled(inputs)` does this for `pooled_output` alone. `narrows_last_block = False` turns it off.
 
     Paths of variables begin with the names of its layers ("layer_0/intermediate/kernel"), whatever
     the encoder is called: files of other formats, optimizers and checkpoints know them so. Where a
@@ -146,18 +155,9 @@ class BertEncoder(preset.PresetModel):
             )
 
         # === Functional model ===
+        layers = _Layers(word_embeddings, embeddings, projection, blocks, pooler)
         inputs = encoder_inputs(packed)  # int32 [B, S] each
-        hidden = embeddings(  # [B, S, E], in BERT E = H
-            word_embeddings(inputs[INPUT_IDS]), inputs[SEGMENT_IDS], inputs.get(POSITION_IDS)
-        )
-        if projection is not None:
-            hidden = projection(hidden)  # [B, S, E] -> [B, S, H]
-        # Which positions a layer may look at: [B, S] for all queries alike, or a row of its own for
-        # each query, [B, S queries, S keys].
-        mask = inputs[INPUT_MASK]
-        visible = left_to_right_mask(mask) if config.left_to_right else mask  # [B, S] or [B, S, S]
-        if packed:
-            visible = within_documents(visible, inputs[PACK_IDS])  # [B, S, S]
+        hidden, visible = _before_blocks(config, layers, inputs)
         hidden_states, attention_probs = [hidden], []  # embeddings first
         for block in blocks:
             hidden = block(hidden, visible, return_probs=output_attention_probs)  # [B, S, H]
@@ -165,7 +165,7 @@ class BertEncoder(preset.PresetModel):
                 hidden, probs = hidden  # and [B, A, S, S]
                 attention_probs.append(probs)
             hidden_states.append(hidden)
-        pooled_output = pooler(_summary(config, hidden, mask))  # [B, H]
+        pooled_output = pooler(_summary(config, hidden, inputs[INPUT_MASK]))  # [B, H]
         outputs = {"sequence_output": hidden, "pooled_output": pooled_output}  # [B, S, H], [B, H]
         if output_hidden_states:
             outputs["hidden_states"] = hidden_states  # L + 1 of [B, S, H]
@@ -180,6 +180,7 @@ class BertEncoder(preset.PresetModel):
         self.packed = packed
         self.seed = seed
         self.policy = policy
+        self.narrows_last_block = True
         self.word_embeddings = word_embeddings
         self.embeddings_projection = projection
 
@@ -262,6 +263,79 @@ class BertEncoder(preset.PresetModel):
                     blocks[0], config.shares_attention, config.shares_feed_forward
                 )
 
+    def call(
+        self,
+        inputs: Mapping[str, Any],
+        training: bool | None = None,
+        mask: Any = None,
+        output_positions: Any = None,
+    ) -> dict[str, Any]:
+        """Returns the outputs, with `sequence_output` at all positions or at some, see the class.
+
+        Args:
+            inputs: by name, int32 [B, S] each.
+            training: whether dropout is on.
+            mask: Keras' own, which is not read.
+            output_positions: int32 [B, P], or None for all positions.
+        """
+        if output_positions is None:
+            return super().call(inputs, training=training, mask=mask)
+        if not self._narrows():
+            outputs = super().call(inputs, training=training, mask=mask)
+            states = states_at(outputs["sequence_output"], output_positions)  # [B, P, H]
+            return {**outputs, "sequence_output": states}
+        inputs = {
+            name: ops.convert_to_tensor(inputs[name], tensor.dtype)
+            for name, tensor in self.input.items()
+        }
+        layers = _Layers(
+            self.word_embeddings,
+            self.get_layer("embeddings"),
+            self.embeddings_projection,
+            self.encoder_blocks(),
+            self.get_layer("pooler"),
+        )
+        hidden, visible = _before_blocks(self.config, layers, inputs)
+        for block in layers.blocks[:-1]:
+            hidden = block(hidden, visible)  # [B, S, H]
+        # What the pooler reads, then what is asked for: [B, 1 + P].
+        summary = _summary_position(self.config, inputs[INPUT_MASK])
+        positions = ops.concatenate([summary, ops.cast(output_positions, "int32")], axis=1)
+        hidden = layers.blocks[-1](hidden, visible, query_positions=positions)  # [B, 1 + P, H]
+        return {"sequence_output": hidden[:, 1:], "pooled_output": layers.pooler(hidden[:, 0])}
+
+    def pooled(self, inputs: Mapping[str, Any]) -> Any:
+        """Returns `pooled_output` [B, H] of inputs, symbolic or not, int32 [B, S] each."""
+        nothing = inputs[INPUT_IDS][:, :0]  # [B, 0]
+        return self(inputs, output_positions=nothing)["pooled_output"]
+
+    def compute_output_spec(
+        self,
+        inputs: Mapping[str, Any],
+        training: bool | None = None,
+        mask: Any = None,
+        output_positions: Any = None,
+    ) -> dict[str, Any]:
+        """Gives the symbolic shapes of `call`."""
+        outputs = super().compute_output_spec(inputs, training=training, mask=mask)
+        if output_positions is None:
+            return outputs
+        states = outputs["sequence_output"]
+        shape = (*output_positions.shape, states.shape[-1])  # [B, P, H]
+        return {**outputs, "sequence_output": keras.KerasTensor(shape, dtype=states.dtype)}
+
+    def _narrows(self) -> bool:
+        """Tells whether the last block can be computed at some positions and gives all outputs."""
+        last = self.get_layer(f"layer_{self.config.num_hidden_layers - 1}")
+        # Layers with a `call` of their own know nothing of positions.
+        is_known = (
+            type(last).call is EncoderBlock.call and type(last.attention).call is SelfAttention.call
+        )
+        needs_all = self.output_hidden_states or self.output_attention_probs
+        return (
+            self.narrows_last_block and is_known and not needs_all and self.config.summary != "mean"
+        )
+
     def encoder_blocks(self) -> list[EncoderBlock]:
         """Returns the blocks in the order in which they are applied."""
         return [self.get_layer(f"layer_{i}") for i in range(self.config.num_hidden_layers)]
@@ -281,12 +355,48 @@ class BertEncoder(preset.PresetModel):
         }
 
 
+class _Layers(NamedTuple):
+    """What an encoder consists of; the projection is None where embeddings have its width."""
+
+    word_embeddings: WordEmbedding
+    embeddings: EmbeddingPostprocessor
+    projection: keras.layers.Dense | None
+    blocks: list[EncoderBlock]
+    pooler: keras.layers.Layer
+
+
+def _before_blocks(
+    config: BertConfig, layers: _Layers, inputs: Mapping[str, Any]
+) -> tuple[Any, Any]:
+    """Returns embeddings [B, S, H], and which positions a layer may look at.
+
+    That is [B, S] for all queries alike, or a row for each query, [B, S queries, S keys].
+    """
+    hidden = layers.embeddings(  # [B, S, E], in BERT E = H
+        layers.word_embeddings(inputs[INPUT_IDS]), inputs[SEGMENT_IDS], inputs.get(POSITION_IDS)
+    )
+    if layers.projection is not None:
+        hidden = layers.projection(hidden)  # [B, S, E] -> [B, S, H]
+    mask = inputs[INPUT_MASK]
+    visible = left_to_right_mask(mask) if config.left_to_right else mask  # [B, S] or [B, S, S]
+    if PACK_IDS in inputs:
+        visible = within_documents(visible, inputs[PACK_IDS])  # [B, S, S]
+    return hidden, visible
+
+
 def _summary(config: BertConfig, hidden: Any, mask: Any) -> Any:
     """Returns what the pooler reads, [B, H], of hidden states [B, S, H] and their mask [B, S]."""
     if config.summary == "mean":
         return mean_of_real_positions(hidden, mask)
     # From left to right only the last piece has seen the whole sequence.
     return last_real_position(hidden, mask) if config.summary == "last" else hidden[:, 0]
+
+
+def _summary_position(config: BertConfig, mask: Any) -> Any:
+    """Returns the position that `_summary` reads, int32 [B, 1], of a mask [B, S]."""
+    if config.summary == "last":
+        return last_position(mask)
+    return ops.zeros_like(mask[:, :1])
 
 
 def first_attention(config: BertConfig) -> str:

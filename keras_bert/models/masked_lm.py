@@ -83,9 +83,11 @@ class BertMaskedLM(TaskModel):
         encoder = as_encoder(config, packed=packed, seed=seed, dtype=dtype)
         inputs = masked_lm_inputs(encoder.packed)  # [B, S] each, and positions [B, P]
         # The encoder takes its own inputs only; the positions are for the head.
-        encoded = encoder({name: inputs[name] for name in encoder.input})
-        # [B, P, V]
-        logits = masked_lm_logits(encoder, encoded["sequence_output"], inputs[MASKED_LM_POSITIONS])
+        encoded = encoder(
+            {name: inputs[name] for name in encoder.input},
+            output_positions=inputs[MASKED_LM_POSITIONS],
+        )
+        logits = masked_lm_logits(encoder, encoded["sequence_output"])  # [B, P, H] -> [B, P, V]
         super().__init__(encoder, inputs=inputs, outputs=logits, name=name, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
@@ -99,8 +101,14 @@ def masked_lm_inputs(packed: bool = False) -> dict[str, keras.KerasTensor]:
     return {**encoder_inputs(packed), MASKED_LM_POSITIONS: positions}
 
 
-def masked_lm_logits(encoder: BertEncoder, sequence_output: Any, positions: Any) -> Any:
-    """Returns logits [B, P, V] of the masked language model head on top of an encoder."""
+def masked_lm_logits(encoder: BertEncoder, sequence_output: Any, positions: Any = None) -> Any:
+    """Returns logits [B, P, V] of the masked language model head on top of an encoder.
+
+    Args:
+        encoder: whose word embeddings the pieces are compared with.
+        sequence_output: hidden states [B, P, H] of the predicted positions, or of all, [B, S, H].
+        positions: the predicted ones, int32 [B, P], where the states are those of all.
+    """
     config = encoder.config
     transform = MaskedLanguageModelTransform(
         config.transform_act,
@@ -111,6 +119,6 @@ def masked_lm_logits(encoder: BertEncoder, sequence_output: Any, positions: Any)
         dtype=encoder.policy,
         name="masked_lm_transform",
     )
-    # [B, S, H] -> [B, P, E] -> [B, P, V]: scored against the word embeddings themselves.
+    # [B, P or S, H] -> [B, P, E] -> [B, P, V]: scored against the word embeddings themselves.
     scores = encoder.word_embeddings(transform(sequence_output, positions), reverse=True)
     return OutputBias(dtype=encoder.policy, name="masked_lm_bias")(scores)  # [B, P, V], float32

@@ -42,7 +42,7 @@ class BertMultipleChoice(TaskModel):
     ):
         encoder = as_encoder(config, seed=seed, dtype=dtype)
         inputs, flat = inputs_of_rows()  # [B, choices, S] and [B * choices, S]
-        pooled_output = output_dropout(encoder)(encoder(flat)["pooled_output"])  # [B * choices, H]
+        pooled_output = output_dropout(encoder)(encoder.pooled(flat))  # [B * choices, H]
         scores = output_layer(encoder, 1, "classifier")(pooled_output)  # [B * choices, 1]
         # [B, choices]
         logits = UnflattenChoices(dtype="float32", name="choices")(scores, inputs["input_ids"])

@@ -38,14 +38,15 @@ class BertPretrainer(TaskModel):
     ):
         encoder = as_encoder(config, packed=packed, seed=seed, dtype=dtype)
         inputs = masked_lm_inputs(encoder.packed)  # [B, S] each, and positions [B, P]
-        # sequence_output [B, S, H] for the words, pooled_output [B, H] for the pair
-        encoded = encoder({name: inputs[name] for name in encoder.input})
+        # sequence_output [B, P, H] for the words, pooled_output [B, H] for the pair
+        encoded = encoder(
+            {name: inputs[name] for name in encoder.input},
+            output_positions=inputs[MASKED_LM_POSITIONS],
+        )
         next_sentence = output_layer(encoder, 2, "next_sentence")
         outputs = {
             # [B, P, V]: for the P predicted positions only, not for all S.
-            "mlm_logits": masked_lm_logits(
-                encoder, encoded["sequence_output"], inputs[MASKED_LM_POSITIONS]
-            ),
+            "mlm_logits": masked_lm_logits(encoder, encoded["sequence_output"]),
             "nsp_logits": next_sentence(encoded["pooled_output"]),  # [B, 2]
         }
         super().__init__(encoder, inputs=inputs, outputs=outputs, name=name, **kwargs)

@@ -227,7 +227,7 @@ def _apply(
     if summaries_only:
         kept = chunk.summary  # [G]
         hidden = tf.gather(hidden, kept)  # [G, H]
-    if summaries_only and _asks_for_itself(attention):
+    if summaries_only and attention.asks_alone:
         asking = kept[:, None, None] * (3 * projected) + part[0]  # [G, P, 1]
         query = tf.gather(parts, asking)  # [G, A, 1, D]
         key, value = tf.unstack(tf.gather(parts, rows[1:]))  # [G, A, S, D] each
@@ -244,12 +244,3 @@ def _apply(
     attended = attention.project_output(tf.reshape(context, [-1, heads * size]))  # [T or G, H]
     hidden = block.attention_half(hidden, attended)  # [T or G, H]
     return block.feed_forward_half(hidden)
-
-
-def _asks_for_itself(attention: SelfAttention) -> bool:
-    """Tells whether a query finds the same without those of the other positions beside it.
-
-    A variant with an `attend` or `scores` of its own may read from the shape where a query stands.
-    """
-    kind = type(attention)
-    return kind.attend is SelfAttention.attend and kind.scores is SelfAttention.scores

@@ -3,14 +3,16 @@
 A product of [M, K] and [K, N] takes 2MKN, and twice that again in the backward pass, once for the
 gradient of either factor. Everything else (norms, softmax, dropout, the optimizer) is a few per
 cent of that and left out, as in the usual definition of model FLOP utilisation. So are look-ups in
-tables of embeddings, however a device makes them.
+tables of embeddings, however a device makes them. Of the last block only what is read counts, as
+nothing else is computed: see `BertEncoder`.
 """
 
 from collections.abc import Mapping
 
-from keras_bert.checkpoints.model_classes import MODEL_CLASSES, TOKEN_LABELERS
+from keras_bert.checkpoints.model_classes import ENCODER, MODEL_CLASSES, TOKEN_LABELERS
 from keras_bert.checkpoints.variables import variable_shapes
 from keras_bert.config import BertConfig
+from keras_bert.models import registry
 
 EMBEDDING_PROJECTION = "embeddings, projection"
 PROJECTIONS = "attention, projections"
@@ -57,11 +59,25 @@ def forward_flops(
     if config.reads_tokens_through_pooler and architecture in TOKEN_LABELERS:
         summaries = tokens
     pooler = 2 * summaries * config.hidden_size**2
-    return {**_encoder_parts(config, batch_size, max_seq_length), POOLER: pooler, HEAD: head}
+    reads_all = architecture in (ENCODER, *TOKEN_LABELERS)
+    reads_few = (row.uses_pooler or row.predicts_words) and not reads_all
+    read = 1 + max_predictions_per_seq if row.predicts_words else 1
+    parts = _encoder_parts(config, batch_size, max_seq_length, read if reads_few else None)
+    return {**parts, POOLER: pooler, HEAD: head}
 
 
-def _encoder_parts(config: BertConfig, batch_size: int, max_seq_length: int) -> dict[str, int]:
-    """Returns the operations of the forward pass of all blocks and what stands before them."""
+def _encoder_parts(
+    config: BertConfig, batch_size: int, max_seq_length: int, read: int | None = None
+) -> dict[str, int]:
+    """Returns the operations of the forward pass of all blocks and what stands before them.
+
+    Args:
+        config: the model's numbers.
+        batch_size: sequences, B.
+        max_seq_length: pieces per sequence, S.
+        read: positions of a sequence that are read of the last block, that of the summary among
+            them; None: all.
+    """
     hidden, embedding, layers = config.hidden_size, config.embedding_width, config.num_hidden_layers
     tokens = batch_size * max_seq_length
     # Query, key, value and output, and the first three once more for global positions.
@@ -71,23 +87,36 @@ def _encoder_parts(config: BertConfig, batch_size: int, max_seq_length: int) -> 
     distances = 2 * max_seq_length - 1 if config.distance_products else 0
     pairs = 2 * batch_size * config.attention_pairs(max_seq_length)
     pairs += config.distance_products * tokens * distances
+    unread = unasked = 0  # tokens of the last block
+    if read is not None and config.summary != "mean":
+        unread = tokens - batch_size * read
+        # Where queries know their distances by their place among all, all ask.
+        block = registry.encoder_class(config).create_block(config, layers - 1, 0, "float32")
+        unasked = unread if block.attention.asks_alone else 0
+    projected = layers * (tokens * matrices + 2 * distances) - unread
+    attended = layers * pairs - 2 * unasked * max_seq_length
+    inner = feed_forward * hidden * config.intermediate_size
     return {
         EMBEDDING_PROJECTION: 2 * tokens * embedding * hidden if config.projects_embeddings else 0,
-        PROJECTIONS: layers * 2 * (tokens * matrices + 2 * distances) * hidden * hidden,
-        SCORES: layers * 2 * pairs * hidden,
-        FEED_FORWARD: layers * 2 * tokens * feed_forward * hidden * config.intermediate_size,
+        PROJECTIONS: 2 * projected * hidden * hidden,
+        SCORES: 2 * attended * hidden,
+        FEED_FORWARD: 2 * (layers * tokens - unread) * inner,
     }
 
 
-def encoder_flops(config: BertConfig, batch_size: int, max_seq_length: int) -> int:
+def encoder_flops(
+    config: BertConfig, batch_size: int, max_seq_length: int, predictions: int | None = None
+) -> int:
     """Returns the operations of the forward pass of an encoder without its pooler.
 
     Args:
         config: the model's numbers.
         batch_size: sequences, B.
         max_seq_length: pieces per sequence, padding included, S.
+        predictions: positions of a sequence that a head predicts; None where it reads all.
     """
-    return sum(_encoder_parts(config, batch_size, max_seq_length).values())
+    read = None if predictions is None else 1 + predictions
+    return sum(_encoder_parts(config, batch_size, max_seq_length, read).values())
 
 
 def masked_lm_flops(config: BertConfig, predictions: int) -> int:

@@ -38,17 +38,21 @@ def _rematerialized(block: EncoderBlock) -> Any:
     states = [v for v in block.non_trainable_variables if v.path.endswith("seed_generator_state")]
 
     def rematerialized_call(
-        hidden: Any, input_mask: Any, training: bool = False, return_probs: bool = False
+        hidden: Any,
+        input_mask: Any,
+        training: bool = False,
+        return_probs: bool = False,
+        **further: Any,
     ) -> Any:
         if not training or return_probs:
             # Nothing is kept for a gradient here, so there is nothing to save.
-            return call(hidden, input_mask, training=training, return_probs=return_probs)
+            return call(hidden, input_mask, training, return_probs, **further)
         seeds = [(state, state.value) for state in states]
 
         def with_same_masks(hidden: tf.Tensor) -> tf.Tensor:
             # A draw changes the state of its generator; the second must repeat the first.
             with keras.StatelessScope(state_mapping=seeds):
-                return call(hidden, input_mask, training=True)
+                return call(hidden, input_mask, training=True, **further)
 
         return _computed_again(with_same_masks, hidden)
 

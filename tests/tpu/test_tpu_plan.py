@@ -14,26 +14,32 @@ from tests import command_process
 def test_operations_follow_from_the_weights():
     # Six operations per weight and token (Kaplan et al. 2020, section 2.1), each weight counted
     # where it is used, and attention's products of queries and keys and of probabilities and
-    # values: an oracle that never looks at a layer.
+    # values: an oracle that never looks at a layer. The last block has queries, keys and values
+    # everywhere, and all else at the predicted positions and [CLS].
     config = BertConfig.from_name("bert_mini", vocab_size=2000)
     model = BertPretrainer(config)
     matrices = {v.path: v.shape for v in model.trainable_variables if v.path.endswith("kernel")}
     batch, length, predictions = 4, 64, 10
     uses = {"pooler": batch, "next_sentence": batch, "masked_lm": batch * predictions}
+    last = ("layer_3/attention/output", "layer_3/intermediate", "layer_3/output")
+    uses |= dict.fromkeys(last, batch * (1 + predictions))
     total = 6 * config.vocab_size * config.hidden_size * batch * predictions  # tied output
     for path, shape in matrices.items():
         count = next((n for name, n in uses.items() if name in path), batch * length)
         total += 6 * shape[0] * shape[1] * count
-    attention = 2 * config.num_hidden_layers * config.hidden_size * length * length * batch
+    queries = (config.num_hidden_layers - 1) * length + 1 + predictions
+    attention = 2 * config.hidden_size * queries * length * batch
     assert pretraining_flops(config, batch, length, predictions) == total + 6 * attention
 
 
 def test_operations_of_bert_base_by_hand():
     # 12 blocks x 7,077,888 weights x 128 tokens, 12 x 2 x 768 x 128 x 128 for attention,
-    # 20 x 768 x (768 + 30522) for words, 768 x 770 for the pair; times 6.
+    # 20 x 768 x (768 + 30522) for words, 768 x 770 for the pair; times 6. Without the 107 tokens
+    # of the last block that nothing reads: 9 x 768 x 768 weights, 2 x 768 x 128 for attention.
     config = BertConfig.from_name("bert_base")
     assert config.vocab_size == 30522
-    by_hand = 6 * (10_871_635_968 + 301_989_888 + 480_614_400 + 591_360)
+    unread = 568_000_512 + 21_037_056
+    by_hand = 6 * (10_871_635_968 + 301_989_888 + 480_614_400 + 591_360 - unread)
     assert pretraining_flops(config, 1, 128, 20) == by_hand
     # Twice the layers, twice their share.
     deeper = dataclasses.replace(config, num_hidden_layers=24)

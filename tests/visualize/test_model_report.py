@@ -91,14 +91,15 @@ def test_text_and_page_say_the_same(tmp_path):
     lines = list(report.lines())
     rows = {re.split(r"  +", line)[0]: re.split(r"  +", line)[1:] for line in lines if "  " in line}
     assert rows["word embeddings"] == ["23,440,896", "21.29 %", "89.4 MiB", "44.7 MiB"]
-    # 4 x 512 x 512 x 768 x 12 for a sequence; three times that for each of 16 in a step
+    # 4 x 512 x (11 x 512 + 77 + 1) x 768 for a sequence, as the last block has queries at 77
+    # predicted positions and [CLS] only; three times that for each of 16 in a step
     assert rows["attention, scores and context"] == [
-        *("18.9 MFLOP", "9.66 GFLOP", "9.63 %", "464 GFLOP")
+        *("17.5 MFLOP", "8.98 GFLOP", "9.45 %", "431 GFLOP")
     ]
     assert lines[0].startswith("bert_base: BertPretrainer, 12 layers, 768 wide, 12 heads")
     report.save(tmp_path / "size.html")
     page = (tmp_path / "size.html").read_text(encoding="utf-8")
-    for cell in ("110,106,428", "89.4 MiB", "9.66 GFLOP", "464 GFLOP"):
+    for cell in ("110,106,428", "89.4 MiB", "8.98 GFLOP", "431 GFLOP"):
         assert f"<td>{cell}</td>" in page
     assert "<script" not in page
     assert "<title>parameters, feed-forward: 56.7M (51.5 %)</title>" in page

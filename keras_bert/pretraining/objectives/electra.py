@@ -142,7 +142,7 @@ class Electra(MaskedLanguageModel):
         predictions = batch_size * max_predictions_per_seq
         return 3 * (
             encoder_flops(config, batch_size, max_seq_length)
-            + encoder_flops(config.generator, batch_size, max_seq_length)
+            + encoder_flops(config.generator, batch_size, max_seq_length, max_predictions_per_seq)
             + masked_lm_flops(config.generator, predictions)
             + 2 * batch_size * max_seq_length * config.hidden_size * (config.hidden_size + 1)
         )
