@@ -8,7 +8,8 @@ predicts every position and ignores all but the masked ones; KerasHub has no nex
 On a GPU, XLA compiles the steps of the three TensorFlow libraries, and PyTorch is measured with
 `torch.compile`, too (on a processor only with --sides='ours,Hugging Face compiled').
 Beside the time of a step stands the time that the products of its dense layers and of the output
-matrix would take at the rate at which TensorFlow multiplies matrices of these shapes.
+matrix would take at the rate at which TensorFlow multiplies matrices of these shapes; of the last
+block those that a loss reads.
 """
 
 import os
@@ -214,11 +215,12 @@ def matrix_products() -> list[tuple[int, int, int, int]]:
     layers, width = SIZES[FLAGS.model]
     tokens = FLAGS.batch_size * FLAGS.length
     predictions = FLAGS.batch_size * max(1, 20 * FLAGS.length // 128)
+    read = FLAGS.batch_size + predictions  # of the last block: [CLS] and the predicted pieces
+    rest = [(width, width), (width, 4 * width), (4 * width, width)]
     return [
         (layers, tokens, width, 3 * width),
-        (layers, tokens, width, width),
-        (layers, tokens, width, 4 * width),
-        (layers, tokens, 4 * width, width),
+        *((layers - 1, tokens, *shape) for shape in rest),
+        *((1, read, *shape) for shape in rest),
         (1, predictions, width, VOCABULARY),
     ]
 

@@ -299,7 +299,7 @@ class BertEncoder(preset.PresetModel):
         for block in layers.blocks[:-1]:
             hidden = block(hidden, visible)  # [B, S, H]
         # What the pooler reads, then what is asked for: [B, 1 + P].
-        summary = _summary_position(self.config, inputs[INPUT_MASK])
+        summary = _summary_position(self.config, inputs)
         positions = ops.concatenate([summary, ops.cast(output_positions, "int32")], axis=1)
         hidden = layers.blocks[-1](hidden, visible, query_positions=positions)  # [B, 1 + P, H]
         return {"sequence_output": hidden[:, 1:], "pooled_output": layers.pooler(hidden[:, 0])}
@@ -392,11 +392,11 @@ def _summary(config: BertConfig, hidden: Any, mask: Any) -> Any:
     return last_real_position(hidden, mask) if config.summary == "last" else hidden[:, 0]
 
 
-def _summary_position(config: BertConfig, mask: Any) -> Any:
-    """Returns the position that `_summary` reads, int32 [B, 1], of a mask [B, S]."""
+def _summary_position(config: BertConfig, inputs: Mapping[str, Any]) -> Any:
+    """Returns the position that `_summary` reads, int32 [B, 1], of inputs [B, S]."""
     if config.summary == "last":
-        return last_position(mask)
-    return ops.zeros_like(mask[:, :1])
+        return last_position(inputs[INPUT_MASK])
+    return ops.zeros_like(inputs[INPUT_IDS][:, :1])
 
 
 def first_attention(config: BertConfig) -> str:
