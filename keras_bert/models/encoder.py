@@ -278,12 +278,16 @@ class BertEncoder(preset.PresetModel):
             mask: Keras' own, which is not read.
             output_positions: int32 [B, P], or None for all positions.
         """
-        if output_positions is None:
-            return super().call(inputs, training=training, mask=mask)
-        if not self._narrows():
-            outputs = super().call(inputs, training=training, mask=mask)
+        if output_positions is not None and self._narrows():
+            return self._call_at(output_positions, inputs)
+        outputs = super().call(inputs, training=training, mask=mask)
+        if output_positions is not None:
             states = states_at(outputs["sequence_output"], output_positions)  # [B, P, H]
-            return {**outputs, "sequence_output": states}
+            outputs = {**outputs, "sequence_output": states}
+        return outputs
+
+    def _call_at(self, output_positions: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns outputs, the last block computed at positions [B, P] and the pooler's alone."""
         inputs = {
             name: ops.convert_to_tensor(inputs[name], tensor.dtype)
             for name, tensor in self.input.items()
@@ -298,7 +302,7 @@ class BertEncoder(preset.PresetModel):
         hidden, visible = _before_blocks(self.config, layers, inputs)
         for block in layers.blocks[:-1]:
             hidden = block(hidden, visible)  # [B, S, H]
-        # What the pooler reads, then what is asked for: [B, 1 + P].
+        # What the pooler reads, then what is asked for: [B, 1 + P]. Keras passes `training` on.
         summary = _summary_position(self.config, inputs)
         positions = ops.concatenate([summary, ops.cast(output_positions, "int32")], axis=1)
         hidden = layers.blocks[-1](hidden, visible, query_positions=positions)  # [B, 1 + P, H]
