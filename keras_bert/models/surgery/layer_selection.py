@@ -27,6 +27,9 @@ _SAME = (
     *("max_position_embeddings", "embedding_width", "layer_norm_eps"),
     *("first_position", "projects_global_attention", "is_pre_norm"),
     *("distance_buckets", "distance_vectors", "distance_products", "farthest_distance"),
+    # Of some families only.
+    *("pos_att_type", "attention_window", "global_attention_every"),
+    *("global_rope_theta", "local_rope_theta"),
 )
 
 
@@ -72,7 +75,7 @@ def check_same_widths(source: BertConfig, config: BertConfig, folder: str) -> No
         ValueError: a width, or what is computed with them, differs.
     """
     for name in _SAME:
-        found, wanted = getattr(source, name), getattr(config, name)
+        found, wanted = getattr(source, name, None), getattr(config, name, None)
         if found != wanted:
             raise ValueError(
                 f"init_layers takes layers of {folder} as they are, but its {name} is {found!r} "
