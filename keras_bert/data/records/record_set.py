@@ -61,9 +61,6 @@ class PretrainingData:
         Raises:
             ValueError: the records were made with another one.
         """
-        for path, (lowest, highest) in self._ids.items():
-            if lowest < 0 or highest >= len(vocabulary):
-                check_ids(path, len(vocabulary))
         made = self._made
         if made and vocabulary.sha256 != made.vocabulary_sha256:
             raise ValueError(
@@ -72,6 +69,9 @@ class PretrainingData:
                 f"one ({len(vocabulary)} entries, sha256 {vocabulary.sha256[:12]}...): make them "
                 "again with the model's"
             )
+        for path, (lowest, highest) in self._ids.items():
+            if lowest < 0 or highest >= len(vocabulary):
+                check_ids(path, len(vocabulary))
 
     def digest(self) -> str:
         """Returns what tells the records from others: a hash of sizes, beginnings and ends."""
