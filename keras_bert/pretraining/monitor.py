@@ -110,9 +110,9 @@ class LossWatch:
             raise ValueError(
                 f"{in_a_row} steps in a row had a loss or a gradient that is not finite, up to "
                 f"step {step} (learning rate {rate:g}, {last_good}): look for damaged records, or "
-                "start in another --model_dir with a lower --learning_rate, where there is a model "
-                f"already from --init_from={self._model_dir}/preset or one of kept_presets; they "
-                "and the checkpoints are as they were before these steps"
+                "start with a lower --learning_rate in another --model_dir, with "
+                f"--init_from={self._model_dir}/preset or one of kept_presets if there is one; "
+                "they and the checkpoints are as they were before these steps"
             )
 
     def _look_at_good(self, step: int, loss: float) -> list[str]:

@@ -37,8 +37,8 @@ def test_too_many_in_a_row_end_the_run_also_over_several_calls():
     nan = float("nan")
     look(1, [2.5, nan, nan], [True, False, False], 0.5)
     message = (
-        r"4 steps in a row .* step 5 \(learning rate 0\.25, last good loss 2\.5\): .* another "
-        r"--model_dir with a lower --learning_rate, .* --init_from=runs/one/preset or one of kept_"
+        r"4 steps in a row .* step 5 \(learning rate 0\.25, last good loss 2\.5\): .* lower "
+        r"--learning_rate in another --model_dir, with --init_from=runs/one/preset or one of kept_"
     )
     with pytest.raises(ValueError, match=message):
         look(4, [nan, nan, 2.0], [False, False, True], 0.25)
