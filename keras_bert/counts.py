@@ -9,6 +9,8 @@ from typing import Any
 
 # Logits divided by much less are infinite in float32.
 _LEAST_TEMPERATURE = 1e-6
+# NumPy's and Keras' global seeds have 32 bits.
+LARGEST_SEED = (1 << 32) - 1
 
 
 def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int | None:

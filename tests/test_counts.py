@@ -11,6 +11,7 @@ from keras_bert.generation.options import MAX_SWEEPS, GenerationOptions
 from keras_bert.models.seq2seq.mask_predict import MaskPredictOptions
 from keras_bert.models.seq2seq.sequence_search import SearchOptions
 from keras_bert.signatures.options import ExportOptions
+from keras_bert.tpu.options import PlanOptions
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,19 @@ from keras_bert.signatures.options import ExportOptions
             lambda: CreationOptions(["a"], "v", "out", num_shards=0),
             "num_shards is 0: it must be at least 1",
         ),
+        (
+            lambda: CreationOptions(["a"], "v", "out", max_seq_length=64.0),
+            "max_seq_length is 64.0: it must be a whole number",
+        ),
+        (
+            lambda: CreationOptions(["a"], "v", "out", seed=1.5),
+            "seed is 1.5: it must be a whole number, from 0",
+        ),
+        (lambda: FinetuningOptions(seed=-1), "seed is -1: it must be from 0 to 4,294,967,295"),
+        (lambda: PlanOptions(batch_size=0), "batch_size is 0: it must be at least 1"),
+        (lambda: PlanOptions(max_seq_length=-1), "max_seq_length is -1: it must be at least 1"),
+        (lambda: PlanOptions(max_predictions_per_seq=0), "per_seq is 0: it must be at least 1"),
+        (lambda: PlanOptions(steps=-5), "steps is -5: it must be at least 1"),
     ],
 )
 def test_what_counts_is_a_whole_number_in_its_range(make, sentence):

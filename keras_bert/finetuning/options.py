@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from keras_bert.choices import Precision, StrategyName
-from keras_bert.counts import check_count
+from keras_bert.counts import LARGEST_SEED, check_count
 
 DEFAULTS: Mapping[str, Any] = {
     "epochs": 3,
@@ -105,6 +105,7 @@ class FinetuningOptions:
         for name, least in counts.items():
             # An `int`, as run.json takes it.
             object.__setattr__(self, name, check_count(name, getattr(self, name), least))
+        object.__setattr__(self, "seed", check_count("seed", self.seed, 0, LARGEST_SEED))
         if self.batch_size is not None and self.accumulation_steps > self.batch_size:
             raise ValueError(
                 f"accumulation_steps is {self.accumulation_steps} and batch_size is "

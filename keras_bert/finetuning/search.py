@@ -232,7 +232,7 @@ def search(
     if not points:
         raise ValueError("the grid gives an option no value: give each at least one")
     for point in points:  # a value out of range shows before the first run, not after hours
-        dataclasses.replace(options, **point)
+        dataclasses.replace(options, **{**point, "seed": options.seed + seeds - 1})
     check_local("model_dir", model_dir)
     folder = Path(model_dir)
     if (folder / CONFIG_FILE).exists() and not (folder / RESULTS_FILE).exists():

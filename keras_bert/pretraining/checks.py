@@ -1,20 +1,24 @@
 """What a pretraining run refuses before anything is built."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from keras_bert.config import BertConfig, read_json
-from keras_bert.counts import check_count
+from keras_bert.counts import LARGEST_SEED, check_count
 from keras_bert.data.records.record_groups import RecordGroups
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.storage import hub
+from keras_bert.storage.paths import check_no_pattern
 from keras_bert.storage.remote_folders import local_copy
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.training.base_optimizer import check_decay
+from keras_bert.training.run_folder import RUN_FILE
 
 # Counts with the least that each may be.
 _COUNTS = {
@@ -72,6 +76,7 @@ def check_options(options: PretrainingOptions, strategy: tf.distribute.Strategy)
     """
     for name, least in _COUNTS.items():
         check_count(name, getattr(options, name), least)
+    check_count("seed", options.seed, 0, LARGEST_SEED)
     if not options.learning_rate > 0:  # nor is NaN
         raise ValueError(f"learning_rate is {options.learning_rate}: it must be above 0")
     for name in _FINITE:
@@ -79,12 +84,15 @@ def check_options(options: PretrainingOptions, strategy: tf.distribute.Strategy)
             raise ValueError(f"{name} is {getattr(options, name)}: it must be a finite number")
     if not options.weight_decay_rate >= 0:
         raise ValueError(f"weight_decay_rate is {options.weight_decay_rate}: it must be 0 or more")
-    if not 0 <= options.beta_2 < 1:
-        raise ValueError(f"beta_2 is {options.beta_2}: it must be from 0 to below 1")
+    check_decay("beta_2", options.beta_2)
     if options.optimizer == "lamb" and not options.beta_2:
         raise ValueError(
             f"beta_2 is {options.beta_2}, but LAMB corrects the second moment for its zero start "
             "by the logarithm of it: give a number above 0 and below 1"
+        )
+    if options.peak_tflops is not None and not 0 < options.peak_tflops < math.inf:
+        raise ValueError(
+            f"peak_tflops is {options.peak_tflops}: it must be above 0 and finite, or left out"
         )
     if options.eval_steps and not options.eval_data_dir:
         raise ValueError(
@@ -116,6 +124,26 @@ def check_options(options: PretrainingOptions, strategy: tf.distribute.Strategy)
         raise ValueError(
             f"schedule is {options.schedule!r} but a time_budget has the linear one only: "
             "leave one of the two out"
+        )
+
+
+def check_precision(folder: Path, precision: str) -> None:
+    """Makes sure that a run goes on in the number format in which it began.
+
+    Args:
+        folder: of the run, which need not be there.
+        precision: what this start computes in, not "auto".
+
+    Raises:
+        ValueError: it began in another one, which "auto" may be on another machine.
+    """
+    if not (folder / RUN_FILE).exists():
+        return
+    began = read_json(folder / RUN_FILE).get("options", {}).get("mixed_precision", "auto")
+    if began not in ("auto", precision):  # "auto" of an earlier version: nobody can tell
+        raise ValueError(
+            f"{folder} holds a run in {began}, but mixed_precision is {precision!r} here: go on "
+            f"with --mixed_precision={began}, or choose another --model_dir"
         )
 
 
@@ -184,6 +212,7 @@ def check_source(
             sha256 = None
         _check_vocabulary(source, sha256, vocabulary)
         return
+    check_no_pattern("init_from", source)
     settings = read_json(local_copy(f"{source}/run.json"))
     _check_vocabulary(source, settings["vocabulary_sha256"], vocabulary)
     trained = settings["options"].get("objective", objective)

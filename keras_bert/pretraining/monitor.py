@@ -4,7 +4,7 @@ The watch counts steps that were skipped, tells jumps, and knows when to give up
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
@@ -63,16 +63,18 @@ class LossWatch:
     Args:
         state: where counts and means are kept.
         max_skipped_steps: how many steps in a row may be skipped.
+        model_dir: folder of the run, for the sentence that ends it.
     """
 
-    def __init__(self, state: RunState, max_skipped_steps: int):
+    def __init__(self, state: RunState, max_skipped_steps: int, model_dir: str):
         self._state = state
         self._max_skipped_steps = max_skipped_steps
+        self._model_dir = model_dir
 
     def look(
         self, first_step: int, losses: Sequence[float], updated: Sequence[bool], rate: float
-    ) -> list[str]:
-        """Looks at the steps of one call of the loop.
+    ) -> Iterator[str]:
+        """Looks at the steps of one call of the loop, one after the other.
 
         Args:
             first_step: number of the first of them, counted from 1.
@@ -80,35 +82,38 @@ class LossWatch:
             updated: whether each made an update.
             rate: the learning rate at the first of them.
 
-        Returns:
+        Yields:
             What a person should know, a line for each.
 
         Raises:
             ValueError: too many steps in a row were skipped.
         """
-        lines = []
         for step, (loss, good) in enumerate(zip(losses, updated, strict=True), first_step):
-            lines += self._look_at_good(step, float(loss)) if good else self._skip(step, loss, rate)
-        return lines
+            if good:
+                yield from self._look_at_good(step, float(loss))
+            else:
+                yield from self._skip(step, loss, rate)
 
-    def _skip(self, step: int, loss: float, rate: float) -> list[str]:
+    def _skip(self, step: int, loss: float, rate: float) -> Iterator[str]:
         state = self._state
         state["skipped_steps"] += 1
         state["skipped_in_a_row"] += 1
         in_a_row = int(state["skipped_in_a_row"])
         last = state["last_good_loss"]
         last_good = "there was no good step" if math.isnan(last) else f"last good loss {last:.4g}"
-        if in_a_row > self._max_skipped_steps:
-            raise ValueError(
-                f"{in_a_row} steps in a row had a loss or a gradient that is not finite, up to "
-                f"step {step} (learning rate {rate:g}, {last_good}): lower --learning_rate, or "
-                "look for damaged records; the model is as it was before them, and so are the "
-                "run's checkpoints"
-            )
-        return [
+        yield (
             f"step {step} skipped, loss {loss:.4g}: the loss or a gradient is not finite "
             f"({in_a_row} in a row, learning rate {rate:g}, {last_good})"
-        ]
+        )
+        if in_a_row > self._max_skipped_steps:
+            # This run goes on under its own learning rate only.
+            raise ValueError(
+                f"{in_a_row} steps in a row had a loss or a gradient that is not finite, up to "
+                f"step {step} (learning rate {rate:g}, {last_good}): look for damaged records, or "
+                "start with a lower --learning_rate in another --model_dir, with "
+                f"--init_from={self._model_dir}/preset or one of kept_presets if there is one; "
+                "they and the checkpoints are as they were before these steps"
+            )
 
     def _look_at_good(self, step: int, loss: float) -> list[str]:
         state = self._state

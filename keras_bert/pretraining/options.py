@@ -46,6 +46,7 @@ class PretrainingOptions:
             `masked_lm_prob` of the longest sequence.
         accumulation_steps: micro-batches per step and replica.
         steps_per_loop: steps per host call; 0 lets the code find what takes about two seconds.
+            With a time budget the most: a call lasts a hundredth of it at most.
         checkpoint_steps: steps between checkpoints.
         eval_steps: steps between evaluations; 0 evaluates at the end only.
         keep_checkpoints: how many checkpoints stay.
@@ -76,7 +77,8 @@ class PretrainingOptions:
             how much of it is used; None looks the device up.
         remat: whether encoder blocks are computed again in the backward pass, to save memory.
         mixed_precision: number format of the computation: "float32", "bfloat16", "float16", or
-            "auto" for bfloat16 where the hardware is fast in it.
+            "auto" for bfloat16 where the hardware is fast in it. A run goes on in the one that it
+            began with.
         optimizer: "adamw", or "lamb" for batches of many thousands.
         schedule: what follows the warmup: "linear", "polynomial", "cosine", "constant" or
             "warmup_stable_decay". A time budget has the linear one only.

@@ -26,6 +26,7 @@ from keras_bert.pretraining.checks import (
     check_config,
     check_data,
     check_options,
+    check_precision,
     check_source,
     check_steps,
     is_run,
@@ -39,7 +40,7 @@ from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.pretraining.run import PretrainingRun
 from keras_bert.pretraining.step import PretrainingStep, make_training_loop
 from keras_bert.storage import hub
-from keras_bert.storage.paths import check_no_pattern
+from keras_bert.storage.paths import check_no_file, check_no_pattern
 from keras_bert.storage.remote_folders import local_copy, run_location
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.training.base_optimizer import NOT_DECAYED, BaseOptimizer
@@ -47,7 +48,7 @@ from keras_bert.training.checkpointing import TrainingCheckpoint, has_checkpoint
 from keras_bert.training.cluster import check_workers, is_chief
 from keras_bert.training.devices import describe_devices, package_versions, peak_tflops
 from keras_bert.training.optimizer import optimizer_class
-from keras_bert.training.precision import create_loss_scale, dtype_policy
+from keras_bert.training.precision import create_loss_scale, dtype_policy, resolved_precision
 from keras_bert.training.rematerialization import rematerialize
 from keras_bert.training.run_folder import RunFolder, default_values
 from keras_bert.training.schedules import TimeBudgetDecay, create_schedule
@@ -58,6 +59,8 @@ _FREE_OPTIONS = (
     "model_dir data_dir eval_data_dir steps_per_loop checkpoint_steps eval_steps keep_checkpoints "
     "preset_steps accumulation_steps max_skipped_steps peak_tflops remat ignore_config_keys"
 ).split()
+# What decides which losses and masks there are.
+_KIND_OF_RECORDS = ("sentence_task", "packed", "segmented", "max_predictions_per_seq")
 
 
 def pretrain(
@@ -88,6 +91,7 @@ def pretrain(
     """
     # 1. Check what can be checked before anything is built.
     check_no_pattern("model_dir", options.model_dir)
+    check_no_file("model_dir", options.model_dir)
     data = open_records(options.data_dir, strategy, "data_dir", options.language_alpha)
     eval_data = None
     if options.eval_data_dir:
@@ -106,9 +110,14 @@ def pretrain(
     # would wait for each other. No worker may leave between two collectives where others go on.
     check_workers(strategy, 0, _of_all_workers(settings, options, eval_data))
     location = run_location(options.model_dir)
-    defaults = {"options": default_values(PretrainingOptions)}
+    check_precision(location.local, settings["options"]["mixed_precision"])
     folder = RunFolder(
-        location.local, settings, is_chief(strategy), defaults, added=("teacher_weights",)
+        location.local,
+        settings,
+        is_chief(strategy),
+        defaults={"options": default_values(PretrainingOptions)},
+        added=("teacher_weights", "records"),
+        undecided={"options": {"mixed_precision": "auto"}},
     )
     goes_on = has_checkpoint(location.checkpoints)  # its own; it comes before `init_from`
     if not goes_on:
@@ -138,7 +147,14 @@ def pretrain(
     )
     resumed, damaged = checkpoint.restore()
     if not resumed and is_run(options.init_from):
-        resumed, damaged = checkpoint.restore(f"{options.init_from}/checkpoints")
+        source = f"{options.init_from}/checkpoints"
+        if other := checkpoint.difference(source):
+            raise ValueError(
+                f"the checkpoint of the run in {options.init_from} has other variables ({other}), "
+                "as with other losses or a teacher of another width: take only its weights, with "
+                f"--init_from={options.init_from}/preset"
+            )
+        resumed, damaged = checkpoint.restore(source)
         if not resumed:
             raise ValueError(f"the run in {options.init_from} has no checkpoint: let it make one")
         # Moments and step come from the other run; its counts and its best loss stay there.
@@ -191,6 +207,7 @@ def pretrain(
         ),
         peak_flops=_peak_flops(options, model, strategy),
         goes_on=goes_on,
+        held_out=None if eval_data is None else eval_data.digest(),
     )
     with folder.held(), damage_named(data, eval_data):
         folder.start(step, ("eval",) if run.evaluates_first else ())
@@ -278,6 +295,7 @@ def _settings(
         if name not in _FREE_OPTIONS
     }
     fixed["objective"] = objective.name
+    fixed["mixed_precision"] = resolved_precision(options.mixed_precision)
     if not options.time_budget:
         fixed["warmup_steps"] = options.scheduled_warmup_steps
     settings = {
@@ -286,6 +304,7 @@ def _settings(
         "vocabulary_sha256": tokenizer.vocabulary.sha256,
         "num_examples": data.num_examples,
         "max_seq_length": data.max_seq_length,
+        "records": {name: getattr(data, name) for name in _KIND_OF_RECORDS},
     }
     if options.teacher:
         settings["teacher_weights"] = preset.weights_digest(local_copy(options.teacher))

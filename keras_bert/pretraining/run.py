@@ -1,6 +1,7 @@
 """The host's side of pretraining: when to call the loop, save, evaluate and stop."""
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,13 +18,15 @@ from keras_bert.pretraining.step import LoopResult
 from keras_bert.progress import Progress
 from keras_bert.training.checkpointing import TrainingCheckpoint
 from keras_bert.training.cluster import Agreement, Decision, is_chief
-from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_folder import HELD_OUT, RunFolder
 from keras_bert.training.schedules import TimeBudgetDecay
 from keras_bert.training.termination import Termination
 
 # One host call of the loop lasts about this long when `steps_per_loop` is left to the code: long
 # enough that the call costs nothing, short enough that progress is seen and SIGTERM is heeded.
 _SECONDS_PER_LOOP = 2.0
+# Under a time budget a call has one learning rate, so none lasts longer than this part of it.
+_PARTS_OF_BUDGET = 100
 
 Metrics = dict[str, float]
 
@@ -48,6 +51,7 @@ class PretrainingRun:
         flops_per_step: operations of a step, by arithmetic, or None if unknown.
         peak_flops: operations per second that the devices could make, or None if unknown.
         goes_on: whether it goes on from a checkpoint of its own.
+        held_out: what tells the held-out records from others; None where there are none.
     """
 
     options: PretrainingOptions
@@ -65,23 +69,20 @@ class PretrainingRun:
     flops_per_step: float | None
     peak_flops: float | None
     goes_on: bool
+    held_out: str | None = None
 
     def __post_init__(self) -> None:
         self._agree = Agreement(self.strategy)
-        self._watch = LossWatch(self.state, self.options.max_skipped_steps)
+        self._watch = LossWatch(self.state, self.options.max_skipped_steps, self.options.model_dir)
         self._step = self.checkpoint.step
         self._seconds = self.state["seconds"]
         self._seconds_per_step = 0.0
         self._metrics: Metrics = {}
-        # Those that are not left yet. A run that goes on keeps its evaluations.
+        # Those that are not left yet.
         self._plateaus = dict(self.objective.plateaus)
-        for line in self.folder.read_metrics() if self.goes_on else ():
-            if line["split"] == "eval" and line["step"] <= self._step:
-                self._plateaus_left(line)
-                # A checkpoint comes before the evaluation of its step, whose loss it lacks. Of a
-                # NaN in the second place `min` takes no notice.
-                if line["step"] == self._step and not self.evaluates_first:
-                    self.state["best_loss"] = min(self.state["best_loss"], line["loss"])
+        self._evaluated: str | None = None  # the held-out records of the evaluations so far
+        if self.goes_on:
+            self._take_up_evaluations()
         self._saved_step = self._step if self.goes_on else None
 
     @property
@@ -93,8 +94,35 @@ class PretrainingRun:
         """
         return self.goes_on and self._evaluation_is_due()
 
+    def _take_up_evaluations(self) -> None:
+        """Goes on from the evaluations of the same held-out records."""
+        lines = [line for line in self.folder.read_metrics() if line["step"] <= self._step]
+        changes = [n for n, line in enumerate(lines) if line["split"] == HELD_OUT]
+        if changes:
+            self._evaluated = lines[changes[-1]]["records"]
+        if self._has_other_records or len(changes) > 1:
+            # The best of a checkpoint may be of the records before.
+            self.state["best_loss"] = math.inf
+        if self._has_other_records:
+            return
+        # Of an earlier version nothing tells which records the first evaluations were of.
+        for line in lines[changes[-1] if len(changes) > 1 else 0 :]:
+            if line["split"] == "eval":
+                self._plateaus_left(line)
+                # A checkpoint comes before the evaluation of its step, whose loss it lacks. Of a
+                # NaN in the second place `min` takes no notice.
+                if line["step"] < self._step or not self.evaluates_first:
+                    self.state["best_loss"] = min(self.state["best_loss"], line["loss"])
+
+    @property
+    def _has_other_records(self) -> bool:
+        return None not in (self._evaluated, self.held_out) and self._evaluated != self.held_out
+
     def announce(self, model: keras.Model, data: PretrainingData, resumed: bool) -> None:
-        """Prints what is about to happen, in a line, and of languages their rates."""
+        """Prints what is about to happen, in a line, and of languages their rates.
+
+        The run folder takes note of the held-out records.
+        """
         end = f"{self.options.train_steps} steps"
         if self.options.time_budget:
             end = f"{self.options.time_budget:.0f} s"
@@ -112,6 +140,14 @@ class PretrainingRun:
                 for name, rate in data.rates.items()
             )
             print(f"languages drawn at (of examples): {', '.join(drawn)}", flush=True)
+        if self._has_other_records:
+            print(
+                f"the held-out records in {self.options.eval_data_dir} are others than before: the "
+                "best model is chosen anew, and the next evaluation replaces best_preset",
+                flush=True,
+            )
+        if self.held_out not in (None, self._evaluated):
+            self.folder.note_held_out(self._step, self.held_out)
 
     def train(self) -> Metrics | None:
         """Trains to the end and returns the last metrics on held-out records.
@@ -187,10 +223,14 @@ class PretrainingRun:
 
     def _decide(self, termination: Termination) -> Decision:
         # How many steps fit before the next checkpoint, evaluation or end.
-        wanted = self.options.steps_per_loop
-        if not wanted:
-            per_step = self._seconds_per_step
-            wanted = max(1, int(_SECONDS_PER_LOOP / per_step)) if per_step else 1
+        wanted, budget = self.options.steps_per_loop, self.options.time_budget
+        if budget or not wanted:
+            most = _SECONDS_PER_LOOP
+            if budget:
+                most = min(most, budget / _PARTS_OF_BUDGET, budget - self._seconds)
+            per_step = self._seconds_per_step  # 0 as long as nobody knows
+            fitting = max(1, int(most / per_step)) if per_step else 1
+            wanted = min(wanted or fitting, fitting)
         stops = [_steps_until(self._step, self.options.checkpoint_steps)]
         others = (self.options.eval_steps, self.options.preset_steps)
         stops += [_steps_until(self._step, interval) for interval in others if interval]

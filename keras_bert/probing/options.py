@@ -4,12 +4,11 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from keras_bert.counts import check_count
+from keras_bert.counts import LARGEST_SEED, check_count
 
 # Of the probes: as many words as matrix products like.
 DEFAULT_BATCH = 512
-# A word between two special tokens; NumPy's seeds.
-_SHORTEST, _LARGEST_SEED = 3, (1 << 32) - 1
+_SHORTEST = 3  # a word between two special tokens
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +59,7 @@ class ProbingOptions:
         ):
             check_count(name, getattr(self, name))
         check_count("max_seq_length", self.max_seq_length, _SHORTEST)
-        check_count("seed", self.seed, 0, _LARGEST_SEED)
+        check_count("seed", self.seed, 0, LARGEST_SEED)
         if not 0 < self.learning_rate < math.inf:
             raise ValueError(
                 f"learning_rate is {self.learning_rate}: it must be above 0 and finite"

@@ -133,6 +133,20 @@ def check_folder(name: str, path: str | os.PathLike) -> None:
         raise ValueError(f"{name} is {os.fspath(path)}, which is a file: name a folder")
 
 
+def check_no_file(name: str, path: str | os.PathLike) -> None:
+    """Refuses a file where a folder is to be written, or to be gone on with.
+
+    Args:
+        name: of the option.
+        path: its value, local; an address is passed over.
+
+    Raises:
+        FileExistsError: it is one.
+    """
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise FileExistsError(f"{os.fspath(path)} is a file: choose another --{name}")
+
+
 def gfile() -> Any:
     """Returns `tf.io.gfile`: local work does without TensorFlow, which takes seconds to load."""
     import tensorflow as tf

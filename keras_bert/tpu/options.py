@@ -5,6 +5,7 @@ from typing import Literal
 
 from keras_bert.choices import OptimizerName
 from keras_bert.counts import check_count
+from keras_bert.tpu.plan import check_run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +31,7 @@ class PlanOptions:
         utilisation: rate of the chips' peak that the model is assumed to use.
 
     Raises:
-        ValueError: there are no micro-batches.
+        ValueError: a value is out of its range.
     """
 
     model: str = "bert_base"
@@ -50,4 +51,9 @@ class PlanOptions:
     utilisation: float = 0.4
 
     def __post_init__(self) -> None:
-        check_count("accumulation_steps", self.accumulation_steps)
+        for name in (
+            *("accumulation_steps", "batch_size", "max_seq_length", "max_predictions_per_seq"),
+            "steps",
+        ):
+            check_count(name, getattr(self, name))
+        check_run(self.steps, self.utilisation, self.price_per_hour)

@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from keras_bert.counts import check_count
+
 GIB = 2**30
 
 
@@ -69,6 +71,21 @@ def num_chips(topology: str) -> int:
     return math.prod(map(int, sides))
 
 
+def check_run(steps: int, utilisation: float, price_per_hour: float | None) -> None:
+    """Checks what time and cost of a run are made of.
+
+    Raises:
+        ValueError: a value is out of its range.
+    """
+    check_count("steps", steps)
+    if not 0 < utilisation <= 1:
+        raise ValueError(f"utilisation is {utilisation}: give a rate above 0, at most 1")
+    if price_per_hour is not None and not 0 <= price_per_hour < math.inf:
+        raise ValueError(
+            f"price_per_hour is {price_per_hour}: it must be 0 or more and finite, or left out"
+        )
+
+
 def estimate(
     flops: float,
     topology: str,
@@ -84,7 +101,11 @@ def estimate(
         steps: steps of the whole run.
         utilisation: the fraction of the peak that goes into these operations.
         price_per_hour: price of one chip for an hour.
+
+    Raises:
+        ValueError: a value is out of its range.
     """
+    check_run(steps, utilisation, price_per_hour)
     seconds = flops / (chip_of(topology).peak_flops * utilisation)  # of a step
     hours = seconds * steps / 3600
     cost = None if price_per_hour is None else hours * num_chips(topology) * price_per_hour

@@ -116,11 +116,9 @@ def _step_options(options: PlanOptions) -> StepOptions:
             f"max_seq_length {options.max_seq_length} is more than the model's "
             f"{config.max_position_embeddings} positions (max_position_embeddings): give less"
         )
-    if not 0 < options.utilisation <= 1:
-        raise ValueError(f"utilisation is {options.utilisation}: give a rate above 0, at most 1")
     chip_of(options.topology)
     parts = num_chips(options.topology) * options.accumulation_steps
-    if options.batch_size < 1 or options.batch_size % parts:
+    if options.batch_size % parts:
         raise ValueError(
             f"batch_size {options.batch_size} is not divisible by {parts} (chips times "
             "accumulation_steps): choose a multiple"

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 # Layer norms and biases are not decayed (google-research/bert, optimization.py). Searched in the
@@ -44,8 +45,8 @@ class BaseOptimizer(keras.optimizers.Optimizer):
             variables is multiplied with; the first that matches counts.
 
     Raises:
-        ValueError: an argument of Keras' optimizer that this one has another for, or, on building,
-            a pattern that matches no variable.
+        ValueError: an argument of Keras' optimizer that this one has another for; a decay out of
+            its range; or, on building, a pattern that matches no variable.
     """
 
     def __init__(
@@ -67,6 +68,8 @@ class BaseOptimizer(keras.optimizers.Optimizer):
             raise ValueError(
                 f"global_clipnorm is {global_clipnorm}: it must be above 0, or None for no clipping"
             )
+        for name, beta in (("beta_1", beta_1), ("beta_2", beta_2)):
+            check_decay(name, beta)
         super().__init__(learning_rate=learning_rate, global_clipnorm=global_clipnorm, **kwargs)
         self.weight_decay_rate = weight_decay_rate
         self.beta_1 = beta_1
@@ -197,6 +200,23 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         config = dict(config)
         config.pop("weight_decay", None)  # the base class' own, which these optimizers do not use
         return super().from_config(config, custom_objects)
+
+
+def check_decay(name: str, value: float) -> None:
+    """Makes sure that a moment decays, also in float32, where 0.99999999 is 1.
+
+    Args:
+        name: of the argument.
+        value: the decay of a step.
+
+    Raises:
+        ValueError: it is out of its range, or too close to 1.
+    """
+    if not 0 <= value < 1 or np.float32(value) == 1:  # nor is NaN
+        raise ValueError(
+            f"{name} is {value}: it must be from 0 to below 1, also where it is rounded to "
+            "float32; give 0.9999999 at most"
+        )
 
 
 def decayed_variables(paths: Sequence[str], not_decayed: Sequence[str]) -> list[bool]:

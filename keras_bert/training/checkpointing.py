@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 _NAME = "step"
+_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"  # ends the name of a variable in TensorFlow's files
 # What TensorFlow writes before a checkpoint, or its list of them, gets its name.
 _TEMPORARY = re.compile(
     rf"{_NAME}-\d+_temp|{_NAME}-\d+\..*\.tempstate\d+|checkpoint\.tmp[0-9a-f]{{32}}"
@@ -58,9 +59,12 @@ class TrainingCheckpoint:
         self._folder = os.fspath(folder)
         self._optimizer = optimizer
         self._files = tf.train.CheckpointOptions(experimental_io_device=io_device)
-        self._checkpoint = tf.train.Checkpoint(
-            model=_by_path(model.weights), optimizer=_by_path(optimizer.variables), state=state
-        )
+        self._stored = {
+            "model": _by_path(model.weights),
+            "optimizer": _by_path(optimizer.variables),
+            "state": dict(state),
+        }
+        self._checkpoint = tf.train.Checkpoint(**self._stored)
         self._manager = tf.train.CheckpointManager(
             self._checkpoint, self._folder, max_to_keep=keep, checkpoint_name=_NAME
         )
@@ -102,6 +106,38 @@ class TrainingCheckpoint:
         if damaged:
             raise ValueError(f"{damaged[0]}; nor can any other in {folder}")
         return False, []
+
+    def difference(self, folder: str) -> str | None:
+        """Compares names and shapes of variables with those of another run's latest checkpoint.
+
+        Args:
+            folder: where the other run keeps its checkpoints.
+
+        Returns:
+            The first difference in words; None where there is none, or nothing to be read, which
+            `restore` tells.
+        """
+        found = _by_step(folder)
+        try:
+            shapes = tf.train.load_checkpoint(found[max(found)]).get_variable_to_shape_map()
+        except (ValueError, tf.errors.OpError):  # there is none, or it is damaged
+            return None
+        # "model/layer_0..output..kernel/.ATTRIBUTES/VARIABLE_VALUE": a dot is written as two.
+        there = {
+            name.removesuffix(_VALUE).replace("..", "."): tuple(shape)
+            for name, shape in shapes.items()
+            if name.endswith(_VALUE) and name.partition("/")[0] in self._stored
+        }
+        here = {
+            f"{part}/{name}": tuple(variable.shape)
+            for part, variables in self._stored.items()
+            for name, variable in variables.items()
+        }
+        for name in sorted(there.keys() | here.keys()):
+            was, now = there.get(name, "missing"), here.get(name, "missing")
+            if was != now:
+                return f"{name} is {was} there, {now} here"
+        return None
 
     def save(self) -> str:
         """Writes a checkpoint of the present step and returns its path.

@@ -52,7 +52,8 @@ def check_workers(strategy: tf.distribute.Strategy, step: int, settings: Mapping
     elif len(tellings) > 1:
         problem = (
             "the workers were started with different options, model or data: give all of them "
-            "the same command and the same records"
+            "the same command and the same records, and name --mixed_precision where their "
+            "processors differ"
         )
     if problem is not None:
         # Another worker may still be fetching its rows from this process, which is about to end.

@@ -19,16 +19,27 @@ def dtype_policy(precision: Precision) -> str:
 
     Variables, softmax, layer norm and losses stay in float32 under every policy. "auto" takes
     bfloat16 where the hardware multiplies it faster than float32: on TPUs, on GPUs of compute
-    capability 8.0 and later, on processors with AMX and on those of AMD with AVX512-BF16. The
-    hardware alone decides, so that workers agree and a run goes on as it began.
+    capability 8.0 and later, on processors with AMX and on those of AMD with AVX512-BF16.
+
+    Raises:
+        ValueError: the precision is unknown.
+    """
+    precision = resolved_precision(precision)
+    return precision if precision == "float32" else f"mixed_{precision}"
+
+
+def resolved_precision(precision: Precision) -> Precision:
+    """Returns the number format itself, for "auto" that of this machine.
+
+    The hardware alone decides: alike machines agree, and others may not.
 
     Raises:
         ValueError: the precision is unknown.
     """
     check_choice("mixed_precision", precision, Precision)
-    if precision == "auto":
-        precision = "bfloat16" if _bfloat16_is_fast() else "float32"
-    return precision if precision == "float32" else f"mixed_{precision}"
+    if precision != "auto":
+        return precision
+    return "bfloat16" if _bfloat16_is_fast() else "float32"
 
 
 class DynamicLossScale:

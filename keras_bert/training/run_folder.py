@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import shutil
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from keras_bert.storage import files
 RUN_FILE = "run.json"
 _METRICS_FILE = "metrics.jsonl"
 _STARTS_FILE = "starts.jsonl"
+HELD_OUT = "held_out"  # the split of a line that tells which records the next evaluations are of
 
 
 class RunFolder:
@@ -29,6 +31,8 @@ class RunFolder:
         defaults: by the name of a setting that is a dictionary: values of entries that a run of an
             earlier version did not write down, as it did not have them.
         added: names of settings that a run of an earlier version did not write down.
+        undecided: by the name of a setting that is a dictionary: values with which an earlier
+            version left an entry to the machine, so that nobody knows what it was.
         writes: whether this process writes; of several that train one model, one does.
 
     Raises:
@@ -42,6 +46,7 @@ class RunFolder:
         writes: bool = True,
         defaults: Mapping[str, Mapping[str, Any]] | None = None,
         added: Collection[str] = (),
+        undecided: Mapping[str, Mapping[str, Any]] | None = None,
     ):
         self.path = Path(path)
         self._writes = writes
@@ -56,6 +61,11 @@ class RunFolder:
                 }
                 before = before | {name: shared | before[name]}
         before = {name: self._settings.get(name) for name in added} | before
+        for name, values in (undecided or {}).items():
+            found = before.get(name)
+            if isinstance(found, dict):
+                known = {k: self._settings[name][k] for k, v in values.items() if found.get(k) == v}
+                before = before | {name: found | known}
         for name in sorted(self._settings.keys() | before.keys()):
             was, now = before.get(name), self._settings.get(name)
             if was != now:
@@ -64,6 +74,7 @@ class RunFolder:
                     "choose another --model_dir, or go on with the settings it was started with"
                 )
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
+        self._told: set[tuple[str, int]] = set()  # damaged lines that were spoken of
 
     @classmethod
     def open(cls, path: str | os.PathLike) -> "RunFolder":
@@ -151,15 +162,22 @@ class RunFolder:
 
     def read_starts(self) -> list[dict[str, Any]]:
         """Returns what `note_start` was given, the first start first."""
-        return _read_lines(self.path / _STARTS_FILE)
+        return self._read_lines(_STARTS_FILE, ())
 
     def note(self, step: int, message: str) -> None:
         """Appends something worth a look to the metrics, as a line of the split "event"."""
         self._append(_METRICS_FILE, {"split": "event", "step": step, "message": message})
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Returns the lines of `metrics.jsonl`; a half-written last line is left out."""
-        return _read_lines(self.path / _METRICS_FILE)
+        """Returns the lines of `metrics.jsonl`.
+
+        A half-written last line is left out, and a damaged one with a warning.
+        """
+        return self._read_lines(_METRICS_FILE, ("split", "step"))
+
+    def note_held_out(self, step: int, records: str) -> None:
+        """Appends which held-out records are evaluated from a step on, a line of `HELD_OUT`."""
+        self._append(_METRICS_FILE, {"split": HELD_OUT, "step": step, "records": records})
 
     def log(self, split: str, step: int, metrics: Mapping[str, float]) -> None:
         """Appends one line of metrics and the same numbers for TensorBoard.
@@ -176,6 +194,28 @@ class RunFolder:
             for name, value in metrics.items():
                 tf.summary.scalar(name, value)
         self._writer(split).flush()
+
+    def _read_lines(self, name: str, needed: Collection[str]) -> list[dict[str, Any]]:
+        path = self.path / name
+        if not path.exists():
+            return []
+        found = []
+        # Behind the last end there is nothing, or what was being written when the process died.
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+        for number, line in enumerate(lines, start=1):
+            try:
+                values = json.loads(line)
+            except ValueError:
+                values = None
+            if isinstance(values, dict) and all(key in values for key in needed):
+                found.append(values)
+            elif (name, number) not in self._told:
+                self._told.add((name, number))
+                print(
+                    f"warning: {path}, line {number} is damaged and left out: {line[:60]!r}",
+                    file=sys.stderr,
+                )
+        return found
 
     def _append(self, name: str, line: Mapping[str, Any]) -> None:
         if self._writes:
@@ -197,14 +237,6 @@ def default_values(options_class: type) -> dict[str, Any]:
         for field in dataclasses.fields(options_class)
         if field.default is not dataclasses.MISSING
     }
-
-
-def _read_lines(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    # A line without its end was being written when the process died.
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def difference(name: str, was: Any, now: Any) -> str:

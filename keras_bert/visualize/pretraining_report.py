@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.storage.files import atomic_file
-from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_folder import HELD_OUT, RunFolder
 from keras_bert.visualize.curves import plot_learning_curves
 
 REPORT_FILE = "report.md"
@@ -74,7 +74,10 @@ def _heading(folder: RunFolder) -> Iterable[str]:
 def final_figures(metrics: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Returns the lines of the metrics that say most, by what they are; nothing before a step."""
     train = [line for line in metrics if line["split"] == "train"]
-    held_out = [line for line in metrics if line["split"] == "eval"]
+    # Losses on other records, before the last change of them, cannot be compared.
+    changes = [number for number, line in enumerate(metrics) if line["split"] == HELD_OUT]
+    first = changes[-1] if len(changes) > 1 else 0
+    held_out = [line for line in metrics[first:] if line["split"] == "eval"]
     columns = {"training, last steps": train[-1]} if train else {}
     if held_out:
         columns["held out, last"] = held_out[-1]

@@ -13,6 +13,7 @@ import pytest
 import zstandard
 
 from keras_bert.data.corpus import reading as corpus_module
+from keras_bert.data.corpus import text_files
 from keras_bert.data.corpus.documents import MAX_DOCUMENT_CHARACTERS
 from keras_bert.data.corpus.reading import Corpus, read_documents
 
@@ -44,6 +45,24 @@ TWO_DOCUMENTS = "One. Two.\nThree.\n\n\n  \nFour.\r\n"
 def test_blank_lines_divide_documents_and_paragraphs_are_split(tmp_path, name):
     path = write(tmp_path / name, TWO_DOCUMENTS)
     assert list(read_documents([path])) == [["One.", "Two.", "Three."], ["Four."]]
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\r\r\n"])
+@pytest.mark.parametrize("block", [1, 2, 7, 1 << 20])
+def test_lines_end_as_on_any_system(tmp_path, monkeypatch, end, block):
+    """Also where a block ends between CR and LF."""
+    monkeypatch.setattr(text_files, "_BLOCK_BYTES", block)
+    path = write(tmp_path / "a.txt", end.join(["One", "is.", "", "", "Two.", "Ä.", ""]))
+    assert list(Corpus([path]).paragraphs()) == ["One", "is.", "Two.", "Ä."]
+    assert list(read_documents([path])) == [["One", "is."], ["Two.", "Ä."]]
+    path = write(tmp_path / "a.jsonl", json.dumps({"text": end.join(["One", "is.", "", "Two."])}))
+    assert list(read_documents([path])) == [["One", "is.", "Two."]]
+
+
+def test_a_large_file_of_lines_that_end_in_cr_alone(tmp_path):
+    lines = [f"Sentence {n * n}." for n in range(200_000)]
+    documents = list(Corpus([write(tmp_path / "a.txt", "\r".join(lines))]))
+    assert [line for document in documents for line in document.paragraphs] == lines
 
 
 @pytest.mark.parametrize("name", ["a.TXT.GZ", "a.Gz", "a.ZST"])
@@ -168,6 +187,9 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path, ending):
     # But a line of nothing else is blank: a file was joined that begins with a blank line.
     path = write(tmp_path / f"b.txt{ending}", "One.\n\ufeff\nTwo.")
     assert list(read_documents([path])) == [["One."], ["Two."]]
+    # A text of JSON is one document, whatever its lines are.
+    path = write(tmp_path / f"b.jsonl{ending}", json.dumps({"text": "One.\n\ufeff\nTwo."}))
+    assert list(read_documents([path])) == [["One.", "Two."]]
 
 
 # The bytes that are overwritten lie in the middle: each format has a checksum, or cannot go on.

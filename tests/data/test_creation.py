@@ -436,7 +436,7 @@ def test_a_vocabulary_of_another_name_tells_its_case_itself(tmp_path, vocab):
         ({"num_shards": 0}, "num_shards is 0"),
         ({"num_workers": -1}, "num_workers is -1"),
         ({"short_seq_prob": 1.5}, "short_seq_prob is 1.5: it must be from 0 to 1"),
-        ({"seed": -1}, "seed is -1: it must be from 0 to 9223372036854775807"),
+        ({"seed": -1}, "seed is -1: it must be from 0 to 9,223,372,036,854,775,807"),
         ({"seed": 1 << 63}, "seed is 9223372036854775808: it must be from 0 to"),
         ({"sentence_task": "next"}, "sentence_task is 'next': choose one of nsp, sop, none"),
         (

@@ -3,11 +3,12 @@
 import itertools
 import json
 import random
+import re
 from collections import Counter
 
 import pytest
 import tensorflow as tf
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from keras_bert.data.corpus.documents import document_sentences
@@ -113,13 +114,15 @@ def test_text_of_anything(tmp_path, tokenizer, vocab, seed):
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example("One.\r\rTwo.\r\n\ufeff\nThree.")
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=400))
 def test_text_and_json_hold_the_same_words(tmp_path_factory, text):
     """No paragraph is lost or made up between a file and its documents."""
     folder = tmp_path_factory.mktemp("text")
     (folder / "a.txt").write_bytes(text.encode())
     found = [p for document in Corpus([folder / "a.txt"]) for p in document.paragraphs]
-    assert found == [line.strip() for line in text.split("\n") if line.strip()]
+    lines = map(str.strip, re.split(r"\r*\n|\r", text))
+    assert found == [line for line in lines if line not in ("", "\ufeff")]
     (folder / "a.jsonl").write_text(json.dumps({"text": text}), encoding="utf-8")
     assert [p for d in Corpus([folder / "a.jsonl"]) for p in d.paragraphs] == found
 

@@ -335,6 +335,9 @@ def test_a_search_is_checked_before_its_first_run(pretrained_folder, tmp_path):
     arguments = csv_task(), two_classes(), pretrained_folder
     with pytest.raises(ValueError, match="epochs is 0"):
         search(*arguments, tmp_path / "run", options, grid={"epochs": (1, 0)})
+    last = dataclasses.replace(options, seed=2**32 - 1)
+    with pytest.raises(ValueError, match="seed is 4294967296: it must be from 0 to"):
+        search(*arguments, tmp_path / "run", last, seeds=2)
     assert not (tmp_path / "run").exists()
     # A model that is not a search's own is not written over, even the one that is started from.
     before = (pretrained_folder / "model.weights.h5").read_bytes()

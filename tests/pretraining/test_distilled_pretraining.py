@@ -13,11 +13,17 @@ from keras_bert import (
     BertMaskedLM,
     BertPretrainer,
     BertTokenizer,
+    DebertaV2Config,
     DistilBertConfig,
+    ModernBertConfig,
     create_optimizer,
 )
 from keras_bert.models import preset
-from keras_bert.models.surgery.layer_selection import parsed_layers, select_layers
+from keras_bert.models.surgery.layer_selection import (
+    check_same_widths,
+    parsed_layers,
+    select_layers,
+)
 from keras_bert.pretraining.objectives.distillation import Distillation
 from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.options import PretrainingOptions
@@ -62,6 +68,14 @@ def teacher_folder(corpus, tmp_path_factory):
     keras.utils.set_random_seed(9)
     model = BertPretrainer(without_dropout(num_hidden_layers=4, hidden_size=64))
     model.save_to_preset(folder, BertTokenizer.from_preset(corpus))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def distilled(corpus, teacher_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("distilled") / "run"
+    run = {"objective": "distillation", "teacher": str(teacher_folder), "train_steps": 2}
+    run_pretraining(corpus, folder, **run)
     return folder
 
 
@@ -252,6 +266,46 @@ def test_layers_are_chosen():
             parsed_layers(given, 12, wanted)
     with pytest.raises(ValueError, match="how many layers"):
         parsed_layers(("uniform",), 12)
+
+
+DEBERTA = {"position_buckets": 8, "max_position_embeddings": 32, "num_hidden_layers": 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "changes"),
+    [
+        (DebertaV2Config, DEBERTA | {"pos_att_type": "c2p"}, {"pos_att_type": "p2c"}),
+        (ModernBertConfig, {"num_hidden_layers": 4}, {"global_attention_every": 2}),
+        (ModernBertConfig, {"num_hidden_layers": 4}, {"attention_window": 8}),
+        (ModernBertConfig, {"num_hidden_layers": 4}, {"global_rope_theta": 99.0}),
+        (ModernBertConfig, {"num_hidden_layers": 4}, {"local_rope_theta": 99.0}),
+    ],
+    ids=str,
+)
+def test_layers_keep_what_they_compute(kind, numbers, changes):
+    source = kind(**numbers)
+    check_same_widths(source, kind(**numbers | {"num_hidden_layers": 1}), "folder")
+    [name] = changes
+    with pytest.raises(ValueError, match=f"layers of folder as they are, but its {name} is "):
+        check_same_widths(source, kind(**numbers | {"num_hidden_layers": 1} | changes), "folder")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"cosine_weight": 0.0}, {"soft_target_weight": 0.0, "masked_lm_weight": 0.0}, {"teacher": 0}],
+    ids=str,
+)
+def test_other_losses_or_a_wider_teacher_take_the_weights_alone(
+    distilled, teacher_folder, corpus, tmp_path, changes
+):
+    run = {"objective": "distillation", "teacher": str(teacher_folder), "train_steps": 4}
+    if "teacher" in changes:
+        model = BertPretrainer(without_dropout(hidden_size=48))
+        model.save_to_preset(tmp_path / "teacher", BertTokenizer.from_preset(corpus))
+        changes = {"teacher": str(tmp_path / "teacher")}
+    with pytest.raises(ValueError, match=r"has other variables \(.*--init_from=.*/run/preset"):
+        run_pretraining(corpus, tmp_path / "run", **run | changes, init_from=str(distilled))
+    assert not (tmp_path / "run").exists()
 
 
 def assert_layers_are_taken(model, source, layers):

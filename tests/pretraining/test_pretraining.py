@@ -2,12 +2,14 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert import BertClassifier
+from keras_bert.pretraining import pretrain, run
 from keras_bert.pretraining.pretrain import create_optimizer_and_schedule
 from keras_bert.pretraining.run import PretrainingRun
 from keras_bert.text.tokenizer import BertTokenizer
@@ -98,16 +100,43 @@ def test_two_replicas_read_and_learn_what_one_does(corpus, tmp_path):
 @pytest.mark.slow
 def test_the_rate_follows_the_clock_to_zero_at_the_end_of_a_time_budget(corpus, tmp_path):
     # A tenth of the time for the warmup, as train_steps and warmup_steps say; then down in a
-    # straight line to zero at 4 s. A call of five steps takes the rate of its first moment, which
-    # is where the line before ended.
+    # straight line to zero at 4 s. A call, of five steps at most, takes the rate of its first
+    # moment, which is where the line before ended.
     run_pretraining(
         corpus, tmp_path, time_budget=4.0, train_steps=100, warmup_steps=10, steps_per_loop=5
     )
     lines = metrics_of(tmp_path, "train")
+    assert lines[0]["step"] == 1  # nobody knows yet how long a step takes
     begun = [0.0, *(line["seconds"] for line in lines)]
     by_hand = [1e-3 * min(t / 0.4, (4.0 - t) / 3.6) for t in begun[:-1]]
     np.testing.assert_allclose([line["learning_rate"] for line in lines], by_hand, atol=1e-9)
     assert begun[-2] < 4.0 <= begun[-1]  # no call begins after the time, when the rate is zero
+
+
+def test_a_time_budget_shortens_the_calls_of_the_loop(corpus, tmp_path, monkeypatch):
+    """Their one rate is that of their first moment; the clock of this machine ticks by steps."""
+    now = [0.0]
+
+    class Loop:
+        def __init__(self, loop):
+            self.loop = loop
+            self.get_concrete_function = loop.get_concrete_function
+
+        def __call__(self, batches, steps):
+            now[0] += 0.002 * int(steps)
+            return self.loop(batches, steps)
+
+    made = pretrain.make_training_loop
+    monkeypatch.setattr(pretrain, "make_training_loop", lambda *given: Loop(made(*given)))
+    monkeypatch.setattr(run, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    run_pretraining(corpus, tmp_path, time_budget=0.41, steps_per_loop=100_000)
+    lines = metrics_of(tmp_path, "train")
+    steps = [line["step"] for line in lines]
+    assert steps[:3] == [1, 3, 5]  # a hundredth of the time is two steps, and first nobody knows
+    assert steps[-1] == 205
+    begun = np.array([0.0, *(line["seconds"] for line in lines[:-1])])
+    by_hand = 1e-3 * np.minimum(begun / 0.041, (0.41 - begun) / 0.369)
+    np.testing.assert_allclose([line["learning_rate"] for line in lines], by_hand, atol=1e-9)
 
 
 def test_a_warmup_of_its_own_is_one_in_a_hundred_steps(corpus, tmp_path):
@@ -184,6 +213,12 @@ def test_a_finished_run_is_not_trained_again(corpus, tmp_path):
         ({"batch_size": 15, "accumulation_steps": 2}, "batch_size 15 is not divisible by 2"),
         ({"warmup_steps": 30}, "warmup_steps is 30 and train_steps is 20"),
         ({"time_budget": -1.0}, "time_budget is -1.0"),
+        ({"seed": -1}, "seed is -1: it must be from 0 to 4,294,967,295"),
+        ({"seed": 2**32}, "seed is 4294967296: it must be from 0"),
+        ({"seed": 1.5}, "seed is 1.5: it must be a whole number"),
+        ({"beta_2": 0.99999999}, "beta_2 is 0.99999999: .* rounded to float32"),
+        ({"peak_tflops": 0.0}, "peak_tflops is 0.0: it must be above 0"),
+        ({"peak_tflops": float("inf")}, "peak_tflops is inf: it must be above 0 and finite"),
         ({"mixed_precision": "float8"}, "mixed_precision is 'float8': choose one of auto"),
         ({"config": tiny_config(max_position_embeddings=16)}, "model has 16 positions"),
         ({"config": tiny_config(vocab_size=99)}, "entries but config.vocab_size is 99"),
@@ -195,6 +230,12 @@ def test_what_does_not_fit_is_refused_before_training(corpus, tmp_path, changes,
     with pytest.raises((ValueError, FileNotFoundError), match=sentence):
         run_pretraining(corpus, tmp_path / "run", config=config, **changes)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_file_in_the_place_of_the_run_folder_is_refused(corpus, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError, match="file is a file: choose another --model_dir"):
+        run_pretraining(corpus, tmp_path / "file")
 
 
 def test_a_folder_with_another_run_is_refused(corpus, tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.data.records.writing import write_records
 from keras_bert.pretraining import evaluation, pretrain
 from tests.pretraining.pretraining_runs import (
     command,
@@ -204,10 +205,44 @@ def test_the_best_stays_where_a_run_goes_on_with_other_evaluations(corpus, tmp_p
     lines = [*metrics_of(tmp_path, "train"), *metrics_of(tmp_path, "eval")]
     lines = [line | {"loss": -1.0} for line in lines if line["step"] <= 10]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (tmp_path / "best_preset" / "mark").touch()
+    best = tmp_path / "best_preset" / "model.weights.h5"
+    before = best.stat().st_mtime_ns
     run_pretraining(corpus, tmp_path, eval_steps=20, **run)
-    assert (tmp_path / "best_preset" / "mark").exists()
+    assert best.stat().st_mtime_ns == before
     assert [line["step"] for line in metrics_of(tmp_path, "eval")] == [10, 20]
+
+
+def test_the_best_is_chosen_anew_on_other_held_out_records(corpus, tmp_path, monkeypatch, capsys):
+    losses = iter([1.0, 3.0, 3.0, 3.0])  # at steps 5, 10, 15 and 20
+    monkeypatch.setattr(pretrain, "create_evaluation", lambda *_: lambda: {"loss": next(losses)})
+    run = {"eval_steps": 5, "checkpoint_steps": 5, "keep_checkpoints": 4}
+    folder, best = tmp_path / "run", tmp_path / "run" / "best_preset" / "model.weights.h5"
+    run_pretraining(corpus, folder, eval_data_dir=str(corpus / "records"), **run)
+    # As many records of the same size, in another order.
+    other = shutil.copytree(corpus / "records", tmp_path / "other")
+    shard = min(other.glob("*.tfrecord"))
+    records = list(tf.data.TFRecordDataset(str(shard)).as_numpy_iterator())
+    write_records(shard, records[::-1])
+    told = []
+    # The second time as if the first had been killed before it wrote a checkpoint: that of step 10
+    # knows the best of the records before.
+    for _ in range(2):
+        for path in (folder / "checkpoints").glob("step-[12][50]*"):
+            if not path.name.startswith("step-10"):
+                path.unlink()
+        before = best.stat().st_mtime_ns
+        losses = iter([2.0, 2.5, 2.5])  # again at step 10, then at 15 and 20
+        run_pretraining(corpus, folder, eval_data_dir=str(other), **run)
+        assert best.stat().st_mtime_ns > before
+        told.append(capsys.readouterr().out.count("are others than before: the best model is"))
+    assert told == [1, 0]
+    # Those that are left: the best of these records stays the best.
+    before = best.stat().st_mtime_ns
+    for path in (folder / "checkpoints").glob("step-20*"):
+        path.unlink()
+    losses = iter([2.5, 2.5])
+    run_pretraining(corpus, folder, eval_data_dir=str(other), **run)
+    assert best.stat().st_mtime_ns == before
 
 
 @pytest.mark.slow

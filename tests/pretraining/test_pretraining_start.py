@@ -19,6 +19,7 @@ from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.pretraining.pretrain import create_model, load_config
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.training import precision
 from keras_bert.training.run_folder import RunFolder
 from tests import command_process
 from tests.pretraining.pretraining_runs import (
@@ -145,6 +146,56 @@ def test_a_run_goes_on_in_another_format_with_the_range_of_float32(corpus, tmp_p
     assert "resumed at step 2" in told and "resumed at step 4" in told
 
 
+def _as_of_a_machine(monkeypatch, tmp_path, fast):
+    """Makes a machine whose processor multiplies bfloat16 fast, or does not."""
+    (tmp_path / "cpuinfo").write_text("flags\t\t: amx_bf16" if fast else "flags\t\t: avx2")
+    monkeypatch.setattr(precision, "_CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+
+
+@pytest.mark.skipif(
+    bool(tf.config.list_physical_devices("GPU")), reason="a GPU is asked before the processor"
+)
+def test_a_run_keeps_the_number_format_in_which_auto_began(corpus, tmp_path, monkeypatch, capsys):
+    run = {"train_steps": 2, "mixed_precision": "auto"}
+    _as_of_a_machine(monkeypatch, tmp_path, fast=False)
+    run_pretraining(corpus, tmp_path / "run", **run)
+    run_pretraining(corpus, tmp_path / "run", **run | {"mixed_precision": "float32"})
+    run_pretraining(corpus, tmp_path / "run", **run)
+    _as_of_a_machine(monkeypatch, tmp_path, fast=True)
+    message = "holds a run in float32, but .* 'bfloat16' here: go on with --mixed_precision=f"
+    with pytest.raises(ValueError, match=message):
+        run_pretraining(corpus, tmp_path / "run", **run)
+    run_pretraining(corpus, tmp_path / "run", **run | {"mixed_precision": "float32"})
+    assert capsys.readouterr().out.count("float32, resumed at step 2") == 3
+    # As an earlier version wrote it: nobody knows what it was, from now on it is what goes on.
+    file = tmp_path / "run" / "run.json"
+    settings = read_json(file)
+    settings["options"]["mixed_precision"] = "auto"
+    del settings["records"]
+    file.write_text(json.dumps(settings))
+    _as_of_a_machine(monkeypatch, tmp_path, fast=False)
+    run_pretraining(corpus, tmp_path / "run", **run)
+    assert read_json(file)["options"]["mixed_precision"] == "float32"
+    assert read_json(file)["records"]["sentence_task"] == "nsp"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("sentence_task", "sop"), ("word_segmenter", "jieba"), ("max_predictions_per_seq", 4)],
+)
+def test_a_run_goes_on_with_records_of_its_kind(corpus, first, tmp_path, name, value):
+    shutil.copytree(first, tmp_path / "run")
+    records = shutil.copytree(corpus / "records", tmp_path / "records")
+    manifest = read_json(records / "manifest.json") | {name: value}
+    (records / "manifest.json").write_text(json.dumps(manifest))
+    shown = name.replace("word_segmenter", "segmented")
+    with pytest.raises(ValueError, match=rf"holds a run with records\.{shown}=.*, now it is"):
+        run_pretraining(
+            corpus, tmp_path / "run", data_dir=str(records), train_steps=4, schedule_steps=8
+        )
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -167,6 +218,13 @@ def test_a_start_that_cannot_be_is_refused(corpus, first, tmp_path, monkeypatch,
     with pytest.raises((ValueError, FileNotFoundError), match=sentence):
         run_pretraining(corpus, tmp_path / "next", **changes)
     assert not (tmp_path / "next").exists()
+
+
+def test_a_run_whose_path_is_a_pattern_is_refused(corpus, first, tmp_path):
+    shutil.copytree(first, tmp_path / "run[1]")
+    source = str(tmp_path / "run[1]")
+    with pytest.raises(ValueError, match=r"init_from .*run\[1\] has \[, \], \* or \? in its path"):
+        run_pretraining(corpus, tmp_path / "next", train_steps=8, init_from=source)
 
 
 def test_a_fine_tuned_folder_is_a_model_and_not_a_run(corpus, sentiment_run, tmp_path):

@@ -14,14 +14,16 @@ from tests.pretraining.pretraining_runs import (
     WORDS,
     metrics_of,
     run_pretraining,
+    tiny_config,
     weights_of,
 )
 
 EXAMPLES, LENGTH, PREDICTIONS = 64, 12, 3
+KNOWN = len(WORDS)
 
 
-def _masked_example(random, weight):
-    ids = random.integers(5, 5 + len(WORDS), LENGTH)
+def _masked_example(random, weight, words):
+    ids = random.integers(5, 5 + words, LENGTH)
     positions = np.sort(random.choice(LENGTH, PREDICTIONS, replace=False))
     integers = {
         "input_ids": ids,
@@ -40,15 +42,15 @@ def _masked_example(random, weight):
     return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
 
 
-def _write_records(folder, bad):
+def _write_records(folder, bad, words=KNOWN):
     """Writes Google's records, of which `bad` have a weight that is no number."""
     folder.mkdir()
-    BertTokenizer(Vocabulary([*SPECIAL_TOKENS, *WORDS])).save(folder)
+    BertTokenizer(Vocabulary([*SPECIAL_TOKENS, *WORDS[:words]])).save(folder)
     random = np.random.default_rng(2)
     with tf.io.TFRecordWriter(str(folder / "records-0.tfrecord")) as writer:
         for number in range(EXAMPLES):
             weight = float("nan") if number < bad else 1.0
-            writer.write(_masked_example(random, weight))
+            writer.write(_masked_example(random, weight, words))
     return folder / "*.tfrecord"
 
 
@@ -97,6 +99,25 @@ def test_nothing_but_nan_stops_the_run(tmp_path):
     message = r"4 steps in a row .* up to step 4 \(learning rate .*there was no good step\)"
     with pytest.raises(ValueError, match=message):
         run_pretraining(tmp_path, tmp_path / "run", data_dir=str(records), max_skipped_steps=3)
+    # One call of the loop may hold all of them: each is told before the run ends.
+    events = [line["message"] for line in metrics_of(tmp_path / "run", "event")]
+    assert [event.split(",")[0] for event in events] == [f"step {n} skipped" for n in range(1, 5)]
+
+
+def test_ids_that_the_vocabulary_lacks_are_named(tmp_path):
+    """On an accelerator the embedding of such an id is an arbitrary one and no error."""
+    records = _write_records(tmp_path / "records", bad=0)
+    BertTokenizer(Vocabulary([*SPECIAL_TOKENS, *WORDS[:-1]])).save(tmp_path / "records")
+    config = tiny_config(vocab_size=len(SPECIAL_TOKENS) + KNOWN - 1)
+    message = (
+        r"records-0\.tfrecord: record \d+ has the id 22 in input_ids, but the vocabulary has 22 "
+        "entries: put the one"
+    )
+    for name in ("data_dir", "eval_data_dir"):
+        good = _write_records(tmp_path / name, bad=0, words=KNOWN - 1)
+        folders = {"data_dir": str(good), "eval_data_dir": str(good), name: str(records)}
+        with pytest.raises(ValueError, match=message):
+            run_pretraining(tmp_path, tmp_path / "run", config=config, **folders)
 
 
 @pytest.mark.slow

@@ -84,6 +84,27 @@ def test_a_full_disk_is_told_of_metrics(tmp_path):
             RunFolder(tmp_path, {}).note(1, "text")
 
 
+def test_a_damaged_line_is_left_out_and_told_once(tmp_path, capsys):
+    folder = RunFolder(tmp_path, {})
+    folder.start(0)
+    for step in range(1, 4):
+        folder.note(step, "text")
+        folder.note_start({"step": step})
+    for name in ("metrics.jsonl", "starts.jsonl"):
+        first, second, third = (tmp_path / name).read_bytes().splitlines()
+        damaged = [b"\0\xff", first, second[:9], b"{}", b"3", third, third[:9]]
+        (tmp_path / name).write_bytes(b"\n".join(damaged))
+    for _ in range(2):
+        assert [line["step"] for line in folder.read_metrics()] == [1, 3]
+    told = capsys.readouterr().err.splitlines()
+    assert [line.split(" is damaged and left out: ")[0] for line in told] == [
+        f"warning: {tmp_path / 'metrics.jsonl'}, line {number}" for number in (1, 3, 4, 5)
+    ]
+    folder.start(3)
+    folder.note_start({"step": 3})
+    assert [line.get("step") for line in folder.read_starts()] == [1, None, 3, 3]
+
+
 def test_a_setting_that_is_gone_is_named():
     found = difference("options", {"x": 1, "gone": None}, {"x": 1})
     assert found == "options.gone=None, now there is no such setting"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from keras_bert import BertConfig, BertPretrainer
+from keras_bert.tpu.options import PlanOptions
 from keras_bert.tpu.plan import chip_of, estimate, largest_batch, num_chips
 from keras_bert.training.flops import pretraining_flops
 from tests import command_process
@@ -55,6 +56,22 @@ def test_time_and_cost_by_hand():
     assert result.days == pytest.approx(1.0)
     assert result.cost == pytest.approx(115.2)
     assert estimate(98.5e12, "v5e:2x2", 86_400, 0.5).cost is None
+
+
+@pytest.mark.parametrize(
+    ("numbers", "sentence"),
+    [
+        ({"steps": 0}, "steps is 0: it must be at least 1"),
+        ({"utilisation": 1.5}, "utilisation is 1.5: give a rate above 0, at most 1"),
+        ({"price_per_hour": -1.0}, "price_per_hour is -1.0: it must be 0 or more"),
+        ({"price_per_hour": float("nan")}, "price_per_hour is nan: it must be 0 or more"),
+    ],
+)
+def test_an_estimate_of_nothing_is_refused(numbers, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        estimate(**{"flops": 1e12, "topology": "v5e:2x2", "steps": 9, "utilisation": 0.5} | numbers)
+    with pytest.raises(ValueError, match=sentence):
+        PlanOptions(**numbers)
 
 
 @pytest.mark.parametrize("topology", ["v5e", "v9:2x2", "2x2"])

@@ -113,6 +113,9 @@ def test_a_pattern_that_matches_nothing_is_refused():
         ({"clipvalue": 1.0}, "clipvalue is 1.0: these optimizers take global_clipnorm"),
         ({"weight_decay": 0.5}, "weight_decay is 0.5: these optimizers take weight_decay_rate"),
         ({"global_clipnorm": -1.0}, "global_clipnorm is -1.0: it must be above 0"),
+        ({"beta_2": 0.99999999}, "beta_2 is 0.99999999: .* rounded to float32"),
+        ({"beta_1": 1.0}, "beta_1 is 1.0: it must be from 0 to below 1"),
+        ({"beta_2": float("nan")}, "beta_2 is nan: it must be from 0 to below 1"),
     ],
 )
 def test_arguments_that_would_change_the_update_are_refused(argument, sentence):

@@ -8,9 +8,10 @@ import pytest
 
 from keras_bert import plot_learning_curves, show_run
 from keras_bert.finetuning.metrics import expected_calibration_error
-from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_folder import HELD_OUT, RunFolder
 from keras_bert.visualize import curves
 from keras_bert.visualize.figure import new_figure
+from keras_bert.visualize.pretraining_report import final_figures
 from tests.visualize.run_folders import write_pretraining_run
 
 
@@ -91,6 +92,20 @@ def test_a_pretraining_run(pretraining):
     assert "step 12 skipped" in page
     assert "training: 5 at step 10" in page  # under the pointer
     assert "--learning_rate=1e-3 &amp;" in page
+
+
+def test_the_best_figures_are_those_of_the_last_held_out_records(pretraining):
+    run = RunFolder.open(pretraining)
+    lines = (pretraining / "metrics.jsonl").read_text().splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if json.loads(line)["step"] == 50)
+    told = [json.dumps({"split": HELD_OUT, "step": 0, "records": name}) + "\n" for name in "ab"]
+    (pretraining / "metrics.jsonl").write_text("".join([told[0], *lines]))
+    assert final_figures(run.read_metrics())["held out, best"]["step"] == 40
+    (pretraining / "metrics.jsonl").write_text(
+        "".join([told[0], *lines[:at], told[1], *lines[at:]])
+    )
+    assert final_figures(run.read_metrics())["held out, best"]["step"] == 50
+    assert show_run(pretraining).runs[0].curves["loss"]["eval"] == [(20, 4.0), (40, 3.0), (50, 3.5)]
 
 
 def test_two_runs_side_by_side(pretraining, tmp_path):

@@ -1,6 +1,7 @@
 """Documents of a corpus, cut into parts where one is larger than memory allows."""
 
 import codecs
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -65,6 +66,12 @@ def documents_of_lines(lines: Iterable[str], numbers: Iterator[int]) -> Iterator
         yield Document(number, paragraphs)
 
 
+def split_lines(text: str) -> list[str]:
+    """Returns the lines of a text, whose ends are LF, CR LF or CR alone."""
+    # Converters that met CR LF twice have left CR CR LF, which is one end, too.
+    return re.split(r"\r*\n|\r", text)
+
+
 def decoded(content: bytes, errors: str, name: str, field: str) -> str:
     """Returns the text of a field that a file of records holds as bytes.
 
@@ -90,11 +97,13 @@ def documents_of_text(text: str, numbers: Iterator[int]) -> Iterator[Document]:
     """Returns the one document that a text is, in parts if it is very long.
 
     Args:
-        text: the text; a line is a paragraph, and blank lines end no document.
+        text: the text; a line is a paragraph, see `split_lines`, and blank lines end no document.
         numbers: gives the document its number.
     """
-    lines = (part for line in text.split("\n") if line.strip() for part in _parts(line))
-    return documents_of_lines(lines, numbers)
+    lines = (part for line in split_lines(text) for part in _parts(line))
+    # What is blank, or a byte order mark alone, would end the document.
+    filled = (line for line in lines if line.strip() not in ("", BYTE_ORDER_MARK))
+    return documents_of_lines(filled, numbers)
 
 
 def _parts(line: str) -> Iterator[str]:
@@ -106,5 +115,4 @@ def _parts(line: str) -> Iterator[str]:
         end = end if space < 0 else space
         yield line[start:end]
         start = end
-    if line[start:].strip():
-        yield line[start:]
+    yield line[start:]

@@ -11,6 +11,7 @@ from keras_bert.data.corpus.documents import (
     Document,
     documents_of_lines,
     documents_of_text,
+    split_lines,
 )
 from keras_bert.storage.paths import file_size, fingerprint, open_file
 from keras_bert.storage.surrogates import without_lone_surrogates
@@ -115,13 +116,16 @@ class TextFile(NamedTuple):
                     '{"text": "..."}'
                 )
             waiting, end = sum(map(len, blocks)), block.rfind(b"\n") + 1
+            if not self._is_jsonl:
+                # A CR is the end of a line unless a LF comes behind it, perhaps in the next block.
+                end = max(end, block.rstrip(b"\r").rfind(b"\r") + 1)
             if block and not end and (self._is_jsonl or waiting + len(block) < _LONGEST_LINE_BYTES):
                 blocks.append(block)
                 continue
             rest = b"".join([*blocks, block])
             end = waiting + end if end else _cut(rest) if block else len(rest)
             try:
-                lines = codecs.decode(rest[:end], "utf-8", self.errors).split("\n")
+                text = codecs.decode(rest[:end], "utf-8", self.errors)
             except UnicodeDecodeError as error:
                 raise ValueError(
                     f"{self.name} is not UTF-8 at byte {position + error.start}"
@@ -129,7 +133,8 @@ class TextFile(NamedTuple):
                     "pass --errors=replace to read such bytes as U+FFFD"
                 ) from None
             if not position:
-                lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
+                text = text.removeprefix(BYTE_ORDER_MARK)
+            lines = text.split("\n") if self._is_jsonl else split_lines(text)
             # What follows the last line's end is not a line.
             yield from lines if lines[-1] else lines[:-1]
             if not block:

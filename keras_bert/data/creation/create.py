@@ -19,12 +19,12 @@ from keras_bert.data.creation.workers import check_starts_workers, process_chunk
 from keras_bert.data.records import manifest as manifest_module
 from keras_bert.data.records.manifest import Manifest, Shard, is_shard_name
 from keras_bert.progress import Progress
-from keras_bert.storage.paths import gfile, is_remote, open_file
+from keras_bert.storage.paths import check_no_file, gfile, is_remote, open_file
 from keras_bert.text.tokenizer_files import TokenizerFiles
 
 # Counted up with every change of what the code makes of the same corpus and options: a job that was
 # begun before it is not gone on with, whose records would be of two kinds.
-_VERSION = 2
+_VERSION = 3
 
 
 def create_pretraining_data(options: CreationOptions) -> Manifest:
@@ -111,8 +111,7 @@ def _finished_before(output: Path, options: CreationOptions) -> Manifest | None:
         raise ValueError(
             f"--output_dir {options.output_dir} is an address: write to a local folder and copy it"
         )
-    if output.exists() and not output.is_dir():
-        raise FileExistsError(f"{output} is a file: choose another --output_dir")
+    check_no_file("output_dir", output)
     if not (output / manifest_module.FILE_NAME).exists():
         return None
     leftover = output / FOLDER_NAME

@@ -83,13 +83,13 @@ class CreationOptions:
     def __post_init__(self) -> None:
         for name in ("dupe_factor", "num_shards", "num_workers"):
             check_count(name, getattr(self, name))
+        check_count("max_seq_length", self.max_seq_length, 0)
         if self.max_seq_length < _SHORTEST_MAX_SEQ_LENGTH:
             raise ValueError(
                 f"max_seq_length is {self.max_seq_length}: it must be at least "
                 f"{_SHORTEST_MAX_SEQ_LENGTH}, because special tokens take up to 3 of it"
             )
-        if not 0 <= self.seed <= _LARGEST_SEED:
-            raise ValueError(f"seed is {self.seed}: it must be from 0 to {_LARGEST_SEED}")
+        check_count("seed", self.seed, 0, _LARGEST_SEED)
         if not 0 <= self.short_seq_prob <= 1:
             raise ValueError(f"short_seq_prob is {self.short_seq_prob}: it must be from 0 to 1")
         check_choice("sentence_task", self.sentence_task, SentenceTask)

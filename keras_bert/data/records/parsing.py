@@ -129,11 +129,7 @@ def read_first_example(path: str) -> dict[str, int]:
         example.ParseFromString(first[0])
     except Exception:  # protobuf's DecodeError, which has no public home
         raise ValueError(f"{path} holds records that are no tf.train.Example: {_REMEDY}") from None
-    # A feature without values has no kind; any kind of it is empty.
-    lengths = {
-        name: len(getattr(feature, feature.WhichOneof("kind") or "int64_list").value)
-        for name, feature in example.features.feature.items()
-    }
+    lengths = _lengths(example)
     missing = sorted(_UNMASKED - lengths.keys())
     if MASKED_LM_POSITIONS in lengths:
         missing = sorted(_MASKED - lengths.keys())
@@ -157,13 +153,68 @@ def check_lengths(path: str) -> None:
     example = tf.train.Example()
     for number, record in enumerate(tf.data.TFRecordDataset(path).as_numpy_iterator(), start=1):
         example.ParseFromString(record)
-        for name in (INPUT_IDS, MASKED_LM_POSITIONS):
-            found = len(example.features.feature[name].int64_list.value)
-            if found != first[name]:
+        lengths = _lengths(example)
+        for name in sorted(_MASKED):
+            if lengths.get(name, 0) != first[name]:
                 raise ValueError(
-                    f"{path}: record {number} has {found} {name}, the first one {first[name]}: "
-                    "give files of one kind each"
+                    f"{path}: record {number} has {lengths.get(name, 0)} {name}, the first one "
+                    f"{first[name]}: give files of one kind each"
                 )
+
+
+def id_range(path: str, max_seq_length: int, max_predictions_per_seq: int) -> tuple[int, int, int]:
+    """Reads masked records through; returns their number, the lowest id and the highest one.
+
+    Args:
+        path: a TFRecord file.
+        max_seq_length: S of the records.
+        max_predictions_per_seq: P of the records.
+
+    Raises:
+        ValueError: the file is damaged or cut off, or a record has other lengths.
+    """
+    lengths = {INPUT_IDS: max_seq_length, MASKED_LM_IDS: max_predictions_per_seq}
+    features = {name: tf.io.FixedLenFeature([n], tf.int64) for name, n in lengths.items()}
+
+    def ids_of(serialized: tf.Tensor) -> tf.Tensor:
+        return tf.concat([*tf.io.parse_example(serialized, features).values()], axis=1)  # [B, S+P]
+
+    def add(found: tuple, ids: tf.Tensor) -> tuple:
+        number, lowest, highest = found
+        return (
+            number + tf.shape(ids, tf.int64)[0],
+            tf.minimum(lowest, tf.reduce_min(ids)),
+            tf.maximum(highest, tf.reduce_max(ids)),
+        )
+
+    batches = tf.data.TFRecordDataset(path).batch(1024).map(ids_of, tf.data.AUTOTUNE)
+    start = (np.int64(0), np.int64(0), np.int64(0))
+    try:
+        return _reading(path, lambda: tuple(int(n) for n in batches.reduce(start, add)))
+    except tf.errors.InvalidArgumentError:
+        check_lengths(path)
+        raise
+
+
+def check_ids(path: str, vocab_size: int) -> None:
+    """Reads masked records through; all ids must be those of a vocabulary.
+
+    On an accelerator the embedding of an id that is not there is an arbitrary one, not an error.
+
+    Raises:
+        ValueError: a record has another id, and the sentence names it.
+    """
+    example = tf.train.Example()
+    for number, record in enumerate(tf.data.TFRecordDataset(path).as_numpy_iterator(), start=1):
+        example.ParseFromString(record)
+        for name in (INPUT_IDS, MASKED_LM_IDS):
+            for one in example.features.feature[name].int64_list.value:
+                if not 0 <= one < vocab_size:
+                    raise ValueError(
+                        f"{path}: record {number} has the id {one} in {name}, but the vocabulary "
+                        f"has {vocab_size} entries: put the one that the records were made with "
+                        "beside them, or make them again"
+                    )
 
 
 def count_records(path: str) -> int:
@@ -180,6 +231,14 @@ def count_records(path: str) -> int:
 
 
 _REMEDY = "give records that create_pretraining_data.py made"
+
+
+def _lengths(example: tf.train.Example) -> dict[str, int]:
+    # A feature without values has no kind; any kind of it is empty.
+    return {
+        name: len(getattr(feature, feature.WhichOneof("kind") or "int64_list").value)
+        for name, feature in example.features.feature.items()
+    }
 
 
 def _reading(path, read):

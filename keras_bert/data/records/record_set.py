@@ -1,14 +1,15 @@
 """A set of record files, checked when it is opened."""
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from keras_bert.data.records import manifest as manifest_module
 from keras_bert.data.records.manifest import Manifest, is_shard_name
-from keras_bert.data.records.parsing import count_records, read_first_example
+from keras_bert.data.records.parsing import check_ids, id_range, read_first_example
 from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS, SEGMENT_IDS
-from keras_bert.storage.paths import find_files
+from keras_bert.storage.paths import file_size, find_files, fingerprint
 from keras_bert.text.vocabulary import Vocabulary
 
 _GOOGLES_TASK = "nsp"
@@ -40,6 +41,8 @@ class PretrainingData:
     """
 
     groups: Mapping[str, "PretrainingData"] = {}
+    # The lowest and the highest id of each file of masked records.
+    _ids: Mapping[str, tuple[int, int]] = {}
 
     def __init__(self, source: str | os.PathLike | Sequence[str | os.PathLike]):
         if isinstance(source, str | os.PathLike) and Path(source).is_dir():
@@ -51,7 +54,9 @@ class PretrainingData:
         self.num_bytes = sum(map(os.path.getsize, self.paths))
 
     def check_vocabulary(self, vocabulary: Vocabulary) -> None:
-        """Makes sure that the ids belong to a vocabulary; records without a manifest cannot tell.
+        """Makes sure that the ids belong to a vocabulary.
+
+        Of records without a manifest nobody knows which it was, only whether it has their ids.
 
         Raises:
             ValueError: the records were made with another one.
@@ -64,6 +69,14 @@ class PretrainingData:
                 f"one ({len(vocabulary)} entries, sha256 {vocabulary.sha256[:12]}...): make them "
                 "again with the model's"
             )
+        for path, (lowest, highest) in self._ids.items():
+            if lowest < 0 or highest >= len(vocabulary):
+                check_ids(path, len(vocabulary))
+
+    def digest(self) -> str:
+        """Returns what tells the records from others: a hash of sizes, beginnings and ends."""
+        files = sorted(fingerprint(path, file_size(path)) for path in self.paths)
+        return f"{self.num_examples}/{hashlib.sha256(' '.join(files).encode()).hexdigest()[:16]}"
 
     def _open_folder(self, folder: Path) -> None:
         manifest = Manifest.read(folder)
@@ -123,8 +136,10 @@ class PretrainingData:
         self.manifest = None  # these may be some of its files
         self._made = _made(paths)
         self.paths = list(shapes)
-        self.num_examples = sum(map(count_records, self.paths))
         shape = next(iter(shapes.values()), (0, 0))
+        found = {path: id_range(path, *shape) for path in self.paths}
+        self.num_examples = sum(number for number, _, _ in found.values())
+        self._ids = {path: (lowest, highest) for path, (_, lowest, highest) in found.items()}
         self.max_seq_length, self.max_predictions_per_seq = shape
         # That of google-research/bert, which has no manifest.
         self.sentence_task = self._made.sentence_task if self._made else _GOOGLES_TASK

@@ -27,6 +27,10 @@ _SAME = (
     *("max_position_embeddings", "embedding_width", "layer_norm_eps"),
     *("first_position", "projects_global_attention", "is_pre_norm"),
     *("distance_buckets", "distance_vectors", "distance_products", "farthest_distance"),
+    "pos_att_type",  # of a DeBERTa
+)
+_SAME_IN_MODERNBERT = (
+    "global_attention_every attention_window global_rope_theta local_rope_theta".split()
 )
 
 
@@ -71,8 +75,9 @@ def check_same_widths(source: BertConfig, config: BertConfig, folder: str) -> No
     Raises:
         ValueError: a width, or what is computed with them, differs.
     """
-    for name in _SAME:
-        found, wanted = getattr(source, name), getattr(config, name)
+    of_family = _SAME_IN_MODERNBERT if isinstance(source, ModernBertConfig) else ()
+    for name in (*_SAME, *of_family):
+        found, wanted = getattr(source, name, None), getattr(config, name, None)
         if found != wanted:
             raise ValueError(
                 f"init_layers takes layers of {folder} as they are, but its {name} is {found!r} "

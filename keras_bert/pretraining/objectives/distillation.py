@@ -23,7 +23,7 @@ from keras_bert.models import preset
 from keras_bert.models.distilled_masked_lm import DistilledMaskedLM
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
+from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel, perplexity
 from keras_bert.pretraining.objectives.objective import (
     Batch,
     Objective,
@@ -278,7 +278,7 @@ class Distillation(MaskedLanguageModel):
         for name in self.scales.keys() & set(IMITATION):
             del metrics[f"{name}_accuracy"]
         if _MASKED_LM in self.scales:
-            metrics["perplexity"] = math.exp(min(metrics[f"{_MASKED_LM}_loss"], 50.0))
+            metrics["perplexity"] = perplexity(metrics[f"{_MASKED_LM}_loss"])
         return metrics
 
     def baselines(self, batches: Iterable[Batch], vocab_size: int) -> dict[str, float]:

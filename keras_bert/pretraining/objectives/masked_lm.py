@@ -137,9 +137,7 @@ class MaskedLanguageModel(Objective):
     def metrics(self, sums: Mapping[str, WeightedSums]) -> dict[str, float]:
         """Adds the perplexity of the masked language model."""
         metrics = super().metrics(sums)
-        # The perplexity is e to the mean loss in nats.
-        exponent = min(metrics[f"{_MASKED_LM}_loss"], _LARGEST_EXPONENT)
-        return metrics | {"perplexity": math.exp(exponent)}
+        return metrics | {"perplexity": perplexity(metrics[f"{_MASKED_LM}_loss"])}
 
     def baselines(self, batches: Iterable[Batch], vocab_size: int) -> dict[str, float]:
         """Returns what can be reached without context.
@@ -175,3 +173,8 @@ class MaskedLanguageModel(Objective):
     ) -> int:
         """Returns the operations of encoder and both heads."""
         return pretraining_flops(config, batch_size, max_seq_length, max_predictions_per_seq)
+
+
+def perplexity(loss: float) -> float:
+    """Returns e to the power of a mean loss in nats, up to a bound that says "diverged"."""
+    return math.exp(min(loss, _LARGEST_EXPONENT))
