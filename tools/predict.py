@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from keras_bert import command_line
-from keras_bert.storage.paths import check_output
+from keras_bert.storage.paths import check_ending, check_output
 
 # Not a list: commas stand in names of folders, such as those of a grid.
 flags.DEFINE_multi_string(
@@ -43,8 +43,8 @@ flags.DEFINE_string(
     "Table (.csv, .tsv, .jsonl), SQuAD .json, column file (.conll, ...), or .txt with a sentence "
     "a line for tags.",
 )
-flags.DEFINE_string("output", None, "CSV file to write.")
-flags.DEFINE_string("explain", None, "JSON lines to write: which words made each prediction.")
+flags.DEFINE_string("output", None, "Table to write: .csv.")
+flags.DEFINE_string("explain", None, "File to write: .jsonl, which words made each prediction.")
 flags.DEFINE_integer("batch_size", 32, "Texts per call of the model.", lower_bound=1)
 flags.DEFINE_integer(
     "iterations", None, "Passes over a text (Mask-Predict; unset: those of the run).", lower_bound=1
@@ -81,11 +81,13 @@ def main(_: Sequence[str]) -> None:
             f"--explain explains one model, but --model_dir names {len(values.model_dir)}: leave "
             "out --explain, or ask for each model by itself"
         )
+    check_ending("--output", values.output, ".csv")
     if values.explain is not None:
         from keras_bert.tasks.kinds import load_description
         from keras_bert.visualize.attributions.view import check_explained
 
         check_output(values.explain, values.output, values.input, name="--explain")
+        check_ending("--explain", values.explain, ".jsonl")
         check_explained(load_description(values.model_dir[0]).head.model_class)
     count = _predict_here(values) if values.server is None else _predict_there(values)
     print(f"{count:,} predictions: {values.output}")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from keras_bert.storage.paths import check_file
 from keras_bert.storage.surrogates import without_lone_surrogates
 
 # A document may be longer than the 131,072 characters that Python allows a field by default.
@@ -132,8 +133,7 @@ def read_unquoted(
 
 
 def _decode(path: Path) -> str:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist: give a file of {', '.join(_READERS)}")
+    check_file(path, f"a file of {', '.join(_READERS)}")
     content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")

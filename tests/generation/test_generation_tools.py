@@ -27,6 +27,8 @@ def ran(model_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("generation")
     (folder / "model").symlink_to(model_folder("masked_lm"))
     (folder / "blanks.txt").write_text("\n".join([BLANKS[0], "", BLANKS[1]]), encoding="utf-8")
+    with open(folder / "blanks.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("id", "text"), *enumerate(BLANKS)])
     (folder / "empty.txt").write_text("\n", encoding="utf-8")
     for name, last in (("candidates", "-20"), ("broken", "high")):
         with open(folder / f"{name}.tsv", "w", encoding="utf-8", newline="") as file:
@@ -44,6 +46,7 @@ def ran(model_folder, tmp_path_factory):
             *(*GENERATE, "--input=blanks.txt", "--num_samples=2", "--seed=5"),
             "--output=filled/blanks.jsonl",
         ],
+        "table": [*GENERATE, "--input=blanks.csv", "--seed=5", "--output=table.txt"],
         "anneal": [*GENERATE, "--prompt=the film", "--length=2", "--method=annealing"],
         "csv": [*GENERATE, "--prompt=[MASK]", "--method=metropolis_hastings", "--output=one.csv"],
         "suffix": [*GENERATE, "--output=new.pdf"],
@@ -97,6 +100,9 @@ def test_texts_are_those_of_python(ran, model_folder):
             len(text.pieces),
         )
         assert row["acceptance_rate"] is None
+    assert runs["table"]["status"] == 0, runs["table"]["printed"]
+    found = (folder / "table.txt").read_text(encoding="utf-8").splitlines()
+    assert found == [text.text for [text] in generator.infill(BLANKS, 1, seed=5)]
 
 
 def test_other_methods(ran):
