@@ -6,6 +6,7 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from keras_bert.progress import Progress
 from keras_bert.storage.paths import check_file
@@ -130,6 +131,35 @@ def check_several(texts: Iterable[str]) -> None:
     """
     if isinstance(texts, str | bytes):
         raise ValueError("texts is one string, which would be read letter by letter: give [text]")
+
+
+def check_strings(texts: Iterable[Any], name: str = "text", for_several: str = "") -> list[str]:
+    """Returns texts as strings that UTF-8 can write.
+
+    Bytes that are not UTF-8, and halves of surrogate pairs, are U+FFFD, as in files.
+
+    Args:
+        texts: strings, or bytes in UTF-8; a list, an array [N] or a tensor of TensorFlow.
+        name: what the error calls one of them.
+        for_several: ends the error's sentence where one of them is a list or the like.
+
+    Raises:
+        ValueError: one of them is none, or `texts` is one string.
+    """
+    if hasattr(texts, "numpy"):  # a tensor; of one string it gives bytes
+        array: Any = texts.numpy()
+        texts = array if isinstance(array, bytes) else array.tolist()
+    check_several(texts)
+    found = []
+    for number, text in enumerate(texts):
+        if not isinstance(text, str | bytes):
+            remedy = f"give strings{for_several if hasattr(text, '__len__') else ''}"
+            raise ValueError(
+                f"{name} {number} (counted from 0) is a {type(text).__name__}: {remedy}"
+            )
+        decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        found.append(without_lone_surrogates(decoded))
+    return found
 
 
 def read_texts(path: str | os.PathLike, column: str = "text") -> list[str]:
