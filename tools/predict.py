@@ -5,11 +5,14 @@
 Several --model_dir are an ensemble: --model_dir=runs/a --model_dir=runs/b.
 
 The output is a CSV: the input's columns, then predicted_label (predicted_labels where a text has
-several) and score_<label> for each label; for a regression predicted_value. A model that TF Serving
-runs is asked with --server instead:
+several) and score_<label> for each label; for a regression predicted_value. A model of single texts
+also takes a .txt with a text a line. A model that TF Serving runs is asked with --server instead:
 
     python tools/predict.py --server=localhost:8501 --served_model=reviews \
         --input=new.csv --output=predictions.csv
+
+A server is asked with tables alone (.csv, .tsv, .jsonl), whose columns are named like its inputs:
+text, text and text_pair, question and context, context and choice0, choice1, ..., or source.
 
 A model that writes texts by Mask-Predict takes --iterations and --length_candidates.
 
@@ -40,8 +43,8 @@ flags.DEFINE_float("timeout", 60.0, "With --server: seconds that a request may t
 flags.DEFINE_string(
     "input",
     None,
-    "Table (.csv, .tsv, .jsonl), SQuAD .json, column file (.conll, ...), or .txt with a sentence "
-    "a line for tags.",
+    "Table (.csv, .tsv, .jsonl); without --server also SQuAD .json, a column file (.conll, ...), "
+    "or .txt with a text a line for classes, numbers and tags.",
 )
 flags.DEFINE_string("output", None, "Table to write: .csv.")
 flags.DEFINE_string("explain", None, "File to write: .jsonl, which words made each prediction.")

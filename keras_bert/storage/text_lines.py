@@ -11,7 +11,7 @@ from typing import Any
 from keras_bert.progress import Progress
 from keras_bert.storage.paths import check_file
 from keras_bert.storage.surrogates import without_lone_surrogates
-from keras_bert.storage.tables import Table, read_table
+from keras_bert.storage.tables import Row, Table, read_table
 
 
 class TextLines:
@@ -181,6 +181,23 @@ def read_texts(path: str | os.PathLike, column: str = "text") -> list[str]:
             "out, or give a table"
         )
     return list(TextLines(path))
+
+
+def lines_table(path: str | os.PathLike, column: str) -> Table:
+    """Returns the lines of a file as a table of one column.
+
+    Args:
+        path: what `TextLines` reads.
+        column: the name of the column.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is empty, a folder, or a line is not UTF-8.
+    """
+    rows = [Row(number, {column: text}) for number, text in enumerate(TextLines(path), start=1)]
+    if not rows:
+        raise ValueError(f"{path} has no lines: give a file with a text a line")
+    return Table(Path(path), (column,), tuple(rows))
 
 
 def is_table(path: str | os.PathLike) -> bool:

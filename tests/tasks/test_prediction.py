@@ -59,6 +59,20 @@ def test_classes_get_their_label_and_a_score_for_each(sentiment_run, tmp_path):
     np.testing.assert_allclose(scores, expected, **REORDERED)
 
 
+def test_a_text_file_has_a_text_a_line(single, pair_regression_run, model_folder, tmp_path):
+    source, target = tmp_path / "new.txt", tmp_path / "out.csv"
+    source.write_text("the film\n\na, b\n")
+    assert predict_file(model_folder("classes"), source, target) == 3
+    rows = read(target)
+    assert [row["text"] for row in rows] == ["the film", "", "a, b"]
+    scores = [[float(row[f"score_{label}"]) for label in ("bad", "fine", "good")] for row in rows]
+    np.testing.assert_allclose(scores, single.predict(["the film", "", "a, b"]), rtol=1e-5)
+    with pytest.raises(ValueError, match="new.txt is not one of .csv, .tsv, .jsonl: write a table"):
+        predict_file(pair_regression_run, source, target)
+    with pytest.raises(ValueError, match=" is a folder: give a file of .csv, .tsv, .jsonl"):
+        predict_file(model_folder("classes"), tmp_path, target)
+
+
 def test_regression_of_pairs_gets_a_value(pair_regression_run, tmp_path):
     source, target = tmp_path / "new.jsonl", tmp_path / "out.csv"
     source.write_text(
