@@ -14,6 +14,7 @@ from absl import flags
 from keras_bert import AugmentationOptions, command_line
 
 flags.DEFINE_string("model", None, "Model folder with a masked LM head.")
+flags.DEFINE_alias("init_from", "model")
 flags.DEFINE_string("data", None, "Table of texts: CSV, TSV or JSON lines.")
 flags.DEFINE_string("output", None, "Table to write: .csv.")
 flags.DEFINE_list("text_columns", [], "Columns to change; unset: text and text_pair, if any.")

@@ -24,6 +24,7 @@ from keras_bert.choices import FeatureLevel, LayerStrategy
 from keras_bert.progress import Progress
 
 flags.DEFINE_string("init_from", None, "Model folder, of any format.")
+flags.DEFINE_alias("model", "init_from")
 flags.DEFINE_string("input", None, "File of texts: .txt or .jsonl, also .gz; or .csv, .tsv.")
 flags.DEFINE_string(
     "output", None, "File to write: .npz or .tfrecord; without an ending: a folder for TensorBoard."

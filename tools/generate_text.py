@@ -32,6 +32,7 @@ _COLUMNS = ("text", "log_likelihood", "perplexity", "pieces", "seed", "sample", 
 _LENGTH = 20
 
 flags.DEFINE_string("model", None, "Model folder of any format, or hf://org/name.")
+flags.DEFINE_alias("init_from", "model")
 flags.DEFINE_multi_string("prompt", None, "A text with [MASK] in it, or the beginning of texts.")
 flags.DEFINE_string("input", None, "File of such texts: .txt or .jsonl, also .gz; or .csv, .tsv.")
 flags.DEFINE_string("output", None, "File to write: .txt, .csv or .jsonl (unset: print).")

@@ -17,6 +17,7 @@ from absl import flags
 from keras_bert import command_line
 
 flags.DEFINE_string("init_from", None, "Model folder, of any format.")
+flags.DEFINE_alias("model", "init_from")
 flags.DEFINE_string("input", None, "File of texts: .txt or .jsonl, also .gz; or .csv, .tsv.")
 flags.DEFINE_string("output", "heads", "Folder to write.")
 flags.DEFINE_integer("max_texts", None, "Most texts to read; unset: all.", lower_bound=1)

@@ -19,6 +19,7 @@ from absl import flags
 from keras_bert import command_line
 
 flags.DEFINE_string("init_from", None, "Model folder, of any format.")
+flags.DEFINE_alias("model", "init_from")
 flags.DEFINE_string("input", None, "File of sentences: .txt or .jsonl, also .gz; or .csv, .tsv.")
 flags.DEFINE_string("output", None, "Table to write: .csv.")
 flags.DEFINE_bool(

@@ -29,6 +29,7 @@ _COLUMNS = ("query", "rank", "score", "number", "text")
 _WIDTH = 100
 
 flags.DEFINE_string("init_from", None, "Model folder; one that was trained for similarity.")
+flags.DEFINE_alias("model", "init_from")
 flags.DEFINE_string("input", None, "File of texts: .txt or .jsonl, also .gz; or .csv, .tsv.")
 flags.DEFINE_string(
     "text_column", "text", "Column of the texts in a table, or their field in a .jsonl."

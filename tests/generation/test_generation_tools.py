@@ -55,6 +55,7 @@ def ran(model_folder, tmp_path_factory):
         "empty": [*GENERATE, "--input=empty.txt"],
         "no mask": [*GENERATE, "--prompt=the film"],
         "length": [*GENERATE, "--prompt=[MASK]", "--length=2"],
+        "alias": ["generate_text.py", "--init_from=model", "--prompt=the film"],
         "top_k": [*GENERATE, "--method=annealing", "--top_k=5"],
         "rerank": [*RERANK, "--input=candidates.tsv", "--score_column=score", "--weight=0.5"],
         "rerank lists": [
@@ -124,6 +125,7 @@ def test_other_methods(ran):
         ("both", "--prompt and --input are both given"),
         ("empty", "empty.txt holds no text"),
         ("no mask", "'the film' has no [MASK]: put it where pieces are missing"),
+        ("alias", "'the film' has no [MASK]: put it where pieces are missing"),
         ("length", "--length=2 is for texts without [MASK]"),
         ("top_k", "top_k is for gibbs: annealing is exact only"),
         ("lines", "--output=lines.txt has a text a line, but 'a [MASK]\\nb [MASK]' has several"),
