@@ -76,6 +76,7 @@ _PUBLIC = {
     "run_glue": "tasks.classification.glue_benchmark",
     "GlueResult": "tasks.classification.glue_benchmark",
     "LabeledTexts": "tasks.classification.head",
+    "ChoiceExample": "tasks.multiple_choice.head",
     "TextHead": "tasks.classification.head",
     "EmbeddingHead": "tasks.sentence_embedding.head",
     "EmbeddingExample": "tasks.sentence_embedding.examples",
@@ -220,6 +221,7 @@ if TYPE_CHECKING:
     from keras_bert.tasks.fill_mask.guesses import fill_mask as fill_mask
     from keras_bert.tasks.fill_mask.scoring import SentenceScorer as SentenceScorer
     from keras_bert.tasks.finetuned_model import FinetunedModel as FinetunedModel
+    from keras_bert.tasks.multiple_choice.head import ChoiceExample as ChoiceExample
     from keras_bert.tasks.predict import predict_file as predict_file
     from keras_bert.tasks.question_answering.questions import Answer as Answer
     from keras_bert.tasks.question_answering.questions import Question as Question

@@ -14,8 +14,9 @@ from absl import flags
 from keras_bert import AugmentationOptions, command_line
 
 flags.DEFINE_string("model", None, "Model folder with a masked LM head.")
+flags.DEFINE_alias("init_from", "model")
 flags.DEFINE_string("data", None, "Table of texts: CSV, TSV or JSON lines.")
-flags.DEFINE_string("output", None, "CSV file to write.")
+flags.DEFINE_string("output", None, "Table to write: .csv.")
 flags.DEFINE_list("text_columns", [], "Columns to change; unset: text and text_pair, if any.")
 flags.DEFINE_string("label_column", "label", "Column of the label, which is left out.")
 flags.DEFINE_bool("keep_labels", False, "Give each copy the label of its text.")
@@ -27,8 +28,10 @@ flags.mark_flags_as_required(["model", "data", "output"])
 def main(_: Sequence[str]) -> None:
     """Reads the flags and writes the table."""
     from keras_bert import augment_file
+    from keras_bert.storage.paths import check_ending
 
     values = flags.FLAGS
+    check_ending("--output", values.output, ".csv")
     written = augment_file(
         values.model,
         values.data,

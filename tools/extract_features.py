@@ -12,7 +12,7 @@ reads both. Without an ending it is a folder for TensorBoard's projector (tensor
 --pca draws the vectors in the two directions in which they differ most, coloured by label.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -24,6 +24,7 @@ from keras_bert.choices import FeatureLevel, LayerStrategy
 from keras_bert.progress import Progress
 
 flags.DEFINE_string("init_from", None, "Model folder, of any format.")
+flags.DEFINE_alias("model", "init_from")
 flags.DEFINE_string("input", None, "File of texts: .txt or .jsonl, also .gz; or .csv, .tsv.")
 flags.DEFINE_string(
     "output", None, "File to write: .npz or .tfrecord; without an ending: a folder for TensorBoard."
@@ -54,8 +55,7 @@ _MOST_POINTS = 5000
 def main(_: Sequence[str]) -> None:
     """Reads the flags, writes features and picture, and tells what was long or empty."""
     from keras_bert.storage.paths import check_local
-    from keras_bert.storage.tables import read_table
-    from keras_bert.storage.text_lines import TextLines, is_table
+    from keras_bert.storage.text_lines import FileTexts
     from keras_bert.tasks.feature_extraction import projector
     from keras_bert.tasks.feature_extraction.extraction import FeatureExtractor
     from keras_bert.tasks.feature_extraction.feature_files import write_features, writer_for
@@ -73,16 +73,10 @@ def main(_: Sequence[str]) -> None:
         writer_for(values.output)
     if values.pca:
         pca.check_picture(values.pca)
-    from_table = is_table(values.input)
+    texts = FileTexts(values.input)
     labels = None
-    lines = TextLines(values.input)
-    texts, total, unit = lines.watched, lines.total_bytes, "B"
-    if from_table:
-        table = read_table(Path(values.input))
-        column = table.column("text", 'name the column of the texts "text"')
-        texts, total, unit = (lambda progress: _counted(column, progress)), len(column), "text"
-        if "label" in table.columns:
-            labels = table.column("label", "give each row one")
+    if texts.table is not None and "label" in texts.table.columns:
+        labels = texts.table.column("label", "give each row one")
     extractor = FeatureExtractor.from_preset(
         values.init_from,
         values.ignore_config_keys,
@@ -93,8 +87,8 @@ def main(_: Sequence[str]) -> None:
     )
     sample = pca.VectorSample(_MOST_POINTS)
 
-    with Progress(total, unit, "extracting") as progress:
-        features = extractor(texts(progress))
+    with Progress(texts.total, texts.unit, "extracting") as progress:
+        features = extractor(texts.watched(progress))
         features = sample.watch(features, labels) if values.pca else features
         if to_projector:
             projector.write_feature_projector(values.output, features, labels)
@@ -115,12 +109,6 @@ def main(_: Sequence[str]) -> None:
         vectors = np.stack(sample.vectors)
         pca.plot_principal_components(vectors, values.pca, shown, sample.names, title)
         print(f"{values.pca}: {title}")
-
-
-def _counted(texts: Iterable[str], progress: Progress) -> Iterator[str]:
-    for text in texts:
-        progress.update(1)
-        yield text
 
 
 if __name__ == "__main__":

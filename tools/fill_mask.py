@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from keras_bert.tasks.fill_mask.guesses import Guess
 
 flags.DEFINE_string("init_from", None, "Model folder.")
+flags.DEFINE_alias("model", "init_from")
 flags.DEFINE_multi_string("text", None, "A text with [MASK] in it; may be given several times.")
 flags.DEFINE_bool("every_word", False, "Mask each word of the texts in turn.")
 flags.DEFINE_integer("top", 5, "How many guesses to show.", lower_bound=1)
@@ -41,7 +42,10 @@ def main(_: Sequence[str]) -> None:
     for text in options.text:
         print(text)
         if options.every_word:
-            for word in guess_every_word(model, tokenizer, text, options.top):
+            words = guess_every_word(model, tokenizer, text, options.top)
+            if not words:
+                raise ValueError(f"text is {text!r}, which holds no word: give one with words")
+            for word in words:
                 for piece in word.pieces:
                     own = f"{piece.piece:16} {_percent(piece.probability)}  rank {piece.rank:<6,}"
                     print(f"    {own}  {_row(piece.guesses)}")

@@ -7,8 +7,9 @@
 
 A --prompt with [MASK] has these filled; one without is the beginning of texts of --length more
 pieces. --input is a file of such texts, a line each (.txt) or a JSON object with "text" a line
-(.jsonl). Without either, all of a text is generated. --output is a .txt of texts, or a .csv or
-.jsonl with pseudo-log-likelihoods, seeds and acceptance rates; without it texts are printed.
+(.jsonl), both also with .gz behind; or a table (.csv, .tsv) with a column "text". Without either,
+all of a text is generated. --output is a .txt of texts, or a .csv or .jsonl with
+pseudo-log-likelihoods, seeds and acceptance rates; without it texts are printed.
 """
 
 import csv
@@ -31,8 +32,9 @@ _COLUMNS = ("text", "log_likelihood", "perplexity", "pieces", "seed", "sample", 
 _LENGTH = 20
 
 flags.DEFINE_string("model", None, "Model folder of any format, or hf://org/name.")
+flags.DEFINE_alias("init_from", "model")
 flags.DEFINE_multi_string("prompt", None, "A text with [MASK] in it, or the beginning of texts.")
-flags.DEFINE_string("input", None, "File of such texts: .txt or .jsonl, also .gz.")
+flags.DEFINE_string("input", None, "File of such texts: .txt or .jsonl, also .gz; or .csv, .tsv.")
 flags.DEFINE_string("output", None, "File to write: .txt, .csv or .jsonl (unset: print).")
 flags.DEFINE_integer("num_samples", 1, "Texts to generate, of each prompt.", lower_bound=1)
 flags.DEFINE_integer(
@@ -96,9 +98,9 @@ def _prompts(values: flags.FlagValues, options: GenerationOptions, mask: str) ->
     if values.prompt and values.input:
         raise ValueError("--prompt and --input are both given: leave one of them out")
     if values.input:
-        from keras_bert.storage.text_lines import TextLines
+        from keras_bert.storage.text_lines import read_texts
 
-        given = [text for text in TextLines(values.input) if text.strip()]
+        given = [text for text in read_texts(values.input) if text.strip()]
         if not given:
             raise ValueError(f"{values.input} holds no text: give a file with a text a line")
     else:

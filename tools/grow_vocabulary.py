@@ -20,6 +20,7 @@ from keras_bert import command_line
 from keras_bert.choices import DecodingErrors
 
 flags.DEFINE_string("model", None, "Model folder of any format with a WordPiece vocabulary.")
+flags.DEFINE_alias("init_from", "model")
 flags.DEFINE_list("input", [], "Files, globs (.txt, .jsonl, .parquet, compressed), tfds:name.")
 flags.DEFINE_string("words", None, "File with a word on each line, in place of --input.")
 flags.DEFINE_string("output", None, "Folder to write, which must not exist yet.")

@@ -2,7 +2,8 @@
 
     python tools/head_statistics.py --init_from=runs/mini/preset --input=texts.txt --output=heads
 
---input has a text a line (.txt) or a JSON object with "text" a line (.jsonl), also with .gz behind.
+--input has a text a line (.txt) or a JSON object with "text" a line (.jsonl), both also with .gz
+behind; or it is a table (.csv, .tsv) with a column "text".
 The folder that it writes holds heads.csv (a row a head), heads.json, heads.png and heads.svg.
 Layers and heads are counted from 0, as on the page of visualize_attention.py.
 """
@@ -16,7 +17,8 @@ from absl import flags
 from keras_bert import command_line
 
 flags.DEFINE_string("init_from", None, "Model folder, of any format.")
-flags.DEFINE_string("input", None, "File of texts: .txt or .jsonl, also .gz.")
+flags.DEFINE_alias("model", "init_from")
+flags.DEFINE_string("input", None, "File of texts: .txt or .jsonl, also .gz; or .csv, .tsv.")
 flags.DEFINE_string("output", "heads", "Folder to write.")
 flags.DEFINE_integer("max_texts", None, "Most texts to read; unset: all.", lower_bound=1)
 flags.DEFINE_integer(
@@ -35,15 +37,15 @@ def main(_: Sequence[str]) -> None:
     from keras_bert import head_statistics, plot_head_statistics
     from keras_bert.progress import Progress
     from keras_bert.storage.paths import check_folder
-    from keras_bert.storage.text_lines import TextLines
+    from keras_bert.storage.text_lines import FileTexts
 
     values = flags.FLAGS
     check_folder("--output", values.output)
-    lines = TextLines(values.input)
-    with Progress(lines.total_bytes, "B", "reading") as progress:
+    texts = FileTexts(values.input)
+    with Progress(texts.total, texts.unit, "reading") as progress:
         statistics = head_statistics(
             values.init_from,
-            itertools.islice(lines.watched(progress), values.max_texts),
+            itertools.islice(texts.watched(progress), values.max_texts),
             max_seq_length=values.max_seq_length,
             batch_size=values.batch_size,
             ignore_config_keys=values.ignore_config_keys,

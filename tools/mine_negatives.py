@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from keras_bert import CrossEncoder
 
 flags.DEFINE_string("init_from", None, "Model folder; one that was trained for similarity.")
+flags.DEFINE_alias("model", "init_from")
 flags.DEFINE_string("input", None, "Table of texts and their answers: .csv, .tsv or .jsonl.")
 flags.DEFINE_string("passages", None, "File of more texts that are searched.")
 flags.DEFINE_string("output", None, "Table to write: .csv.")

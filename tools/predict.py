@@ -5,11 +5,14 @@
 Several --model_dir are an ensemble: --model_dir=runs/a --model_dir=runs/b.
 
 The output is a CSV: the input's columns, then predicted_label (predicted_labels where a text has
-several) and score_<label> for each label; for a regression predicted_value. A model that TF Serving
-runs is asked with --server instead:
+several) and score_<label> for each label; for a regression predicted_value. A model of single texts
+also takes a .txt with a text a line. A model that TF Serving runs is asked with --server instead:
 
     python tools/predict.py --server=localhost:8501 --served_model=reviews \
         --input=new.csv --output=predictions.csv
+
+A server is asked with tables alone (.csv, .tsv, .jsonl), whose columns are named like its inputs:
+text, text and text_pair, question and context, context and choice0, choice1, ..., or source.
 
 A model that writes texts by Mask-Predict takes --iterations and --length_candidates.
 
@@ -23,7 +26,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from keras_bert import command_line
-from keras_bert.storage.paths import check_output
+from keras_bert.storage.paths import check_ending, check_output
 
 # Not a list: commas stand in names of folders, such as those of a grid.
 flags.DEFINE_multi_string(
@@ -40,11 +43,11 @@ flags.DEFINE_float("timeout", 60.0, "With --server: seconds that a request may t
 flags.DEFINE_string(
     "input",
     None,
-    "Table (.csv, .tsv, .jsonl), SQuAD .json, column file (.conll, ...), or .txt with a sentence "
-    "a line for tags.",
+    "Table (.csv, .tsv, .jsonl); without --server also SQuAD .json, a column file (.conll, ...), "
+    "or .txt with a text a line for classes, numbers and tags.",
 )
-flags.DEFINE_string("output", None, "CSV file to write.")
-flags.DEFINE_string("explain", None, "JSON lines to write: which words made each prediction.")
+flags.DEFINE_string("output", None, "Table to write: .csv.")
+flags.DEFINE_string("explain", None, "File to write: .jsonl, which words made each prediction.")
 flags.DEFINE_integer("batch_size", 32, "Texts per call of the model.", lower_bound=1)
 flags.DEFINE_integer(
     "iterations", None, "Passes over a text (Mask-Predict; unset: those of the run).", lower_bound=1
@@ -81,11 +84,13 @@ def main(_: Sequence[str]) -> None:
             f"--explain explains one model, but --model_dir names {len(values.model_dir)}: leave "
             "out --explain, or ask for each model by itself"
         )
+    check_ending("--output", values.output, ".csv")
     if values.explain is not None:
         from keras_bert.tasks.kinds import load_description
         from keras_bert.visualize.attributions.view import check_explained
 
         check_output(values.explain, values.output, values.input, name="--explain")
+        check_ending("--explain", values.explain, ".jsonl")
         check_explained(load_description(values.model_dir[0]).head.model_class)
     count = _predict_here(values) if values.server is None else _predict_there(values)
     print(f"{count:,} predictions: {values.output}")

@@ -28,6 +28,7 @@ _ADDED = ("rank", "rerank_score", "log_likelihood")
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 flags.DEFINE_string("init_from", None, "Model folder, of any format.")
+flags.DEFINE_alias("model", "init_from")
 flags.DEFINE_string("input", None, "Table of candidates: .csv, .tsv or .jsonl.")
 flags.DEFINE_string("output", None, "Table to write: .csv, .tsv or .jsonl.")
 flags.DEFINE_string("group_column", "group", "Column that is equal for candidates of one list.")

@@ -3,10 +3,11 @@
     python tools/score_text.py --init_from=runs/mini/preset --input=sentences.txt \
         --output=scores.csv
 
---input has a sentence a line (.txt) or a JSON object with "text" a line (.jsonl), also with .gz
-behind. The output is a CSV with a row for each: text, score (the pseudo-log-likelihood, a sum of
-natural logarithms: higher is likelier), pieces, perplexity (the pseudo-perplexity, per piece) and
-unknown_pieces. A sentence without pieces has no perplexity.
+--input has a sentence a line (.txt) or a JSON object with "text" a line (.jsonl), both also with
+.gz behind; or it is a table (.csv, .tsv) with a column "text". The output is a .csv with a row for
+each: text, score (the pseudo-log-likelihood, a sum of natural logarithms: higher is likelier),
+pieces, perplexity (the pseudo-perplexity, per piece) and unknown_pieces. A sentence without pieces
+has no perplexity.
 """
 
 import csv
@@ -18,8 +19,9 @@ from absl import flags
 from keras_bert import command_line
 
 flags.DEFINE_string("init_from", None, "Model folder, of any format.")
-flags.DEFINE_string("input", None, "File of sentences: .txt or .jsonl, also .gz.")
-flags.DEFINE_string("output", None, "CSV file to write.")
+flags.DEFINE_alias("model", "init_from")
+flags.DEFINE_string("input", None, "File of sentences: .txt or .jsonl, also .gz; or .csv, .tsv.")
+flags.DEFINE_string("output", None, "Table to write: .csv.")
 flags.DEFINE_bool(
     "within_word",
     False,
@@ -35,12 +37,13 @@ def main(_: Sequence[str]) -> None:
     from keras_bert import SentenceScorer
     from keras_bert.progress import Progress
     from keras_bert.storage.files import atomic_file
-    from keras_bert.storage.paths import check_output
-    from keras_bert.storage.text_lines import TextLines
+    from keras_bert.storage.paths import check_ending, check_output
+    from keras_bert.storage.text_lines import FileTexts
 
     values = flags.FLAGS
     check_output(values.output, values.input, name="--output")
-    lines = TextLines(values.input)
+    check_ending("--output", values.output, ".csv")
+    sentences = FileTexts(values.input)
     scorer = SentenceScorer.from_preset(
         values.init_from,
         values.ignore_config_keys,
@@ -50,13 +53,13 @@ def main(_: Sequence[str]) -> None:
     texts = pieces = unknown = 0
     total = 0.0
     with (
-        Progress(lines.total_bytes, "B", "scoring") as progress,
+        Progress(sentences.total, sentences.unit, "scoring") as progress,
         atomic_file(values.output) as temporary,
         open(temporary, "w", encoding="utf-8", newline="") as file,
     ):
         table = csv.writer(file)
         table.writerow(["text", "score", "pieces", "perplexity", "unknown_pieces"])
-        for score in scorer(lines.watched(progress)):
+        for score in scorer(sentences.watched(progress)):
             count = len(score.pieces)
             perplexity = f"{score.perplexity:.6g}" if count else ""
             table.writerow(

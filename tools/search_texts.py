@@ -29,6 +29,7 @@ _COLUMNS = ("query", "rank", "score", "number", "text")
 _WIDTH = 100
 
 flags.DEFINE_string("init_from", None, "Model folder; one that was trained for similarity.")
+flags.DEFINE_alias("model", "init_from")
 flags.DEFINE_string("input", None, "File of texts: .txt or .jsonl, also .gz; or .csv, .tsv.")
 flags.DEFINE_string(
     "text_column", "text", "Column of the texts in a table, or their field in a .jsonl."
@@ -125,7 +126,7 @@ def main(_: Sequence[str]) -> None:
 def _check_flags(values: flags.FlagValues, made: bool) -> None:
     """Refuses bad names and numbers before the work; `made`: whether the index exists."""
     from keras_bert.serving.text_index import check_index_folder
-    from keras_bert.storage.paths import check_output
+    from keras_bert.storage.paths import check_ending, check_output
 
     if values.input is None and not made:
         raise ValueError("there are no texts: give --input, or an --index that was made before")
@@ -137,8 +138,7 @@ def _check_flags(values: flags.FlagValues, made: bool) -> None:
     if values.output is not None:
         others = (values.queries, values.input, values.index)
         check_output(values.output, *filter(None, others))
-        if Path(values.output).suffix != ".csv":
-            raise ValueError(f"--output={values.output} does not end in .csv: rename it")
+        check_ending("--output", values.output, ".csv")
     if values.index is not None and not made:
         check_index_folder(values.index)
     for name in ("candidates", "rerank_label"):

@@ -209,12 +209,16 @@ class FinetuningHead(TrainableHead, EvaluatedHead, AnswerTable):
     Attributes:
         kind: name of the kind of head in `task.json`.
         member_fields: fields in which the members of an ensemble may differ.
+        example_class: what a split is a sequence of; None where `check_examples` says it.
+        example_form: how errors write what an example, or a split, is made as.
         labels: names of the classes in the order of their indices; empty where there are none, and
             in a task whose data has not been read yet.
     """
 
     kind: ClassVar[str]
     member_fields: ClassVar[tuple[str, ...]] = ()
+    example_class: ClassVar[type | None] = None
+    example_form: ClassVar[str] = ""
 
     labels: tuple[str, ...] = dataclasses.field(default=(), kw_only=True)
 
@@ -269,6 +273,25 @@ class FinetuningHead(TrainableHead, EvaluatedHead, AnswerTable):
             ValueError: it cannot start from this one.
         """
         return self
+
+    def check_examples(self, examples: Any) -> None:
+        """Refuses what is no split of this head.
+
+        Raises:
+            ValueError: an example is of another class.
+        """
+        if self.example_class is None:
+            return
+        if isinstance(examples, self.example_class):
+            raise ValueError(
+                f"examples is one {self.example_class.__name__}: give a list, also of one"
+            )
+        for number, example in enumerate(examples):
+            if not isinstance(example, self.example_class):
+                raise ValueError(
+                    f"example {number} (counted from 0) is a {type(example).__name__}: give a list "
+                    f"of {self.example_form}"
+                )
 
     def without_labels(self, examples: Any) -> Any:
         """Returns a split to be answered; labels that `encode` takes as they come may stay."""

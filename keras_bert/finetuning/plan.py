@@ -211,7 +211,7 @@ def describe_task(
             positions where they are fewer.
 
     Raises:
-        ValueError: the model cannot read such rows.
+        ValueError: the model cannot read such rows, or the data are no examples of the task.
     """
     positions = config.max_position_embeddings
     length = max_seq_length
@@ -224,6 +224,8 @@ def describe_task(
             f"(max_position_embeddings): use at most {positions}"
         )
     task.head.check_config(config)
+    for split in data.splits.values():
+        task.head.check_examples(split)
     if task.head.needs_segments(data.splits[TRAIN]) and not config.takes_pairs:
         raise ValueError(
             f"the data has pairs of texts but the model's type_vocab_size is "

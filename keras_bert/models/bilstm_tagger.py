@@ -22,7 +22,7 @@ from keras_bert.models.encoder import (
     encoder_inputs,
 )
 from keras_bert.models.layer_features import check_strategy, combine
-from keras_bert.models.task_model import TaskModel, checked_labels, output_dropout, output_layer
+from keras_bert.models.task_model import TaskModel, checked_classes, output_dropout, output_layer
 
 _LAYERS = 2  # as in the paper, section 5.3
 
@@ -36,7 +36,7 @@ class BertBiLSTMTagger(TaskModel):
     Args:
         config: the numbers, a `BertConfig` or its dict; or the encoder itself, which is frozen. It
             must return hidden states and have no dropout.
-        num_classes: number of labels, C.
+        num_classes: number of labels, C; None counts `labels`.
         labels: names of the labels in the order of the logits; kept in presets.
         features_from: one of `keras_bert.choices.LayerStrategy`; the last four layers
             side by side did best in the paper.
@@ -45,8 +45,9 @@ class BertBiLSTMTagger(TaskModel):
         dtype: a Keras dtype policy; None takes the global one.
 
     Raises:
-        ValueError: the number of labels is not `num_classes`, the model has not the layers that
-            `features_from` names, or an encoder that is given has dropout or no hidden states.
+        ValueError: there is no class, the number of labels is not `num_classes`, the model has not
+            the layers that `features_from` names, or an encoder that is given has dropout or no
+            hidden states.
     """
 
     frozen_layers = ("encoder",)
@@ -54,7 +55,7 @@ class BertBiLSTMTagger(TaskModel):
     def __init__(
         self,
         config: BertConfig | Mapping[str, Any] | BertEncoder,
-        num_classes: int,
+        num_classes: int | None = None,
         labels: Sequence[str] | None = None,
         features_from: str = "concat_last_4",
         lstm_width: int = 768,
@@ -63,7 +64,7 @@ class BertBiLSTMTagger(TaskModel):
         name: str = "bert_bilstm_tagger",
         **kwargs: Any,
     ):
-        labels = checked_labels(labels, num_classes)
+        num_classes, labels = checked_classes(num_classes, labels)
         numbers = config.config if isinstance(config, BertEncoder) else as_config(config)
         check_strategy("features_from", features_from, numbers.num_hidden_layers)
 

@@ -8,7 +8,7 @@ import keras
 from keras_bert.checkpoints.checkpoint import PROBLEM_TYPES
 from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder, as_encoder, encoder_inputs
-from keras_bert.models.task_model import TaskModel, checked_labels, output_dropout, output_layer
+from keras_bert.models.task_model import TaskModel, checked_classes, output_dropout, output_layer
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -20,7 +20,7 @@ class BertClassifier(TaskModel):
     Args:
         config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve
             several heads.
-        num_classes: number of labels, C; 1 for regression.
+        num_classes: number of labels, C; 1 for regression. None counts `labels`.
         labels: names of the labels in the order of the logits; kept in presets.
         problem_type: what the logits mean, in the words of transformers: "regression",
             "single_label_classification" or "multi_label_classification"; None where nobody said
@@ -29,13 +29,14 @@ class BertClassifier(TaskModel):
         dtype: a Keras dtype policy; None takes the global one.
 
     Raises:
-        ValueError: the number of labels is not `num_classes`, or the problem type is unknown.
+        ValueError: there is no class, the number of labels is not `num_classes`, or the problem
+            type is unknown.
     """
 
     def __init__(
         self,
         config: BertConfig | Mapping[str, Any] | BertEncoder,
-        num_classes: int,
+        num_classes: int | None = None,
         labels: Sequence[str] | None = None,
         problem_type: str | None = None,
         seed: int | None = None,
@@ -43,7 +44,7 @@ class BertClassifier(TaskModel):
         name: str = "bert_classifier",
         **kwargs: Any,
     ):
-        labels = checked_labels(labels, num_classes)
+        num_classes, labels = checked_classes(num_classes, labels)
         if problem_type not in (None, *PROBLEM_TYPES):
             raise ValueError(
                 f"problem_type is {problem_type!r}: choose one of {', '.join(PROBLEM_TYPES)}"

@@ -19,7 +19,7 @@ from keras_bert.features import INPUT_MASK
 from keras_bert.layers.window_pooling import WindowPooling
 from keras_bert.models.encoder import BertEncoder, as_encoder
 from keras_bert.models.multiple_choice import inputs_of_rows
-from keras_bert.models.task_model import TaskModel, checked_labels, output_dropout, output_layer
+from keras_bert.models.task_model import TaskModel, checked_classes, output_dropout, output_layer
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -33,7 +33,7 @@ class BertDocumentClassifier(TaskModel):
     Args:
         config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve
             several heads.
-        num_classes: number of labels, C; 1 for regression.
+        num_classes: number of labels, C; 1 for regression. None counts `labels`.
         window_pooling: "mean", "max" or "attention", see `WindowPooling`; kept in presets.
         labels: names of the labels in the order of the logits; kept in presets.
         problem_type: what the logits mean, as in `BertClassifier`.
@@ -41,14 +41,14 @@ class BertDocumentClassifier(TaskModel):
         dtype: a Keras dtype policy; None takes the global one.
 
     Raises:
-        ValueError: the number of labels is not `num_classes`, or the pooling or the problem type is
-            unknown.
+        ValueError: there is no class, the number of labels is not `num_classes`, or the pooling or
+            the problem type is unknown.
     """
 
     def __init__(
         self,
         config: BertConfig | Mapping[str, Any] | BertEncoder,
-        num_classes: int,
+        num_classes: int | None = None,
         window_pooling: str = "mean",
         labels: Sequence[str] | None = None,
         problem_type: str | None = None,
@@ -57,7 +57,7 @@ class BertDocumentClassifier(TaskModel):
         name: str = "bert_document_classifier",
         **kwargs: Any,
     ):
-        labels = checked_labels(labels, num_classes)
+        num_classes, labels = checked_classes(num_classes, labels)
         if problem_type not in (None, *PROBLEM_TYPES):
             raise ValueError(
                 f"problem_type is {problem_type!r}: choose one of {', '.join(PROBLEM_TYPES)}"

@@ -457,6 +457,9 @@ def variables_by_path(model: Any, variables: Iterable[Any]) -> dict[str, Any]:
 def _head_arguments(head: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """Returns the stored arguments of the head under those that the caller gives."""
     stored = _given(head)
+    if "num_classes" in stored and arguments.get("labels") is not None:
+        # As a new model counts them.
+        arguments = {"num_classes": len(arguments["labels"])} | arguments
     if arguments.get("num_classes", stored.get("num_classes")) != stored.get("num_classes"):
         for name in ("labels", "problem_type"):  # they belong to other classes
             stored.pop(name, None)

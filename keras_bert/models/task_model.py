@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_bert.counts import check_count
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.initializer import truncated_normal
 from keras_bert.models.encoder import BertEncoder
@@ -69,17 +70,23 @@ def read_tokens(encoder: BertEncoder, sequence_output: Any) -> Any:
     return sequence_output
 
 
-def checked_labels(labels: Sequence[str] | None, num_classes: int) -> list[str] | None:
-    """Returns the label names as a list.
+def checked_classes(
+    num_classes: int | None, labels: Sequence[str] | None
+) -> tuple[int, list[str] | None]:
+    """Returns the number of classes, of the labels where it is None, and the labels as a list.
 
     Raises:
-        ValueError: there is not one for each class.
+        ValueError: neither is given, there is no class, or not one label for each.
     """
-    if labels is None:
-        return None
-    if len(labels) != num_classes:
+    if isinstance(labels, str):
+        raise ValueError(f"labels is the string {labels!r}: give a list of names")
+    if num_classes is None and labels is None:
+        raise ValueError("the classes are not told: give num_classes, or their names as labels")
+    count = check_count("num_classes", len(labels or ()) if num_classes is None else num_classes)
+    assert count is not None
+    if labels is not None and len(labels) != count:
         raise ValueError(
-            f"num_classes is {num_classes} but {len(labels)} labels are named: "
-            "give one label for each class"
+            f"num_classes is {count} but {len(labels)} labels are named: give one label for each "
+            "class"
         )
-    return list(labels)
+    return count, None if labels is None else list(labels)

@@ -9,7 +9,7 @@ from keras_bert.config import BertConfig
 from keras_bert.models.encoder import BertEncoder, as_encoder, encoder_inputs
 from keras_bert.models.task_model import (
     TaskModel,
-    checked_labels,
+    checked_classes,
     output_dropout,
     output_layer,
     read_tokens,
@@ -28,26 +28,26 @@ class BertTokenClassifier(TaskModel):
     Args:
         config: the numbers, a `BertConfig` or its dict; or the encoder itself, which then may serve
             several heads.
-        num_classes: number of labels, C.
+        num_classes: number of labels, C; None counts `labels`.
         labels: names of the labels in the order of the logits; kept in presets.
         seed: seed of all dropouts; None draws one.
         dtype: a Keras dtype policy; None takes the global one.
 
     Raises:
-        ValueError: the number of labels is not `num_classes`.
+        ValueError: there is no class, or the number of labels is not `num_classes`.
     """
 
     def __init__(
         self,
         config: BertConfig | Mapping[str, Any] | BertEncoder,
-        num_classes: int,
+        num_classes: int | None = None,
         labels: Sequence[str] | None = None,
         seed: int | None = None,
         dtype: Any = None,
         name: str = "bert_token_classifier",
         **kwargs: Any,
     ):
-        labels = checked_labels(labels, num_classes)
+        num_classes, labels = checked_classes(num_classes, labels)
         encoder = as_encoder(config, seed=seed, dtype=dtype)
         inputs = encoder_inputs()  # int32 [B, S] each
         # A label for every piece, [CLS] and padding too: the loss leaves out what has no target.

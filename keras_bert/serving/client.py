@@ -14,10 +14,14 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from keras_bert.storage.surrogates import without_lone_surrogates
+
 GRPC_SCHEME = "grpc://"
 REST_SCHEME = "http://"
 # Of a gRPC message: its default of 4 MB is less than one long text may be.
 _LARGEST_MESSAGE = 1 << 30
+# Inputs of the package's signatures that are strings.
+_STRINGS = ("text", "text_pair", "question", "context", "choices", "source", "examples")
 
 Inputs = Mapping[str, Sequence[Any]]
 
@@ -38,7 +42,8 @@ class Client(Protocol):
             signature: name of one of the model's signatures.
 
         Raises:
-            ValueError: there are no values, not as many of each, or some of another type.
+            ValueError: there are no values, not as many of each, some of another type, or of one
+                input some of another form than others.
             ConnectionError: there is no server.
             TimeoutError: there is one, but no answer in time.
             ServerError: it refused.
@@ -69,11 +74,11 @@ class RestClient:
 
     def predict(self, inputs: Inputs, signature: str = "serving_default") -> dict[str, list]:
         """See `Client`."""
-        _check_counts(inputs)
+        sent = _checked(inputs)
         # By column -> by row: REST wants a dictionary for each example.
-        rows = [dict(zip(inputs, row, strict=True)) for row in zip(*inputs.values(), strict=True)]
+        rows = [dict(zip(sent, row, strict=True)) for row in zip(*sent.values(), strict=True)]
         request = {"signature_name": signature, "instances": rows}
-        body = json.dumps(request, default=_as_json).encode()
+        body = json.dumps(request, default=_base64).encode()
         connection = http.client.HTTPConnection(self._server, timeout=self._timeout)
         try:
             connection.request("POST", self._path, body, {"Content-Type": "application/json"})
@@ -160,17 +165,19 @@ class GrpcClient:
         import tensorflow as tf
         from tensorflow_serving.apis import predict_pb2
 
-        _check_counts(inputs)
+        sent = _checked(inputs)
         request = predict_pb2.PredictRequest()
         request.model_spec.name = self._model
         request.model_spec.signature_name = signature
         if self._version is not None:
             request.model_spec.version.value = self._version
-        # By column, as they are: gRPC takes a tensor [N, ...] for each input. Whole numbers are
-        # token ids, int32, but for the seeds of `generate`.
-        for name, values in inputs.items():
+        # By column: gRPC takes a tensor [N, ...] for each input. Whole numbers in lists are token
+        # ids, int32, but for the seeds of `generate`; arrays of numbers have types of their own.
+        for name, values in sent.items():
+            is_numbers = getattr(getattr(inputs[name], "dtype", None), "kind", "") in (*"biuf",)
+            given = inputs[name] if is_numbers else values
             dtype = tf.int64 if name == "seed" else None
-            request.inputs[name].CopyFrom(tf.make_tensor_proto(values, dtype))
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(given, dtype))
         try:
             response = self._stub.Predict(request, self._timeout)
         except grpc.RpcError as error:
@@ -228,27 +235,71 @@ def _check_timeout(timeout: float) -> None:
         raise ValueError(f"timeout is {timeout}: give seconds, above 0")
 
 
-def _check_counts(inputs: Inputs) -> None:
+def _checked(inputs: Inputs) -> dict[str, list]:
+    """Returns the values of each input as nested lists that a server can be sent."""
+    if not isinstance(inputs, Mapping):
+        raise ValueError(
+            f"inputs is a {type(inputs).__name__}: give values by name, such as {{'text': [...]}}"
+        )
+    found: dict[str, list] = {}
     for name, values in inputs.items():
         if isinstance(values, str | bytes):
             raise ValueError(f"{name} is one string, not a list of values: give [{name}]")
-    counts = {name: len(values) for name, values in inputs.items()}
+        found[name] = _as_lists(values)
+        if not isinstance(found[name], list):
+            raise ValueError(f"{name} is a {type(values).__name__}: give a list of values")
+    counts = {name: len(values) for name, values in found.items()}
     if not counts or 0 in counts.values():
         raise ValueError("the request is empty: give at least one value of each input")
     if len(set(counts.values())) > 1:
         shown = ", ".join(f"{count} of {name}" for name, count in counts.items())
         raise ValueError(f"the request holds {shown}: give as many of each")
+    for name, values in found.items():
+        forms = [
+            _form(value, f"{name}, value {number} (counted from 0),", name in _STRINGS)
+            for number, value in enumerate(values)
+        ]
+        for number, form in enumerate(forms):
+            if form != forms[0]:
+                raise ValueError(
+                    f"{name}, value {number} (counted from 0), is {form} and value 0 is "
+                    f"{forms[0]}: a server takes values of one form; fill shorter rows up"
+                )
+    return found
 
 
-def _as_json(value: Any) -> Any:
-    """Returns what JSON has in place of bytes and of NumPy's arrays and numbers."""
-    if isinstance(value, bytes):
-        return {"b64": base64.b64encode(value).decode("ascii")}
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise ValueError(
-        f"the request holds a {type(value).__name__}: give strings, bytes, numbers or lists of them"
-    )
+def _as_lists(value: Any) -> Any:
+    """Returns arrays, tensors and tuples as lists, and halves of surrogate pairs as U+FFFD."""
+    if isinstance(value, str):
+        return without_lone_surrogates(value)  # of strings of NumPy, too
+    for method in ("numpy", "tolist"):  # of tensors, then of arrays and numbers
+        if hasattr(value, method):
+            return _as_lists(getattr(value, method)())
+    return [_as_lists(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _form(value: Any, place: str, is_text: bool) -> str:
+    """Returns what a value is in words: "a string", or "a list of 3 x a number".
+
+    Raises:
+        ValueError: it is neither strings nor numbers, or a list of several forms.
+    """
+    if isinstance(value, list):
+        parts = list(dict.fromkeys(_form(part, place, is_text) for part in value))
+        if len(parts) > 1:
+            raise ValueError(f"{place} holds {parts[0]} and {parts[1]}: give parts of one form")
+        return f"a list of {len(value)} x {parts[0]}" if parts else "an empty list"
+    if isinstance(value, str | bytes):
+        return "a string"
+    if isinstance(value, int | float) and not is_text:
+        return "a number"
+    wanted = "strings" if is_text else "strings, bytes, numbers or lists of them"
+    raise ValueError(f"{place} is {repr(value)[:60]}: give {wanted}")
+
+
+def _base64(value: bytes) -> Any:
+    """Returns what JSON has in place of bytes."""
+    return {"b64": base64.b64encode(value).decode("ascii")}
 
 
 def _decoded(value: Any) -> Any:

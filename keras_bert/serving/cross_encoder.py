@@ -19,12 +19,12 @@ from keras_bert.counts import check_count
 from keras_bert.finetuning.task import TASK_FILE
 from keras_bert.models import preset
 from keras_bert.progress import Progress
-from keras_bert.serving.length_batches import batches_by_length, check_strings
+from keras_bert.serving.length_batches import batches_by_length
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.serving.text_index import Hit
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.storage import hub
-from keras_bert.storage.text_lines import check_several
+from keras_bert.storage.text_lines import check_several, check_strings
 from keras_bert.tasks.classification.head import TextHead
 from keras_bert.tasks.classification.signatures import TextSignatures
 from keras_bert.tasks.kinds import describe_foreign
@@ -141,8 +141,6 @@ class CrossEncoder:
             ValueError: one string was given in place of a list, one of the texts is none, there are
                 more queries than texts or fewer, or the batch size is below 1.
         """
-        check_several(queries)
-        check_several(texts)
         queries, texts = check_strings(queries), check_strings(texts)
         if len(queries) != len(texts):
             raise ValueError(

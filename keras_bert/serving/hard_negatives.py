@@ -12,9 +12,8 @@ import numpy as np
 
 from keras_bert.counts import check_count
 from keras_bert.progress import Progress
-from keras_bert.serving.length_batches import check_strings
 from keras_bert.serving.text_index import TextIndex
-from keras_bert.storage.text_lines import check_several
+from keras_bert.storage.text_lines import check_several, check_strings
 
 # Pairs whose queries are encoded and searched at a time.
 _PAIRS_PER_PART = 256

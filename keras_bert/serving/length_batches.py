@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from keras_bert.counts import check_count
-from keras_bert.storage.surrogates import without_lone_surrogates
 
 
 def batches_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
@@ -19,23 +18,3 @@ def batches_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[
     check_count("batch_size", batch_size)
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     return (order[start : start + batch_size] for start in range(0, len(order), batch_size))
-
-
-def check_strings(texts: Sequence[str]) -> list[str]:
-    """Returns the texts as strings that UTF-8 can write.
-
-    Bytes that are not UTF-8, and halves of surrogate pairs, are U+FFFD, as in files.
-
-    Args:
-        texts: strings, or bytes in UTF-8.
-
-    Raises:
-        ValueError: one of them is none.
-    """
-    found = []
-    for number, text in enumerate(texts):
-        if not isinstance(text, str | bytes):
-            raise ValueError(f"text {number} is a {type(text).__name__}: give strings")
-        decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-        found.append(without_lone_surrogates(decoded))
-    return found

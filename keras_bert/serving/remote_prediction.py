@@ -11,8 +11,8 @@ from typing import Any
 from keras_bert.progress import Progress
 from keras_bert.serving.client import Client
 from keras_bert.storage.growing_csv import growing_csv
-from keras_bert.storage.paths import check_output
-from keras_bert.storage.tables import Table, check_columns, read_table
+from keras_bert.storage.paths import check_file, check_output
+from keras_bert.storage.tables import EXTENSIONS, Table, check_columns, read_table
 from keras_bert.tasks.classification import answer_table as classification
 from keras_bert.tasks.multiple_choice import answer_table as multiple_choice
 from keras_bert.tasks.multiple_choice.choice_columns import CHOICES, has_choices, row_choices
@@ -24,6 +24,11 @@ from keras_bert.tasks.tagging import answer_table as tagging
 _INPUTS = (
     *(("question", "context"), ("context", "choices")),
     *(("text", "text_pair"), ("text",), ("source",)),
+)
+
+# The same in words.
+_COLUMNS = (
+    "text, text and text_pair, question and context, context and choice0, choice1, ..., or source"
 )
 
 
@@ -50,13 +55,20 @@ def predict_remotely(
     Raises:
         FileNotFoundError: there is no input.
         FileExistsError: an earlier call left its answers.
-        ValueError: it lacks the columns or has one that the answers add, the model is one without
-            such answers, or the server refused.
+        ValueError: it is no table, lacks the columns or has one that the answers add, the model is
+            one without such answers, or the server refused.
         ConnectionError: there is no server.
         TimeoutError: there is one, but no answer in time.
     """
     check_output(output_path, input_path)
-    table = read_table(Path(input_path))
+    path = Path(input_path)
+    check_file(path, f"a file of {', '.join(EXTENSIONS)}")
+    if path.suffix not in EXTENSIONS:
+        raise ValueError(
+            f"{path} is none of {', '.join(EXTENSIONS)}, and a server is asked with tables alone: "
+            f"write one with the columns {_COLUMNS}"
+        )
+    table = read_table(path)
     inputs, counts = _inputs(table, columns or {})
     # Batch after batch: the answers to those before an interruption stay in the file.
     count = len(table.rows)
@@ -110,9 +122,8 @@ def _inputs(table: Table, columns: Mapping[str, str]) -> tuple[dict[str, Any], l
     )
     if names is None:
         raise ValueError(
-            f"{table.path} has the columns {', '.join(table.columns)}; expected are text, text and "
-            "text_pair, question and context, context and choice0, choice1, ..., or source: rename "
-            "them, or say which they are (--column=text=body)"
+            f"{table.path} has the columns {', '.join(table.columns)}; expected are {_COLUMNS}: "
+            "rename them, or say which they are (--column=text=body)"
         )
     remedy = "every row needs what the others have"
     inputs: dict[str, Any] = {

@@ -12,10 +12,10 @@ from typing import Self, cast
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.serving.length_batches import batches_by_length, check_strings
+from keras_bert.serving.length_batches import batches_by_length
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions, PoolingChoice
-from keras_bert.storage.text_lines import check_several
+from keras_bert.storage.text_lines import check_strings
 from keras_bert.tasks.feature_extraction.signatures import SENTENCE_EMBEDDING, EncoderSignatures
 
 
@@ -149,7 +149,6 @@ class SentenceEncoder:
         return self._encode(texts, batch_size, self._modules.document_prompt)
 
     def _encode(self, texts: Sequence[str], batch_size: int, prompt: str) -> np.ndarray:
-        check_several(texts)
         texts = check_strings(texts)
         if prompt:
             if not self._modules.include_prompt:

@@ -21,11 +21,10 @@ import numpy as np
 from keras_bert.checkpoints.sentence_prompts import COSINE, DOT, MODEL_FILE
 from keras_bert.counts import check_count
 from keras_bert.progress import Progress
-from keras_bert.serving.length_batches import check_strings
 from keras_bert.serving.sentence_encoder import SentenceEncoder
 from keras_bert.storage.files import atomic_folder
 from keras_bert.storage.paths import check_folder
-from keras_bert.storage.text_lines import check_several
+from keras_bert.storage.text_lines import check_several, check_strings
 
 VECTORS_FILE, TEXTS_FILE, INDEX_FILE = "vectors.npy", "texts.jsonl", "index.json"
 
@@ -110,7 +109,6 @@ class TextIndex:
         Raises:
             ValueError: one string was given in place of a list, or a text is none.
         """
-        check_several(texts)
         texts = check_strings(texts)
         # A prompt or a similarity that cannot be reproduced is refused before the work.
         parts = [_comparable(encoder, encoder.encode_query([]))]

@@ -47,11 +47,16 @@ def local_folder(name: str | os.PathLike) -> Path:
 
 
 def missing_folder(name: str | os.PathLike) -> FileNotFoundError:
-    """Returns the error of a model folder that is not there; org/name may be one on the Hub."""
+    """Returns the error of a model folder that is not there; the name may be one on the Hub."""
     name = os.fspath(name)
     hint = ""
-    if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
+    if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name) and not Path(name).parent.is_dir():
         hint = f"; a model on the Hugging Face Hub is given as {SCHEME}{name}"
+    elif re.fullmatch(r"[\w-][\w.-]*", name) and not Path(name).exists():
+        hint = (
+            f"; a model on the Hugging Face Hub is given as {SCHEME}org/name, for example "
+            f"{SCHEME}google-bert/bert-base-uncased"
+        )
     return FileNotFoundError(f"{name} is not a folder: give the folder of a model{hint}")
 
 

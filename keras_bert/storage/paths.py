@@ -118,6 +118,41 @@ def check_output(
             )
 
 
+def check_ending(name: str, path: str | os.PathLike, ending: str) -> None:
+    """Refuses to write a file under a name that tells of another format.
+
+    Args:
+        name: of the flag.
+        path: its value.
+        ending: of the one format that is written, ".csv".
+
+    Raises:
+        ValueError: the name has another ending.
+    """
+    if os.path.splitext(path)[1] != ending:
+        raise ValueError(f"{name}={os.fspath(path)} does not end in {ending}: rename it")
+
+
+def check_file(path: str | os.PathLike, wanted: str) -> None:
+    """Makes sure that a path is that of a file on the disk.
+
+    Args:
+        path: the path.
+        wanted: what to give where it is none, "a file with a text a line"; ends the sentence.
+
+    Raises:
+        FileNotFoundError: there is no such file; a pattern such as `*.txt` names none.
+        ValueError: it is a folder.
+    """
+    if os.path.isfile(path):
+        return
+    shown = os.fspath(path)
+    if os.path.isdir(path):
+        raise ValueError(f"{shown} is a folder: give {wanted}")
+    pattern = "one file, not a pattern: " if glob.has_magic(shown) else ""
+    raise FileNotFoundError(f"{shown} does not exist: give {pattern}{wanted}")
+
+
 def check_folder(name: str, path: str | os.PathLike) -> None:
     """Refuses an address, or a file where a folder is to be written, before any work is done.
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from keras_bert.storage.paths import check_file
 from keras_bert.storage.surrogates import without_lone_surrogates
 
 # A document may be longer than the 131,072 characters that Python allows a field by default.
@@ -78,13 +79,13 @@ def read_table(path: Path) -> Table:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is empty, not UTF-8 or damaged; the sentence names the line.
+        ValueError: the file is a folder, of another format, empty, not UTF-8 or damaged; the
+            sentence names the line.
     """
     path = Path(path)
+    check_file(path, f"a file of {', '.join(_READERS)}")
     if path.suffix not in _READERS:
-        raise ValueError(
-            f"{path} is not one of {', '.join(_READERS)}: rename it to what its content is"
-        )
+        raise ValueError(f"{path} is not one of {', '.join(_READERS)}: {_as_table(path.suffix)}")
     columns, rows = _READERS[path.suffix](path, _decode(path))
     if not rows:
         raise ValueError(f"{path} has no rows: give a file with at least one example")
@@ -131,9 +132,19 @@ def read_unquoted(
     return Table(Path(path), header, tuple(rows))
 
 
+def _as_table(suffix: str) -> str:
+    """Returns how a file with another ending becomes a table."""
+    if suffix.lower() in _READERS:
+        return f"write its ending {suffix.lower()}"
+    if suffix.lower() == ".json":
+        return "write a JSON object a line, in a .jsonl"
+    if suffix.lower() == ".gz":
+        return "unpack it first"
+    return "write a table, such as a .csv that begins with a line of column names"
+
+
 def _decode(path: Path) -> str:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist: give a file of {', '.join(_READERS)}")
+    check_file(path, f"a file of {', '.join(_READERS)}")
     content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")

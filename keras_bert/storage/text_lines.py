@@ -6,10 +6,12 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from keras_bert.progress import Progress
+from keras_bert.storage.paths import check_file
 from keras_bert.storage.surrogates import without_lone_surrogates
-from keras_bert.storage.tables import read_table
+from keras_bert.storage.tables import Row, Table, read_table
 
 
 class TextLines:
@@ -27,12 +29,12 @@ class TextLines:
 
     Raises:
         FileNotFoundError: there is no such file.
+        ValueError: it is a folder.
     """
 
     def __init__(self, path: str | os.PathLike):
         self._path = Path(path)
-        if not self._path.is_file():
-            raise FileNotFoundError(f"{path} does not exist: give a file with a text a line")
+        check_file(path, "a file with a text a line")
         self.total_bytes = self._path.stat().st_size
         self.bytes_read = 0
         suffixes = [suffix.lower() for suffix in self._path.suffixes if suffix.lower() != ".gz"]
@@ -71,6 +73,46 @@ class TextLines:
             yield text
 
 
+class FileTexts:
+    """The texts of a file and how far reading them is: a table's column "text", else its lines.
+
+    Args:
+        path: .csv or .tsv, or what `TextLines` reads.
+
+    Attributes:
+        table: the table, where it is one; it is read as a whole.
+        total: what there is to read.
+        unit: of what: "B", or "text" of a table.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is a folder, a packed table, or one without such a column.
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self.table: Table | None = None
+        if is_table(path):
+            self.table = read_table(Path(path))
+            self._column = _texts_of(self.table)
+            self.total, self.unit = len(self._column), "text"
+        else:
+            self._lines = TextLines(path)
+            self.total, self.unit = self._lines.total_bytes, "B"
+
+    def watched(self, progress: Progress) -> Iterator[str]:
+        """Yields the texts and tells `progress` of each."""
+        if self.table is None:
+            yield from self._lines.watched(progress)
+            return
+        for text in self._column:
+            progress.update(1)
+            yield text
+
+
+def _texts_of(table: Table, column: str = "text") -> list[str]:
+    return table.column(column, f"name the column of the texts {column!r}")
+
+
 def _text_field(place: str, line: str) -> str:
     try:
         text = json.loads(line)["text"]
@@ -91,6 +133,35 @@ def check_several(texts: Iterable[str]) -> None:
         raise ValueError("texts is one string, which would be read letter by letter: give [text]")
 
 
+def check_strings(texts: Iterable[Any], name: str = "text", for_several: str = "") -> list[str]:
+    """Returns texts as strings that UTF-8 can write.
+
+    Bytes that are not UTF-8, and halves of surrogate pairs, are U+FFFD, as in files.
+
+    Args:
+        texts: strings, or bytes in UTF-8; a list, an array [N] or a tensor of TensorFlow.
+        name: what the error calls one of them.
+        for_several: ends the error's sentence where one of them is a list or the like.
+
+    Raises:
+        ValueError: one of them is none, or `texts` is one string.
+    """
+    if hasattr(texts, "numpy"):  # a tensor; of one string it gives bytes
+        array: Any = texts.numpy()
+        texts = array if isinstance(array, bytes) else array.tolist()
+    check_several(texts)
+    found = []
+    for number, text in enumerate(texts):
+        if not isinstance(text, str | bytes):
+            remedy = f"give strings{for_several if hasattr(text, '__len__') else ''}"
+            raise ValueError(
+                f"{name} {number} (counted from 0) is a {type(text).__name__}: {remedy}"
+            )
+        decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+        found.append(without_lone_surrogates(decoded))
+    return found
+
+
 def read_texts(path: str | os.PathLike, column: str = "text") -> list[str]:
     """Returns the texts of a file: a table's column, else its lines.
 
@@ -100,16 +171,33 @@ def read_texts(path: str | os.PathLike, column: str = "text") -> list[str]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it has no such column, is a packed table, or is damaged.
+        ValueError: it has no such column, is a packed table or a folder, or is damaged.
     """
     if is_table(path) or Path(path).suffix.lower() == ".jsonl":
-        return read_table(Path(path)).column(column, "name the column of the texts so")
+        return _texts_of(read_table(Path(path)), column)
     if column != "text":
         raise ValueError(
             f"{path} is no .csv, .tsv or .jsonl, so it has no column {column!r}: leave the column "
             "out, or give a table"
         )
     return list(TextLines(path))
+
+
+def lines_table(path: str | os.PathLike, column: str) -> Table:
+    """Returns the lines of a file as a table of one column.
+
+    Args:
+        path: what `TextLines` reads.
+        column: the name of the column.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is empty, a folder, or a line is not UTF-8.
+    """
+    rows = [Row(number, {column: text}) for number, text in enumerate(TextLines(path), start=1)]
+    if not rows:
+        raise ValueError(f"{path} has no lines: give a file with a text a line")
+    return Table(Path(path), (column,), tuple(rows))
 
 
 def is_table(path: str | os.PathLike) -> bool:

@@ -163,8 +163,9 @@ class FinetunedEnsemble(AnsweringModel):
             batch_size: rows per call of each model.
 
         Raises:
-            ValueError: `batch_size` is below 1.
+            ValueError: they are other examples than those of the head, or `batch_size` is below 1.
         """
+        self.description.head.check_examples(examples)
         if not len(examples):
             return []
         check_count("batch_size", batch_size)

@@ -53,6 +53,9 @@ class AnsweringModel(abc.ABC):
         Args:
             examples: what the head encodes; labels are not looked at.
             batch_size: rows per call of a model.
+
+        Raises:
+            ValueError: they are other examples than those of the head.
         """
 
     def predict(
@@ -69,25 +72,25 @@ class AnsweringModel(abc.ABC):
 
         Raises:
             ValueError: the model has another kind of head, a single string stands in place of a
-                list, or pairs are given to a model of single texts, or the other way round.
+                list, one of the texts is none, or pairs are given to a model of single texts, or
+                the other way round.
         """
         head = self.description.head
         if not isinstance(head, TextHead):
+            examples = f"a list of {head.example_form}" if head.example_form else "its examples"
             raise ValueError(
-                f"predict answers texts, but the {head.kind} head of the model does not: give its "
-                "examples to predict_examples"
+                f"predict answers texts, but the {head.kind} head of the model does not: give "
+                f"{examples} to predict_examples"
             )
-        for name, given in (("texts", texts), ("text_pairs", text_pairs)):
-            if isinstance(given, str):  # else a text for each of its letters
-                raise ValueError(f"{name} is the string {given[:60]!r}: give a list, also of one")
+        found = LabeledTexts(texts, text_pairs)
         if self.description.takes_pairs != (text_pairs is not None):
             wants = "pairs of texts: give" if self.description.takes_pairs else "texts: leave out"
             raise ValueError(f"the model was trained on {wants} text_pairs")
-        if not len(texts):
+        if not len(found):
             width = len(self.description.labels) or 1
             return head.postprocess(np.zeros([0, width], np.float32)).numpy()
-        found = self.predict_examples(LabeledTexts(texts, text_pairs), batch_size)
-        return cast(np.ndarray, found)  # what a `TextHead` makes
+        # What a `TextHead` makes.
+        return cast(np.ndarray, self.predict_examples(found, batch_size))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -331,6 +334,7 @@ class FinetunedModel(AnsweringModel):
                 "read it with those of the model (create_task(..., labels=[...]))"
             )
         examples = data.splits[split]
+        self.description.head.check_examples(examples)
         references = self.description.head.references(examples) if len(examples) else None
         if references is None:
             raise ValueError(
@@ -357,11 +361,12 @@ class FinetunedModel(AnsweringModel):
             batch_size: rows per call of the model.
 
         Raises:
-            ValueError: `batch_size` is below 1.
+            ValueError: they are other examples than those of the head, or `batch_size` is below 1.
         """
+        head = self.description.head
+        head.check_examples(examples)
         if not len(examples):
             return []
-        head = self.description.head
         examples = head.without_labels(examples)
         encoded = self._rows(examples, batch_size)
         run = InferenceRunner(self.model, answer=head.answering(self.model, final=True))

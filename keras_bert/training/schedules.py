@@ -21,10 +21,12 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         warmup_steps: steps of the warmup; 0 for none.
 
     Raises:
-        ValueError: the warmup is longer than the run.
+        ValueError: the rate is a string, or the warmup is longer than the run.
     """
 
     def __init__(self, learning_rate: float, train_steps: int, warmup_steps: int = 0):
+        if isinstance(learning_rate, str):
+            raise ValueError(f"learning_rate is the string {learning_rate!r}: give a number")
         if not 0 <= warmup_steps <= train_steps or train_steps < 1:
             raise ValueError(
                 f"warmup_steps is {warmup_steps} and train_steps is {train_steps}: "

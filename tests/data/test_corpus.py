@@ -171,6 +171,13 @@ def test_an_archive_is_refused(tmp_path, ending):
         Corpus([path])
 
 
+@pytest.mark.parametrize("ending", ["csv", "TSV", "csv.gz", "tsv.zst"])
+def test_a_table_is_refused(tmp_path, ending):
+    path = write(tmp_path / f"corpus.{ending}", "text,label\nOne.,1\n")
+    with pytest.raises(ValueError, match=rf"corpus\.{ending} is a table, .*: write its texts as"):
+        Corpus([path])
+
+
 def test_the_byte_in_a_gz_is_that_of_its_content(tmp_path):
     path = write(tmp_path / "a.txt.gz", b"fine\n" * 1000 + b"\xff")
     with pytest.raises(ValueError, match=r"a\.txt\.gz is not UTF-8 at byte 5000 of its content: "):

@@ -27,6 +27,8 @@ def ran(model_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("generation")
     (folder / "model").symlink_to(model_folder("masked_lm"))
     (folder / "blanks.txt").write_text("\n".join([BLANKS[0], "", BLANKS[1]]), encoding="utf-8")
+    with open(folder / "blanks.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("id", "text"), *enumerate(BLANKS)])
     (folder / "empty.txt").write_text("\n", encoding="utf-8")
     for name, last in (("candidates", "-20"), ("broken", "high")):
         with open(folder / f"{name}.tsv", "w", encoding="utf-8", newline="") as file:
@@ -44,6 +46,7 @@ def ran(model_folder, tmp_path_factory):
             *(*GENERATE, "--input=blanks.txt", "--num_samples=2", "--seed=5"),
             "--output=filled/blanks.jsonl",
         ],
+        "table": [*GENERATE, "--input=blanks.csv", "--seed=5", "--output=table.txt"],
         "anneal": [*GENERATE, "--prompt=the film", "--length=2", "--method=annealing"],
         "csv": [*GENERATE, "--prompt=[MASK]", "--method=metropolis_hastings", "--output=one.csv"],
         "suffix": [*GENERATE, "--output=new.pdf"],
@@ -52,6 +55,7 @@ def ran(model_folder, tmp_path_factory):
         "empty": [*GENERATE, "--input=empty.txt"],
         "no mask": [*GENERATE, "--prompt=the film"],
         "length": [*GENERATE, "--prompt=[MASK]", "--length=2"],
+        "alias": ["generate_text.py", "--init_from=model", "--prompt=the film"],
         "top_k": [*GENERATE, "--method=annealing", "--top_k=5"],
         "rerank": [*RERANK, "--input=candidates.tsv", "--score_column=score", "--weight=0.5"],
         "rerank lists": [
@@ -97,6 +101,9 @@ def test_texts_are_those_of_python(ran, model_folder):
             len(text.pieces),
         )
         assert row["acceptance_rate"] is None
+    assert runs["table"]["status"] == 0, runs["table"]["printed"]
+    found = (folder / "table.txt").read_text(encoding="utf-8").splitlines()
+    assert found == [text.text for [text] in generator.infill(BLANKS, 1, seed=5)]
 
 
 def test_other_methods(ran):
@@ -118,6 +125,7 @@ def test_other_methods(ran):
         ("both", "--prompt and --input are both given"),
         ("empty", "empty.txt holds no text"),
         ("no mask", "'the film' has no [MASK]: put it where pieces are missing"),
+        ("alias", "'the film' has no [MASK]: put it where pieces are missing"),
         ("length", "--length=2 is for texts without [MASK]"),
         ("top_k", "top_k is for gibbs: annealing is exact only"),
         ("lines", "--output=lines.txt has a text a line, but 'a [MASK]\\nb [MASK]' has several"),

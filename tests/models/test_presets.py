@@ -1,6 +1,7 @@
 """Model folders and `.keras` files: every head there and back, damaged folders refused."""
 
 import json
+import warnings
 
 import keras
 import numpy as np
@@ -240,7 +241,7 @@ def test_unknown_config_key(tmp_path):
 
 def test_missing_head_argument(tmp_path):
     BertEncoder(_CONFIG).save_to_preset(tmp_path)
-    with pytest.raises(ValueError, match="BertClassifier.from_preset: .*num_classes"):
+    with pytest.raises(ValueError, match="the classes are not told: give num_classes, or their na"):
         BertClassifier.from_preset(tmp_path)
 
 
@@ -272,11 +273,33 @@ def test_a_name_of_the_hub_is_known_as_one(tmp_path, monkeypatch):
     for make in (BertEncoder.from_preset, load_tokenizer):
         with pytest.raises(FileNotFoundError, match="on the Hugging Face Hub is given as hf://a/b"):
             make("a/b")
+        with pytest.raises(
+            FileNotFoundError, match="hf://org/name, for example hf://google-bert/b"
+        ):
+            make("bert-base-uncased")
+        (tmp_path / "runs").mkdir(exist_ok=True)
+        with pytest.raises(FileNotFoundError, match="runs/b is not a folder: .* of a model$"):
+            make("runs/b")
 
 
 def test_labels_must_be_as_many_as_classes():
     with pytest.raises(ValueError, match="num_classes is 3 but 2 labels are named"):
         BertClassifier(_CONFIG, num_classes=3, labels=["a", "b"])
+    with pytest.raises(ValueError, match="num_classes is 0: it must be at least 1"):
+        BertClassifier(_CONFIG, num_classes=0)
+    with pytest.raises(ValueError, match="labels is the string 'ab': give a list of names"):
+        BertClassifier(_CONFIG, labels="ab")
+
+
+@pytest.mark.parametrize("make", [BertClassifier, BertTokenClassifier, BertDocumentClassifier])
+def test_labels_tell_the_number_of_classes(make, tmp_path):
+    BertEncoder(_CONFIG).save_to_preset(tmp_path / "encoder")
+    for folder, labels in (("encoder", ["a", "b", "c"]), ("three", ["x", "y"])):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the last layer of the second starts anew
+            model = make.from_preset(tmp_path / folder, labels=labels)
+        assert (model.num_classes, model.labels) == (len(labels), labels)
+        model.save_to_preset(tmp_path / "three")
 
 
 def test_weights_tell_whose_a_config_is_where_it_does_not(tmp_path):

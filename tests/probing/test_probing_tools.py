@@ -23,6 +23,8 @@ def folder(tmp_path_factory):
     knowing_encoder().save_to_preset(folder / "model", tiny_tokenizer())
     write_data(folder / "data")
     (folder / "texts.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    with open(folder / "texts.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("id", "text"), *enumerate(TEXTS)])
     (folder / "empty.txt").write_text("\n", encoding="utf-8")
     commands = {
         "probe": [*PLAIN, "--output=new/probes", "--weight_decays=1e-4,1e-2"],
@@ -31,6 +33,7 @@ def folder(tmp_path_factory):
         "no data": [*PROBE, "--data=none", "--scheme=plain"],
         "task": [*PROBE, "--data=data", "--task=csv", "--output=no"],
         "heads": [*HEADS, "--output=new/heads", "--show=1"],
+        "table": [*HEADS[:2], "--input=texts.csv", "--output=table"],
         "one text": [*HEADS, "--output=one", "--max_texts=1", "--max_seq_length=4"],
         "nothing": [*HEADS[:2], "--input=empty.txt", "--output=nothing"],
     }
@@ -69,6 +72,8 @@ def test_heads_are_printed_and_written(folder):
     assert f"{len(expected.sentences())} heads give half of their weight or more" in printed
     assert (path / "new/heads/heads.png").stat().st_size > 5000
     assert (path / "new/heads/heads.svg").is_file()
+    heads = [path / name / "heads.csv" for name in ("table", "new/heads")]
+    assert heads[0].read_bytes() == heads[1].read_bytes()
     assert "over 1 texts of 4 tokens" in ran["one text"]["printed"]
     assert "1 texts were cut" in ran["one text"]["printed"]
 

@@ -34,6 +34,7 @@ def test_bytes_and_arrays_are_sent_as_json_has_them(model_folder):
         for asked in (texts, np.array([b"the film", texts[1]])):
             found = client.predict({"text": asked})
             np.testing.assert_array_equal(np.float32(found["scores"]), expected["scores"])
+    assert json.loads(sent_by({"text": ["a\ud800"]}))["instances"] == [{"text": "a\ufffd"}]
     # By hand: base64 of three bytes is four characters.
     request = {"examples": [b"\x00\x01\x02"], "seed": np.arange(1), "input_ids": np.ones([1, 2])}
     sent = json.loads(sent_by(request))["instances"]
@@ -77,12 +78,26 @@ def test_threads_share_a_client(model_folder):
         ({"text": []}, "the request is empty"),
         ({"text": ["a"], "text_pair": ["b", "c"]}, "1 of text, 2 of text_pair: give as many"),
         ({"text": "a film"}, r"text is one string, not a list of values: give \[text\]"),
-        ({"text": [{"a"}]}, "the request holds a set: give strings, bytes, numbers or lists"),
+        (["a film"], r"inputs is a list: give values by name, such as \{'text': \[...\]\}"),
+        ({"text": 3}, "text is a int: give a list of values"),
+        ({"text": ["a", {"b"}]}, r"text, value 1 \(counted from 0\), is {'b'}: give strings$"),
+        ({"text": [None]}, "text, value 0 .*, is None: give strings$"),
+        ({"text": ["a", 1]}, "text, value 1 .*, is 1: give strings$"),
+        ({"own": [None]}, "own, value 0 .*, is None: give strings, bytes, numbers or lists of"),
+        ({"own": ["a", 1]}, "own, value 1 .*, is a number and value 0 is a string: a server takes"),
+        (
+            {"input_ids": [[2, 3], [2]]},
+            "input_ids, value 1 .* of 1 x a number and value 0 is .* 2 x",
+        ),
+        ({"choices": [[["a"], ["b", "c"]]]}, "choices, value 0 .*: give parts of one form"),
     ],
 )
-def test_requests_without_sense_are_not_sent(inputs, sentence):
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:1", pytest.param("grpc://127.0.0.1:1", marks=pytest.mark.oracle)]
+)
+def test_requests_without_sense_are_not_sent(address, inputs, sentence):
     with pytest.raises(ValueError, match=sentence):
-        RestClient("127.0.0.1:1", "tiny").predict(inputs)
+        connect(address, "tiny").predict(inputs)
 
 
 @pytest.mark.parametrize("timeout", [0, -1.0, float("nan")])
@@ -228,5 +243,7 @@ def test_grpc_sends_whole_numbers_as_signatures_take_them():
     # TF Serving casts nothing that comes over gRPC: ids are int32, the seeds of "generate" int64.
     with grpc_server(note) as port:
         client = connect(f"grpc://127.0.0.1:{port}", "tiny")
-        client.predict({"input_ids": [[2, 5]], "seed": [1], "text": ["a"]}, "generate")
-    assert found == {"input_ids": tf.int32, "seed": tf.int64, "text": tf.string}
+        asked = {"input_ids": [[2, 5]], "seed": [1], "text": ["\ud800"], "own": np.ones([1, 2])}
+        client.predict(asked, "generate")
+    expected = {"input_ids": tf.int32, "seed": tf.int64, "text": tf.string, "own": tf.float64}
+    assert found == expected

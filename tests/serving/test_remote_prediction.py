@@ -107,6 +107,17 @@ import keras_bert.serving.client, keras_bert.serving.remote_prediction
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.conll", "a.json"])
+def test_other_files_than_tables_are_refused(name, tmp_path):
+    (tmp_path / name).write_text("the film\n")
+    with pytest.raises(
+        ValueError, match=rf"{name} is none of .*: write one with the columns text, "
+    ):
+        predict_remotely(None, tmp_path / name, tmp_path / "out.csv", 4)
+    with pytest.raises(FileNotFoundError, match=r"no.txt does not exist: give a file of .csv, "):
+        predict_remotely(None, tmp_path / "no.txt", tmp_path / "out.csv", 4)
+
+
 def test_other_columns_are_refused(model_folder, tmp_path):
     with pytest.raises(ValueError, match="has the columns a, b; expected are text"):
         predict(model_folder("classes"), tmp_path, ["a", "b"], [["1", "2"]])

@@ -115,7 +115,14 @@ def test_fields_longer_than_pythons_default_limit_are_read(tmp_path):
         ("a.csv", "text,text\na,b\n", "a.csv, line 1: the column 'text' is named twice"),
         ("a.jsonl", '{"text": "a"}\n{"text"\n', "a.jsonl, line 2 is not valid JSON"),
         ("a.jsonl", "[1]\n", "a.jsonl, line 1 holds a list: expected a JSON object"),
-        ("a.txt", "text\n", r"a.txt is not one of .csv, .tsv, .jsonl"),
+        (
+            "a.txt",
+            "text\n",
+            r"a.txt is not one of .csv, .tsv, .jsonl: write a table, such as a .csv",
+        ),
+        ("a.CSV", "text\na\n", r"a.CSV is not one of .csv, .tsv, .jsonl: write its ending .csv$"),
+        ("a.json", "[]", r"a.json is not one of .csv, .tsv, .jsonl: write a JSON object a line"),
+        ("a.csv.gz", "", r"a.csv.gz is not one of .csv, .tsv, .jsonl: unpack it first"),
     ],
 )
 def test_damaged_files_are_refused_with_their_line(tmp_path, name, content, sentence):
@@ -126,3 +133,5 @@ def test_damaged_files_are_refused_with_their_line(tmp_path, name, content, sent
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"gone.csv does not exist"):
         read_table(tmp_path / "gone.csv")
+    with pytest.raises(ValueError, match=r" is a folder: give a file of .csv, .tsv, .jsonl"):
+        read_table(tmp_path)

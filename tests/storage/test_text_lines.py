@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from keras_bert.storage.text_lines import read_texts
+from keras_bert.progress import Progress
+from keras_bert.storage.text_lines import FileTexts, TextLines, read_texts
 
 JSON_LINES = '{"text": "short", "body": "the wanted"}\n{"text": "", "body": "other"}\n'
 
@@ -15,6 +16,7 @@ JSON_LINES = '{"text": "short", "body": "the wanted"}\n{"text": "", "body": "oth
     [
         ("a.txt", "one\n\ntwo, three\n", "text", ["one", "", "two, three"]),
         ("a.csv", 'id,body\n1,"a, b"\n2,c\n', "body", ["a, b", "c"]),
+        ("a.tsv", "id\ttext\n1\ta, b\n2\t\n", "text", ["a, b", ""]),
         ("a.jsonl", JSON_LINES, "text", ["short", ""]),
         ("a.jsonl", JSON_LINES, "body", ["the wanted", "other"]),
         ("a.jsonl.gz", JSON_LINES, "text", ["short", ""]),
@@ -25,6 +27,13 @@ def test_texts_of_a_file(name, content, column, expected, tmp_path):
     written = content.encode()
     (tmp_path / name).write_bytes(gzip.compress(written) if name[-2:].lower() == "gz" else written)
     assert read_texts(tmp_path / name, column) == expected
+    if column == "text":
+        texts = FileTexts(tmp_path / name)
+        told = []
+        with Progress(texts.total, texts.unit, "reading") as progress:
+            progress.update = told.append
+            assert list(texts.watched(progress)) == expected
+        assert sum(told) == texts.total
 
 
 @pytest.mark.parametrize(
@@ -41,3 +50,14 @@ def test_what_has_no_such_texts_is_refused(name, column, sentence, tmp_path):
     (tmp_path / name).write_text(JSON_LINES)
     with pytest.raises(ValueError, match=re.escape(sentence)):
         read_texts(tmp_path / name, column)
+
+
+@pytest.mark.parametrize("read", [read_texts, TextLines, FileTexts])
+def test_a_folder_or_a_pattern_in_place_of_a_file_is_refused(read, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"a\.txt does not exist: give a file with a text"):
+        read(tmp_path / "a.txt")
+    pattern = r"\*\.txt does not exist: give one file, not a pattern: a file with a text a line"
+    with pytest.raises(FileNotFoundError, match=pattern):
+        read(tmp_path / "*.txt")
+    with pytest.raises(ValueError, match=r" is a folder: give a file with a text a line"):
+        read(tmp_path)

@@ -183,6 +183,7 @@ def test_lines_that_the_benchmark_itself_broke_are_counted(tmp_path, capsys):
             "train.tsv",
             "id\tquestion1\tquestion2\tis_duplicate\n0\tOne.\tA\t0\n1\tX\n2\tTwo two.\tB\t1\n",
         ),
+        ("sst2", "own.txt", "One.\nTwo two.\n"),  # a text a line
         ("mrpc", "test.txt", "Quality\t#1 String\t#2 String\n1\tOne.\tA\n0\tTwo two.\tB\n"),
     ],
 )
@@ -197,7 +198,8 @@ def test_every_file_of_a_task_can_be_predicted(name, file, text, tmp_path):
     ("file", "text", "sentence"),
     [
         ("own.tsv", "id\tlabel\tnotes\ttext\n1\t0\t\tHello.\n", "there is no column 'sentence'"),
-        ("own.txt", "Hello.\n", "own.txt is not one of .csv, .tsv, .jsonl"),
+        ("own.json", "[]", "own.json is not one of .csv, .tsv, .jsonl: write a JSON object a line"),
+        ("own.txt", "", "own.txt has no lines: give a file with a text a line"),
         ("absent.tsv", None, "absent.tsv does not exist: give a file"),
     ],
 )

@@ -2,14 +2,26 @@
 
 import csv
 import json
+import re
 import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from keras_bert import BertClassifier, BertPreprocessor, BertTokenizer, FinetunedModel
+import keras_bert
+from keras_bert import (
+    BertClassifier,
+    BertPreprocessor,
+    BertTokenizer,
+    FinetunedEnsemble,
+    FinetunedModel,
+    TaskData,
+    create_task,
+)
 from keras_bert.serving.remote_prediction import predict_remotely
 from keras_bert.tasks.classification.head import LabeledTexts
+from keras_bert.tasks.kinds import KINDS
 from keras_bert.tasks.multiple_choice.head import ChoiceExample
 from keras_bert.tasks.predict import predict_file
 from keras_bert.tasks.question_answering.questions import Question
@@ -47,6 +59,20 @@ def test_classes_get_their_label_and_a_score_for_each(sentiment_run, tmp_path):
     np.testing.assert_allclose(scores, expected, **REORDERED)
 
 
+def test_a_text_file_has_a_text_a_line(single, pair_regression_run, model_folder, tmp_path):
+    source, target = tmp_path / "new.txt", tmp_path / "out.csv"
+    source.write_text("the film\n\na, b\n")
+    assert predict_file(model_folder("classes"), source, target) == 3
+    rows = read(target)
+    assert [row["text"] for row in rows] == ["the film", "", "a, b"]
+    scores = [[float(row[f"score_{label}"]) for label in ("bad", "fine", "good")] for row in rows]
+    np.testing.assert_allclose(scores, single.predict(["the film", "", "a, b"]), rtol=1e-5)
+    with pytest.raises(ValueError, match="new.txt is not one of .csv, .tsv, .jsonl: write a table"):
+        predict_file(pair_regression_run, source, target)
+    with pytest.raises(ValueError, match=" is a folder: give a file of .csv, .tsv, .jsonl"):
+        predict_file(model_folder("classes"), tmp_path, target)
+
+
 def test_regression_of_pairs_gets_a_value(pair_regression_run, tmp_path):
     source, target = tmp_path / "new.jsonl", tmp_path / "out.csv"
     source.write_text(
@@ -64,14 +90,91 @@ def test_regression_of_pairs_gets_a_value(pair_regression_run, tmp_path):
     )
 
 
-def test_a_string_is_no_list_of_texts(tmp_path):
-    single = FinetunedModel.load(write_model(tmp_path / "classes", "classes"))
+@pytest.fixture(scope="module")
+def single(model_folder):
+    return FinetunedModel.load(model_folder("classes"))
+
+
+def test_a_string_is_no_list_of_texts(single, tmp_path):
     with pytest.raises(ValueError, match="texts is the string 'film': give a list, also of one"):
         single.predict("film")
     assert single.predict(["film"]).shape == (1, 3)
     pairs = FinetunedModel.load(write_model(tmp_path / "pairs", "pairs"))
     with pytest.raises(ValueError, match="text_pairs is the string 'good': give a list"):
         pairs.predict(["film", "book", "it", "was"], "good")
+    with pytest.raises(
+        ValueError, match="words is the string 'A film', which would be read letter"
+    ):
+        TaggedSentence("A film")
+    with pytest.raises(ValueError, match="tags is the string 'OO', .*: give a list of tags"):
+        TaggedSentence(("A", "film"), "OO")
+
+
+@pytest.mark.parametrize(
+    ("texts", "sentence"),
+    [
+        (
+            [("film", "book")],
+            r"^text 0 \(counted from 0\) is a tuple: give strings; .* text_pairs$",
+        ),
+        (["film", ["a", "b"]], r"^text 1 .* is a list: give strings; .* go in text_pairs$"),
+        (np.array([["a", "b"]]), r"^text 0 .* is a ndarray: give strings; .* go in text_pairs$"),
+        (tf.constant([["a", "b"]]), r"^text 0 .* is a list: give strings; .* go in text_pairs$"),
+        (["film", None], r"^text 1 \(counted from 0\) is a NoneType: give strings$"),
+        ([3], r"^text 0 \(counted from 0\) is a int: give strings$"),
+        (tf.constant("film"), "^texts is one string, which would be read letter by letter"),
+    ],
+)
+def test_what_is_no_text_is_named(texts, sentence, single):
+    with pytest.raises(ValueError, match=sentence):
+        single.predict(texts)
+    with pytest.raises(ValueError, match=sentence.replace("^text ", "^second text ")):
+        LabeledTexts(["film", "book"], texts)
+
+
+def test_arrays_and_tensors_are_texts_as_lists_are(single):
+    expected = single.predict(["film", "a"])
+    for given in (np.array(["film", "a"]), tf.constant(["film", "a"]), [b"film", "a"]):
+        np.testing.assert_array_equal(single.predict(given), expected)
+    assert single.predict(tf.constant([], tf.string)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_examples_than_those_of_a_head_are_named(kind):
+    head = KINDS[kind].head()
+    form = re.escape(head.example_form)
+    name = re.match(r"\w+", head.example_form)[0]
+    assert hasattr(keras_bert, name)
+    for wrong in (["film"], [["film"]], [{"text": "film"}], [None]):
+        with pytest.raises(ValueError, match=f"is a .*: give (a list of )?{form}$"):
+            head.check_examples(wrong)
+
+
+def test_examples_are_checked_before_they_are_read(
+    single, model_folder, pretrained_folder, tmp_path
+):
+    tagger = FinetunedModel.load(model_folder("tags"))
+    both = [model_folder("tags"), write_model(tmp_path, "tags", seed=1)]
+    expected = r"example 0 \(counted from 0\) is a list: give a list of TaggedSentence\(words\)"
+    for model in (tagger, FinetunedEnsemble.load(both)):
+        with pytest.raises(ValueError, match=expected):
+            model.predict_examples([["a", "film"]])
+        with pytest.raises(
+            ValueError, match=r"^predict answers texts, .* of TaggedSentence\(words\)"
+        ):
+            model.predict(["a film"])
+    data = TaskData({"test": [["a", "film"]]}, labels=tagger.description.labels)
+    with pytest.raises(ValueError, match=expected):
+        tagger.measure({}, data)
+    with pytest.raises(
+        ValueError, match="examples is one TaggedSentence: give a list, also of one"
+    ):
+        tagger.predict_examples(TaggedSentence(("a", "film")))
+    data = TaskData({"train": [["a", "film"]]}, labels=("O", "B-PER"))
+    with pytest.raises(ValueError, match=expected):
+        FinetunedModel.from_task(create_task("conll"), data, pretrained_folder)
+    with pytest.raises(ValueError, match=r"^examples is a list: give LabeledTexts\(texts\)$"):
+        single.predict_examples(["a film"])
 
 
 def test_pairs_are_asked_of_models_of_pairs(pair_regression_run, sentiment_run):

@@ -229,6 +229,27 @@ def test_a_model_that_cannot_score_is_refused(make, reason, tokenizer):
             fill_mask(make(), tokenizer, "a [MASK]")
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a film", r"^'a film' holds no \[MASK\]: put it where a word is missing$"),
+        ("a " * 50, r"^the first 24 pieces of '(a ){30}\.\.\.' hold no \[MASK\]: put it where"),
+        ("a " * 50 + "[MASK]", r"^the first 24 pieces of .* hold no \[MASK\]: put it where"),
+        ("a " * 22, r"^'(a ){22}' holds no \[MASK\]: "),  # which has room
+        ("a [mask] film", r"^'a \[mask\] film' holds no \[MASK\]: write \[MASK\], not \[mask\]$"),
+        ("a <mask>", r"^'a <mask>' holds no \[MASK\]: write \[MASK\], not <mask>$"),
+        (
+            " ",
+            r"^text is ' ', which holds no word: give one with \[MASK\] where a word is missing$",
+        ),
+    ],
+)
+def test_a_text_without_a_mask_is_told_what_it_needs(text, sentence, folder, model):
+    keeps = BertTokenizer.from_preset(folder, keep_special_tokens=True)
+    with pytest.raises(ValueError, match=sentence):
+        fill_mask(model, keeps, text)
+
+
 def test_a_wrong_number_is_refused(model, tokenizer):
     with pytest.raises(ValueError, match="batch_size is 0: it must be at least 1"):
         SentenceScorer(model, tokenizer, batch_size=0)

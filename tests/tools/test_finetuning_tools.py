@@ -188,6 +188,8 @@ def runs(model_folder, tmp_path_factory):
         ],
         "explain over": ["predict.py", *one, texts, "--output=no.csv", "--explain=./no.csv"],
         "no server": ["predict.py", *one, texts, "--output=no.csv", "--timeout=5"],
+        "no table": ["predict.py", *one, texts, "--output=no.json"],
+        "explain table": ["predict.py", *one, texts, "--output=no.csv", "--explain=no.html"],
         "explain two": ["predict.py", *both, texts, "--output=no.csv", "--explain=no.jsonl"],
         "explain into a folder": ["predict.py", *one, texts, "--output=no.csv", "--explain=."],
         "explain windows": ["predict.py", *long, texts, "--output=no.csv", "--explain=no.jsonl"],
@@ -227,6 +229,8 @@ def test_answers_are_explained_in_a_file_and_a_page(runs):
     [
         ("explain over", "--explain is ./no.csv, the same file as no.csv: choose another name"),
         ("no server", "--timeout is for --server: leave it out"),
+        ("no table", "--output=no.json does not end in .csv: rename it"),
+        ("explain table", "--explain=no.html does not end in .jsonl: rename it"),
         ("explain two", "--explain explains one model, but --model_dir names 2"),
         ("explain into a folder", "--explain is ., which is a folder: name a file in it"),
         ("explain windows", "the model pools windows of long texts, whose words cannot be"),
@@ -241,4 +245,4 @@ def test_what_takes_one_model_or_a_folder_says_so(name, sentence, runs):
     assert done["status"] == 1
     last = done["printed"].strip().splitlines()[-1]
     assert last.startswith("error: ") and sentence in last
-    assert not (runs[1] / "no.csv").exists()  # before the work
+    assert not list(runs[1].glob("no.*"))  # before the work

@@ -32,11 +32,14 @@ def folder(model, tmp_path_factory):
     (folder / "empty.txt").write_text("", encoding="utf-8")
     with gzip.open(folder / "texts.jsonl.gz", "wt", encoding="utf-8") as file:
         file.write('{"text": "the film"}\n{"text": "x"}\n')
+    (folder / "texts.csv").write_text('label,text\n1,the film\n0,"x, film"\n', encoding="utf-8")
     (folder / "kept.csv").write_text("from before\n", encoding="utf-8")
     commands = {
         "score": [*SCORE, "--input=texts.txt", "--output=new/scores.csv"],
         "within": [*SCORE, "--input=texts.txt", "--output=within.csv", "--within_word"],
         "gz": [*SCORE, "--input=texts.jsonl.gz", "--output=gz.csv"],
+        "table": [*SCORE, "--input=texts.csv", "--output=table.csv"],
+        "another ending": [*SCORE, "--input=texts.txt", "--output=scores.json"],
         "empty": [*SCORE, "--input=empty.txt", "--output=empty.csv"],
         "broken": [*SCORE, "--input=broken.txt", "--output=kept.csv"],
         "over input": [*SCORE, "--input=texts.txt", "--output=./texts.txt"],
@@ -47,6 +50,8 @@ def folder(model, tmp_path_factory):
             *("--layer=1", "--head=0", "--join_words", "--start=1", "--max_tokens=3"),
         ],
         "no layer": [*SHOW, "--output=no.html", "--png=no.png", "--layer=2"],
+        "no word": ["fill_mask.py", "--init_from=model", "--every_word", "--text= "],
+        "alias": ["fill_mask.py", "--model=model", "--text=the abc"],
         "every word": ["fill_mask.py", "--init_from=model", "--every_word", "--text=a bc"],
     }
     runs = run_tools([{"command": command} for command in commands.values()], folder)
@@ -86,14 +91,18 @@ def test_what_scoring_prints(folder):
 
 def test_other_files_of_sentences(folder):
     assert [row["text"] for row in rows(folder[0] / "gz.csv")] == ["the film", "x"]
+    assert [row["text"] for row in rows(folder[0] / "table.csv")] == ["the film", "x, film"]
     assert rows(folder[0] / "empty.csv") == []
     assert "0 sentences, 0 pieces: empty.csv" in folder[1]["empty"]["printed"]
 
 
-def test_a_file_that_ends_in_an_error_is_not_written(folder):
+def test_bad_input_ends_in_a_sentence_and_writes_nothing(folder):
     for name, sentence in {
         "broken": "error: broken.txt, line 201 is not UTF-8: convert the file to UTF-8",
         "over input": "--output is ./texts.txt, the same file as texts.txt: choose another name",
+        "another ending": "error: --output=scores.json does not end in .csv: rename it",
+        "no word": "error: text is ' ', which holds no word: give one with words",
+        "alias": "error: 'the abc' holds no [MASK]: put it where a word is missing",
         "absent": "error: no.txt does not exist: give a file with a text a line",
     }.items():
         assert folder[1][name]["status"] == 1

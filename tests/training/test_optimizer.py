@@ -156,6 +156,8 @@ def test_norms_of_another_name_are_refused_but_no_norms_are_not():
 def test_a_warmup_longer_than_the_run_is_refused():
     with pytest.raises(ValueError, match="warmup_steps is 20 and train_steps is 10"):
         create_optimizer(train_steps=10, warmup_steps=20)
+    with pytest.raises(ValueError, match="learning_rate is the string '3e-4': give a number"):
+        create_optimizer("3e-4", train_steps=10, warmup_steps=2)
 
 
 def test_get_config_keeps_every_argument():

@@ -56,6 +56,7 @@ _READERS: dict[str, Callable[[BinaryIO], Any]] = {
     ".xz": lzma.open,
     ".zst": _ZstdContent,
 }
+_TABLES = tuple(f"{kind}{ending}" for kind in (".csv", ".tsv") for ending in ("", *_READERS))
 _ARCHIVES = (".tar", ".tgz", *(f".tar{ending}" for ending in _READERS))
 _LIBRARIES = {".zst": "zstandard", ".parquet": "pyarrow"}
 
@@ -66,13 +67,18 @@ def ending_of(path: str) -> str:
 
 
 def check_readable(path: str) -> None:
-    """Makes sure that a file is no archive of others, and that the library for its kind is there.
+    """Makes sure that a file is text by its name, and that the library for its kind is there.
 
     Raises:
-        ValueError: it is an archive, or the library is not installed.
+        ValueError: it is an archive of files or a table, or the library is not installed.
     """
     if path.lower().endswith(_ARCHIVES):
         raise ValueError(f"{path} is an archive of files: unpack it first, and give its files")
+    if path.lower().endswith(_TABLES):
+        raise ValueError(
+            f"{path} is a table, whose header and other columns are no text: write its texts as "
+            ".jsonl, an object with the text in one field a line"
+        )
     for ending, library in _LIBRARIES.items():
         if path.lower().endswith(ending) and importlib.util.find_spec(library) is None:
             raise ValueError(

@@ -46,11 +46,11 @@ class Source(Protocol):
 class Corpus:
     """Files of text as an iterable of `Document`s, read afresh each time.
 
-    `.txt` (and any other ending): UTF-8 text with a blank line between documents; a line is a
-    sentence or a paragraph. `.jsonl`, `.ndjson`, `.json`: a JSON object a line, with the document
-    in one field. All also with `.gz`, `.bz2`, `.xz` or `.zst` behind. `.parquet`: a document a row,
-    in one column. `tfds:name/config`: the "train" split of TensorFlow Datasets, a document an
-    example. A document does not reach over the end of its file.
+    `.txt` (and any other ending but `.csv` and `.tsv`): UTF-8 text with a blank line between
+    documents; a line is a sentence or a paragraph. `.jsonl`, `.ndjson`, `.json`: a JSON object a
+    line, with the document in one field. All also with `.gz`, `.bz2`, `.xz` or `.zst` behind.
+    `.parquet`: a document a row, in one column. `tfds:name/config`: the "train" split of TensorFlow
+    Datasets, a document an example. A document does not reach over the end of its file.
 
     Args:
         inputs: paths, globs or tfds: names; addresses such as gs://bucket/file go through
@@ -66,8 +66,8 @@ class Corpus:
 
     Raises:
         FileNotFoundError: an input matches no file.
-        ValueError: an input is a folder, no known data set, or a file whose library (extra `files`)
-            is not installed or that has no such column; or `errors` is neither of the two.
+        ValueError: an input is a folder, a table, no known data set, or a file whose library (extra
+            `files`) is not installed or that has no such column; or `errors` is neither of the two.
     """
 
     def __init__(

@@ -23,6 +23,7 @@ from keras_bert.finetuning.task import (
 )
 from keras_bert.storage.data_sets import is_tfds
 from keras_bert.storage.tables import EXTENSIONS, Row, Table, finite_number, json_list, read_table
+from keras_bert.storage.text_lines import lines_table
 from keras_bert.tasks.classification.head import (
     LABEL_SEPARATOR,
     LabeledTexts,
@@ -238,8 +239,10 @@ def read_texts_to_predict(
 ) -> PredictionInput:
     """Reads a table with the columns of text that a model was trained on.
 
+    Models of single texts also take a `.txt` with a text a line.
+
     Args:
-        path: the table; labels are not needed.
+        path: the file; labels are not needed.
         description: the model's task.
         read: opens the table.
 
@@ -247,7 +250,9 @@ def read_texts_to_predict(
         FileNotFoundError: there is no such file.
         ValueError: it lacks a column.
     """
-    table = read(path)
+    names = list(description.text_columns.values())
+    is_lines = len(names) == 1 and Path(path).suffix == ".txt"
+    table = lines_table(path, names[0]) if is_lines else read(path)
     remedy = "the model was trained on a column of this name; rename yours"
     texts = LabeledTexts(*read_texts(table, description.text_columns, remedy))
     return PredictionInput.of_table(texts, table)

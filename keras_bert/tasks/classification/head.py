@@ -19,6 +19,7 @@ from keras_bert.models.document_classifier import BertDocumentClassifier
 from keras_bert.progress import Progress
 from keras_bert.signatures.text_windows import TextWindows
 from keras_bert.storage.tables import number_text
+from keras_bert.storage.text_lines import check_strings
 from keras_bert.tasks.classification.answer_table import PREDICTED_VALUE, label_columns, label_row
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR, BertPreprocessor
@@ -42,6 +43,8 @@ _MAX_WINDOWS = 8
 _TEXTS_PER_CALL = 512
 # Predictions of a regression that spread over less than this fraction of the labels' range are one.
 _CONSTANT_FRACTION = 1e-3
+# Where a pair stands in place of a text.
+_OF_PAIRS = "; the second texts of pairs go in text_pairs"
 # Labels of one text, in one field.
 LABEL_SEPARATOR = "|"
 
@@ -58,8 +61,8 @@ class LabeledTexts:
             become such arrays, whole numbers int32 [N] where all are such.
 
     Raises:
-        ValueError: there are more or fewer second texts or labels than texts, or labels are not
-            numbers.
+        ValueError: one string stands in place of a list, an example is no string, there are more or
+            fewer second texts or labels than texts, or labels are not numbers.
     """
 
     texts: Sequence[str]
@@ -67,6 +70,12 @@ class LabeledTexts:
     labels: np.ndarray | None = None
 
     def __post_init__(self) -> None:
+        for name, one in (("texts", "text"), ("text_pairs", "second text")):
+            given = getattr(self, name)
+            if isinstance(given, str | bytes):  # else a text for each of its letters
+                raise ValueError(f"{name} is the string {given[:60]!r}: give a list, also of one")
+            if given is not None:
+                object.__setattr__(self, name, check_strings(given, one, _OF_PAIRS))  # frozen
         if self.labels is not None:
             try:
                 labels = np.asarray(self.labels)
@@ -120,6 +129,7 @@ class TextHead(FinetuningHead):
     """
 
     kind: ClassVar[str] = "text"
+    example_form: ClassVar[str] = "LabeledTexts(texts)"
 
     label_type: LabelType = "class"
     window_pooling: WindowPoolingChoice | None = None
@@ -191,6 +201,11 @@ class TextHead(FinetuningHead):
                 'two: name all in TaskData(labels=...), or take TextHead("regression") for numbers'
             )
         return super().with_labels(labels)
+
+    def check_examples(self, examples: Any) -> None:
+        """Refuses what is no `LabeledTexts`."""
+        if not isinstance(examples, LabeledTexts):
+            raise ValueError(f"examples is a {type(examples).__name__}: give {self.example_form}")
 
     def check_labels(self, examples: LabeledTexts, split: str) -> None:
         """Refuses what is no index of a class, no row of zeros and ones, or no finite number."""

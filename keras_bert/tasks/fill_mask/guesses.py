@@ -1,5 +1,6 @@
 """Guesses for [MASK] in a text."""
 
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,9 @@ from keras_bert.models.finite_outputs import check_finite
 from keras_bert.models.masked_lm import BertMaskedLM, check_fills_gaps
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.preprocessor import BertPreprocessor
+
+# How others write the mask.
+_MASK_OF_OTHERS = re.compile(r"\[mask\]|<mask>", re.IGNORECASE)
 
 
 class Guess(NamedTuple):
@@ -47,14 +51,21 @@ def fill_mask(
             f"the tokenizer reads {tokenizer.vocabulary.special_tokens.mask} as plain text: make "
             "it with keep_special_tokens=True"
         )
+    mask = tokenizer.vocabulary.special_tokens.mask
+    if not text.strip():
+        raise ValueError(
+            f"text is {text!r}, which holds no word: give one with {mask} where a word is missing"
+        )
     length = model.config.max_position_embeddings
     inputs = BertPreprocessor(tokenizer, length, pad_to="longest")([text])
     positions = np.flatnonzero(inputs[INPUT_IDS][0] == tokenizer.vocabulary.mask_id)
     if not len(positions):
-        raise ValueError(
-            f"the first {length} pieces of {text!r} hold no "
-            f"{tokenizer.vocabulary.special_tokens.mask}: put it where a word is missing"
-        )
+        shown = text if len(text) <= 60 else f"{text[:60]}..."
+        is_cut = len(tokenizer([text]).values) > length - 2  # [CLS] and [SEP]
+        place = f"the first {length} pieces of {shown!r} hold" if is_cut else f"{shown!r} holds"
+        other = next((found for found in _MASK_OF_OTHERS.findall(text) if found != mask), None)
+        remedy = f"write {mask}, not {other}" if other else "put it where a word is missing"
+        raise ValueError(f"{place} no {mask}: {remedy}")
     inputs[MASKED_LM_POSITIONS] = tf.constant(positions[None], tf.int32)
     logits = model(inputs, training=False)[0]  # [P, V]
     # Rows without a piece, of embeddings padded to a multiple of 8, are no guess.

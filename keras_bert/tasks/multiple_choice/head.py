@@ -47,6 +47,8 @@ class ChoiceHead(FinetuningHead):
     """
 
     kind: ClassVar[str] = "choice"
+    example_class: ClassVar[type | None] = ChoiceExample
+    example_form: ClassVar[str] = "ChoiceExample(context, choices)"
     model_class: ClassVar[type] = BertMultipleChoice
 
     def check_labels(self, examples: Sequence[ChoiceExample], split: str) -> None:

@@ -46,6 +46,8 @@ class SpanHead(FinetuningHead):
     """
 
     kind: ClassVar[str] = "span"
+    example_class: ClassVar[type | None] = Question
+    example_form: ClassVar[str] = "Question(id, question, context)"
     model_class: ClassVar[type] = BertSpanLabeler
     per_position: ClassVar[bool] = True
     # Each member has chosen its own.

@@ -8,6 +8,7 @@ from typing import Any
 from keras_bert.config import read_json
 from keras_bert.finetuning.task import PredictionInput, TaskDescription
 from keras_bert.storage.data_sets import open_data_set
+from keras_bert.storage.paths import check_file
 from keras_bert.storage.surrogates import without_lone_surrogates
 from keras_bert.storage.tables import EXTENSIONS, read_table
 from keras_bert.tasks.question_answering.questions import CONTEXT, QUESTION, Answer, Question
@@ -134,7 +135,11 @@ def read_questions_to_predict(path: Path, description: TaskDescription) -> Predi
         return PredictionInput(read_squad(path, answers_ignored=True))
     if path.suffix not in EXTENSIONS:
         formats = ", ".join((*SQUAD_EXTENSIONS, *EXTENSIONS))
-        raise ValueError(f"{path} is not one of {formats}: rename it to what its content is")
+        check_file(path, f"a file of {formats}")
+        raise ValueError(
+            f"{path} is not one of {formats}: write a table, such as a .csv with the columns "
+            f"{QUESTION} and {CONTEXT}"
+        )
     table = read_table(path)
     remedy = "questions are read from the columns question and context"
     asked, contexts = (table.column(name, remedy) for name in (QUESTION, CONTEXT))

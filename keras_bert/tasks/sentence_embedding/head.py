@@ -54,6 +54,8 @@ class EmbeddingHead(FinetuningHead):
     """
 
     kind: ClassVar[str] = "embedding"
+    example_class: ClassVar[type | None] = EmbeddingExample
+    example_form: ClassVar[str] = "EmbeddingExample((text, other))"
     model_class: ClassVar[type] = BertSentenceEmbedder
     learns_from_teacher: ClassVar[bool] = False
     joins_members = False

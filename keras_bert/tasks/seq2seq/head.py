@@ -97,6 +97,8 @@ class Seq2SeqHead(FinetuningHead):
     """
 
     kind: ClassVar[str] = "seq2seq"
+    example_class: ClassVar[type | None] = SourceTarget
+    example_form: ClassVar[str] = "SourceTarget(source)"
     model_class: ClassVar[type] = BertEncoderDecoder
     joins_members = False  # each step of the search asks for the word before
     learns_from_teacher: ClassVar[bool] = False

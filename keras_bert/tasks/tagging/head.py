@@ -57,6 +57,8 @@ class TagHead(FinetuningHead):
     """
 
     kind: ClassVar[str] = "tag"
+    example_class: ClassVar[type | None] = TaggedSentence
+    example_form: ClassVar[str] = "TaggedSentence(words)"
     per_position: ClassVar[bool] = True
     # A BiLSTM may stand beside a fine-tuned encoder.
     member_fields: ClassVar[tuple[str, ...]] = ("features_from", "lstm_width")

@@ -1,7 +1,8 @@
 """Sentences of words with a tag for each word: what a tag head learns from."""
 
 import dataclasses
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Self
 
 from keras_bert.finetuning.task import TaskData
 
@@ -9,7 +10,14 @@ from keras_bert.finetuning.task import TaskData
 WORD = "word"
 
 
-class TaggedSentence(NamedTuple):
+class _Fields(NamedTuple):
+    words: tuple[str, ...]
+    tags: tuple[str, ...] | None = None
+    document: int = 0
+    line: int = 0
+
+
+class TaggedSentence(_Fields):
     """A sentence.
 
     Attributes:
@@ -17,12 +25,31 @@ class TaggedSentence(NamedTuple):
         tags: one for each word, entities in BIO; None where they are not known.
         document: number of its document; neighbours in one document follow each other.
         line: where it begins in its file.
+
+    Raises:
+        ValueError: words or tags are one string.
     """
 
-    words: tuple[str, ...]
-    tags: tuple[str, ...] | None = None
-    document: int = 0
-    line: int = 0
+    __slots__ = ()
+
+    # A NamedTuple cannot check its own fields.
+    def __new__(
+        cls,
+        words: Sequence[str],
+        tags: Sequence[str] | None = None,
+        document: int = 0,
+        line: int = 0,
+    ) -> Self:
+        """Makes a sentence."""
+        for name, given in (("words", words), ("tags", tags)):
+            if isinstance(given, str | bytes):
+                raise ValueError(
+                    f"{name} is the string {given[:60]!r}, which would be read letter by letter: "
+                    f"give a list of {name}"
+                )
+        return super().__new__(
+            cls, tuple(words), None if tags is None else tuple(tags), document, line
+        )
 
 
 @dataclasses.dataclass(frozen=True)
