@@ -356,7 +356,8 @@ class BlockRecorder:
     a model, are made to tell what they saw in the pass under way.
 
     Args:
-        encoder: the encoder, whose blocks are changed in place.
+        encoder: the encoder, whose blocks are changed in place; from then on its last block is
+            computed at all positions.
     """
 
     def __init__(self, encoder: BertEncoder):

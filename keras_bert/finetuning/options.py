@@ -54,7 +54,8 @@ class FinetuningOptions:
             empty for every n-th, whose last is the last.
         from_scratch: take configuration and vocabulary of the given model, not its weights.
         mixed_precision: number format of the computation: "float32", "bfloat16", "float16", or
-            "auto" for bfloat16 where the hardware is fast in it.
+            "auto" for bfloat16 where the hardware is fast in it. A run goes on in the one that it
+            began with.
         accumulation_steps: micro-batches into which each replica cuts its batch, to save memory.
         remat: compute encoder blocks again in the backward pass, to save memory.
         strategy: where it runs: "tpu", "mirrored", "multi_worker", "cpu", or "auto" for the GPUs if

@@ -37,7 +37,13 @@ from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.training.checkpointing import latest_step
 from keras_bert.training.cluster import check_workers, is_chief
-from keras_bert.training.run_folder import RUN_FILE, RunFolder, default_values
+from keras_bert.training.precision import resolved_precision
+from keras_bert.training.run_folder import (
+    RUN_FILE,
+    RunFolder,
+    check_precision,
+    default_values,
+)
 from keras_bert.training.strategy import create_strategy
 
 
@@ -270,6 +276,7 @@ def _settings(
 ) -> dict[str, Any]:
     """Returns what defines the run."""
     fixed = dataclasses.asdict(options)
+    fixed["mixed_precision"] = resolved_precision(options.mixed_precision)
     return {
         "init_from": os.fspath(init_from),
         "task": description.as_dict(),
@@ -287,8 +294,15 @@ def _run_folder(
             f"{path} holds a model that no fine-tuning run wrote: choose another --model_dir, "
             "or remove it"
         )
-    defaults = {"options": default_values(FinetuningOptions)}
-    return RunFolder(path, settings, writes, defaults, added=("weights",))
+    check_precision(path, settings["options"]["mixed_precision"])
+    return RunFolder(
+        path,
+        settings,
+        writes,
+        defaults={"options": default_values(FinetuningOptions)},
+        added=("weights",),
+        undecided={"options": {"mixed_precision": "auto"}},
+    )
 
 
 def _fingerprint(description: TaskDescription, data: TaskData, name: str) -> str:

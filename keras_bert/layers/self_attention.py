@@ -166,9 +166,9 @@ class SelfAttention(keras.layers.Layer):
         projected = as_rows(self.project(as_tokens(hidden)), hidden)  # [B, S, 3H]
         if self.asks_alone:
             query, key, value = ops.split(projected, 3, axis=-1)  # [B, S, H]
-            query = as_heads(states_at(query, positions), self.num_attention_heads)  # [B, A, Q, D]
-            key = as_heads(key, self.num_attention_heads)  # [B, A, S, D]
-            value = as_heads(value, self.num_attention_heads)  # [B, A, S, D]
+            query = as_heads(states_at(query, positions), self.projected_heads)  # [B, A, Q, D]
+            key = as_heads(key, self.projected_heads)  # [B, A, S, D]
+            value = as_heads(value, self.projected_heads)  # [B, A, S, D]
             if len(input_mask.shape) == 3:
                 input_mask = states_at(input_mask, positions)  # [B, Q, S]
             # [B, A, Q, D] by a bias [B, 1, 1 or Q, S]
@@ -289,16 +289,20 @@ def states_at(hidden: Any, positions: Any) -> Any:
 
     Args:
         hidden: [B, S, W].
-        positions: integers [B, P]. Outside of 0 to S - 1 TensorFlow raises an error on a processor;
-            compiled code takes some other position.
+        positions: integers [B, P]. Of one outside of 0 to S - 1 TensorFlow raises an error on a
+            processor; compiled code cannot, and gives NaN.
     """
     batch, length, width = ops.shape(hidden)
     rows = ops.expand_dims(ops.arange(batch, dtype="int32") * length, 1)  # [B, 1]: where they begin
     positions = ops.cast(positions, "int32")
-    is_inside = ops.logical_and(positions >= 0, positions < length)
-    # Whole vectors out of a list of tokens; no other sequence stands in for a position outside.
+    is_inside = ops.logical_and(positions >= 0, positions < length)  # [B, P]
+    # Whole vectors out of a list of tokens. A position outside is one behind the list, in place of
+    # which compiled code reads the last of it: no other sequence may answer.
     token = ops.where(is_inside, rows + positions, batch * length)  # [B, P]
-    return ops.take(ops.reshape(hidden, (batch * length, width)), token, axis=0)  # [B, P, W]
+    states = ops.take(ops.reshape(hidden, (batch * length, width)), token, axis=0)  # [B, P, W]
+    if "float" not in keras.backend.standardize_dtype(hidden.dtype):
+        return states
+    return ops.where(ops.expand_dims(is_inside, -1), states, ops.cast(math.nan, states.dtype))
 
 
 def split_heads(projected: Any, num_heads: int) -> list[Any]:

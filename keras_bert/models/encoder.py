@@ -58,8 +58,8 @@ class BertEncoder(preset.PresetModel):
 
     A head that reads a few positions says which: `encoder(inputs, output_positions=positions)`, of
     int32 [B, P], gives their `sequence_output` [B, P, H], and `pooled_output` as always. The last
-    block then computes nothing else at other positions than keys and values. They are the numbers
-    of `encoder(inputs)` but for rounding, as its input is the same and no other layer follows.
+    block then computes nothing at other positions but query, key and value. They are the numbers of
+    `encoder(inputs)` but for rounding, as its input is the same and no other layer follows.
     `pooled(inputs)` does this for `pooled_output` alone. `narrows_last_block = False` turns it off.
 
     Paths of variables begin with the names of its layers ("layer_0/intermediate/kernel"), whatever
@@ -274,19 +274,21 @@ class BertEncoder(preset.PresetModel):
 
         Args:
             inputs: by name, int32 [B, S] each.
-            training: whether dropout is on.
+            training: whether dropout is on; None asks the layer that calls this one.
             mask: Keras' own, which is not read.
             output_positions: int32 [B, P], or None for all positions.
         """
         if output_positions is not None and self._narrows():
-            return self._call_at(output_positions, inputs)
+            return self._call_at(output_positions, inputs, training)
         outputs = super().call(inputs, training=training, mask=mask)
         if output_positions is not None:
             states = states_at(outputs["sequence_output"], output_positions)  # [B, P, H]
             outputs = {**outputs, "sequence_output": states}
         return outputs
 
-    def _call_at(self, output_positions: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def _call_at(
+        self, output_positions: Any, inputs: Mapping[str, Any], training: bool | None
+    ) -> dict[str, Any]:
         """Returns outputs, the last block computed at positions [B, P] and the pooler's alone."""
         inputs = {
             name: ops.convert_to_tensor(inputs[name], tensor.dtype)
@@ -299,13 +301,15 @@ class BertEncoder(preset.PresetModel):
             self.encoder_blocks(),
             self.get_layer("pooler"),
         )
-        hidden, visible = _before_blocks(self.config, layers, inputs)
+        hidden, visible = _before_blocks(self.config, layers, inputs, training)
         for block in layers.blocks[:-1]:
-            hidden = block(hidden, visible)  # [B, S, H]
-        # What the pooler reads, then what is asked for: [B, 1 + P]. Keras passes `training` on.
+            hidden = block(hidden, visible, training=training)  # [B, S, H]
+        # What the pooler reads, then what is asked for: [B, 1 + P].
         summary = _summary_position(self.config, inputs)
         positions = ops.concatenate([summary, ops.cast(output_positions, "int32")], axis=1)
-        hidden = layers.blocks[-1](hidden, visible, query_positions=positions)  # [B, 1 + P, H]
+        hidden = layers.blocks[-1](  # [B, 1 + P, H]
+            hidden, visible, training=training, query_positions=positions
+        )
         return {"sequence_output": hidden[:, 1:], "pooled_output": layers.pooler(hidden[:, 0])}
 
     def pooled(self, inputs: Mapping[str, Any]) -> Any:
@@ -330,14 +334,10 @@ class BertEncoder(preset.PresetModel):
 
     def _narrows(self) -> bool:
         """Tells whether the last block can be computed at some positions and gives all outputs."""
-        last = self.get_layer(f"layer_{self.config.num_hidden_layers - 1}")
-        # Layers with a `call` of their own know nothing of positions.
-        is_known = (
-            type(last).call is EncoderBlock.call and type(last.attention).call is SelfAttention.call
-        )
-        needs_all = self.output_hidden_states or self.output_attention_probs
         return (
-            self.narrows_last_block and is_known and not needs_all and self.config.summary != "mean"
+            self.narrows_last_block
+            and not (self.output_hidden_states or self.output_attention_probs)
+            and narrows(self.config, self.encoder_blocks()[-1])
         )
 
     def encoder_blocks(self) -> list[EncoderBlock]:
@@ -370,14 +370,17 @@ class _Layers(NamedTuple):
 
 
 def _before_blocks(
-    config: BertConfig, layers: _Layers, inputs: Mapping[str, Any]
+    config: BertConfig, layers: _Layers, inputs: Mapping[str, Any], training: bool | None = None
 ) -> tuple[Any, Any]:
     """Returns embeddings [B, S, H], and which positions a layer may look at.
 
     That is [B, S] for all queries alike, or a row for each query, [B, S queries, S keys].
     """
     hidden = layers.embeddings(  # [B, S, E], in BERT E = H
-        layers.word_embeddings(inputs[INPUT_IDS]), inputs[SEGMENT_IDS], inputs.get(POSITION_IDS)
+        layers.word_embeddings(inputs[INPUT_IDS]),
+        inputs[SEGMENT_IDS],
+        inputs.get(POSITION_IDS),
+        training=training,
     )
     if layers.projection is not None:
         hidden = layers.projection(hidden)  # [B, S, E] -> [B, S, H]
@@ -408,6 +411,16 @@ def first_attention(config: BertConfig) -> str:
     if config.position_initializer != "neighbors":
         return "normal"
     return "previous" if config.left_to_right else "neighbors"
+
+
+def narrows(config: BertConfig, last_block: EncoderBlock) -> bool:
+    """Tells whether an encoder can compute its last block at some positions alone."""
+    # Layers with a `call` of their own know nothing of positions.
+    knows_positions = (
+        type(last_block).call is EncoderBlock.call
+        and type(last_block.attention).call is SelfAttention.call
+    )
+    return knows_positions and config.summary != "mean"
 
 
 def create_encoder(config: BertConfig | Mapping[str, Any], **arguments: Any) -> BertEncoder:

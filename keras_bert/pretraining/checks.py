@@ -1,7 +1,6 @@
 """What a pretraining run refuses before anything is built."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -18,7 +17,6 @@ from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.training.base_optimizer import check_decay
-from keras_bert.training.run_folder import RUN_FILE
 
 # Counts with the least that each may be.
 _COUNTS = {
@@ -124,26 +122,6 @@ def check_options(options: PretrainingOptions, strategy: tf.distribute.Strategy)
         raise ValueError(
             f"schedule is {options.schedule!r} but a time_budget has the linear one only: "
             "leave one of the two out"
-        )
-
-
-def check_precision(folder: Path, precision: str) -> None:
-    """Makes sure that a run goes on in the number format in which it began.
-
-    Args:
-        folder: of the run, which need not be there.
-        precision: what this start computes in, not "auto".
-
-    Raises:
-        ValueError: it began in another one, which "auto" may be on another machine.
-    """
-    if not (folder / RUN_FILE).exists():
-        return
-    began = read_json(folder / RUN_FILE).get("options", {}).get("mixed_precision", "auto")
-    if began not in ("auto", precision):  # "auto" of an earlier version: nobody can tell
-        raise ValueError(
-            f"{folder} holds a run in {began}, but mixed_precision is {precision!r} here: go on "
-            f"with --mixed_precision={began}, or choose another --model_dir"
         )
 
 

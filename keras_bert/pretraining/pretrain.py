@@ -26,7 +26,6 @@ from keras_bert.pretraining.checks import (
     check_config,
     check_data,
     check_options,
-    check_precision,
     check_source,
     check_steps,
     is_run,
@@ -50,7 +49,7 @@ from keras_bert.training.devices import describe_devices, package_versions, peak
 from keras_bert.training.optimizer import optimizer_class
 from keras_bert.training.precision import create_loss_scale, dtype_policy, resolved_precision
 from keras_bert.training.rematerialization import rematerialize
-from keras_bert.training.run_folder import RunFolder, default_values
+from keras_bert.training.run_folder import RunFolder, check_precision, default_values
 from keras_bert.training.schedules import TimeBudgetDecay, create_schedule
 from keras_bert.training.strategy import compiles_step, has_other_hosts
 

@@ -13,6 +13,7 @@ from keras_bert.checkpoints.model_classes import ENCODER, MODEL_CLASSES, TOKEN_L
 from keras_bert.checkpoints.variables import variable_shapes
 from keras_bert.config import BertConfig
 from keras_bert.models import registry
+from keras_bert.models.encoder import narrows
 
 EMBEDDING_PROJECTION = "embeddings, projection"
 PROJECTIONS = "attention, projections"
@@ -59,8 +60,7 @@ def forward_flops(
     if config.reads_tokens_through_pooler and architecture in TOKEN_LABELERS:
         summaries = tokens
     pooler = 2 * summaries * config.hidden_size**2
-    reads_all = architecture in (ENCODER, *TOKEN_LABELERS)
-    reads_few = (row.uses_pooler or row.predicts_words) and not reads_all
+    reads_few = architecture != ENCODER and (row.uses_pooler or row.predicts_words)
     read = 1 + max_predictions_per_seq if row.predicts_words else 1
     parts = _encoder_parts(config, batch_size, max_seq_length, read if reads_few else None)
     return {**parts, POOLER: pooler, HEAD: head}
@@ -88,11 +88,12 @@ def _encoder_parts(
     pairs = 2 * batch_size * config.attention_pairs(max_seq_length)
     pairs += config.distance_products * tokens * distances
     unread = unasked = 0  # tokens of the last block
-    if read is not None and config.summary != "mean":
-        unread = tokens - batch_size * read
-        # Where queries know their distances by their place among all, all ask.
+    if read is not None:
         block = registry.encoder_class(config).create_block(config, layers - 1, 0, "float32")
-        unasked = unread if block.attention.asks_alone else 0
+        if narrows(config, block):
+            unread = tokens - batch_size * read
+            # Where queries know their distances by their place among all, all ask.
+            unasked = unread if block.attention.asks_alone else 0
     projected = layers * (tokens * matrices + 2 * distances) - unread
     attended = layers * pairs - 2 * unasked * max_seq_length
     inner = feed_forward * hidden * config.intermediate_size

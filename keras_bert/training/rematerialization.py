@@ -46,7 +46,7 @@ def _rematerialized(block: EncoderBlock) -> Any:
     ) -> Any:
         if not training or return_probs:
             # Nothing is kept for a gradient here, so there is nothing to save.
-            return call(hidden, input_mask, training, return_probs, **further)
+            return call(hidden, input_mask, training=training, return_probs=return_probs, **further)
         seeds = [(state, state.value) for state in states]
 
         def with_same_masks(hidden: tf.Tensor) -> tf.Tensor:

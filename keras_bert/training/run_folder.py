@@ -230,6 +230,26 @@ class RunFolder:
         return self._writers[split]
 
 
+def check_precision(folder: Path, precision: str) -> None:
+    """Makes sure that a run goes on in the number format in which it began.
+
+    Args:
+        folder: of the run, which need not be there.
+        precision: what this start computes in, not "auto".
+
+    Raises:
+        ValueError: it began in another one, which "auto" may be on another machine.
+    """
+    if not (folder / RUN_FILE).exists():
+        return
+    began = read_json(folder / RUN_FILE).get("options", {}).get("mixed_precision", "auto")
+    if began not in ("auto", precision):  # "auto" of an earlier version: nobody can tell
+        raise ValueError(
+            f"{folder} holds a run in {began}, but mixed_precision is {precision!r} here: go on "
+            f"with --mixed_precision={began}, or choose another --model_dir"
+        )
+
+
 def default_values(options_class: type) -> dict[str, Any]:
     """Returns the defaults of a dataclass of options, by field, as far as there are some."""
     return {

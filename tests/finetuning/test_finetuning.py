@@ -177,6 +177,27 @@ def test_the_same_run_ends_the_same_and_another_is_refused(pretrained_folder, tm
     assert (tmp_path / "a" / "metrics.json").read_bytes() == before
 
 
+def test_a_run_keeps_its_number_format(pretrained_folder, tmp_path):
+    """As "auto" may be another one on the machine where it goes on."""
+    file = tmp_path / "run.json"
+
+    def run(precision):
+        options = FinetuningOptions(epochs=1, batch_size=8, mixed_precision=precision)
+        finetune(csv_task(), small_data(), pretrained_folder, tmp_path, options)
+        return json.loads(file.read_text())
+
+    settings = run("auto")
+    began = settings["options"]["mixed_precision"]
+    other = {"bfloat16": "float32", "float32": "bfloat16"}[began]
+    run(began)
+    with pytest.raises(ValueError, match=f"run in {began}, but .* --mixed_precision={began}, or"):
+        run(other)
+    # As an earlier version wrote it: nobody knows what it was.
+    settings["options"]["mixed_precision"] = "auto"
+    file.write_text(json.dumps(settings))
+    run(other)
+
+
 def test_a_bucket_is_refused(pretrained_folder):
     with pytest.raises(ValueError, match="model_dir is gs://bucket/run, but this is"):
         finetune(csv_task(), small_data(), pretrained_folder, "gs://bucket/run")

@@ -1,11 +1,24 @@
 """What is asked of an encoder at some positions is what it says of all, and costs less."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import BertClassifier, BertConfig, BertEncoder, BertPretrainer, create_encoder
+from keras_bert import (
+    BertClassifier,
+    BertConfig,
+    BertDocumentClassifier,
+    BertEncoder,
+    BertMaskedLM,
+    BertMultipleChoice,
+    BertPretrainer,
+    BertSentenceEmbedder,
+    BertTokenClassifier,
+    create_encoder,
+)
 from keras_bert.layers.encoder_block import EncoderBlock
 from keras_bert.layers.self_attention import SelfAttention
 from keras_bert.training.rematerialization import rematerialize
@@ -18,6 +31,7 @@ ALL_CONFIGS = {
     "bert": BertConfig(**NUMBERS),
     "left_to_right": BertConfig(**NUMBERS, left_to_right=True),
     **CONFIGS,
+    "mean": CONFIGS["modernbert"].replace(classifier_pooling="mean"),
 }
 PACKING = {
     "pack_ids": np.tile([1, 1, 1, 2, 2, 2, 2, 2], (3, 1)).astype(np.int32),
@@ -82,6 +96,22 @@ def test_rematerialized_blocks_do_so_with_the_same_dropout():
     assert_same(outputs_and_gradients(encoder, BATCH, POSITIONS, training=True), expected)
 
 
+class KeywordBlock(EncoderBlock):
+    def call(self, hidden, input_mask, *, training=False, return_probs=False):
+        return super().call(hidden, input_mask, training, return_probs)
+
+
+def test_a_rematerialized_block_is_called_as_keras_calls_it():
+    block = KeywordBlock(2, 24, name="layer_0")
+    hidden = np.random.default_rng(0).normal(size=(3, 8, 16)).astype(np.float32)
+    expected = block(hidden, BATCH["input_mask"])
+    rematerialize(SimpleNamespace(encoder_blocks=lambda: [block]))
+    for training in (False, True):
+        found = block(hidden, BATCH["input_mask"], training=training)
+        assert found.shape == expected.shape
+    np.testing.assert_array_equal(block(hidden, BATCH["input_mask"]), expected)
+
+
 def computed_tokens(model, batch):
     """Rows of the products with the last feed-forward matrix [I, H] in a graph of the model."""
     specs = {name: tf.TensorSpec(value.shape, tf.int32) for name, value in batch.items()}
@@ -95,10 +125,33 @@ def computed_tokens(model, batch):
     ]
 
 
-def test_heads_compute_the_last_block_where_they_read_it():
+ROWS = {name: values[None] for name, values in BATCH.items()}  # one example of three rows
+WORDS = BATCH | {"masked_lm_positions": POSITIONS}
+CONFIG = BertConfig(**NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("head", "arguments", "batch", "tokens"),
+    [
+        (BertClassifier, {"num_classes": 2}, BATCH, 3),  # [CLS] of three rows
+        (BertMultipleChoice, {}, ROWS, 3),
+        (BertDocumentClassifier, {"num_classes": 2}, ROWS, 3),
+        (BertMaskedLM, {}, WORDS, 3 * (1 + 4)),
+        (BertSentenceEmbedder, {"pooling": "cls"}, ROWS, 3 * (1 + 1)),
+        (BertSentenceEmbedder, {"pooling": "mean"}, ROWS, 3 * 8),
+        (BertTokenClassifier, {"num_classes": 2}, BATCH, 3 * 8),
+    ],
+)
+def test_heads_compute_the_last_block_where_they_read_it(head, arguments, batch, tokens):
+    model = head(CONFIG, **arguments)
+    assert computed_tokens(model, batch) == [tokens]
+    found = model(batch)
+    model.encoder.narrows_last_block = False
+    np.testing.assert_allclose(found, model(batch), **REORDERED)
+
+
+def test_it_can_be_turned_off():
     config = BertConfig(**NUMBERS)
-    classifier = BertClassifier(config, num_classes=2)
-    assert computed_tokens(classifier, BATCH) == [3]  # [CLS] of three rows
     pretrainer = BertPretrainer(config)
     batch = BATCH | {"masked_lm_positions": POSITIONS}
     assert computed_tokens(pretrainer, batch) == [3 * (1 + 4)]
@@ -127,6 +180,26 @@ class OwnCall(SelfAttention):
         return super().call(hidden, input_mask, training, return_probs)
 
 
+class WideAttention(SelfAttention):
+    """Query, key and value of twice the heads, all of which are read."""
+
+    projected_heads = 4
+
+    def build(self, hidden_shape, input_mask_shape=None):
+        super().build(hidden_shape)
+        self.output_dense = self._dense(hidden_shape[-1], "wide_output")
+        self.output_dense.build((*hidden_shape[:-1], 2 * hidden_shape[-1]))
+
+
+def test_heads_that_are_projected_are_asked():
+    attention = WideAttention(2)
+    random = np.random.default_rng(0)
+    hidden = random.normal(size=(3, 8, 16)).astype(np.float32)
+    expected = tf.gather(attention(hidden, BATCH["input_mask"]), POSITIONS, batch_dims=1)
+    found = attention(hidden, BATCH["input_mask"], query_positions=POSITIONS)
+    np.testing.assert_allclose(found, expected, **REORDERED)
+
+
 class OwnBlock(EncoderBlock):
     def create_attention(self):
         return OwnCall(self.num_attention_heads, dtype=self.dtype_policy, name="attention")
@@ -145,11 +218,29 @@ def test_an_attention_that_knows_nothing_of_positions_is_asked_at_all(monkeypatc
 
 
 @pytest.mark.parametrize("position", [-1, 8])
-def test_no_other_row_answers_for_a_position_outside(position):
+def test_no_other_position_answers_for_one_outside(position):
     encoder = BertEncoder(BertConfig(**NUMBERS))
     positions = np.array([[0], [position], [0]], np.int32)
     with pytest.raises(tf.errors.InvalidArgumentError, match="is not in"):
         encoder(BATCH, output_positions=positions)
+    compiled = tf.function(encoder, jit_compile=True)
+    found = compiled(BATCH, output_positions=positions)["sequence_output"].numpy()
+    assert np.isnan(found[1]).all()
+    assert np.isfinite(found[[0, 2]]).all()
+
+
+def test_dropout_is_on_without_the_calls_of_keras():
+    """As a loop of one's own calls a model on JAX."""
+    encoder = BertEncoder(BertConfig(**NUMBERS), seed=1)
+    states = [[v.value for v in encoder.trainable_variables]]
+    states.append([v.value for v in encoder.non_trainable_variables])
+    found = {
+        training: encoder.stateless_call(
+            *states, BATCH, training=training, output_positions=POSITIONS
+        )[0]["sequence_output"]
+        for training in (True, False)
+    }
+    assert np.abs(found[True] - found[False]).max() > 0.1
 
 
 def test_the_shapes_of_a_graph_are_known():
