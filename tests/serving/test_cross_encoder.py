@@ -184,7 +184,7 @@ def test_bad_arguments_are_refused(chooser):
         chooser.scores("the film", ["the film"])
     with pytest.raises(ValueError, match="there are 1 queries and 2 texts: give a query for each"):
         chooser.scores(["a"], ["b", "c"])
-    with pytest.raises(ValueError, match="text 1 is a int: give strings"):
+    with pytest.raises(ValueError, match="text 1 .* is a int: give strings"):
         chooser.scores(["a", "b"], ["b", 3])
     with pytest.raises(ValueError, match="top_k is 0: it must be at least 1"):
         chooser.rerank(["a"], [HITS], top_k=0)

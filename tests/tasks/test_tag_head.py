@@ -252,7 +252,7 @@ def test_tags_of_sentences_to_be_tagged_are_not_looked_at(tmp_path, members):
     (bare,), (tagged,) = model.predict_examples([sentence]), model.predict_examples([told])
     assert tagged.tags == bare.tags
     np.testing.assert_array_equal(tagged.scores, bare.scores)
-    with pytest.raises(ValueError, match="the tag head of the model does not: give its"):
+    with pytest.raises(ValueError, match="the tag head of the model does not: give a list of "):
         model.predict(["the film"])
 
 

@@ -51,6 +51,9 @@ def folder(model, tmp_path_factory):
         ],
         "no layer": [*SHOW, "--output=no.html", "--png=no.png", "--layer=2"],
         "no word": ["fill_mask.py", "--init_from=model", "--every_word", "--text= "],
+        "no table": [
+            *("augment_data.py", "--init_from=model", "--data=texts.csv", "--output=more.json")
+        ],
         "alias": ["fill_mask.py", "--model=model", "--text=the abc"],
         "every word": ["fill_mask.py", "--init_from=model", "--every_word", "--text=a bc"],
     }
@@ -102,6 +105,7 @@ def test_bad_input_ends_in_a_sentence_and_writes_nothing(folder):
         "over input": "--output is ./texts.txt, the same file as texts.txt: choose another name",
         "another ending": "error: --output=scores.json does not end in .csv: rename it",
         "no word": "error: text is ' ', which holds no word: give one with words",
+        "no table": "error: --output=more.json does not end in .csv: rename it",
         "alias": "error: 'the abc' holds no [MASK]: put it where a word is missing",
         "absent": "error: no.txt does not exist: give a file with a text a line",
     }.items():
