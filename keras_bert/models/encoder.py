@@ -403,7 +403,7 @@ def _summary_position(config: BertConfig, inputs: Mapping[str, Any]) -> Any:
     """Returns the position that `_summary` reads, int32 [B, 1], of inputs [B, S]."""
     if config.summary == "last":
         return last_position(inputs[INPUT_MASK])
-    return ops.zeros_like(inputs[INPUT_IDS][:, :1])
+    return 0 * inputs[INPUT_IDS][:, :1]
 
 
 def first_attention(config: BertConfig) -> str:

@@ -59,7 +59,7 @@ class BertSentenceEmbedder(TaskModel):
         encoder = as_encoder(config, seed=seed, dtype=dtype)
         inputs, flat = inputs_of_rows()  # [B, R, S] and [B * R, S]
         # Of the vectors of all tokens, or of the first alone: [B * R, S or 1, H].
-        first = ops.zeros_like(flat[INPUT_MASK][:, :1]) if pooling == "cls" else None
+        first = 0 * flat[INPUT_MASK][:, :1] if pooling == "cls" else None
         states = encoder(flat, output_positions=first)["sequence_output"]
         pool = SentencePooling(pooling, dtype="float32", name="sentence_pooling")
         vectors = pool(states, flat[INPUT_MASK])  # [B * R, H]

@@ -202,8 +202,10 @@ def test_utilization_is_operations_over_what_the_devices_could_make(corpus, tmp_
     line = metrics_of(tmp_path, "train")[0]
     batch, length, hidden, inner, predictions, pieces = 16, 24, 32, 64, 4, 23
     # By hand: a product of [M, K] and [K, N] is 2MKN, three times that with both gradients.
-    layer = 2 * batch * length * (4 * hidden**2 + 2 * hidden * inner)
-    attention = 2 * 2 * batch * length * length * hidden
+    # The only block is the last, whose outputs are read at predicted positions and [CLS].
+    read = 1 + predictions
+    layer = 2 * batch * (length * 3 * hidden**2 + read * (hidden**2 + 2 * hidden * inner))
+    attention = 2 * 2 * batch * read * length * hidden
     head = 2 * batch * predictions * (hidden**2 + hidden * pieces)
     pooler = 2 * batch * (hidden**2 + 2 * hidden)
     flops = 3 * 20 * (layer + attention + head + pooler)
