@@ -174,8 +174,7 @@ class GrpcClient:
         # By column: gRPC takes a tensor [N, ...] for each input. Whole numbers in lists are token
         # ids, int32, but for the seeds of `generate`; arrays of numbers have types of their own.
         for name, values in sent.items():
-            is_numbers = getattr(getattr(inputs[name], "dtype", None), "kind", "") in (*"biuf",)
-            given = inputs[name] if is_numbers else values
+            given = inputs[name] if _is_numbers(inputs[name]) else values
             dtype = tf.int64 if name == "seed" else None
             request.inputs[name].CopyFrom(tf.make_tensor_proto(given, dtype))
         try:
@@ -255,6 +254,8 @@ def _checked(inputs: Inputs) -> dict[str, list]:
         shown = ", ".join(f"{count} of {name}" for name, count in counts.items())
         raise ValueError(f"the request holds {shown}: give as many of each")
     for name, values in found.items():
+        if _is_numbers(inputs[name]) and name not in _STRINGS:
+            continue  # by its type
         forms = [
             _form(value, f"{name}, value {number} (counted from 0),", name in _STRINGS)
             for number, value in enumerate(values)
@@ -266,6 +267,11 @@ def _checked(inputs: Inputs) -> dict[str, list]:
                     f"{forms[0]}: a server takes values of one form; fill shorter rows up"
                 )
     return found
+
+
+def _is_numbers(values: Any) -> bool:
+    """Tells whether values are an array of numbers, which all have one form."""
+    return getattr(getattr(values, "dtype", None), "kind", None) in (*"biuf",)
 
 
 def _as_lists(value: Any) -> Any:
