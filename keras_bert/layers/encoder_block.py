@@ -149,12 +149,14 @@ class EncoderBlock(keras.layers.Layer):
         query_positions: Any = None,
     ) -> Any:
         """Transforms hidden states [B, S, H]; arguments and results as in `SelfAttention`."""
+        # An attention layer with a `call` of its own need not know of positions.
+        asking = {} if query_positions is None else {"query_positions": query_positions}
         attended = self.attention(
             self.attention_input(hidden, training),
             input_mask,
             training=training,
             return_probs=return_probs,
-            **_asking(query_positions),
+            **asking,
         )  # [B, S, H], or that and [B, A, S, S]
         if return_probs:
             attended, probs = attended
@@ -182,18 +184,9 @@ class EncoderBlock(keras.layers.Layer):
         transformed = self.feed_forward_dropout(transformed, training=training)  # [..., H]
         return self.feed_forward_norm(hidden + transformed, training=training)  # [..., H]
 
-    def compute_output_spec(
-        self,
-        hidden: Any,
-        input_mask: Any,
-        training: bool = False,
-        return_probs: bool = False,
-        query_positions: Any = None,
-    ) -> Any:
-        """Gives the symbolic shapes of `call`."""
-        return self.attention.compute_output_spec(
-            hidden, input_mask, training, return_probs, **_asking(query_positions)
-        )
+    def compute_output_spec(self, *arguments: Any, **named: Any) -> Any:
+        """Gives the symbolic shapes of `call`, which are those of the attention's."""
+        return self.attention.compute_output_spec(*arguments, **named)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
@@ -208,11 +201,6 @@ class EncoderBlock(keras.layers.Layer):
             "seed": self.seed,
             "attention_initializer": self.attention_initializer,
         }
-
-
-def _asking(query_positions: Any) -> dict[str, Any]:
-    # An attention layer with a `call` of its own need not know of positions.
-    return {} if query_positions is None else {"query_positions": query_positions}
 
 
 def derived_seed(seed: int | None, stream: int) -> int | None:

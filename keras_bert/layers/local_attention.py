@@ -32,7 +32,7 @@ from keras import ops
 
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.encoder_block import EncoderBlock
-from keras_bert.layers.self_attention import SelfAttention, no_table
+from keras_bert.layers.self_attention import SelfAttention
 
 # Added to the score of what is outside of a window: less than padding, so that a row of padding
 # alone sees nothing new.
@@ -68,6 +68,7 @@ class LocalSelfAttention(SelfAttention):
     """
 
     whole_windows: ClassVar[int] = 3
+    has_table: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -191,21 +192,6 @@ class LocalSelfAttention(SelfAttention):
         seen = self.global_dropout(ops.cast(seen, self.compute_dtype), training=training)
         global_context = ops.matmul(seen, value)  # [B, A, G, D]
         return ops.concatenate([global_context, context[:, :, first:]], axis=2), None
-
-    def compute_output_spec(
-        self,
-        hidden: Any,
-        input_mask: Any,
-        training: bool = False,
-        return_probs: bool = False,
-        query_positions: Any = None,
-    ) -> Any:
-        """Gives the symbolic shape of `call`; refuses `return_probs`, as it does."""
-        if return_probs:
-            raise no_table(self)
-        return super().compute_output_spec(
-            hidden, input_mask, training, query_positions=query_positions
-        )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""

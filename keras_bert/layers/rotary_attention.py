@@ -74,6 +74,7 @@ class RotarySelfAttention(LocalSelfAttention):
     # a table of all pairs than in blocks, 1,024 a tenth more (float32, 2 Intel threads); on an AMD
     # EPYC blocks lose up to eight windows, too (benchmarks/README.md, local attention).
     whole_windows: ClassVar[int] = WHOLE_WINDOWS
+    has_table: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -148,19 +149,6 @@ class RotarySelfAttention(LocalSelfAttention):
         """Returns a bias [B, 1, 1 or S, S] as [B, 1, S, S], for which `attend` takes all pairs."""
         batch, _, _, length = ops.shape(bias)
         return ops.broadcast_to(bias, (batch, 1, length, length))
-
-    def compute_output_spec(
-        self,
-        hidden: Any,
-        input_mask: Any,
-        training: bool = False,
-        return_probs: bool = False,
-        query_positions: Any = None,
-    ) -> Any:
-        """Gives the symbolic shapes of `call`."""
-        return SelfAttention.compute_output_spec(
-            self, hidden, input_mask, training, return_probs, query_positions
-        )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""

@@ -15,7 +15,7 @@ Shapes: B sequences, S positions, H width, A heads, D = H / A width of a head.
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -45,6 +45,8 @@ class SelfAttention(keras.layers.Layer):
             right, "previous" where positions start so, see `BertConfig.position_initializer`.
     """
 
+    # Whether `attend` gives probabilities of all pairs of positions.
+    has_table: ClassVar[bool] = True
     # Made on building, where they are not those of another layer.
     query_key_value: keras.layers.Dense
     output_dense: keras.layers.Dense
@@ -242,7 +244,9 @@ class SelfAttention(keras.layers.Layer):
         return_probs: bool = False,
         query_positions: Any = None,
     ) -> Any:
-        """Gives the symbolic shapes of `call`."""
+        """Gives the symbolic shapes of `call`, and refuses what it does."""
+        if return_probs and not self.has_table:
+            raise no_table(self)
         batch, length, width = hidden.shape
         asking = length if query_positions is None else query_positions.shape[1]
         output = keras.KerasTensor((batch, asking, width), dtype=self.compute_dtype)

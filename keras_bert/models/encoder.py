@@ -10,7 +10,7 @@ Its parts are made by methods, which a variant of the encoder replaces: see
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from keras import ops
@@ -155,9 +155,9 @@ class BertEncoder(preset.PresetModel):
             )
 
         # === Functional model ===
-        layers = _Layers(word_embeddings, embeddings, projection, blocks, pooler)
         inputs = encoder_inputs(packed)  # int32 [B, S] each
-        hidden, visible = _before_blocks(config, layers, inputs)
+        hidden = _embedded(inputs, word_embeddings, embeddings, projection)  # [B, S, H]
+        visible = _visible(config, inputs)  # [B, S] or [B, S, S]
         hidden_states, attention_probs = [hidden], []  # embeddings first
         for block in blocks:
             hidden = block(hidden, visible, return_probs=output_attention_probs)  # [B, S, H]
@@ -294,23 +294,21 @@ class BertEncoder(preset.PresetModel):
             name: ops.convert_to_tensor(inputs[name], tensor.dtype)
             for name, tensor in self.input.items()
         }
-        layers = _Layers(
-            self.word_embeddings,
-            self.get_layer("embeddings"),
-            self.embeddings_projection,
-            self.encoder_blocks(),
-            self.get_layer("pooler"),
+        embeddings = self.get_layer("embeddings")
+        hidden = _embedded(  # [B, S, H]
+            inputs, self.word_embeddings, embeddings, self.embeddings_projection, training
         )
-        hidden, visible = _before_blocks(self.config, layers, inputs, training)
-        for block in layers.blocks[:-1]:
+        visible = _visible(self.config, inputs)  # [B, S] or [B, S, S]
+        *blocks, last = self.encoder_blocks()
+        for block in blocks:
             hidden = block(hidden, visible, training=training)  # [B, S, H]
         # What the pooler reads, then what is asked for: [B, 1 + P].
         summary = _summary_position(self.config, inputs)
         positions = ops.concatenate([summary, ops.cast(output_positions, "int32")], axis=1)
-        hidden = layers.blocks[-1](  # [B, 1 + P, H]
-            hidden, visible, training=training, query_positions=positions
-        )
-        return {"sequence_output": hidden[:, 1:], "pooled_output": layers.pooler(hidden[:, 0])}
+        # [B, 1 + P, H]
+        hidden = last(hidden, visible, training=training, query_positions=positions)
+        pooled_output = self.get_layer("pooler")(hidden[:, 0])  # [B, H]
+        return {"sequence_output": hidden[:, 1:], "pooled_output": pooled_output}
 
     def pooled(self, inputs: Mapping[str, Any]) -> Any:
         """Returns `pooled_output` [B, H] of inputs, symbolic or not, int32 [B, S] each."""
@@ -318,14 +316,10 @@ class BertEncoder(preset.PresetModel):
         return self(inputs, output_positions=nothing)["pooled_output"]
 
     def compute_output_spec(
-        self,
-        inputs: Mapping[str, Any],
-        training: bool | None = None,
-        mask: Any = None,
-        output_positions: Any = None,
+        self, inputs: Mapping[str, Any], output_positions: Any = None, **arguments: Any
     ) -> dict[str, Any]:
         """Gives the symbolic shapes of `call`."""
-        outputs = super().compute_output_spec(inputs, training=training, mask=mask)
+        outputs = super().compute_output_spec(inputs, **arguments)
         if output_positions is None:
             return outputs
         states = outputs["sequence_output"]
@@ -359,36 +353,31 @@ class BertEncoder(preset.PresetModel):
         }
 
 
-class _Layers(NamedTuple):
-    """What an encoder consists of; the projection is None where embeddings have its width."""
+def _embedded(
+    inputs: Mapping[str, Any],
+    word_embeddings: WordEmbedding,
+    embeddings: EmbeddingPostprocessor,
+    projection: keras.layers.Dense | None,
+    training: bool | None = None,
+) -> Any:
+    """Returns what the first block reads, [B, S, H], of inputs [B, S]."""
+    words = word_embeddings(inputs[INPUT_IDS])  # [B, S, E], in BERT E = H
+    hidden = embeddings(
+        words, inputs[SEGMENT_IDS], inputs.get(POSITION_IDS), training=training
+    )  # [B, S, E]
+    return hidden if projection is None else projection(hidden)  # [B, S, H]
 
-    word_embeddings: WordEmbedding
-    embeddings: EmbeddingPostprocessor
-    projection: keras.layers.Dense | None
-    blocks: list[EncoderBlock]
-    pooler: keras.layers.Layer
 
-
-def _before_blocks(
-    config: BertConfig, layers: _Layers, inputs: Mapping[str, Any], training: bool | None = None
-) -> tuple[Any, Any]:
-    """Returns embeddings [B, S, H], and which positions a layer may look at.
+def _visible(config: BertConfig, inputs: Mapping[str, Any]) -> Any:
+    """Returns which positions a layer may look at, of inputs [B, S].
 
     That is [B, S] for all queries alike, or a row for each query, [B, S queries, S keys].
     """
-    hidden = layers.embeddings(  # [B, S, E], in BERT E = H
-        layers.word_embeddings(inputs[INPUT_IDS]),
-        inputs[SEGMENT_IDS],
-        inputs.get(POSITION_IDS),
-        training=training,
-    )
-    if layers.projection is not None:
-        hidden = layers.projection(hidden)  # [B, S, E] -> [B, S, H]
     mask = inputs[INPUT_MASK]
     visible = left_to_right_mask(mask) if config.left_to_right else mask  # [B, S] or [B, S, S]
     if PACK_IDS in inputs:
         visible = within_documents(visible, inputs[PACK_IDS])  # [B, S, S]
-    return hidden, visible
+    return visible
 
 
 def _summary(config: BertConfig, hidden: Any, mask: Any) -> Any:

@@ -63,7 +63,7 @@ def assert_same(found, expected):
         np.testing.assert_allclose(one, other, **REORDERED)
     for path, gradient in expected[2].items():
         scale = np.abs(gradient).max() + 1e-6
-        np.testing.assert_allclose(found[2][path] / scale, gradient / scale, atol=2e-5)
+        np.testing.assert_allclose(found[2][path] / scale, gradient / scale, **REORDERED)
 
 
 @pytest.mark.parametrize("name", ALL_CONFIGS)
