@@ -5,7 +5,10 @@ and a smallest value, which are found while it runs (dynamic quantization): an a
 depend on the other texts of its batch. Products of integers are exact, so nothing else is rounded.
 """
 
+import contextlib
 import functools
+import gc
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -21,8 +24,18 @@ _LARGEST_PAIR = 128
 _NEIGHBORS = 4
 
 
+def quantize(model: keras.Model) -> None:
+    """Turns the dense layers of a float32 model into those of Keras in 8 bits, in place.
+
+    Args:
+        model: built, for inference only.
+    """
+    with _nothing_to_collect():
+        model.quantize("int8", filters=_is_dense)
+
+
 def quantize_for_onednn(model: keras.Model) -> None:
-    """Turns the dense layers of a float32 model into such, in place.
+    """Turns the dense layers of a float32 model into those of this module, in place.
 
     Args:
         model: built, for inference only.
@@ -32,16 +45,33 @@ def quantize_for_onednn(model: keras.Model) -> None:
     """
     _check_runs()
     config = keras.quantizers.Int8QuantizationConfig(weight_quantizer=_ColumnQuantizer())
-    model.quantize(config=config, filters=is_dense)
+    with _nothing_to_collect():
+        model.quantize(config=config, filters=_is_dense)
     for layer in model._flatten_layers():
-        if is_dense(layer):
+        if _is_dense(layer):
             # Keras has no seam for another product: this is where it calls its own.
             layer.quantized_call = _Dense(layer)
 
 
-def is_dense(layer: keras.layers.Layer) -> bool:
-    """Whether a layer is quantized: embeddings are looked up, not multiplied."""
+def _is_dense(layer: keras.layers.Layer) -> bool:
+    # Embeddings are looked up, not multiplied.
     return isinstance(layer, keras.layers.Dense)
+
+
+@contextlib.contextmanager
+def _nothing_to_collect() -> Iterator[None]:
+    # Keras collects garbage once for each layer, and each time Python looks at all objects of the
+    # process, with TensorFlow a third of a second. Frozen ones are not looked at.
+    frozen_by_others = gc.get_freeze_count() > 0
+    if frozen_by_others:  # unfreezing would undo theirs, too
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        gc.collect()
 
 
 class _ColumnQuantizer(keras.quantizers.Quantizer):

@@ -26,7 +26,7 @@ from keras_bert.generation.signatures import GenerationSignatures
 from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
-from keras_bert.serving.int8_products import is_dense, quantize_for_onednn
+from keras_bert.serving.int8_products import quantize, quantize_for_onednn
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.options import ExportOptions, Head
 from keras_bert.storage import hub
@@ -196,7 +196,7 @@ def _built_dtype(options: ExportOptions) -> str:
 
 def _quantized(model: keras.Model, options: ExportOptions) -> keras.Model:
     if options.dtype == "int8":
-        model.quantize("int8", filters=is_dense)
+        quantize(model)
     if options.dtype == "int8_onednn":
         quantize_for_onednn(model)
     return model

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertConfig, create_encoder
-from keras_bert.serving.int8_products import quantize_for_onednn
+from keras_bert.serving.int8_products import quantize, quantize_for_onednn
 from tests.models.test_families import CONFIGS, NUMBERS
 
 # Among the numbers that 8 bits stand for, each may lie half a step from its neighbour.
@@ -89,7 +89,7 @@ def test_encoders_of_every_family_are_close_to_float32(model_type, library):
     if library == "oneDNN":
         quantize_for_onednn(encoder)
     else:
-        encoder.quantize("int8", filters=lambda layer: isinstance(layer, keras.layers.Dense))
+        quantize(encoder)
     found = encoder(inputs)["sequence_output"].numpy()
     assert not np.array_equal(found, expected)
     assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.999
