@@ -13,6 +13,7 @@ from keras_bert.config import BertConfig
 from keras_bert.models import preset, registry
 from keras_bert.pretraining.pretrain import load_config
 from keras_bert.storage import hub
+from keras_bert.storage.paths import short_name
 from keras_bert.training import flops, memory
 from keras_bert.visualize import charts, report_page
 
@@ -294,7 +295,7 @@ def inspect_model(
     elif os.fspath(model).startswith(hub.SCHEME) or Path(model).is_dir():
         checkpoint = preset.read_checkpoint(model, ignore_config_keys)
         config, architecture = checkpoint.config, checkpoint.architecture
-        name = "/".join(Path(model).parts[-2:])
+        name = short_name(model)
         shapes = {path: array.shape for path, array in checkpoint.variables.items()}
     else:
         config = load_config(os.fspath(model), None, ignore_config_keys)

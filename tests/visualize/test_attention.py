@@ -3,6 +3,7 @@
 import html
 import math
 import re
+import warnings
 from html.parser import HTMLParser
 
 import keras
@@ -319,6 +320,12 @@ def test_heat_maps_name_what_they_show(encoder, tokenizer, tmp_path):
     view.save_heat_map(tmp_path / "all.svg")
     titles = [text for text in svg_texts(tmp_path / "all.svg") if text.startswith("layer")]
     assert titles == [f"layer {layer}, head {head}" for layer in range(3) for head in range(4)]
+    # A long word leaves room for the matrix, which matplotlib warns of otherwise.
+    long = show_attention(encoder, f"film {'ab' * 50} x", tokenizer=tokenizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        long.save_heat_map(tmp_path / "long.svg", layer=1, head=2, join_words=True)
+    assert f"{'ab' * 10}…{'b' + 'ab' * 5}" in svg_texts(tmp_path / "long.svg")
     view.save_heat_map(tmp_path / "one.png", layer=0, head=0)
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
 

@@ -1,15 +1,12 @@
 """Attention as a picture of matrices."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 
-from keras_bert.storage.files import atomic_file
 from keras_bert.visualize.attention.probabilities import Attention, join_pieces
-from keras_bert.visualize.figure import new_figure, plain
+from keras_bert.visualize.figure import check_picture, new_figure, save_figure, short_label
 
-_FORMATS = (".png", ".svg")
 # A label needs so many inches; where all panels together would be wider, they have none.
 _INCHES_PER_LABEL = 0.19
 _WIDEST = 40.0
@@ -26,19 +23,17 @@ def draw(
     join_words: bool,
 ) -> None:
     """Draws the attention of tokens `start` to `end`; see `AttentionView.save_heat_map`."""
-    path = Path(path)
-    if path.suffix not in _FORMATS:
-        raise ValueError(f"{path} does not end with .png or .svg: give one of them")
+    check_picture(path)
     probabilities = attention.probabilities  # [L, A, S, S]
     layers = _chosen("layer", layer, probabilities.shape[0])
     heads = _chosen("head", head, probabilities.shape[1])
-    labels: list[str] = [token.piece for token in attention.tokens[start:end]]
+    names: list[str] = [token.piece for token in attention.tokens[start:end]]
     matrices = probabilities[layers][:, heads][..., start:end, start:end]
     if join_words:
         indices = np.array([token.word for token in attention.tokens[start:end]])
         matrices = join_pieces(matrices, indices - indices[0])
-        labels = list(attention.words[indices[0] : indices[-1] + 1])
-    labels = [plain(label) for label in labels]
+        names = list(attention.words[indices[0] : indices[-1] + 1])
+    labels = [short_label(name) for name in names]
     rows, columns = matrices.shape[:2]
     panel = _INCHES_PER_LABEL * len(labels)
     # Many panels are looked at side by side, small; one or a few are read.
@@ -64,8 +59,7 @@ def draw(
         if has_labels:
             axes.set(xlabel="to", ylabel="from")
     figure.colorbar(image, ax=panels, label="attention", shrink=0.6, aspect=30, pad=0.02)
-    with atomic_file(path) as temporary:
-        figure.savefig(temporary, format=path.suffix[1:], dpi=130)
+    save_figure(figure, path, dpi=130)
 
 
 def _chosen(name: str, index: int | None, count: int) -> list[int]:

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from keras_bert.storage.paths import short_name
 from keras_bert.tasks.opened_encoder import open_encoder
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.visualize import html_page
@@ -153,5 +153,5 @@ def show_attention(
         )
     # "mini/preset" of a folder "runs/mini/preset": the last name alone may say nothing.
     is_folder = isinstance(model, str | os.PathLike)
-    name = "/".join(Path(model).parts[-2:]) if is_folder else type(model).__name__
+    name = short_name(model) if is_folder else type(model).__name__
     return AttentionView(attention, name, start, max_tokens)
