@@ -9,6 +9,7 @@ from keras_bert.visualize.figure import check_picture, new_figure, save_figure, 
 
 # A label needs so many inches; where all panels together would be wider, they have none.
 _INCHES_PER_LABEL = 0.19
+_INCHES_PER_CHARACTER = 0.08
 _WIDEST = 40.0
 _SMALL_PANEL = 1.1
 
@@ -36,10 +37,11 @@ def draw(
     labels = [short_label(name) for name in names]
     rows, columns = matrices.shape[:2]
     panel = _INCHES_PER_LABEL * len(labels)
+    label_margin = max(1.1, 0.5 + _INCHES_PER_CHARACTER * max(map(len, labels)))
     # Many panels are looked at side by side, small; one or a few are read.
-    has_labels = rows * columns <= 4 and columns * (panel + 1) <= _WIDEST
+    has_labels = rows * columns <= 4 and columns * (panel + label_margin) <= _WIDEST
     side = max(panel, 2.0) if has_labels else max(_SMALL_PANEL, 6.0 / max(rows, columns))
-    margin = 1.1 if has_labels else 0.25
+    margin = label_margin if has_labels else 0.25
     figure = new_figure(columns * (side + margin) + 1, rows * (side + margin) + 0.5)
     panels = figure.subplots(rows, columns, squeeze=False)
     # Of square roots: small weights, of which there are most, are seen, too. `new_figure` has told
