@@ -64,7 +64,7 @@ def ran(model_folder, tmp_path_factory):
             *("--per_piece", "--within_word"),
         ],
         "rerank json": [
-            *("rerank_texts.py", "--init_from=model", "--input=typed.jsonl"),
+            *("rerank_texts.py", "--model=model", "--input=typed.jsonl"),
             "--output=typed_ranked.jsonl",
         ],
         "lines": [*GENERATE, "--prompt=a [MASK]\nb [MASK]", "--output=lines.txt"],
