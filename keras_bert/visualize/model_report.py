@@ -10,6 +10,7 @@ from typing import Any
 from keras_bert.checkpoints.model_classes import ENCODER_DECODER, MODEL_CLASSES
 from keras_bert.checkpoints.variables import Shapes, variable_shapes
 from keras_bert.config import BertConfig
+from keras_bert.counts import check_count
 from keras_bert.models import preset, registry
 from keras_bert.pretraining.pretrain import load_config
 from keras_bert.storage import hub
@@ -70,8 +71,7 @@ class ModelReport(report_page.Report):
         batch_size: int,
     ):
         for field, value in (("max_seq_length", max_seq_length), ("batch_size", batch_size)):
-            if value < 1:
-                raise ValueError(f"{field} is {value}: it must be at least 1")
+            check_count(field, value)
         if max_seq_length > config.max_position_embeddings:
             raise ValueError(
                 f"max_seq_length is {max_seq_length} but the model has "

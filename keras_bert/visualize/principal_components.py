@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from keras_bert.counts import check_count
 from keras_bert.tasks.feature_extraction.extraction import TextFeatures
 from keras_bert.visualize.figure import check_picture, new_figure, plain, save_figure, short_label
 
@@ -40,8 +41,10 @@ def principal_components(vectors: np.ndarray, count: int = 2) -> PrincipalCompon
         count: directions, K; at most N and D.
 
     Raises:
-        ValueError: there are fewer vectors or numbers than directions, or one is not finite.
+        ValueError: there are fewer vectors or numbers than directions, or one is not finite; or
+            `count` is no whole number above 0.
     """
+    check_count("count", count)
     vectors = np.asarray(vectors, np.float64)
     if vectors.ndim != 2 or min(vectors.shape) < count:
         raise ValueError(

@@ -42,6 +42,8 @@ def test_the_sign_is_fixed_and_equal_vectors_have_no_direction():
 def test_what_has_no_two_directions(vectors, sentence):
     with pytest.raises(ValueError, match=sentence):
         principal_components(vectors)
+    with pytest.raises(ValueError, match="count is -1: it must be at least 1"):
+        principal_components(np.eye(3), -1)
 
 
 def test_the_picture_names_labels_and_points(tmp_path):

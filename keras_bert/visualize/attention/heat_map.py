@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 
+from keras_bert.counts import check_count
 from keras_bert.visualize.attention.probabilities import Attention, join_pieces
 from keras_bert.visualize.figure import check_picture, new_figure, save_figure, short_label
 
@@ -67,6 +68,7 @@ def draw(
 def _chosen(name: str, index: int | None, count: int) -> list[int]:
     if index is None:
         return list(range(count))
-    if not 0 <= index < count:
+    check_count(name, index, least=0)
+    if index >= count:
         raise ValueError(f"{name} is {index}: the model has {count}, counted from 0")
     return [index]
