@@ -91,6 +91,21 @@ def given_flags() -> list[str]:
     return [name for name in flags.FLAGS if flags.FLAGS[name].present]
 
 
+def check_companions(flag: str, *names: str) -> None:
+    """Refuses flags that say something of another flag where that one is not given.
+
+    Args:
+        flag: the one that they belong to.
+        *names: the flags.
+
+    Raises:
+        ValueError: one of them is given, and `flag` is not.
+    """
+    for name in names:
+        if flags.FLAGS[name].present and not flags.FLAGS[flag].value:
+            raise ValueError(f"--{name} is for --{flag}: give that, too, or leave it out")
+
+
 def _first_sentences(options: type) -> dict[str, str]:
     """Returns what the docstring of a dataclass says of each attribute, as help of its flag."""
     # "    name: text", and what goes on four columns further to the right.

@@ -60,6 +60,7 @@ def main(_: Sequence[str]) -> None:
     from keras_bert.tasks.feature_extraction.extraction import FeatureExtractor
     from keras_bert.tasks.feature_extraction.feature_files import write_features, writer_for
     from keras_bert.visualize import principal_components as pca
+    from keras_bert.visualize.figure import check_picture
 
     values = flags.FLAGS
     # Whatever can go wrong with names, before the work.
@@ -72,7 +73,7 @@ def main(_: Sequence[str]) -> None:
     else:
         writer_for(values.output)
     if values.pca:
-        pca.check_picture(values.pca)
+        check_picture(values.pca)
     texts = FileTexts(values.input)
     labels = None
     if texts.table is not None and "label" in texts.table.columns:

@@ -25,8 +25,11 @@ flags.mark_flags_as_required(["model"])
 def main(_: Sequence[str]) -> None:
     """Reads the flags, prints the tables and writes the page."""
     from keras_bert import inspect_model
+    from keras_bert.visualize import html_page
 
     values = flags.FLAGS
+    if values.output:
+        html_page.check_name(values.output)
     report = inspect_model(
         values.model, values.max_seq_length, values.batch_size, values.ignore_config_keys
     )

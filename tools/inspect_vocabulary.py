@@ -36,6 +36,7 @@ def main(_: Sequence[str]) -> None:
 
     values = flags.FLAGS
     html_page.check_name(values.output)
+    command_line.check_companions("input", "text_field", "errors")
     if values.input:
         corpus = Corpus(values.input, values.text_field, values.errors)
         with Progress(corpus.total_bytes, "B", "counting words") as progress:

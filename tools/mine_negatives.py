@@ -78,8 +78,7 @@ def main(_: Sequence[str]) -> None:
     from keras_bert.tasks.sentence_embedding.embedding_files import NEGATIVE, SCORE, answered_texts
 
     values = flags.FLAGS
-    if values.score_label is not None and values.score_with is None:
-        raise ValueError("--score_label names a class of --score_with: give that, too")
+    command_line.check_companions("score_with", "score_label")
     check_output(values.output, *filter(None, (values.input, values.passages)))
     if Path(values.output).suffix != ".csv":
         raise ValueError(f"--output={values.output} does not end in .csv: rename it")

@@ -134,11 +134,14 @@ def _json_number(score: float) -> float | None:
 
 def _number(path: str, line: int, score: str) -> float:
     try:
-        return float(score)
+        number = float(score)
     except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
         raise ValueError(
             f"{path}, line {line}: the score {score!r} is no number: give natural logarithms"
-        ) from None
+        )
+    return number
 
 
 if __name__ == "__main__":

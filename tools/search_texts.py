@@ -82,6 +82,8 @@ def main(_: Sequence[str]) -> None:
     if not queries and (made or values.index is None or values.rerank_with):
         raise ValueError("there is nothing to search for: give --query or --queries")
     texts = None if made else read_texts(values.input, values.text_column)
+    if texts is not None and not any(map(str.strip, texts)):
+        raise ValueError(f"--input={values.input} holds no text to search: give a file with texts")
     # Opened before the work, as it may be refused.
     cross_encoder = None
     if values.rerank_with:
@@ -141,9 +143,8 @@ def _check_flags(values: flags.FlagValues, made: bool) -> None:
         check_ending("--output", values.output, ".csv")
     if values.index is not None and not made:
         check_index_folder(values.index)
-    for name in ("candidates", "rerank_label"):
-        if values[name].present and values.rerank_with is None:
-            raise ValueError(f"--{name} is for --rerank_with: give that, too, or leave it out")
+    command_line.check_companions("input", "text_column")
+    command_line.check_companions("rerank_with", "candidates", "rerank_label")
     if values.rerank_with is not None and values.top_k > values.candidates:
         raise ValueError(
             f"--top_k={values.top_k} is more than --candidates={values.candidates}: let "

@@ -32,8 +32,14 @@ flags.mark_flags_as_required(["model_dir", "text"])
 def main(_: Sequence[str]) -> None:
     """Reads the flags and writes the page and the picture."""
     from keras_bert import show_attention
+    from keras_bert.visualize import html_page
+    from keras_bert.visualize.figure import check_picture
 
     values = flags.FLAGS
+    html_page.check_name(values.output, "; --png writes .png and .svg")
+    command_line.check_companions("png", "layer", "head", "join_words")
+    if values.png is not None:
+        check_picture(values.png)
     view = show_attention(
         values.model_dir,
         values.text,

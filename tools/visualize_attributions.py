@@ -30,8 +30,10 @@ flags.mark_flags_as_required(["model_dir", "text"])
 def main(_: Sequence[str]) -> None:
     """Reads the flags and writes the page."""
     from keras_bert import show_attributions
+    from keras_bert.visualize import html_page
 
     values = flags.FLAGS
+    html_page.check_name(values.output)
     view = show_attributions(
         values.model_dir,
         values.text,

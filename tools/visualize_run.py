@@ -22,8 +22,10 @@ flags.mark_flags_as_required(["model_dir"])
 def main(_: Sequence[str]) -> None:
     """Reads the flags and writes the page."""
     from keras_bert import show_run
+    from keras_bert.visualize import html_page
 
     values = flags.FLAGS
+    html_page.check_name(values.output)
     report = show_run(values.model_dir, values.compare)
     report.save(values.output)
     curves = len({name for run in report.runs for name in run.curves})

@@ -5,7 +5,6 @@ import dataclasses
 import os
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import keras
@@ -19,6 +18,7 @@ from keras_bert.probing.layer_vectors import LayerVectors, hidden_state_function
 from keras_bert.probing.linear_probe import LinearProbes, Scale, linear_probes, measure_scale
 from keras_bert.probing.options import DEFAULT_BATCH, ProbingOptions
 from keras_bert.probing.result import EdgeScores, LayerScore, ProbingResult
+from keras_bert.storage.paths import short_name
 from keras_bert.tasks.opened_encoder import open_encoder
 from keras_bert.tasks.tagging.entities import are_entity_tags, entities
 from keras_bert.tasks.tagging.head import TagPrediction
@@ -174,7 +174,7 @@ def probe_layers(
         )
     is_folder = isinstance(model, str | os.PathLike)
     return ProbingResult(
-        model="/".join(Path(model).parts[-2:]) if is_folder else type(model).__name__,
+        model=short_name(model) if is_folder else type(model).__name__,
         labels=tuple(data.labels),
         words={name: len(part) for name, part in kept.items()},
         measured_on=measured_on,

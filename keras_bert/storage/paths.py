@@ -9,6 +9,7 @@ import io
 import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, BinaryIO
 
 _FINGERPRINT_BYTES = 1 << 16
@@ -54,6 +55,20 @@ def is_remote(path: str | os.PathLike) -> bool:
     """Returns whether only TensorFlow opens a path, such as one in gs://; hf:// is not remote."""
     scheme, separator, _ = os.fspath(path).partition("://")
     return bool(separator) and scheme != "hf"
+
+
+def with_name(path: str | os.PathLike) -> Path:
+    """Returns a path whose last part is a name: "." and ".." are what they stand for."""
+    path = Path(path)
+    return path.resolve() if path.name in ("", "..") else path
+
+
+def short_name(path: str | os.PathLike) -> str:
+    """Returns what headings call a folder or file: "mini/preset" of "runs/mini/preset".
+
+    The last name alone may say nothing; of hf://org/name it is org/name.
+    """
+    return "/".join(with_name(path).parts[-2:])
 
 
 def check_local(name: str, path: str | os.PathLike) -> None:

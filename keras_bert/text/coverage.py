@@ -169,11 +169,13 @@ def count_words(tokenizer: CorpusTokenizer, texts: Iterable[str]) -> WordCounts:
         texts: the texts.
 
     Raises:
-        ValueError: `texts` is a single string.
+        ValueError: `texts` is a single string, or a text is none.
     """
     check_several(texts)
     counts = WordCounts(tokenizer)
     for text in texts:
+        if not isinstance(text, str):
+            raise ValueError(f"a text is a {type(text).__name__}: give strings")
         counts.add(text)
     counts.settle()
     return counts

@@ -4,8 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from keras_bert.storage.files import atomic_file
-from keras_bert.visualize.figure import new_figure, plain
+from keras_bert.visualize.figure import check_picture, new_figure, plain, save_figure
 
 # What a metric must be better than, on held-out records: its name in the metrics, and words.
 BASELINES = {
@@ -16,7 +15,7 @@ BASELINES = {
 
 
 def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathLike) -> None:
-    """Draws losses, accuracies and learning rate over the steps as a PNG.
+    """Draws losses, accuracies and learning rate over the steps.
 
     A column for each loss of the objective, its accuracy below it; the last has the total loss and
     the learning rate.
@@ -24,11 +23,12 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathL
     Args:
         metrics: lines of a run's `metrics.jsonl`; lines of the split "eval" are drawn as points,
             with what they must be better than as a dashed line.
-        path: the picture to write.
+        path: the picture to write, .png or .svg.
 
     Raises:
-        ValueError: matplotlib is not installed, or there are no metrics.
+        ValueError: the name ends otherwise, matplotlib is not installed, or there are no metrics.
     """
+    check_picture(path)
     if not metrics:
         raise ValueError("there are no metrics to draw: the run has not made a step")
     losses, below = curve_names(metrics)
@@ -50,8 +50,7 @@ def plot_learning_curves(metrics: Sequence[dict[str, Any]], path: str | os.PathL
             axes.legend()
         axes.set(title=plain(curve_title(name)), xlabel="step")
         axes.grid(alpha=0.3)
-    with atomic_file(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=110)
+    save_figure(figure, path, dpi=110)
 
 
 def curve_names(metrics: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:

@@ -3,8 +3,7 @@
 import os
 
 from keras_bert.finetuning.search import SearchResult
-from keras_bert.storage.files import atomic_file
-from keras_bert.visualize.figure import new_figure, plain
+from keras_bert.visualize.figure import new_figure, plain, save_figure
 
 # More lines than this cannot be told apart.
 _MOST_RUNS_NAMED = 10
@@ -40,5 +39,4 @@ def plot_finetuning_curves(result: SearchResult, metric: str, path: str | os.Pat
         axes.grid(alpha=0.3)
     if len(measured) <= _MOST_RUNS_NAMED:
         panels[0].legend()
-    with atomic_file(path) as temporary:
-        figure.savefig(temporary, format="png", dpi=110)
+    save_figure(figure, path, dpi=110)

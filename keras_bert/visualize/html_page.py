@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from keras_bert.storage.files import atomic_file
+from keras_bert.storage.paths import check_output
 
 
 def resource(package: str, name: str) -> str:
@@ -56,17 +57,18 @@ def save(path: str | os.PathLike, page: str, others: str = "") -> None:
 
 
 def check_name(path: str | os.PathLike, others: str = "") -> None:
-    """Refuses the name of a file that is none of a page, before the page is made.
+    """Refuses a name under which no page can be written, before the page is made.
 
     Args:
         path: the file.
         others: what the error says of other endings.
 
     Raises:
-        ValueError: it does not end with .html.
+        ValueError: it does not end with .html, is a folder, or no path of this machine.
     """
     if Path(path).suffix not in (".html", ".htm"):
         raise ValueError(f"{path} does not end with .html: the page is one{others}")
+    check_output(path, name="the page")
 
 
 def frame(page: str, title: str, height: int) -> str:

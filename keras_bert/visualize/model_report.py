@@ -10,9 +10,11 @@ from typing import Any
 from keras_bert.checkpoints.model_classes import ENCODER_DECODER, MODEL_CLASSES
 from keras_bert.checkpoints.variables import Shapes, variable_shapes
 from keras_bert.config import BertConfig
+from keras_bert.counts import check_count
 from keras_bert.models import preset, registry
 from keras_bert.pretraining.pretrain import load_config
 from keras_bert.storage import hub
+from keras_bert.storage.paths import short_name
 from keras_bert.training import flops, memory
 from keras_bert.visualize import charts, report_page
 
@@ -69,8 +71,7 @@ class ModelReport(report_page.Report):
         batch_size: int,
     ):
         for field, value in (("max_seq_length", max_seq_length), ("batch_size", batch_size)):
-            if value < 1:
-                raise ValueError(f"{field} is {value}: it must be at least 1")
+            check_count(field, value)
         if max_seq_length > config.max_position_embeddings:
             raise ValueError(
                 f"max_seq_length is {max_seq_length} but the model has "
@@ -294,7 +295,7 @@ def inspect_model(
     elif os.fspath(model).startswith(hub.SCHEME) or Path(model).is_dir():
         checkpoint = preset.read_checkpoint(model, ignore_config_keys)
         config, architecture = checkpoint.config, checkpoint.architecture
-        name = "/".join(Path(model).parts[-2:])
+        name = short_name(model)
         shapes = {path: array.shape for path, array in checkpoint.variables.items()}
     else:
         config = load_config(os.fspath(model), None, ignore_config_keys)

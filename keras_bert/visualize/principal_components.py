@@ -2,16 +2,14 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert.storage.files import atomic_file
+from keras_bert.counts import check_count
 from keras_bert.tasks.feature_extraction.extraction import TextFeatures
-from keras_bert.visualize.figure import new_figure, plain
+from keras_bert.visualize.figure import check_picture, new_figure, plain, save_figure, short_label
 
-_PICTURES = (".png", ".svg")
 # Okabe and Ito (2008): told apart with any colour vision; shapes as well, not by colour alone.
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 _MARKERS = "o^sDvPX"
@@ -19,7 +17,6 @@ _MARKERS = "o^sDvPX"
 _MOST_LABELS = len(_COLORS)
 # Points whose names can be read beside them.
 _MOST_NAMED = 40
-_MOST_NAME_CHARACTERS = 24
 
 
 class PrincipalComponents(NamedTuple):
@@ -44,8 +41,10 @@ def principal_components(vectors: np.ndarray, count: int = 2) -> PrincipalCompon
         count: directions, K; at most N and D.
 
     Raises:
-        ValueError: there are fewer vectors or numbers than directions, or one is not finite.
+        ValueError: there are fewer vectors or numbers than directions, or one is not finite; or
+            `count` is no whole number above 0.
     """
+    check_count("count", count)
     vectors = np.asarray(vectors, np.float64)
     if vectors.ndim != 2 or min(vectors.shape) < count:
         raise ValueError(
@@ -102,28 +101,17 @@ def plot_principal_components(
         drawn.append(axes.scatter(x, y, s=size, alpha=0.7, linewidths=0, **style))
     if labels is not None:
         # By handles: the legend would leave out what has a name that begins with "_".
-        axes.legend(drawn, [plain(f"{name} ({len(members)})") for name, members in groups])
+        axes.legend(drawn, [f"{short_label(name)} ({len(members)})" for name, members in groups])
     if names is not None and len(names) <= _MOST_NAMED:
         for (x, y), name in zip(found.points, names, strict=True):
-            shown = plain(str(name)[:_MOST_NAME_CHARACTERS])
-            axes.annotate(shown, (x, y), (4, 4), textcoords="offset points", fontsize=8)
+            axes.annotate(
+                short_label(str(name)), (x, y), (4, 4), textcoords="offset points", fontsize=8
+            )
     first, second = (f"{100 * part:.1f} % of the variance" for part in found.explained)
     axes.set(title=plain(title))
     axes.set(xlabel=f"first direction, {first}", ylabel=f"second direction, {second}")
     axes.grid(alpha=0.3)
-    with atomic_file(path) as temporary:
-        figure.savefig(temporary, format=Path(path).suffix[1:], dpi=110)
-
-
-def check_picture(path: str | os.PathLike) -> None:
-    """Checks the name of a picture before the work.
-
-    Raises:
-        ValueError: it ends otherwise than .png or .svg, or matplotlib is not installed.
-    """
-    if Path(path).suffix not in _PICTURES:
-        raise ValueError(f"{path} must end in {' or '.join(_PICTURES)}: rename it")
-    new_figure(1, 1)
+    save_figure(figure, path, dpi=110)
 
 
 class VectorSample:

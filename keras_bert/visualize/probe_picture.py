@@ -1,16 +1,13 @@
 """What probes read off each layer, as a picture."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from keras_bert.probing.result import EdgeScores, ProbingResult
-from keras_bert.storage.files import atomic_file
-from keras_bert.visualize.figure import new_figure
+from keras_bert.visualize.figure import check_picture, new_figure, save_figure
 
-_FORMATS = (".png", ".svg")
 # Of Okabe and Ito (2008), told apart in all kinds of colour blindness; markers differ, too.
 _BLUE, _ORANGE, _GREEN, _GREY = "#0072B2", "#D55E00", "#009E73", "#555555"
 # Legends stand below the axes, where no curve can be.
@@ -29,9 +26,7 @@ def plot_probes(result: ProbingResult, path: str | os.PathLike) -> None:
     Raises:
         ValueError: matplotlib is not installed, or the name ends otherwise.
     """
-    path = Path(path)
-    if path.suffix not in _FORMATS:
-        raise ValueError(f"{path} does not end with .png or .svg: give one of them")
+    check_picture(path)
     panels = 1 if result.edge is None else 2
     figure = new_figure(6.4 * panels, 4.4)
     axes_of = figure.subplots(1, panels, squeeze=False)[0]
@@ -44,8 +39,7 @@ def plot_probes(result: ProbingResult, path: str | os.PathLike) -> None:
         axes.set_xticks(layers, ["emb.", *names[1:]])
         axes.set_xlabel("layer")
         axes.spines[["top", "right"]].set_visible(False)
-    with atomic_file(path) as temporary:
-        figure.savefig(temporary, format=path.suffix[1:], dpi=130)
+    save_figure(figure, path, dpi=130)
 
 
 def _draw_linear(axes: Any, result: ProbingResult) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from keras_bert.storage import hub
+from keras_bert.storage.paths import short_name
 from keras_bert.storage.text_lines import check_several
 from keras_bert.text import tokenizer_config
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
@@ -277,7 +278,7 @@ def inspect_vocabulary(
         name, vocabulary = f"of {len(vocab):,} entries", vocab
         found = Settings(lowercase=not tokenizer_config.is_cased(vocab))
     else:
-        name = "/".join(Path(vocab).parts[-2:])
+        name = short_name(vocab)
         if os.fspath(vocab).startswith(hub.SCHEME) or Path(vocab).is_dir():
             if (family := family_of(vocab)) != "wordpiece":
                 raise ValueError(

@@ -30,7 +30,7 @@ def ran(model_folder, tmp_path_factory):
     with open(folder / "blanks.csv", "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("id", "text"), *enumerate(BLANKS)])
     (folder / "empty.txt").write_text("\n", encoding="utf-8")
-    for name, last in (("candidates", "-20"), ("broken", "high")):
+    for name, last in (("candidates", "-20"), ("broken", "high"), ("infinite", "-inf")):
         with open(folder / f"{name}.tsv", "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, delimiter="\t")
             writer.writerow(["group", "text", "score"])
@@ -64,7 +64,7 @@ def ran(model_folder, tmp_path_factory):
             *("--per_piece", "--within_word"),
         ],
         "rerank json": [
-            *("rerank_texts.py", "--init_from=model", "--input=typed.jsonl"),
+            *("rerank_texts.py", "--model=model", "--input=typed.jsonl"),
             "--output=typed_ranked.jsonl",
         ],
         "lines": [*GENERATE, "--prompt=a [MASK]\nb [MASK]", "--output=lines.txt"],
@@ -73,6 +73,7 @@ def ran(model_folder, tmp_path_factory):
             *("--input=lists.tsv", "--output=lists.tsv"),
         ],
         "broken": [*RERANK, "--input=broken.tsv", "--score_column=score"],
+        "infinite": [*RERANK, "--input=infinite.tsv", "--score_column=score"],
         "column": [*RERANK, "--input=candidates.tsv", "--text_column=sentence"],
     }
     runs = run_tools([{"command": command} for command in commands.values()], folder)
@@ -130,6 +131,7 @@ def test_other_methods(ran):
         ("top_k", "top_k is for gibbs: annealing is exact only"),
         ("lines", "--output=lines.txt has a text a line, but 'a [MASK]\\nb [MASK]' has several"),
         ("broken", "broken.tsv, line 4: the score 'high' is no number"),
+        ("infinite", "infinite.tsv, line 4: the score '-inf' is no number"),
         ("column", "there is no column 'sentence' among 'group', 'text', 'score'"),
     ],
 )

@@ -1,6 +1,7 @@
 """Statistics of heads, by hand and by loops over single weights; sentences and files."""
 
 import csv
+import dataclasses
 import json
 import math
 
@@ -180,6 +181,10 @@ def test_a_head_that_looks_at_the_token_before_is_remarkable(encoder, tmp_path):
     [sentence] = found.sentences()
     assert sentence == "Layer 0, head 0: 90\u00a0% of all weight goes to the token before"
     assert found.sentences(least=0.95) == []
+    # Who asks for smaller shares is told where they go.
+    even = dataclasses.replace(found, values={n: 0 * v for n, v in found.values.items()})
+    even.values["sep"][0, 0] = 0.125
+    assert even.sentences(least=0.1) == ["Layer 0, head 0: 12\u00a0% of all weight goes to [SEP]"]
 
 
 def test_long_texts_are_cut(encoder):
@@ -222,7 +227,9 @@ def test_files(statistics, tmp_path):
 @pytest.mark.slow
 def test_a_picture(statistics, tmp_path):
     plot_head_statistics(statistics, tmp_path / "heads.svg")
-    assert "entropy of each head, nats" in (tmp_path / "heads.svg").read_text(encoding="utf-8")
+    picture = (tmp_path / "heads.svg").read_text(encoding="utf-8")
+    # The name of the dashed line, too, also of a model of few layers.
+    assert "entropy of each head, nats" in picture and "<!-- all tokens alike -->" in picture
     with pytest.raises(ValueError, match=r"heads.gif does not end with .png or .svg"):
         plot_head_statistics(statistics, tmp_path / "heads.gif")
 

@@ -258,7 +258,7 @@ def test_mining_refuses_what_it_cannot_do(index):
 
 
 def tool(name, folder, *arguments):
-    done = command_process.run([TOOLS / name, "--init_from=encoder", *arguments], folder)
+    done = command_process.run([TOOLS / name, "--model=encoder", *arguments], folder)
     assert "Traceback" not in done.stderr, done.stderr[-2000:]
     return done
 

@@ -241,10 +241,20 @@ def test_the_command_searches_files(encoder, model_folder, tmp_path):
             ["--input=texts.txt", "--query=a", "--output=texts.txt"],
             "output is texts.txt, the same file as texts.txt: choose another name",
         ),
+        (
+            ["--input=blank.txt", "--query=a"],
+            "--input=blank.txt holds no text to search: give a file with texts",
+        ),
+        (
+            ["--queries=texts.txt", "--text_column=b", "--index=made"],
+            "--text_column is for --input: give that, too, or leave it out",
+        ),
         (["--input=texts.txt", "--index=.", "--query=a"], "holds something else than an index"),
     ],
 )
-def test_the_command_refuses_in_one_sentence(arguments, sentence, tmp_path):
+def test_the_command_refuses_in_one_sentence(arguments, sentence, encoder, tmp_path):
     (tmp_path / "texts.txt").write_text("a\n")
+    (tmp_path / "blank.txt").write_text("\n \n")
+    TextIndex.build(encoder, ["a"]).save(tmp_path / "made")
     done = search_texts(tmp_path, *arguments)
     assert done.returncode != 0 and sentence in done.stderr and "Traceback" not in done.stderr

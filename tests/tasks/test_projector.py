@@ -81,6 +81,7 @@ def test_features_of_texts_with_labels(tmp_path):
         (np.zeros([2]), {"word": ["a", "b"]}, r"vectors have the shape \(2,\)"),
         (np.zeros([2, 1]), {}, "metadata has no column"),
         (np.zeros([2, 1]), {"word": ["a"]}, "'word' has 1 values but there are 2"),
+        ([[1, np.inf]], {"word": ["a"]}, "a vector holds a number that is not finite"),
     ],
 )
 def test_what_is_no_set_of_vectors(vectors, metadata, sentence, tmp_path):

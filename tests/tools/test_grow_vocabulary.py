@@ -65,7 +65,12 @@ def folder(tmp_path_factory):
             *(*GROW, "--input=texts.jsonl", "--text_field=body", "--min_pieces=2"),
             "--output=from_field",
         ],
-        "list": ["grow_vocabulary.py", "--model=sentences", "--words=words.txt", "--output=list"],
+        "list": [
+            "grow_vocabulary.py",
+            "--init_from=sentences",
+            "--words=words.txt",
+            "--output=list",
+        ],
         "again": [
             *("grow_vocabulary.py", "--model=list", "--input=texts.txt", "--min_pieces=2"),
             *("--min_frequency=1", "--new_words=1", "--output=again"),

@@ -29,6 +29,7 @@ def folder(model, tmp_path_factory):
     (folder / "model").symlink_to(model)
     (folder / "texts.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     (folder / "broken.txt").write_bytes(b"the film\n" * 200 + b"\xff\n")
+    (folder / "taken.png").mkdir()
     (folder / "empty.txt").write_text("", encoding="utf-8")
     with gzip.open(folder / "texts.jsonl.gz", "wt", encoding="utf-8") as file:
         file.write('{"text": "the film"}\n{"text": "x"}\n')
@@ -49,6 +50,10 @@ def folder(model, tmp_path_factory):
             *(*SHOW, "--text_pair=film x", "--output=pair.html", "--png=one.svg"),
             *("--layer=1", "--head=0", "--join_words", "--start=1", "--max_tokens=3"),
         ],
+        # Told before the work: nothing is written.
+        "no page": [*SHOW, "--output=no.txt", "--png=no.png"],
+        "no folder": [*SHOW, "--output=no.html", "--png=taken.png"],
+        "not drawn": [*SHOW, "--output=no.html", "--layer=1"],
         "no layer": [*SHOW, "--output=no.html", "--png=no.png", "--layer=2"],
         "no word": ["fill_mask.py", "--init_from=model", "--every_word", "--text= "],
         "no table": [
@@ -125,9 +130,15 @@ def test_a_page_and_a_picture(folder, model):
     assert "tokens 2 to 4 of 10: pair.html" in ran["pair"]["printed"]
     texts = re.findall(r"<!-- (.*?) -->", (folder[0] / "one.svg").read_text(encoding="utf-8"))
     assert texts[:2] == ["the", "abc"]
-    assert ran["no layer"]["status"] == 1
-    assert "error: layer is 2: the model has 2, counted from 0" in ran["no layer"]["printed"]
-    assert not (folder[0] / "no.html").exists()
+    for name, sentence in {
+        "no layer": "error: layer is 2: the model has 2, counted from 0",
+        "no page": "error: no.txt does not end with .html: the page is one; --png writes .png and",
+        "no folder": "error: the picture is taken.png, which is a folder: name a file in it",
+        "not drawn": "error: --layer is for --png: give that, too, or leave it out",
+    }.items():
+        assert ran[name]["status"] == 1
+        assert sentence in ran[name]["printed"]
+    assert not list(folder[0].glob("no.*"))
 
 
 def test_every_word_is_printed(folder, model):

@@ -47,6 +47,12 @@ def folder(pretrained_folder, tmp_path_factory):
         "projector": [*EXTRACT, "--input=texts.csv", "--output=points", "--pca=points.svg"],
         "taken": [*EXTRACT, "--input=texts.csv", "--output=taken"],
         "no column": [*EXTRACT, "--input=other.csv", "--output=no"],
+        "no page": [
+            "inspect_vocabulary.py",
+            "--vocab=vocab",
+            "--output=no.html",
+            "--errors=replace",
+        ],
         "no picture": [*EXTRACT, "--input=texts.csv", "--output=no", "--pca=points.jpg"],
     }
     runs = run_tools([{"command": command} for command in commands.values()], folder)
@@ -99,7 +105,8 @@ def test_a_table_becomes_points_with_labels(folder):
         ("no model", "error: 'bert_huge' is not a named size"),
         ("taken", "error: taken is there already and holds no vectors for the projector"),
         ("no column", "there is no column 'text' among"),
-        ("no picture", "error: points.jpg must end in .png or .svg"),
+        ("no page", "error: --errors is for --input: give that, too, or leave it out"),
+        ("no picture", "error: points.jpg does not end with .png or .svg"),
     ],
 )
 def test_errors_are_one_sentence(name, sentence, folder):

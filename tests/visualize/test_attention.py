@@ -3,6 +3,7 @@
 import html
 import math
 import re
+import warnings
 from html.parser import HTMLParser
 
 import keras
@@ -319,6 +320,12 @@ def test_heat_maps_name_what_they_show(encoder, tokenizer, tmp_path):
     view.save_heat_map(tmp_path / "all.svg")
     titles = [text for text in svg_texts(tmp_path / "all.svg") if text.startswith("layer")]
     assert titles == [f"layer {layer}, head {head}" for layer in range(3) for head in range(4)]
+    # A long word leaves room for the matrix, which matplotlib warns of otherwise.
+    long = show_attention(encoder, f"film {'ab' * 50} x", tokenizer=tokenizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        long.save_heat_map(tmp_path / "long.svg", layer=1, head=2, join_words=True)
+    assert f"{'ab' * 10}…{'b' + 'ab' * 5}" in svg_texts(tmp_path / "long.svg")
     view.save_heat_map(tmp_path / "one.png", layer=0, head=0)
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
 
@@ -326,7 +333,7 @@ def test_heat_maps_name_what_they_show(encoder, tokenizer, tmp_path):
 def test_a_heat_map_that_cannot_be_is_refused(view, tmp_path):
     with pytest.raises(ValueError, match="layer is 3: the model has 3, counted from 0"):
         view.save_heat_map(tmp_path / "x.png", layer=3)
-    with pytest.raises(ValueError, match="head is -1: the model has 4, counted from 0"):
+    with pytest.raises(ValueError, match="head is -1: it must be 0 or more"):
         view.save_heat_map(tmp_path / "x.png", head=-1)
     with pytest.raises(ValueError, match=r"x.jpg does not end with .png or .svg"):
         view.save_heat_map(tmp_path / "x.jpg")
@@ -341,8 +348,9 @@ def test_a_heat_map_that_cannot_be_is_refused(view, tmp_path):
         ({"text": ["a"]}, "text is a list: give one string"),
         ({"text_pair": 3}, "text_pair is a int: give one string"),
         ({"start": 14}, "start is 14 but the text has 14 tokens for the model: give 0 to 13"),
-        ({"start": -1}, "start is -1 but"),
-        ({"max_tokens": 0}, "max_tokens is 0: a page holds at least 1 token"),
+        ({"start": -1}, "start is -1: it must be 0 or more"),
+        ({"start": 0.5}, "start is 0.5: it must be a whole number"),
+        ({"max_tokens": 0}, "max_tokens is 0: it must be at least 1"),
     ],
 )
 def test_what_cannot_be_shown_is_one_sentence(arguments, reason, encoder, tokenizer):

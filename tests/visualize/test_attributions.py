@@ -124,7 +124,10 @@ def test_what_is_explained_can_be_named(explainers):
         ("spans", {}, "text_pair is missing or empty: give the question as text"),
         ("spans", {"text_pair": "a b", "target": "c"}, "target is 'c', which does not stand in"),
         ("spans", {"text_pair": "the film", "target": "he"}, "'he', .* as whole words: copy it"),
-        ("masked_lm", {}, r"position is None but the text has 0 \[MASK\]"),
+        ("masked_lm", {}, r"the text holds no \[MASK\]: put it where a word is missing"),
+        ("masked_lm", {"text": "[MASK]", "position": 1}, "position is 1 but the text has 1"),
+        ("classes", {"position": 0}, "position is 0, but a BertClassifier gives one answer"),
+        ("spans", {"text_pair": "a", "position": "a"}, "'a', but a BertSpanLabeler gives one"),
         (
             "masked_lm",
             {"text": "[MASK]", "target": "films"},

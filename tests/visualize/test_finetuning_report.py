@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import sys
+import warnings
 
 import pytest
 
@@ -88,11 +89,13 @@ def test_a_picture_that_cannot_be_drawn_is_named_and_costs_no_other(
 ):
     description = json.loads((sentiment_run[0] / TASK_FILE).read_text(encoding="utf-8"))
     # No formula that matplotlib knows, and none is meant.
-    description["labels"] = [r"$\cheap$", r"$\dear$"]
+    description["labels"] = [r"$\cheap$", "d" + "ea" * 90 + "r"]
     (tmp_path / TASK_FILE).write_text(json.dumps(description), encoding="utf-8")
     task = csv_task()
     result = runs(measured(0.75, train=[[1], [0, 4]], test=[[3, 1], [0, 4]]))
-    write_report(tmp_path, task, result, "prices", task.read(sentiment_folder))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # matplotlib's, where a label takes all room
+        write_report(tmp_path, task, result, "prices", task.read(sentiment_folder))
     assert capsys.readouterr().err.startswith("no confusion_train.png: ")
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
     drawn = ["learning_curves.png", "confusion_test.png"]

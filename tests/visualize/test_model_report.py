@@ -77,6 +77,7 @@ def test_names_and_config_files(tmp_path):
     [
         ({"max_seq_length": 513}, "max_seq_length is 513 but the model has 512 positions"),
         ({"batch_size": 0}, "batch_size is 0: it must be at least 1"),
+        ({"max_seq_length": 12.5}, "max_seq_length is 12.5: it must be a whole number"),
         ({"model": "bert_huge"}, "'bert_huge' is not a named size"),
         ({"model": 3}, "the model is a int: give a named size"),
     ],

@@ -42,6 +42,8 @@ def test_the_sign_is_fixed_and_equal_vectors_have_no_direction():
 def test_what_has_no_two_directions(vectors, sentence):
     with pytest.raises(ValueError, match=sentence):
         principal_components(vectors)
+    with pytest.raises(ValueError, match="count is -1: it must be at least 1"):
+        principal_components(np.eye(3), -1)
 
 
 def test_the_picture_names_labels_and_points(tmp_path):
@@ -60,11 +62,15 @@ def test_the_picture_names_labels_and_points(tmp_path):
     assert len([text for text in texts if text in names]) == 20
     share = 100 * principal_components(vectors).explained[0]
     assert f"first direction, {share:.1f} % of the variance" in texts
+    # Of a long one the beginning and the end.
+    plot_principal_components(vectors[:2], tmp_path / "long.svg", ["a\nb", "c" * 30 + "d" * 30])
+    texts = re.findall(r"<!-- (.*?) -->", (tmp_path / "long.svg").read_text(encoding="utf-8"))
+    assert "a b (1)" in texts and f"{'c' * 20}…{'d' * 11} (1)" in texts
 
 
 def test_wrong_names_and_lengths_of_a_picture(tmp_path):
     vectors = np.eye(3)
-    with pytest.raises(ValueError, match=r"points.jpg must end in .png or .svg"):
+    with pytest.raises(ValueError, match=r"points.jpg does not end with .png or .svg"):
         plot_principal_components(vectors, tmp_path / "points.jpg")
     with pytest.raises(ValueError, match="there are 2 labels for 3 vectors"):
         plot_principal_components(vectors, tmp_path / "points.png", ["a", "b"])

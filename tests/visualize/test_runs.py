@@ -173,9 +173,21 @@ def test_learning_curves_draw_a_baseline_as_it_moves(tmp_path, monkeypatch):
     assert drawn["always the most frequent piece"] == [0.125, 0.125]  # from end to end
 
 
-def test_names_tell_folders_apart(tmp_path):
+def test_names_tell_folders_apart(tmp_path, monkeypatch):
     paths = [write_pretraining_run(tmp_path / name / "run") for name in ("a", "b")]
     assert show_run(*paths).names == ("a/run", "b/run")
+    # Where a folder is named by a dot, its name stands elsewhere.
+    monkeypatch.chdir(paths[0])
+    assert show_run(".").names == ("run",)
+    assert show_run(".", "../../b/run").names == ("a/run", "b/run")
+
+
+def test_learning_curves_have_the_format_of_their_name(pretraining, tmp_path):
+    metrics = RunFolder.open(pretraining).read_metrics()
+    plot_learning_curves(metrics, tmp_path / "curves.svg")
+    assert "<svg" in (tmp_path / "curves.svg").read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match=r"curves.pdf does not end with .png or .svg"):
+        plot_learning_curves(metrics, tmp_path / "curves.pdf")
 
 
 def test_what_cannot_be_compared(pretraining, sentiment_run, tmp_path):

@@ -64,6 +64,8 @@ def test_text_and_page(folder, tmp_path):
 def test_one_string_is_no_list_of_texts(folder):
     with pytest.raises(ValueError, match="texts is one string"):
         inspect_vocabulary(folder, "some text")
+    with pytest.raises(ValueError, match="a text is a NoneType: give strings"):
+        inspect_vocabulary(folder, ["some text", None])
 
 
 def test_texts_without_words(folder):

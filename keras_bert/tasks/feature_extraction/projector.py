@@ -43,8 +43,8 @@ def write_projector(
         name: what the projector calls the vectors.
 
     Raises:
-        ValueError: there is no vector, no column, a column has not N values, or the folder holds
-            something else.
+        ValueError: there is no vector, one is not finite, there is no column, a column has not N
+            values, or the folder holds something else.
 
     Example:
         write_projector("projector", np.eye(2), {"word": ["film", "book"]})
@@ -55,6 +55,8 @@ def write_projector(
         raise ValueError(
             f"vectors have the shape {vectors.shape}: give [N, D] with a row for each vector"
         )
+    if not np.isfinite(vectors).all():
+        raise ValueError("a vector holds a number that is not finite: look at the model")
     if not metadata:
         raise ValueError("metadata has no column: give one, so that points can be told apart")
     for column, values in metadata.items():

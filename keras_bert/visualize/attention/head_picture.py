@@ -1,16 +1,13 @@
 """What attention heads do, as a picture: entropy by layer, and a grid for each statistic."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 
-from keras_bert.storage.files import atomic_file
 from keras_bert.visualize.attention.head_places import PLACES
 from keras_bert.visualize.attention.head_statistics import STATISTICS, HeadStatistics
-from keras_bert.visualize.figure import new_figure
+from keras_bert.visualize.figure import check_picture, new_figure, save_figure
 
-_FORMATS = (".png", ".svg")
 _COLUMNS = 4
 # Of Okabe and Ito (2008), told apart in all kinds of colour blindness.
 _BLUE, _ORANGE, _GREY = "#0072B2", "#D55E00", "#555555"
@@ -28,9 +25,7 @@ def plot_head_statistics(statistics: HeadStatistics, path: str | os.PathLike) ->
     Raises:
         ValueError: matplotlib is not installed, or the name ends otherwise.
     """
-    path = Path(path)
-    if path.suffix not in _FORMATS:
-        raise ValueError(f"{path} does not end with .png or .svg: give one of them")
+    check_picture(path)
     layers, heads = statistics.shape
     names = [name for name in STATISTICS if name != "cls_entropy"]
     rows = -(-(len(names) + 1) // _COLUMNS)
@@ -54,6 +49,7 @@ def plot_head_statistics(statistics: HeadStatistics, path: str | os.PathLike) ->
     )  # fmt: skip
     scatter.set(title="entropy of each head, nats")
     scatter.set_xlabel("layer", fontsize=8)
+    scatter.set_xlim(-0.5, layers - 0.5)
     scatter.set_ylim(0, 1.15 * statistics.uniform_entropy)
     scatter.set_xticks(range(layers))
     scatter.title.set_fontsize(9)
@@ -83,5 +79,4 @@ def plot_head_statistics(statistics: HeadStatistics, path: str | os.PathLike) ->
         bar.ax.tick_params(labelsize=6)
     for axes in panels[1 + len(names) :]:
         axes.set_axis_off()
-    with atomic_file(path) as temporary:
-        figure.savefig(temporary, format=path.suffix[1:], dpi=130)
+    save_figure(figure, path, dpi=130)

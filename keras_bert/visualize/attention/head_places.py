@@ -64,15 +64,16 @@ def place_sums(
     return {name: sums[name] for name in PLACES}
 
 
-def sentence(name: str, shares: Mapping[str, float]) -> str:
+def sentence(name: str, shares: Mapping[str, float], least: float = _LEAST_SHARE) -> str:
     """Returns where a head looks most: "Layer 2, head 3: 79 % of all weight goes to [SEP]".
 
     Args:
         name: of the head.
         shares: the fraction of its weight that goes to each of `PLACES`.
+        least: below it a head looks nowhere in particular.
     """
     place = max(PLACES, key=lambda place: shares[place])
-    if shares[place] < _LEAST_SHARE:
+    if shares[place] < least:
         return f"{name}: spread widely"
     return f"{name}: {100 * shares[place]:.0f}\u00a0% of all weight goes to {PLACES[place]}"
 

@@ -17,6 +17,7 @@ from keras_bert.counts import check_count
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.storage.files import atomic_file, write_json
+from keras_bert.storage.paths import short_name
 from keras_bert.storage.text_lines import check_several
 from keras_bert.tasks.opened_encoder import open_encoder
 from keras_bert.text.base_tokenizer import Tokenizer
@@ -89,7 +90,7 @@ class HeadStatistics:
             shares = {place: row[place] for place in PLACES}
             if max(shares.values()) >= least:
                 name = f"Layer {row['layer']}, head {row['head']}"
-                remarkable.append((-max(shares.values()), sentence(name, shares)))
+                remarkable.append((-max(shares.values()), sentence(name, shares, least)))
         # Ties keep the order of the model.
         return [text for _, text in sorted(remarkable, key=lambda pair: pair[0])]
 
@@ -189,7 +190,7 @@ def head_statistics(
     }
     is_folder = isinstance(model, str | os.PathLike)
     return HeadStatistics(
-        model="/".join(Path(model).parts[-2:]) if is_folder else type(model).__name__,
+        model=short_name(model) if is_folder else type(model).__name__,
         texts=reader.texts,
         tokens=reader.tokens,
         cut_texts=reader.cut_texts,

@@ -1,17 +1,16 @@
 """Attention as a picture of matrices."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 
-from keras_bert.storage.files import atomic_file
+from keras_bert.counts import check_count
 from keras_bert.visualize.attention.probabilities import Attention, join_pieces
-from keras_bert.visualize.figure import new_figure, plain
+from keras_bert.visualize.figure import check_picture, new_figure, save_figure, short_label
 
-_FORMATS = (".png", ".svg")
 # A label needs so many inches; where all panels together would be wider, they have none.
 _INCHES_PER_LABEL = 0.19
+_INCHES_PER_CHARACTER = 0.08
 _WIDEST = 40.0
 _SMALL_PANEL = 1.1
 
@@ -26,25 +25,24 @@ def draw(
     join_words: bool,
 ) -> None:
     """Draws the attention of tokens `start` to `end`; see `AttentionView.save_heat_map`."""
-    path = Path(path)
-    if path.suffix not in _FORMATS:
-        raise ValueError(f"{path} does not end with .png or .svg: give one of them")
+    check_picture(path)
     probabilities = attention.probabilities  # [L, A, S, S]
     layers = _chosen("layer", layer, probabilities.shape[0])
     heads = _chosen("head", head, probabilities.shape[1])
-    labels: list[str] = [token.piece for token in attention.tokens[start:end]]
+    names: list[str] = [token.piece for token in attention.tokens[start:end]]
     matrices = probabilities[layers][:, heads][..., start:end, start:end]
     if join_words:
         indices = np.array([token.word for token in attention.tokens[start:end]])
         matrices = join_pieces(matrices, indices - indices[0])
-        labels = list(attention.words[indices[0] : indices[-1] + 1])
-    labels = [plain(label) for label in labels]
+        names = list(attention.words[indices[0] : indices[-1] + 1])
+    labels = [short_label(name) for name in names]
     rows, columns = matrices.shape[:2]
     panel = _INCHES_PER_LABEL * len(labels)
+    label_margin = max(1.1, 0.5 + _INCHES_PER_CHARACTER * max(map(len, labels)))
     # Many panels are looked at side by side, small; one or a few are read.
-    has_labels = rows * columns <= 4 and columns * (panel + 1) <= _WIDEST
+    has_labels = rows * columns <= 4 and columns * (panel + label_margin) <= _WIDEST
     side = max(panel, 2.0) if has_labels else max(_SMALL_PANEL, 6.0 / max(rows, columns))
-    margin = 1.1 if has_labels else 0.25
+    margin = label_margin if has_labels else 0.25
     figure = new_figure(columns * (side + margin) + 1, rows * (side + margin) + 0.5)
     panels = figure.subplots(rows, columns, squeeze=False)
     # Of square roots: small weights, of which there are most, are seen, too. `new_figure` has told
@@ -64,13 +62,13 @@ def draw(
         if has_labels:
             axes.set(xlabel="to", ylabel="from")
     figure.colorbar(image, ax=panels, label="attention", shrink=0.6, aspect=30, pad=0.02)
-    with atomic_file(path) as temporary:
-        figure.savefig(temporary, format=path.suffix[1:], dpi=130)
+    save_figure(figure, path, dpi=130)
 
 
 def _chosen(name: str, index: int | None, count: int) -> list[int]:
     if index is None:
         return list(range(count))
-    if not 0 <= index < count:
+    check_count(name, index, least=0)
+    if index >= count:
         raise ValueError(f"{name} is {index}: the model has {count}, counted from 0")
     return [index]

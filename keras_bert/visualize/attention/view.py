@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from keras_bert.counts import check_count
+from keras_bert.storage.paths import short_name
 from keras_bert.tasks.opened_encoder import open_encoder
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.visualize import html_page
@@ -140,18 +141,18 @@ def show_attention(
         view = show_attention("runs/mini/preset", "The doctor said that he was late .")
         view.save("attention.html")
     """
-    if max_tokens < 1:
-        raise ValueError(f"max_tokens is {max_tokens}: a page holds at least 1 token")
+    check_count("max_tokens", max_tokens)
+    check_count("start", start, least=0)
     encoder, tokenizer = open_encoder(
         model, "attention_probs", tokenizer, ignore_config_keys, keep_special_tokens=True
     )
     attention = read_attention(encoder, tokenizer, text, text_pair)
-    if not 0 <= start < len(attention.tokens):
+    if start >= len(attention.tokens):
         raise ValueError(
             f"start is {start} but the text has {len(attention.tokens)} tokens for the model: "
             f"give 0 to {len(attention.tokens) - 1}"
         )
     # "mini/preset" of a folder "runs/mini/preset": the last name alone may say nothing.
     is_folder = isinstance(model, str | os.PathLike)
-    name = "/".join(Path(model).parts[-2:]) if is_folder else type(model).__name__
-    return AttentionView(attention, name, start, max_tokens)
+    name = short_name(model) if is_folder else type(model).__name__
+    return AttentionView(attention, name, int(start), int(max_tokens))

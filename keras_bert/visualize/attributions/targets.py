@@ -86,11 +86,13 @@ def model_inputs(model: Any, read: ModelInput, position: str | int | None) -> di
         return {name: tensor[:, None] for name, tensor in read.features.items()}
     if isinstance(model, BertMaskedLM):
         masks = [i for i, token in enumerate(read.tokens) if token.piece == read.mask]
+        if not masks:
+            raise ValueError(f"the text holds no {read.mask}: put it where a word is missing")
         number = 0 if position is None else _as_index(position)
         if number is None or not 0 <= number < len(masks):
             raise ValueError(
-                f"position is {position!r} but the text has {len(masks)} {read.mask}: put it where "
-                "a word is missing, and number them from 0"
+                f"position is {position!r} but the text has {len(masks)} {read.mask}: number them "
+                "from 0"
             )
         return {**read.features, MASKED_LM_POSITIONS: tf.constant([[masks[number]]], tf.int32)}
     return dict(read.features)
@@ -113,6 +115,13 @@ def find_target(
     """
     if isinstance(model, BertMaskedLM):
         return _piece_target(outputs, question, vocabulary)
+    if isinstance(model, BertTokenClassifier | BertBiLSTMTagger):
+        return _tag_target(outputs, read, question)
+    if question.position is not None:
+        raise ValueError(
+            f"position is {question.position!r}, but a {type(model).__name__} gives one answer for "
+            "the whole text: leave it out"
+        )
     if isinstance(model, BertSpanLabeler):
         return _span_target(outputs, read, question)
     if isinstance(model, BertMultipleChoice):
@@ -120,8 +129,6 @@ def find_target(
             raise ValueError("text_pair is missing: give the context as text, one choice as pair")
         _check_no_target(question, "one choice has one score")
         return Target("score of the choice", (0, 0))
-    if isinstance(model, BertTokenClassifier | BertBiLSTMTagger):
-        return _tag_target(outputs, read, question)
     if isinstance(model, BertClassifier):
         return _class_target(model, outputs, question)
     raise _unexplained(model)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from keras_bert.models.sentence_embedder import BertSentenceEmbedder
 from keras_bert.models.seq2seq.encoder_decoder import BertEncoderDecoder
 from keras_bert.models.task_model import TaskModel
 from keras_bert.storage import hub
+from keras_bert.storage.paths import short_name
 from keras_bert.tasks.classification.head import TextHead
 from keras_bert.tasks.finetuned_model import FinetunedModel
 from keras_bert.tasks.kinds import describe_foreign
@@ -135,7 +135,7 @@ class Explainer:
         labels: tuple[str, ...] = ()
         if isinstance(model, str | os.PathLike):
             # "mini/preset" of a folder "runs/mini/preset": the last name alone may say nothing.
-            self.name = "/".join(Path(model).parts[-2:])
+            self.name = short_name(model)
             model, own = _open_folder(model, ignore_config_keys)
             tokenizer = tokenizer or own
         if isinstance(model, FinetunedModel):

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from keras_bert.storage.paths import with_name
 from keras_bert.visualize.report_page import Report
 from keras_bert.visualize.runs.page import run_page
 from keras_bert.visualize.runs.record import RunRecord, read_run
@@ -20,10 +21,11 @@ class RunReport(Report):
     def __init__(self, runs: tuple[RunRecord, ...]):
         self.runs = runs
         # "1" and "2" of runs/seeds/1 and runs/seeds/2: as many folders as tell them apart.
+        paths = [with_name(run.path) for run in runs]
         depth = 1
-        while len({run.path.parts[-depth:] for run in runs}) < len(runs):
+        while len({path.parts[-depth:] for path in paths}) < len(runs):
             depth += 1
-        self.names = tuple("/".join(run.path.parts[-depth:]) for run in runs)
+        self.names = tuple("/".join(path.parts[-depth:]) for path in paths)
         self.title = f"Run {' and '.join(self.names)}"
 
     def html(self) -> str:
