@@ -267,6 +267,7 @@ def assert_close(found, expected, batch):
         ("DebertaV2Model", {"position_buckets": 6, "max_relative_positions": 40}),
         ("DebertaV2Model", {"position_buckets": 256}),
         ("DebertaV2Model", {"position_buckets": -1, "max_relative_positions": 30}),
+        ("DebertaV2Model", {"num_attention_heads": 1}),
     ],
     ids=str,
 )
