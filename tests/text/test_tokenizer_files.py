@@ -119,8 +119,11 @@ MPNET_PIECES = "<s>\n<pad>\n</s>\n<unk>\n" + WORD_PIECES + "<mask>\n"
             },
             (MPNET_TOKENS, ROBERTA_FRAMING),
         ),
-        # A stray name of another family beside BERT's class.
-        ({"tokenizer_class": "BertTokenizer", "cls_token": "<s>"}, (BERT_TOKENS, BERT_FRAMING)),
+        # Other names of BERT's roles; one that is no piece stands in no row.
+        (
+            {"tokenizer_class": "BertTokenizer", "cls_token": "<s>", "mask_token": "<none>"},
+            (BERT_TOKENS._replace(cls="<s>"), BERT_FRAMING),
+        ),
         ({}, (BERT_TOKENS, BERT_FRAMING)),
     ],
 )
@@ -316,6 +319,49 @@ def test_added_tokens_that_word_pieces_do_not_find_are_refused(tmp_path):
         write(tmp_path, **{"added_tokens": {}, "tokenizer_config": {}, "tokenizer": {}} | stored)
         with pytest.raises(ValueError, match="'(<user>|home)' is an added token"):
             read_tokenizer_files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [
+        ("tokenizer_config", {"extra_special_tokens": ["[MASK]", "<user>"]}),
+        ("tokenizer_config", {"extra_special_tokens": {"user_token": "<user>"}}),
+        ("special_tokens_map", {"additional_special_tokens": [{"content": "<user>"}]}),
+    ],
+)
+def test_further_special_tokens_are_added_tokens(name, stored, tmp_path):
+    (tmp_path / "vocab.txt").write_text(WORD_PIECES + "<user>\n")
+    write(tmp_path, **{name: {"additional_special_tokens": None, "extra_special_tokens": []}})
+    read_tokenizer_files(tmp_path)
+    write(tmp_path, **{name: stored})
+    with pytest.raises(ValueError, match=f"{name}.json: '<user>' is an added token"):
+        read_tokenizer_files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "made"),
+    [
+        (template("[CLS] home A [SEP]", "[CLS] A [SEP] B [SEP]"), "CLS. home A .* and"),
+        (template("[CLS] A [SEP]", "A B"), "and 'A B', the package's tokenizer '.CLS. A .SEP.'"),
+        ({"type": "RobertaProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}, "SEP. .SEP. B"),
+        (None, "'A' and 'A B'"),
+        ({"type": "TemplateProcessing"}, "is damaged: post_processor"),
+    ],
+)
+def test_word_pieces_in_other_rows_are_refused(rows, made, tmp_path):
+    (tmp_path / "vocab.txt").write_text(WORD_PIECES)
+    steps = {
+        "normalizer": {"type": "BertNormalizer", "lowercase": False},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+    }
+    # A general class has its settings in tokenizer.json alone.
+    stored = {"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": True}
+    usual = {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}
+    write(tmp_path, tokenizer=steps | {"post_processor": usual}, tokenizer_config=stored)
+    assert not read_tokenizer_files(tmp_path).lowercase
+    write(tmp_path, tokenizer=steps | {"post_processor": rows})
+    with pytest.raises(ValueError, match=made):
+        read_tokenizer_files(tmp_path)
 
 
 def test_added_tokens_beside_a_sentencepiece_model_are_refused(tmp_path):

@@ -25,6 +25,7 @@ from keras_bert.text.framing import (
     Framing,
     SpecialTokens,
 )
+from keras_bert.text.framing import rows as framing_rows
 from keras_bert.text.tokenizer_config import (
     MERGES,
     ROLES,
@@ -247,7 +248,7 @@ class ByteLevelBpeFiles:
             if keep_special_tokens or not token.special
         ]
         splitting = {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": True}
-        single, pair = _rows(vocabulary.framing, special)
+        single, pair = framing_rows(vocabulary.framing, special)
         return {
             "version": "1.0",
             "truncation": None,
@@ -303,12 +304,6 @@ class _RustByteLevelBpe:
         sizes = np.array([len(encoding) for encoding in found], np.int64)
         ids = np.fromiter((i for e in found for i in e.ids), np.int32, int(sizes.sum()))
         return ids, sizes
-
-
-def _rows(framing: Framing, special: SpecialTokens) -> tuple[list[str], list[str]]:
-    """Returns what a row of one text and a row of two is made of: special tokens, A and B."""
-    single = [special.cls, "A", special.sep]
-    return single, [*single, *[special.sep] * (framing.separators - 1), "B", special.sep]
 
 
 def _template_part(name: str, special: SpecialTokens) -> dict[str, Any]:
@@ -385,11 +380,11 @@ def _framing(stored: Mapping[str, Any], path: Path, special: SpecialTokens) -> F
         for name in ("single", "pair")
     )
     for framing in (MODERNBERT_FRAMING, ROBERTA_FRAMING):
-        if rows == _rows(framing, special):
+        if rows == framing_rows(framing, special):
             return framing
     made, expected = (
         " and ".join(repr(" ".join(row)) for row in two)
-        for two in (rows, _rows(MODERNBERT_FRAMING, special))
+        for two in (rows, framing_rows(MODERNBERT_FRAMING, special))
     )
     raise ValueError(
         f"{path}: post_processor makes the rows {made}, ModernBERT's are {expected}: give the "
