@@ -272,6 +272,12 @@ def test_classifier_of_unknown_kind(tmp_path):
         with pytest.raises(ValueError) as error:
             BertTokenClassifier.from_preset(tmp_path)
         assert str(error.value).startswith(f"{path}: id2label is {names!r}: it must be an object")
+    path.write_text(json.dumps(values | {"id2label": {"0": "a", "1": None, "2": "b"}}))
+    with pytest.raises(ValueError, match="id2label calls class 1 None: give it a name"):
+        checkpoints.read(tmp_path)
+    # As YAML reads such names.
+    path.write_text(json.dumps(values | {"id2label": {"0": 7, "1": True, "2": "b"}}))
+    assert checkpoints.read(tmp_path).head["labels"] == ["7", "true", "b"]
     path.write_text(json.dumps(values | {"id2label": {"2": "c", "00": "a", "1": "b"}}))
     assert BertTokenClassifier.from_preset(tmp_path).labels == ["a", "b", "c"]
 
