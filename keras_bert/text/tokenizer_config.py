@@ -8,6 +8,7 @@ tokenizer_config.json     the settings under the names that Hugging Face uses
 import json
 import os
 import re
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -262,10 +263,7 @@ def _check_rows(
     if step is None and not is_general:
         return
     expected = rows(vocabulary.framing, vocabulary.special_tokens)
-    try:
-        made = _rows_of(step)
-    except (AttributeError, IndexError, KeyError, TypeError):
-        raise ValueError(f"{path} is damaged: post_processor is {step!r}") from None
+    made = rows_of(step, path)
     if made != expected:
         told, usual = (" and ".join(repr(" ".join(row)) for row in two) for two in (made, expected))
         raise ValueError(
@@ -274,18 +272,29 @@ def _check_rows(
         )
 
 
-def _rows_of(step: Mapping[str, Any] | None) -> tuple[list[str], list[str]]:
-    """Returns what a `post_processor` makes of one text A and of two; see `framing.rows`."""
+def rows_of(step: Mapping[str, Any] | None, path: Path) -> tuple[list[str], list[str]]:
+    """Returns what a `post_processor` makes of one text A and of two; see `framing.rows`.
+
+    Raises:
+        ValueError: it is none of those of the package's families, or damaged.
+    """
     if step is None:
         return ["A"], ["A", "B"]
-    if step["type"] == "TemplateProcessing":
-        single, pair = (
-            [part["id"] for parts in step[name] for part in parts.values()]
-            for name in ("single", "pair")
-        )
-        return single, pair
-    framing = {"BertProcessing": BERT_FRAMING, "RobertaProcessing": ROBERTA_FRAMING}[step["type"]]
-    return rows(framing, BERT_TOKENS._replace(cls=step["cls"][0], sep=step["sep"][0]))
+    try:
+        if step["type"] == "TemplateProcessing":
+            single, pair = (
+                [str(part["id"]) for parts in step[name] for part in parts.values()]
+                for name in ("single", "pair")
+            )
+            return single, pair
+        framings = {"BertProcessing": BERT_FRAMING, "RobertaProcessing": ROBERTA_FRAMING}
+        special = BERT_TOKENS._replace(cls=str(step["cls"][0]), sep=str(step["sep"][0]))
+        return rows(framings[step["type"]], special)
+    except (AttributeError, LookupError, TypeError):
+        raise ValueError(
+            f"{path}: post_processor is {reprlib.repr(step)}, which makes no rows that the package "
+            "knows: fetch the file again, or open the encoder alone"
+        ) from None
 
 
 def _normalizer_steps(stored: dict[str, Any], path: Path) -> list[dict[str, Any]]:
@@ -366,7 +375,38 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not JSON ({error}): repair or remove it") from None
     if not isinstance(stored, dict):
         raise ValueError(f"{path} holds a JSON {type(stored).__name__}; an object is expected")
+    if path.name in (TOKENIZER_JSON, FILE_NAME, SPECIAL_TOKENS_MAP):
+        _check_forms(stored, path)
     return stored
+
+
+# Types of the values that are looked into, by key; null is as good as none.
+_FORMS: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("model", "normalizer", "pre_tokenizer", "post_processor"), dict),
+    "added_tokens": list,
+    "added_tokens_decoder": dict,
+    "additional_special_tokens": list,
+    "extra_special_tokens": (dict, list),
+}
+
+
+def _check_forms(stored: Mapping[str, Any], path: Path) -> None:
+    """Refuses a file of a tokenizer that holds something else than its format says."""
+    damaged = [
+        f"{key} is {reprlib.repr(stored[key])}"
+        for key, form in _FORMS.items()
+        if not isinstance(stored.get(key), (form, type(None)))
+    ]
+    for token in () if damaged else stored.get("added_tokens") or ():
+        is_token = isinstance(token, dict) and isinstance(token.get("content"), str)
+        if not is_token or type(token.get("id")) is not int:
+            damaged.append(f"an entry of added_tokens is {reprlib.repr(token)}")
+    vocab = None if damaged else (stored.get("model") or {}).get("vocab")
+    if isinstance(vocab, dict):
+        others = [token for token, index in vocab.items() if type(index) is not int]
+        damaged += [f"model.vocab has the id {vocab[token]!r} for {token!r}" for token in others]
+    if damaged:
+        raise ValueError(f"{path} is damaged: {damaged[0]}; fetch the file again")
 
 
 def tokenizer_class(folder: Path) -> tuple[str, Path]:

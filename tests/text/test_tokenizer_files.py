@@ -201,7 +201,7 @@ def test_a_named_vocabulary_is_read_whatever_stands_beside_it(tmp_path):
         ({"added_tokens": [USER | {"id": 1500}]}, "'<user>' has the id 1500, but 262 is"),
         ({"post_processor": template("<s> A </s>", "<s> A </s> B")}, "'<s> A </s>' and .* B',"),
         ({"post_processor": template("A </s>", "<s> A </s> B </s>")}, "makes the rows 'A </s>'"),
-        ({"post_processor": {"type": "TemplateProcessing"}}, "makes the rows '' and ''"),
+        ({"post_processor": {"type": "TemplateProcessing"}}, "which makes no rows that the pack"),
         ({"post_processor": {"type": "BertProcessing"}}, "post_processor.type is 'BertPro"),
         ({"normalizer": {"type": "NFKC"}}, "normalizer is {'type': 'NFKC'}"),
         (
@@ -213,7 +213,11 @@ def test_a_named_vocabulary_is_read_whatever_stands_beside_it(tmp_path):
         ),
         ({"model": {"type": "BPE", "merges": []}}, "damaged: model.vocab"),
         ({"model": {"type": "BPE", "vocab": {}}}, "damaged: model.vocab, model.merges"),
-        ({"added_tokens": [{"id": 1}]}, "None is an added token"),
+        ({"added_tokens": [{"id": 1}]}, "damaged: an entry of added_tokens is {'id': 1}; fetch"),
+        ({"added_tokens": ["<s>"]}, "damaged: an entry of added_tokens is '<s>'"),
+        ({"pre_tokenizer": "ByteLevel"}, "damaged: pre_tokenizer is 'ByteLevel'"),
+        ({"model": {"vocab": {"<s>": 0, "a": "1"}}}, "model.vocab has the id '1' for 'a'"),
+        ({"post_processor": template("<s> A", "B") | {"single": ["A"]}}, "which makes no rows"),
     ],
 )
 def test_a_tokenizer_json_that_gives_other_ids_is_refused(change, message, tmp_path):
@@ -345,7 +349,7 @@ def test_further_special_tokens_are_added_tokens(name, stored, tmp_path):
         (template("[CLS] A [SEP]", "A B"), "and 'A B', the package's tokenizer '.CLS. A .SEP.'"),
         ({"type": "RobertaProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}, "SEP. .SEP. B"),
         (None, "'A' and 'A B'"),
-        ({"type": "TemplateProcessing"}, "is damaged: post_processor"),
+        ({"type": "TemplateProcessing"}, "which makes no rows"),
     ],
 )
 def test_word_pieces_in_other_rows_are_refused(rows, made, tmp_path):
@@ -407,6 +411,24 @@ def test_a_tokenizer_that_cannot_be_read_is_not_taken_for_none(tmp_path):
     write(tmp_path, tokenizer={}, tokenizer_config={"tokenizer_class": "XLMRobertaTokenizer"})
     with pytest.raises(ValueError, match="has no sentencepiece.bpe.model"):
         read_tokenizer_files(tmp_path)
+
+
+def test_damaged_files_are_named(tmp_path):
+    byte_level_files().save(tmp_path)
+    vocab = json.loads((tmp_path / "vocab.json").read_text())
+    write(tmp_path, vocab=vocab | {"a": None})
+    with pytest.raises(ValueError, match="vocab.json: 'a' has the id None: ids must be"):
+        read_tokenizer_files(tmp_path)
+    (tmp_path / "merges.txt").write_bytes(b"a b\n\xff\n")
+    with pytest.raises(ValueError, match="merges.txt is not UTF-8 .*: fetch the file again"):
+        read_tokenizer_files(tmp_path)
+    write(tmp_path, tokenizer_config={"added_tokens_decoder": ["<s>"]})
+    with pytest.raises(ValueError, match="config.json is damaged: added_tokens_decoder is ..<s>"):
+        read_tokenizer_files(tmp_path)
+    (tmp_path / "sp").mkdir()
+    (tmp_path / "sp" / "spm.model").write_bytes(b"")
+    with pytest.raises(ValueError, match="spm.model: this is no SentencePiece model"):
+        read_tokenizer_files(tmp_path / "sp")
 
 
 def test_merges_and_bytes_are_checked_without_a_graph():

@@ -129,7 +129,10 @@ class ByteLevelBpeFiles:
                     f"there is no {path}: byte-level BPE needs {VOCAB_JSON} and {MERGES}"
                 )
         pairs = []
-        lines = Path(merges).read_text(encoding="utf-8").split("\n")
+        try:
+            lines = Path(merges).read_text(encoding="utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{merges} is not UTF-8 ({error}): fetch the file again") from None
         for number, line in enumerate(lines, start=1):
             line = line.removesuffix("\r")
             if not line or (number == 1 and line.startswith("#version")):
@@ -356,6 +359,11 @@ def _finds(token: Mapping[str, Any], special: SpecialTokens, added: Iterable[str
 def _vocabulary(
     ids: dict[str, int], source: str, special_tokens: SpecialTokens, framing: Framing
 ) -> Vocabulary:
+    others = [token for token, index in ids.items() if type(index) is not int]
+    if others:
+        raise ValueError(
+            f"{source}: {others[0]!r} has the id {ids[others[0]]!r}: ids must be 0, 1, 2, ..."
+        )
     tokens = sorted(ids, key=ids.__getitem__)
     for index, token in enumerate(tokens):
         if ids[token] != index:
@@ -374,11 +382,7 @@ def _framing(stored: Mapping[str, Any], path: Path, special: SpecialTokens) -> F
     """
     if _post_processor(stored) != _TEMPLATE:
         return ROBERTA_FRAMING
-    template = stored["post_processor"]
-    rows = tuple(
-        [part["id"] for parts in template.get(name) or () for part in parts.values()]
-        for name in ("single", "pair")
-    )
+    rows = tokenizer_config.rows_of(stored["post_processor"], path)
     for framing in (MODERNBERT_FRAMING, ROBERTA_FRAMING):
         if rows == framing_rows(framing, special):
             return framing
