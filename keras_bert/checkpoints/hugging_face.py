@@ -586,6 +586,11 @@ def _architecture(
     outputs = [name for name in layers if name in tensors.shapes]
     if outputs:
         named = values.get("architectures") or []
+        if not isinstance(named, (list, str)):
+            raise ValueError(
+                f"{config_file}: architectures is {named!r}: it must be a list of names, such as "
+                f'["{family.model_class(_CLASSIFIERS[0])}"]'
+            )
         classes = {
             name: family.model_class(name)
             for name in _CLASSIFIERS
@@ -602,7 +607,8 @@ def _architecture(
             if found[0] == "BertMultipleChoice" and family is _ELECTRA:
                 _check_summary(tensors, values)
             return found[0], {}
-        num_classes, labels = tensors.shapes[outputs[0]][0], None
+        num_classes = tensors.shapes[outputs[0]][0]
+        labels: list[str] | None = None
         if names := values.get("id2label"):
             if not isinstance(names, dict) or not all(map(str.isdecimal, names)):
                 raise ValueError(

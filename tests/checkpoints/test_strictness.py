@@ -263,6 +263,9 @@ def test_classifier_of_unknown_kind(tmp_path):
     path.write_text(json.dumps(values | {"architectures": ["Mine"]}), encoding="utf-8")
     with pytest.raises(ValueError, match=r"classifier.weight, but .* \['Mine'\] do not say of wh"):
         BertTokenClassifier.from_preset(tmp_path)
+    path.write_text(json.dumps(values | {"architectures": 1}), encoding="utf-8")
+    with pytest.raises(ValueError, match="architectures is 1: it must be a list of names"):
+        BertTokenClassifier.from_preset(tmp_path)
     values["id2label"] = {"0": "a", "1": "b"}
     path.write_text(json.dumps(values), encoding="utf-8")
     with pytest.raises(ValueError, match="has 3 rows, but the config's id2label names .* 0, 1"):
