@@ -428,6 +428,8 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
     values = read_json(config_file)
     tensors = torch_state.read(folder)
     family = _FAMILIES[config.hugging_face_type]
+    if values.get("tie_word_embeddings") is not False:
+        tensors = _under_usual_names(tensors, family)
     architecture, head = _architecture(tensors, values, family, config_file)
     if isinstance(config, LongformerConfig) and "global_tokens" not in values:
         _tell_global_positions(tensors.source, architecture)
@@ -558,6 +560,25 @@ def _rows(family: _Family, architecture: str, config: BertConfig) -> list[Row]:
     return name_table.expand(rows, config.num_hidden_layers)
 
 
+def _under_usual_names(tensors: Tensors, family: _Family) -> Tensors:
+    """Returns tensors of which those that are tied have the name that a row asks for.
+
+    Files hold a tied pair once, and some that others wrote hold it under the name of the copy.
+    """
+    names = {row.ours: row.theirs[0] for row in [*family.encoder, *family.heads[MASKED_LM]]}
+    copy_of = {
+        names[path]: copy
+        for copy, path in family.copies.items()
+        if copy in tensors.shapes and names[path] not in tensors.shapes
+    }
+    usual = {copy: name for name, copy in copy_of.items()}
+    return dataclasses.replace(
+        tensors,
+        shapes={usual.get(name, name): shape for name, shape in tensors.shapes.items()},
+        read=lambda name: tensors.read(copy_of.get(name, name)),
+    )
+
+
 def _architecture(
     tensors: Tensors, values: Mapping[str, Any], family: _Family, config_file: Path
 ) -> tuple[str, dict[str, Any]]:
@@ -565,6 +586,11 @@ def _architecture(
     outputs = [name for name in layers if name in tensors.shapes]
     if outputs:
         named = values.get("architectures") or []
+        if not isinstance(named, (list, str)):
+            raise ValueError(
+                f"{config_file}: architectures is {named!r}: it must be a list of names, such as "
+                f'["{family.model_class(_CLASSIFIERS[0])}"]'
+            )
         classes = {
             name: family.model_class(name)
             for name in _CLASSIFIERS
@@ -581,7 +607,8 @@ def _architecture(
             if found[0] == "BertMultipleChoice" and family is _ELECTRA:
                 _check_summary(tensors, values)
             return found[0], {}
-        num_classes, labels = tensors.shapes[outputs[0]][0], None
+        num_classes = tensors.shapes[outputs[0]][0]
+        labels: list[str] | None = None
         if names := values.get("id2label"):
             if not isinstance(names, dict) or not all(map(str.isdecimal, names)):
                 raise ValueError(
@@ -594,7 +621,16 @@ def _architecture(
                     f"{tensors.source}: {outputs[0]} has {num_classes} rows, but the config's "
                     f"id2label names the classes {', '.join(names)}"
                 )
-            labels = [by_number[index] for index in range(num_classes)]
+            labels = []
+            for index in range(num_classes):
+                label = by_number[index]
+                if not isinstance(label, (str, int, float)):
+                    raise ValueError(
+                        f"{config_file}: id2label calls class {index} {label!r}: give it a name, "
+                        'such as "good"'
+                    )
+                # Numbers, true and false as the file spells them.
+                labels.append(label if isinstance(label, str) else json.dumps(label))
             if labels == _placeholder_labels(num_classes):
                 labels = None  # what transformers writes when nobody named the classes
         head: dict[str, Any] = {"num_classes": num_classes, "labels": labels}

@@ -210,15 +210,23 @@ class DisentangledSelfAttention(SelfAttention):
         if "c2p" in parts:
             # Keys of a query follow each other from the largest distance to the smallest.
             distance_key = ops.transpose(ops.flip(distance_key, axis=1), (0, 2, 1))  # [A, D, R]
-            found = ops.matmul(query, distance_key[None])  # [B, A, S, R]
+            found = self._with_all_distances(query, distance_key)  # [B, A, S, R]
             scores = scores + ops.cast(by_position(found), "float32")
         if "p2c" in parts:
             # Here the keys have rows, and their queries follow from the smallest to the largest.
             distance_query = ops.transpose(distance_query * scale, (0, 2, 1))  # [A, D, R]
-            found = ops.matmul(key, distance_query[None])  # [B, A, S keys, R]
+            found = self._with_all_distances(key, distance_query)  # [B, A, S keys, R]
             found = ops.transpose(by_position(found), (0, 1, 3, 2))  # [B, A, S, S keys]
             scores = scores + ops.cast(found, "float32")
         return scores
+
+    def _with_all_distances(self, vectors: Any, distances: Any) -> Any:
+        """Returns products [B, A, S, R] of queries or keys [B, A, S, D] and distances [A, D, R]."""
+        if self.num_attention_heads == 1:
+            # TensorFlow 2.20 with oneDNN reads and writes beyond its arrays where [B, 1, S, D] is
+            # multiplied with [1, 1, D, R].
+            return ops.matmul(vectors[:, 0], distances)[:, None]
+        return ops.matmul(vectors, distances[None])
 
     def _projected_distances(self, states: Any) -> list[Any]:
         """Returns query and key of distances, [A, R, D] each, of their vectors [R, H]."""

@@ -93,7 +93,7 @@ class _Runs(dict[str, tuple[int, ...]]):
         self._words = _Words(vocabulary, settings.max_input_chars_per_word)
 
     def __missing__(self, run: str) -> tuple[int, ...]:
-        if self._keep_special_tokens and ("[" in run or "<" in run):
+        if self._keep_special_tokens:
             parts = self._special_token.split(run)
             ids = tuple(i for part in parts for i in self._special_ids.get(part) or self._ids(part))
         else:

@@ -61,3 +61,9 @@ MPNET_TOKENS = ROBERTA_TOKENS._replace(unk="[UNK]")
 BERT_FRAMING = Framing()
 MODERNBERT_FRAMING = Framing(has_segments=False)
 ROBERTA_FRAMING = Framing(separators=2, has_segments=False)
+
+
+def rows(framing: Framing, special: SpecialTokens) -> tuple[list[str], list[str]]:
+    """Returns what a row of one text and a row of two is made of: special tokens, A and B."""
+    single = [special.cls, "A", special.sep]
+    return single, [*single, *[special.sep] * (framing.separators - 1), "B", special.sep]

@@ -25,6 +25,7 @@ from keras_bert.counts import check_count
 from keras_bert.text import tokenizer_config
 from keras_bert.text.base_tokenizer import Tokenizer, as_ragged
 from keras_bert.text.framing import BERT_FRAMING, BERT_TOKENS, Framing, SpecialTokens
+from keras_bert.text.spelled_tokens import SpelledToken, check_spellings
 from keras_bert.text.vocabulary import (
     CONTINUATION_PREFIX,
     FILE_NAME,
@@ -86,6 +87,7 @@ class BertTokenizer(Tokenizer):
         )
         tokens = matchable_tokens(vocabulary)
         special_tokens = vocabulary.special_tokens if keep_special_tokens else ()
+        check_spellings([SpelledToken(token) for token in special_tokens])
         first = "".join({token[0] for token in special_tokens})  # "[", of MPNet "<" as well
         self._plain_text = PlainText(tokens, lowercase, tables, first, max_input_chars_per_word)
         self._normalizer = Normalizer(tables, special_tokens)

@@ -8,6 +8,7 @@ tokenizer_config.json     the settings under the names that Hugging Face uses
 import json
 import os
 import re
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from keras_bert.text.framing import (
     ROBERTA_FRAMING,
     Framing,
     SpecialTokens,
+    rows,
 )
 from keras_bert.text.vocabulary import (
     CONTINUATION_PREFIX,
@@ -32,6 +34,7 @@ from keras_bert.text.vocabulary import (
 
 FILE_NAME = "tokenizer_config.json"
 TOKENIZER_JSON = "tokenizer.json"
+SPECIAL_TOKENS_MAP = "special_tokens_map.json"
 ADDED_TOKENS = "added_tokens.json"  # tokens and ids, as transformers 4 writes them
 # Of byte-level BPE, and of each scheme of SentencePiece.
 VOCAB_JSON, MERGES = "vocab.json", "merges.txt"
@@ -114,16 +117,19 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
         stored = read_json(as_json) if as_json.is_file() else {}
         special, framing = _family(folder)
         if text.is_file() or not stored:
-            vocabulary = Vocabulary.from_file(text, special, framing)
+            vocabulary = _read_lines(text, special, framing)
         else:
             tokens = _tokens_of(stored, as_json)
-            vocabulary = Vocabulary(tokens, special, framing=framing)
+            vocabulary = Vocabulary(tokens, _of_vocabulary(special, tokens), framing=framing)
+        # Of a general class tokenizer.json says all, in transformers too.
+        is_general = bool(stored) and tokenizer_class(folder)[0] in GENERAL_CLASSES[1:]
+        _check_rows(stored, as_json, vocabulary, is_general)
         steps = _normalizer_steps(stored, as_json)
         settings = {"lowercase": not is_cased(vocabulary)}
         settings |= _word_limit(stored.get("model") or {}, as_json)
         for step in steps:
             settings |= {name: step[key] for name, key in _NORMALIZER_KEYS.items() if key in step}
-        found = _with_stored(settings, folder)
+        found = _with_stored(settings, folder, is_general)
         if any(step["type"] == "Lowercase" for step in steps):
             # As sentence-transformers writes it: in front of BERT's own step, which then strips
             # accents where it would have lower-cased.
@@ -142,14 +148,22 @@ def read_file(path: str | os.PathLike) -> tuple[Vocabulary, Settings]:
         FileNotFoundError: there is no such file.
         ValueError: one of the files is damaged.
     """
-    vocabulary = Vocabulary.from_file(path, *_family(Path(path).parent))
+    vocabulary = _read_lines(Path(path), *_family(Path(path).parent))
     return vocabulary, _with_stored({"lowercase": not is_cased(vocabulary)}, Path(path).parent)
 
 
-def _with_stored(settings: dict[str, Any], folder: Path) -> Settings:
-    """Returns settings with those that a folder's tokenizer_config.json names in their place."""
+def _with_stored(settings: dict[str, Any], folder: Path, is_general: bool = False) -> Settings:
+    """Returns settings with those that a folder's tokenizer_config.json names in their place.
+
+    Args:
+        settings: of a tokenizer.json, or by default.
+        folder: of the tokenizer.
+        is_general: whether the class is one that takes from that file only what is ours alone.
+    """
     path = folder / FILE_NAME
     stored = read_json(path) if path.is_file() else {}
+    if is_general:
+        stored = {key: stored[key] for key in stored if key == _KEYS["keep_special_tokens"]}
     for argument, key in _KEYS.items():
         if key in stored:
             value = stored[key]
@@ -174,7 +188,7 @@ def _word_limit(stored: Mapping[str, Any], path: Path) -> dict[str, int]:
 def special_tokens(folder: Path, defaults: SpecialTokens) -> SpecialTokens:
     """Returns the special tokens that the files of a folder name, the defaults where none does."""
     named: dict[str, Any] = {}
-    for name in ("special_tokens_map.json", FILE_NAME):  # the latter counts
+    for name in (SPECIAL_TOKENS_MAP, FILE_NAME):  # the latter counts
         if (folder / name).is_file():
             named |= read_json(folder / name)
     values = []
@@ -196,7 +210,23 @@ def _family(folder: Path) -> tuple[SpecialTokens, Framing]:
         is_mpnet = model_type == "mpnet" or special_tokens(folder, BERT_TOKENS) == MPNET_TOKENS
     if is_mpnet:
         return special_tokens(folder, MPNET_TOKENS), ROBERTA_FRAMING
-    return BERT_TOKENS, BERT_FRAMING
+    return special_tokens(folder, BERT_TOKENS), BERT_FRAMING
+
+
+def _of_vocabulary(special: SpecialTokens, tokens: Iterable[str]) -> SpecialTokens:
+    """Returns the special tokens, BERT's in place of those that are in no vocabulary."""
+    known = {*tokens}
+    return SpecialTokens(
+        *(t if t in known else default for t, default in zip(special, BERT_TOKENS, strict=True))
+    )
+
+
+def _read_lines(path: Path, special: SpecialTokens, framing: Framing) -> Vocabulary:
+    """Reads a vocab.txt; see `Vocabulary.from_file`."""
+    if framing == BERT_FRAMING and special != BERT_TOKENS and path.is_file():
+        lines = path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
+        special = _of_vocabulary(special, map(vocabulary_module.piece_of_line, lines))
+    return Vocabulary.from_file(path, special, framing)
 
 
 def _tokens_of(stored: dict[str, Any], path: Path) -> list[str]:
@@ -220,6 +250,51 @@ def _tokens_of(stored: dict[str, Any], path: Path) -> list[str]:
             )
     # White space at the edge of a piece, which no word has, is gone from a vocab.txt.
     return [vocabulary_module.piece_of_line(token) for token in tokens]
+
+
+def _check_rows(
+    stored: Mapping[str, Any], path: Path, vocabulary: Vocabulary, is_general: bool
+) -> None:
+    """Refuses a tokenizer.json that makes other rows of texts than the package does.
+
+    Without a `post_processor` the class makes them, and a general class leaves texts as they are.
+    """
+    step = stored.get("post_processor")
+    if step is None and not is_general:
+        return
+    expected = rows(vocabulary.framing, vocabulary.special_tokens)
+    made = rows_of(step, path)
+    if made != expected:
+        told, usual = (" and ".join(repr(" ".join(row)) for row in two) for two in (made, expected))
+        raise ValueError(
+            f"{path}: post_processor makes the rows {told}, the package's tokenizer {usual}: open "
+            "the encoder alone, and make ids with transformers"
+        )
+
+
+def rows_of(step: Mapping[str, Any] | None, path: Path) -> tuple[list[str], list[str]]:
+    """Returns what a `post_processor` makes of one text A and of two; see `framing.rows`.
+
+    Raises:
+        ValueError: it is none of those of the package's families, or damaged.
+    """
+    if step is None:
+        return ["A"], ["A", "B"]
+    try:
+        if step["type"] == "TemplateProcessing":
+            single, pair = (
+                [str(part["id"]) for parts in step[name] for part in parts.values()]
+                for name in ("single", "pair")
+            )
+            return single, pair
+        framings = {"BertProcessing": BERT_FRAMING, "RobertaProcessing": ROBERTA_FRAMING}
+        special = BERT_TOKENS._replace(cls=str(step["cls"][0]), sep=str(step["sep"][0]))
+        return rows(framings[step["type"]], special)
+    except (AttributeError, LookupError, TypeError):
+        raise ValueError(
+            f"{path}: post_processor is {reprlib.repr(step)}, which makes no rows that the package "
+            "knows: fetch the file again, or open the encoder alone"
+        ) from None
 
 
 def _normalizer_steps(stored: dict[str, Any], path: Path) -> list[dict[str, Any]]:
@@ -300,7 +375,38 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not JSON ({error}): repair or remove it") from None
     if not isinstance(stored, dict):
         raise ValueError(f"{path} holds a JSON {type(stored).__name__}; an object is expected")
+    if path.name in (TOKENIZER_JSON, FILE_NAME, SPECIAL_TOKENS_MAP):
+        _check_forms(stored, path)
     return stored
+
+
+# Types of the values that are looked into, by key; null is as good as none.
+_FORMS: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("model", "normalizer", "pre_tokenizer", "post_processor"), dict),
+    "added_tokens": list,
+    "added_tokens_decoder": dict,
+    "additional_special_tokens": list,
+    "extra_special_tokens": (dict, list),
+}
+
+
+def _check_forms(stored: Mapping[str, Any], path: Path) -> None:
+    """Refuses a file of a tokenizer that holds something else than its format says."""
+    damaged = [
+        f"{key} is {reprlib.repr(stored[key])}"
+        for key, form in _FORMS.items()
+        if not isinstance(stored.get(key), (form, type(None)))
+    ]
+    for token in () if damaged else stored.get("added_tokens") or ():
+        is_token = isinstance(token, dict) and isinstance(token.get("content"), str)
+        if not is_token or type(token.get("id")) is not int:
+            damaged.append(f"an entry of added_tokens is {reprlib.repr(token)}")
+    vocab = None if damaged else (stored.get("model") or {}).get("vocab")
+    if isinstance(vocab, dict):
+        others = [token for token, index in vocab.items() if type(index) is not int]
+        damaged += [f"model.vocab has the id {vocab[token]!r} for {token!r}" for token in others]
+    if damaged:
+        raise ValueError(f"{path} is damaged: {damaged[0]}; fetch the file again")
 
 
 def tokenizer_class(folder: Path) -> tuple[str, Path]:
@@ -332,15 +438,20 @@ def check_added(
     Raises:
         ValueError: there is such a token.
     """
-    for name in (FILE_NAME, ADDED_TOKENS, *names):
+    for name in (FILE_NAME, SPECIAL_TOKENS_MAP, ADDED_TOKENS, *names):
         path = folder / name
         if not path.is_file():
             continue
         stored = read_json(path)
         if name == ADDED_TOKENS:
             tokens: Iterable[Any] = stored
-        elif name == FILE_NAME:
-            tokens = (stored.get("added_tokens_decoder") or {}).values()
+        elif name in (FILE_NAME, SPECIAL_TOKENS_MAP):
+            listed = [(stored.get("added_tokens_decoder") or {}).values()]
+            # Names of roles and tokens, or tokens alone.
+            for key in ("additional_special_tokens", "extra_special_tokens"):
+                more = stored.get(key) or ()
+                listed.append(more.values() if isinstance(more, dict) else more)
+            tokens = [token for some in listed for token in some]
         else:
             tokens = stored.get("added_tokens") or ()
         for token in tokens:

@@ -267,6 +267,7 @@ def assert_close(found, expected, batch):
         ("DebertaV2Model", {"position_buckets": 6, "max_relative_positions": 40}),
         ("DebertaV2Model", {"position_buckets": 256}),
         ("DebertaV2Model", {"position_buckets": -1, "max_relative_positions": 30}),
+        ("DebertaV2Model", {"num_attention_heads": 1}),
     ],
     ids=str,
 )
@@ -456,6 +457,37 @@ def test_conversion_through_our_own_format(name, left_out, tmp_path):
     expected = their_outputs(theirs, ours, batch)
     outputs = our_outputs(getattr(keras_bert, ours).from_preset(tmp_path / "ours"), ours, batch)
     assert_close(outputs, expected, batch)
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "dropped"),
+    [
+        (
+            "RobertaForMaskedLM",
+            "lm_head.decoder.weight",
+            "roberta.embeddings.word_embeddings.weight",
+        ),
+        ("AlbertForMaskedLM", "predictions.decoder.bias", "predictions.bias"),
+        ("ModernBertForMaskedLM", "decoder.weight", "model.embeddings.tok_embeddings.weight"),
+    ],
+)
+def test_tied_tensors_are_read_under_either_name(name, held, dropped, tmp_path):
+    """As some tools write them, and transformers reads them: once, by the name first in order."""
+    import transformers
+    from safetensors.numpy import load_file, save_file
+
+    their_model(name).save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    tensors = load_file(file)
+    tensors.pop(held, None)
+    save_file(tensors | {held: tensors.pop(dropped)}, file, metadata={"format": "pt"})
+    theirs = getattr(transformers, name).from_pretrained(tmp_path).eval()
+    padding_id = theirs.config.pad_token_id if name.startswith(BY_PADDING_ID) else None
+    batch = features("BertMaskedLM", 2, padding_id)
+    expected = their_outputs(theirs, "BertMaskedLM", batch)
+    assert_close(
+        our_outputs(keras_bert.load_model(tmp_path), "BertMaskedLM", batch), expected, batch
+    )
 
 
 def test_gradients_of_shared_layers_are_theirs(tmp_path):

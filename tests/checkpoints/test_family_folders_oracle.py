@@ -13,15 +13,18 @@ import tensorflow as tf
 from keras_bert import (
     AlbertEncoder,
     BertEncoder,
+    BertTokenizer,
     ExportOptions,
     MPNetEncoder,
     RobertaEncoder,
+    Vocabulary,
     export_saved_model,
     load_encoder,
     load_model,
     load_preprocessor,
     load_tokenizer,
 )
+from keras_bert.text.framing import SpecialTokens
 from keras_bert.text.tokenizer_files import read_tokenizer_files
 from tests.text.family_tokenizers import (
     byte_level_files,
@@ -240,6 +243,44 @@ def test_a_tokenizer_of_mpnet_goes_there_and_back(tmp_path):
     again = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
     assert type(again).__name__ == "MPNetTokenizer"
     assert again("the of", "and")["input_ids"] == theirs("the of", "and")["input_ids"]
+
+
+def test_word_pieces_have_the_special_tokens_and_settings_that_their_files_name(tmp_path):
+    """Oracle: transformers, which opens the same two folders."""
+    import json
+
+    import transformers
+
+    tokens = [*"[PAD] [UNK] [CLS] [SEP] [MASK] [unused0] <e> begin the cafe The".split()]
+    roles = {"cls_token": "[unused0]", "sep_token": "<e>", "mask_token": "begin"}
+    texts, others = ["the begin Café", "<e> zz"], ["The", "[unused0] [CLS]"]
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in tokens))
+    stored = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, **roles}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(stored))
+
+    def check(folder):
+        theirs = transformers.AutoTokenizer.from_pretrained(folder)
+        preprocess = load_preprocessor(folder, max_seq_length=64, keep_special_tokens=True)
+        for inputs in ((texts,), (texts, others)):
+            expected = theirs(*inputs, padding=True)["input_ids"]
+            found = preprocess(tuple(map(tf.constant, inputs)) if len(inputs) > 1 else texts)
+            np.testing.assert_array_equal(found["input_ids"], expected)
+
+    check(tmp_path)
+    load_tokenizer(tmp_path).save(tmp_path / "saved")
+    check(tmp_path / "saved")
+    # A general class: tokenizer.json says how texts are treated, whatever stands beside it.
+    theirs = transformers.BertTokenizer(
+        {token: index for index, token in enumerate(tokens)}, do_lower_case=False
+    )
+    theirs.save_pretrained(tmp_path / "general")
+    stored = json.loads((tmp_path / "general" / "tokenizer_config.json").read_text())
+    stored |= {"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": True}
+    (tmp_path / "general" / "tokenizer_config.json").write_text(json.dumps(stored))
+    check(tmp_path / "general")
+    with pytest.raises(ValueError, match="'xx' is empty, holds white space or one of"):
+        vocabulary = Vocabulary([*tokens, "xx"], SpecialTokens(mask="xx"))
+        BertTokenizer(vocabulary, keep_special_tokens=True)
 
 
 @pytest.mark.parametrize("pairs", [False, True])

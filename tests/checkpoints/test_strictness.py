@@ -263,6 +263,9 @@ def test_classifier_of_unknown_kind(tmp_path):
     path.write_text(json.dumps(values | {"architectures": ["Mine"]}), encoding="utf-8")
     with pytest.raises(ValueError, match=r"classifier.weight, but .* \['Mine'\] do not say of wh"):
         BertTokenClassifier.from_preset(tmp_path)
+    path.write_text(json.dumps(values | {"architectures": 1}), encoding="utf-8")
+    with pytest.raises(ValueError, match="architectures is 1: it must be a list of names"):
+        BertTokenClassifier.from_preset(tmp_path)
     values["id2label"] = {"0": "a", "1": "b"}
     path.write_text(json.dumps(values), encoding="utf-8")
     with pytest.raises(ValueError, match="has 3 rows, but the config's id2label names .* 0, 1"):
@@ -272,6 +275,12 @@ def test_classifier_of_unknown_kind(tmp_path):
         with pytest.raises(ValueError) as error:
             BertTokenClassifier.from_preset(tmp_path)
         assert str(error.value).startswith(f"{path}: id2label is {names!r}: it must be an object")
+    path.write_text(json.dumps(values | {"id2label": {"0": "a", "1": None, "2": "b"}}))
+    with pytest.raises(ValueError, match="id2label calls class 1 None: give it a name"):
+        checkpoints.read(tmp_path)
+    # As YAML reads such names.
+    path.write_text(json.dumps(values | {"id2label": {"0": 7, "1": True, "2": "b"}}))
+    assert checkpoints.read(tmp_path).head["labels"] == ["7", "true", "b"]
     path.write_text(json.dumps(values | {"id2label": {"2": "c", "00": "a", "1": "b"}}))
     assert BertTokenClassifier.from_preset(tmp_path).labels == ["a", "b", "c"]
 

@@ -119,8 +119,11 @@ MPNET_PIECES = "<s>\n<pad>\n</s>\n<unk>\n" + WORD_PIECES + "<mask>\n"
             },
             (MPNET_TOKENS, ROBERTA_FRAMING),
         ),
-        # A stray name of another family beside BERT's class.
-        ({"tokenizer_class": "BertTokenizer", "cls_token": "<s>"}, (BERT_TOKENS, BERT_FRAMING)),
+        # Other names of BERT's roles; one that is no piece stands in no row.
+        (
+            {"tokenizer_class": "BertTokenizer", "cls_token": "<s>", "mask_token": "<none>"},
+            (BERT_TOKENS._replace(cls="<s>"), BERT_FRAMING),
+        ),
         ({}, (BERT_TOKENS, BERT_FRAMING)),
     ],
 )
@@ -198,7 +201,7 @@ def test_a_named_vocabulary_is_read_whatever_stands_beside_it(tmp_path):
         ({"added_tokens": [USER | {"id": 1500}]}, "'<user>' has the id 1500, but 262 is"),
         ({"post_processor": template("<s> A </s>", "<s> A </s> B")}, "'<s> A </s>' and .* B',"),
         ({"post_processor": template("A </s>", "<s> A </s> B </s>")}, "makes the rows 'A </s>'"),
-        ({"post_processor": {"type": "TemplateProcessing"}}, "makes the rows '' and ''"),
+        ({"post_processor": {"type": "TemplateProcessing"}}, "which makes no rows that the pack"),
         ({"post_processor": {"type": "BertProcessing"}}, "post_processor.type is 'BertPro"),
         ({"normalizer": {"type": "NFKC"}}, "normalizer is {'type': 'NFKC'}"),
         (
@@ -210,7 +213,11 @@ def test_a_named_vocabulary_is_read_whatever_stands_beside_it(tmp_path):
         ),
         ({"model": {"type": "BPE", "merges": []}}, "damaged: model.vocab"),
         ({"model": {"type": "BPE", "vocab": {}}}, "damaged: model.vocab, model.merges"),
-        ({"added_tokens": [{"id": 1}]}, "None is an added token"),
+        ({"added_tokens": [{"id": 1}]}, "damaged: an entry of added_tokens is {'id': 1}; fetch"),
+        ({"added_tokens": ["<s>"]}, "damaged: an entry of added_tokens is '<s>'"),
+        ({"pre_tokenizer": "ByteLevel"}, "damaged: pre_tokenizer is 'ByteLevel'"),
+        ({"model": {"vocab": {"<s>": 0, "a": "1"}}}, "model.vocab has the id '1' for 'a'"),
+        ({"post_processor": template("<s> A", "B") | {"single": ["A"]}}, "which makes no rows"),
     ],
 )
 def test_a_tokenizer_json_that_gives_other_ids_is_refused(change, message, tmp_path):
@@ -318,6 +325,49 @@ def test_added_tokens_that_word_pieces_do_not_find_are_refused(tmp_path):
             read_tokenizer_files(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [
+        ("tokenizer_config", {"extra_special_tokens": ["[MASK]", "<user>"]}),
+        ("tokenizer_config", {"extra_special_tokens": {"user_token": "<user>"}}),
+        ("special_tokens_map", {"additional_special_tokens": [{"content": "<user>"}]}),
+    ],
+)
+def test_further_special_tokens_are_added_tokens(name, stored, tmp_path):
+    (tmp_path / "vocab.txt").write_text(WORD_PIECES + "<user>\n")
+    write(tmp_path, **{name: {"additional_special_tokens": None, "extra_special_tokens": []}})
+    read_tokenizer_files(tmp_path)
+    write(tmp_path, **{name: stored})
+    with pytest.raises(ValueError, match=f"{name}.json: '<user>' is an added token"):
+        read_tokenizer_files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "made"),
+    [
+        (template("[CLS] home A [SEP]", "[CLS] A [SEP] B [SEP]"), "CLS. home A .* and"),
+        (template("[CLS] A [SEP]", "A B"), "and 'A B', the package's tokenizer '.CLS. A .SEP.'"),
+        ({"type": "RobertaProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}, "SEP. .SEP. B"),
+        (None, "'A' and 'A B'"),
+        ({"type": "TemplateProcessing"}, "which makes no rows"),
+    ],
+)
+def test_word_pieces_in_other_rows_are_refused(rows, made, tmp_path):
+    (tmp_path / "vocab.txt").write_text(WORD_PIECES)
+    steps = {
+        "normalizer": {"type": "BertNormalizer", "lowercase": False},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+    }
+    # A general class has its settings in tokenizer.json alone.
+    stored = {"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": True}
+    usual = {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}
+    write(tmp_path, tokenizer=steps | {"post_processor": usual}, tokenizer_config=stored)
+    assert not read_tokenizer_files(tmp_path).lowercase
+    write(tmp_path, tokenizer=steps | {"post_processor": rows})
+    with pytest.raises(ValueError, match=made):
+        read_tokenizer_files(tmp_path)
+
+
 def test_added_tokens_beside_a_sentencepiece_model_are_refused(tmp_path):
     xlm_roberta(tmp_path)
     mask = read_tokenizer_files(tmp_path).vocabulary.mask_id
@@ -361,6 +411,24 @@ def test_a_tokenizer_that_cannot_be_read_is_not_taken_for_none(tmp_path):
     write(tmp_path, tokenizer={}, tokenizer_config={"tokenizer_class": "XLMRobertaTokenizer"})
     with pytest.raises(ValueError, match="has no sentencepiece.bpe.model"):
         read_tokenizer_files(tmp_path)
+
+
+def test_damaged_files_are_named(tmp_path):
+    byte_level_files().save(tmp_path)
+    vocab = json.loads((tmp_path / "vocab.json").read_text())
+    write(tmp_path, vocab=vocab | {"a": None})
+    with pytest.raises(ValueError, match="vocab.json: 'a' has the id None: ids must be"):
+        read_tokenizer_files(tmp_path)
+    (tmp_path / "merges.txt").write_bytes(b"a b\n\xff\n")
+    with pytest.raises(ValueError, match="merges.txt is not UTF-8 .*: fetch the file again"):
+        read_tokenizer_files(tmp_path)
+    write(tmp_path, tokenizer_config={"added_tokens_decoder": ["<s>"]})
+    with pytest.raises(ValueError, match="config.json is damaged: added_tokens_decoder is ..<s>"):
+        read_tokenizer_files(tmp_path)
+    (tmp_path / "sp").mkdir()
+    (tmp_path / "sp" / "spm.model").write_bytes(b"")
+    with pytest.raises(ValueError, match="spm.model: this is no SentencePiece model"):
+        read_tokenizer_files(tmp_path / "sp")
 
 
 def test_merges_and_bytes_are_checked_without_a_graph():

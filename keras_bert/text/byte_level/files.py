@@ -25,6 +25,7 @@ from keras_bert.text.framing import (
     Framing,
     SpecialTokens,
 )
+from keras_bert.text.framing import rows as framing_rows
 from keras_bert.text.tokenizer_config import (
     MERGES,
     ROLES,
@@ -128,7 +129,10 @@ class ByteLevelBpeFiles:
                     f"there is no {path}: byte-level BPE needs {VOCAB_JSON} and {MERGES}"
                 )
         pairs = []
-        lines = Path(merges).read_text(encoding="utf-8").split("\n")
+        try:
+            lines = Path(merges).read_text(encoding="utf-8").split("\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{merges} is not UTF-8 ({error}): fetch the file again") from None
         for number, line in enumerate(lines, start=1):
             line = line.removesuffix("\r")
             if not line or (number == 1 and line.startswith("#version")):
@@ -247,7 +251,7 @@ class ByteLevelBpeFiles:
             if keep_special_tokens or not token.special
         ]
         splitting = {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": True}
-        single, pair = _rows(vocabulary.framing, special)
+        single, pair = framing_rows(vocabulary.framing, special)
         return {
             "version": "1.0",
             "truncation": None,
@@ -305,12 +309,6 @@ class _RustByteLevelBpe:
         return ids, sizes
 
 
-def _rows(framing: Framing, special: SpecialTokens) -> tuple[list[str], list[str]]:
-    """Returns what a row of one text and a row of two is made of: special tokens, A and B."""
-    single = [special.cls, "A", special.sep]
-    return single, [*single, *[special.sep] * (framing.separators - 1), "B", special.sep]
-
-
 def _template_part(name: str, special: SpecialTokens) -> dict[str, Any]:
     kind = "SpecialToken" if name in special else "Sequence"
     return {kind: {"id": name, "type_id": 0}}
@@ -361,6 +359,11 @@ def _finds(token: Mapping[str, Any], special: SpecialTokens, added: Iterable[str
 def _vocabulary(
     ids: dict[str, int], source: str, special_tokens: SpecialTokens, framing: Framing
 ) -> Vocabulary:
+    others = [token for token, index in ids.items() if type(index) is not int]
+    if others:
+        raise ValueError(
+            f"{source}: {others[0]!r} has the id {ids[others[0]]!r}: ids must be 0, 1, 2, ..."
+        )
     tokens = sorted(ids, key=ids.__getitem__)
     for index, token in enumerate(tokens):
         if ids[token] != index:
@@ -379,17 +382,13 @@ def _framing(stored: Mapping[str, Any], path: Path, special: SpecialTokens) -> F
     """
     if _post_processor(stored) != _TEMPLATE:
         return ROBERTA_FRAMING
-    template = stored["post_processor"]
-    rows = tuple(
-        [part["id"] for parts in template.get(name) or () for part in parts.values()]
-        for name in ("single", "pair")
-    )
+    rows = tokenizer_config.rows_of(stored["post_processor"], path)
     for framing in (MODERNBERT_FRAMING, ROBERTA_FRAMING):
-        if rows == _rows(framing, special):
+        if rows == framing_rows(framing, special):
             return framing
     made, expected = (
         " and ".join(repr(" ".join(row)) for row in two)
-        for two in (rows, _rows(MODERNBERT_FRAMING, special))
+        for two in (rows, framing_rows(MODERNBERT_FRAMING, special))
     )
     raise ValueError(
         f"{path}: post_processor makes the rows {made}, ModernBERT's are {expected}: give the "

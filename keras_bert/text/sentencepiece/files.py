@@ -180,8 +180,11 @@ class SentencePieceFiles:
         for name, value in values.items():
             if not isinstance(value, bool):
                 raise ValueError(f"{path}: {name} is {value!r}; it must be true or false")
-        model = (folder / SENTENCEPIECE_FILES[scheme]).read_bytes()
-        read = cls(model, SentencePieceSettings(scheme, **values))
+        model = folder / SENTENCEPIECE_FILES[scheme]
+        try:
+            read = cls(model.read_bytes(), SentencePieceSettings(scheme, **values))
+        except ValueError as error:
+            raise ValueError(f"{model}: {error}") from None
         # A tokenizer.json beside it has many megabytes, and the same tokens.
         special = read.vocabulary.special_tokens
         tokenizer_config.check_added(folder, lambda token: token.get("content") in special, ())

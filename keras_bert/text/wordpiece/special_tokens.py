@@ -24,16 +24,17 @@ def mark_special_tokens(
 
     Args:
         code_points: int32 [C].
-        special_tokens: their spellings. Each starts with "[" or "<" and holds no other of these, so
-            that two of them never overlap.
+        special_tokens: their spellings. None holds a character that one of them starts with, mostly
+            "[" or "<", behind its own first, so that two of them never overlap.
 
     Returns:
         The code points with `unicode_table.FIRST_SPECIAL` + the token's index in the list where a
         token begins, int32 [C]; and for each how many more belong to its token, int64 [C].
     """
     lengths = tf.zeros_like(code_points, tf.int64)
-    is_bracket = tf.equal(code_points, ord("[")) | tf.equal(code_points, ord("<"))
-    brackets = tf.where(is_bracket)[:, 0]  # positions of all "[" and "<"
+    opening = np.array(sorted({ord(token[0]) for token in special_tokens}), np.int32)  # "[", "<"
+    is_opening = tf.reduce_any(tf.equal(code_points[:, None], opening), axis=1)
+    brackets = tf.where(is_opening)[:, 0]  # positions of all "[" and "<"
     for number, token in enumerate(special_tokens):
         # The positions of all characters of each occurrence.
         spelled = np.array([ord(character) for character in token], np.int32)
