@@ -22,7 +22,7 @@ from keras_bert.generation.sampler import TextSampler
 from keras_bert.models.finite_outputs import check_finite
 from keras_bert.models.masked_lm import BertMaskedLM, load_masked_lm
 from keras_bert.progress import Progress
-from keras_bert.storage.text_lines import check_several
+from keras_bert.storage.text_lines import check_strings
 from keras_bert.tasks.fill_mask.masked_rows import MaskedRow, MaskedRows
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
@@ -200,9 +200,9 @@ class TextGenerator:
 
         Raises:
             ValueError: a text has nothing to sample, or is longer than the model takes; `texts` is
-                one string; or what the model answers is not finite.
+                one string, or one of them is none; or what the model answers is not finite.
         """
-        check_several(texts)
+        texts = check_strings(texts)
         check_count("samples", samples)
         check_count("seed", seed, 0, _LARGEST_SEED)
         rows = [

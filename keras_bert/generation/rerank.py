@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from keras_bert.storage.text_lines import check_several
+from keras_bert.storage.text_lines import check_strings
 from keras_bert.tasks.fill_mask.scoring import SentenceScorer, TextScore
 
 
@@ -63,10 +63,10 @@ def rerank(
     """
     if not math.isfinite(weight):
         raise ValueError(f"weight is {weight}: it must be a number")
-    lists = list(lists)
-    for candidates in lists:
-        check_several(candidates)
-    lists = [list(candidates) for candidates in lists]
+    lists = [
+        check_strings(candidates, f"list {number}, candidate")
+        for number, candidates in enumerate(lists)
+    ]
     if first_scores is None:
         given = [[0.0] * len(candidates) for candidates in lists]
     else:

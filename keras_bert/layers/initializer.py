@@ -26,6 +26,15 @@ def truncated_normal(initializer_range: float) -> keras.initializers.Initializer
 
 
 @keras.saving.register_keras_serializable("keras_bert")
+class Orthogonal(keras.initializers.Orthogonal):
+    """Keras' initializer of recurrent kernels, in every dtype: there is no QR in 16 bits."""
+
+    def __call__(self, shape: Any, dtype: Any = None) -> Any:
+        """Returns the kernel, drawn in float32."""
+        return keras.ops.cast(super().__call__(shape, "float32"), dtype or keras.config.floatx())
+
+
+@keras.saving.register_keras_serializable("keras_bert")
 class Sinusoids(keras.initializers.Initializer):
     """Sines and cosines of the position (Vaswani et al. 2017, section 3.5), to start a table with.
 

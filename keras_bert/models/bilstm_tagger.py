@@ -14,6 +14,7 @@ import keras
 
 from keras_bert.config import BertConfig
 from keras_bert.features import INPUT_MASK
+from keras_bert.layers.initializer import Orthogonal
 from keras_bert.models.encoder import (
     BertEncoder,
     as_config,
@@ -75,7 +76,11 @@ class BertBiLSTMTagger(TaskModel):
                 # Named, because checkpoints find an optimizer's variables by name and Keras counts
                 # the unnamed layers of a process.
                 keras.layers.LSTM(
-                    lstm_width, return_sequences=True, dtype=encoder.policy, name="lstm"
+                    lstm_width,
+                    recurrent_initializer=Orthogonal(),
+                    return_sequences=True,
+                    dtype=encoder.policy,
+                    name="lstm",
                 ),
                 dtype=encoder.policy,
                 name=f"bilstm_{index}",

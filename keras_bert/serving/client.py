@@ -10,16 +10,21 @@ gRPC needs the extra `serving` (tensorflow-serving-api), imported when it is use
 import base64
 import http.client
 import json
+import re
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from keras_bert.counts import check_count
 from keras_bert.storage.surrogates import without_lone_surrogates
 
 GRPC_SCHEME = "grpc://"
 REST_SCHEME = "http://"
 # Of a gRPC message: its default of 4 MB is less than one long text may be.
 _LARGEST_MESSAGE = 1 << 30
+_LARGEST_PORT = 65535
+# A month, in seconds.
+_LONGEST_TIMEOUT = 30 * 24 * 60 * 60
 # Inputs of the package's signatures that are strings.
 _STRINGS = ("text", "text_pair", "question", "context", "choices", "source", "examples")
 
@@ -61,11 +66,13 @@ class RestClient:
         timeout: seconds.
 
     Raises:
-        ValueError: the server is not host:port, or the timeout not above 0.
+        ValueError: the server is not host:port, the version no whole number, or the timeout not
+            above 0 or more than a month.
     """
 
     def __init__(self, server: str, model: str, version: int | None = None, timeout: float = 60.0):
         _check_timeout(timeout)
+        check_count("version", version, least=0)
         self._server = _checked_address(server.removeprefix(REST_SCHEME).rstrip("/"))
         part = "" if version is None else f"/versions/{version}"
         # /v1/models/reviews:predict, or /v1/models/reviews/versions/2:predict
@@ -137,12 +144,13 @@ class GrpcClient:
         timeout: seconds.
 
     Raises:
-        ValueError: the server is not host:port, the timeout not above 0, or the extra `serving` is
-            not installed.
+        ValueError: the server is not host:port, the version no whole number, the timeout not above
+            0 or more than a month, or the extra `serving` is not installed.
     """
 
     def __init__(self, server: str, model: str, version: int | None = None, timeout: float = 60.0):
         _check_timeout(timeout)
+        check_count("version", version, least=0)
         try:
             import grpc
             from tensorflow_serving.apis import prediction_service_pb2_grpc
@@ -214,7 +222,9 @@ def connect(server: str, model: str, version: int | None = None, timeout: float 
 
 def _checked_address(address: str) -> str:
     host, _, port = address.rpartition(":")
-    if not host or "/" in address or not port.isdecimal():
+    is_host = re.fullmatch(r"[^\s/\x00-\x1f\x7f]+", host)
+    # Sockets take a larger port modulo 65,536: another server's.
+    if not is_host or not port.isdecimal() or int(port) > _LARGEST_PORT:
         raise ValueError(
             f"server is {address!r}: expected host:port (REST, port 8501 of TF Serving) or "
             "grpc://host:port (port 8500)"
@@ -230,8 +240,11 @@ def _too_late(server: str, timeout: float) -> TimeoutError:
 
 
 def _check_timeout(timeout: float) -> None:
-    if not timeout > 0:
-        raise ValueError(f"timeout is {timeout}: give seconds, above 0")
+    # Sockets take no more than the clock of the machine has.
+    if not 0 < timeout <= _LONGEST_TIMEOUT:
+        raise ValueError(
+            f"timeout is {timeout}: give seconds, above 0 and at most {_LONGEST_TIMEOUT:,}"
+        )
 
 
 def _checked(inputs: Inputs) -> dict[str, list]:

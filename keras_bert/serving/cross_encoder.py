@@ -18,6 +18,7 @@ from keras_bert.checkpoints import sentence_modules
 from keras_bert.counts import check_count
 from keras_bert.finetuning.task import TASK_FILE
 from keras_bert.models import preset
+from keras_bert.models.finite_outputs import check_finite
 from keras_bert.progress import Progress
 from keras_bert.serving.length_batches import batches_by_length
 from keras_bert.serving.served_folder import open_signatures
@@ -139,7 +140,8 @@ class CrossEncoder:
 
         Raises:
             ValueError: one string was given in place of a list, one of the texts is none, there are
-                more queries than texts or fewer, or the batch size is below 1.
+                more queries than texts or fewer, the batch size is below 1, or a score is not
+                finite.
         """
         queries, texts = check_strings(queries), check_strings(texts)
         if len(queries) != len(texts):
@@ -158,6 +160,7 @@ class CrossEncoder:
                 asked = zip(*(different[place] for place in places), strict=True)
                 scores[places] = self._scores(*(tf.constant(side) for side in asked)).numpy()
                 progress.update(len(places))
+        check_finite(scores)
         return scores[np.array([number[pair] for pair in pairs], np.int64)]
 
     def rerank(

@@ -12,6 +12,7 @@ from typing import Self, cast
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.models.finite_outputs import check_finite
 from keras_bert.serving.length_batches import batches_by_length
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions, PoolingChoice
@@ -120,8 +121,8 @@ class SentenceEncoder:
 
         Raises:
             ValueError: one string was given in place of a list, one of the texts is none, the batch
-                size is below 1, there is no such prompt, or the folder leaves the tokens of prompts
-                out of the pooling, which cannot be reproduced.
+                size is below 1, there is no such prompt, the folder leaves the tokens of prompts
+                out of the pooling, which cannot be reproduced, or a vector is not finite.
         """
         if prompt_name is not None:
             if prompt is not None:
@@ -162,4 +163,5 @@ class SentenceEncoder:
         for places in batches_by_length([len(text) for text in texts], batch_size):
             # [batch, D], back to the order in which the texts came.
             vectors[places] = self._answer(tf.constant([texts[place] for place in places])).numpy()
+        check_finite(vectors)
         return vectors

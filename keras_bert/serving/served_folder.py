@@ -21,6 +21,7 @@ from keras_bert.checkpoints import sentence_modules
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.checkpoints.variables import POOLER
+from keras_bert.choices import check_choice
 from keras_bert.finetuning.task import TASK_FILE, TaskDescription
 from keras_bert.generation.signatures import GenerationSignatures
 from keras_bert.models import preset
@@ -58,9 +59,10 @@ def open_signatures(
 
     Raises:
         FileNotFoundError: it is no model folder.
-        ValueError: it does not hold such a head, a length is longer than the model, or the options
-            state what is not so.
+        ValueError: it does not hold such a head or there is none of that name, a length is longer
+            than the model, or the options state what is not so.
     """
+    check_choice("head", head, Head)
     folder = hub.local_folder(folder)
     sentences = head == "auto" and sentence_modules.is_sentence_folder(folder)
     if head == "encoder" or sentences:

@@ -20,6 +20,7 @@ import numpy as np
 
 from keras_bert.checkpoints.sentence_prompts import COSINE, DOT, MODEL_FILE
 from keras_bert.counts import check_count
+from keras_bert.models.finite_outputs import check_finite
 from keras_bert.progress import Progress
 from keras_bert.serving.sentence_encoder import SentenceEncoder
 from keras_bert.storage.files import atomic_folder
@@ -68,8 +69,8 @@ class TextIndex:
             "dot".
 
     Raises:
-        ValueError: there are more or fewer vectors than texts, or of another width, or the model
-            compares them in another way than by cosines or products.
+        ValueError: there are more or fewer vectors than texts, or of another width, or some are
+            not finite, or the model compares them in another way than by cosines or products.
 
     Example:
         encoder = SentenceEncoder.from_preset("runs/search")
@@ -79,6 +80,7 @@ class TextIndex:
     """
 
     def __init__(self, encoder: SentenceEncoder, texts: Sequence[str], vectors: np.ndarray):
+        vectors = np.asarray(vectors, np.float32)
         if vectors.shape != (len(texts), encoder.width):
             raise ValueError(
                 f"the vectors have the shape {vectors.shape}, but there are {len(texts):,} texts "
@@ -86,6 +88,7 @@ class TextIndex:
             )
         self.texts = list(texts)
         self._encoder = encoder
+        check_finite(vectors)
         self.vectors = _comparable(encoder, vectors)
         # [N]: where each text stands first. Vectors and products of equal texts may differ in the
         # last digit, by their place in a batch.
@@ -148,9 +151,17 @@ class TextIndex:
         Those that are empty, or blanks alone, are left out.
 
         Raises:
-            ValueError: `top_k` is below 1.
+            ValueError: `top_k` is below 1, the vectors have another form or width, or are not
+                finite.
         """
         check_count("top_k", top_k)
+        vectors = np.asarray(vectors, np.float32)
+        if vectors.ndim != 2 or vectors.shape[1] != self._encoder.width:
+            raise ValueError(
+                f"the vectors have the shape {vectors.shape}: give an array "
+                f"[queries, {self._encoder.width}]"
+            )
+        check_finite(vectors)
         block = max(1, _PRODUCTS_PER_BLOCK // max(1, len(self)))
         found = []
         for start in range(0, len(vectors), block):

@@ -21,7 +21,13 @@ from typing import Any, ClassVar, Self
 
 import tensorflow as tf
 
-from keras_bert.features import ENCODER_FEATURES, INPUT_IDS
+from keras_bert.features import (
+    ENCODER_FEATURES,
+    INPUT_IDS,
+    INPUT_MASK,
+    MASKED_LM_POSITIONS,
+    SEGMENT_IDS,
+)
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.signatures.unpadded_encoder import UnpaddedEncoder
 from keras_bert.signatures.vocabulary_rows import check_rows
@@ -230,6 +236,42 @@ class SignatureFamily(abc.ABC):
                         f"{name} has more than {self.max_seq_length} positions: cut the rows",
                     )
                 )
+        return checks + self._id_checks(inputs)
+
+    def _id_checks(self, inputs: Tensors) -> list[tf.Operation]:
+        """Returns the checks of rows of ids, which would answer all the same in part."""
+        if INPUT_IDS not in inputs:
+            return []
+        shape = tf.shape(inputs[INPUT_IDS])
+        # A mask of one position would count for all of them.
+        checks = [
+            tf.debugging.assert_equal(
+                tf.shape(inputs[name])[1:],
+                shape[1:],
+                f"a row of {name} has another length than that of {INPUT_IDS}: pad both alike",
+            )
+            for name in (INPUT_MASK, SEGMENT_IDS)
+        ]
+        configs = [member.model.config for member in self.members]
+        counts = {INPUT_IDS: min(config.vocab_size for config in configs)}
+        if all(config.has_segments for config in configs):
+            counts[SEGMENT_IDS] = min(config.type_vocab_size for config in configs)
+        if MASKED_LM_POSITIONS in inputs:
+            counts[MASKED_LM_POSITIONS] = shape[-1]
+        for name, count in counts.items():
+            # The 0 is for requests of no rows, and the 1 for rows of no positions.
+            values = tf.concat([tf.reshape(inputs[name], [-1]), [0]], 0)
+            limit = "the length of the rows" if name == MASKED_LM_POSITIONS else count
+            checks += [
+                tf.debugging.assert_less(
+                    tf.reduce_max(values),
+                    tf.maximum(count, 1),
+                    f"{name} has numbers of {limit} or above: give lower ones",
+                ),
+                tf.debugging.assert_less_equal(
+                    tf.reduce_max(-values), 0, f"{name} has numbers below 0: give 0 and above"
+                ),
+            ]
         return checks
 
 

@@ -11,6 +11,8 @@ ServingDtype = Literal["float32", "bfloat16", "int8", "int8_onednn"]
 PoolingChoice = Literal["cls", "mean", "max", "pooler"]
 # Which head of a model folder is served; "auto" is the one that it holds.
 Head = Literal["auto", "encoder", "masked_lm"]
+# [CLS] a [SEP] b [SEP] with room for one piece of each text.
+_SHORTEST = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +100,7 @@ class ExportOptions:
             *("truncate_dim", "max_windows", "doc_stride", "iterations", "length_candidates"),
         ):
             check_count(name, getattr(self, name))
+        check_count("max_seq_length", self.max_seq_length, least=_SHORTEST)
         check_count("generate_top_k", self.generate_top_k, least=0)
         check_temperature("generate_temperature", self.generate_temperature)
         if self.generate_sweeps is None and (self.generate_top_k, self.generate_temperature) != (

@@ -134,3 +134,5 @@ def test_lists_and_scores_that_do_not_fit_are_refused():
             rerank([["a"]], by_hand, **arguments)  # at once, before anything is read
     with pytest.raises(ValueError, match="read letter by letter"):
         rerank(["good", "bad"], by_hand)
+    with pytest.raises(ValueError, match="list 1, candidate 0 .* is a NoneType: give strings"):
+        rerank([["good"], [None]], by_hand)

@@ -199,6 +199,7 @@ def test_what_cannot_be_sampled_is_refused(generator, model, tokenizer, model_fo
         "'the film' has no [MASK]: there is nothing": lambda: generator.infill(["the film"]),
         "has 23 pieces but the model has room for 22": lambda: generator.infill(["[MASK] " * 23]),
         "read letter by letter": lambda: generator.infill("a [MASK]"),
+        "text 1 (counted from 0) is a int": lambda: generator.infill(["[MASK]", 3]),
         "samples is 0": lambda: generator.infill(["[MASK]"], samples=0),
         "seed is -1": lambda: generator.infill(["[MASK]"], seed=-1),
         "prefix 'The [MASK] was' holds [MASK]": lambda: generator.generate(prefix="The [MASK] was"),
@@ -223,6 +224,7 @@ def test_what_cannot_be_sampled_is_refused(generator, model, tokenizer, model_fo
         with pytest.raises(ValueError, match=re.escape(sentence)):
             call()
     assert generator.infill([]) == []
+    assert generator.infill(tf.constant(["a [MASK]"])) == generator.infill(["a [MASK]"])
 
 
 @pytest.mark.parametrize("space", [" ", "\t", "\u00a0", "\u0085", "\u3000", " \u2003\n"])

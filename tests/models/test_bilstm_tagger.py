@@ -99,6 +99,9 @@ def test_config_and_preset_come_back(tmp_path):
         "lstm_width": 5,
     }
     np.testing.assert_array_equal(np.array(loaded(inputs)), told)
+    # In 16 bits, too, in which there is no QR for initial weights.
+    narrow = BertBiLSTMTagger.from_preset(tmp_path, dtype="bfloat16")
+    np.testing.assert_allclose(np.float32(narrow(inputs)), told, atol=0.05)
     # Under another strategy the encoder is taken over, and what fits of the rest.
     other = BertBiLSTMTagger.from_preset(tmp_path, features_from="concat_last_4")
     for weight, source in zip(other.encoder.weights, model.encoder.weights, strict=True):

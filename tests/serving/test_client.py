@@ -100,13 +100,22 @@ def test_requests_without_sense_are_not_sent(address, inputs, sentence):
         connect(address, "tiny").predict(inputs)
 
 
-@pytest.mark.parametrize("timeout", [0, -1.0, float("nan")])
+@pytest.mark.parametrize("timeout", [0, -1.0, float("nan"), float("inf")])
 def test_timeouts_are_checked(timeout):
-    with pytest.raises(ValueError, match="timeout is .*: give seconds, above 0"):
+    with pytest.raises(ValueError, match="timeout is .*: give seconds, above 0 and at most 2,592,"):
         connect("127.0.0.1:1", "tiny", timeout=timeout)
 
 
-@pytest.mark.parametrize("address", ["", "localhost", "https://host:1", "host:port", "host:1/v1"])
+@pytest.mark.parametrize("version", [-1, "latest"])
+def test_versions_are_checked(version):
+    with pytest.raises(ValueError, match=f"version is {version!r}: it must be .*0 or more"):
+        connect("127.0.0.1:1", "tiny", version=version)
+
+
+ADDRESSES = ("", "localhost", "https://host:1", "host:port", "host:1/v1", "a b:1", "host:65537")
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
 def test_addresses_are_checked(address):
     with pytest.raises(ValueError, match="expected host:port"):
         connect(address, "tiny")

@@ -110,6 +110,7 @@ def test_several_labels_are_known_by_the_config(model_folder, foreign_folder, tm
         ("classes", {"max_choices": 4}, "--max_choices is for multiple choice: leave it out"),
         ("encoder", {"max_choices": 4}, "--max_choices is for multiple choice: leave it out"),
         ("spans", {"null_threshold": float("nan")}, "null_threshold is nan: it must be a number"),
+        ("spans", {"max_seq_length": "24"}, "max_seq_length is '24': it must be a whole number"),
     ],
 )
 def test_what_cannot_be_stated_is_refused(name, options, sentence, model_folder):

@@ -222,6 +222,8 @@ def test_what_cannot_be_exported_is_refused(model_folder, tmp_path):
         export_saved_model(tmp_path / "nothing", tmp_path / "served")
     with pytest.raises(ValueError, match="BertEncoder, which has no masked language model head"):
         export_saved_model(model_folder("encoder"), tmp_path / "served", head="masked_lm")
+    with pytest.raises(ValueError, match="head is 'classifier': choose one of auto, encoder, mask"):
+        export_saved_model(model_folder("encoder"), tmp_path / "served", head="classifier")
     with pytest.raises(ValueError, match="max_seq_length is 25 but .* 24 positions"):
         export_saved_model(
             model_folder("encoder"), tmp_path / "served", options=ExportOptions(max_seq_length=25)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert import BertEncoderDecoder, load_tokenizer
 from keras_bert.checkpoints import hugging_face
 from keras_bert.models import preset
 from keras_bert.serving.formats.litert_onnx import export_litert, export_onnx
@@ -18,7 +19,7 @@ from keras_bert.serving.formats.tf_hub import export_hub_form
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
 from tests.markers import some_long, some_slow
-from tests.signatures.tiny_models import TAGS, ask, random_texts
+from tests.signatures.tiny_models import TAGS, ask, random_texts, tiny_config
 from tests.tolerances import CONVERTED, INT8_LOGITS
 
 HEADS = ("classes", "tags", "spans", "choices", "masked_lm", "encoder")
@@ -85,6 +86,14 @@ def test_operations_that_onnx_lacks_are_told(tmp_path):
     onnx.save(onnx.helper.make_model(graph), tmp_path / "model.onnx")
     with pytest.raises(ValueError, match="ONNX .* Unheard.*: serve it as a SavedModel"):
         finish_onnx(tmp_path / "model.onnx", ["logits"])
+
+
+def test_onnx_files_hold_no_search(model_folder, tmp_path):
+    model = BertEncoderDecoder(tiny_config(), start_token_id=2, end_token_id=3)
+    model.save_to_preset(tmp_path / "model", load_tokenizer(model_folder("encoder")))
+    with pytest.raises(ValueError, match="BertEncoderDecoder writes texts in a loop, which ONNX"):
+        export_onnx(tmp_path / "model", tmp_path / "onnx")
+    assert not (tmp_path / "onnx").exists()
 
 
 @pytest.mark.slow  # a process of its own

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_bert import BertEncoder, SentenceEncoder, TextIndex, load_tokenizer
+from keras_bert import BertEncoder, SentenceEncoder, TextIndex, load_encoder, load_tokenizer
 from tests import command_process
 from tests.signatures.tiny_models import random_texts
 from tests.tolerances import REORDERED
@@ -194,6 +194,20 @@ def test_one_string_is_no_list(encoder, index):
         TextIndex.build(encoder, "the film")
     with pytest.raises(ValueError, match="top_k is 0: it must be at least 1"):
         index.search(QUERIES, top_k=0)
+    for vectors in (index.vectors[0], index.vectors[:, 1:]):
+        with pytest.raises(ValueError, match=r"have the shape .*: give an array \[queries, 16\]"):
+            index.nearest(vectors)
+
+
+def test_what_is_no_number_is_not_compared(index, model_folder, tmp_path):
+    model, tokenizer = (read(model_folder("encoder")) for read in (load_encoder, load_tokenizer))
+    model.weights[0].assign(model.weights[0] * np.nan)
+    model.save_to_preset(tmp_path / "damaged", tokenizer)
+    damaged = SentenceEncoder.from_preset(tmp_path / "damaged", pooling="mean")
+    with pytest.raises(ValueError, match="the model answers nan"):
+        damaged.encode(["the film"])
+    with pytest.raises(ValueError, match="the model answers nan"):
+        index.nearest(index.vectors[:1] * np.nan)
 
 
 def search_texts(folder, *arguments):

@@ -99,6 +99,17 @@ def test_rows_of_ids_without_their_masks_are_refused(model_folder):
     with pytest.raises(tf.errors.InvalidArgumentError, match="every input_ids needs its input_mas"):
         traced(**rows | {"input_mask": tf.ones([1, 4], tf.int32)})
     assert traced(**rows)["logits"].shape == (2, 1)
+    # What TensorFlow would take: a mask for all positions, ids from the end of the vocabulary.
+    for feature, values, sentence in (
+        ("input_mask", tf.ones([2, 1], tf.int32), "a row of input_mask has another length"),
+        ("segment_ids", tf.zeros([2, 1], tf.int32), "a row of segment_ids has another length"),
+        ("segment_ids", 2 * rows["segment_ids"], "segment_ids has numbers of 2 or above"),
+        ("input_ids", 500 * rows["input_ids"], "input_ids has numbers of 71 or above"),
+        ("input_ids", -rows["input_ids"], "input_ids has numbers below 0: give 0 and above"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=sentence):
+            traced(**rows | {feature: values})
+    assert traced(**{name: ids[:0] for name, ids in rows.items()})["logits"].shape == (0, 1)
 
 
 def test_tokens_are_those_of_the_live_encoder(model_folder):

@@ -126,6 +126,11 @@ def _export(
 
 
 def _write_onnx(family: SignatureFamily, folder: Path) -> None:
+    if family.model.input.keys() != family.id_inputs().keys():
+        raise ValueError(
+            f"a {type(family.model).__name__} writes texts in a loop, which ONNX files of ours do "
+            "not hold: serve it as a SavedModel"
+        )
     path = folder / ONNX_FILE
     # It lists operations as unsupported that `finish_onnx` writes in another form.
     logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)
