@@ -34,7 +34,8 @@ WITHOUT_ONEDNN := TF_ENABLE_ONEDNN_OPTS=0
 SHORT_NUMERICAL := tests/layers tests/models/test_encoder.py tests/models/test_heads.py \
   tests/models/test_packed_encoder.py tests/training/test_lamb.py tests/training/test_optimizer.py
 # What depends most on TensorFlow's own version: arithmetic, tf.data, checkpoints, exported graphs.
-SHORT_NEWEST := tests/layers tests/text/test_tokenizer.py tests/training/test_model_fit.py \
+SHORT_NEWEST := tests/test_command_line.py tests/layers tests/text/test_tokenizer.py \
+  tests/training/test_model_fit.py \
   tests/pretraining/test_pretraining.py tests/finetuning/test_finetuning.py \
   tests/serving/test_saved_model.py tests/serving/test_int8_products.py
 FAST := not slow and not oracle and not beam and not long

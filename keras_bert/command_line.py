@@ -1,11 +1,15 @@
 """How every tool starts: flags made from its options, and errors that a person can read."""
 
 import dataclasses
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import inspect
 import io
 import os
 import re
 import sys
+import tempfile
 import types
 import typing
 from collections.abc import Callable, Collection, Sequence
@@ -127,7 +131,8 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
     Args:
         main: the tool's function; it receives the arguments that are not flags.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3":
+        sys.meta_path.insert(0, _QuietTensorFlow())
     # A character that the terminal has not must not lose a result: it is written as its code.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -154,6 +159,47 @@ def run(main: Callable[[Sequence[str]], None]) -> None:
             _fail(sentence)
 
     app.run(run_and_report)
+
+
+class _QuietTensorFlow(importlib.abc.MetaPathFinder):
+    """Loads TensorFlow, whenever a tool asks for it, without its remarks about the machine.
+
+    TensorFlow 2.21 writes them before it reads TF_CPP_MIN_LOG_LEVEL.
+    """
+
+    _REMARK = re.compile(rb"I0000 |WARNING: All log messages before absl::InitializeLog")
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Returns where Python itself finds TensorFlow, to be executed quietly."""
+        if name != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec and spec.loader:
+            execute = spec.loader.exec_module
+            spec.loader.exec_module = lambda module: self._run(execute, module)  # type: ignore[method-assign]
+        return spec
+
+    def _run(self, execute: Callable[[types.ModuleType], None], module: types.ModuleType) -> None:
+        # C++ writes to the descriptor, past sys.stderr.
+        try:
+            terminal, file = os.dup(2), tempfile.TemporaryFile()
+        except OSError:  # 2>&-, or nowhere to write
+            execute(module)
+            return
+        with file as written:
+            os.dup2(written.fileno(), 2)
+            try:
+                execute(module)
+            finally:
+                os.dup2(terminal, 2)
+                os.close(terminal)
+                written.seek(0)
+                for line in written:
+                    if not self._REMARK.match(line):
+                        os.write(2, line)
 
 
 def _sentence(error: Exception) -> str | None:

@@ -158,6 +158,28 @@ def test_the_flags_of_a_tool_are_its_options(tool):
         assert flag.help.endswith("."), f"--{field.name} has no help"
 
 
+@pytest.mark.parametrize("redirection", ["", "2>&-"])
+def test_tensorflow_is_loaded_without_its_remarks(redirection):
+    # 2.21 writes some whatever TF_CPP_MIN_LOG_LEVEL says, 2.20 none.
+    script = (
+        "import os\n"
+        "from keras_bert import command_line\n"
+        "def main(_):\n"
+        "    import tensorflow\n"
+        "    os.write(1, tensorflow.__name__.encode())\n"
+        "command_line.run(main)"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+    done = subprocess.run(
+        f"'{sys.executable}' -c \"$SCRIPT\" {redirection}",
+        capture_output=True,
+        cwd=ROOT,
+        env={**environment, "SCRIPT": script},
+        shell=True,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == (b"tensorflow", b"", 0)
+
+
 def test_flags_of_tools_wait_for_no_framework():
     script = (
         "import sys\n"
