@@ -1,4 +1,4 @@
-"""Questions about verses, against a random span and the most frequent name of the paragraph.
+r"""Questions about verses, against a random span and the most frequent name of the paragraph.
 
 Fine-tunes a small pretrained BERT on the questions of verse_questions.py and compares it on the
 same test questions with two baselines: a random span of words, of a length drawn from the training

@@ -1,4 +1,4 @@
-"""Makes more training texts: words replaced by what a masked language model puts in their place.
+r"""Makes more training texts: words replaced by what a masked language model puts in their place.
 
     python tools/augment_data.py --model=bert --data=reviews/train.csv \
         --output=reviews/unlabeled.csv --candidates=15 --copies=20

@@ -1,4 +1,4 @@
-"""Learns the word pieces of a corpus.
+r"""Learns the word pieces of a corpus.
 
     python tools/build_vocab.py --input='books/*.txt' --output=vocab/vocab.txt --vocab_size=8000
 

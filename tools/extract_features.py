@@ -1,4 +1,4 @@
-"""Turns texts into the vectors that a pretrained BERT has for their pieces or words, or for each.
+r"""Turns texts into the vectors that a pretrained BERT has for their pieces or words, or for each.
 
     python tools/extract_features.py --init_from=runs/mini/preset --input=texts.txt \
         --output=features.npz --layers=concat_last_4 --level=word

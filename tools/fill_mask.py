@@ -1,4 +1,4 @@
-"""Shows what a pretrained model guesses for masked words.
+r"""Shows what a pretrained model guesses for masked words.
 
     python tools/fill_mask.py --init_from=runs/mini/preset \
         --text='She was not [MASK] to be pleased .' --text='He took his [MASK] and left the room .'

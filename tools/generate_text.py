@@ -1,4 +1,4 @@
-"""Generates texts with a masked language model, or fills the blanks of texts.
+r"""Generates texts with a masked language model, or fills the blanks of texts.
 
     python tools/generate_text.py --model=runs/mini/preset --num_samples=4 --length=12 \
         --sweeps=20 --burn_in=10 --top_k=100

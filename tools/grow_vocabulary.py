@@ -1,4 +1,4 @@
-"""Gives a model pieces for the words of a field, before it goes on with the texts of that field.
+r"""Gives a model pieces for the words of a field, before it goes on with the texts of that field.
 
     python tools/grow_vocabulary.py --model=bert --input='field/*.txt' --new_words=1000 \
         --output=models/grown

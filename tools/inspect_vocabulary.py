@@ -1,4 +1,4 @@
-"""Shows what stands in a vocabulary, and what it makes of a text.
+r"""Shows what stands in a vocabulary, and what it makes of a text.
 
     python tools/inspect_vocabulary.py --vocab=vocab/vocab.txt --output=vocabulary.html
     python tools/inspect_vocabulary.py --vocab=runs/mini/preset --input='corpus/*.txt' \

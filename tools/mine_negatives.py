@@ -1,4 +1,4 @@
-"""Adds wrong answers to pairs of texts and answers: passages that a search finds near the text.
+r"""Adds wrong answers to pairs of texts and answers: passages that a search finds near the text.
 
     python tools/mine_negatives.py --init_from=runs/search --input=manual/train.csv \
         --output=mined/train.csv

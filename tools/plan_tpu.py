@@ -1,4 +1,4 @@
-"""Plans pretraining on TPUs without a TPU: memory, operations, the batch that fits, time and cost.
+r"""Plans pretraining on TPUs without a TPU: memory, operations, the batch that fits, time and cost.
 
     .venv-tpu-plan/bin/python tools/plan_tpu.py --model=bert_base --max_seq_length=128 \
         --batch_size=256 --topology=v5e:2x2 --price_per_hour=1.2

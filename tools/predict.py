@@ -1,4 +1,4 @@
-"""Predicts labels (or numbers, answers, tags) for the texts of a file.
+r"""Predicts labels (or numbers, answers, tags) for the texts of a file.
 
     python tools/predict.py --model_dir=runs/reviews --input=new.csv --output=predictions.csv
 

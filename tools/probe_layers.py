@@ -1,4 +1,4 @@
-"""Tells what can be read off each layer of a frozen encoder, by probes on a tagging task.
+r"""Tells what can be read off each layer of a frozen encoder, by probes on a tagging task.
 
     python tools/probe_layers.py --init_from=runs/mini/preset --data=brown --scheme=plain \
         --label_index=1 --output=probes

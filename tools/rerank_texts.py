@@ -1,4 +1,4 @@
-"""Sorts lists of candidates by how likely a masked language model finds them.
+r"""Sorts lists of candidates by how likely a masked language model finds them.
 
     python tools/rerank_texts.py --init_from=runs/mini/preset --input=candidates.tsv \
         --output=ranked.tsv

@@ -1,4 +1,4 @@
-"""Fine-tunes a pretrained BERT on a task.
+r"""Fine-tunes a pretrained BERT on a task.
 
     python tools/run_finetuning.py --task=csv --data=reviews --init_from=runs/mini/preset \
         --model_dir=runs/reviews --epochs=3 --batch_size=32 --learning_rate=3e-5 --seeds=5

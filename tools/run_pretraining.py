@@ -1,4 +1,4 @@
-"""Pretrains a BERT on records: masked language model and next sentence prediction.
+r"""Pretrains a BERT on records: masked language model and next sentence prediction.
 
     python tools/run_pretraining.py --data_dir=records/train --eval_data_dir=records/eval \
         --model_dir=runs/mini --model=bert_mini --train_steps=100000 --batch_size=256 \

@@ -1,4 +1,4 @@
-"""Scores sentences by how likely a masked language model finds them.
+r"""Scores sentences by how likely a masked language model finds them.
 
     python tools/score_text.py --init_from=runs/mini/preset --input=sentences.txt \
         --output=scores.csv

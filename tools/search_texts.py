@@ -1,4 +1,4 @@
-"""Searches texts by meaning: those whose vectors are nearest to that of a query.
+r"""Searches texts by meaning: those whose vectors are nearest to that of a query.
 
     python tools/search_texts.py --init_from=runs/search --input=manual.txt \
         --query='How is a lock taken twice?'

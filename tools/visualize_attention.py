@@ -1,4 +1,4 @@
-"""Writes a page that shows which words a model looks at in a text.
+r"""Writes a page that shows which words a model looks at in a text.
 
     python tools/visualize_attention.py --model_dir=runs/mini/preset --output=attention.html \
         --text='The doctor told the nurse that he was late .'

@@ -1,4 +1,4 @@
-"""Writes a page that shows which words made an answer: integrated gradients.
+r"""Writes a page that shows which words made an answer: integrated gradients.
 
     python tools/visualize_attributions.py --model_dir=runs/reviews --output=attributions.html \
         --text='Stale crackers, and the box was open.' --target=negative

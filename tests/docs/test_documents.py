@@ -128,3 +128,11 @@ def test_every_link_and_path_leads_somewhere(document):
 def test_the_check_finds_wrong_commands(command, reason):
     found = complaint(Snippet("a document", 1, "bash", command))
     assert found is None if reason is None else reason in found
+
+
+@pytest.mark.parametrize("tool", tools())
+def test_help_breaks_its_commands_where_the_file_does(tool):
+    source = (ROOT / "tools" / f"{tool}.py").read_text(encoding="utf-8")
+    shown = ast.get_docstring(ast.parse(source), clean=False)
+    # Without r""" a backslash at the end of a line joins it with the next one.
+    assert shown and shown in source
