@@ -36,8 +36,7 @@ SHORT_NUMERICAL := tests/layers tests/models/test_encoder.py tests/models/test_h
 # What depends most on TensorFlow's own version: arithmetic, tf.data, checkpoints, exported graphs.
 SHORT_NEWEST := tests/test_command_line.py tests/layers tests/text/test_tokenizer.py \
   tests/training/test_model_fit.py tests/pretraining/test_pretraining.py \
-  tests/finetuning/test_finetuning.py tests/serving/test_saved_model.py \
-  tests/serving/test_int8_products.py
+  tests/serving/test_saved_model.py tests/serving/test_int8_products.py
 FAST := not slow and not oracle and not beam and not long
 FILES := setup.cfg pyproject.toml constraints.txt
 
