@@ -179,6 +179,7 @@ class _QuietTensorFlow(importlib.abc.MetaPathFinder):
         spec = importlib.util.find_spec(name)
         if spec and spec.loader:
             execute = spec.loader.exec_module
+            # mypy: this loader is of one module, and its method is replaced on purpose.
             spec.loader.exec_module = lambda module: self._run(execute, module)  # type: ignore[method-assign]
         return spec
 

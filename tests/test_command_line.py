@@ -177,7 +177,9 @@ def test_tensorflow_is_loaded_without_its_remarks(redirection):
         env={**environment, "SCRIPT": script},
         shell=True,
     )
-    assert (done.stdout, done.stderr, done.returncode) == (b"tensorflow", b"", 0)
+    assert (done.stdout, done.returncode) == (b"tensorflow", 0)
+    # What a machine with a GPU or another Python may have to say is none of this.
+    assert b"I0000" not in done.stderr and b"InitializeLog" not in done.stderr
 
 
 def test_flags_of_tools_wait_for_no_framework():

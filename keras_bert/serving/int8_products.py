@@ -62,8 +62,7 @@ def _is_dense(layer: keras.layers.Layer) -> bool:
 def _nothing_to_collect() -> Iterator[None]:
     # Keras collects garbage once for each layer, and each time Python looks at all objects of the
     # process, with TensorFlow a third of a second. Frozen ones are not looked at.
-    frozen_by_others = gc.get_freeze_count() > 0
-    if frozen_by_others:  # unfreezing would undo theirs, too
+    if gc.get_freeze_count():  # the caller froze some: unfreezing would undo that, too
         yield
         return
     gc.freeze()

@@ -1,5 +1,6 @@
 """8-bit products of served models by oneDNN. Oracle: NumPy in float64, up to rounding."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -93,6 +94,18 @@ def test_encoders_of_every_family_are_close_to_float32(model_type, library):
     found = encoder(inputs)["sequence_output"].numpy()
     assert not np.array_equal(found, expected)
     assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.999
+
+
+@pytest.mark.parametrize("froze", [False, True])
+def test_garbage_is_collected_as_before(froze):
+    if froze:
+        gc.freeze()
+    try:
+        held = gc.get_freeze_count()
+        dense_model(np.ones([8, 4], np.float32))  # quantizes
+        assert (gc.get_freeze_count() > 0) == (held > 0)
+    finally:
+        gc.unfreeze()
 
 
 ALL_THE_LARGEST = """
