@@ -46,8 +46,8 @@ from keras_bert.models.preset import read_config
 from keras_bert.storage.files import atomic_folder
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 from keras_bert.text.coverage import measure_coverage
-from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.wordpiece.settings import Settings
 
 _FOLDER = flags.DEFINE_string("folder", None, "Folder of all stages.", required=True)
 _GENERAL_STEPS = flags.DEFINE_integer("general_steps", 4000, "Steps of the general model.")

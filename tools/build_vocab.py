@@ -38,6 +38,7 @@ from keras_bert.text.tokenizer_config import (
 from keras_bert.text.tokenizer_files import TokenizerFiles
 from keras_bert.text.vocabulary import FILE_NAME
 from keras_bert.text.wordpiece.files import WordPieceFiles
+from keras_bert.text.wordpiece.settings import Settings
 
 # What each type may be written as.
 _FILE_NAMES = {
@@ -101,7 +102,6 @@ def main(_: Sequence[str]) -> None:
     from keras_bert.progress import Progress
     from keras_bert.storage.files import make_parent
     from keras_bert.storage.paths import check_local
-    from keras_bert.text import tokenizer_config
     from keras_bert.text.corpus_tokenizer import CorpusTokenizer
     from keras_bert.text.coverage import measure_coverage
     from keras_bert.text.languages.smoothing import check_alpha_unused, named_paths
@@ -158,7 +158,7 @@ def main(_: Sequence[str]) -> None:
                 values.limit_alphabet,
                 values.language_alpha,
             )
-            settings = tokenizer_config.Settings(lowercase=values.lowercase)
+            settings = Settings(lowercase=values.lowercase)
             tokenizer: TokenizerFiles = WordPieceFiles(vocabulary, settings)
         elif values.type == "byte_level_bpe":
             tokenizer = train_byte_level_bpe(paragraphs, values.vocab_size, values.min_frequency)

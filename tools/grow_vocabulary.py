@@ -51,8 +51,8 @@ def main(_: Sequence[str]) -> None:
     from keras_bert.storage.paths import check_local
     from keras_bert.text.corpus_tokenizer import CorpusTokenizer
     from keras_bert.text.coverage import count_words
-    from keras_bert.text.tokenizer_config import Settings
     from keras_bert.text.wordpiece.new_words import choose_new_words, read_words
+    from keras_bert.text.wordpiece.settings import Settings
 
     values, output = flags.FLAGS, Path(flags.FLAGS.output)
     if bool(values.input) == bool(values.words):

@@ -18,10 +18,18 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.checkpoints import hugging_face, name_table, torch_state
+from keras_bert.checkpoints import name_table, torch_state
 from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.checkpoints.hugging_face import CONFIG_FILE
+from keras_bert.checkpoints.hugging_face_families import (
+    BERT_MASKED_LM,
+    DROPPED,
+    dense_rows,
+    encoder_rows,
+    norm_rows,
+)
 from keras_bert.checkpoints.model_classes import ENCODER_DECODER
-from keras_bert.checkpoints.name_table import Leftovers, Tensors
+from keras_bert.checkpoints.name_table import Leftovers, Row, Tensors
 from keras_bert.checkpoints.variables import POOLER, variable_shapes
 from keras_bert.config import BertConfig, find_config_file, read_json
 from keras_bert.config_keys import ENCODER_DECODER_TYPE
@@ -67,7 +75,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
     }
     # All of both as two sets of weights; what is shared is compared and left out afterwards.
     tensors = torch_state.read(folder)
-    rows = name_table.expand(hugging_face.encoder_decoder_rows(), config.num_hidden_layers)
+    rows = name_table.expand(_rows(), config.num_hidden_layers)
     shapes = variable_shapes(config, ENCODER_DECODER, {})
     own = set(variable_shapes(config, ENCODER_DECODER, head))
     if shared:
@@ -85,7 +93,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
         rows,
         shapes,
         config,
-        Leftovers(hugging_face.DROPPED, _COPIES),
+        Leftovers(DROPPED, _COPIES),
         optional=POOLER,
     )
     if shared:
@@ -138,7 +146,7 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
         for path in variable_shapes(config, ENCODER_DECODER, {}):
             if (original := path.removeprefix("decoder/")) in checkpoint.variables:
                 variables.setdefault(path, checkpoint.variables[original])
-    rows = name_table.expand(hugging_face.encoder_decoder_rows(), config.num_hidden_layers)
+    rows = name_table.expand(_rows(), config.num_hidden_layers)
     tensors = name_table.to_tensors(variables, rows, config)
     of_bert = {**config.to_dict("hf"), "model_type": config.hugging_face_type}
     start, end = head.get("start_token_id"), head.get("end_token_id")
@@ -163,7 +171,7 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
         values[_TIED] = True
     torch_state.write(tensors, folder)
     content = json.dumps(values, indent=2, sort_keys=True)
-    (Path(folder) / hugging_face.CONFIG_FILE).write_text(content + "\n", encoding="utf-8")
+    (Path(folder) / CONFIG_FILE).write_text(content + "\n", encoding="utf-8")
 
 
 def _held(name: str, tensors: Tensors) -> str:
@@ -215,3 +223,25 @@ def _check_decoder(
                 f"{path}: {field.name} of the encoder is {ours!r} and of the decoder {theirs!r}: "
                 "only a decoder of the encoder's numbers is supported"
             )
+
+
+def _rows() -> list[Row]:
+    """Returns the rows of `EncoderDecoderModel` of two BERTs."""
+    layer, ours = "decoder.bert.encoder.layer.{layer}.crossattention", "decoder/layer_{layer}"
+    return [
+        *encoder_rows("encoder."),
+        *dense_rows("pooler", "encoder.pooler.dense"),
+        *(
+            dataclasses.replace(row, ours=f"decoder/{row.ours}")
+            for row in encoder_rows("decoder.bert.")
+        ),
+        *dense_rows(f"{ours}/cross_attention/query", f"{layer}.self.query"),
+        *dense_rows(f"{ours}/cross_attention/key", f"{layer}.self.key"),
+        *dense_rows(f"{ours}/cross_attention/value", f"{layer}.self.value"),
+        *dense_rows(f"{ours}/cross_attention/output", f"{layer}.output.dense"),
+        *norm_rows(f"{ours}/cross_attention_norm", f"{layer}.output.LayerNorm"),
+        *(
+            dataclasses.replace(row, theirs=tuple(f"decoder.{name}" for name in row.theirs))
+            for row in BERT_MASKED_LM
+        ),
+    ]

@@ -10,9 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
-from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import CONTINUATION_PREFIX, Vocabulary
 from keras_bert.text.wordpiece.normalized_characters import CharacterForms
+from keras_bert.text.wordpiece.settings import Settings
 
 # What bounds the memory: 20 to 30 MB. Longer runs (a sentence without spaces) rarely come again.
 _MAX_REMEMBERED = 50_000

@@ -16,19 +16,16 @@ Shapes: N texts, T normalized characters, K characters of words, W words, all of
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
 from keras_bert.counts import check_count
-from keras_bert.text import tokenizer_config
 from keras_bert.text.base_tokenizer import Tokenizer, as_ragged
 from keras_bert.text.framing import BERT_FRAMING, BERT_TOKENS, Framing, SpecialTokens
 from keras_bert.text.spelled_tokens import SpelledToken, check_spellings
 from keras_bert.text.vocabulary import (
     CONTINUATION_PREFIX,
-    FILE_NAME,
     MAX_CHARACTERS_PER_WORD,
     Vocabulary,
 )
@@ -36,6 +33,7 @@ from keras_bert.text.wordpiece.files import WordPieceFiles
 from keras_bert.text.wordpiece.longest_match import WordPiece, matchable_tokens, unicode_table
 from keras_bert.text.wordpiece.normalization import Normalizer
 from keras_bert.text.wordpiece.plain_text import PlainText
+from keras_bert.text.wordpiece.settings import Settings
 from keras_bert.text.wordpiece.words import Words, find_words
 
 
@@ -79,7 +77,7 @@ class BertTokenizer(Tokenizer):
         super().__init__(name="bert_tokenizer")
         check_count("max_input_chars_per_word", max_input_chars_per_word)
         self._vocabulary = vocabulary
-        self._settings = tokenizer_config.Settings(
+        self._settings = Settings(
             lowercase, strip_accents, split_cjk, keep_special_tokens, max_input_chars_per_word
         )
         tables = unicode_table.normalization_tables(
@@ -131,8 +129,7 @@ class BertTokenizer(Tokenizer):
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes vocab.txt and tokenizer_config.json, which Hugging Face's tokenizers read too."""
-        self._vocabulary.save(Path(folder) / FILE_NAME)
-        tokenizer_config.write(folder, self._settings, self._vocabulary)
+        WordPieceFiles(self._vocabulary, self._settings).save(folder)
 
     @property
     def vocabulary(self) -> Vocabulary:

@@ -6,9 +6,9 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import CONTINUATION_PREFIX, UNUSED_SLOT, Vocabulary
 from keras_bert.text.wordpiece.normalized_characters import CharacterForms
+from keras_bert.text.wordpiece.settings import Settings
 
 SPECIAL = "special tokens"
 UNUSED = "[unused] slots"

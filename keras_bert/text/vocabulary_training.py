@@ -9,7 +9,6 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from keras_bert.counts import check_count
 from keras_bert.storage.text_lines import check_several
 from keras_bert.text.languages.smoothing import check_alpha, smoothed_rates
-from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import (
     CLS,
     CONTINUATION_PREFIX,
@@ -20,6 +19,7 @@ from keras_bert.text.vocabulary import (
     Vocabulary,
 )
 from keras_bert.text.wordpiece.normalized_characters import CharacterForms
+from keras_bert.text.wordpiece.settings import Settings
 
 _WORDS_PER_TEXT = 1000  # of the texts that scaled counts are given to the trainer as
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from keras_bert.storage import hub
 from keras_bert.storage.paths import short_name
 from keras_bert.storage.text_lines import check_several
-from keras_bert.text import tokenizer_config
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 from keras_bert.text.coverage import WordCounts, count_words
-from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.tokenizer_files import family_of
 from keras_bert.text.vocabulary import CONTINUATION_PREFIX, Vocabulary
 from keras_bert.text.vocabulary_contents import describe_vocabulary
+from keras_bert.text.wordpiece import files as wordpiece_files
+from keras_bert.text.wordpiece.settings import Settings, is_cased
 from keras_bert.visualize import charts, report_page
 
 # Rows of lists; longer ones are told by their number.
@@ -276,7 +276,7 @@ def inspect_vocabulary(
                 f"vocabularies, whose mark is {CONTINUATION_PREFIX!r}"
             )
         name, vocabulary = f"of {len(vocab):,} entries", vocab
-        found = Settings(lowercase=not tokenizer_config.is_cased(vocab))
+        found = Settings(lowercase=not is_cased(vocab))
     else:
         name = short_name(vocab)
         if os.fspath(vocab).startswith(hub.SCHEME) or Path(vocab).is_dir():
@@ -285,14 +285,14 @@ def inspect_vocabulary(
                     f"{vocab} holds a tokenizer of the family {family}: the report is of WordPiece "
                     "vocabularies; give a folder with a vocab.txt"
                 )
-            vocabulary, found = tokenizer_config.read(vocab)
+            vocabulary, found = wordpiece_files.read(vocab)
         else:
             if Path(vocab).suffix in (".json", ".model"):
                 raise ValueError(
                     f"{vocab} is a file of another tokenizer: the report is of WordPiece "
                     "vocabularies; give a vocab.txt"
                 )
-            vocabulary, found = tokenizer_config.read_file(vocab)
+            vocabulary, found = wordpiece_files.read_file(vocab)
     # Spelled out in a text, special tokens are text: words are counted, not markers.
     treatment = (settings or found)._replace(keep_special_tokens=False)
     counts = None

@@ -13,7 +13,7 @@ from keras_bert import (
     BertMaskedLM,
 )
 from keras_bert.checkpoints import folder as checkpoints
-from keras_bert.checkpoints import hugging_face
+from keras_bert.checkpoints import hugging_face_families
 from keras_bert.checkpoints.name_table import SAME
 from keras_bert.models import preset
 from keras_bert.models.conversion.convert import convert
@@ -169,11 +169,11 @@ def test_a_square_matrix_that_we_turn_the_wrong_way_ends_the_conversion(tmp_path
     # A name table with a mistake that no shape shows: [12, 12] read as it is.
     wrong = [
         dataclasses.replace(row, form=SAME) if row.ours.endswith("attention/output/kernel") else row
-        for row in hugging_face._BERT.encoder
+        for row in hugging_face_families.BERT.encoder
     ]
-    assert wrong != hugging_face._BERT.encoder
-    family = dataclasses.replace(hugging_face._BERT, encoder=wrong)
-    monkeypatch.setitem(hugging_face._FAMILIES, "bert", family)
+    assert wrong != hugging_face_families.BERT.encoder
+    family = dataclasses.replace(hugging_face_families.BERT, encoder=wrong)
+    monkeypatch.setitem(hugging_face_families.FAMILIES, "bert", family)
     with pytest.raises(ValueError, match=r"transformers .* and keras_bert .* differ by"):
         convert(tmp_path / "source", tmp_path / "target", "keras")
 

@@ -9,7 +9,7 @@ import pytest
 import safetensors.numpy
 
 from keras_bert import BertConfig, BertEncoder
-from keras_bert.checkpoints import hugging_face, name_table
+from keras_bert.checkpoints import hugging_face_families, name_table
 from keras_bert.models import preset
 from keras_bert.models.conversion import parity
 from keras_bert.models.conversion.convert import convert
@@ -90,11 +90,11 @@ def test_a_matrix_turned_both_ways_is_seen_in_the_activations(ours, tmp_path, mo
     path = "layer_{layer}/attention/output/kernel"
     rows = [
         name_table.Row(row.ours, row.theirs) if row.ours == path else row
-        for row in hugging_face._BERT.encoder
+        for row in hugging_face_families.BERT.encoder
     ]
-    assert rows != hugging_face._BERT.encoder
-    family = dataclasses.replace(hugging_face._BERT, encoder=rows)
-    monkeypatch.setitem(hugging_face._FAMILIES, "bert", family)
+    assert rows != hugging_face_families.BERT.encoder
+    family = dataclasses.replace(hugging_face_families.BERT, encoder=rows)
+    monkeypatch.setitem(hugging_face_families.FAMILIES, "bert", family)
     with pytest.raises(ValueError, match="more than rounding explains") as caught:
         convert_to(ours[0], tmp_path / "hf", "hf")
     expected = largest(transformers_outputs(tmp_path / "hf"), outputs(ours[1]))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from keras_bert import Vocabulary, train_byte_level_bpe, train_sentencepiece, train_vocabulary
 from keras_bert.text.framing import MPNET_TOKENS, ROBERTA_FRAMING
-from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.wordpiece.files import WordPieceFiles
+from keras_bert.text.wordpiece.settings import Settings
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tokenization.jsonl"
 

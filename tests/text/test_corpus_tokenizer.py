@@ -16,8 +16,8 @@ from test_tokenizer_unicode import tokenizer as bert_tokenizer
 from keras_bert.text import corpus_tokenizer
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import Vocabulary
+from keras_bert.text.wordpiece.settings import Settings
 from tests.markers import some_long
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -124,7 +124,7 @@ def test_it_works_without_tensorflow():
     program = (
         "import sys\n"
         "from keras_bert.text.corpus_tokenizer import CorpusTokenizer\n"
-        "from keras_bert.text.tokenizer_config import Settings\n"
+        "from keras_bert.text.wordpiece.settings import Settings\n"
         "from keras_bert.text.vocabulary import Vocabulary\n"
         f"vocabulary = Vocabulary.from_file({str(GOLDEN / 'vocab_uncased.txt')!r})\n"
         "CorpusTokenizer(vocabulary, Settings())(['Σας ΣΑΣ [MASK]'])\n"

@@ -8,8 +8,8 @@ from keras_bert import Vocabulary
 from keras_bert.text import coverage
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 from keras_bert.text.coverage import count_words, measure_coverage
-from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import SPECIAL_TOKENS
+from keras_bert.text.wordpiece.settings import Settings
 
 VOCABULARY = Vocabulary([*SPECIAL_TOKENS, "play", "##ing", "##s", "a", "##b", ".", "never"])
 # play ##ing ##s | a | play ##s | . || [UNK] of "öl" and of "x" | play || (nothing)

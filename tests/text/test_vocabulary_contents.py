@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from keras_bert import BertTokenizer, Vocabulary
-from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import SPECIAL_TOKENS
 from keras_bert.text.vocabulary_contents import describe_vocabulary, script_of
+from keras_bert.text.wordpiece.settings import Settings
 from tests.markers import some_fast
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "vocab_uncased.txt"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 from keras_bert.text.languages import word_boundaries
 from keras_bert.text.languages.word_boundaries import WordBoundaries, load_segmenter
-from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from keras_bert.text.wordpiece.settings import Settings
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 KANA = "これはペンでシャツをべたまし"

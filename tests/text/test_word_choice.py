@@ -5,9 +5,9 @@ import pytest
 from keras_bert import Vocabulary
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 from keras_bert.text.coverage import count_words
-from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import SPECIAL_TOKENS
 from keras_bert.text.wordpiece.new_words import choose_new_words, read_words
+from keras_bert.text.wordpiece.settings import Settings
 
 VOCABULARY = Vocabulary(
     [*SPECIAL_TOKENS, "play", "##ing", "##s", "a", "##b", "##a", "1", "##1", "[unused1]"]

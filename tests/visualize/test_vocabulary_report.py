@@ -5,8 +5,8 @@ import re
 import pytest
 
 from keras_bert import BertTokenizer, Vocabulary, inspect_vocabulary
-from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import SPECIAL_TOKENS
+from keras_bert.text.wordpiece.settings import Settings
 
 VOCABULARY = Vocabulary([*SPECIAL_TOKENS, "[unused0]", "film", "##s", "a", "Bad", "<b>", "##!"])
 

@@ -24,13 +24,13 @@ from keras_bert.data.records.packing import choose_packs, join_packs
 from keras_bert.data.records.static_masks import StaticMasking
 from keras_bert.data.records.writing import RECORD_FRAME_BYTES, write_records
 from keras_bert.storage import hub
-from keras_bert.text import tokenizer_config
 from keras_bert.text.corpus_masking import CorpusMasking
 from keras_bert.text.languages.word_boundaries import WordBoundaries
 from keras_bert.text.tokenizer_config import MERGES, VOCABULARY_FILES
 from keras_bert.text.tokenizer_files import TokenizerFiles, read_named_file, read_tokenizer_files
 from keras_bert.text.vocabulary import BYTE_LEVEL_SPACE, Vocabulary
 from keras_bert.text.wordpiece.files import WordPieceFiles
+from keras_bert.text.wordpiece.settings import Settings, is_cased
 
 
 class ChunkSettings(NamedTuple):
@@ -66,8 +66,8 @@ class ChunkSettings(NamedTuple):
             settings = cls(options, read_named_file(path))
         else:
             vocabulary = Vocabulary.from_file(path)
-            lowercase = not tokenizer_config.is_cased(vocabulary)
-            files = WordPieceFiles(vocabulary, tokenizer_config.Settings(lowercase))
+            lowercase = not is_cased(vocabulary)
+            files = WordPieceFiles(vocabulary, Settings(lowercase))
             settings = cls(options, files)
         settings.word_boundaries()  # told before there is work, not by a worker
         return settings

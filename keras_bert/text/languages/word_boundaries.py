@@ -21,9 +21,9 @@ import numpy as np
 
 from keras_bert.choices import WordSegmenter, check_choice
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
-from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.vocabulary import CONTINUATION_PREFIX, Vocabulary
 from keras_bert.text.wordpiece.normalized_characters import CharacterForms
+from keras_bert.text.wordpiece.settings import Settings
 
 # Chinese characters as in tokenization.py of google-research/bert, the marks of repetition that
 # stand for one, hiragana, katakana, and katakana of half width.

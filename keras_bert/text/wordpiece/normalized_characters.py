@@ -5,8 +5,8 @@ No TensorFlow here.
 
 from collections.abc import Iterator
 
-from keras_bert.text.tokenizer_config import Settings
 from keras_bert.text.wordpiece import unicode_table as table
+from keras_bert.text.wordpiece.settings import Settings
 
 
 class CharacterForms(dict[int, str]):

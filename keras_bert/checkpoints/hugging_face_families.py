@@ -1,0 +1,397 @@
+"""What transformers calls the tensors of each family: one table of rows for each.
+
+The names are those of `transformers`, models/bert/modeling_bert.py and its like. A `Linear` there
+keeps its weight as [outputs, inputs].
+"""
+
+import dataclasses
+import re
+from collections.abc import Collection, Mapping
+
+from keras_bert.checkpoints.model_classes import MODEL_CLASSES
+from keras_bert.checkpoints.name_table import (
+    PARTS,
+    PARTS_TRANSPOSED,
+    SAME,
+    TRANSPOSED,
+    Row,
+)
+
+_QUERY_KEY_VALUE = ("query", "key", "value")
+
+
+def dense_rows(ours: str, theirs: str) -> list[Row]:
+    """Returns the rows of a dense layer, a `Linear` there."""
+    return [
+        Row(f"{ours}/kernel", (f"{theirs}.weight",), TRANSPOSED),
+        Row(f"{ours}/bias", (f"{theirs}.bias",)),
+    ]
+
+
+def norm_rows(ours: str, theirs: str) -> list[Row]:
+    """Returns the rows of a layer norm."""
+    return [
+        Row(f"{ours}/gamma", (f"{theirs}.weight",)),
+        Row(f"{ours}/beta", (f"{theirs}.bias",)),
+    ]
+
+
+def _attention(layer: str, parts: Collection[str], ours: str = "layer_{layer}") -> list[Row]:
+    """Returns the rows of a projection, which holds `parts` side by side."""
+    return [
+        Row(
+            f"{ours}/attention/query_key_value/{name}",
+            tuple(f"{layer}.{part}.{theirs}" for part in parts),
+            form,
+        )
+        for name, theirs, form in (
+            ("kernel", "weight", PARTS_TRANSPOSED),
+            ("bias", "bias", PARTS),
+        )
+    ]
+
+
+def _embeddings(embeddings: str) -> list[Row]:
+    return [
+        Row("word_embeddings/embeddings", (f"{embeddings}.word_embeddings.weight",)),
+        Row("embeddings/position_embeddings", (f"{embeddings}.position_embeddings.weight",)),
+        Row("embeddings/segment_embeddings", (f"{embeddings}.token_type_embeddings.weight",)),
+        *norm_rows("embeddings/layer_norm", f"{embeddings}.LayerNorm"),
+    ]
+
+
+def encoder_rows(prefix: str, attention: Collection[str] = _QUERY_KEY_VALUE) -> list[Row]:
+    """Returns the rows of BERT and of those that share its code, as `ElectraModel` does."""
+    layer = f"{prefix}encoder.layer.{{layer}}"
+    return [
+        *_embeddings(f"{prefix}embeddings"),
+        *_attention(f"{layer}.attention.self", attention),
+        *dense_rows("layer_{layer}/attention/output", f"{layer}.attention.output.dense"),
+        *norm_rows("layer_{layer}/attention_norm", f"{layer}.attention.output.LayerNorm"),
+        *dense_rows("layer_{layer}/intermediate", f"{layer}.intermediate.dense"),
+        *dense_rows("layer_{layer}/output", f"{layer}.output.dense"),
+        *norm_rows("layer_{layer}/feed_forward_norm", f"{layer}.output.LayerNorm"),
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """How transformers names the models of a family.
+
+    Attributes:
+        class_name: what stands before "Model" and "ForMaskedLM".
+        prefix: before the tensors of the encoder, where there is a head.
+        encoder: the encoder's rows.
+        heads: rows of each head that the family has there, by our name of it.
+        copies: see `Leftovers`.
+        classes: names of classes that the rule (`MODEL_CLASSES`, with `class_name` in place of
+            "Bert") does not give.
+        idle: tensors that a head may hold beside its own, by our name of the head; see `Leftovers`.
+    """
+
+    class_name: str
+    prefix: str
+    encoder: list[Row]
+    heads: Mapping[str, list[Row]]
+    copies: Mapping[str, str]
+    classes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    idle: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+
+    def model_class(self, architecture: str) -> str:
+        """Returns the name there of a model of this family with a head of ours."""
+        if architecture in self.classes:
+            return self.classes[architecture]
+        name = MODEL_CLASSES[architecture].hugging_face or ""
+        return name.replace("Bert", self.class_name, 1)
+
+
+BERT_MASKED_LM = [
+    *dense_rows("masked_lm_transform/dense", "cls.predictions.transform.dense"),
+    *norm_rows("masked_lm_transform/layer_norm", "cls.predictions.transform.LayerNorm"),
+    Row("masked_lm_bias/bias", ("cls.predictions.bias",), SAME),
+]
+_BERT_POOLER = dense_rows("pooler", "bert.pooler.dense")
+_CLASSIFIER = dense_rows("classifier", "classifier")
+_SPAN = dense_rows("span", "qa_outputs")
+BERT = Family(
+    "Bert",
+    "bert.",
+    [*encoder_rows("bert."), *_BERT_POOLER],
+    {
+        "BertEncoder": [],
+        "BertMaskedLM": BERT_MASKED_LM,
+        "BertPretrainer": [*BERT_MASKED_LM, *dense_rows("next_sentence", "cls.seq_relationship")],
+        "BertClassifier": _CLASSIFIER,
+        "BertTokenClassifier": _CLASSIFIER,
+        "BertMultipleChoice": _CLASSIFIER,
+        "BertSpanLabeler": _SPAN,
+    },
+    {
+        "cls.predictions.decoder.weight": "word_embeddings/embeddings",
+        "cls.predictions.decoder.bias": "masked_lm_bias/bias",
+    },
+)
+_DISTILBERT_LAYER = "distilbert.transformer.layer.{layer}"
+_DISTILBERT_POOLER = dense_rows("pooler", "pre_classifier")  # a part of two heads
+_DISTILBERT = Family(
+    "DistilBert",
+    "distilbert.",
+    [
+        Row("word_embeddings/embeddings", ("distilbert.embeddings.word_embeddings.weight",)),
+        Row(
+            "embeddings/position_embeddings", ("distilbert.embeddings.position_embeddings.weight",)
+        ),
+        *norm_rows("embeddings/layer_norm", "distilbert.embeddings.LayerNorm"),
+        *_attention(f"{_DISTILBERT_LAYER}.attention", ("q_lin", "k_lin", "v_lin")),
+        *dense_rows("layer_{layer}/attention/output", f"{_DISTILBERT_LAYER}.attention.out_lin"),
+        *norm_rows("layer_{layer}/attention_norm", f"{_DISTILBERT_LAYER}.sa_layer_norm"),
+        *dense_rows("layer_{layer}/intermediate", f"{_DISTILBERT_LAYER}.ffn.lin1"),
+        *dense_rows("layer_{layer}/output", f"{_DISTILBERT_LAYER}.ffn.lin2"),
+        *norm_rows("layer_{layer}/feed_forward_norm", f"{_DISTILBERT_LAYER}.output_layer_norm"),
+    ],
+    {
+        "BertEncoder": [],
+        "BertMaskedLM": [
+            *dense_rows("masked_lm_transform/dense", "vocab_transform"),
+            *norm_rows("masked_lm_transform/layer_norm", "vocab_layer_norm"),
+            Row("masked_lm_bias/bias", ("vocab_projector.bias",), SAME),
+        ],
+        "BertClassifier": [*_DISTILBERT_POOLER, *_CLASSIFIER],
+        "BertTokenClassifier": _CLASSIFIER,
+        "BertMultipleChoice": [*_DISTILBERT_POOLER, *_CLASSIFIER],
+        "BertSpanLabeler": _SPAN,
+    },
+    {"vocab_projector.weight": "word_embeddings/embeddings"},
+)
+ELECTRA = Family(
+    "Electra",
+    "electra.",
+    [*encoder_rows("electra."), *dense_rows("embeddings_projection", "electra.embeddings_project")],
+    {
+        "BertEncoder": [],
+        "BertMaskedLM": [  # the generator
+            *dense_rows("masked_lm_transform/dense", "generator_predictions.dense"),
+            *norm_rows("masked_lm_transform/layer_norm", "generator_predictions.LayerNorm"),
+            Row("masked_lm_bias/bias", ("generator_lm_head.bias",), SAME),
+        ],
+        "BertReplacedTokenDetector": [  # the discriminator
+            *dense_rows("replaced_token/dense", "discriminator_predictions.dense"),
+            *dense_rows("replaced_token/prediction", "discriminator_predictions.dense_prediction"),
+        ],
+        "BertClassifier": [
+            *dense_rows("pooler", "classifier.dense"),
+            *dense_rows("classifier", "classifier.out_proj"),
+        ],
+        "BertTokenClassifier": _CLASSIFIER,
+        "BertMultipleChoice": [*dense_rows("pooler", "sequence_summary.summary"), *_CLASSIFIER],
+        "BertSpanLabeler": _SPAN,
+    },
+    {"generator_lm_head.weight": "word_embeddings/embeddings"},
+    {"BertReplacedTokenDetector": "ElectraForPreTraining"},
+)
+_ALBERT_LAYER = "albert.encoder.albert_layer_groups.0.albert_layers.0"
+_ALBERT_MASKED_LM = [
+    *dense_rows("masked_lm_transform/dense", "predictions.dense"),
+    *norm_rows("masked_lm_transform/layer_norm", "predictions.LayerNorm"),
+    Row("masked_lm_bias/bias", ("predictions.bias",), SAME),
+]
+_ALBERT = Family(
+    "Albert",
+    "albert.",
+    [
+        *_embeddings("albert.embeddings"),
+        *dense_rows("embeddings_projection", "albert.encoder.embedding_hidden_mapping_in"),
+        # One set of parameters, which all layers share.
+        *_attention(f"{_ALBERT_LAYER}.attention", _QUERY_KEY_VALUE, "layer_0"),
+        *dense_rows("layer_0/attention/output", f"{_ALBERT_LAYER}.attention.dense"),
+        *norm_rows("layer_0/attention_norm", f"{_ALBERT_LAYER}.attention.LayerNorm"),
+        *dense_rows("layer_0/intermediate", f"{_ALBERT_LAYER}.ffn"),
+        *dense_rows("layer_0/output", f"{_ALBERT_LAYER}.ffn_output"),
+        *norm_rows("layer_0/feed_forward_norm", f"{_ALBERT_LAYER}.full_layer_layer_norm"),
+        *dense_rows("pooler", "albert.pooler"),
+    ],
+    {
+        "BertEncoder": [],
+        "BertMaskedLM": _ALBERT_MASKED_LM,
+        "BertPretrainer": [
+            *_ALBERT_MASKED_LM,
+            *dense_rows("next_sentence", "sop_classifier.classifier"),
+        ],
+        "BertClassifier": _CLASSIFIER,
+        "BertTokenClassifier": _CLASSIFIER,
+        "BertMultipleChoice": _CLASSIFIER,
+        "BertSpanLabeler": _SPAN,
+    },
+    {
+        "predictions.decoder.weight": "word_embeddings/embeddings",
+        "predictions.decoder.bias": "masked_lm_bias/bias",
+    },
+)
+
+
+def _roberta(class_name: str, prefix: str = "roberta.", encoder: list[Row] | None = None) -> Family:
+    """Returns the rows of RoBERTa, whose heads the families named below have, too."""
+    pooler = dense_rows("pooler", f"{prefix}pooler.dense")
+    idle = rf"{re.escape(prefix)}pooler\.dense\.(weight|bias)"
+    return Family(
+        class_name,
+        prefix,
+        encoder or encoder_rows(prefix),
+        {
+            "BertEncoder": pooler,
+            "BertMaskedLM": [
+                *pooler,
+                *dense_rows("masked_lm_transform/dense", "lm_head.dense"),
+                *norm_rows("masked_lm_transform/layer_norm", "lm_head.layer_norm"),
+                Row("masked_lm_bias/bias", ("lm_head.bias",), SAME),
+            ],
+            "BertClassifier": [
+                *dense_rows("pooler", "classifier.dense"),
+                *dense_rows("classifier", "classifier.out_proj"),
+            ],
+            "BertTokenClassifier": [*pooler, *_CLASSIFIER],
+            "BertMultipleChoice": [*pooler, *_CLASSIFIER],
+            "BertSpanLabeler": [*pooler, *_SPAN],
+        },
+        {
+            "lm_head.decoder.weight": "word_embeddings/embeddings",
+            "lm_head.decoder.bias": "masked_lm_bias/bias",
+        },
+        idle={"BertClassifier": {idle: "idle: the classifier has its own dense layer"}},
+    )
+
+
+# Each with that of global positions behind it.
+_GLOBAL_PARTS = tuple(name + end for name in _QUERY_KEY_VALUE for end in ("", "_global"))
+_MPNET_LAYER = "mpnet.encoder.layer.{layer}"
+_MPNET = [
+    *(row for row in _embeddings("mpnet.embeddings") if "segment" not in row.ours),
+    Row(
+        "embeddings/relative_positions/embeddings",
+        ("mpnet.encoder.relative_attention_bias.weight",),
+    ),
+    *_attention(f"{_MPNET_LAYER}.attention.attn", ("q", "k", "v")),
+    *dense_rows("layer_{layer}/attention/output", f"{_MPNET_LAYER}.attention.attn.o"),
+    *norm_rows("layer_{layer}/attention_norm", f"{_MPNET_LAYER}.attention.LayerNorm"),
+    *dense_rows("layer_{layer}/intermediate", f"{_MPNET_LAYER}.intermediate.dense"),
+    *dense_rows("layer_{layer}/output", f"{_MPNET_LAYER}.output.dense"),
+    *norm_rows("layer_{layer}/feed_forward_norm", f"{_MPNET_LAYER}.output.LayerNorm"),
+]
+_MODERNBERT_HEAD = [
+    Row("pooler/dense/kernel", ("head.dense.weight",), TRANSPOSED),
+    Row("pooler/layer_norm/gamma", ("head.norm.weight",)),
+]
+_MODERNBERT = Family(
+    "ModernBert",
+    "model.",
+    [
+        Row("word_embeddings/embeddings", ("model.embeddings.tok_embeddings.weight",)),
+        *(
+            Row(f"{ours}/gamma", (f"model.{theirs}.weight",))
+            for ours, theirs in (
+                ("embeddings/layer_norm", "embeddings.norm"),
+                ("layer_{layer}/attention_norm", "layers.{layer}.attn_norm"),
+                ("layer_{layer}/feed_forward_norm", "layers.{layer}.mlp_norm"),
+                ("layer_{layer}/final_norm", "final_norm"),  # of the last one
+            )
+        ),
+        *(
+            Row(
+                f"layer_{{layer}}/{ours}/kernel",
+                (f"model.layers.{{layer}}.{theirs}.weight",),
+                TRANSPOSED,
+            )
+            for ours, theirs in (
+                ("attention/query_key_value", "attn.Wqkv"),
+                ("attention/output", "attn.Wo"),
+                ("intermediate", "mlp.Wi"),
+                ("output", "mlp.Wo"),
+            )
+        ),
+    ],
+    {
+        "BertEncoder": [],
+        "BertMaskedLM": [
+            Row("masked_lm_transform/dense/kernel", ("head.dense.weight",), TRANSPOSED),
+            Row("masked_lm_transform/layer_norm/gamma", ("head.norm.weight",)),
+            Row("masked_lm_bias/bias", ("decoder.bias",), SAME),
+        ],
+        "BertClassifier": [*_MODERNBERT_HEAD, *_CLASSIFIER],
+        "BertTokenClassifier": [*_MODERNBERT_HEAD, *_CLASSIFIER],
+        "BertMultipleChoice": [*_MODERNBERT_HEAD, *_CLASSIFIER],
+        "BertSpanLabeler": [*_MODERNBERT_HEAD, *dense_rows("span", "classifier")],
+    },
+    {"decoder.weight": "word_embeddings/embeddings"},
+)
+_DEBERTA_LAYER = "deberta.encoder.layer.{layer}"
+_DEBERTA_POOLER = dense_rows("pooler", "pooler.dense")  # a part of two heads
+DEBERTA = Family(
+    "DebertaV2",
+    "deberta.",
+    [
+        Row("word_embeddings/embeddings", ("deberta.embeddings.word_embeddings.weight",)),
+        *norm_rows("embeddings/layer_norm", "deberta.embeddings.LayerNorm"),
+        Row("embeddings/relative_positions/embeddings", ("deberta.encoder.rel_embeddings.weight",)),
+        *norm_rows("embeddings/relative_positions/layer_norm", "deberta.encoder.LayerNorm"),
+        *_attention(f"{_DEBERTA_LAYER}.attention.self", ("query_proj", "key_proj", "value_proj")),
+        *dense_rows("layer_{layer}/attention/output", f"{_DEBERTA_LAYER}.attention.output.dense"),
+        *norm_rows("layer_{layer}/attention_norm", f"{_DEBERTA_LAYER}.attention.output.LayerNorm"),
+        *dense_rows("layer_{layer}/intermediate", f"{_DEBERTA_LAYER}.intermediate.dense"),
+        *dense_rows("layer_{layer}/output", f"{_DEBERTA_LAYER}.output.dense"),
+        *norm_rows("layer_{layer}/feed_forward_norm", f"{_DEBERTA_LAYER}.output.LayerNorm"),
+    ],
+    {
+        "BertEncoder": [],
+        "BertMaskedLM": BERT_MASKED_LM,
+        "BertClassifier": [*_DEBERTA_POOLER, *_CLASSIFIER],
+        "BertTokenClassifier": _CLASSIFIER,
+        "BertMultipleChoice": [*_DEBERTA_POOLER, *_CLASSIFIER],
+        "BertSpanLabeler": _SPAN,
+    },
+    {
+        "cls.predictions.decoder.weight": "word_embeddings/embeddings",
+        "cls.predictions.decoder.bias": "masked_lm_bias/bias",
+    },
+    idle=dict.fromkeys(
+        (
+            "BertEncoder",
+            "BertClassifier",
+            "BertTokenClassifier",
+            "BertMultipleChoice",
+            "BertSpanLabeler",
+            "BertMaskedLM",
+        ),
+        {
+            # Version 3 was pretrained as ELECTRA was; its files hold both heads.
+            r"(lm|mask)_predictions\..*": "idle: a head of the pretraining",
+            r"(deberta\.)?embeddings\.position_embeddings\..*": "idle: nothing adds positions",
+        },
+    ),
+)
+# Where a file says `legacy: false`, its masked language model has other names.
+NEWER_HEAD = {
+    name: re.sub(r"cls\.predictions\.(transform\.)?", "lm_predictions.lm_head.", name)
+    for row in BERT_MASKED_LM
+    for name in row.theirs
+}
+# By the model type in their files.
+FAMILIES = {
+    "bert": BERT,
+    "distilbert": _DISTILBERT,
+    "electra": ELECTRA,
+    "albert": _ALBERT,
+    "roberta": _roberta("Roberta"),
+    "xlm-roberta": _roberta("XLMRoberta"),
+    "camembert": _roberta("Camembert"),
+    "longformer": _roberta("Longformer", "longformer.", encoder_rows("longformer.", _GLOBAL_PARTS)),
+    "mpnet": _roberta("MPNet", "mpnet.", _MPNET),
+    "modernbert": _MODERNBERT,
+    "deberta-v2": DEBERTA,
+}
+DROPPED = {
+    r"(\w+\.)*embeddings\.(position_ids|token_type_ids)": "constant numbers, not weights",
+    # https://pypi.org/project/antiberty
+    r"cls\.(species|chain|graft)\.(weight|bias)": "an extra output layer of AntiBERTy",
+    # huawei-noah/Pretrained-Language-Model, TinyBERT/transformer/modeling.py
+    r"fit_dense\.(weight|bias)": "a layer that only TinyBERT's distillation used",
+}
