@@ -44,6 +44,7 @@ _PUBLIC = {
     "create_encoder": "models.encoder",
     "register_encoder": "models.registry",
     "grow_vocabulary": "models.surgery.vocabulary_growth",
+    "enable_lora": "models.surgery.lora",
     "extend_positions": "models.surgery.position_extension",
     "with_local_attention": "models.surgery.local_attention",
     "Vocabulary": "text.vocabulary",
@@ -187,6 +188,7 @@ if TYPE_CHECKING:
     from keras_bert.models.surgery.local_attention import (
         with_local_attention as with_local_attention,
     )
+    from keras_bert.models.surgery.lora import enable_lora as enable_lora
     from keras_bert.models.surgery.position_extension import extend_positions as extend_positions
     from keras_bert.models.surgery.vocabulary_growth import grow_vocabulary as grow_vocabulary
     from keras_bert.models.token_classifier import BertTokenClassifier as BertTokenClassifier

@@ -10,6 +10,7 @@ from keras_bert.finetuning.head import TrainableHead
 from keras_bert.finetuning.options import FinetuningOptions, ResolvedOptions
 from keras_bert.models import preset, registry
 from keras_bert.models.surgery.layer_selection import parsed_layers, select_layers
+from keras_bert.models.surgery.lora import enable_lora
 from keras_bert.training.base_optimizer import NOT_DECAYED, BaseOptimizer
 from keras_bert.training.optimizer import create_optimizer
 from keras_bert.training.precision import dtype_policy
@@ -50,7 +51,8 @@ def create_model(
         init_from: the model folder to start from.
         config: the config of the folder, or of the layers that are taken from it.
         options: `init_layers`, `from_scratch`, `reinitialized_layers`, `freeze_encoder`,
-            `mixed_precision`, `layer_decay`, `remat`, `seed`, `ignore_config_keys` are used.
+            `lora_rank`, `lora_alpha`, `mixed_precision`, `layer_decay`, `remat`, `seed`,
+            `ignore_config_keys` are used.
 
     Raises:
         ValueError: an encoder that is only a source of features is to be changed.
@@ -71,11 +73,11 @@ def create_model(
             os.fspath(init_from), options.ignore_config_keys, **arguments
         )
     if not model.encoder.trainable_weights and (
-        options.reinitialized_layers or options.layer_decay != 1
+        options.reinitialized_layers or options.layer_decay != 1 or options.lora_rank
     ):
         raise ValueError(
-            "a model on frozen features does not train the encoder: leave out layer_decay and "
-            "reinitialized_layers"
+            "a model on frozen features does not train the encoder: leave out layer_decay, "
+            "reinitialized_layers and lora_rank"
         )
     if options.reinitialized_layers:
         count = model.config.num_hidden_layers
@@ -92,6 +94,8 @@ def create_model(
             "freeze_encoder leaves nothing to be trained, since this head has no weights of its "
             "own: leave it out"
         )
+    if options.lora_rank is not None:
+        enable_lora(model.encoder, options.lora_rank, options.lora_alpha, options.seed)
     if options.remat:
         rematerialize(model.encoder)
     return model

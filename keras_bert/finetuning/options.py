@@ -38,6 +38,10 @@ class FinetuningOptions:
         reinitialized_layers: how many of the uppermost encoder blocks start fresh, with the pooler
             (Zhang et al. 2020, arXiv:2006.05987); 0 keeps all.
         freeze_encoder: train the pooler and the head only.
+        lora_rank: train matrices of this rank beside the dense layers of the encoder's blocks in
+            place of the encoder (LoRA, Hu et al. 2021, arXiv:2106.09685), with pooler and head;
+            None trains all.
+        lora_alpha: alpha / rank is what their products are scaled by; None for the rank itself.
         class_weights: "balanced", weights inverse to the frequency of the classes, or the weights
             themselves in the order of the labels; None counts all examples alike.
         label_smoothing: the fraction of the target that is spread over all classes.
@@ -79,6 +83,8 @@ class FinetuningOptions:
     layer_decay: float = 1.0
     reinitialized_layers: int = 0
     freeze_encoder: bool = False
+    lora_rank: int | None = None
+    lora_alpha: float | None = None
     class_weights: str | tuple[float, ...] | None = None
     label_smoothing: float = 0.0
     patience: int | None = None
@@ -101,6 +107,7 @@ class FinetuningOptions:
     def __post_init__(self) -> None:
         counts = {
             **dict.fromkeys(("epochs", "batch_size", "patience", "accumulation_steps"), 1),
+            "lora_rank": 1,
             **dict.fromkeys(("checkpoint_steps", "reinitialized_layers"), 0),
         }
         for name, least in counts.items():
@@ -127,6 +134,21 @@ class FinetuningOptions:
             raise ValueError(
                 "a frozen encoder learns nothing: leave out layer_decay and reinitialized_layers"
             )
+        if self.lora_rank is not None:
+            for name in ("freeze_encoder", "reinitialized_layers", "from_scratch"):
+                if getattr(self, name):
+                    raise ValueError(
+                        f"lora_rank is {self.lora_rank}, by which a pretrained encoder learns: "
+                        f"leave out {name}"
+                    )
+        if self.lora_alpha is not None:
+            if self.lora_rank is None:
+                raise ValueError(
+                    f"lora_alpha is {self.lora_alpha}, but there is no lora_rank: give one, or "
+                    "leave it out"
+                )
+            if not 0 < self.lora_alpha < math.inf:
+                raise ValueError(f"lora_alpha is {self.lora_alpha}: it must be above 0 and finite")
         weights = self.class_weights
         if isinstance(weights, str) or not isinstance(weights, Iterable):
             if weights not in (None, "balanced"):

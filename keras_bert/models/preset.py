@@ -27,6 +27,7 @@ from keras_bert.checkpoints.torch_state import SAFETENSORS_FILE
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.config import BertConfig, find_config_file, read_json
 from keras_bert.models import registry
+from keras_bert.models.surgery.lora import merged_lora
 from keras_bert.storage import files, hub
 from keras_bert.storage.files import atomic_file, check_room, write_json
 
@@ -200,7 +201,8 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
         if optimizer is not None:
             model.optimizer = None
         try:
-            model.save_weights(path)
+            with merged_lora(model):
+                model.save_weights(path)
         finally:
             if optimizer is not None:
                 model.optimizer = optimizer
@@ -326,10 +328,11 @@ def is_ours(folder: str | os.PathLike) -> bool:
 
 def as_checkpoint(model: Any) -> Checkpoint:
     """Returns a model of the package as named arrays, to be written in another format."""
-    variables = {
-        path: keras.ops.convert_to_numpy(variable.value).astype("float32")
-        for path, variable in variables_by_path(model, model.weights).items()
-    }
+    with merged_lora(model) as weights:
+        variables = {
+            path: keras.ops.convert_to_numpy(variable.value).astype("float32")
+            for path, variable in variables_by_path(model, weights).items()
+        }
     return Checkpoint(
         model.config,
         registry.architecture_of(type(model)),

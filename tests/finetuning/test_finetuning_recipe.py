@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -56,6 +57,21 @@ def test_a_frozen_encoder_stays_and_pooler_and_head_learn(pretrained_folder, tmp
         "pooler/bias",
     }
     assert np.abs(weights(tmp_path)["classifier/bias"]).max() > 0
+
+
+def test_lora_adds_matrices_of_its_rank_to_the_dense_layers(pretrained_folder, tmp_path):
+    run(pretrained_folder, tmp_path, lora_rank=2, learning_rate=1e-2)
+    start, after = start_weights(pretrained_folder), weights(tmp_path)
+    for path, value in start.items():
+        added = after[path] - value
+        if re.fullmatch(r"layer_\d+/.*/kernel", path):
+            # W + A B is rounded by 6e-8 of numbers below 1; Adam moves B by 1e-2 a step.
+            assert np.linalg.matrix_rank(added, tol=1e-5) == 2, path
+        elif path.startswith("pooler/"):
+            assert np.abs(added).max() > 0
+        else:
+            np.testing.assert_array_equal(after[path], value, path)
+    assert np.abs(after["classifier/bias"]).max() > 0
 
 
 def test_lower_layers_learn_slower_with_layer_decay(pretrained_folder, tmp_path):
@@ -433,6 +449,12 @@ def test_runs_of_different_numbers_have_different_folders():
         ({"class_weights": (math.nan, 1.0)}, "they must be numbers above 0"),
         ({"accumulation_steps": 5, "batch_size": 4}, "each micro-batch needs an example"),
         ({"freeze_encoder": True, "layer_decay": 0.9}, "a frozen encoder learns nothing"),
+        ({"lora_rank": 0}, "lora_rank is 0: it must be at least 1"),
+        ({"lora_rank": 4, "freeze_encoder": True}, "lora_rank is 4, .*: leave out freeze_encoder"),
+        ({"lora_rank": 4, "reinitialized_layers": 1}, ": leave out reinitialized_layers"),
+        ({"lora_rank": 4, "from_scratch": True}, "lora_rank is 4, .*: leave out from_scratch"),
+        ({"lora_alpha": 8.0}, "lora_alpha is 8.0, but there is no lora_rank: give one"),
+        ({"lora_rank": 4, "lora_alpha": 0.0}, "lora_alpha is 0.0: it must be above 0"),
     ],
 )
 def test_recipes_that_make_no_sense_are_refused(options, sentence):

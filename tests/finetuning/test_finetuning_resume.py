@@ -158,6 +158,18 @@ def test_a_run_that_dies_again_and_again_ends_as_if_it_had_not(
     assert not (folder / "checkpoints").exists()  # nobody needs them any more
 
 
+@pytest.mark.slow
+def test_a_run_by_lora_that_dies_ends_as_if_it_had_not(pretrained_folder, tmp_path, monkeypatch):
+    whole, folder = tmp_path / "whole", tmp_path / "run"
+    changes = {"lora_rank": 2, "epochs": 2}
+    run(pretrained_folder, whole, **changes)
+    run_until(monkeypatch, 6, pretrained_folder, folder, checkpoint_steps=5, **changes)
+    run(pretrained_folder, folder, **changes)
+    assert_same(whole, folder)
+    run(pretrained_folder, tmp_path / "remat", remat=True, **changes)
+    assert_same(whole, tmp_path / "remat", **REORDERED)
+
+
 def test_another_run_does_not_go_on_with_the_checkpoints_of_a_stopped_one(
     pretrained_folder, tmp_path, monkeypatch
 ):

@@ -375,7 +375,9 @@ def test_a_bilstm_learns_on_features_that_stay(names_folder, pretrained_folder, 
     assert entity_f1(predictions, told) == result.test["f1"]
 
 
-@pytest.mark.parametrize("options", [{"layer_decay": 0.9}, {"reinitialized_layers": 1}])
+@pytest.mark.parametrize(
+    "options", [{"layer_decay": 0.9}, {"reinitialized_layers": 1}, {"lora_rank": 2}]
+)
 def test_frozen_features_stay_as_they_are(names_folder, pretrained_folder, tmp_path, options):
     task = conll_task(features_from="last", lstm_width=4)
     options = dataclasses.replace(OPTIONS, **options)

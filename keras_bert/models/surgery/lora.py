@@ -1,0 +1,128 @@
+"""Low-rank adaptation (LoRA): an encoder that learns by small matrices beside its frozen ones.
+
+    x [T, I] -+- W [I, O], frozen ------------------------- + --> [T, O]
+              +-- A [I, r] -- B [r, O] -- times alpha / r --+
+
+W of each dense layer of the blocks stays as it was pretrained; A and B learn what the task adds to
+it (Hu et al. 2021, arXiv:2106.09685). B begins as zeros, so that the model begins as it was.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_bert.counts import check_count
+
+# Variables beside those of a plain model.
+_ADDED = ("lora_kernel_a", "lora_kernel_b")
+
+
+def enable_lora(
+    encoder: Any, rank: int = 8, alpha: float | None = None, seed: int | None = None
+) -> None:
+    """Makes an encoder learn by low-rank matrices beside each dense layer of its blocks.
+
+    They alone are trained, and the pooler: embeddings, norms, biases and the dense layers
+    themselves are frozen. What stands behind the encoder learns as before. Gradients of the frozen
+    matrices, a third of the products of a step, are not computed, and the optimizer keeps moments
+    of what is trained alone. A preset holds the sums W + alpha / r A B in float32: a model like any
+    other. (A `.keras` file holds them in the number format of the computation, as Keras does it.)
+
+    Args:
+        encoder: a `BertEncoder` or one of a family, such as `model.encoder` of a model with a head,
+            before the model is compiled; it is changed in place.
+        rank: columns of A and rows of B, r.
+        alpha: alpha of the scale alpha / r; None for r, a scale of 1.
+        seed: seed of the first values of A; None draws one.
+
+    Raises:
+        ValueError: a number is out of its range, the encoder has such matrices already, or its
+            weights are quantized.
+
+    Example:
+        >>> encoder = BertEncoder(BertConfig.from_name("bert_tiny"))
+        >>> enable_lora(encoder, rank=4)
+        >>> sum(variable.value.numpy().size for variable in encoder.trainable_variables)
+        32896
+    """
+    check_count("rank", rank)
+    scale = 1.0 if alpha is None else alpha / rank
+    if not 0 < scale < float("inf"):
+        raise ValueError(f"alpha is {alpha}: it must be above 0 and finite")
+    # Blocks that share their layers, as ALBERT's do, have one pair of matrices for all.
+    layers = {
+        id(layer): layer
+        for block in encoder.encoder_blocks()
+        for layer in block._flatten_layers()
+        if isinstance(layer, keras.layers.Dense)
+    }
+    for layer in layers.values():
+        if layer.lora_enabled:
+            raise ValueError(f"{layer.path} has low-rank matrices already: enable them once")
+        if layer.quantization_mode:
+            raise ValueError(
+                f"{layer.path} is quantized ({layer.quantization_mode}): enable LoRA of the model "
+                "that was not, and quantize what was trained"
+            )
+    pooler = {id(weight) for weight in encoder.get_layer("pooler").trainable_variables}
+    for weight in encoder.trainable_variables:
+        weight.trainable = id(weight) in pooler
+    for index, layer in enumerate(layers.values()):
+        start = keras.initializers.HeUniform(seed=None if seed is None else seed + index)
+        layer.enable_lora(rank, scale * rank, a_initializer=start)
+        # Keras calls what it finds under this name: no class for a choice of the run.
+        layer.call = _call_apart(layer)
+
+
+@contextlib.contextmanager
+def merged_lora(model: Any) -> Iterator[list[Any]]:
+    """Gives a model plain dense layers W + alpha / r A B, in float32, while files are written.
+
+    Args:
+        model: any model of the package, with low-rank matrices or without.
+
+    Yields:
+        The weights of a model without such matrices.
+    """
+    layers = [
+        layer
+        for layer in model._flatten_layers()
+        if isinstance(layer, keras.layers.Dense) and layer.lora_enabled
+    ]
+    kept = [ops.convert_to_numpy(_kernel(layer)) for layer in layers]
+    try:
+        for layer in layers:
+            a, b = (ops.convert_to_numpy(getattr(layer, name)) for name in _ADDED)
+            _kernel(layer).assign_add(layer.lora_alpha / layer.lora_rank * (a @ b))
+            # Keras would add them once more, and in bfloat16 where it computes so.
+            layer.lora_enabled = False
+        yield [weight for weight in model.weights if weight.name not in _ADDED]
+    finally:
+        for layer, kernel in zip(layers, kept, strict=True):
+            _kernel(layer).assign(kernel)
+            layer.lora_enabled = True
+
+
+def _kernel(layer: keras.layers.Dense) -> Any:
+    """Returns the variable W, which `layer.kernel` is not: that is the sum."""
+    return next(weight for weight in layer.weights if weight.name == "kernel")
+
+
+def _call_apart(layer: keras.layers.Dense) -> Callable:
+    """Returns a dense layer's `call` with A and B apart from W.
+
+    Keras computes the sum W + A B first, whose gradient is as large a product as that of W.
+    """
+    kernel = _kernel(layer)
+
+    def call(inputs: Any, training: bool | None = None) -> Any:
+        low = ops.matmul(inputs, layer.lora_kernel_a) * (layer.lora_alpha / layer.lora_rank)
+        outputs = ops.matmul(inputs, kernel) + ops.matmul(low, layer.lora_kernel_b)  # [..., O]
+        if layer.bias is not None:
+            outputs = outputs + layer.bias
+        return outputs if layer.activation is None else layer.activation(outputs)
+
+    return call
