@@ -74,6 +74,15 @@ def test_lora_adds_matrices_of_its_rank_to_the_dense_layers(pretrained_folder, t
     assert np.abs(after["classifier/bias"]).max() > 0
 
 
+def test_lower_matrices_learn_slower_with_layer_decay(pretrained_folder, tmp_path):
+    run(pretrained_folder, tmp_path, lora_rank=2, layer_decay=1e-3)
+    changes = moved(tmp_path, start_weights(pretrained_folder))
+    assert 1e-4 < changes["pooler/kernel"] < 4e-3
+    # B moves by at most 4e-3 * 1e-3 in its 4 steps, and A B by that times numbers of A below 1.
+    assert 0 < changes["layer_0/output/kernel"] < 1e-5
+    assert changes["word_embeddings/embeddings"] == 0
+
+
 def test_lower_layers_learn_slower_with_layer_decay(pretrained_folder, tmp_path):
     run(pretrained_folder, tmp_path, layer_decay=1e-3)
     changes = moved(tmp_path, start_weights(pretrained_folder))
