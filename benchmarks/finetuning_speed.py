@@ -4,9 +4,10 @@
 
 The 6-layer MiniLM, batches of 16, rate 5e-5, cut at 512 pieces, every batch padded to its longest
 row. Hugging Face shuffles all texts, or puts texts of like length into a batch, as its trainer does
-with `group_by_length`. A round is one epoch of a fresh run, tracing included; tokenizing and the
-answers to the test reviews afterwards are not. --sides=TEXT takes the sides with TEXT in their
-names, and ours in bfloat16.
+with `group_by_length`. LoRA of rank 8 stands beside all dense layers of the blocks, pooler and head
+are trained too, and Hugging Face's is PEFT's. A round is one epoch of a fresh run, tracing
+included; tokenizing and the answers to the test reviews afterwards are not. --sides=TEXT takes the
+sides with TEXT in their names, and ours in bfloat16.
 """
 
 import dataclasses
@@ -36,11 +37,12 @@ flags.DEFINE_string("side", None, "Run as this side (the benchmark starts itself
 
 FLAGS = flags.FLAGS
 BATCH_SIZE, RATE, LONGEST = 16, 5e-5, 512
+LORA_RANK, LORA_RATE = 8, 1e-3
 THREADS = len(os.sched_getaffinity(0))
 Epoch = Callable[[], dict[str, float]]
 
 
-def ours(dtype: str, folder: Path) -> Epoch:
+def ours(dtype: str, folder: Path, lora_rank: int | None = None) -> Epoch:
     """Returns what an epoch of `finetune` takes and reaches."""
     from keras_bert import FinetuningOptions, create_task, finetune
     from keras_bert.tasks.classification.head import LabeledTexts
@@ -61,7 +63,8 @@ def ours(dtype: str, folder: Path) -> Epoch:
         options = FinetuningOptions(
             epochs=1,
             batch_size=BATCH_SIZE,
-            learning_rate=RATE,
+            learning_rate=LORA_RATE if lora_rank else RATE,
+            lora_rank=lora_rank,
             max_seq_length=LONGEST,
             mixed_precision=dtype,
             seed=seed,
@@ -72,8 +75,8 @@ def ours(dtype: str, folder: Path) -> Epoch:
     return epoch
 
 
-def hugging_face(dtype: str, by_length: bool) -> Epoch:
-    """Returns what an epoch in PyTorch takes and reaches; bfloat16 is autocast."""
+def hugging_face(dtype: str, by_length: bool, lora_rank: int | None = None) -> Epoch:
+    """Returns what an epoch in PyTorch takes and reaches; bfloat16 is autocast, LoRA is PEFT's."""
     import torch
     from transformers import AutoTokenizer, BertForSequenceClassification
 
@@ -103,8 +106,24 @@ def hugging_face(dtype: str, by_length: bool) -> Epoch:
         torch.manual_seed(seed)
         random = np.random.default_rng(seed)
         model = BertForSequenceClassification.from_pretrained(packages.minilm(), num_labels=2)
+        if lora_rank:
+            import peft
+
+            layers = ["query", "key", "value", "output.dense", "intermediate.dense"]
+            model = peft.get_peft_model(
+                model,
+                peft.LoraConfig(
+                    task_type="SEQ_CLS",
+                    r=lora_rank,
+                    lora_alpha=lora_rank,
+                    target_modules=layers,
+                    modules_to_save=["pooler", "classifier"],
+                ),
+            )
         model = model.to(device)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01, fused=True)
+        learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        peak = LORA_RATE if lora_rank else RATE
+        optimizer = torch.optim.AdamW(learning, lr=peak, weight_decay=0.01, fused=True)
         texts, labels = parts["train"]
         rows = tokenized(texts)
         start = time.perf_counter()
@@ -126,14 +145,14 @@ def hugging_face(dtype: str, by_length: bool) -> Epoch:
         for step, batch in enumerate(batches):
             rate = min((step + 1) / warmup, (steps - step) / (steps - warmup))
             for group in optimizer.param_groups:
-                group["lr"] = RATE * rate
+                group["lr"] = peak * rate
             found = logits(model, [rows[row] for row in batch])
             loss = torch.nn.functional.cross_entropy(
                 found, torch.from_numpy(labels[batch]).to(device)
             )
             optimizer.zero_grad()
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            torch.nn.utils.clip_grad_norm_(learning, 1.0)
             optimizer.step()
         loss.item()  # waits for the device
         seconds = time.perf_counter() - start
@@ -156,6 +175,8 @@ SIDES: dict[str, Callable[[Path], Epoch]] = {
     "Hugging Face, bfloat16, as they come": lambda _: hugging_face("bfloat16", False),
     "ours, float32": lambda folder: ours("float32", folder),
     "Hugging Face, float32, by length": lambda _: hugging_face("float32", True),
+    "ours, bfloat16, LoRA": lambda folder: ours("bfloat16", folder, LORA_RANK),
+    "PEFT, bfloat16, LoRA, by length": lambda _: hugging_face("bfloat16", True, LORA_RANK),
 }
 
 
