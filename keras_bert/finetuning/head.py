@@ -36,11 +36,13 @@ class TrainableHead(abc.ABC):
             its `from_preset`.
         per_position: whether the model's outputs have an axis of positions.
         learns_from_teacher: whether its logits can be learned from those of another model.
+        learns_by_lora: whether the encoder and a few layers on it are all that learns.
     """
 
     model_class: ClassVar[type[Any]]
     per_position: ClassVar[bool] = False
     learns_from_teacher: ClassVar[bool] = True
+    learns_by_lora: ClassVar[bool] = True
 
     @property
     def reads_pooler(self) -> bool:

@@ -15,6 +15,9 @@ DEFAULTS: Mapping[str, Any] = {
     "learning_rate": 3e-5,
     "max_seq_length": 128,
 }
+# How many times as fast low-rank matrices learn as the weights that they stand beside: see LoRA in
+# docs/fine-tuning.md.
+LORA_RATE = 10
 # What a run that was stopped may change when it goes on: neither the model nor the data nor the
 # schedule depend on it.
 FREE_OPTIONS = ("accumulation_steps", "remat", "strategy", "checkpoint_steps")
@@ -27,7 +30,8 @@ class FinetuningOptions:
     Attributes:
         epochs: passes over the training data; None takes the task's own default.
         batch_size: examples per step; None takes the task's own default.
-        learning_rate: the peak of the learning rate; None takes the task's own default.
+        learning_rate: the peak of the learning rate; None takes the task's own default, with
+            `lora_rank` ten times that.
         max_seq_length: the most positions of a row; None takes the task's default, or the model's
             positions where they are fewer.
         warmup_proportion: proportion of the steps until the peak.
@@ -213,11 +217,10 @@ class FinetuningOptions:
 
     def resolved(self, task_defaults: Mapping[str, Any]) -> "ResolvedOptions":
         """Returns the options with the task's defaults, then the general ones, for each None."""
-        missing = {
-            name: task_defaults.get(name, value)
-            for name, value in DEFAULTS.items()
-            if getattr(self, name) is None
-        }
+        defaults = {name: task_defaults.get(name, value) for name, value in DEFAULTS.items()}
+        if self.lora_rank is not None:
+            defaults["learning_rate"] *= LORA_RATE
+        missing = {name: value for name, value in defaults.items() if getattr(self, name) is None}
         given = {
             field.name: getattr(self, field.name) for field in dataclasses.fields(FinetuningOptions)
         }

@@ -92,6 +92,16 @@ def test_lower_layers_learn_slower_with_layer_decay(pretrained_folder, tmp_path)
     assert changes["word_embeddings/embeddings"] < 4e-9
 
 
+def test_the_default_rate_of_lora_is_ten_times_the_tasks():
+    def rate(defaults, **options):
+        return FinetuningOptions(**options).resolved(defaults).learning_rate
+
+    assert rate({"learning_rate": 2e-5}, lora_rank=4) == pytest.approx(2e-4)
+    assert rate({}, lora_rank=4) == pytest.approx(3e-4)
+    assert rate({}, lora_rank=4, learning_rate=1e-5) == 1e-5
+    assert rate({"learning_rate": 2e-5}) == 2e-5
+
+
 def test_layer_rates_by_hand():
     embeddings = "^(word_embeddings|embeddings|embeddings_projection)/"
     assert layer_rates(BertConfig(num_hidden_layers=2), 0.5) == {

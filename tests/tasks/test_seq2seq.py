@@ -277,6 +277,7 @@ def test_damaged_tables_are_refused(tmp_path, text, sentence):
     [
         ({"max_target_length": 65}, {}, "max_target_length is 65 but the model has 64 positions"),
         ({}, {"teacher": "runs/teacher"}, "a seq2seq model does not learn from a teacher"),
+        ({}, {"lora_rank": 4}, "lora_rank is 4, but a seq2seq model has a decoder"),
         ({}, {"class_weights": "balanced"}, "leave out --class_weights"),
     ],
 )

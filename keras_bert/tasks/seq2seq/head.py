@@ -102,6 +102,7 @@ class Seq2SeqHead(FinetuningHead):
     model_class: ClassVar[type] = BertEncoderDecoder
     joins_members = False  # each step of the search asks for the word before
     learns_from_teacher: ClassVar[bool] = False
+    learns_by_lora: ClassVar[bool] = False  # cross-attention starts fresh
 
     decoder: DecoderStart = "bert2bert"
     max_target_length: int = 64
