@@ -138,21 +138,7 @@ class BertEncoder(preset.PresetModel):
         self.share_parameters(config, embeddings, blocks)
         pooler = self.create_pooler(config, policy)
 
-        first = getattr(blocks[0].attention, "attention_initializer", "normal")
-        if first != first_attention(config):
-            raise ValueError(
-                f"position_initializer is {config.position_initializer!r}, but the attention of "
-                f"the first block of {type(self).__name__} starts as {first!r}: make it with "
-                "attention_initializer=keras_bert.models.encoder.first_attention(config), which "
-                "its create_block gives to the block and the block to its attention"
-            )
-        table = getattr(embeddings, "position_initializer", "normal")
-        if first != "normal" and table != config.position_initializer:
-            raise ValueError(
-                f"position_initializer is {config.position_initializer!r}, but the embeddings of "
-                f"{type(self).__name__} start as {table!r}: make them with "
-                "position_initializer=config.position_initializer"
-            )
+        _check_starts(type(self).__name__, config, embeddings, blocks[0])
 
         # === Functional model ===
         inputs = encoder_inputs(packed)  # int32 [B, S] each
@@ -351,6 +337,27 @@ class BertEncoder(preset.PresetModel):
             "name": self.name,
             **self.trainable_config(),
         }
+
+
+def _check_starts(
+    name: str, config: BertConfig, embeddings: EmbeddingPostprocessor, first_block: EncoderBlock
+) -> None:
+    """Refuses parts of a variant that start in another way than its config says."""
+    first = getattr(first_block.attention, "attention_initializer", "normal")
+    if first != first_attention(config):
+        raise ValueError(
+            f"position_initializer is {config.position_initializer!r}, but the attention of "
+            f"the first block of {name} starts as {first!r}: make it with "
+            "attention_initializer=keras_bert.models.encoder.first_attention(config), which "
+            "its create_block gives to the block and the block to its attention"
+        )
+    table = getattr(embeddings, "position_initializer", "normal")
+    if first != "normal" and table != config.position_initializer:
+        raise ValueError(
+            f"position_initializer is {config.position_initializer!r}, but the embeddings of "
+            f"{name} start as {table!r}: make them with "
+            "position_initializer=config.position_initializer"
+        )
 
 
 def _embedded(
