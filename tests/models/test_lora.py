@@ -156,6 +156,12 @@ def test_what_cannot_be_is_told():
     for alpha in (0, -1, float("nan"), float("inf")):
         with pytest.raises(ValueError, match=f"alpha is {alpha}: it must be above 0 and finite"):
             enable_lora(encoder, alpha=alpha)
+    with pytest.raises(ValueError, match="encoder is a BertClassifier: give a BertEncoder, such"):
+        enable_lora(BertClassifier(CONFIG, num_classes=2))
+    encoder.trainable = False
+    with pytest.raises(ValueError, match="bert_encoder is frozen, and would learn nothing"):
+        enable_lora(encoder)
+    encoder.trainable = True
     enable_lora(encoder)
     with pytest.raises(ValueError, match="layer_0/attention/output has low-rank matrices already"):
         enable_lora(encoder)

@@ -39,8 +39,8 @@ def enable_lora(
         seed: seed of the first values of A; None draws one.
 
     Raises:
-        ValueError: a number is out of its range, the encoder has such matrices already, or its
-            weights are quantized.
+        ValueError: it is no encoder; a number is out of its range; or the encoder has such matrices
+            already, is frozen, or its weights are quantized.
 
     Example:
         >>> encoder = BertEncoder(BertConfig.from_name("bert_tiny"))
@@ -48,6 +48,10 @@ def enable_lora(
         >>> sum(variable.value.numpy().size for variable in encoder.trainable_variables)
         32896
     """
+    if not hasattr(encoder, "encoder_blocks"):
+        raise ValueError(
+            f"encoder is a {type(encoder).__name__}: give a BertEncoder, such as model.encoder"
+        )
     check_count("rank", rank)
     scale = 1.0 if alpha is None else alpha / rank
     if not 0 < scale < float("inf"):
@@ -59,6 +63,8 @@ def enable_lora(
         for layer in block._flatten_layers()
         if isinstance(layer, keras.layers.Dense)
     }
+    if not any(layer.trainable for layer in layers.values()):
+        raise ValueError(f"{encoder.name} is frozen, and would learn nothing: set trainable first")
     for layer in layers.values():
         if layer.lora_enabled:
             raise ValueError(f"{layer.path} has low-rank matrices already: enable them once")
