@@ -18,6 +18,7 @@ from keras_bert import (
     ModernBertConfig,
     create_optimizer,
 )
+from keras_bert.data.creation.create import CreationOptions, create_pretraining_data
 from keras_bert.models import preset
 from keras_bert.models.surgery.layer_selection import (
     check_same_widths,
@@ -244,6 +245,30 @@ def test_what_does_not_fit_is_refused(corpus, teacher_folder, tmp_path, changes,
     config = without_dropout(**changes.pop("config", {}))
     with pytest.raises(ValueError, match=what):
         run_pretraining(corpus, tmp_path / "run", config=config, **changes)
+
+
+def test_held_out_records_that_the_teacher_cannot_read_are_refused(corpus, tmp_path):
+    """Sequences of 16 pieces to learn from, of 24 to be measured on, a teacher of 16 positions."""
+    create_pretraining_data(
+        CreationOptions(
+            inputs=(str(corpus / "text.txt"),),
+            vocab=str(corpus / "vocab.txt"),
+            output_dir=str(tmp_path / "short"),
+            max_seq_length=16,
+        )
+    )
+    teacher = BertPretrainer(without_dropout(max_position_embeddings=16))
+    teacher.save_to_preset(tmp_path / "teacher", BertTokenizer.from_preset(corpus))
+    with pytest.raises(ValueError, match="records are up to 24 pieces long but the teacher .* 16"):
+        run_pretraining(
+            corpus,
+            tmp_path / "run",
+            objective="distillation",
+            teacher=str(tmp_path / "teacher"),
+            data_dir=tmp_path / "short",
+            eval_data_dir=str(corpus / "records"),
+        )
+    assert not (tmp_path / "run").exists()
 
 
 def test_another_teacher_in_the_same_folder_is_another_run(corpus, teacher_folder, tmp_path):
