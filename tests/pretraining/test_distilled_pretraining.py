@@ -9,12 +9,14 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import (
+    BertConfig,
     BertEncoder,
     BertMaskedLM,
     BertPretrainer,
     BertTokenizer,
     DebertaV2Config,
     DistilBertConfig,
+    LocalBertConfig,
     ModernBertConfig,
     create_optimizer,
 )
@@ -304,6 +306,9 @@ DEBERTA = {"position_buckets": 8, "max_position_embeddings": 32, "num_hidden_lay
         (ModernBertConfig, {"num_hidden_layers": 4}, {"attention_window": 8}),
         (ModernBertConfig, {"num_hidden_layers": 4}, {"global_rope_theta": 99.0}),
         (ModernBertConfig, {"num_hidden_layers": 4}, {"local_rope_theta": 99.0}),
+        (LocalBertConfig, {"num_hidden_layers": 4}, {"attention_window": 8}),
+        (LocalBertConfig, {"num_hidden_layers": 4}, {"global_tokens": 3}),
+        (BertConfig, {"num_hidden_layers": 4}, {"type_vocab_size": 1}),
     ],
     ids=str,
 )
@@ -313,6 +318,12 @@ def test_layers_keep_what_they_compute(kind, numbers, changes):
     [name] = changes
     with pytest.raises(ValueError, match=f"layers of folder as they are, but its {name} is "):
         check_same_widths(source, kind(**numbers | {"num_hidden_layers": 1} | changes), "folder")
+
+
+def test_layers_need_their_segments_only_where_there_are_some():
+    check_same_widths(BertConfig(), DistilBertConfig(), "folder")
+    with pytest.raises(ValueError, match="its type_vocab_size is 0 and the model's 2"):
+        check_same_widths(DistilBertConfig(), BertConfig(num_hidden_layers=3), "folder")
 
 
 @pytest.mark.parametrize(
