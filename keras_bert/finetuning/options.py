@@ -3,10 +3,11 @@
 import dataclasses
 import math
 import numbers
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from keras_bert.choices import Precision, StrategyName
+from keras_bert.choices import Precision, StrategyName, layer_names
 from keras_bert.counts import LARGEST_SEED, check_count
 
 DEFAULTS: Mapping[str, Any] = {
@@ -107,6 +108,8 @@ class FinetuningOptions:
             # An `int`, as run.json takes it.
             object.__setattr__(self, name, check_count(name, getattr(self, name), least))
         object.__setattr__(self, "seed", check_count("seed", self.seed, 0, LARGEST_SEED))
+        for name in ("init_layers", "teacher_layers"):
+            object.__setattr__(self, name, layer_names(getattr(self, name)))
         if self.batch_size is not None and self.accumulation_steps > self.batch_size:
             raise ValueError(
                 f"accumulation_steps is {self.accumulation_steps} and batch_size is "
@@ -150,6 +153,8 @@ class FinetuningOptions:
         for name in ("hidden_state_weight", "attention_weight"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be 0 or more")
+        if self.teacher is not None:
+            object.__setattr__(self, "teacher", os.fspath(self.teacher))
         if self.teacher is None:
             for name, default in OF_TEACHER.items():
                 if getattr(self, name) != default:
