@@ -126,9 +126,9 @@ class FinetuningOptions:
                 )
         if not 0 < self.layer_decay <= 1:
             raise ValueError(f"layer_decay is {self.layer_decay}: it must be above 0, at most 1")
-        if self.freeze_encoder and (self.layer_decay != 1 or self.reinitialized_layers):
+        if self.freeze_encoder and self.about_the_encoder:
             raise ValueError(
-                "a frozen encoder learns nothing: leave out layer_decay and reinitialized_layers"
+                f"a frozen encoder learns nothing: leave out {' and '.join(self.about_the_encoder)}"
             )
         weights = self.class_weights
         if isinstance(weights, str) or not isinstance(weights, Iterable):
@@ -162,6 +162,10 @@ class FinetuningOptions:
                         f"{name} is {getattr(self, name)!r}, but there is no teacher: leave it "
                         "out, or name one with --teacher"
                     )
+        elif not self.teacher:
+            raise ValueError(
+                "teacher is '': name the folder of a finished run, or leave --teacher out"
+            )
         elif not self.distillation_alpha and not self.imitated:
             raise ValueError(
                 f"the teacher {self.teacher} has no part in the loss: distillation_alpha is 0, and "
@@ -187,6 +191,13 @@ class FinetuningOptions:
         for name in ("init_layers", "reinitialized_layers"):
             if self.from_scratch and getattr(self, name):
                 raise ValueError(f"from_scratch takes no weights: leave out {name}")
+
+    @property
+    def about_the_encoder(self) -> list[str]:
+        """The options that say how the encoder learns, as far as they are not at their defaults."""
+        names = ("layer_decay", "reinitialized_layers", "hidden_state_weight", "attention_weight")
+        defaults = {field.name: field.default for field in dataclasses.fields(FinetuningOptions)}
+        return [name for name in names if getattr(self, name) != defaults[name]]
 
     @property
     def imitated(self) -> dict[str, float]:

@@ -456,6 +456,11 @@ def test_runs_of_different_numbers_have_different_folders():
         ({"class_weights": (math.nan, 1.0)}, "they must be numbers above 0"),
         ({"accumulation_steps": 5, "batch_size": 4}, "each micro-batch needs an example"),
         ({"freeze_encoder": True, "layer_decay": 0.9}, "a frozen encoder learns nothing"),
+        (
+            {"freeze_encoder": True, "teacher": "a", "hidden_state_weight": 1.0},
+            "a frozen encoder learns nothing: leave out hidden_state_weight",
+        ),
+        ({"teacher": ""}, "teacher is '': name the folder of a finished run"),
     ],
 )
 def test_recipes_that_make_no_sense_are_refused(options, sentence):
