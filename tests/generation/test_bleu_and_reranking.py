@@ -67,6 +67,18 @@ def test_ngrams_that_are_nowhere_else():
         (lambda: corpus_bleu([], words("a")), "there are 0 texts"),
         (lambda: unique_ngram_rate(words("a"), 2), "no text has 2 words"),
         (lambda: unique_ngram_rate(words("a"), 0), "order is 0: it must be at least 1"),
+        # Letters are no words.
+        (
+            lambda: corpus_bleu(["he left"], words("he left")),
+            "'he left' is a string, whose letters",
+        ),
+        (
+            lambda: corpus_bleu(words("he left"), ["he left"]),
+            "'he left' is a string, whose letters",
+        ),
+        (lambda: self_bleu(["he left", "he left"]), "give a list of its words, as text.split()"),
+        (lambda: unique_ngram_rate(["he left"], 1), "'he left' is a string"),
+        (lambda: unique_ngram_rate(words("he left"), 1, ["he left"]), "'he left' is a string"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(call, sentence):
