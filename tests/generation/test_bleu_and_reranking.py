@@ -141,6 +141,9 @@ def test_lists_and_scores_that_do_not_fit_are_refused():
         "list 0 has 1 candidates and the scores": dict(first_scores=[[1.0, 2.0]]),
         "1 lists of candidates but 2 of scores": dict(first_scores=[[1.0], []]),
         "weight is nan": dict(weight=math.nan),
+        "first_scores cannot be read .*: give a list of numbers for each list of": dict(
+            first_scores=[1.0]
+        ),
     }.items():
         with pytest.raises(ValueError, match=sentence):
             rerank([["a"]], by_hand, **arguments)  # at once, before anything is read
