@@ -34,6 +34,7 @@ from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.choices import check_choice
 from keras_bert.config import BertConfig
+from keras_bert.counts import check_count
 from keras_bert.features import INPUT_MASK
 from keras_bert.layers.decoder_block import KeysAndValues
 from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
@@ -97,7 +98,8 @@ class BertEncoderDecoder(TaskModel):
 
     Raises:
         ValueError: the config is of another family than BERT, `decoder` or `decoding` is unknown,
-            or Mask-Predict lacks an id or its lengths, or has too few positions for them.
+            an id is none of the vocabulary, or Mask-Predict lacks an id or its lengths, or has too
+            few positions for them.
     """
 
     # No loss reaches it, and weight decay alone would wear it down.
@@ -127,6 +129,9 @@ class BertEncoderDecoder(TaskModel):
                 f"the encoder is {what}: the decoder is that of BERT, so give a BERT encoder that "
                 "is not packed"
             )
+        pieces = {"start": start_token_id, "end": end_token_id, "mask": mask_token_id}
+        for of, piece in pieces.items():
+            check_count(f"{of}_token_id", piece, 0, numbers.vocab_size - 1)
         fills_gaps, lengths = decoding == "mask_predict", 0
         if fills_gaps:
             if mask_token_id is None or max_target_length is None or max_target_length < 2:
