@@ -24,6 +24,7 @@ M pieces of a target at most.
 import dataclasses
 import math
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any, Literal
 
 import keras
@@ -262,8 +263,11 @@ class BertEncoderDecoder(TaskModel):
             inputs: those of the encoder, int32 [B, S] each.
             options: length, beams and penalty, or iterations and candidates of Mask-Predict.
         """
+        mask = inputs[INPUT_MASK]
+        if mask.shape[0] == 0:  # a batch of no texts, which no encoder computes eagerly
+            return self.generate_from(ops.zeros((0, 1, self.config.hidden_size)), mask, options)
         encoded = self.encoder({name: inputs[name] for name in self.encoder.input}, training=False)
-        return self.generate_from(encoded["sequence_output"], inputs[INPUT_MASK], options)
+        return self.generate_from(encoded["sequence_output"], mask, options)
 
     def generate_from(
         self, encoder_output: Any, encoder_mask: Any, options: SearchOptions | MaskPredictOptions
@@ -289,20 +293,21 @@ class BertEncoderDecoder(TaskModel):
                 "the model does not know how a text starts and ends: give it start_token_id and "
                 "end_token_id, those of [CLS] and [SEP]"
             )
-        if isinstance(options, MaskPredictOptions) != (self.decoding == "mask_predict"):
+        fills_gaps = self.decoding == "mask_predict"
+        if not isinstance(options, MaskPredictOptions if fills_gaps else SearchOptions):
             raise ValueError(
                 f"the decoding of the model is {self.decoding!r}, but the options are "
                 f"{type(options).__name__}: give SearchOptions to an autoregressive model and "
                 "MaskPredictOptions to one of Mask-Predict"
             )
         never: set[Any] = {self.config.pad_token_id, self.start_token_id} - {self.end_token_id}
-        given = options.suppressed_ids
-        vocab_size = self.config.vocab_size
-        if outside := [one for one in given or () if not 0 <= one < vocab_size]:
-            raise ValueError(
-                f"suppressed_ids has {outside[0]}: expected ids from 0 to below the vocabulary's "
-                f"{vocab_size}"
-            )
+        given, vocab_size = options.suppressed_ids, self.config.vocab_size
+        for piece in () if given is None else given:
+            if not isinstance(piece, Integral) or not 0 <= piece < vocab_size:
+                raise ValueError(
+                    f"suppressed_ids has {piece}: expected ids from 0 to below the vocabulary's "
+                    f"{vocab_size}"
+                )
         no_text = never if given is None else set(given)
         if isinstance(options, MaskPredictOptions):
             # The length is known: no piece ends the text.
