@@ -4,6 +4,7 @@ Flags of tools offer the same names, so nothing is imported here: `--help` shall
 TensorFlow. The comment names where a choice is implemented.
 """
 
+from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
 # Bytes of a text file that are not UTF-8: an error, or U+FFFD (data/corpus/).
@@ -53,3 +54,13 @@ def check_choice(name: str, value: str, choices: Any) -> None:
     """
     if value not in get_args(choices):
         raise ValueError(f"{name} is {value!r}: choose one of {', '.join(get_args(choices))}")
+
+
+def layer_names(given: str | Iterable[str | int]) -> tuple[str, ...]:
+    """Returns an option that names layers in the form that its flag has.
+
+    Args:
+        given: numbers or names of layers, or what the flag says: "0,2" as (0, 2) is ("0", "2").
+    """
+    names = given.split(",") if isinstance(given, str) and given else given
+    return tuple(map(str, names))

@@ -72,12 +72,10 @@ def create_model(
         model = head.model_class.from_preset(
             os.fspath(init_from), options.ignore_config_keys, **arguments
         )
-    if not model.encoder.trainable_weights and (
-        options.reinitialized_layers or options.layer_decay != 1 or options.lora_rank
-    ):
+    if options.about_the_encoder and not model.encoder.trainable_weights:
         raise ValueError(
-            "a model on frozen features does not train the encoder: leave out layer_decay, "
-            "reinitialized_layers and lora_rank"
+            "a model on frozen features does not train the encoder: leave out "
+            f"{' and '.join(options.about_the_encoder)}"
         )
     if options.reinitialized_layers:
         count = model.config.num_hidden_layers

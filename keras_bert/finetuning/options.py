@@ -3,10 +3,11 @@
 import dataclasses
 import math
 import numbers
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from keras_bert.choices import Precision, StrategyName
+from keras_bert.choices import Precision, StrategyName, layer_names
 from keras_bert.counts import LARGEST_SEED, check_count
 
 DEFAULTS: Mapping[str, Any] = {
@@ -18,6 +19,7 @@ DEFAULTS: Mapping[str, Any] = {
 # How many times as fast low-rank matrices learn as the weights that they stand beside: see LoRA in
 # docs/fine-tuning.md.
 LORA_RATE = 10
+_IMITATED = ("hidden_state_weight", "attention_weight")
 # What a run that was stopped may change when it goes on: neither the model nor the data nor the
 # schedule depend on it.
 FREE_OPTIONS = ("accumulation_steps", "remat", "strategy", "checkpoint_steps")
@@ -118,6 +120,8 @@ class FinetuningOptions:
             # An `int`, as run.json takes it.
             object.__setattr__(self, name, check_count(name, getattr(self, name), least))
         object.__setattr__(self, "seed", check_count("seed", self.seed, 0, LARGEST_SEED))
+        for name in ("init_layers", "teacher_layers"):
+            object.__setattr__(self, name, layer_names(getattr(self, name)))
         if self.batch_size is not None and self.accumulation_steps > self.batch_size:
             raise ValueError(
                 f"accumulation_steps is {self.accumulation_steps} and batch_size is "
@@ -134,12 +138,12 @@ class FinetuningOptions:
                 )
         if not 0 < self.layer_decay <= 1:
             raise ValueError(f"layer_decay is {self.layer_decay}: it must be above 0, at most 1")
-        if self.freeze_encoder and (self.layer_decay != 1 or self.reinitialized_layers):
+        if self.freeze_encoder and self.about_the_encoder:
             raise ValueError(
-                "a frozen encoder learns nothing: leave out layer_decay and reinitialized_layers"
+                f"a frozen encoder learns nothing: leave out {' and '.join(self.about_the_encoder)}"
             )
         if self.lora_rank is not None:
-            for name in ("freeze_encoder", "reinitialized_layers", "from_scratch"):
+            for name in ("reinitialized_layers", "from_scratch"):
                 if getattr(self, name):
                     raise ValueError(
                         f"lora_rank is {self.lora_rank}, by which a pretrained encoder learns: "
@@ -176,6 +180,8 @@ class FinetuningOptions:
         for name in ("hidden_state_weight", "attention_weight"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be 0 or more")
+        if self.teacher is not None:
+            object.__setattr__(self, "teacher", os.fspath(self.teacher))
         if self.teacher is None:
             for name, default in OF_TEACHER.items():
                 if getattr(self, name) != default:
@@ -183,6 +189,10 @@ class FinetuningOptions:
                         f"{name} is {getattr(self, name)!r}, but there is no teacher: leave it "
                         "out, or name one with --teacher"
                     )
+        elif not self.teacher:
+            raise ValueError(
+                "teacher is '': name the folder of a finished run, or leave --teacher out"
+            )
         elif not self.distillation_alpha and not self.imitated:
             raise ValueError(
                 f"the teacher {self.teacher} has no part in the loss: distillation_alpha is 0, and "
@@ -208,6 +218,13 @@ class FinetuningOptions:
         for name in ("init_layers", "reinitialized_layers"):
             if self.from_scratch and getattr(self, name):
                 raise ValueError(f"from_scratch takes no weights: leave out {name}")
+
+    @property
+    def about_the_encoder(self) -> list[str]:
+        """The options that say how the encoder learns, as far as they are not at their defaults."""
+        names = ("layer_decay", "reinitialized_layers", "lora_rank", *_IMITATED)
+        defaults = {field.name: field.default for field in dataclasses.fields(FinetuningOptions)}
+        return [name for name in names if getattr(self, name) != defaults[name]]
 
     @property
     def imitated(self) -> dict[str, float]:

@@ -36,13 +36,13 @@ def corpus_bleu(texts: Iterable[Words], references: Iterable[Words], max_order: 
         From 0 to 1; 0 where no n-gram of some order matches (there is no smoothing).
 
     Raises:
-        ValueError: there is no text or no reference, or `max_order` is below 1.
+        ValueError: there is no text or no reference, one is a string, or `max_order` is below 1.
 
     Example:
         >>> round(corpus_bleu(["the film was good".split()], ["the film was bad".split()], 2), 4)
         0.7071
     """
-    texts, references = list(texts), list(references)
+    texts, references = _lists_of_words(texts), _lists_of_words(references)
     if not references:
         raise ValueError("there are no references: give the texts of a corpus")
     best = [_best_counts(references, order) for order in range(1, max_order + 1)]
@@ -60,9 +60,9 @@ def self_bleu(texts: Iterable[Words], max_order: int = 4) -> float:
         From 0 to 1; lower is more diverse.
 
     Raises:
-        ValueError: there are fewer than two texts, or `max_order` is below 1.
+        ValueError: there are fewer than two texts, one is a string, or `max_order` is below 1.
     """
-    texts = list(texts)
+    texts = _lists_of_words(texts)
     if len(texts) < 2:
         raise ValueError(f"there are {len(texts)} texts: self-BLEU needs two or more")
     best = [_best_counts(texts, order) for order in range(1, max_order + 1)]
@@ -81,19 +81,31 @@ def unique_ngram_rate(
             those that are once among all n-grams of `texts`.
 
     Raises:
-        ValueError: no text has an n-gram.
+        ValueError: no text has an n-gram, or one is a string.
     """
     counts: Counter = Counter()
-    for text in texts:
+    for text in _lists_of_words(texts):
         counts.update(_ngrams(text, order))
     if not counts:
         raise ValueError(f"no text has {order} words: give longer ones, or a smaller order")
     if references is None:
         unique = sum(count for count in counts.values() if count == 1)
     else:
-        seen = {ngram for text in references for ngram in _ngrams(text, order)}
+        corpus = _lists_of_words(references)
+        seen = {ngram for text in corpus for ngram in _ngrams(text, order)}
         unique = sum(count for ngram, count in counts.items() if ngram not in seen)
     return unique / counts.total()
+
+
+def _lists_of_words(texts: Iterable[Words]) -> list[Words]:
+    found = list(texts)
+    for text in found:
+        if isinstance(text, str | bytes):
+            raise ValueError(
+                f"the text {text!r} is a string, whose letters would be its words: give a list of "
+                "its words, as text.split() does"
+            )
+    return found
 
 
 def _ngrams(words: Words, order: int) -> Counter:

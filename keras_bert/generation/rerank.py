@@ -70,7 +70,13 @@ def rerank(
     if first_scores is None:
         given = [[0.0] * len(candidates) for candidates in lists]
     else:
-        given = [[float(score) for score in scores] for scores in first_scores]
+        try:
+            given = [[float(score) for score in scores] for scores in first_scores]
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"first_scores cannot be read ({error}): give a list of numbers for each list of "
+                "candidates"
+            ) from error
     if len(given) != len(lists):
         raise ValueError(
             f"there are {len(lists)} lists of candidates but {len(given)} of scores: give one for "

@@ -253,6 +253,19 @@ def load(
     return from_checkpoint(cls, read_checkpoint(folder, ignore_config_keys), arguments)
 
 
+def check_model(model: Any) -> None:
+    """Refuses what is none of the package's models, such as the folder of one.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if not isinstance(model, PresetModel):
+        raise ValueError(
+            f"the model is a {type(model).__name__}: give one of the package's models, such as "
+            "load_model of its folder"
+        )
+
+
 def weights_digest(folder: str | os.PathLike) -> str | None:
     """Returns what changes when another model is trained in the same folder.
 

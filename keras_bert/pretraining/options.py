@@ -1,6 +1,7 @@
 """Settings of a pretraining run."""
 
 import dataclasses
+import os
 
 from keras_bert.choices import (
     MaskingStrategy,
@@ -8,6 +9,7 @@ from keras_bert.choices import (
     OptimizerName,
     Precision,
     ScheduleName,
+    layer_names,
 )
 
 # The paper's 10,000 of 1,000,000 steps (section A.2).
@@ -139,6 +141,14 @@ class PretrainingOptions:
     bias_correction: bool = False
     seed: int = 0
     ignore_config_keys: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # As run.json takes them, also where they were given as numbers and paths of `pathlib`.
+        for name in ("init_layers", "teacher_layers"):
+            object.__setattr__(self, name, layer_names(getattr(self, name)))
+        for name in ("data_dir", "model_dir", "eval_data_dir", "init_from", "teacher"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, os.fspath(getattr(self, name)))
 
     @property
     def scheduled_steps(self) -> int:

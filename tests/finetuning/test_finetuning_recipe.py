@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from keras_bert.finetuning.options import FinetuningOptions
 from keras_bert.finetuning.result import FinetuningResult
 from keras_bert.finetuning.search import Run, SearchResult, parse_grid, search
 from keras_bert.finetuning.task import TaskData
+from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.tasks.classification.delimited import csv_task
 from keras_bert.tasks.classification.head import LabeledTexts, TextHead
 from keras_bert.tasks.question_answering.head import SpanHead
@@ -175,6 +177,27 @@ def test_fresh_weights_are_taken_from_no_layers(name):
     value = {"init_layers": ("0",), "reinitialized_layers": 2}[name]
     with pytest.raises(ValueError, match=f"from_scratch takes no weights: leave out {name}"):
         FinetuningOptions(from_scratch=True, **{name: value})
+
+
+@pytest.mark.parametrize("given", [(0, 2), [0, 2], np.array([0, 2]), "0,2"], ids=repr)
+def test_layers_are_numbers_or_what_the_flag_says(given):
+    """By hand: --init_layers=0,2 gives the names "0" and "2"; no layers are no names."""
+    for options in (
+        FinetuningOptions(init_layers=given),
+        PretrainingOptions("", "", init_layers=given),
+    ):
+        assert options.init_layers == ("0", "2") and options.teacher_layers == ()
+    assert PretrainingOptions("", "", teacher_layers=given).teacher_layers == ("0", "2")
+    assert FinetuningOptions(init_layers="") == FinetuningOptions()
+
+
+def test_folders_are_paths_or_their_names():
+    """As run.json takes them: JSON has no paths."""
+    assert FinetuningOptions(teacher=Path("a/b")) == FinetuningOptions(teacher="a/b")
+    names = ("eval_data_dir", "init_from", "teacher")
+    folders = {name: Path("a") / name for name in names}
+    found = PretrainingOptions(Path("records"), Path("run"), **folders)
+    assert found == PretrainingOptions("records", "run", **{name: f"a/{name}" for name in names})
 
 
 @pytest.mark.parametrize("kind", [tuple, list, np.array])
@@ -469,11 +492,19 @@ def test_runs_of_different_numbers_have_different_folders():
         ({"accumulation_steps": 5, "batch_size": 4}, "each micro-batch needs an example"),
         ({"freeze_encoder": True, "layer_decay": 0.9}, "a frozen encoder learns nothing"),
         ({"lora_rank": 0}, "lora_rank is 0: it must be at least 1"),
-        ({"lora_rank": 4, "freeze_encoder": True}, "lora_rank is 4, .*: leave out freeze_encoder"),
+        (
+            {"lora_rank": 4, "freeze_encoder": True},
+            "a frozen encoder learns nothing: leave out lora_rank",
+        ),
         ({"lora_rank": 4, "reinitialized_layers": 1}, ": leave out reinitialized_layers"),
         ({"lora_rank": 4, "from_scratch": True}, "lora_rank is 4, .*: leave out from_scratch"),
         ({"lora_alpha": 8.0}, "lora_alpha is 8.0, but there is no lora_rank: give one"),
         ({"lora_rank": 4, "lora_alpha": 0.0}, "lora_alpha is 0.0: it must be above 0"),
+        (
+            {"freeze_encoder": True, "teacher": "a", "hidden_state_weight": 1.0},
+            "a frozen encoder learns nothing: leave out hidden_state_weight",
+        ),
+        ({"teacher": ""}, "teacher is '': name the folder of a finished run"),
     ],
 )
 def test_recipes_that_make_no_sense_are_refused(options, sentence):

@@ -67,6 +67,18 @@ def test_ngrams_that_are_nowhere_else():
         (lambda: corpus_bleu([], words("a")), "there are 0 texts"),
         (lambda: unique_ngram_rate(words("a"), 2), "no text has 2 words"),
         (lambda: unique_ngram_rate(words("a"), 0), "order is 0: it must be at least 1"),
+        # Letters are no words.
+        (
+            lambda: corpus_bleu(["he left"], words("he left")),
+            "'he left' is a string, whose letters",
+        ),
+        (
+            lambda: corpus_bleu(words("he left"), ["he left"]),
+            "'he left' is a string, whose letters",
+        ),
+        (lambda: self_bleu(["he left", "he left"]), "give a list of its words, as text.split()"),
+        (lambda: unique_ngram_rate(["he left"], 1), "'he left' is a string"),
+        (lambda: unique_ngram_rate(words("he left"), 1, ["he left"]), "'he left' is a string"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(call, sentence):
@@ -129,6 +141,9 @@ def test_lists_and_scores_that_do_not_fit_are_refused():
         "list 0 has 1 candidates and the scores": dict(first_scores=[[1.0, 2.0]]),
         "1 lists of candidates but 2 of scores": dict(first_scores=[[1.0], []]),
         "weight is nan": dict(weight=math.nan),
+        "first_scores cannot be read .*: give a list of numbers for each list of": dict(
+            first_scores=[1.0]
+        ),
     }.items():
         with pytest.raises(ValueError, match=sentence):
             rerank([["a"]], by_hand, **arguments)  # at once, before anything is read

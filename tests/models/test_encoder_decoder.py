@@ -406,6 +406,19 @@ def test_a_piece_with_the_id_of_padding_counts_in_a_text(table):
 # --- What is refused, and Hugging Face's folders ------------------------------------------------
 
 
+@pytest.mark.parametrize("options", [SearchOptions(4), SearchOptions(4, 1)], ids=repr)
+def test_no_texts_have_no_answers(options):
+    none = {name: values[:0, :0] for name, values in inputs()[0].items()}  # of a preprocessor
+    found = tiny().generate(none, options)
+    assert found.ids.shape == (0, options.beam_size, 4) and found.scores.shape[0] == 0
+
+
+def test_ids_that_are_never_generated_may_be_an_array():
+    given, array = (SearchOptions(4, suppressed_ids=kind([2, 5])) for kind in (tuple, np.array))
+    found = [tiny().generate(inputs()[0], options).ids for options in (given, array)]
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -430,6 +443,23 @@ def test_a_piece_with_the_id_of_padding_counts_in_a_text(table):
                 inputs()[0], SearchOptions(4)
             ),
             "does not know how a text starts and ends",
+        ),
+        # Ids of a vocabulary of 30,522 pieces for one of 13.
+        (
+            lambda: BertEncoderDecoder(BertConfig(**NUMBERS), start_token_id=101),
+            "start_token_id is 101: it must be from 0 to 12",
+        ),
+        (
+            lambda: BertEncoderDecoder(BertConfig(**NUMBERS), end_token_id=102),
+            "end_token_id is 102: it must be from 0 to 12",
+        ),
+        (
+            lambda: tiny().generate(inputs()[0], SearchOptions(4, suppressed_ids=(1.5,))),
+            "suppressed_ids has 1.5: expected ids from 0 to below the vocabulary's 13",
+        ),
+        (
+            lambda: tiny().generate(inputs()[0], {"beam_size": 2}),
+            "the options are dict: give SearchOptions to an autoregressive model",
         ),
     ],
 )

@@ -243,6 +243,7 @@ def test_scores_that_it_never_uses_are_not_compared(who):
             lambda: with_local_attention(create_encoder(ElectraConfig(**SIZE, embedding_size=8))),
             "the family 'electra': local attention is there for BERT and RoBERTa",
         ),
+        (lambda: with_local_attention("runs/bert"), "the model is a str: give one of the package"),
     ],
 )
 def test_what_it_cannot_do_is_refused(make, sentence):

@@ -350,6 +350,7 @@ def test_folders_and_keras_files_come_back(tmp_path):
         ({"mask_token_id": None}, "mask_token_id is None and max_target_length is 6: give the id"),
         ({"max_target_length": 1}, "max_target_length is 1: give the id of"),
         ({"max_target_length": 12}, "one of which is for .CLS.: use at most 11"),
+        ({"mask_token_id": 103}, "mask_token_id is 103: it must be from 0 to 12"),
         ({"decoding": "parallel"}, "decoding is 'parallel': choose one of autoregressive"),
     ],
 )

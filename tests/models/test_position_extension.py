@@ -83,6 +83,8 @@ def test_a_table_never_shrinks():
             extend_positions(encoder, positions)
     with pytest.raises(ValueError, match="position_extension is 'zeros': choose one of copy"):
         extend_positions(encoder, 4, "zeros")
+    with pytest.raises(ValueError, match="the model is a str: .* such as load_model of its folder"):
+        extend_positions("runs/bert", 4)
 
 
 def test_the_table_of_a_decoder_grows_too(tmp_path):

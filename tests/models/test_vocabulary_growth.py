@@ -122,3 +122,8 @@ def test_the_model_it_grew_from_is_left_alone():
 def test_what_does_not_fit_is_refused(pieces, size, sentence):
     with pytest.raises(ValueError, match=sentence):
         grow_vocabulary(BertEncoder(CONFIG), pieces, size)
+
+
+def test_a_folder_is_no_model():
+    with pytest.raises(ValueError, match="the model is a str: .* such as load_model of its folder"):
+        grow_vocabulary("runs/bert", {3: (5,)}, 12)

@@ -9,15 +9,18 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import (
+    BertConfig,
     BertEncoder,
     BertMaskedLM,
     BertPretrainer,
     BertTokenizer,
     DebertaV2Config,
     DistilBertConfig,
+    LocalBertConfig,
     ModernBertConfig,
     create_optimizer,
 )
+from keras_bert.data.creation.create import CreationOptions, create_pretraining_data
 from keras_bert.models import preset
 from keras_bert.models.surgery.layer_selection import (
     check_same_widths,
@@ -246,6 +249,30 @@ def test_what_does_not_fit_is_refused(corpus, teacher_folder, tmp_path, changes,
         run_pretraining(corpus, tmp_path / "run", config=config, **changes)
 
 
+def test_held_out_records_that_the_teacher_cannot_read_are_refused(corpus, tmp_path):
+    """Sequences of 16 pieces to learn from, of 24 to be measured on, a teacher of 16 positions."""
+    create_pretraining_data(
+        CreationOptions(
+            inputs=(str(corpus / "text.txt"),),
+            vocab=str(corpus / "vocab.txt"),
+            output_dir=str(tmp_path / "short"),
+            max_seq_length=16,
+        )
+    )
+    teacher = BertPretrainer(without_dropout(max_position_embeddings=16))
+    teacher.save_to_preset(tmp_path / "teacher", BertTokenizer.from_preset(corpus))
+    with pytest.raises(ValueError, match="records are up to 24 pieces long but the teacher .* 16"):
+        run_pretraining(
+            corpus,
+            tmp_path / "run",
+            objective="distillation",
+            teacher=str(tmp_path / "teacher"),
+            data_dir=tmp_path / "short",
+            eval_data_dir=str(corpus / "records"),
+        )
+    assert not (tmp_path / "run").exists()
+
+
 def test_another_teacher_in_the_same_folder_is_another_run(corpus, teacher_folder, tmp_path):
     shutil.copytree(teacher_folder, tmp_path / "teacher")
     changes = {"objective": "distillation", "teacher": str(tmp_path / "teacher"), "train_steps": 2}
@@ -279,6 +306,9 @@ DEBERTA = {"position_buckets": 8, "max_position_embeddings": 32, "num_hidden_lay
         (ModernBertConfig, {"num_hidden_layers": 4}, {"attention_window": 8}),
         (ModernBertConfig, {"num_hidden_layers": 4}, {"global_rope_theta": 99.0}),
         (ModernBertConfig, {"num_hidden_layers": 4}, {"local_rope_theta": 99.0}),
+        (LocalBertConfig, {"num_hidden_layers": 4}, {"attention_window": 8}),
+        (LocalBertConfig, {"num_hidden_layers": 4}, {"global_tokens": 3}),
+        (BertConfig, {"num_hidden_layers": 4}, {"type_vocab_size": 1}),
     ],
     ids=str,
 )
@@ -288,6 +318,12 @@ def test_layers_keep_what_they_compute(kind, numbers, changes):
     [name] = changes
     with pytest.raises(ValueError, match=f"layers of folder as they are, but its {name} is "):
         check_same_widths(source, kind(**numbers | {"num_hidden_layers": 1} | changes), "folder")
+
+
+def test_layers_need_their_segments_only_where_there_are_some():
+    check_same_widths(BertConfig(), DistilBertConfig(), "folder")
+    with pytest.raises(ValueError, match="its type_vocab_size is 0 and the model's 2"):
+        check_same_widths(DistilBertConfig(), BertConfig(num_hidden_layers=3), "folder")
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,10 @@ def test_what_cannot_be_done_is_refused(folder, pretrained_folder, tmp_path):
         augment_file(pretrained_folder, table, tmp_path / "out.csv")
     with pytest.raises(ValueError, match="the same file as .*train.csv: choose another"):
         augment_file(folder, table, table)
+    with pytest.raises(ValueError, match="no column 'gold' .*: name the right one with --label_co"):
+        augment_file(folder, table, tmp_path / "out.csv", label_column="gold")
+    with pytest.raises(ValueError, match="'text' is among the texts to change and is that of the"):
+        augment_file(folder, table, tmp_path / "out.csv", label_column="text")
     with pytest.raises(ValueError, match=r"end in \.csv"):
         augment_file(folder, table, tmp_path / "out.json")
     with pytest.raises(ValueError, match="copies is 0"):

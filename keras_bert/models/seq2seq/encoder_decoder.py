@@ -24,6 +24,7 @@ M pieces of a target at most.
 import dataclasses
 import math
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any, Literal
 
 import keras
@@ -34,6 +35,7 @@ from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.choices import check_choice
 from keras_bert.config import BertConfig
+from keras_bert.counts import check_count
 from keras_bert.features import INPUT_MASK
 from keras_bert.layers.decoder_block import KeysAndValues
 from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
@@ -97,7 +99,8 @@ class BertEncoderDecoder(TaskModel):
 
     Raises:
         ValueError: the config is of another family than BERT, `decoder` or `decoding` is unknown,
-            or Mask-Predict lacks an id or its lengths, or has too few positions for them.
+            an id is none of the vocabulary, or Mask-Predict lacks an id or its lengths, or has too
+            few positions for them.
     """
 
     # No loss reaches it, and weight decay alone would wear it down.
@@ -127,6 +130,9 @@ class BertEncoderDecoder(TaskModel):
                 f"the encoder is {what}: the decoder is that of BERT, so give a BERT encoder that "
                 "is not packed"
             )
+        pieces = {"start": start_token_id, "end": end_token_id, "mask": mask_token_id}
+        for of, piece in pieces.items():
+            check_count(f"{of}_token_id", piece, 0, numbers.vocab_size - 1)
         fills_gaps, lengths = decoding == "mask_predict", 0
         if fills_gaps:
             if mask_token_id is None or max_target_length is None or max_target_length < 2:
@@ -257,8 +263,11 @@ class BertEncoderDecoder(TaskModel):
             inputs: those of the encoder, int32 [B, S] each.
             options: length, beams and penalty, or iterations and candidates of Mask-Predict.
         """
+        mask = inputs[INPUT_MASK]
+        if mask.shape[0] == 0:  # a batch of no texts, which no encoder computes eagerly
+            return self.generate_from(ops.zeros((0, 1, self.config.hidden_size)), mask, options)
         encoded = self.encoder({name: inputs[name] for name in self.encoder.input}, training=False)
-        return self.generate_from(encoded["sequence_output"], inputs[INPUT_MASK], options)
+        return self.generate_from(encoded["sequence_output"], mask, options)
 
     def generate_from(
         self, encoder_output: Any, encoder_mask: Any, options: SearchOptions | MaskPredictOptions
@@ -284,20 +293,21 @@ class BertEncoderDecoder(TaskModel):
                 "the model does not know how a text starts and ends: give it start_token_id and "
                 "end_token_id, those of [CLS] and [SEP]"
             )
-        if isinstance(options, MaskPredictOptions) != (self.decoding == "mask_predict"):
+        fills_gaps = self.decoding == "mask_predict"
+        if not isinstance(options, MaskPredictOptions if fills_gaps else SearchOptions):
             raise ValueError(
                 f"the decoding of the model is {self.decoding!r}, but the options are "
                 f"{type(options).__name__}: give SearchOptions to an autoregressive model and "
                 "MaskPredictOptions to one of Mask-Predict"
             )
         never: set[Any] = {self.config.pad_token_id, self.start_token_id} - {self.end_token_id}
-        given = options.suppressed_ids
-        vocab_size = self.config.vocab_size
-        if outside := [one for one in given or () if not 0 <= one < vocab_size]:
-            raise ValueError(
-                f"suppressed_ids has {outside[0]}: expected ids from 0 to below the vocabulary's "
-                f"{vocab_size}"
-            )
+        given, vocab_size = options.suppressed_ids, self.config.vocab_size
+        for piece in () if given is None else given:
+            if not isinstance(piece, Integral) or not 0 <= piece < vocab_size:
+                raise ValueError(
+                    f"suppressed_ids has {piece}: expected ids from 0 to below the vocabulary's "
+                    f"{vocab_size}"
+                )
         no_text = never if given is None else set(given)
         if isinstance(options, MaskPredictOptions):
             # The length is known: no piece ends the text.

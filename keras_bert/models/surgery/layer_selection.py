@@ -26,12 +26,11 @@ _SAME = (
     *("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "hidden_act"),
     *("max_position_embeddings", "embedding_width", "layer_norm_eps"),
     *("first_position", "projects_global_attention", "is_pre_norm"),
+    *("attention_window", "global_tokens"),  # of local attention, and the window of a ModernBERT
     *("distance_buckets", "distance_vectors", "distance_products", "farthest_distance"),
     "pos_att_type",  # of a DeBERTa
 )
-_SAME_IN_MODERNBERT = (
-    "global_attention_every attention_window global_rope_theta local_rope_theta".split()
-)
+_SAME_IN_MODERNBERT = ("global_attention_every", "global_rope_theta", "local_rope_theta")
 
 
 def parsed_layers(given: Sequence[str], layers: int, wanted: int | None = None) -> tuple[int, ...]:
@@ -76,7 +75,9 @@ def check_same_widths(source: BertConfig, config: BertConfig, folder: str) -> No
         ValueError: a width, or what is computed with them, differs.
     """
     of_family = _SAME_IN_MODERNBERT if isinstance(source, ModernBertConfig) else ()
-    for name in (*_SAME, *of_family):
+    # Without a table of segments its first row joins the positions, see `select_layers`.
+    segments = ("type_vocab_size",) if config.has_segment_table else ()
+    for name in (*_SAME, *segments, *of_family):
         found, wanted = getattr(source, name, None), getattr(config, name, None)
         if found != wanted:
             raise ValueError(

@@ -10,6 +10,7 @@ from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.config import BertConfig
 from keras_bert.family_configs import LocalBertConfig, LongformerConfig, RobertaConfig
 from keras_bert.models import registry
+from keras_bert.models.preset import check_model
 
 # Family -> that with local attention.
 _LOCAL: dict[str, type[LocalBertConfig] | type[LongformerConfig]] = {
@@ -37,13 +38,14 @@ def with_local_attention(
             keeps those of a model whose attention is local already, and takes 1 for others.
 
     Raises:
-        ValueError: the encoder is one of another family, or the model is packed.
+        ValueError: the encoder is one of another family, the model is packed, or a folder.
 
     Example:
         model = extend_positions(load_model("bert"), 4096)
         model = with_local_attention(model, attention_window=256)
         model.save_to_preset("bert_local", load_tokenizer("bert"))
     """
+    check_model(model)
     local = _local_config(model.config, attention_window, global_tokens)
     # A head stays what it is; an encoder becomes that of the config.
     is_encoder = registry.is_encoder_class(type(model))

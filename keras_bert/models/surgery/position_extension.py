@@ -19,6 +19,7 @@ import numpy as np
 
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.choices import PositionExtension, check_choice
+from keras_bert.models.preset import check_model
 
 _POSITIONS = "embeddings/position_embeddings"
 
@@ -35,14 +36,15 @@ def extend_positions(
             stretches it, linearly between neighbours, so that first and last row stay ends.
 
     Raises:
-        ValueError: the model has as many positions or more, it has no table of positions where its
-            family has one, or there is no such extension. Where positions are computed, as in
-            ModernBERT, they go on as they were, and so do distances, as in DeBERTa.
+        ValueError: the model is a folder or has as many positions or more, it has no table of
+            positions where its family has one, or there is no such extension. Where positions are
+            computed, as in ModernBERT, they go on as they were, and so do distances, as in DeBERTa.
 
     Example:
         model = extend_positions(load_model("bert"), 1024)
         model.save_to_preset("bert_1024", load_tokenizer("bert"))
     """
+    check_model(model)
     config = model.config
     _check(config.max_position_embeddings, max_position_embeddings, position_extension)
     longer = config.lengthened(max_position_embeddings)

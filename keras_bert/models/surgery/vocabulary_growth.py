@@ -6,6 +6,8 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_bert.models.preset import check_model
+
 _EMBEDDINGS = "word_embeddings/embeddings"
 _OUTPUT_BIAS = "masked_lm_bias/bias"
 
@@ -27,14 +29,15 @@ def grow_vocabulary(
         vocab_size: entries of the grown vocabulary.
 
     Raises:
-        ValueError: the size is smaller than the model's, an id lies outside, an appended token has
-            no pieces to start from, or a token has none.
+        ValueError: the model is a folder, the size is smaller than its own, an id lies outside, an
+            appended token has no pieces to start from, or a token has none.
 
     Example:
         grown = tokenizer.vocabulary.add_tokens(["angioplasty"])
         pieces = tokenizer.pieces_of_new_tokens(grown)
         model = grow_vocabulary(model, pieces, len(grown))
     """
+    check_model(model)
     _check(pieces_of_new_tokens, model.config.vocab_size, vocab_size)
     grown = type(model).from_config(
         {**model.get_config(), "config": model.config.replace(vocab_size=vocab_size).to_dict()}

@@ -155,12 +155,7 @@ class Distillation(MaskedLanguageModel):
                 "all 0: no other loss reaches the end of the last block, which weight decay alone "
                 "would wear down; raise one of them"
             )
-        positions = self._teacher_config().max_position_embeddings
-        if data.max_seq_length > positions:
-            raise ValueError(
-                f"the records in {data.folder} are up to {data.max_seq_length} pieces long but the "
-                f"teacher {options.teacher} has {positions} positions: make shorter records"
-            )
+        self.check_held_out(data)
         try:
             found = read_tokenizer_files(local_copy(options.teacher))
         except FileNotFoundError:  # weights alone: nobody can tell
@@ -182,6 +177,15 @@ class Distillation(MaskedLanguageModel):
                 f"{found.vocabulary.sha256[:12]}...) than the records (sha256 "
                 f"{own.vocabulary.sha256[:12]}...): make the records with the tokenizer's files of "
                 "the teacher's folder"
+            )
+
+    def check_held_out(self, data: PretrainingData) -> None:
+        """Refuses records, to learn from or to be measured on, that the teacher cannot read."""
+        positions = self._teacher_config().max_position_embeddings
+        if data.max_seq_length > positions:
+            raise ValueError(
+                f"the records in {data.folder} are up to {data.max_seq_length} pieces long but the "
+                f"teacher {self.settings.teacher} has {positions} positions: make shorter records"
             )
 
     def create_model(

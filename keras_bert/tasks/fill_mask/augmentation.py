@@ -34,6 +34,7 @@ from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
 from keras_bert.text.tokenizer import BertTokenizer
 
+_LABEL = "label"
 # Texts whose masks are asked for at once, so that rows of one batch are of like length.
 _TEXTS_PER_CHUNK = 64
 # Guesses that are no candidates: pieces of words, punctuation, the word itself.
@@ -205,7 +206,7 @@ def augment_file(
     output: str | os.PathLike,
     options: AugmentationOptions = AugmentationOptions(),  # noqa: B008 (frozen)
     text_columns: Sequence[str] = (),
-    label_column: str = "label",
+    label_column: str = _LABEL,
     keep_labels: bool = False,
     ignore_config_keys: Collection[str] = (),
 ) -> int:
@@ -219,7 +220,7 @@ def augment_file(
         options: how texts are changed.
         text_columns: the columns that are changed; empty for "text" and, where it is there,
             "text_pair". In a copy of a row all of them are copies.
-        label_column: the column that is left out, if it is there.
+        label_column: the column that is left out; "label", the default, if it is there.
         keep_labels: write it all the same: each copy has the label of its row.
         ignore_config_keys: unknown keys of the model's config to pass over.
 
@@ -228,8 +229,8 @@ def augment_file(
 
     Raises:
         FileNotFoundError: there is no such table, or no such model.
-        ValueError: the model predicts no words, a column is missing, or the output is no CSV file
-            or the table itself.
+        ValueError: the model predicts no words, a column is missing, that of the label is one of
+            the texts, or the output is no CSV file or the table itself.
     """
     check_output(output, data)
     data, output = Path(data), Path(output)
@@ -239,6 +240,13 @@ def augment_file(
     names = list(text_columns) or [name for name in (TEXT, TEXT_PAIR) if name in table.columns]
     names = names or [TEXT]
     texts = [table.column(name, "name the right one with --text_columns") for name in names]
+    if label_column != _LABEL:  # one that somebody named
+        table.column(label_column, "name the right one with --label_column")
+    if label_column in names:
+        raise ValueError(
+            f"the column {label_column!r} is among the texts to change and is that of the label: "
+            "name another --label_column, or leave it out of --text_columns"
+        )
     dropped = set() if keep_labels else {label_column}
     columns = [name for name in table.columns if name not in dropped]
     augment = TextAugmenter.from_preset(model, options, ignore_config_keys)
