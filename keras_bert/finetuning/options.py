@@ -177,7 +177,7 @@ class FinetuningOptions:
             raise ValueError(
                 f"distillation_temperature is {self.distillation_temperature}: it must be above 0"
             )
-        for name in ("hidden_state_weight", "attention_weight"):
+        for name in _IMITATED:
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be 0 or more")
         if self.teacher is not None:
@@ -248,8 +248,7 @@ class FinetuningOptions:
 OF_TEACHER: Mapping[str, Any] = {
     field.name: field.default
     for field in dataclasses.fields(FinetuningOptions)
-    if field.name.startswith(("distillation_", "teacher_"))
-    or field.name in ("hidden_state_weight", "attention_weight")
+    if field.name.startswith(("distillation_", "teacher_")) or field.name in _IMITATED
 }
 
 
