@@ -130,6 +130,18 @@ def test_classes_whose_names_do_not_tell_are_refused(tmp_path):
         CrossEncoder.from_preset(folder)
 
 
+def test_a_default_prompt_of_a_published_folder_stands_before_queries(tmp_path):
+    folder = write_model(tmp_path / "published", "pairs", labels=("no", "yes"))
+    (folder / "task.json").unlink()
+    plain = CrossEncoder.from_preset(folder)
+    settings = {"prompts": {"ask": "the film: ", "other": "!"}, "default_prompt_name": "ask"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
+    found = scores_of(CrossEncoder.from_preset(folder))
+    by_hand = scores_of(plain, [(f"the film: {query}", text) for query, text in PAIRS])
+    np.testing.assert_array_equal(found, by_hand)
+    assert np.abs(found - scores_of(plain)).max() > 0.1
+
+
 def test_rows_are_as_long_as_asked_for(chooser, model_folder):
     short = CrossEncoder.from_preset(model_folder("choices"), max_seq_length=12)
     pair = ("the film", "the film " * 20)
