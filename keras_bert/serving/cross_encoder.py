@@ -196,8 +196,16 @@ class CrossEncoder:
         """
         check_several(queries)
         check_count("top_k", top_k)
+        found = list(found)
         if any(isinstance(hits, Hit) for hits in found):
             raise ValueError("found is one list of hits: give a list of them for each query")
+        found = [list(hits) for hits in found]
+        other = next((hit for hits in found for hit in hits if not isinstance(hit, Hit)), None)
+        if other is not None:
+            raise ValueError(
+                f"found has a {type(other).__name__} where a Hit belongs: give what "
+                "TextIndex.search returned, or score texts by `scores`"
+            )
         if len(queries) != len(found):
             raise ValueError(
                 f"there are {len(queries):,} queries and {len(found):,} lists of texts: give the "

@@ -204,6 +204,9 @@ def test_bad_arguments_are_refused(chooser):
         chooser.rerank(["a"], [HITS, HITS])
     with pytest.raises(ValueError, match="found is one list of hits: give a list of them for each"):
         chooser.rerank(["a"], HITS[:1])
+    for texts in ([["the film"]], ["the film"], [[(7, 0.9, "the film")]]):
+        with pytest.raises(ValueError, match="found has a (str|tuple) where a Hit belongs: give w"):
+            chooser.rerank(["a"], texts)
     with pytest.raises(ValueError, match="batch_size is 0: it must be at least 1"):
         chooser.scores(["a"], ["b"], batch_size=0)
 
