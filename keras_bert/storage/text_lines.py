@@ -4,7 +4,7 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -124,13 +124,19 @@ def _text_field(place: str, line: str) -> str:
 
 
 def check_several(texts: Iterable[str]) -> None:
-    """Refuses one string where a list is meant: it would be read letter by letter.
+    """Refuses what is no list of texts but can be looped over.
 
     Raises:
-        ValueError: it is one.
+        ValueError: it is one string, whose letters would be texts, or a table or a dictionary,
+            whose names would be.
     """
     if isinstance(texts, str | bytes):
         raise ValueError("texts is one string, which would be read letter by letter: give [text]")
+    if isinstance(texts, Mapping) or hasattr(texts, "columns"):  # such as a DataFrame
+        raise ValueError(
+            f"texts is a {type(texts).__name__}, of which the names of its columns would be read: "
+            "give one of the columns"
+        )
 
 
 def check_strings(texts: Iterable[Any], name: str = "text", for_several: str = "") -> list[str]:
@@ -144,12 +150,14 @@ def check_strings(texts: Iterable[Any], name: str = "text", for_several: str = "
         for_several: ends the error's sentence where one of them is a list or the like.
 
     Raises:
-        ValueError: one of them is none, or `texts` is one string.
+        ValueError: one of them is none, or `texts` is a set or what `check_several` refuses.
     """
     if hasattr(texts, "numpy"):  # a tensor; of one string it gives bytes
         array: Any = texts.numpy()
         texts = array if isinstance(array, bytes) else array.tolist()
     check_several(texts)
+    if isinstance(texts, set | frozenset):
+        raise ValueError("texts is a set, which has no order for answers to follow: give a list")
     found = []
     for number, text in enumerate(texts):
         if not isinstance(text, str | bytes):
