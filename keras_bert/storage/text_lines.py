@@ -110,7 +110,14 @@ class FileTexts:
 
 
 def _texts_of(table: Table, column: str = "text") -> list[str]:
-    return table.column(column, f"name the column of the texts {column!r}")
+    asked = "name the right one" if column != "text" else f"name the column of the texts {column!r}"
+    texts = table.column(column, asked)
+    for row in table.rows:
+        if column in row.lists:  # whose JSON would be the text
+            raise ValueError(
+                f"{table.path}, line {row.line}: {column} is a list: give each of its texts a line"
+            )
+    return texts
 
 
 def _text_field(place: str, line: str) -> str:
@@ -179,7 +186,8 @@ def read_texts(path: str | os.PathLike, column: str = "text") -> list[str]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it has no such column, is a packed table or a folder, or is damaged.
+        ValueError: it has no such column, or lists in it, is a packed table or a folder, or is
+            damaged.
     """
     if is_table(path) or Path(path).suffix.lower() == ".jsonl":
         return _texts_of(read_table(Path(path)), column)
