@@ -103,10 +103,15 @@ def main(_: Sequence[str]) -> None:
     index = TextIndex.build(encoder, [*passages], values.batch_size)
     texts, positives = ([row[place] for row in rows] for place in (0, 1))
     found = mine_negatives(index, texts, positives, *settings)
-    # Those that stand there already go first.
+    # Those that stand there already go first, without what answers the text here or in another row.
+    right = {*zip(texts, positives, strict=True)}
     wrong_of = [
-        [*dict.fromkeys([*own, *mined])][: max(values.negatives, len(own))]
-        for (_, _, *own), mined in zip(rows, found, strict=True)
+        [one for one in dict.fromkeys([*own, *mined]) if (text, one) not in right]
+        for (text, _, *own), mined in zip(rows, found, strict=True)
+    ]
+    wrong_of = [
+        wrong[: max(values.negatives, len(row) - 2)]
+        for wrong, row in zip(wrong_of, rows, strict=True)
     ]
     if not any(wrong_of) and not values.keep_all:
         raise ValueError(

@@ -282,9 +282,10 @@ def tool(name, folder, *arguments):
 def test_the_commands_mine_search_and_rerank(chooser, index, model_folder, tmp_path):
     for name in ("encoder", "choices"):
         shutil.copytree(model_folder(name), tmp_path / name)
-    # The first row has a wrong answer already; the file of passages has empty lines.
-    rows = [("text", "positive", "negative"), (*PAIRS[0], TEXTS[3])]
-    rows += [(*pair, "") for pair in PAIRS[1:6]]
+    # The first row has a wrong answer already, and its own answer as another, which is none; the
+    # file of passages has empty lines.
+    rows = [("text", "positive", "negative0", "negative1"), (*PAIRS[0], TEXTS[3], PAIRS[0][1])]
+    rows += [(*pair, "", "") for pair in PAIRS[1:6]]
     with open(tmp_path / "train.csv", "w", newline="") as file:
         csv.writer(file).writerows(rows)
     (tmp_path / "more.txt").write_text("\n\n".join(TEXTS[6:]) + "\n")
