@@ -8,10 +8,11 @@ r"""Adds wrong answers to pairs of texts and answers: passages that a search fin
 texts of --passages: a text a line (.txt), a JSON object with "text" a line (.jsonl), or a table
 with a column "text".
 --output is a table (.csv) with the columns of text and positive, and "negative0", "negative1" and
-so on, of which the last ones may be empty: first the negatives of the row itself, then what is
-found. Rows without any are left out, as --task=reranking wants one in each; --task=retrieval takes
-them, too: --keep_all. Files to measure by want what the search really finds, also where it is
-nearer than the answer, and many of them: --relative_margin=-1 --negatives=20.
+so on, of which the last ones may be empty: first the negatives of the row itself but for those that
+answer its text, then what is found. Rows without any are left out, as --task=reranking wants one in
+each; --task=retrieval takes them, too: --keep_all. Files to measure by want what the search really
+finds, also where it is nearer than the answer, and many of them: --relative_margin=-1
+--negatives=20.
 --score_with adds what a cross-encoder says of the text with each of them, in columns
 "positive_score", "negative0_score" and so on, from which --task=retrieval learns as from a teacher.
 """
@@ -103,10 +104,15 @@ def main(_: Sequence[str]) -> None:
     index = TextIndex.build(encoder, [*passages], values.batch_size)
     texts, positives = ([row[place] for row in rows] for place in (0, 1))
     found = mine_negatives(index, texts, positives, *settings)
-    # Those that stand there already go first.
+    # Those that stand there already go first, without what answers the text here or in another row.
+    right = {*zip(texts, positives, strict=True)}
     wrong_of = [
-        [*dict.fromkeys([*own, *mined])][: max(values.negatives, len(own))]
-        for (_, _, *own), mined in zip(rows, found, strict=True)
+        [one for one in dict.fromkeys([*own, *mined]) if (text, one) not in right]
+        for (text, _, *own), mined in zip(rows, found, strict=True)
+    ]
+    wrong_of = [
+        wrong[: max(values.negatives, len(row) - 2)]
+        for wrong, row in zip(wrong_of, rows, strict=True)
     ]
     if not any(wrong_of) and not values.keep_all:
         raise ValueError(

@@ -8,7 +8,7 @@ r"""Searches texts by meaning: those whose vectors are nearest to that of a quer
 --input has a text a line (.txt) or a JSON object with "text" a line (.jsonl), both also with .gz
 behind; or it is a table (.csv, .tsv) with a column "text", or --text_column. --index keeps their
 vectors in a folder; where it is there already, it is opened and no --input is needed. --queries is
-a file like --input.
+a file like --input, and the column of its queries is "text".
 --rerank_with is a model that reads query and text together, such as a run of --task=reranking: it
 orders the --candidates nearest texts anew, and the best --top_k of them are given.
 --output is a table (.csv) with the columns query, rank, score (the cosine, or what that model
@@ -36,7 +36,7 @@ flags.DEFINE_string(
 )
 flags.DEFINE_string("index", None, "Folder for the vectors of the texts, made where it is missing.")
 flags.DEFINE_multi_string("query", [], "What is searched for; may be given several times.")
-flags.DEFINE_string("queries", None, "File of queries, of the same kinds as --input.")
+flags.DEFINE_string("queries", None, "File of queries: as --input, in a column text.")
 flags.DEFINE_string("output", None, "Table to write: .csv; unset: print.")
 flags.DEFINE_integer("top_k", 10, "Texts a query.", lower_bound=1)
 flags.DEFINE_string("rerank_with", None, "Model of pairs of texts that orders what was found.")

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.checkpoints import sentence_modules
+from keras_bert.checkpoints import sentence_modules, sentence_prompts
 from keras_bert.counts import check_count
 from keras_bert.finetuning.task import TASK_FILE
 from keras_bert.models import preset
@@ -44,6 +44,7 @@ class CrossEncoder:
         signatures: of a model that says one thing of a pair of texts.
         label: of two classes the one of texts that answer; None takes the second of 0 and 1, "no"
             and "yes" and the like, and "x" of "x" and "not_x".
+        prompt: stands before every query.
 
     Raises:
         ValueError: it takes one text, has several labels or more than two classes, is an ensemble,
@@ -55,7 +56,12 @@ class CrossEncoder:
         found = cross_encoder.rerank(["How do I lock a mutex?"], found, top_k=10)
     """
 
-    def __init__(self, signatures: TextSignatures | ChoiceSignatures, label: str | None = None):
+    def __init__(
+        self,
+        signatures: TextSignatures | ChoiceSignatures,
+        label: str | None = None,
+        prompt: str = "",
+    ):
         if len(signatures.members) > 1:
             raise ValueError("an ensemble does not score pairs: give one of its models")
         score: Callable[..., tf.Tensor] = signatures.pair_scores
@@ -71,6 +77,7 @@ class CrossEncoder:
                 score, label = functools.partial(signatures.pair_scores, label=answering), None
         if label is not None:
             raise ValueError(f"label is {label!r}, but the model has no classes: leave it out")
+        self._prompt = prompt
         # Traced once for every N.
         self._scores = tf.function(
             score,
@@ -90,7 +97,8 @@ class CrossEncoder:
         Args:
             folder: the folder, or `hf://org/name`. It holds a model of multiple choice, or of pairs
                 of texts that learned a number or two classes; cross-encoders of
-                sentence-transformers have one label.
+                sentence-transformers have one label. A default prompt of theirs stands before every
+                query, as there.
             max_seq_length: the most positions of a row; None takes those of the training, of
                 another library's model what its tokenizer states, else all. Of a longer pair the
                 longer text is cut.
@@ -98,10 +106,11 @@ class CrossEncoder:
 
         Raises:
             FileNotFoundError: it is no model folder.
-            ValueError: the model says nothing of pairs, or not one thing.
+            ValueError: the model says nothing of pairs, or not one thing, or its prompts are
+                damaged.
         """
         folder = hub.local_folder(folder)
-        text_pair = None
+        text_pair, prompt = None, ""
         if not (folder / TASK_FILE).is_file():
             checkpoint = preset.read_checkpoint(folder)
             described = describe_foreign(checkpoint)
@@ -116,6 +125,7 @@ class CrossEncoder:
             stated = sentence_modules.row_length(folder)
             if max_seq_length is None and stated is not None:
                 max_seq_length = min(stated, checkpoint.config.max_position_embeddings)
+            prompt = sentence_prompts.read(folder).default
         options = ExportOptions(max_seq_length=max_seq_length, text_pair=text_pair)
         signatures = open_signatures(folder, options)
         if not isinstance(signatures, TextSignatures | ChoiceSignatures):
@@ -123,7 +133,7 @@ class CrossEncoder:
                 f"{folder} does not score pairs of texts: give a model that was trained on them, "
                 "such as a run of --task=reranking"
             )
-        return cls(signatures, label)
+        return cls(signatures, label, prompt)
 
     def scores(
         self, queries: Sequence[str], texts: Sequence[str], batch_size: int = 64
@@ -150,7 +160,7 @@ class CrossEncoder:
                 "each text"
             )
         # Equal pairs have equal scores: by its place in a batch one may differ in the last digit.
-        pairs = [*zip(queries, texts, strict=True)]
+        pairs = [(self._prompt + query, text) for query, text in zip(queries, texts, strict=True)]
         different = [*dict.fromkeys(pairs)]
         number = {pair: place for place, pair in enumerate(different)}
         scores = np.zeros([len(different)], np.float32)
@@ -186,8 +196,16 @@ class CrossEncoder:
         """
         check_several(queries)
         check_count("top_k", top_k)
+        found = list(found)
         if any(isinstance(hits, Hit) for hits in found):
             raise ValueError("found is one list of hits: give a list of them for each query")
+        found = [list(hits) for hits in found]
+        other = next((hit for hits in found for hit in hits if not isinstance(hit, Hit)), None)
+        if other is not None:
+            raise ValueError(
+                f"found has a {type(other).__name__} where a Hit belongs: give what "
+                "TextIndex.search returned, or score texts by `scores`"
+            )
         if len(queries) != len(found):
             raise ValueError(
                 f"there are {len(queries):,} queries and {len(found):,} lists of texts: give the "

@@ -69,8 +69,9 @@ class TextIndex:
             "dot".
 
     Raises:
-        ValueError: there are more or fewer vectors than texts, or of another width, or some are
-            not finite, or the model compares them in another way than by cosines or products.
+        ValueError: one string was given in place of a list, or a text is none, there are more or
+            fewer vectors than texts, or of another width, or some are not finite, or the model
+            compares them in another way than by cosines or products.
 
     Example:
         encoder = SentenceEncoder.from_preset("runs/search")
@@ -80,13 +81,13 @@ class TextIndex:
     """
 
     def __init__(self, encoder: SentenceEncoder, texts: Sequence[str], vectors: np.ndarray):
+        self.texts = check_strings(texts)
         vectors = np.asarray(vectors, np.float32)
-        if vectors.shape != (len(texts), encoder.width):
+        if vectors.shape != (len(self.texts), encoder.width):
             raise ValueError(
-                f"the vectors have the shape {vectors.shape}, but there are {len(texts):,} texts "
-                f"and the model makes {encoder.width} numbers of each: build the index anew"
+                f"the vectors have the shape {vectors.shape}, but there are {len(self.texts):,} "
+                f"texts and the model makes {encoder.width} numbers of each: build the index anew"
             )
-        self.texts = list(texts)
         self._encoder = encoder
         check_finite(vectors)
         self.vectors = _comparable(encoder, vectors)

@@ -4,7 +4,7 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +110,14 @@ class FileTexts:
 
 
 def _texts_of(table: Table, column: str = "text") -> list[str]:
-    return table.column(column, f"name the column of the texts {column!r}")
+    asked = "name the right one" if column != "text" else f"name the column of the texts {column!r}"
+    texts = table.column(column, asked)
+    for row in table.rows:
+        if column in row.lists:  # whose JSON would be the text
+            raise ValueError(
+                f"{table.path}, line {row.line}: {column} is a list: give each of its texts a line"
+            )
+    return texts
 
 
 def _text_field(place: str, line: str) -> str:
@@ -124,13 +131,19 @@ def _text_field(place: str, line: str) -> str:
 
 
 def check_several(texts: Iterable[str]) -> None:
-    """Refuses one string where a list is meant: it would be read letter by letter.
+    """Refuses what is no list of texts but can be looped over.
 
     Raises:
-        ValueError: it is one.
+        ValueError: it is one string, whose letters would be texts, or a table or a dictionary,
+            whose names would be.
     """
     if isinstance(texts, str | bytes):
         raise ValueError("texts is one string, which would be read letter by letter: give [text]")
+    if isinstance(texts, Mapping) or hasattr(texts, "columns"):  # such as a DataFrame
+        raise ValueError(
+            f"texts is a {type(texts).__name__}, of which the names of its columns would be read: "
+            "give one of the columns"
+        )
 
 
 def check_strings(texts: Iterable[Any], name: str = "text", for_several: str = "") -> list[str]:
@@ -144,12 +157,14 @@ def check_strings(texts: Iterable[Any], name: str = "text", for_several: str = "
         for_several: ends the error's sentence where one of them is a list or the like.
 
     Raises:
-        ValueError: one of them is none, or `texts` is one string.
+        ValueError: one of them is none, or `texts` is a set or what `check_several` refuses.
     """
     if hasattr(texts, "numpy"):  # a tensor; of one string it gives bytes
         array: Any = texts.numpy()
         texts = array if isinstance(array, bytes) else array.tolist()
     check_several(texts)
+    if isinstance(texts, set | frozenset):
+        raise ValueError("texts is a set, which has no order for answers to follow: give a list")
     found = []
     for number, text in enumerate(texts):
         if not isinstance(text, str | bytes):
@@ -171,7 +186,8 @@ def read_texts(path: str | os.PathLike, column: str = "text") -> list[str]:
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it has no such column, is a packed table or a folder, or is damaged.
+        ValueError: it has no such column, or lists in it, is a packed table or a folder, or is
+            damaged.
     """
     if is_table(path) or Path(path).suffix.lower() == ".jsonl":
         return _texts_of(read_table(Path(path)), column)

@@ -147,6 +147,7 @@ class FinetunedModel(AnsweringModel):
             FileNotFoundError: `init_from` is not a model folder.
             ValueError: model and data do not fit, or it could not learn in such numbers.
         """
+        _check_data(data)
         _check_policy(keras.dtype_policies.get(dtype or keras.config.dtype_policy()))
         encoder = encoder_source(init_from)
         tokenizer = load_tokenizer(encoder)
@@ -324,6 +325,7 @@ class FinetunedModel(AnsweringModel):
             self.description.save(part)
 
     def _references(self, data: TaskData, split: str) -> PerExample:
+        _check_data(data)
         if split not in data.splits:
             there = ", ".join(data.splits)
             raise ValueError(f"the data has no split {split!r} (there are {there}): name another")
@@ -372,6 +374,15 @@ class FinetunedModel(AnsweringModel):
         run = InferenceRunner(self.model, answer=head.answering(self.model, final=True))
         outputs = run(encoded, batch_size, head.per_position).outputs
         return head.predictions(outputs, encoded, examples)
+
+
+def _check_data(data: Any) -> None:
+    if not isinstance(data, TaskData) or not isinstance(data.splits, Mapping):
+        given = data.splits if isinstance(data, TaskData) else data
+        raise ValueError(
+            f"the data is a {type(given).__name__}: give what task.read returns, or "
+            'TaskData({"test": examples}) of examples of your own'
+        )
 
 
 def _check_policy(policy: Any) -> None:

@@ -130,6 +130,18 @@ def test_classes_whose_names_do_not_tell_are_refused(tmp_path):
         CrossEncoder.from_preset(folder)
 
 
+def test_a_default_prompt_of_a_published_folder_stands_before_queries(tmp_path):
+    folder = write_model(tmp_path / "published", "pairs", labels=("no", "yes"))
+    (folder / "task.json").unlink()
+    plain = CrossEncoder.from_preset(folder)
+    settings = {"prompts": {"ask": "the film: ", "other": "!"}, "default_prompt_name": "ask"}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
+    found = scores_of(CrossEncoder.from_preset(folder))
+    by_hand = scores_of(plain, [(f"the film: {query}", text) for query, text in PAIRS])
+    np.testing.assert_array_equal(found, by_hand)
+    assert np.abs(found - scores_of(plain)).max() > 0.1
+
+
 def test_rows_are_as_long_as_asked_for(chooser, model_folder):
     short = CrossEncoder.from_preset(model_folder("choices"), max_seq_length=12)
     pair = ("the film", "the film " * 20)
@@ -192,6 +204,9 @@ def test_bad_arguments_are_refused(chooser):
         chooser.rerank(["a"], [HITS, HITS])
     with pytest.raises(ValueError, match="found is one list of hits: give a list of them for each"):
         chooser.rerank(["a"], HITS[:1])
+    for texts in ([["the film"]], ["the film"], [[(7, 0.9, "the film")]]):
+        with pytest.raises(ValueError, match="found has a (str|tuple) where a Hit belongs: give w"):
+            chooser.rerank(["a"], texts)
     with pytest.raises(ValueError, match="batch_size is 0: it must be at least 1"):
         chooser.scores(["a"], ["b"], batch_size=0)
 
@@ -267,9 +282,10 @@ def tool(name, folder, *arguments):
 def test_the_commands_mine_search_and_rerank(chooser, index, model_folder, tmp_path):
     for name in ("encoder", "choices"):
         shutil.copytree(model_folder(name), tmp_path / name)
-    # The first row has a wrong answer already; the file of passages has empty lines.
-    rows = [("text", "positive", "negative"), (*PAIRS[0], TEXTS[3])]
-    rows += [(*pair, "") for pair in PAIRS[1:6]]
+    # The first row has a wrong answer already, and its own answer as another, which is none; the
+    # file of passages has empty lines.
+    rows = [("text", "positive", "negative0", "negative1"), (*PAIRS[0], TEXTS[3], PAIRS[0][1])]
+    rows += [(*pair, "", "") for pair in PAIRS[1:6]]
     with open(tmp_path / "train.csv", "w", newline="") as file:
         csv.writer(file).writerows(rows)
     (tmp_path / "more.txt").write_text("\n\n".join(TEXTS[6:]) + "\n")

@@ -48,18 +48,25 @@ def logits_of_theirs(folder, **arguments):
     return np.array(model.predict(PAIRS, activation_fn=torch.nn.Identity()))
 
 
-@pytest.mark.parametrize(("num_labels", "max_length"), [(1, None), (1, 16), (2, None)])
-def test_their_folders(num_labels, max_length, tmp_path):
+@pytest.mark.parametrize(
+    ("num_labels", "saved"),
+    [
+        (1, {}),
+        (1, {"max_length": 16}),
+        (2, {"prompts": {"ask": "film: ", "no": "!"}, "default_prompt_name": "ask"}),
+    ],
+)
+def test_their_folders(num_labels, saved, tmp_path):
     import sentence_transformers
 
     folder = published(tmp_path / "published", num_labels)
-    model = sentence_transformers.CrossEncoder(str(folder), device="cpu", max_length=max_length)
+    model = sentence_transformers.CrossEncoder(str(folder), device="cpu", **saved)
     model.save_pretrained(str(tmp_path / "saved"))
     expected = logits_of_theirs(tmp_path / "saved")
     if num_labels == 2:
         expected = expected[:, 1] - expected[:, 0]
     assert np.ptp(expected) > 0.5
-    for path in (tmp_path / "saved", *([folder] if max_length is None else [])):
+    for path in (tmp_path / "saved", *([] if saved else [folder])):
         found = CrossEncoder.from_preset(path).scores(*map(list, zip(*PAIRS, strict=True)))
         np.testing.assert_allclose(found, expected, **ORACLE)
 

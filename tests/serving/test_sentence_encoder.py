@@ -122,10 +122,24 @@ def test_without_files_nothing_is_guessed(model_folder):
     assert encoder.encode([]).shape == (0, 16)
 
 
+class DataFrame:
+    """Is looped over as that of pandas: by the names of its columns."""
+
+    columns = ("text",)
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
 def test_one_string_is_no_list_of_texts(sentence_folder):
     encoder = SentenceEncoder.from_preset(sentence_folder())
     with pytest.raises(ValueError, match=r"texts is one string, .*: give \[text\]"):
         encoder.encode("A man eats.")
+    for texts in ({"text": ["A man eats."]}, DataFrame()):
+        with pytest.raises(ValueError, match="the names of its columns would be read: give one of"):
+            encoder.encode(texts)
+    with pytest.raises(ValueError, match="texts is a set, which has no order"):
+        encoder.encode({"A man eats."})
     with pytest.raises(ValueError, match="text 1 .* is a float: give strings"):
         encoder.encode(["A man eats.", float("nan")])
     with pytest.raises(ValueError, match="batch_size is -1: it must be at least 1"):

@@ -184,6 +184,7 @@ def test_what_is_no_utf_8_is_read_as_in_files(encoder):
     texts = ["a \ud83d film", b"a \xff film"]
     index = TextIndex.build(encoder, texts)
     assert index.texts == ["a \ufffd film"] * 2
+    assert TextIndex(encoder, texts, index.vectors).texts == index.texts
     np.testing.assert_allclose(encoder.encode(texts), encoder.encode(index.texts), **REORDERED)
 
 
@@ -192,6 +193,10 @@ def test_one_string_is_no_list(encoder, index):
         index.search("the film")
     with pytest.raises(ValueError, match="read letter by letter"):
         TextIndex.build(encoder, "the film")
+    with pytest.raises(ValueError, match="read letter by letter"):  # as many as there are vectors
+        TextIndex(encoder, "a" * len(index), index.vectors)
+    with pytest.raises(ValueError, match="text 1 .* is a NoneType: give strings"):
+        TextIndex(encoder, ["the film", None], index.vectors[:2])
     with pytest.raises(ValueError, match="top_k is 0: it must be at least 1"):
         index.search(QUERIES, top_k=0)
     for vectors in (index.vectors[0], index.vectors[:, 1:]):

@@ -1,6 +1,7 @@
 """Reading texts: expected values are read off the content by hand."""
 
 import gzip
+import json
 import re
 
 import pytest
@@ -41,13 +42,19 @@ def test_texts_of_a_file(name, content, column, expected, tmp_path):
     [
         ("a.csv.gz", "text", "a.csv.gz is a packed table: unpack it first"),
         ("a.tsv.gz", "text", "a packed table: unpack it first"),
-        ("a.jsonl", "title", "there is no column 'title' among 'text', 'body': name the column"),
+        ("a.jsonl", "title", "'title' among 'text', 'body', 'several': name the right one"),
+        ("b.csv", "text", "name the column of the texts 'text'"),
+        ("a.jsonl", "several", "a.jsonl, line 2: several is a list: give each of its texts a line"),
         ("a.txt", "body", "a.txt is no .csv, .tsv or .jsonl, so it has no column 'body'"),
         ("a.jsonl.gz", "body", "is no .csv, .tsv or .jsonl, so it has no column 'body'"),
     ],
 )
 def test_what_has_no_such_texts_is_refused(name, column, sentence, tmp_path):
-    (tmp_path / name).write_text(JSON_LINES)
+    lines = [json.loads(line) for line in JSON_LINES.splitlines()]
+    lines[0]["several"], lines[1]["several"] = "a string", ["two", "texts"]
+    (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
+    if name == "b.csv":
+        (tmp_path / name).write_text("title\nNo text.\n")
     with pytest.raises(ValueError, match=re.escape(sentence)):
         read_texts(tmp_path / name, column)
 

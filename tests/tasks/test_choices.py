@@ -44,6 +44,14 @@ def test_swag_is_read_as_distributed(tmp_path):
     assert data.splits["test"] == [ChoiceExample("Someone sits down.", choices)]
 
 
+def test_one_string_is_no_choices():
+    with pytest.raises(ValueError, match="choices is the string 'ab': give a tuple of the choices"):
+        ChoiceExample("c", "ab", 0)
+    with pytest.raises(ValueError, match="choice 1 .counted from 0. is a NoneType: give strings"):
+        ChoiceExample("c", ("a", None))
+    assert ChoiceExample("c", ["a", "b"]) == ChoiceExample("c", ("a", "b"))
+
+
 def test_rows_have_their_own_number_of_choices(tmp_path):
     table = write(
         tmp_path / "a.csv", "context,choice0,choice1,choice2,label\nc,x,y,,1\nd,x,y,z,2\n"

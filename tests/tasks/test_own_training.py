@@ -241,6 +241,12 @@ def test_labels_of_another_model_are_refused(start, tmp_path):
     for use in (model.training_data, model.validation_data, partial(model.measure, task.metrics)):
         with pytest.raises(ValueError, match=r"the labels was, very, .*, the model bad, book, "):
             use(reversed_labels)
+    # Nor examples that are no data.
+    for given in (data.splits["test"], TaskData([data.splits["test"]])):
+        with pytest.raises(ValueError, match="the data is a (LabeledTexts|list): give what tas"):
+            model.measure(task.metrics, given)
+        with pytest.raises(ValueError, match="the data is a (LabeledTexts|list): give what tas"):
+            FinetunedModel.from_task(task, given, start, LENGTH)
     # A model that is opened for them takes them in their order.
     model.save(tmp_path / "saved")
     other = FinetunedModel.from_task(task, reversed_labels, tmp_path / "saved", LENGTH)

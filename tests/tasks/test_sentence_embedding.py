@@ -121,7 +121,8 @@ def test_a_teacher_tells_how_near_the_answers_of_a_row_are():
     told = np.array([divergence(row, count) for row, count in enumerate((3, 1, 2))])
     assert told[0] > 0.3 and told[1] == 0
     # Run data of an example without scores are those of before there were any.
-    assert repr(EmbeddingExample(("a",), 0.5)) == "EmbeddingExample(texts=('a',), score=0.5)"
+    expected = "EmbeddingExample(texts=('a', 'b'), score=0.5)"
+    assert repr(EmbeddingExample(("a", "b"), 0.5)) == expected
     for weight in (0.0, 0.25, 1.0):
         loss = EmbeddingLoss(0.5, teacher_weight=weight, teacher_temperature=2.0)
         found = loss.call(tf.constant(scored(texts, scores)), vectors)
@@ -227,12 +228,16 @@ TEXTS = ["a good film", "sad", "it was very nice and the book was bad"]
 
 @pytest.mark.parametrize("pooling", some_fast(["mean", "cls", "max"], ["mean"]))
 def test_vectors_are_those_that_the_folder_serves(pooling, start, tmp_path):
-    """Against the ragged pooling of served graphs, which has an oracle of its own."""
+    """Against the ragged pooling of served graphs, which has an oracle of its own.
+
+    A special token that a text spells out is read as that token, as sentence-transformers reads it.
+    """
     model = BertSentenceEmbedder.from_preset(start, pooling=pooling, dtype="float32")
     tokenizer = load_tokenizer(start)
     model.save_to_preset(tmp_path, tokenizer)
     head = EmbeddingHead(pooling)
-    examples = [EmbeddingExample((TEXTS[0], TEXTS[1])), EmbeddingExample((TEXTS[2], TEXTS[0], "a"))]
+    spelled = "the [MASK] was [SEP] nice"
+    examples = [EmbeddingExample(TEXTS[:2]), EmbeddingExample((TEXTS[2], TEXTS[0], spelled))]
     rows = head.encode(tokenizer, examples, LENGTH, "tokenizing")
     [(inputs, targets)] = list(rows.inference_batches(8)[0])
     found = model(inputs).numpy()
@@ -565,6 +570,25 @@ def test_scores_of_a_teacher_stand_beside_the_texts(tmp_path):
     (tmp_path / "train.jsonl").write_text(json.dumps(rows[0]))
     with pytest.raises(ValueError, match="line 1: negative has 2 texts and negative_score 1 score"):
         create_task("retrieval").read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("a text",), r"texts is the string 'a text': give a tuple, also of one: \(text,\)"),
+        ((("q", None),), "text 1 .counted from 0. is a NoneType: give strings"),
+        (((),), "an example has no texts"),
+        ((("q", "a"), 5.0), "the score is 5.0, but scores are numbers from 0 to 1"),
+        ((("q", "a"), math.nan), "the score is nan, but scores are numbers from 0 to 1"),
+        ((("q", "a"), "0.5"), "the score is '0.5', but scores are numbers from 0 to 1"),
+        ((("q", "a", "b"), 0.5), "has the score 0.5 and 3 text.s.: a score is that of two"),
+        ((("q",), 0.5), "has the score 0.5 and 1 text.s.: a score is that of two"),
+    ],
+)
+def test_what_is_no_example_is_refused(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        EmbeddingExample(*arguments)
+    assert EmbeddingExample(["q", "a"], np.float32(1)) == EmbeddingExample(("q", "a"), 1.0)
 
 
 @pytest.mark.parametrize(

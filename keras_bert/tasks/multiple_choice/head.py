@@ -18,6 +18,7 @@ from keras_bert.finetuning.head import FinetuningHead, place_of
 from keras_bert.finetuning.metrics import calibration_bins
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.progress import Progress
+from keras_bert.storage.text_lines import check_strings
 from keras_bert.tasks.multiple_choice.answer_table import COLUMNS, choice_row
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.preprocessor import BertPreprocessor
@@ -32,11 +33,21 @@ class ChoiceExample:
         context: the text.
         choices: at least two continuations.
         label: index of the right one; None where it is not known.
+
+    Raises:
+        ValueError: one string stands in place of the choices, or a choice is no string.
     """
 
     context: str
     choices: tuple[str, ...]
     label: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.choices, str | bytes):  # its letters were choices
+            raise ValueError(
+                f"choices is the string {self.choices[:60]!r}: give a tuple of the choices"
+            )
+        object.__setattr__(self, "choices", tuple(check_strings(self.choices, "choice")))  # frozen
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,9 @@
 """Texts that belong together, as the tasks read them."""
 
 import dataclasses
+import numbers
+
+from keras_bert.storage.text_lines import check_strings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,11 +16,36 @@ class EmbeddingExample:
         score: how alike the two texts are, from 0 to 1; None where that is not what is known.
         teacher_scores: what a cross-encoder says of the first text with each of the others, one for
             each of them; None where it was not asked.
+
+    Raises:
+        ValueError: one string stands in place of a tuple, a text is none, there is no text, or the
+            score is out of its range or not that of two texts.
     """
 
     texts: tuple[str, ...]
     score: float | None = None
     teacher_scores: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.texts, str | bytes):  # ("a text") is no tuple: its letters were texts
+            raise ValueError(
+                f"texts is the string {self.texts[:60]!r}: give a tuple, also of one: (text,)"
+            )
+        object.__setattr__(self, "texts", tuple(check_strings(self.texts)))  # frozen
+        if not self.texts:
+            raise ValueError("an example has no texts: give one at least")
+        if self.score is None:
+            return
+        if len(self.texts) != 2:
+            raise ValueError(
+                f"an example has the score {self.score} and {len(self.texts)} text(s): a score is "
+                "that of two"
+            )
+        if not isinstance(self.score, numbers.Real) or not 0 <= self.score <= 1:  # nor is NaN
+            raise ValueError(
+                f"the score is {self.score!r}, but scores are numbers from 0 to 1: divide them by "
+                "the largest one"
+            )
 
     def __repr__(self) -> str:
         # What tells data of one run from those of another: the same as before there were scores.

@@ -140,6 +140,8 @@ class EmbeddingHead(FinetuningHead):
         texts = [text for row in rows for text in row]
         prompts = self.query_prompt or "", self.document_prompt or ""
         read = [prompts[place > 0] + text for row in rows for place, text in enumerate(row)]
+        # "[MASK]" in a text is that token, as in the folder that a run leaves.
+        tokenizer = tokenizer.with_settings(keep_special_tokens=True)
         preprocessor = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
         with Progress(len(texts), "text", description) as progress:
             ids, segments = pack_texts(preprocessor, read, None, progress.update)

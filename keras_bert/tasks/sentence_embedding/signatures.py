@@ -44,4 +44,6 @@ def embedding_signatures(
         document_prompt=document,
         truncate_dim=options.truncate_dim,
     )
+    # "[MASK]" in a text is that token, as in training.
+    tokenizer = tokenizer.with_settings(keep_special_tokens=True)
     return EncoderSignatures(model.encoder, tokenizer, max_seq_length, options, modules)
