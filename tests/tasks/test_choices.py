@@ -103,6 +103,12 @@ def test_the_loss_leaves_missing_choices_out():
     assert float(ChoiceCrossentropy(0.2)(targets, scores)) == approx(expected, FORMULA)
 
 
+def test_one_choice_alone_teaches_nothing():
+    examples = [ChoiceExample("c", ("a", "b"), 1), ChoiceExample("c", ("a",), 0)]
+    with pytest.raises(ValueError, match="example 1 .* of the split 'train' has one choice: give"):
+        ChoiceHead().check_labels(examples, "train")
+
+
 def test_guessing_has_a_loss_where_all_have_as_many_choices():
     four = ChoiceExample("c", ("a", "b", "c", "d"), 0)
     assert ChoiceHead().chance_loss([four] * 3) == pytest.approx(np.log(4))
