@@ -230,6 +230,13 @@ def test_version_1_counts_right_answers_without_words():
     assert metrics.exact_match([answered("a")], questions) == 0.0
 
 
+def test_version_1_finds_nothing_right_where_there_is_no_answer():
+    # By hand: one of two is right, with all of its words; the other has no right answer.
+    questions, predictions = [asked("cat"), asked()], [answered("a cat"), answered("cat")]
+    assert metrics.squad1_exact_match(predictions, questions) == 0.5
+    assert metrics.squad1_f1(predictions, questions) == 0.5
+
+
 @pytest.mark.oracle
 def test_thousands_of_cases_equal_the_official_scorer_of_squad_2():
     # transformers 4 carries the official script's functions.

@@ -96,10 +96,13 @@ def no_answer_accuracy(
 def squad1_exact_match(
     predictions: Sequence[AnsweredQuestion], references: Sequence[Question]
 ) -> float:
-    """Returns `exact_match` by version 1.1: a right answer without a word, such as "A", counts."""
+    """Returns `exact_match` by version 1.1: a right answer without a word, such as "A", counts.
+
+    A question without an answer, which there is none of in 1.1, counts 0 whatever is answered.
+    """
     return _mean(
         lambda predicted, question: max(
-            answer_exact_match(predicted, right) for right in question.right_texts
+            (answer_exact_match(predicted, right) for right in question.right_texts), default=0.0
         ),
         predictions,
         references,
