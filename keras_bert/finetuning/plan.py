@@ -230,6 +230,11 @@ def describe_task(
             f"(max_position_embeddings): use at most {positions}"
         )
     task.head.check_config(config)
+    if TRAIN not in data.splits:
+        there = ", ".join(data.splits) or "none"
+        raise ValueError(
+            f"the data has no split {TRAIN!r} (there are {there}): name one so to learn from it"
+        )
     for split in data.splits.values():
         task.head.check_examples(split)
     if task.head.needs_segments(data.splits[TRAIN]) and not config.takes_pairs:
@@ -243,7 +248,7 @@ def describe_task(
 
 
 def check_splits(head: FinetuningHead, data: TaskData) -> None:
-    """Refuses labels that are none, and splits without labels where they are needed.
+    """Refuses labels that are none, splits without labels where they are needed, and empty ones.
 
     Splits that are only predicted, such as a test without labels, need none, and those of examples
     that a teacher answers are not looked at.
@@ -256,6 +261,8 @@ def check_splits(head: FinetuningHead, data: TaskData) -> None:
         ValueError: the sentence names the split and, for a label, the example.
     """
     for name, split in data.splits.items():
+        if not len(split):
+            raise ValueError(f"the split {name!r} has no examples: give some, or leave it out")
         if name == UNLABELED:
             continue
         if head.references(split) is not None:
