@@ -69,6 +69,14 @@ def test_other_columns_and_words_with_spaces(write):
     assert second == TaggedSentence(("big",), ("X",), 0, 4)
 
 
+def test_blanks_beside_a_tab_are_of_no_tag_and_no_word(write, tmp_path):
+    write("New York \tB-LOC \nis\t O\n\nRome\tB-LOC\n", "train.tsv")
+    data = conll_task().read(tmp_path)
+    # Without its blank "B-LOC " is the "B-LOC" of the other sentence, not of a type of its own.
+    assert data.labels == ("O", "B-LOC", "I-LOC")
+    assert [s.words for s in data.splits["train"]] == [("New York", "is"), ("Rome",)]
+
+
 def test_a_no_break_space_is_part_of_a_word(write):
     (sentence,) = read_columns(write("10\u00a0000  O\n\u00a0 O\n euros\tO \n"))
     assert sentence.words == ("10\u00a0000", "\u00a0", "euros")
@@ -119,6 +127,16 @@ def test_words_to_be_tagged(write):
     assert [s.words for s in tabs] == [("New York",), ("is",)]
     with pytest.raises(ValueError, match="no words"):
         read_sentences(write(" \n"))
+
+
+@pytest.mark.parametrize("name", ["new.conll", "new.txt"])
+def test_words_alone_are_tagged_by_a_model_of_another_column(write, name):
+    found = read_sentences(write("Rita\nsleeps\n\nBob\n", name), WordColumns(1, 0))
+    assert [sentence.words for sentence in found] == [("Rita", "sleeps"), ("Bob",)]
+    # predict.py has no flag for a column.
+    expected = "has 2 columns, so there is none of index 2: give the columns that the model was"
+    with pytest.raises(ValueError, match=expected):
+        read_sentences(write("O Rita\n\nO Bob\n", "two.conll"), WordColumns(2, 0))
 
 
 def test_a_text_file_whose_lines_end_in_tags_holds_columns(write):
