@@ -28,6 +28,7 @@ from keras_bert.config import read_json
 from keras_bert.counts import check_count
 from keras_bert.progress import Progress
 from keras_bert.storage.files import atomic_file
+from keras_bert.storage.paths import check_folder
 from keras_bert.tasks.question_answering.questions import Answer, Question
 from keras_bert.tasks.question_answering.squad_files import (
     field_of,
@@ -87,11 +88,12 @@ def convert_triviaqa(
 
     Raises:
         FileNotFoundError: there is no training file, or no document of a split.
-        ValueError: the domain is unknown, `max_words` is below 1, a file is damaged, or no document
-            holds an alias.
+        ValueError: the domain is unknown, `max_words` is below 1, `output` is no path of a folder,
+            a file is damaged, or no document holds an alias.
     """
     check_choice("domain", domain, Domain)
     check_count("max_words", max_words)
+    check_folder("output", output)  # before all documents are read
     folder = Path(data)
     paths = {split: folder / "qa" / name.format(domain=domain) for split, name in _SPLITS.items()}
     if not paths["train"].is_file():
