@@ -339,6 +339,11 @@ def test_bad_input(data, pretrained_folder):
     expected = r"of the split 'train' has the tag 'C', which is none of the 2 labels \(A, B\)"
     with pytest.raises(ValueError, match=expected):
         probe_layers(encoder, unknown, tokenizer=tokenizer)
+    # By hand: after the first step weights are about 1e38, whose products are no float32 numbers.
+    fast = dataclasses.replace(QUICK, learning_rate=1e38, edge_probe=False, max_epochs=4)
+    expected = "^linear probes: in 2 of 2 layers no loss was finite .* rate of 1e[+]38: lower it"
+    with pytest.raises(ValueError, match=expected):
+        probe_layers(encoder, data, fast, tokenizer=tokenizer)
     broken = knowing_encoder()
     table = broken.word_embeddings.variables[0]
     table.assign(np.full(table.shape, np.nan, np.float32))
