@@ -113,6 +113,8 @@ def test_missing_columns_and_files(write, tmp_path):
         read_columns(write("a O\n"), WordColumns(-3, 1))
     with pytest.raises(FileNotFoundError, match=r"none\.txt does not exist"):
         read_columns(tmp_path / "none.txt")
+    with pytest.raises(ValueError, match="is a folder: give a file of words and labels"):
+        read_columns(tmp_path)
 
 
 def test_words_to_be_tagged(write):
@@ -137,6 +139,13 @@ def test_words_alone_are_tagged_by_a_model_of_another_column(write, name):
     expected = "has 2 columns, so there is none of index 2: give the columns that the model was"
     with pytest.raises(ValueError, match=expected):
         read_sentences(write("O Rita\n\nO Bob\n", "two.conll"), WordColumns(2, 0))
+
+
+@pytest.mark.parametrize("name", ["new.csv", "new.jsonl", "new.JSON"])
+def test_tables_and_json_hold_no_words(write, name):
+    # Read as columns, the first word would be '{"text":'.
+    with pytest.raises(ValueError, match=rf"{name} is no file of words: write a sentence a line"):
+        read_sentences(write('{"text": "Rita sleeps"}\n', name))
 
 
 def test_a_text_file_whose_lines_end_in_tags_holds_columns(write):
@@ -200,6 +209,7 @@ def test_plain_labels_by_frequency(write, tmp_path):
         ("a XX\n", {"scheme": "plain"}, r"dev.txt, line 1: the label 'XX' is not in the training"),
         ("a O\n", {"label_feature": "pos"}, "label_feature is 'pos', but .* is no TFDS set: name"),
         ("a O\n", {"labels": ["PER", "LOC", "PER"]}, "labels has PER twice: name each once"),
+        ("a O\n", {"labels": "PER"}, "labels is the string 'PER', which would be read letter by"),
         ("a O\n", {"lstm_width": 8}, "lstm_width is 8, but there is no BiLSTM: name the layers"),
         ("a O\n", {"features_from": "last", "lstm_width": 0}, "lstm_width is 0: it must be at"),
     ],

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from keras_bert.storage.paths import check_file
 from keras_bert.tasks.tagging.sentences import TaggedSentence
 from keras_bert.text.wordpiece.unicode_table import is_punctuation
 
 EXTENSIONS = (".txt", ".conll", ".tsv", ".iob", ".bio")
+# Files of other tasks, of whose syntax words would be made.
+_NO_COLUMNS = (".csv", ".json", ".jsonl")
 _DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile(r"[ \t]+")
 _TAG = re.compile(r"O|[BIESLU]-\S+")
@@ -121,8 +124,7 @@ def _check_columns(path: Path, line: _Line, columns: WordColumns) -> None:
 
 
 def _decoded(path: Path) -> str:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist: give a file of words and labels")
+    check_file(path, "a file of words and labels")
     content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")
@@ -170,8 +172,8 @@ def read_sentences(
     A `.txt` holds columns if it has -DOCSTART-, or if it has a blank line and all others have
     equally many columns, which are one, are separated by tabs or end in a tag as of BIO. Otherwise
     each of its lines is a sentence, split at white space and before and after the punctuation
-    around words; blank lines are passed over. Other endings always mean columns. Of a file of one
-    column that column is the words, wherever they stood in training.
+    around words; blank lines are passed over. Other endings mean columns, but those of tables and
+    JSON. Of a file of one column that column is the words, wherever they stood in training.
 
     Args:
         path: the file.
@@ -179,11 +181,17 @@ def read_sentences(
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is empty, not UTF-8 or its columns are uneven; or it is a `.txt` whose
-            lines may be words with columns or sentences of equally many words.
+        ValueError: the file is empty, not UTF-8 or its columns are uneven; it is a table or JSON;
+            or it is a `.txt` whose lines may be words with columns or sentences of equally many
+            words.
     """
     path = Path(path)
     text = _decoded(path)
+    if path.suffix.lower() in _NO_COLUMNS:
+        raise ValueError(
+            f"{path} is no file of words: write a sentence a line, in a .txt, or a word a line "
+            "with blank lines between sentences, in a .conll"
+        )
     if path.suffix != ".txt" or _holds_columns(path, text):
         return read_columns(path, columns._replace(label=None), labels_optional=True)
     lines = ((number, tuple(split_words(line))) for number, line in _lines(text))
