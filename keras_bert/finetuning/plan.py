@@ -32,7 +32,7 @@ from keras_bert.finetuning.task import (
 )
 from keras_bert.models.preset import CONFIG_FILE, read_config, weights_digest
 from keras_bert.models.surgery.layer_selection import check_separate_layers, parsed_layers
-from keras_bert.storage.paths import check_local, check_no_pattern
+from keras_bert.storage.paths import check_folder, check_no_pattern
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.training.checkpointing import latest_step
@@ -101,7 +101,7 @@ class RunPlan:
             FileNotFoundError: `init_from` is not a model folder.
             ValueError: model, data and options do not fit, or `model_dir` holds something else.
         """
-        check_local("model_dir", model_dir)
+        check_folder("model_dir", model_dir)
         check_no_pattern("model_dir", model_dir)
         strategy = create_strategy(options.strategy)
         encoder = encoder_source(init_from)

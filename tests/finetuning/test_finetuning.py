@@ -1,6 +1,7 @@
 """Fine-tuning through its public API on a task whose right answers are known."""
 
 import dataclasses
+import functools
 import json
 import math
 from pathlib import Path
@@ -204,6 +205,15 @@ def test_a_bucket_is_refused(pretrained_folder):
     with pytest.raises(ValueError, match="model_dir is gs:/bucket/run, but this is"):
         folder = Path("gs://bucket/run")
         search(csv_task(), small_data(), pretrained_folder, folder, FinetuningOptions())
+
+
+def test_a_file_is_no_folder_of_a_run(pretrained_folder, tmp_path):
+    (tmp_path / "run").write_text("before")
+    start = csv_task(), small_data(), pretrained_folder, tmp_path / "run"
+    for make in (finetune, functools.partial(search, options=FinetuningOptions(), seeds=2)):
+        with pytest.raises(ValueError, match="^model_dir is .*run, which is a file: name a folder"):
+            make(*start)
+    assert (tmp_path / "run").read_text() == "before"
 
 
 def test_a_folder_with_a_foreign_model_is_not_overwritten(pretrained_folder):
