@@ -11,7 +11,8 @@ alias stands is taken for the answer.
 
 Where TriviaQA's own script joins the tokens of a tokenizer with spaces and lower-cases answers,
 contexts here are cut out of the documents as they are, and so are answers; an alias counts as whole
-words only ("us" is not in "must", nor "cafe" in one whose accent is a character of its own).
+words only ("us" is not in "must", nor "cafe" in one whose accent is a character of its own, nor "5"
+in "2.5" or "5,000").
 """
 
 import contextlib
@@ -184,7 +185,9 @@ def _find(spellings: tuple[str, ...], text: str) -> re.Match[str] | None:
     forms = sorted(spellings, key=len, reverse=True)
     parts = (r"\s+".join(map(re.escape, form.split())) for form in forms)
     in_word = rf"[\w{_combining_marks(text)}]"
-    pattern = rf"(?<!{in_word})(?:{'|'.join(parts) or '(?!)'})(?!{in_word})"
+    # A point or a comma between two digits is part of a number.
+    begins, ends = rf"(?<!{in_word})(?!(?<=\d[.,])\d)", rf"(?!{in_word})(?!(?<=\d)[.,]\d)"
+    pattern = rf"{begins}(?:{'|'.join(parts) or '(?!)'}){ends}"
     return re.search(pattern, text, re.IGNORECASE)
 
 
