@@ -200,7 +200,9 @@ def test_no_threshold_is_better_than_the_best():
     draw = random.Random(3)
     for _ in range(200):
         size = draw.randint(1, 8)
-        questions = [asked(*draw.choices(["cat", "dog"], k=draw.randint(0, 1))) for _ in range(size)]
+        questions = [
+            asked(*draw.choices(["cat", "dog"], k=draw.randint(0, 1))) for _ in range(size)
+        ]
         scores = [float(draw.randint(-3, 3)) for _ in range(size)]  # many are equal
         predictions = [answered(draw.choice(["cat", "dog"]), score) for score in scores]
 

@@ -173,7 +173,7 @@ def test_what_cannot_be_converted_is_refused(tmp_path):
         convert_triviaqa(data, tmp_path / "out", max_words=0)
     # Told before documents are read: the answer of this question would be missed first.
     for output in ("ram://out", tmp_path / "c" / "qa" / "wikipedia-train.json"):
-        with pytest.raises(ValueError, match=r"^output is .*(to the disk of|which is a file: name)"):
+        with pytest.raises(ValueError, match=r"^output is .*(to the disk of|is a file: name)"):
             convert_triviaqa(data, output)
     good = [entry(pages=["Webber.txt"])]
     data = write(tmp_path / "d", wikipedia_train=good, wikipedia_dev=[entry(pages=["Gone.txt"])])

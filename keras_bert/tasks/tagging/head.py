@@ -42,8 +42,8 @@ class TagPrediction(NamedTuple):
 class TagHead(FinetuningHead):
     """Tagging of words: the first piece of each word carries its tag.
 
-    Splits are sequences of `TaggedSentence`, predictions `TagPrediction`s. Words without a piece are
-    O where tags tell entities; else they have the first label.
+    Splits are sequences of `TaggedSentence`, predictions `TagPrediction`s. Words without a piece
+    are O where tags tell entities; else they have the first label.
 
     Attributes:
         document_context: fill each row with what stands before and after in the document.
