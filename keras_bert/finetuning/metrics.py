@@ -103,9 +103,17 @@ def pearson(predictions: np.ndarray, labels: np.ndarray) -> float:
     It is 0 where one of both does not vary: a constant says nothing about the other.
     """
     predictions, labels = np.asarray(predictions, np.float64), np.asarray(labels, np.float64)
-    deviations = predictions - predictions.mean(), labels - labels.mean()
+    # Rounded, the mean of equal numbers may be another: 0.1 three times has 0.10000000000000002.
+    spreads = [np.ptp(values) for values in (predictions, labels)]
+    if not all(spreads):
+        return 0.0
+    # Divided by their spread, no square of theirs is too small or too large for a number.
+    deviations = [
+        (values - values.mean()) / spread
+        for values, spread in zip((predictions, labels), spreads, strict=True)
+    ]
     scale = np.sqrt(np.prod([np.sum(deviation**2) for deviation in deviations]))
-    return float(np.sum(deviations[0] * deviations[1]) / scale) if scale else 0.0
+    return float(np.sum(deviations[0] * deviations[1]) / scale)
 
 
 def spearman(predictions: np.ndarray, labels: np.ndarray) -> float:

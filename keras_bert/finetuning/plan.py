@@ -32,7 +32,7 @@ from keras_bert.finetuning.task import (
 )
 from keras_bert.models.preset import CONFIG_FILE, read_config, weights_digest
 from keras_bert.models.surgery.layer_selection import check_separate_layers, parsed_layers
-from keras_bert.storage.paths import check_local, check_no_pattern
+from keras_bert.storage.paths import check_folder, check_no_pattern
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.training.checkpointing import latest_step
@@ -101,7 +101,7 @@ class RunPlan:
             FileNotFoundError: `init_from` is not a model folder.
             ValueError: model, data and options do not fit, or `model_dir` holds something else.
         """
-        check_local("model_dir", model_dir)
+        check_folder("model_dir", model_dir)
         check_no_pattern("model_dir", model_dir)
         strategy = create_strategy(options.strategy)
         encoder = encoder_source(init_from)
@@ -235,6 +235,11 @@ def describe_task(
             f"(max_position_embeddings): use at most {positions}"
         )
     task.head.check_config(config)
+    if TRAIN not in data.splits:
+        there = ", ".join(data.splits) or "none"
+        raise ValueError(
+            f"the data has no split {TRAIN!r} (there are {there}): name one so to learn from it"
+        )
     for split in data.splits.values():
         task.head.check_examples(split)
     if task.head.needs_segments(data.splits[TRAIN]) and not config.takes_pairs:
@@ -248,7 +253,7 @@ def describe_task(
 
 
 def check_splits(head: FinetuningHead, data: TaskData) -> None:
-    """Refuses labels that are none, and splits without labels where they are needed.
+    """Refuses labels that are none, splits without labels where they are needed, and empty ones.
 
     Splits that are only predicted, such as a test without labels, need none, and those of examples
     that a teacher answers are not looked at.
@@ -261,6 +266,8 @@ def check_splits(head: FinetuningHead, data: TaskData) -> None:
         ValueError: the sentence names the split and, for a label, the example.
     """
     for name, split in data.splits.items():
+        if not len(split):
+            raise ValueError(f"the split {name!r} has no examples: give some, or leave it out")
         if name == UNLABELED:
             continue
         if head.references(split) is not None:

@@ -27,7 +27,7 @@ from keras_bert.finetuning.run import DivergenceError
 from keras_bert.finetuning.task import TEST, VALIDATION, Task, TaskData
 from keras_bert.models.preset import CONFIG_FILE
 from keras_bert.storage.files import write_json
-from keras_bert.storage.paths import check_local
+from keras_bert.storage.paths import check_folder
 from keras_bert.training.cluster import is_chief
 from keras_bert.training.run_folder import RUN_FILE
 from keras_bert.training.strategy import create_strategy
@@ -233,7 +233,7 @@ def search(
         raise ValueError("the grid gives an option no value: give each at least one")
     for point in points:  # a value out of range shows before the first run, not after hours
         dataclasses.replace(options, **{**point, "seed": options.seed + seeds - 1})
-    check_local("model_dir", model_dir)
+    check_folder("model_dir", model_dir)
     folder = Path(model_dir)
     if (folder / CONFIG_FILE).exists() and not (folder / RESULTS_FILE).exists():
         raise ValueError(

@@ -1,5 +1,6 @@
 """What fine-tuning needs to know of a task and of its data."""
 
+import collections
 import dataclasses
 import os
 from collections.abc import Callable, Mapping
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple, Self
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.storage.files import write_json
 from keras_bert.storage.tables import Table
+from keras_bert.storage.text_lines import check_parts
 
 TASK_FILE = "task.json"
 
@@ -34,11 +36,21 @@ class TaskData:
         labels: names of the classes in the order of their indices; empty where there are none.
         text_columns: which column of a table holds "text" and, for pairs, "text_pair"; the columns
             that another head reads under names of its own. Empty for the head's default.
+
+    Raises:
+        ValueError: the labels are one string, one of them is none, or one is named twice.
     """
 
     splits: Mapping[str, Any]
     labels: tuple[str, ...] = ()
     text_columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        names = check_parts(self.labels, "labels", "label")
+        twice = [name for name, count in collections.Counter(names).items() if count > 1]
+        if twice:
+            raise ValueError(f"labels has {', '.join(twice)} twice: name each once")
+        object.__setattr__(self, "labels", names)  # frozen; of a list or an array, too
 
 
 @dataclasses.dataclass(frozen=True)

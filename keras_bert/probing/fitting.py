@@ -80,6 +80,9 @@ def fit(
         decayed: the parameter that is decayed; None decays nothing.
         decays: float32 [*P], what half of the sum of its squares is multiplied with in the loss.
         faster: parameters that learn so many times as fast.
+
+    Raises:
+        ValueError: no probe of a layer, the first axis of P, had a finite loss on development data.
     """
     probes = decays.shape if decays is not None else next(iter(start.values())).shape[:1]
     variables = {name: tf.Variable(value) for name, value in start.items()}
@@ -148,6 +151,13 @@ def fit(
             progress.update(1, learning=f"{learning.sum()} of {learning.size} probes")
             if not learning.any():
                 break
+    # The best weight decay is chosen of each layer: one that is left will do.
+    lost = ~np.isfinite(best_losses).reshape(len(best_losses), -1).any(axis=1)
+    if lost.any():
+        raise ValueError(
+            f"{description}: in {lost.sum()} of {len(lost)} layers no loss was finite after an "
+            f"epoch at a learning rate of {learning_rate:g}: lower it, or the weight decays"
+        )
     return Fitted(best, best_losses)
 
 

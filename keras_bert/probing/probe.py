@@ -21,7 +21,7 @@ from keras_bert.probing.result import EdgeScores, LayerScore, ProbingResult
 from keras_bert.storage.paths import short_name
 from keras_bert.tasks.opened_encoder import open_encoder
 from keras_bert.tasks.tagging.entities import are_entity_tags, entities
-from keras_bert.tasks.tagging.head import TagPrediction
+from keras_bert.tasks.tagging.head import TagHead, TagPrediction
 from keras_bert.tasks.tagging.metrics import count_entities
 from keras_bert.tasks.tagging.sentences import TaggedData, TaggedSentence
 from keras_bert.text.base_tokenizer import Tokenizer
@@ -78,7 +78,8 @@ def probe_layers(
 
     Raises:
         FileNotFoundError: there is no such folder.
-        ValueError: it is no model of this package, or the data are of another task or too few.
+        ValueError: it is no model of this package, or the data are of another task or too few, or
+            have no tag for a word, or one that is none of their labels.
 
     Example:
         data = create_task("conll", scheme="plain").read("brown")
@@ -197,8 +198,17 @@ def _sentences(data: TaskData) -> tuple[dict[str, list[TaggedSentence]], str]:
                 "the data are not of a tagging task: read them with create_task('conll').read, or "
                 "give --task=conll"
             )
-        if sentences and all(sentence.tags is not None for sentence in sentences):
-            found[name] = list(sentences)
+        tagged = sum(sentence.tags is not None for sentence in sentences)
+        if not tagged:
+            continue
+        if tagged < len(sentences):
+            raise ValueError(
+                f"{tagged:,} of the {len(sentences):,} sentences of the split {name!r} have tags: "
+                "tag all of them, or leave out the others"
+            )
+        # Words and tags are counted one behind the other: one too many would move all the rest.
+        TagHead().with_labels(data.labels).check_labels(sentences, name)
+        found[name] = list(sentences)
     train = found.get(TRAIN, [])
     if VALIDATION not in found:
         found[VALIDATION] = train[_HELD_OUT - 1 :: _HELD_OUT]
@@ -224,13 +234,6 @@ def _drawn(
 ) -> dict[str, _Split]:
     """Draws whole sentences until a split has its words; their order stays."""
     index = {label: number for number, label in enumerate(labels)}
-    for name, sentences in splits.items():
-        unknown = {tag for one in sentences for tag in one.tags or ()} - index.keys()
-        if unknown:
-            raise ValueError(
-                f"the {name} data has the tag {min(unknown)!r}, which is not among the labels "
-                f"({', '.join(labels)}): add it to them"
-            )
     lowercase = tokenizer.settings.get("lowercase", False)  # byte-level ones have none
     drawn = {}
     for name, sentences in splits.items():

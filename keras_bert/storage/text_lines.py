@@ -172,9 +172,47 @@ def check_strings(texts: Iterable[Any], name: str = "text", for_several: str = "
             raise ValueError(
                 f"{name} {number} (counted from 0) is a {type(text).__name__}: {remedy}"
             )
-        decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-        found.append(without_lone_surrogates(decoded))
+        found.append(_as_utf8_writes(text))
     return found
+
+
+def check_string(text: Any, name: str) -> str:
+    """Returns one text as `check_strings` returns several.
+
+    Args:
+        text: a string, or bytes in UTF-8.
+        name: what the error calls it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(text, str | bytes):
+        raise ValueError(f"{name} is a {type(text).__name__}: give a string")
+    return _as_utf8_writes(text)
+
+
+def check_parts(parts: Iterable[Any], name: str, one: str) -> tuple[str, ...]:
+    """Returns the strings that an example is made of, such as its words.
+
+    Args:
+        parts: what `check_strings` takes.
+        name: what errors call them, such as "words".
+        one: what errors call one of them, such as "word".
+
+    Raises:
+        ValueError: one of them is none, or they are one string.
+    """
+    if isinstance(parts, str | bytes):
+        raise ValueError(
+            f"{name} is the string {parts[:60]!r}, which would be read letter by letter: give a "
+            f"list of {name}"
+        )
+    return tuple(check_strings(parts, one))
+
+
+def _as_utf8_writes(text: str | bytes) -> str:
+    decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return without_lone_surrogates(decoded)
 
 
 def read_texts(path: str | os.PathLike, column: str = "text") -> list[str]:

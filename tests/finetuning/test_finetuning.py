@@ -1,6 +1,7 @@
 """Fine-tuning through its public API on a task whose right answers are known."""
 
 import dataclasses
+import functools
 import json
 import math
 from pathlib import Path
@@ -206,6 +207,15 @@ def test_a_bucket_is_refused(pretrained_folder):
         search(csv_task(), small_data(), pretrained_folder, folder, FinetuningOptions())
 
 
+def test_a_file_is_no_folder_of_a_run(pretrained_folder, tmp_path):
+    (tmp_path / "run").write_text("before")
+    start = csv_task(), small_data(), pretrained_folder, tmp_path / "run"
+    for make in (finetune, functools.partial(search, options=FinetuningOptions(), seeds=2)):
+        with pytest.raises(ValueError, match="^model_dir is .*run, which is a file: name a folder"):
+            make(*start)
+    assert (tmp_path / "run").read_text() == "before"
+
+
 def test_a_folder_with_a_foreign_model_is_not_overwritten(pretrained_folder):
     before = (pretrained_folder / "model.weights.h5").read_bytes()
     with pytest.raises(ValueError, match="holds a model that no fine-tuning run wrote"):
@@ -232,6 +242,38 @@ def test_pairs_need_a_model_of_two_segments(pretrained_folder, tmp_path):
     BertEncoder(config).save_to_preset(tmp_path / "one", tokenizer)
     with pytest.raises(ValueError, match="type_vocab_size is 1: it needs 2 segments"):
         finetune(csv_task(), small_data(pairs=True), tmp_path / "one", tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("labels", "sentence"),
+    [
+        # Written into task.json, numbers made a folder that could not be opened.
+        ([0, 1], r"^label 0 \(counted from 0\) is a int: give strings$"),
+        ("ab", "^labels is the string 'ab', which would be read letter by letter: give a list"),
+        (("a", "b", "a"), "^labels has a twice: name each once$"),
+    ],
+)
+def test_names_of_classes_are_strings_each_once(labels, sentence):
+    splits = {"train": LabeledTexts(["good", "bad"], labels=[0, 1])}
+    with pytest.raises(ValueError, match=sentence):
+        TaskData(splits, labels=labels)
+    for names in (["a", "b"], np.array(["a", "b"])):
+        assert TaskData(splits, labels=names).labels == ("a", "b")
+
+
+@pytest.mark.parametrize("name", ["train", "validation", "test", "unlabeled"])
+def test_a_split_has_examples(name, pretrained_folder, tmp_path):
+    empty = LabeledTexts([], labels=None if name == "unlabeled" else [])
+    splits = {**small_data().splits, name: empty}
+    data = dataclasses.replace(small_data(), splits=splits)
+    with pytest.raises(ValueError, match=f"^the split '{name}' has no examples: give some, or"):
+        finetune(csv_task(), data, pretrained_folder, tmp_path / "run")
+    data = dataclasses.replace(data, splits={"test": splits["train"], "dev": splits["train"]})
+    with pytest.raises(ValueError, match=r"no split 'train' \(there are test, dev\): name one"):
+        finetune(csv_task(), data, pretrained_folder, tmp_path / "run")
+    with pytest.raises(ValueError, match=r"no split 'train' \(there are test, dev\): name one"):
+        FinetunedModel.from_task(csv_task(), data, pretrained_folder)
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_lost_loss_ends_the_run_without_a_model(pretrained_folder, tmp_path):

@@ -55,9 +55,19 @@ def test_correlations_equal_those_of_scipy(seed):
     )
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1e-90, 1e90, 1e150])
+def test_correlations_do_not_depend_on_the_scale(scale):
+    # By hand: deviations -1 0 1 and -1 1 0, whose product is 1 and whose squares sum up to 2 each.
+    predictions, labels = np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0])
+    assert metrics.pearson(scale * predictions, scale * labels) == pytest.approx(0.5)
+
+
 def test_what_does_not_vary_correlates_with_nothing():
     ones, numbers = np.ones(3, np.float32), np.array([1.0, 2.0, 3.0])
     assert metrics.pearson(ones, numbers) == metrics.spearman(numbers, ones) == 0.0
+    # By hand: 0.1 + 0.1 + 0.1 is above 0.3, so that the rounded mean is another number.
+    tenths = np.full(3, 0.1)
+    assert metrics.pearson(tenths, tenths) == metrics.pearson(tenths, numbers) == 0.0
     same = np.array([[0.9, 0.1]] * 4)
     assert metrics.matthews_correlation(same, np.array([0, 1, 0, 1])) == 0.0
     assert metrics.f1(same, np.array([0, 0, 0, 0])) == 0.0

@@ -295,6 +295,29 @@ def test_options_out_of_range(change, sentence):
         ProbingOptions(**change)
 
 
+def test_each_word_has_a_tag():
+    """A tag too many would move those of all words behind it, and one too few after it hide that.
+
+    By hand: sentence 1 of the second split has 3 tags for 2 words, sentence 2 has 1.
+    """
+    right = TaggedSentence(("aa", "bb"), ("A", "B"))
+    moved = [right, right._replace(tags=("A", "B", "A")), right._replace(tags=("B",))]
+    for name in ("validation", "test"):
+        splits = {"train": [right] * 20, "validation": [right] * 3, name: moved}
+        expected = rf"^example 1 .* of the split '{name}' has 2 words but 3 tags: give one for each"
+        with pytest.raises(ValueError, match=expected):
+            probe_layers(knowing_encoder(), TaskData(splits, ("A", "B")))
+
+
+@pytest.mark.parametrize("name", ["train", "validation", "test"])
+def test_sentences_without_tags_are_not_passed_over(name):
+    right = TaggedSentence(("aa", "bb"), ("A", "B"))
+    splits = {"train": [right] * 20, name: [right] * 11 + [right._replace(tags=None)]}
+    expected = rf"^11 of the 12 sentences of the split '{name}' have tags: tag all of them, or "
+    with pytest.raises(ValueError, match=expected):
+        probe_layers(knowing_encoder(), TaskData(splits, ("A", "B")))
+
+
 def test_bad_input(data, pretrained_folder):
     encoder, tokenizer = knowing_encoder(), tiny_tokenizer()
     with pytest.raises(ValueError, match="max_seq_length is 17 but the model has 16 pos"):
@@ -313,8 +336,14 @@ def test_bad_input(data, pretrained_folder):
     with pytest.raises(ValueError, match="no word has a piece that the model reads"):
         probe_layers(encoder, unseen, tokenizer=tokenizer)
     unknown = TaskData({"train": [TaggedSentence(("aa",), ("C",))] * 20}, ("A", "B"))
-    with pytest.raises(ValueError, match="the train data has the tag 'C', .* labels \\(A, B\\)"):
+    expected = r"of the split 'train' has the tag 'C', which is none of the 2 labels \(A, B\)"
+    with pytest.raises(ValueError, match=expected):
         probe_layers(encoder, unknown, tokenizer=tokenizer)
+    # By hand: after the first step weights are about 1e38, whose products are no float32 numbers.
+    fast = dataclasses.replace(QUICK, learning_rate=1e38, edge_probe=False, max_epochs=4)
+    expected = "^linear probes: in 2 of 2 layers no loss was finite .* rate of 1e[+]38: lower it"
+    with pytest.raises(ValueError, match=expected):
+        probe_layers(encoder, data, fast, tokenizer=tokenizer)
     broken = knowing_encoder()
     table = broken.word_embeddings.variables[0]
     table.assign(np.full(table.shape, np.nan, np.float32))

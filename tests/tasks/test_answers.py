@@ -183,6 +183,42 @@ def test_a_threshold_below_all_scores_where_silence_is_best():
     assert metrics.best_null_threshold(predictions, [asked(), asked("cat")]) < -3.0
 
 
+def test_questions_of_one_null_score_are_answered_together_or_not_at_all():
+    # By hand: silence is right for two of four. A threshold of -3 would answer all, one of them
+    # right; as the first of them adds a point, the official scorer stops there.
+    predictions = [answered("cat", -3.0)] * 4
+    questions = [asked("cat"), asked("dog"), asked(), asked()]
+    assert metrics.best_null_threshold(predictions, questions) < -3.0
+    # Of two that are right with the same score both are answered, of a third above them none.
+    questions = [asked("cat"), asked("cat"), asked()]
+    predictions = [answered("cat", -1.0), answered("cat", -1.0), answered("x", 2.0)]
+    assert metrics.best_null_threshold(predictions, questions) == -1.0
+
+
+def test_no_threshold_is_better_than_the_best():
+    """Oracle: the F1 of every threshold that there is, by trying all of them."""
+    draw = random.Random(3)
+    for _ in range(200):
+        size = draw.randint(1, 8)
+        questions = [
+            asked(*draw.choices(["cat", "dog"], k=draw.randint(0, 1))) for _ in range(size)
+        ]
+        scores = [float(draw.randint(-3, 3)) for _ in range(size)]  # many are equal
+        predictions = [answered(draw.choice(["cat", "dog"]), score) for score in scores]
+
+        def reached(threshold, questions=questions, predictions=predictions):
+            told = [
+                dataclasses.replace(p, answer=answered("").answer)
+                if p.null_score > threshold
+                else p
+                for p in predictions
+            ]
+            return metrics.f1(told, questions)
+
+        found = metrics.best_null_threshold(predictions, questions)
+        assert reached(found) == pytest.approx(max(map(reached, [-9.0, *scores])))
+
+
 WORDS = "the a an cat dog, black. big! (red) it's 12 naïve 日本 - cat cat".split()
 
 
@@ -228,6 +264,13 @@ def test_version_1_counts_right_answers_without_words():
     assert metrics.squad1_f1([answered("a cat")], questions) == 1.0
     # Version 2.0 leaves "The" out where there is another answer.
     assert metrics.exact_match([answered("a")], questions) == 0.0
+
+
+def test_version_1_finds_nothing_right_where_there_is_no_answer():
+    # By hand: one of two is right, with all of its words; the other has no right answer.
+    questions, predictions = [asked("cat"), asked()], [answered("a cat"), answered("cat")]
+    assert metrics.squad1_exact_match(predictions, questions) == 0.5
+    assert metrics.squad1_f1(predictions, questions) == 0.5
 
 
 @pytest.mark.oracle

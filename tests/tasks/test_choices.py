@@ -45,7 +45,7 @@ def test_swag_is_read_as_distributed(tmp_path):
 
 
 def test_one_string_is_no_choices():
-    with pytest.raises(ValueError, match="choices is the string 'ab': give a tuple of the choices"):
+    with pytest.raises(ValueError, match="choices is the string 'ab', which would be read letter by letter"):
         ChoiceExample("c", "ab", 0)
     with pytest.raises(ValueError, match="choice 1 .counted from 0. is a NoneType: give strings"):
         ChoiceExample("c", ("a", None))
@@ -109,6 +109,12 @@ def test_the_loss_leaves_missing_choices_out():
     # Smoothed by 0.2: 0.9 of the first and 0.1 of the second.
     expected = -0.9 * np.log(0.25) - 0.1 * np.log(0.75)
     assert float(ChoiceCrossentropy(0.2)(targets, scores)) == approx(expected, FORMULA)
+
+
+def test_one_choice_alone_teaches_nothing():
+    examples = [ChoiceExample("c", ("a", "b"), 1), ChoiceExample("c", ("a",), 0)]
+    with pytest.raises(ValueError, match="example 1 .* of the split 'train' has one choice: give"):
+        ChoiceHead().check_labels(examples, "train")
 
 
 def test_guessing_has_a_loss_where_all_have_as_many_choices():

@@ -69,6 +69,14 @@ def test_other_columns_and_words_with_spaces(write):
     assert second == TaggedSentence(("big",), ("X",), 0, 4)
 
 
+def test_blanks_beside_a_tab_are_of_no_tag_and_no_word(write, tmp_path):
+    write("New York \tB-LOC \nis\t O\n\nRome\tB-LOC\n", "train.tsv")
+    data = conll_task().read(tmp_path)
+    # Without its blank "B-LOC " is the "B-LOC" of the other sentence, not of a type of its own.
+    assert data.labels == ("O", "B-LOC", "I-LOC")
+    assert [s.words for s in data.splits["train"]] == [("New York", "is"), ("Rome",)]
+
+
 def test_a_no_break_space_is_part_of_a_word(write):
     (sentence,) = read_columns(write("10\u00a0000  O\n\u00a0 O\n euros\tO \n"))
     assert sentence.words == ("10\u00a0000", "\u00a0", "euros")
@@ -105,6 +113,8 @@ def test_missing_columns_and_files(write, tmp_path):
         read_columns(write("a O\n"), WordColumns(-3, 1))
     with pytest.raises(FileNotFoundError, match=r"none\.txt does not exist"):
         read_columns(tmp_path / "none.txt")
+    with pytest.raises(ValueError, match="is a folder: give a file of words and labels"):
+        read_columns(tmp_path)
 
 
 def test_words_to_be_tagged(write):
@@ -119,6 +129,23 @@ def test_words_to_be_tagged(write):
     assert [s.words for s in tabs] == [("New York",), ("is",)]
     with pytest.raises(ValueError, match="no words"):
         read_sentences(write(" \n"))
+
+
+@pytest.mark.parametrize("name", ["new.conll", "new.txt"])
+def test_words_alone_are_tagged_by_a_model_of_another_column(write, name):
+    found = read_sentences(write("Rita\nsleeps\n\nBob\n", name), WordColumns(1, 0))
+    assert [sentence.words for sentence in found] == [("Rita", "sleeps"), ("Bob",)]
+    # predict.py has no flag for a column.
+    expected = "has 2 columns, so there is none of index 2: give the columns that the model was"
+    with pytest.raises(ValueError, match=expected):
+        read_sentences(write("O Rita\n\nO Bob\n", "two.conll"), WordColumns(2, 0))
+
+
+@pytest.mark.parametrize("name", ["new.csv", "new.jsonl", "new.JSON"])
+def test_tables_and_json_hold_no_words(write, name):
+    # Read as columns, the first word would be '{"text":'.
+    with pytest.raises(ValueError, match=rf"{name} is no file of words: write a sentence a line"):
+        read_sentences(write('{"text": "Rita sleeps"}\n', name))
 
 
 def test_a_text_file_whose_lines_end_in_tags_holds_columns(write):
@@ -182,6 +209,7 @@ def test_plain_labels_by_frequency(write, tmp_path):
         ("a XX\n", {"scheme": "plain"}, r"dev.txt, line 1: the label 'XX' is not in the training"),
         ("a O\n", {"label_feature": "pos"}, "label_feature is 'pos', but .* is no TFDS set: name"),
         ("a O\n", {"labels": ["PER", "LOC", "PER"]}, "labels has PER twice: name each once"),
+        ("a O\n", {"labels": "PER"}, "labels is the string 'PER', which would be read letter by"),
         ("a O\n", {"lstm_width": 8}, "lstm_width is 8, but there is no BiLSTM: name the layers"),
         ("a O\n", {"features_from": "last", "lstm_width": 0}, "lstm_width is 0: it must be at"),
     ],

@@ -55,7 +55,7 @@ def test_validation_data_has_any_of_its_usual_names(tmp_path, name):
 
 def test_given_labels_keep_their_order(tmp_path):
     content = "text,label\none,z\ntwo,a\n"
-    data = csv_task(labels=["z", "never seen", "a"]).read(folder(tmp_path, train_csv=content))
+    data = csv_task(labels=["z", " never seen ", "a"]).read(folder(tmp_path, train_csv=content))
     assert data.labels == ("z", "never seen", "a")
     np.testing.assert_array_equal(data.splits["train"].labels, [0, 2])
 
@@ -158,6 +158,9 @@ def test_folders_without_training_data_are_refused(tmp_path):
     [
         ({"labels": ["a"]}, "at least two different ones"),
         ({"labels": ["a", "b", "a"]}, "at least two different ones"),
+        ({"labels": ["a", "b", " a"]}, "at least two different ones"),
+        ({"labels": [0, 1]}, r"^label 0 \(counted from 0\) is a int: give strings$"),
+        ({"labels": "ab"}, "^labels is the string 'ab', which would be read letter by letter"),
         ({"labels": ["a", "b"], "label_type": "regression"}, "a regression has no labels"),
     ],
 )

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert import BertConfig, BertEncoder, BertTokenizer
+from keras_bert import BertClassifier, BertConfig, BertEncoder, BertTokenizer
 from keras_bert.choices import LayerStrategy
 from keras_bert.storage.text_lines import TextLines
 from keras_bert.tasks.feature_extraction.extraction import FeatureExtractor
@@ -216,6 +216,8 @@ def test_a_failure_leaves_what_was_there(folder, tmp_path, name):
 def test_what_cannot_be(folder, tmp_path):
     with pytest.raises(ValueError, match="max_seq_length is 13: .* at most 12"):
         FeatureExtractor.from_preset(folder, max_seq_length=13)
+    with pytest.raises(ValueError, match="max_seq_length is 10.5: it must be a whole number"):
+        FeatureExtractor.from_preset(folder, max_seq_length=10.5)
     with pytest.raises(ValueError, match="layers is 'first': choose one of concat_last_4"):
         FeatureExtractor.from_preset(folder, layers="first")
     with pytest.raises(ValueError, match="level is 'sentence': choose one of piece, word, text"):
@@ -236,6 +238,57 @@ def test_what_cannot_be(folder, tmp_path):
     with pytest.raises(ValueError, match="larger than 65504.* float16.*: use float32"):
         write_features(tmp_path / "out.npz", [large])
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "sentence"),
+    [
+        (["film", None], r"^text 1 \(counted from 0\) is a NoneType: give a string$"),
+        (["film"] * 40 + [3], r"^text 40 \(counted from 0\) is a int: give a string$"),
+    ],
+)
+def test_what_is_no_text_is_named(folder, texts, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        list(FeatureExtractor.from_preset(folder, batch_size=1)(texts))
+
+
+def test_bytes_and_halves_of_pairs_are_texts_as_in_files(folder):
+    found = list(FeatureExtractor.from_preset(folder)([b"the film", "good \ud800"]))
+    assert [features.text for features in found] == ["the film", "good \ufffd"]
+
+
+def test_any_model_with_an_encoder_has_features(folder):
+    """Oracle: the same weights, opened as an encoder with all layers."""
+    [expected] = FeatureExtractor.from_preset(folder)(["the film was good"])
+    tokenizer = BertTokenizer.from_preset(folder)
+    models = [
+        BertEncoder.from_preset(folder, dtype="float32"),
+        BertClassifier.from_preset(folder, num_classes=2, dtype="float32"),
+    ]
+    for model in models:
+        [found] = FeatureExtractor(model, tokenizer)(["the film was good"])
+        np.testing.assert_allclose(found.values, expected.values, **REORDERED)
+    with pytest.raises(ValueError, match="the model is a list: give a model folder, a BertEncoder"):
+        FeatureExtractor([], tokenizer)
+    with pytest.raises(ValueError, match="there is no tokenizer for the BertEncoder"):
+        FeatureExtractor(BertEncoder.from_preset(folder))
+
+
+@pytest.mark.parametrize("name", ["features.npz", "features.tfrecord"])
+def test_what_holds_no_features(folder, tmp_path, name):
+    with pytest.raises(FileNotFoundError, match=f"{name} does not exist: give a file that write_"):
+        read_features(tmp_path / name)
+    write_features(tmp_path / name, FeatureExtractor.from_preset(folder)(TEXTS))
+    whole = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=rf"{name} holds no features, or is damaged \(\w+\)"):
+        list(read_features(tmp_path / name))
+
+
+def test_an_archive_of_something_else_holds_no_features(tmp_path):
+    np.savez(tmp_path / "other.npz", x=np.zeros(3))
+    with pytest.raises(ValueError, match=r"other.npz holds no features, .* \(KeyError\)"):
+        list(read_features(tmp_path / "other.npz"))
 
 
 def test_texts_a_line(tmp_path):

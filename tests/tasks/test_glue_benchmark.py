@@ -138,6 +138,10 @@ def test_all_tasks_of_a_folder_are_learned_and_none_twice(pretrained_folder, tmp
         run(["rte"])
     with pytest.raises(ValueError, match="the task csv is no task of GLUE"):
         run(["csv"])
+    with pytest.raises(ValueError, match="tasks is the string 'cola', which would be read letter"):
+        run("cola")
+    with pytest.raises(ValueError, match="^model_dir is .*, which is a file: name a folder$"):
+        run_glue(data, pretrained_folder, tmp_path / "runs" / "glue.md", OPTIONS)
 
     options = dataclasses.replace(OPTIONS, class_weights="balanced")
     with pytest.raises(ValueError, match="class_weights and a teacher belong to the labels of one"):

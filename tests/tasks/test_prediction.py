@@ -24,7 +24,7 @@ from keras_bert.tasks.classification.head import LabeledTexts
 from keras_bert.tasks.kinds import KINDS
 from keras_bert.tasks.multiple_choice.head import ChoiceExample
 from keras_bert.tasks.predict import predict_file
-from keras_bert.tasks.question_answering.questions import Question
+from keras_bert.tasks.question_answering.questions import Answer, Question
 from keras_bert.tasks.tagging.sentences import TaggedSentence
 from tests.signatures.tiny_models import write_model
 from tests.tolerances import REORDERED
@@ -108,6 +108,40 @@ def test_a_string_is_no_list_of_texts(single, tmp_path):
         TaggedSentence("A film")
     with pytest.raises(ValueError, match="tags is the string 'OO', .*: give a list of tags"):
         TaggedSentence(("A", "film"), "OO")
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        # Letters would be choices, and other spellings of an answer: "sang" four of them.
+        (lambda: ChoiceExample("She", "sang"), "choices is the string 'sang', which would be read"),
+        (lambda: ChoiceExample("She", ()), "^'She' has no choices: give at least two$"),
+        (lambda: ChoiceExample("She", ("a", None)), r"^choice 1 .* is a NoneType: give strings$"),
+        (lambda: ChoiceExample(None, ("a", "b")), "^the context is a NoneType: give a string$"),
+        (lambda: TaggedSentence(()), "^the sentence has no words: give at least one"),
+        (lambda: TaggedSentence(("A", 3)), r"^word 1 \(counted from 0\) is a int: give strings$"),
+        (lambda: Question("1", "Who?", None), "^the context is a NoneType: give a string$"),
+        (lambda: Question("1", ["Who?"], "A film"), "^the question is a list: give a string$"),
+        (lambda: Question("1", "Who?", "A film", aliases="film"), "aliases is the string 'film', "),
+        (lambda: Question("1", "Who?", "A film", Answer("A", 0)), "^answers is one Answer: give a"),
+        (
+            lambda: Question("1", "Who?", "A film", [("A", 0)]),
+            r"^answer 0 .* is a tuple: give Answer\(text, start\), with the character",
+        ),
+    ],
+)
+def test_what_is_no_example_is_named(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+def test_examples_are_read_as_files_are():
+    # A half of a pair of surrogates is U+FFFD, bytes are UTF-8, lists are tuples.
+    half, read = "a\ud800", "a\ufffd"
+    assert ChoiceExample(half, [b"a", half]) == ChoiceExample(read, ("a", read))
+    assert TaggedSentence([half, b"a"], ["O", "O"]) == ((read, "a"), ("O", "O"), 0, 0)
+    expected = Question("1", read, read, (Answer("a", 0),), (read,))
+    assert Question("1", half, half, [Answer("a", 0)], [half]) == expected
 
 
 @pytest.mark.parametrize(

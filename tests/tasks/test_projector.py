@@ -75,6 +75,23 @@ def test_features_of_texts_with_labels(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("labels", "number", "sentence"),
+    [
+        (["pos"], 1.0, "^there are 1 labels but more texts: give one for each$"),
+        (["pos", "neg", "pos"], 1.0, "^there are 3 labels but 2 texts: give one for each$"),
+        (["pos", "neg"], np.nan, "^a vector holds a number that is not finite: look at the model$"),
+    ],
+)
+def test_what_are_no_features_of_texts(labels, number, sentence, tmp_path):
+    span = np.array([0], np.int32), np.array([4], np.int32)
+    values = [np.array([[value, 2]], np.float32) for value in (0.0, number)]
+    texts = [TextFeatures("film", one, *span, None) for one in values]
+    with pytest.raises(ValueError, match=sentence):
+        write_feature_projector(tmp_path / "made", texts, labels)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
     ("vectors", "metadata", "sentence"),
     [
         (np.zeros([0, 2]), {"word": []}, r"vectors have the shape \(0, 2\)"),

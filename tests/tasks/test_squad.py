@@ -116,6 +116,17 @@ def test_a_test_file_may_keep_its_answers_to_itself(tmp_path):
         assert task.head.references(test) is None
 
 
+def test_a_test_file_that_is_answered_in_part_is_told(tmp_path, capsys):
+    write(tmp_path / "train.json", content(entry()))
+    write(tmp_path / "test.json", content(entry(), entry(id="q2", answers=[])))
+    squad2_task().read(tmp_path)
+    assert "test: 1 of 2 questions have no answers and are not marked" in capsys.readouterr().err
+    for answered in ([entry(id="q2", answers=[], is_impossible=True)], [entry(id="q2")], []):
+        write(tmp_path / "test.json", content(entry(), *answered))
+        squad2_task().read(tmp_path)
+        assert capsys.readouterr().err == ""
+
+
 def test_answers_of_questions_to_predict_are_not_looked_at(tmp_path):
     wrong = [{"text": "nowhere", "answer_start": 3}]
     write(tmp_path / "in.json", content(entry(answers=wrong), entry(id="q2", is_impossible=True)))

@@ -327,6 +327,20 @@ def test_one_tag_for_all_words_is_a_collapse():
     assert TagHead(labels=LABELS).collapse(same, told) is None
 
 
+@pytest.mark.parametrize(
+    ("labels", "plain", "expected"),
+    [(("B-X", "O"), False, "O"), (("O", "B-X"), False, "O"), (("B-X", "O"), True, "B-X")],
+)
+def test_a_word_without_a_piece_is_in_no_entity(tokenizer, labels, plain, expected):
+    # By hand: the model sees "d" alone, whose likelier label is the second.
+    sentences = [TaggedSentence((REMOVED, "d"))]
+    head = TagHead(labels=labels, plain=plain)
+    rows = head.encode(tokenizer, sentences, 16, "tokenizing")
+    [found] = head.predictions([np.tile(np.float32([0, 1]), [3, 1])], rows, sentences)
+    assert found.tags == (expected, labels[1])
+    assert found.scores[0] == 0
+
+
 def test_tags_that_are_no_labels_are_told(pretrained_folder):
     with pytest.raises(
         ValueError, match=r"names the tags \[\], but tags are learned from at least"

@@ -76,6 +76,21 @@ def test_an_accent_of_its_own_is_part_of_its_word(tmp_path):
     assert question.answers == (Answer("Sete\u0301", 8),)
 
 
+def test_a_number_is_not_a_part_of_another(tmp_path):
+    asked = entry(pages=["Numbers.txt"], Answer={"Value": "5", "Aliases": ["5 goals", "1994"]})
+    data = write(tmp_path / "triviaqa-rc", wikipedia_train=[asked])
+    path = data / "evidence/wikipedia/Numbers.txt"
+    # By hand: where the first 5, or year, stands that is no part of another number.
+    for text, found in {
+        "2.5 or 5.2 or 5,000 or 15, (5), 5 goals": Answer("5", 28),
+        "In 5.31994 or in 1994. 3 of 5": Answer("1994", 17),
+    }.items():
+        path.write_text(text, encoding="utf-8")
+        convert_triviaqa(data, tmp_path / "out")
+        [question] = read_squad(tmp_path / "out" / "train.json")
+        assert question.answers == (found,)
+
+
 def test_the_first_alias_in_a_document_is_the_answer(tmp_path):
     test = entry("tc_36", pages=["Cats.txt"])
     del test["Answer"]
@@ -156,6 +171,10 @@ def test_what_cannot_be_converted_is_refused(tmp_path):
         convert_triviaqa(data, tmp_path / "out")
     with pytest.raises(ValueError, match="max_words is 0: it must be at least 1"):
         convert_triviaqa(data, tmp_path / "out", max_words=0)
+    # Told before documents are read: the answer of this question would be missed first.
+    for output in ("ram://out", tmp_path / "c" / "qa" / "wikipedia-train.json"):
+        with pytest.raises(ValueError, match=r"^output is .*(to the disk of|is a file: name)"):
+            convert_triviaqa(data, output)
     good = [entry(pages=["Webber.txt"])]
     data = write(tmp_path / "d", wikipedia_train=good, wikipedia_dev=[entry(pages=["Gone.txt"])])
     with pytest.raises(FileNotFoundError, match="evidence holds none of the 1 documents that"):

@@ -23,7 +23,7 @@ from keras_bert.finetuning.task import (
 )
 from keras_bert.storage.data_sets import is_tfds
 from keras_bert.storage.tables import EXTENSIONS, Row, Table, finite_number, json_list, read_table
-from keras_bert.storage.text_lines import lines_table
+from keras_bert.storage.text_lines import check_parts, lines_table
 from keras_bert.tasks.classification.head import (
     LABEL_SEPARATOR,
     LabeledTexts,
@@ -79,14 +79,16 @@ def csv_task(
         max_windows: the most windows of a text; None takes 8.
 
     Raises:
-        ValueError: labels are named twice, are fewer than two, given for a regression, or one of
-            several has "|" in its name; or windows are described that nothing pools.
+        ValueError: labels are named twice, are fewer than two, no strings, given for a regression,
+            or one of several has "|" in its name; or windows are described that nothing pools.
     """
     if labels is not None:
         if label_type == "regression":
             raise ValueError(
                 f"a regression has no labels, but {list(labels)} are given: leave them"
             )
+        # Without blanks around them, as those of a file.
+        labels = [label.strip() for label in check_parts(labels, "labels", "label")]
         if len(labels) < 2 or len(set(labels)) < len(labels):
             raise ValueError(f"the labels are {list(labels)}: give at least two different ones")
         if label_type == "multi_label":

@@ -25,7 +25,8 @@ from keras_bert.finetuning.options import FREE_OPTIONS, FinetuningOptions
 from keras_bert.finetuning.search import SearchResult, search
 from keras_bert.finetuning.task import TRAIN, VALIDATION, Task, TaskData
 from keras_bert.storage.files import atomic_file, write_json
-from keras_bert.storage.paths import check_local
+from keras_bert.storage.paths import check_folder
+from keras_bert.storage.text_lines import check_parts
 from keras_bert.tasks.classification.glue import GLUE, MISMATCHED_VALIDATION, glue_task
 from keras_bert.training.cluster import is_chief
 from keras_bert.training.run_folder import default_values, difference
@@ -238,7 +239,7 @@ def run_glue(
             all tasks, `model_dir` holds results of another call, or every run of a task failed.
     """
     # 1. What can be refused is refused before hours of training; workers meet first.
-    check_local("model_dir", model_dir)
+    check_folder("model_dir", model_dir)
     strategy = create_strategy(options.strategy)
     if options.class_weights is not None or options.teacher is not None:
         raise ValueError(
@@ -246,6 +247,7 @@ def run_glue(
             "leave them out, or fine-tune with run_finetuning"
         )
     folders = find_glue_tasks(data)
+    tasks = check_parts(tasks, "tasks", "task")
     for name in tasks:
         if name not in folders:
             known = "is no task of GLUE" if name not in FOLDERS else f"is not in {data}"

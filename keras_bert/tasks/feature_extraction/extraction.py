@@ -17,7 +17,8 @@ from keras_bert.counts import check_count
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.layer_features import check_strategy, combine
-from keras_bert.storage.text_lines import check_several
+from keras_bert.storage.text_lines import check_several, check_string
+from keras_bert.tasks.opened_encoder import open_encoder
 from keras_bert.tasks.tagging.windows import Window, windows
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
@@ -69,8 +70,9 @@ class FeatureExtractor:
     text is the mean of all its pieces, [CLS] and [SEP] left out.
 
     Args:
-        encoder: made with `output_hidden_states`.
-        tokenizer: that of the encoder.
+        encoder: a `BertEncoder`, a model with a head on one, or a `FinetunedModel`; a copy is made
+            of an encoder without `output_hidden_states`.
+        tokenizer: that of the encoder; None takes that of a `FinetunedModel`.
         layers: one of `keras_bert.choices.LayerStrategy`.
         level: "piece", "word" or "text".
         max_seq_length: the most positions of a row; None takes those of the encoder.
@@ -84,7 +86,7 @@ class FeatureExtractor:
         empty_words: how many words, or texts, had no pieces.
 
     Raises:
-        ValueError: the encoder has not these layers or not so many positions.
+        ValueError: the encoder has not these layers or not so many positions, or it is none.
 
     Example:
         extractor = FeatureExtractor.from_preset("runs/mini/preset", layers="sum_last_4")
@@ -93,15 +95,16 @@ class FeatureExtractor:
 
     def __init__(
         self,
-        encoder: BertEncoder,
-        tokenizer: Tokenizer,
+        encoder: Any,
+        tokenizer: Tokenizer | None = None,
         layers: str = "concat_last_4",
         level: FeatureLevel = "piece",
         max_seq_length: int | None = None,
         batch_size: int = 32,
     ):
+        encoder, tokenizer = open_encoder(encoder, "hidden_states", tokenizer)
         positions = encoder.config.max_position_embeddings
-        length = positions if max_seq_length is None else max_seq_length
+        length = check_count("max_seq_length", max_seq_length) or positions
         if not _SPECIAL_TOKENS < length <= positions:
             raise ValueError(
                 f"max_seq_length is {length}: it must be above {_SPECIAL_TOKENS} and at most "
@@ -110,7 +113,6 @@ class FeatureExtractor:
         check_count("batch_size", batch_size)
         check_choice("level", level, FeatureLevel)
         check_strategy("layers", layers, encoder.config.num_hidden_layers)
-        tokenizer.vocabulary.check_size(encoder.config.vocab_size)
         # Cut out of the encoder's graph, so that layers above what is asked for are not computed.
         self._model = keras.Model(encoder.input, combine(encoder.output["hidden_states"], layers))
         self._forward = tf.function(
@@ -148,7 +150,7 @@ class FeatureExtractor:
         Memory holds the vectors of a few batches, or of one text where it is longer.
 
         Raises:
-            ValueError: one string was given in place of several.
+            ValueError: one string was given in place of several, or one of them is none.
         """
         check_several(texts)
         return self._each(texts)
@@ -225,7 +227,8 @@ class FeatureExtractor:
 def _chunks(texts: Iterable[str], count: int) -> Iterator[list[str]]:
     chunk: list[str] = []
     characters = 0
-    for text in texts:
+    for number, given in enumerate(texts):
+        text = check_string(given, f"text {number} (counted from 0)")
         chunk.append(text)
         characters += len(text)
         if len(chunk) == count or characters > _CHARACTERS_PER_CHUNK:

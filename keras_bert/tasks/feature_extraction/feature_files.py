@@ -17,10 +17,15 @@ from typing import BinaryIO
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from keras_bert.storage.files import atomic_file
+from keras_bert.storage.paths import check_file
 from keras_bert.tasks.feature_extraction.extraction import TextFeatures
+
+# What a file of something else, or a part of one, makes their libraries raise.
+_DAMAGED = (LookupError, ValueError, EOFError, zipfile.BadZipFile, tf.errors.OpError, DecodeError)
 
 
 def write_features(
@@ -73,10 +78,26 @@ def read_features(path: str | os.PathLike) -> Iterator[TextFeatures]:
     """Yields what `write_features` wrote.
 
     Raises:
-        ValueError: the path ends neither in `.npz` nor in `.tfrecord`.
+        FileNotFoundError: there is no such file.
+        ValueError: the path ends neither in `.npz` nor in `.tfrecord`, or the file is another one
+            or damaged.
     """
     writer_for(path)
-    return _read_npz(path) if Path(path).suffix == ".npz" else _read_records(path)
+    check_file(path, "a file that write_features wrote")
+    return _undamaged(path, _read_npz if Path(path).suffix == ".npz" else _read_records)
+
+
+def _undamaged(
+    path: str | os.PathLike, read: Callable[[str | os.PathLike], Iterator[TextFeatures]]
+) -> Iterator[TextFeatures]:
+    try:
+        yield from read(path)
+    except _DAMAGED as error:
+        reason = type(error).__name__
+        raise ValueError(
+            f"{path} holds no features, or is damaged ({reason}): write it again with "
+            "extract_features.py"
+        ) from error
 
 
 class _Column:

@@ -55,8 +55,6 @@ def write_projector(
         raise ValueError(
             f"vectors have the shape {vectors.shape}: give [N, D] with a row for each vector"
         )
-    if not np.isfinite(vectors).all():
-        raise ValueError("a vector holds a number that is not finite: look at the model")
     if not metadata:
         raise ValueError("metadata has no column: give one, so that points can be told apart")
     for column, values in metadata.items():
@@ -85,18 +83,33 @@ def write_feature_projector(
         labels: one for each text.
 
     Raises:
-        ValueError: there is no vector, or the folder holds something else.
+        ValueError: there is no vector, one is not finite, there are more or fewer labels than
+            texts, or the folder holds something else.
     """
     check_folder(folder)
     columns = ("unit", "text", *(() if labels is None else ("label",)))
 
     def rows() -> Iterator[tuple[np.ndarray, tuple[object, ...]]]:
-        for number, text in enumerate(features):
-            label = () if labels is None else (labels[number],)
+        for text, label in _labeled(features, labels):
             for vector, start, end in zip(text.values, text.starts, text.ends, strict=True):
                 yield vector, (text.text[start:end], text.text, *label)
 
     _write(Path(folder), columns, rows(), "features")
+
+
+def _labeled(
+    features: Iterable[TextFeatures], labels: Sequence[str] | None
+) -> Iterator[tuple[TextFeatures, tuple[str, ...]]]:
+    """Yields each text with its label, if any; texts come as they are made, so they are counted."""
+    count = 0
+    for text in features:
+        label = () if labels is None else tuple(labels[count : count + 1])
+        count += 1
+        if labels is not None and not label:
+            raise ValueError(f"there are {len(labels):,} labels but more texts: give one for each")
+        yield text, label
+    if labels is not None and count < len(labels):
+        raise ValueError(f"there are {len(labels):,} labels but {count:,} texts: give one for each")
 
 
 def check_folder(folder: str | os.PathLike) -> None:
@@ -129,6 +142,10 @@ def _write(
             if len(columns) > 1:  # of one column the projector expects no name
                 metadata.write("\t".join(map(_cell, columns)) + "\n")
             for vector, values in rows:
+                if not np.isfinite(vector).all():
+                    raise ValueError(
+                        "a vector holds a number that is not finite: look at the model"
+                    )
                 numbers.write("\t".join(f"{value:.7g}" for value in vector.tolist()) + "\n")
                 metadata.write("\t".join(map(_cell, values)) + "\n")
                 count, width = count + 1, len(vector)

@@ -18,7 +18,7 @@ from keras_bert.finetuning.head import FinetuningHead, place_of
 from keras_bert.finetuning.metrics import calibration_bins
 from keras_bert.models.multiple_choice import BertMultipleChoice
 from keras_bert.progress import Progress
-from keras_bert.storage.text_lines import check_strings
+from keras_bert.storage.text_lines import check_parts, check_string
 from keras_bert.tasks.multiple_choice.answer_table import COLUMNS, choice_row
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.preprocessor import BertPreprocessor
@@ -31,11 +31,11 @@ class ChoiceExample:
 
     Attributes:
         context: the text.
-        choices: at least two continuations.
+        choices: at least two continuations; one alone can be asked for, not learned.
         label: index of the right one; None where it is not known.
 
     Raises:
-        ValueError: one string stands in place of the choices, or a choice is no string.
+        ValueError: context or a choice is no string, the choices are one string, or there is none.
     """
 
     context: str
@@ -43,11 +43,11 @@ class ChoiceExample:
     label: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.choices, str | bytes):  # its letters were choices
-            raise ValueError(
-                f"choices is the string {self.choices[:60]!r}: give a tuple of the choices"
-            )
-        object.__setattr__(self, "choices", tuple(check_strings(self.choices, "choice")))  # frozen
+        # Frozen.
+        object.__setattr__(self, "context", check_string(self.context, "the context"))
+        object.__setattr__(self, "choices", check_parts(self.choices, "choices", "choice"))
+        if not self.choices:
+            raise ValueError(f"{self.context[:60]!r} has no choices: give at least two")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,9 +63,11 @@ class ChoiceHead(FinetuningHead):
     model_class: ClassVar[type] = BertMultipleChoice
 
     def check_labels(self, examples: Sequence[ChoiceExample], split: str) -> None:
-        """Refuses what is no index of a choice of its example."""
+        """Refuses what is no index of a choice of its example, and one choice alone."""
         for number, example in enumerate(examples):
             label, count = example.label, len(example.choices)
+            if count < 2:
+                raise ValueError(f"{place_of(split, number)} has one choice: give at least two")
             if not isinstance(label, int | np.integer) or not 0 <= label < count:
                 raise ValueError(
                     f"{place_of(split, number)} has the label {label!r} and {count} choices: give "

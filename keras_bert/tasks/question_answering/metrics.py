@@ -7,6 +7,7 @@ differ in right answers of which nothing is left but articles and punctuation.
 
 import collections
 import functools
+import math
 import re
 import string
 from collections.abc import Callable, Sequence
@@ -96,10 +97,13 @@ def no_answer_accuracy(
 def squad1_exact_match(
     predictions: Sequence[AnsweredQuestion], references: Sequence[Question]
 ) -> float:
-    """Returns `exact_match` by version 1.1: a right answer without a word, such as "A", counts."""
+    """Returns `exact_match` by version 1.1: a right answer without a word, such as "A", counts.
+
+    A question without an answer, which there is none of in 1.1, counts 0 whatever is answered.
+    """
     return _mean(
         lambda predicted, question: max(
-            answer_exact_match(predicted, right) for right in question.right_texts
+            (answer_exact_match(predicted, right) for right in question.right_texts), default=0.0
         ),
         predictions,
         references,
@@ -124,7 +128,8 @@ def best_null_threshold(
 
     It is one of the null scores, as the official scorer of SQuAD 2.0 finds it. Where no question
     had best be answered at all it lies below all of them; that scorer names 0 then, which is below
-    its probabilities, but not below a difference of logits.
+    its probabilities, but not below a difference of logits. Questions with equal null scores are
+    answered together or not at all, which that scorer overlooks.
 
     Args:
         predictions: of the validation data.
@@ -133,12 +138,13 @@ def best_null_threshold(
     pairs = sorted(zip(predictions, references, strict=True), key=lambda pair: pair[0].null_score)
     score = best = float(sum(not _has_answer(question) for question in references))
     threshold = min(0.0, pairs[0][0].null_score - 1.0)
-    for answered, question in pairs:
+    following = [*(answered.null_score for answered, _ in pairs[1:]), math.inf]
+    for (answered, question), next_score in zip(pairs, following, strict=True):
         # One more question is answered: it gains its F1, or loses the point of a right silence.
         if _has_answer(question):
             score += best_score(answer_f1, answered.best_span.text, question)
         elif answered.best_span.text:
             score -= 1.0
-        if score > best:
+        if score > best and answered.null_score < next_score:
             best, threshold = score, answered.null_score
     return threshold

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_bert.storage.text_lines import check_parts, check_string
+
 QUESTION, CONTEXT = "question", "context"  # columns of files, inputs of signatures
 
 _SHOWN = 40  # characters of an answer in a message
@@ -55,6 +57,10 @@ class Question:
             hold one, None where they are not known.
         aliases: other spellings of the right answer, which need not stand in the context; they
             count when answers are measured.
+
+    Raises:
+        ValueError: question, context or an alias is no string, the aliases are one string, or an
+            answer is no `Answer`.
     """
 
     id: str
@@ -62,6 +68,23 @@ class Question:
     context: str
     answers: tuple[Answer, ...] | None = None
     aliases: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # Frozen.
+        for name in ("question", "context"):
+            object.__setattr__(self, name, check_string(getattr(self, name), f"the {name}"))
+        object.__setattr__(self, "aliases", check_parts(self.aliases, "aliases", "alias"))
+        if self.answers is None:
+            return
+        if isinstance(self.answers, Answer):
+            raise ValueError("answers is one Answer: give a list, also of one")
+        for number, answer in enumerate(self.answers):
+            if not isinstance(answer, Answer):
+                raise ValueError(
+                    f"answer {number} (counted from 0) is a {type(answer).__name__}: give "
+                    "Answer(text, start), with the character of the context that it starts at"
+                )
+        object.__setattr__(self, "answers", tuple(self.answers))
 
     @property
     def right_texts(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,14 @@ def _read(data: str | os.PathLike, has_unanswerable: bool) -> TaskData:
                         f"{data}, {split}: the question {question.id!r} has no answer: use "
                         "--task=squad2"
                     )
+    for split, questions in splits.items():
+        unknown = sum(question.answers is None for question in questions)
+        if split != UNLABELED and 0 < unknown < len(questions):
+            print(
+                f"{data}, {split}: {unknown:,} of {len(questions):,} questions have no answers and "
+                "are not marked is_impossible: all are predicted, and none is measured",
+                file=sys.stderr,
+            )
     return TaskData(splits)
 
 

@@ -11,7 +11,8 @@ alias stands is taken for the answer.
 
 Where TriviaQA's own script joins the tokens of a tokenizer with spaces and lower-cases answers,
 contexts here are cut out of the documents as they are, and so are answers; an alias counts as whole
-words only ("us" is not in "must", nor "cafe" in one whose accent is a character of its own).
+words only ("us" is not in "must", nor "cafe" in one whose accent is a character of its own, nor "5"
+in "2.5" or "5,000").
 """
 
 import contextlib
@@ -28,6 +29,7 @@ from keras_bert.config import read_json
 from keras_bert.counts import check_count
 from keras_bert.progress import Progress
 from keras_bert.storage.files import atomic_file
+from keras_bert.storage.paths import check_folder
 from keras_bert.tasks.question_answering.questions import Answer, Question
 from keras_bert.tasks.question_answering.squad_files import (
     field_of,
@@ -87,11 +89,12 @@ def convert_triviaqa(
 
     Raises:
         FileNotFoundError: there is no training file, or no document of a split.
-        ValueError: the domain is unknown, `max_words` is below 1, a file is damaged, or no document
-            holds an alias.
+        ValueError: the domain is unknown, `max_words` is below 1, `output` is no path of a folder,
+            a file is damaged, or no document holds an alias.
     """
     check_choice("domain", domain, Domain)
     check_count("max_words", max_words)
+    check_folder("output", output)  # before all documents are read
     folder = Path(data)
     paths = {split: folder / "qa" / name.format(domain=domain) for split, name in _SPLITS.items()}
     if not paths["train"].is_file():
@@ -182,7 +185,9 @@ def _find(spellings: tuple[str, ...], text: str) -> re.Match[str] | None:
     forms = sorted(spellings, key=len, reverse=True)
     parts = (r"\s+".join(map(re.escape, form.split())) for form in forms)
     in_word = rf"[\w{_combining_marks(text)}]"
-    pattern = rf"(?<!{in_word})(?:{'|'.join(parts) or '(?!)'})(?!{in_word})"
+    # A point or a comma between two digits is part of a number.
+    begins, ends = rf"(?<!{in_word})(?!(?<=\d[.,])\d)", rf"(?!{in_word})(?!(?<=\d)[.,]\d)"
+    pattern = rf"{begins}(?:{'|'.join(parts) or '(?!)'}){ends}"
     return re.search(pattern, text, re.IGNORECASE)
 
 

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from keras_bert.storage.paths import check_file
 from keras_bert.tasks.tagging.sentences import TaggedSentence
 from keras_bert.text.wordpiece.unicode_table import is_punctuation
 
 EXTENSIONS = (".txt", ".conll", ".tsv", ".iob", ".bio")
+# Files of other tasks, of whose syntax words would be made.
+_NO_COLUMNS = (".csv", ".json", ".jsonl")
 _DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile(r"[ \t]+")
 _TAG = re.compile(r"O|[BIESLU]-\S+")
@@ -44,7 +47,8 @@ def read_columns(
 
     A blank line ends a sentence; a line that begins with -DOCSTART- begins a document, and a file
     without any is one. Columns are separated by tabs if the first line of a word has one, by blanks
-    otherwise; a no-break space is part of its word. UTF-8, with or without a byte order mark.
+    otherwise, and blanks beside a tab count nowhere; a no-break space is part of its word. UTF-8,
+    with or without a byte order mark.
 
     Args:
         path: the file.
@@ -89,7 +93,7 @@ def _sentence(
                 f"{shape.number} has {len(shape.fields)}: give every word the same columns, and "
                 "only blank lines between sentences"
             )
-        if not all(line.fields[index].strip(" \t") for index in columns if index is not None):
+        if not all(line.fields[index] for index in columns if index is not None):
             raise ValueError(
                 f"{path}, line {line.number}: the word or its label is empty: fix or remove the "
                 "line"
@@ -103,10 +107,13 @@ def _sentence(
 def _check_columns(path: Path, line: _Line, columns: WordColumns) -> None:
     count = len(line.fields)
     for flag, index in zip(("word_index", "label_index"), columns, strict=True):
+        remedy = f"name the right one with --{flag}, counted from 0"
+        if columns.label is None:  # of a file to be tagged, which a finished model reads
+            remedy = "give the columns that the model was trained on, or words alone"
         if index is not None and not -count <= index < count:
             raise ValueError(
                 f"{path}, line {line.number} has {count} columns, so there is none of index "
-                f"{index}: name the right one with --{flag}, counted from 0"
+                f"{index}: {remedy}"
             )
     if columns.label is not None and columns.word % count == columns.label % count:
         raise ValueError(
@@ -117,8 +124,7 @@ def _check_columns(path: Path, line: _Line, columns: WordColumns) -> None:
 
 
 def _decoded(path: Path) -> str:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist: give a file of words and labels")
+    check_file(path, "a file of words and labels")
     content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")
@@ -151,7 +157,8 @@ def _blocks(text: str, separator: str | None) -> Iterator[list[_Line]]:
         if not blank:
             # Not split(): numbers such as ten thousand hold a no-break space in many languages.
             parts = line.split(separator) if separator else _BLANKS.split(line.strip(" \t"))
-            block.append(_Line(number, parts))
+            # A tag with a blank behind it would be one more.
+            block.append(_Line(number, [part.strip(" ") for part in parts]))
     if block:
         yield block
 
@@ -165,7 +172,8 @@ def read_sentences(
     A `.txt` holds columns if it has -DOCSTART-, or if it has a blank line and all others have
     equally many columns, which are one, are separated by tabs or end in a tag as of BIO. Otherwise
     each of its lines is a sentence, split at white space and before and after the punctuation
-    around words; blank lines are passed over. Other endings always mean columns.
+    around words; blank lines are passed over. Other endings mean columns, but those of tables and
+    JSON. Of a file of one column that column is the words, wherever they stood in training.
 
     Args:
         path: the file.
@@ -173,13 +181,19 @@ def read_sentences(
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is empty, not UTF-8 or its columns are uneven; or it is a `.txt` whose
-            lines may be words with columns or sentences of equally many words.
+        ValueError: the file is empty, not UTF-8 or its columns are uneven; it is a table or JSON;
+            or it is a `.txt` whose lines may be words with columns or sentences of equally many
+            words.
     """
     path = Path(path)
     text = _decoded(path)
+    if path.suffix.lower() in _NO_COLUMNS:
+        raise ValueError(
+            f"{path} is no file of words: write a sentence a line, in a .txt, or a word a line "
+            "with blank lines between sentences, in a .conll"
+        )
     if path.suffix != ".txt" or _holds_columns(path, text):
-        return read_columns(path, columns._replace(label=None))
+        return read_columns(path, columns._replace(label=None), labels_optional=True)
     lines = ((number, tuple(split_words(line))) for number, line in _lines(text))
     sentences = [TaggedSentence(words, None, 0, number) for number, words in lines if words]
     if not sentences:

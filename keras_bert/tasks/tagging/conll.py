@@ -17,6 +17,7 @@ from keras_bert.finetuning.task import (
     TaskDescription,
 )
 from keras_bert.storage.data_sets import is_tfds, open_data_set
+from keras_bert.storage.text_lines import check_parts
 from keras_bert.tasks.splits import find_splits
 from keras_bert.tasks.tagging.column_files import (
     EXTENSIONS,
@@ -92,11 +93,13 @@ def conll_task(
         lstm_width: units of the BiLSTM in each direction; None is 768.
 
     Raises:
-        ValueError: there is no such scheme, a label twice, or a width without a BiLSTM.
+        ValueError: there is no such scheme, a label twice or no string, or a width without a
+            BiLSTM.
     """
     if scheme not in (None, *SCHEMES):
         raise ValueError(f"the scheme is {scheme!r}: choose one of {', '.join(SCHEMES)}")
-    twice = [label for label, count in collections.Counter(labels or ()).items() if count > 1]
+    labels = check_parts(labels or (), "labels", "label")
+    twice = [label for label, count in collections.Counter(labels).items() if count > 1]
     if twice:
         raise ValueError(f"labels has {', '.join(twice)} twice: name each once")
     head = _head(document_context, features_from, lstm_width)
@@ -183,7 +186,7 @@ def _read(
     for split in splits.values():
         for place, tag in _labeled(split):
             if tag not in known:
-                told = "in the training data" if labels is None else "among --labels"
+                told = "among --labels" if labels else "in the training data"
                 raise ValueError(
                     f"{place}: the label {tag!r} is not {told} ({', '.join(known)}): fix it, or "
                     "name all with --labels"

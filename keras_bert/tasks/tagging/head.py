@@ -18,7 +18,7 @@ from keras_bert.finetuning.metrics import confusion_matrix
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
 from keras_bert.models.token_classifier import BertTokenClassifier
 from keras_bert.tasks.tagging.answer_table import WORD_COLUMNS, span_columns, span_row, word_row
-from keras_bert.tasks.tagging.entities import are_entity_tags, entities
+from keras_bert.tasks.tagging.entities import OUTSIDE, are_entity_tags, entities
 from keras_bert.tasks.tagging.rows import encode_sentences
 from keras_bert.tasks.tagging.sentences import WORD, TaggedSentence
 from keras_bert.text.base_tokenizer import Tokenizer
@@ -42,8 +42,8 @@ class TagPrediction(NamedTuple):
 class TagHead(FinetuningHead):
     """Tagging of words: the first piece of each word carries its tag.
 
-    Splits are sequences of `TaggedSentence`, predictions `TagPrediction`s. The first label is that
-    of words without a piece.
+    Splits are sequences of `TaggedSentence`, predictions `TagPrediction`s. Words without a piece
+    are O where tags tell entities; else they have the first label.
 
     Attributes:
         document_context: fill each row with what stands before and after in the document.
@@ -147,7 +147,10 @@ class TagHead(FinetuningHead):
     ) -> list[TagPrediction]:
         """Turns logits into a tag for every word; sequences that break BIO stay as they are."""
         words = sum(len(sentence.words) for sentence in examples)
-        classes, scores = np.zeros(words, np.int64), np.zeros(words, np.float32)
+        # Tags of words without a piece stay as they are here.
+        in_none = self.tags_entities and OUTSIDE in self.labels
+        classes = np.full(words, self.labels.index(OUTSIDE) if in_none else 0, np.int64)
+        scores = np.zeros(words, np.float32)
         logits = np.concatenate(list(outputs))[encoded.positions]  # [words with pieces, C]
         classes[encoded.words] = logits.argmax(axis=-1)
         scores[encoded.words] = tf.nn.softmax(logits).numpy().max(axis=-1)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 from keras_bert.finetuning.task import TaskData
+from keras_bert.storage.text_lines import check_parts
 
 # The column of the words in `TaskData.text_columns`.
 WORD = "word"
@@ -27,7 +28,7 @@ class TaggedSentence(_Fields):
         line: where it begins in its file.
 
     Raises:
-        ValueError: words or tags are one string.
+        ValueError: words or tags are one string, a word is none, or there is no word.
     """
 
     __slots__ = ()
@@ -41,15 +42,11 @@ class TaggedSentence(_Fields):
         line: int = 0,
     ) -> Self:
         """Makes a sentence."""
-        for name, given in (("words", words), ("tags", tags)):
-            if isinstance(given, str | bytes):
-                raise ValueError(
-                    f"{name} is the string {given[:60]!r}, which would be read letter by letter: "
-                    f"give a list of {name}"
-                )
-        return super().__new__(
-            cls, tuple(words), None if tags is None else tuple(tags), document, line
-        )
+        words = check_parts(words, "words", "word")
+        if not words:
+            raise ValueError("the sentence has no words: give at least one, or leave it out")
+        tags = None if tags is None else check_parts(tags, "tags", "tag")
+        return super().__new__(cls, words, tags, document, line)
 
 
 @dataclasses.dataclass(frozen=True)
