@@ -283,6 +283,20 @@ def test_word_pieces_have_the_special_tokens_and_settings_that_their_files_name(
         BertTokenizer(vocabulary, keep_special_tokens=True)
 
 
+def test_masks_in_texts_are_those_of_transformers(folders):
+    """As a tokenizer that is saved here opens there: with the blanks around a mask."""
+    import transformers
+
+    for family in ("roberta", "xlm-roberta", "albert", "deberta-v2", "mpnet"):
+        path, _, files = folders(family)
+        mask = files.vocabulary.special_tokens.mask
+        texts = [f"of {mask} the", f"of{mask}the", f"of  {mask}  the", f" {mask}"]
+        theirs = transformers.AutoTokenizer.from_pretrained(path)
+        expected = theirs(texts, add_special_tokens=False)["input_ids"]
+        ours = load_tokenizer(path, keep_special_tokens=True)
+        assert ours(texts).to_list() == expected, family
+
+
 @pytest.mark.parametrize("pairs", [False, True])
 def test_strings_get_the_logits_of_a_modernbert_and_of_its_export(pairs, tmp_path):
     """Code, accents behind their letters and long white space, by their own tokenizer and model."""
