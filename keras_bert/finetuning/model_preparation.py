@@ -136,12 +136,10 @@ def finetuning_optimizer(model: Any, options: ResolvedOptions, steps: int) -> Ba
         pattern for pattern in NOT_DECAYED if any(re.search(pattern, path) for path in learning)
     ]
     if options.layer_decay != 1:
-        # Embeddings are frozen beside low-rank matrices.
-        arguments["rate_scales"] = {
-            pattern: scale
-            for pattern, scale in layer_rates(model.config, options.layer_decay).items()
-            if any(re.search(pattern, path) for path in learning)
-        }
+        rates = layer_rates(model.config, options.layer_decay)
+        if options.lora_rank is not None:
+            del rates[_EMBEDDINGS]  # they are frozen
+        arguments["rate_scales"] = rates
     return create_optimizer(
         options.learning_rate,
         train_steps=steps,

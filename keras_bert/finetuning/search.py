@@ -141,8 +141,13 @@ def parse_grid(text: str, given: Collection[str] = ()) -> dict[str, tuple[float,
 
     Raises:
         ValueError: it is neither, names something else than the options of `PAPER_GRID`, an option
-            or a value twice, or an option that is given.
+            or a value twice, or an option that is given; or it is the paper's beside LoRA.
     """
+    if text == "paper" and "lora_rank" in given:
+        raise ValueError(
+            "--grid=paper has learning rates of whole models, and --lora_rank learns at about ten "
+            "times these: name them, such as --grid='learning_rate=5e-4,2e-4;epochs=2,3,4'"
+        )
     grid = dict(PAPER_GRID) if text == "paper" else _parsed(text)
     for name in grid:
         if name in given:

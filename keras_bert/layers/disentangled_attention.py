@@ -232,14 +232,15 @@ class DisentangledSelfAttention(SelfAttention):
         """Returns query and key of distances, [A, R, D] each, of their vectors [R, H]."""
         # The first two of three parts of the projection: distances have no value.
         width = 2 * self.num_attention_heads * self.head_size
-        if self.query_key_value.quantization_mode is None:
-            kernel = ops.convert_to_tensor(self.query_key_value.kernel)[:, :width]  # [H, 2 H]
-            offset = ops.convert_to_tensor(self.query_key_value.bias)[:width]  # [2 H]
+        projection = self.query_key_value
+        if projection.quantization_mode is None and not projection.lora_enabled:
+            kernel = ops.convert_to_tensor(projection.kernel)[:, :width]  # [H, 2 H]
+            offset = ops.convert_to_tensor(projection.bias)[:width]  # [2 H]
             # Outside of `call` Keras casts no variables: serving calls `attend` alone.
             projected = ops.matmul(states, ops.cast(kernel, states.dtype))  # [R, 2 H]
             projected = projected + ops.cast(offset, states.dtype)
-        else:  # the kernel alone is no weight: it has scales
-            projected = self.query_key_value(states)[:, :width]  # [R, 2 H]
+        else:  # the kernel alone is no weight: it has scales, or low-rank matrices beside it
+            projected = projection(states)[:, :width]  # [R, 2 H]
         heads = (-1, self.num_attention_heads, self.head_size)
         return [
             ops.transpose(ops.reshape(part, heads), (1, 0, 2))  # [R, A, D] -> [A, R, D]

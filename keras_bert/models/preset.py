@@ -31,6 +31,7 @@ from keras_bert.models.surgery.lora import merged_lora
 from keras_bert.storage import files, hub
 from keras_bert.storage.files import atomic_file, check_room, write_json
 
+_ADAPTER_FILE = "adapter_config.json"
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"
 
@@ -323,10 +324,16 @@ def is_ours(folder: str | os.PathLike) -> bool:
 
     Raises:
         FileNotFoundError: it is no folder or has no config file.
+        ValueError: it holds an adapter, which would be passed over.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise hub.missing_folder(folder)
+    if (folder / _ADAPTER_FILE).is_file():
+        raise ValueError(
+            f"{folder} holds an adapter of PEFT ({_ADAPTER_FILE}), which is not read: merge it "
+            "into its model with merge_and_unload, and save that"
+        )
     if tf_hub.is_saved_model(folder):
         return False
     try:

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from typing import Any, Literal
 
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.models.surgery.lora import plain_weights
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
 
@@ -66,5 +67,5 @@ def _with_output(encoder: Any, output: str, dtype: Any) -> BertEncoder:
     if dtype is not None:
         arguments["dtype"] = dtype
     copy = type(encoder).from_config(arguments)
-    copy.set_weights(encoder.get_weights())
+    copy.set_weights(plain_weights(encoder))
     return copy

@@ -383,6 +383,8 @@ def test_grids_are_read():
     with pytest.raises(ValueError, match="the grid gives learning_rate a value twice"):
         parse_grid("learning_rate=2e-5,0.00002")
     assert parse_grid("epochs=2", ["seeds", "learning_rate"]) == {"epochs": (2,)}
+    with pytest.raises(ValueError, match="--grid=paper has learning rates of whole models"):
+        parse_grid("paper", ["lora_rank"])
     for grid in ("paper", "epochs=2"):
         with pytest.raises(ValueError, match=f"--epochs and --grid={grid} both give epochs"):
             parse_grid(grid, ["seeds", "epochs"])

@@ -159,7 +159,9 @@ def test_a_run_that_dies_again_and_again_ends_as_if_it_had_not(
 
 
 @pytest.mark.slow
-def test_a_run_by_lora_that_dies_ends_as_if_it_had_not(pretrained_folder, tmp_path, monkeypatch):
+def test_a_run_by_lora_ends_the_same_killed_or_computed_again(
+    pretrained_folder, tmp_path, monkeypatch
+):
     whole, folder = tmp_path / "whole", tmp_path / "run"
     changes = {"lora_rank": 2, "epochs": 2}
     run(pretrained_folder, whole, **changes)

@@ -10,14 +10,21 @@ from keras_bert import (
     BertClassifier,
     BertConfig,
     BertEncoder,
+    BertTokenizer,
     DebertaV2Config,
     ModernBertConfig,
+    Vocabulary,
     create_encoder,
     enable_lora,
+    extend_positions,
+    grow_vocabulary,
+    with_local_attention,
 )
 from keras_bert.checkpoints import hugging_face
 from keras_bert.models import preset
-from tests.tolerances import FORMULA
+from keras_bert.tasks.opened_encoder import open_encoder
+from keras_bert.text.framing import BERT_TOKENS
+from tests.tolerances import FORMULA, REORDERED
 
 NUMBERS = {
     "vocab_size": 12,
@@ -42,6 +49,11 @@ BATCH = {
     "input_mask": np.array([[1] * 6, [1, 1, 1, 0, 0, 0]], np.int32),
     "segment_ids": np.zeros_like(IDS),
 }
+
+
+class Doubled(keras.layers.Dense):
+    def call(self, inputs, training=None):
+        return 2 * super().call(inputs, training)
 
 
 def low_rank(model):
@@ -120,20 +132,29 @@ def test_a_model_begins_as_it_was_and_learns_by_fit():
     }
 
 
-@pytest.mark.half_precision
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_files_hold_the_sums_in_float32(tmp_path, dtype):
-    model = BertClassifier(CONFIG, num_classes=2, dtype=dtype, seed=0)
-    enable_lora(model.encoder, rank=2, alpha=1)
-    set_low_rank(model)
-    held = {weight.path: weight.numpy() for weight in model.weights}
+def sums(held):
+    """W + A B / 2 of all dense layers with such matrices, and all other weights, by path."""
     expected = {}
     for path, value in held.items():
         if "lora" not in path:
             name = path.removesuffix("kernel")
-            if f"{name}lora_kernel_a" in held:  # alpha / r = 1 / 2
+            if f"{name}lora_kernel_a" in held:
                 value = value + held[f"{name}lora_kernel_a"] @ held[f"{name}lora_kernel_b"] / 2
             expected[path] = value
+    return expected
+
+
+@pytest.mark.half_precision
+@pytest.mark.parametrize(
+    ("family", "dtype"),
+    [("bert", "float32"), ("bert", "mixed_bfloat16"), ("albert", "float32")],
+)
+def test_files_hold_the_sums_in_float32(tmp_path, family, dtype):
+    model = BertClassifier(FAMILIES[family], num_classes=2, dtype=dtype, seed=0)
+    enable_lora(model.encoder, rank=2, alpha=1)
+    set_low_rank(model)
+    held = {weight.path: weight.numpy() for weight in model.weights}
+    expected = sums(held)  # alpha / r = 1 / 2
     logits = model(BATCH).numpy()
     model.save_to_preset(tmp_path / "ours")
     (tmp_path / "theirs").mkdir()
@@ -149,12 +170,52 @@ def test_files_hold_the_sums_in_float32(tmp_path, dtype):
     np.testing.assert_array_equal(model(BATCH), logits)
 
 
+def test_a_model_whose_weights_are_loaded_goes_on_learning(tmp_path):
+    """Keras makes zeros of A and B, whose gradients are then zero as well."""
+    model = BertClassifier(CONFIG, num_classes=2, seed=0)
+    enable_lora(model.encoder, rank=2, alpha=1, seed=0)
+    set_low_rank(model)
+    logits = model(BATCH).numpy()
+    model.save_weights(tmp_path / "model.weights.h5")
+    again = BertClassifier(CONFIG, num_classes=2, seed=1)
+    enable_lora(again.encoder, rank=2, alpha=1, seed=1)
+    again.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_allclose(again(BATCH), logits, **FORMULA)
+    again.compile(keras.optimizers.Adam(0.05), keras.losses.SparseCategoricalCrossentropy())
+    again.fit(BATCH, np.array([0, 1]), epochs=2, verbose=0)
+    for variable in low_rank(again):
+        assert np.abs(variable.numpy()).max() > 0.01, variable.path
+
+
+def test_copies_have_the_sums():
+    """Made of a model that learns: longer, with more words, local, with other outputs."""
+    model = BertClassifier(CONFIG, num_classes=2, seed=0)
+    enable_lora(model.encoder, rank=2, alpha=1)
+    set_low_rank(model)
+    logits = model(BATCH)
+    for copy in (
+        extend_positions(model, 20),
+        grow_vocabulary(model, {12: (3,)}, 13),
+        with_local_attention(model, attention_window=8),
+    ):
+        assert not low_rank(copy)
+        np.testing.assert_allclose(copy(BATCH), logits, **REORDERED)
+    tokenizer = BertTokenizer(Vocabulary([*BERT_TOKENS, *"abcdefg"]))
+    encoder, _ = open_encoder(model.encoder, "hidden_states", tokenizer)
+    states = model.encoder(BATCH)["sequence_output"]
+    np.testing.assert_allclose(encoder(BATCH)["sequence_output"], states, **REORDERED)
+
+
 def test_what_cannot_be_is_told():
     encoder = BertEncoder(CONFIG)
     with pytest.raises(ValueError, match="rank is 0: it must be at least 1"):
         enable_lora(encoder, rank=0)
-    for alpha in (0, -1, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match=f"alpha is {alpha}: it must be above 0 and finite"):
+    with pytest.raises(ValueError, match="rank is None: it must be a whole number, at least 1"):
+        enable_lora(encoder, rank=None)
+    with pytest.raises(ValueError, match="seed is -1: it must be"):
+        enable_lora(encoder, seed=-1)
+    for alpha in (0, -1, float("nan"), float("inf"), "8"):
+        with pytest.raises(ValueError, match=f"alpha is {alpha!r}: it must be a number above 0"):
             enable_lora(encoder, alpha=alpha)
     with pytest.raises(ValueError, match="encoder is a BertClassifier: give a BertEncoder, such"):
         enable_lora(BertClassifier(CONFIG, num_classes=2))
@@ -165,6 +226,10 @@ def test_what_cannot_be_is_told():
     enable_lora(encoder)
     with pytest.raises(ValueError, match="layer_0/attention/output has low-rank matrices already"):
         enable_lora(encoder)
+    doubling = BertEncoder(CONFIG)
+    doubling.encoder_blocks()[0].intermediate.__class__ = Doubled
+    with pytest.raises(ValueError, match="layer_0/intermediate is a Doubled with a call of its"):
+        enable_lora(doubling)
     quantized = BertEncoder(CONFIG)
     quantized.quantize("int8")
     with pytest.raises(ValueError, match="output is quantized .int8.: enable LoRA of"):

@@ -314,3 +314,10 @@ def test_weights_tell_whose_a_config_is_where_it_does_not(tmp_path):
     values["colour"] = "red"
     (tmp_path / "config.json").write_text(json.dumps(values), encoding="utf-8")
     assert preset.read_config(tmp_path, ["colour"]).hidden_size == 24
+
+
+def test_an_adapter_is_not_passed_over(tmp_path):
+    BertEncoder(_CONFIG).save_to_preset(tmp_path)
+    (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    with pytest.raises(ValueError, match="holds an adapter of PEFT .adapter_config.json., which"):
+        BertEncoder.from_preset(tmp_path)

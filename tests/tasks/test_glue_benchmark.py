@@ -147,6 +147,10 @@ def test_all_tasks_of_a_folder_are_learned_and_none_twice(pretrained_folder, tmp
     with pytest.raises(ValueError, match="class_weights and a teacher belong to the labels of one"):
         run(options=options)
 
+    options = dataclasses.replace(OPTIONS, lora_rank=2)
+    with pytest.raises(ValueError, match="the grid has the paper's learning rates, which are th"):
+        run_glue(data, pretrained_folder, tmp_path / "lora", options)
+
     # With the other seven tasks finished the archive is whole.
     for name, folder in FOLDERS.items():
         if name not in kept["tasks"]:

@@ -11,6 +11,7 @@ from keras_bert.config import BertConfig
 from keras_bert.family_configs import LocalBertConfig, LongformerConfig, RobertaConfig
 from keras_bert.models import registry
 from keras_bert.models.preset import check_model
+from keras_bert.models.surgery.lora import merged_lora
 
 # Family -> that with local attention.
 _LOCAL: dict[str, type[LocalBertConfig] | type[LongformerConfig]] = {
@@ -52,11 +53,12 @@ def with_local_attention(
     local_class = registry.encoder_class(local) if is_encoder else type(model)
     copy = local_class.from_config({**model.get_config(), "config": local.to_dict()})
     # The same layers in the same order.
-    for source, target in zip(model.weights, copy.weights, strict=True):
-        value = source.value
-        if source.shape != target.shape:  # with further columns for global positions
-            value = _with_global_columns(keras.ops.convert_to_numpy(value))
-        target.assign(value)
+    with merged_lora(model) as weights:
+        for source, target in zip(weights, copy.weights, strict=True):
+            value = source.value
+            if source.shape != target.shape:  # with further columns for global positions
+                value = _with_global_columns(keras.ops.convert_to_numpy(value))
+            target.assign(value)
     return copy
 
 

@@ -8,13 +8,16 @@ it (Hu et al. 2021, arXiv:2106.09685). B begins as zeros, so that the model begi
 """
 
 import contextlib
+import math
+import numbers
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
-from keras_bert.counts import check_count
+from keras_bert.counts import LARGEST_SEED, check_count
 
 # Variables beside those of a plain model.
 _ADDED = ("lora_kernel_a", "lora_kernel_b")
@@ -28,8 +31,13 @@ def enable_lora(
     They alone are trained, and the pooler: embeddings, norms, biases and the dense layers
     themselves are frozen. What stands behind the encoder learns as before. Gradients of the frozen
     matrices, a third of the products of a step, are not computed, and the optimizer keeps moments
-    of what is trained alone. A preset holds the sums W + alpha / r A B in float32: a model like any
-    other. (A `.keras` file holds them in the number format of the computation, as Keras does it.)
+    of what is trained alone. Query, key and value are one layer here and share A; A starts as
+    Keras' own LoRA does, uniform up to sqrt(6 / I).
+
+    A preset holds the sums W + alpha / r A B in float32: a model like any other, of which all
+    learns. So do `.keras` and `.weights.h5` files, in the number format of the computation, as
+    Keras writes them. What is frozen here are variables: compile after it, and leave the
+    `trainable` of the encoder and its layers alone.
 
     Args:
         encoder: a `BertEncoder` or one of a family, such as `model.encoder` of a model with a head,
@@ -40,7 +48,8 @@ def enable_lora(
 
     Raises:
         ValueError: it is no encoder; a number is out of its range; or the encoder has such matrices
-            already, is frozen, or its weights are quantized.
+            already, is frozen, its weights are quantized, or a dense layer of a variant computes
+            something of its own.
 
     Example:
         >>> encoder = BertEncoder(BertConfig.from_name("bert_tiny"))
@@ -52,10 +61,11 @@ def enable_lora(
         raise ValueError(
             f"encoder is a {type(encoder).__name__}: give a BertEncoder, such as model.encoder"
         )
-    check_count("rank", rank)
-    scale = 1.0 if alpha is None else alpha / rank
-    if not 0 < scale < float("inf"):
-        raise ValueError(f"alpha is {alpha}: it must be above 0 and finite")
+    if check_count("rank", rank) is None:
+        raise ValueError("rank is None: it must be a whole number, at least 1")
+    check_count("seed", seed, 0, LARGEST_SEED)
+    if alpha is not None and not (isinstance(alpha, numbers.Real) and 0 < alpha < math.inf):
+        raise ValueError(f"alpha is {alpha!r}: it must be a number above 0 and finite")
     # Blocks that share their layers, as ALBERT's do, have one pair of matrices for all.
     layers = {
         id(layer): layer
@@ -73,14 +83,20 @@ def enable_lora(
                 f"{layer.path} is quantized ({layer.quantization_mode}): enable LoRA of the model "
                 "that was not, and quantize what was trained"
             )
+        if type(layer).call is not keras.layers.Dense.call:
+            raise ValueError(
+                f"{layer.path} is a {type(layer).__name__} with a call of its own, beside which "
+                "there are no low-rank matrices: make it a keras.layers.Dense"
+            )
     pooler = {id(weight) for weight in encoder.get_layer("pooler").trainable_variables}
     for weight in encoder.trainable_variables:
         weight.trainable = id(weight) in pooler
     for index, layer in enumerate(layers.values()):
         start = keras.initializers.HeUniform(seed=None if seed is None else seed + index)
-        layer.enable_lora(rank, scale * rank, a_initializer=start)
-        # Keras calls what it finds under this name: no class for a choice of the run.
+        layer.enable_lora(rank, alpha, a_initializer=start)
+        # Keras calls what it finds under these names: no class for a choice of the run.
         layer.call = _call_apart(layer)
+        layer.load_own_variables = _load_and_start(layer, start)
 
 
 @contextlib.contextmanager
@@ -110,6 +126,26 @@ def merged_lora(model: Any) -> Iterator[list[Any]]:
         for layer, kernel in zip(layers, kept, strict=True):
             _kernel(layer).assign(kernel)
             layer.lora_enabled = True
+
+
+def plain_weights(model: Any) -> list[np.ndarray]:
+    """Returns `model.get_weights()` of the model without low-rank matrices, see `merged_lora`."""
+    with merged_lora(model) as weights:
+        return [ops.convert_to_numpy(weight) for weight in weights]
+
+
+def _load_and_start(layer: keras.layers.Dense, start: keras.initializers.Initializer) -> Callable:
+    """Returns a dense layer's `load_own_variables` behind which A and B can learn.
+
+    Keras makes zeros of both, and the gradient of each is a product with the other.
+    """
+    load = layer.load_own_variables
+
+    def load_own_variables(store: Any) -> None:
+        load(store)
+        layer.lora_kernel_a.assign(start(layer.lora_kernel_a.shape))
+
+    return load_own_variables
 
 
 def _kernel(layer: keras.layers.Dense) -> Any:

@@ -20,6 +20,7 @@ import numpy as np
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.choices import PositionExtension, check_choice
 from keras_bert.models.preset import check_model
+from keras_bert.models.surgery.lora import merged_lora
 
 _POSITIONS = "embeddings/position_embeddings"
 
@@ -51,14 +52,15 @@ def extend_positions(
     copy = type(model).from_config({**model.get_config(), "config": longer.to_dict()})
     found = not config.has_position_table
     # The order of the weights is that of the layers and does not depend on the positions.
-    for source, target in zip(model.weights, copy.weights, strict=True):
-        value = keras.ops.convert_to_numpy(source.value)
-        if source.path.endswith(_POSITIONS):  # behind a name scope, if any
-            found = True
-            value = _extended(
-                value, config.first_position, max_position_embeddings, position_extension
-            )
-        target.assign(value)
+    with merged_lora(model) as weights:
+        for source, target in zip(weights, copy.weights, strict=True):
+            value = keras.ops.convert_to_numpy(source.value)
+            if source.path.endswith(_POSITIONS):  # behind a name scope, if any
+                found = True
+                value = _extended(
+                    value, config.first_position, max_position_embeddings, position_extension
+                )
+            target.assign(value)
     if not found:
         raise ValueError(f"{model.name} has no table of positions that could be extended")
     return copy

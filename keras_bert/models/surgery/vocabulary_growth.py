@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_bert.models.preset import check_model
+from keras_bert.models.surgery.lora import merged_lora
 
 _EMBEDDINGS = "word_embeddings/embeddings"
 _OUTPUT_BIAS = "masked_lm_bias/bias"
@@ -43,17 +44,18 @@ def grow_vocabulary(
         {**model.get_config(), "config": model.config.replace(vocab_size=vocab_size).to_dict()}
     )
     # The order of the weights is that of the layers and does not depend on the vocabulary.
-    for source, target in zip(model.weights, grown.weights, strict=True):
-        value = keras.ops.convert_to_numpy(source.value)
-        if source.path.endswith((_EMBEDDINGS, _OUTPUT_BIAS)):  # behind a name scope, if any
-            # [V, H] -> [new V, H], or [V] -> [new V] for the bias
-            larger = np.zeros((vocab_size, *value.shape[1:]), value.dtype)
-            larger[: len(value)] = value  # old tokens keep their ids
-            for token, parts in pieces_of_new_tokens.items():
-                # "ang ##io ##plast ##y": [4, H] -> [H], summed in float64
-                larger[token] = value[list(parts)].mean(axis=0, dtype=np.float64)
-            value = larger
-        target.assign(value)
+    with merged_lora(model) as weights:
+        for source, target in zip(weights, grown.weights, strict=True):
+            value = keras.ops.convert_to_numpy(source.value)
+            if source.path.endswith((_EMBEDDINGS, _OUTPUT_BIAS)):  # behind a name scope, if any
+                # [V, H] -> [new V, H], or [V] -> [new V] for the bias
+                larger = np.zeros((vocab_size, *value.shape[1:]), value.dtype)
+                larger[: len(value)] = value  # old tokens keep their ids
+                for token, parts in pieces_of_new_tokens.items():
+                    # "ang ##io ##plast ##y": [4, H] -> [H], summed in float64
+                    larger[token] = value[list(parts)].mean(axis=0, dtype=np.float64)
+                value = larger
+            target.assign(value)
     return grown
 
 

@@ -246,6 +246,12 @@ def run_glue(
             "class_weights and a teacher belong to the labels of one task, and these are several: "
             "leave them out, or fine-tune with run_finetuning"
         )
+    if options.lora_rank is not None and dict(grid or {}) == PAPER_LEARNING_RATES:
+        raise ValueError(
+            "the grid has the paper's learning rates, which are those of whole models, and "
+            "lora_rank learns at about ten times these: give others, such as "
+            "learning_rate=5e-4,4e-4,3e-4,2e-4, or no grid"
+        )
     folders = find_glue_tasks(data)
     tasks = check_parts(tasks, "tasks", "task")
     for name in tasks:

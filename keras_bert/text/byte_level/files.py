@@ -203,8 +203,12 @@ class ByteLevelBpeFiles:
             contents = {TOKENIZER_JSON: json.dumps(self.tokenizer_json(), ensure_ascii=False)}
         else:
             # Of a mask that is a mere string transformers 5 leaves the blank before it in the text.
-            mask = dict.fromkeys(_FLAGS, False) | {"normalized": False, "special": True}
-            mask |= {"__type": "AddedToken", "content": special.mask, "lstrip": True}
+            mask = {
+                "__type": "AddedToken",
+                **AddedToken(special.mask, special=True, normalized=False)._asdict(),
+                **dict.fromkeys(_FLAGS, False),
+                "lstrip": True,
+            }
             stored |= {"bos_token": special.cls, "eos_token": special.sep, "mask_token": mask}
             ids = {token: index for index, token in enumerate(self.vocabulary.tokens)}
             lines = ["#version: 0.2", *(" ".join(pair) for pair in self.merges)]
