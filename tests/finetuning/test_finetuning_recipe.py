@@ -407,6 +407,7 @@ def test_a_search_is_checked_before_its_first_run(pretrained_folder, tmp_path):
     assert (pretrained_folder / "model.weights.h5").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_search_refuses_what_it_could_not_go_on_with_before_its_first_run(
     pretrained_folder, tmp_path
 ):

@@ -231,6 +231,6 @@ def test_what_cannot_be_is_told():
     with pytest.raises(ValueError, match="layer_0/intermediate is a Doubled with a call of its"):
         enable_lora(doubling)
     quantized = BertEncoder(CONFIG)
-    quantized.quantize("int8")
-    with pytest.raises(ValueError, match="output is quantized .int8.: enable LoRA of"):
+    quantized.encoder_blocks()[1].intermediate.quantize("int8")  # one: Keras takes long for all
+    with pytest.raises(ValueError, match="layer_1/intermediate is quantized .int8.: enable LoRA"):
         enable_lora(quantized)

@@ -273,6 +273,7 @@ def test_held_out_records_that_the_teacher_cannot_read_are_refused(corpus, tmp_p
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_another_teacher_in_the_same_folder_is_another_run(corpus, teacher_folder, tmp_path):
     shutil.copytree(teacher_folder, tmp_path / "teacher")
     changes = {"objective": "distillation", "teacher": str(tmp_path / "teacher"), "train_steps": 2}

@@ -91,6 +91,7 @@ def test_a_run_without_a_whole_checkpoint_is_not_begun_anew(corpus, whole, tmp_p
         run_pretraining(corpus, folder, checkpoint_steps=5)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_out_of_reach_is_not_a_damaged_one(corpus, whole, tmp_path, monkeypatch):
     # A bucket that does not answer, which nothing on one machine can bring about.
     def out_of_reach(checkpoint, path, options):
@@ -196,6 +197,7 @@ def test_what_a_kill_after_the_last_checkpoint_left_out_is_made_up_for(corpus, t
     assert metrics_of(folder, "eval") == metrics_of(tmp_path / "whole", "eval")
 
 
+@pytest.mark.slow
 def test_the_best_stays_where_a_run_goes_on_with_other_evaluations(corpus, tmp_path):
     run = {"eval_data_dir": str(corpus / "records"), "checkpoint_steps": 10}
     run_pretraining(corpus, tmp_path, eval_steps=10, **run)
@@ -212,6 +214,7 @@ def test_the_best_stays_where_a_run_goes_on_with_other_evaluations(corpus, tmp_p
     assert [line["step"] for line in metrics_of(tmp_path, "eval")] == [10, 20]
 
 
+@pytest.mark.slow
 def test_the_best_is_chosen_anew_on_other_held_out_records(corpus, tmp_path, monkeypatch, capsys):
     losses = iter([1.0, 3.0, 3.0, 3.0])  # at steps 5, 10, 15 and 20
     monkeypatch.setattr(pretrain, "create_evaluation", lambda *_: lambda: {"loss": next(losses)})

@@ -79,6 +79,7 @@ def test_one_batch_is_learned_by_heart(tmp_path):
     assert metrics["next_sentence_accuracy"] > 0.99
 
 
+@pytest.mark.slow
 def test_left_to_right_learns_the_grammar_and_keeps_its_direction(corpus, tmp_path):
     metrics = run_pretraining(
         corpus,

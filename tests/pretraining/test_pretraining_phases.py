@@ -229,6 +229,7 @@ class _LeftToRight(_Predictions, CausalLanguageModel):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", [_Masked, _LeftToRight])
 def test_held_out_records_are_measured_at_their_own_lengths(corpus, tmp_path, objective):
     lengths, folders = {}, {}

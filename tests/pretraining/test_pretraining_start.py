@@ -133,6 +133,7 @@ def test_a_run_goes_on_from_one_that_was_stopped_before_its_first_model(
     assert metrics_of(tmp_path / "next", "train")[-1]["step"] == 8
 
 
+@pytest.mark.slow
 @pytest.mark.half_precision
 def test_a_run_goes_on_in_another_format_with_the_range_of_float32(corpus, tmp_path, capsys):
     # Where "auto" is bfloat16 on one machine and float32 on the next.
@@ -153,6 +154,7 @@ def _as_of_a_machine(monkeypatch, tmp_path, fast):
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     bool(tf.config.list_physical_devices("GPU")), reason="a GPU is asked before the processor"
 )

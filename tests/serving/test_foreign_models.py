@@ -82,6 +82,7 @@ def test_questions_have_no_answer_above_the_stated_threshold(foreign_folder, tmp
     assert sum(not text for text in always) < sum(none)
 
 
+@pytest.mark.slow
 def test_several_labels_are_known_by_the_config(model_folder, foreign_folder, tmp_path):
     folder, texts = foreign_folder(model_folder("several")), random_texts(9, seed=1)
     config = json.loads((folder / "config.json").read_text())

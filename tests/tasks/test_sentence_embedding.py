@@ -665,6 +665,7 @@ def test_options_of_other_heads_are_refused(changes, sentence, start, tmp_path):
         finetune(task, data, start, tmp_path / "run", options(**changes))
 
 
+@pytest.mark.slow
 def test_scores_of_pairs_are_learned_in_parts_of_a_batch(start, tmp_path):
     """Each has a loss of its own, so that parts make the update of the whole batch."""
     task = create_task("similarity")
@@ -707,6 +708,7 @@ def cls_folder(start, tmp_path):
     return tmp_path / "cls"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"init_layers": "0"}, {"from_scratch": True}], ids=str)
 def test_a_run_takes_the_pooling_of_its_start(changes, cls_folder, tmp_path):
     task = create_task("retrieval")
@@ -810,6 +812,7 @@ def test_an_encoder_in_a_folder_of_its_own_is_trained(cls_folder, tmp_path):
     assert FinetunedModel.from_task(create_task("csv"), rows, cls_folder, LENGTH).tokenizer
 
 
+@pytest.mark.slow
 def test_named_columns_are_read_again_at_prediction(cls_folder, tmp_path):
     task = create_task("similarity", text_column="s1", text_pair_column="s2", score_column="sc")
     rows = [(*TEXTS[:2], 1), (*TEXTS[1:], 0)]

@@ -168,6 +168,7 @@ def test_label_smoothing():
     np.testing.assert_allclose(smooth, 0.7 * OWN[0] + 0.3 * (OWN[0] + 1), **FORMULA)
 
 
+@pytest.mark.slow
 def test_two_replicas_learn_as_one(pretrained_folder):
     # The labeled pieces are spread unevenly over the replicas, which a mean of means would show.
     draw = np.random.default_rng(0)
