@@ -47,6 +47,7 @@ def main(_: Sequence[str]) -> None:
 
     values = flags.FLAGS.flag_values_dict()
     check_folder("--output", values["output"])
+    command_line.check_companions("edge_probe", "projection_size")
     options = command_line.options_from_flags(ProbingOptions)
     if ":" in values["task"]:
         sys.path.insert(0, os.getcwd())  # as `python -m` does

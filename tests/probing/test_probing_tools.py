@@ -30,6 +30,7 @@ def folder(tmp_path_factory):
         "probe": [*PLAIN, "--output=new/probes", "--weight_decays=1e-4,1e-2"],
         "seen": [*PROBE, "--data=data", "--output=seen"],
         "decays": [*PLAIN, "--weight_decays=much"],
+        "width": [*PLAIN, "--noedge_probe", "--projection_size=8"],
         "no data": [*PROBE, "--data=none", "--scheme=plain"],
         "task": [*PROBE, "--data=data", "--task=csv", "--output=no"],
         "heads": [*HEADS, "--output=new/heads", "--show=1"],
@@ -83,6 +84,7 @@ def test_heads_are_printed_and_written(folder):
     [
         ("seen", "is neither O nor begins with B-, I-, E- or S-", "seen"),
         ("decays", "error: weight_decays are much: give numbers of 0 or more", "probes"),
+        ("width", "error: --projection_size is for --edge_probe: give that, too", "probes"),
         ("no data", "error: none is not a folder: give the folder of the data", "probes"),
         ("task", "error: ", "no"),
         ("nothing", "error: no text has a piece that the model reads", "nothing"),
