@@ -162,9 +162,10 @@ def _call_apart(layer: keras.layers.Dense) -> Callable:
 
     def call(inputs: Any, training: bool | None = None) -> Any:
         low = ops.matmul(inputs, layer.lora_kernel_a) * (layer.lora_alpha / layer.lora_rank)
-        outputs = ops.matmul(inputs, kernel) + ops.matmul(low, layer.lora_kernel_b)  # [..., O]
+        outputs = ops.matmul(inputs, kernel)  # [..., O]
         if layer.bias is not None:
-            outputs = outputs + layer.bias
+            outputs = outputs + layer.bias  # right behind the product, with which it is fused
+        outputs = outputs + ops.matmul(low, layer.lora_kernel_b)
         return outputs if layer.activation is None else layer.activation(outputs)
 
     return call
