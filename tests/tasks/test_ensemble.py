@@ -99,8 +99,8 @@ def live(ensemble, name, request):
         examples = [ChoiceExample(text, tuple(filter(None, row)) or ("a",)) for text, row in rows]
         return {"scores": ensemble.predict_examples(examples)}
     if name == "plain_tags":
-        sentences = [TaggedSentence(tuple(text.split())) for text in request["text"]]
-        found = ensemble.predict_examples([one for one in sentences if one.words])
+        texts = [text.split() for text in request["text"]]
+        found = ensemble.predict_examples([TaggedSentence(words) for words in texts if words])
         return {
             "labels": [tag for prediction in found for tag in prediction.tags],
             "scores": [score for prediction in found for score in prediction.scores],
