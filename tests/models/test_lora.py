@@ -92,10 +92,10 @@ def test_outputs_and_gradients_are_those_of_keras(config):
         set_low_rank(model)
     (expected, slopes), (found, found_slopes) = map(outputs_and_gradients, (theirs, ours))
     for name in ("sequence_output", "pooled_output"):
-        np.testing.assert_allclose(found[name], expected[name], **FORMULA)
+        np.testing.assert_allclose(found[name], expected[name], **REORDERED)
     assert found_slopes.keys() == slopes.keys() and len(slopes) >= 8
     for path, slope in slopes.items():
-        np.testing.assert_allclose(found_slopes[path], slope, **FORMULA, err_msg=path)
+        np.testing.assert_allclose(found_slopes[path], slope, **REORDERED, err_msg=path)
 
 
 def test_only_the_matrices_and_the_pooler_learn():
@@ -118,7 +118,7 @@ def test_a_model_begins_as_it_was_and_learns_by_fit():
     before = {weight.path: weight.numpy() for weight in model.weights}
     logits = model(BATCH).numpy()
     enable_lora(model.encoder, rank=2, seed=0)
-    np.testing.assert_allclose(model(BATCH), logits, **FORMULA)
+    np.testing.assert_allclose(model(BATCH), logits, **REORDERED)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(0.05), loss)
     losses = model.fit(BATCH, np.array([0, 1]), epochs=8, verbose=0).history["loss"]
@@ -180,7 +180,7 @@ def test_a_model_whose_weights_are_loaded_goes_on_learning(tmp_path):
     again = BertClassifier(CONFIG, num_classes=2, seed=1)
     enable_lora(again.encoder, rank=2, alpha=1, seed=1)
     again.load_weights(tmp_path / "model.weights.h5")
-    np.testing.assert_allclose(again(BATCH), logits, **FORMULA)
+    np.testing.assert_allclose(again(BATCH), logits, **REORDERED)
     again.compile(keras.optimizers.Adam(0.05), keras.losses.SparseCategoricalCrossentropy())
     again.fit(BATCH, np.array([0, 1]), epochs=2, verbose=0)
     for variable in low_rank(again):
