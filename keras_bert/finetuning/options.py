@@ -142,6 +142,24 @@ class FinetuningOptions:
             raise ValueError(
                 f"a frozen encoder learns nothing: leave out {' and '.join(self.about_the_encoder)}"
             )
+        self._check_lora()
+        weights = self.class_weights
+        if isinstance(weights, str) or not isinstance(weights, Iterable):
+            if weights not in (None, "balanced"):
+                raise ValueError(
+                    f"class_weights is {weights!r}: give 'balanced' or one number for each label"
+                )
+        else:
+            weights = tuple(weights)  # of a list, too
+            if not all(isinstance(w, numbers.Real) and 0 < w < math.inf for w in weights):
+                raise ValueError(f"class_weights are {weights}: they must be numbers above 0")
+            object.__setattr__(self, "class_weights", weights)
+        self._check_teacher()
+        for name in ("init_layers", "reinitialized_layers"):
+            if self.from_scratch and getattr(self, name):
+                raise ValueError(f"from_scratch takes no weights: leave out {name}")
+
+    def _check_lora(self) -> None:
         if self.lora_rank is not None:
             for name in ("reinitialized_layers", "from_scratch"):
                 if getattr(self, name):
@@ -157,18 +175,8 @@ class FinetuningOptions:
                 )
             if not 0 < self.lora_alpha < math.inf:
                 raise ValueError(f"lora_alpha is {self.lora_alpha}: it must be above 0 and finite")
-        weights = self.class_weights
-        if isinstance(weights, str) or not isinstance(weights, Iterable):
-            if weights not in (None, "balanced"):
-                raise ValueError(
-                    f"class_weights is {weights!r}: give 'balanced' or one number for each label"
-                )
-        else:
-            weights = tuple(weights)  # of a list, too
-            if not all(isinstance(w, numbers.Real) and 0 < w < math.inf for w in weights):
-                raise ValueError(f"class_weights are {weights}: they must be numbers above 0")
-            object.__setattr__(self, "class_weights", weights)
 
+    def _check_teacher(self) -> None:
         if not 0 <= self.distillation_alpha <= 1:
             raise ValueError(
                 f"distillation_alpha is {self.distillation_alpha}: it must be from 0 to 1"
@@ -215,9 +223,6 @@ class FinetuningOptions:
                 "answers have no part in the loss: distillation_alpha is 0; raise it, or leave "
                 "distillation_temperature out"
             )
-        for name in ("init_layers", "reinitialized_layers"):
-            if self.from_scratch and getattr(self, name):
-                raise ValueError(f"from_scratch takes no weights: leave out {name}")
 
     @property
     def about_the_encoder(self) -> list[str]:

@@ -98,6 +98,30 @@ def test_outputs_and_gradients_are_those_of_keras(config):
         np.testing.assert_allclose(found_slopes[path], slope, **REORDERED, err_msg=path)
 
 
+@pytest.mark.parametrize(("of_keras", "expected"), [(False, 0), (True, 8)])
+def test_gradients_of_frozen_matrices_are_not_computed(of_keras, expected):
+    """Products of their shapes in a step: those of Keras' own are A B and a gradient of each."""
+    encoder = BertEncoder(CONFIG)
+    if of_keras:
+        for block in encoder.encoder_blocks():
+            for layer in (block.attention.query_key_value, block.intermediate):
+                layer.enable_lora(3)
+    else:
+        enable_lora(encoder, rank=3)
+    step = tf.function(lambda: list(outputs_and_gradients(encoder)[1].values()))
+    waiting = [tensor.op for tensor in step.get_concrete_function().outputs]
+    needed = {}
+    while waiting:
+        operation = waiting.pop()
+        if operation.name not in needed:
+            needed[operation.name] = operation
+            waiting += [tensor.op for tensor in operation.inputs]
+    products = [one.outputs[0].shape for one in needed.values() if one.type == "MatMul"]
+    assert len(products) > 20
+    # Query, key and value, and the first feed-forward layer; no other product has such a shape.
+    assert sum(shape in ((8, 24), (8, 12)) for shape in products) == expected
+
+
 def test_only_the_matrices_and_the_pooler_learn():
     encoder = BertEncoder(CONFIG)
     enable_lora(encoder, rank=2)
