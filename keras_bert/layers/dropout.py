@@ -14,7 +14,9 @@ in bfloat16 the scale for rate 0.1 is 1.109375, and 256 / 1.109375 = 230.76 of 2
 kept: 231 in 76 % of the rows and 230 in the others.
 """
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -22,6 +24,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.config import MOST_DROPOUT
+from keras_bert.layers.one_loop import gains_from_one_loop, one_loop
 
 _BYTES = 2**8
 _LEAST_WORD = -(2**31)
@@ -71,8 +74,45 @@ class Dropout(keras.layers.Dropout):
         limit = min(round((threshold - lower) * 2**32) + _LEAST_WORD, -_LEAST_WORD - 1)
         higher = ops.reshape(ops.less(of_rows, limit), (*rows, 1))
         thresholds = ops.cast(higher, "uint8") + lower  # [..., 1]
-        kept = ops.greater_equal(integers[..., :width], thresholds)  # [..., H]
-        return inputs * (ops.cast(kept, inputs.dtype) * ops.cast(scale, inputs.dtype))
+        return _dropped(inputs, integers[..., :width], thresholds, scale)  # [..., H]
+
+
+def _dropped(inputs: Any, integers: Any, thresholds: Any, scale: float) -> Any:
+    """Returns inputs [..., H] times `_factors`."""
+    if not gains_from_one_loop(inputs):
+        return inputs * _factors(integers, thresholds, scale, inputs.dtype)
+    times_factors = _times_factors_in_one_loop(scale)
+
+    @ops.custom_gradient
+    def function(inputs: Any) -> tuple[Any, Callable]:
+        # Backends hand in the upstream gradient last or by its name.
+        def gradient(*arguments: Any, upstream: Any = None) -> Any:
+            upstream = arguments[-1] if upstream is None else upstream
+            return times_factors(upstream, integers, thresholds)
+
+        return times_factors(inputs, integers, thresholds), gradient
+
+    return function(inputs)
+
+
+def _factors(integers: Any, thresholds: Any, scale: float, dtype: Any) -> Any:
+    """Returns the scale where units are kept and else 0, [..., H].
+
+    Args:
+        integers: uint8 [..., H].
+        thresholds: the least that is kept, uint8 [..., 1].
+        scale: what the kept units are multiplied with.
+        dtype: number format of the factors.
+    """
+    kept = ops.greater_equal(integers, thresholds)  # [..., H]
+    return ops.cast(kept, dtype) * ops.cast(scale, dtype)
+
+
+@functools.cache  # so that all dropouts of a rate share what is compiled
+def _times_factors_in_one_loop(scale: float) -> Callable:
+    return one_loop(
+        lambda x, integers, thresholds: x * _factors(integers, thresholds, scale, x.dtype)
+    )
 
 
 def scale_and_threshold(rate: float, dtype: Any) -> tuple[float, float]:

@@ -68,6 +68,9 @@ class WordEmbedding(keras.layers.Layer):
             name="embeddings",
             shape=(self.vocab_size, self.hidden_size),
             initializer=truncated_normal(self.initializer_range),
+            # Rows are looked up as they are kept: of these alone a copy in fewer bits is made, and
+            # their gradients add up in the bits of the table.
+            autocast=False,
         )
 
     def call(self, inputs: Any, reverse: bool = False) -> Any:
@@ -75,11 +78,13 @@ class WordEmbedding(keras.layers.Layer):
         table = ops.convert_to_tensor(self.embeddings)  # [V, H]
         if reverse:
             vectors = ops.reshape(inputs, (-1, self.hidden_size))  # [B, P, H] -> [B * P, H]
-            logits = _products(ops.cast(vectors, table.dtype), table)  # [B * P, V]
+            vectors, table = (ops.cast(part, self.compute_dtype) for part in (vectors, table))
+            logits = _products(vectors, table)  # [B * P, V]
             return ops.reshape(logits, (*ops.shape(inputs)[:-1], self.vocab_size))  # [B, P, V]
         if self._lookup is not None:
-            return self._lookup(inputs, table)
-        return ops.take(table, inputs, axis=0)  # [B, S] -> [B, S, H]
+            return self._lookup(inputs, ops.cast(table, self.compute_dtype))
+        vectors = ops.take(table, inputs, axis=0)  # [B, S] -> [B, S, H]
+        return ops.cast(vectors, self.compute_dtype)
 
     def compute_output_spec(self, inputs: Any, reverse: bool = False) -> keras.KerasTensor:
         """Returns [..., H] of dtype `compute_dtype`, or [..., V] when `reverse`."""

@@ -17,6 +17,7 @@ from typing import Any
 import keras
 
 from keras_bert.layers.activations import activation_function
+from keras_bert.layers.dense import Dense
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.initializer import truncated_normal
 from keras_bert.layers.layer_norm import LayerNormalization
@@ -119,7 +120,7 @@ class EncoderBlock(keras.layers.Layer):
         )
 
     def _dense(self, units: int, name: str) -> keras.layers.Dense:
-        return keras.layers.Dense(
+        return Dense(
             units,
             kernel_initializer=truncated_normal(self.initializer_range),
             dtype=self.dtype_policy,

@@ -7,14 +7,18 @@ float32 with casts around. By hand, with x_hat = (x - mean) * rstd and g = upstr
     d gamma = sum over tokens of  upstream * x_hat
     d beta  = sum over tokens of  upstream
 
-Only the input, in its own number format, and two numbers a token are kept for the backward pass.
+Only the input, in its own number format, and two numbers a token are kept for the backward pass;
+where each of these lines is one loop, not even those: to compute them again costs less.
 """
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
+
+from keras_bert.layers.one_loop import gains_from_one_loop, one_loop
 
 # Axis, scale, rms_scaling; Keras writes the axis as a list once the layer is built.
 _KNOWN = ([-1, True, False], [[-1], True, False])
@@ -53,29 +57,88 @@ class LayerNormalization(keras.layers.LayerNormalization):
 def _differentiable_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     @ops.custom_gradient
     def normalize(inputs: Any, gamma: Any, beta: Any) -> tuple[Any, Callable]:
-        x = ops.cast(inputs, "float32")  # [..., H]
-        mean = ops.mean(x, axis=-1, keepdims=True)  # [..., 1]
-        centered = x - mean  # [..., H]
-        variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)  # [..., 1]
-        rstd = ops.rsqrt(variance + epsilon)  # [..., 1]
-        # [H] each; float32 already, unless the policy keeps variables in fewer bits.
-        scale, offset = ops.cast(gamma, "float32"), ops.cast(beta, "float32")
+        loops = _loops(epsilon) if gains_from_one_loop(inputs) else _steps(inputs, epsilon)
 
         # Backends hand in the upstream gradient last or by its name.
         def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-            upstream = ops.cast(arguments[-1] if upstream is None else upstream, "float32")
-            x_hat = (ops.cast(inputs, "float32") - mean) * rstd  # [..., H]
-            projected = upstream * x_hat  # [..., H]
-            g = upstream * scale  # [..., H]
-            along = ops.mean(projected * scale, axis=-1, keepdims=True)  # [..., 1]
-            d_inputs = rstd * (g - ops.mean(g, axis=-1, keepdims=True) - x_hat * along)
-            tokens = tuple(range(len(x_hat.shape) - 1))
+            upstream = arguments[-1] if upstream is None else upstream  # [..., H]
+            d_gamma, d_beta = loops.parameter_gradients(inputs, upstream)  # [H] each
             return (
-                ops.cast(d_inputs, inputs.dtype),  # [..., H]
-                ops.cast(ops.sum(projected, axis=tokens), gamma.dtype),  # [H]
-                ops.cast(ops.sum(upstream, axis=tokens), beta.dtype),  # [H]
+                loops.input_gradient(inputs, gamma, upstream),  # [..., H]
+                ops.cast(d_gamma, gamma.dtype),
+                ops.cast(d_beta, beta.dtype),
             )
 
-        return ops.cast(centered * rstd * scale + offset, inputs.dtype), gradient
+        return loops.value(inputs, gamma, beta), gradient
 
     return normalize(inputs, gamma, beta)
+
+
+class _Norm(NamedTuple):
+    """The functions of a norm.
+
+    Attributes:
+        value: the normalized inputs, of inputs [..., H], gamma [H] and beta [H].
+        input_gradient: [..., H], of inputs, gamma and the upstream gradient [..., H].
+        parameter_gradients: those of gamma and beta, float32 [H] each, of inputs and upstream.
+    """
+
+    value: Callable
+    input_gradient: Callable
+    parameter_gradients: Callable
+
+
+def _steps(inputs: Any, epsilon: float) -> _Norm:
+    """Returns the functions for these inputs, whose moments are kept."""
+    moments = _moments(inputs, epsilon)
+    return _Norm(*(functools.partial(function, moments=moments) for function in _FUNCTIONS))
+
+
+@functools.cache  # so that all norms of a shape share what is compiled
+def _loops(epsilon: float) -> _Norm:
+    """Returns the functions as one loop each, for all inputs."""
+
+    def alone(function: Callable) -> Callable:
+        return one_loop(
+            lambda inputs, *others: function(inputs, *others, moments=_moments(inputs, epsilon))
+        )
+
+    return _Norm(*map(alone, _FUNCTIONS))
+
+
+def _moments(inputs: Any, epsilon: float) -> tuple[Any, Any]:
+    """Returns the mean and 1 / the standard deviation of each token, float32 [..., 1]."""
+    x = ops.cast(inputs, "float32")  # [..., H]
+    mean = ops.mean(x, axis=-1, keepdims=True)  # [..., 1]
+    variance = ops.mean(ops.square(x - mean), axis=-1, keepdims=True)  # [..., 1]
+    return mean, ops.rsqrt(variance + epsilon)
+
+
+def _normalized(inputs: Any, moments: tuple[Any, Any]) -> Any:
+    """Returns x_hat, float32 [..., H]."""
+    mean, rstd = moments  # [..., 1] each
+    return (ops.cast(inputs, "float32") - mean) * rstd
+
+
+def _value(inputs: Any, gamma: Any, beta: Any, moments: tuple[Any, Any]) -> Any:
+    # [H] each; float32 already, unless the policy keeps variables in fewer bits.
+    scale, offset = ops.cast(gamma, "float32"), ops.cast(beta, "float32")
+    return ops.cast(_normalized(inputs, moments) * scale + offset, inputs.dtype)
+
+
+def _input_gradient(inputs: Any, gamma: Any, upstream: Any, moments: tuple[Any, Any]) -> Any:
+    x_hat = _normalized(inputs, moments)  # [..., H]
+    g = ops.cast(upstream, "float32") * ops.cast(gamma, "float32")  # [..., H]
+    mean = ops.mean(g, axis=-1, keepdims=True)  # [..., 1]
+    along = ops.mean(g * x_hat, axis=-1, keepdims=True)  # [..., 1]
+    return ops.cast(moments[1] * (g - mean - x_hat * along), inputs.dtype)
+
+
+def _parameter_gradients(inputs: Any, upstream: Any, moments: tuple[Any, Any]) -> tuple[Any, Any]:
+    upstream = ops.cast(upstream, "float32")  # [..., H]
+    tokens = tuple(range(len(inputs.shape) - 1))
+    along = ops.sum(upstream * _normalized(inputs, moments), axis=tokens)  # [H]
+    return along, ops.sum(upstream, axis=tokens)  # [H]
+
+
+_FUNCTIONS = (_value, _input_gradient, _parameter_gradients)

@@ -18,6 +18,7 @@ import keras
 from keras import ops
 
 from keras_bert.layers.activations import activation_function
+from keras_bert.layers.dense import Dense
 from keras_bert.layers.initializer import truncated_normal
 from keras_bert.layers.layer_norm import LayerNormalization
 from keras_bert.layers.self_attention import states_at
@@ -61,7 +62,7 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
     def build(self, sequence_output_shape: Any, positions_shape: Any = None) -> None:
         """Makes the dense layer and the norm for sequence outputs [B, S, H]."""
         units = self.units or sequence_output_shape[-1]
-        self.dense = keras.layers.Dense(  # [H, E]
+        self.dense = Dense(  # [H, E]
             units,
             use_bias=self.use_bias,
             kernel_initializer=truncated_normal(self.initializer_range),

@@ -49,18 +49,27 @@ def one_loop(function: Callable) -> Callable:
 def gains_from_one_loop(tensor: Any) -> bool:
     """Tells whether functions of a tensor are faster as one loop.
 
-    That is under TensorFlow, in a graph, without an accelerator, for a shape that is known when the
-    graph is made and of at least `LEAST_ELEMENTS` elements; in float32 with at most `MOST_THREADS`.
+    That is where `is_large_on_processor`, unless `SWITCH` is off; in float32 with at most
+    `MOST_THREADS`.
     """
-    if keras.backend.backend() != "tensorflow" or os.environ.get(SWITCH) == "0":
+    if os.environ.get(SWITCH) == "0" or not is_large_on_processor(tensor):
+        return False
+    return tensor.dtype.size < 4 or _threads() <= MOST_THREADS
+
+
+def is_large_on_processor(tensor: Any) -> bool:
+    """Tells whether a tensor has `LEAST_ELEMENTS` elements and a processor computes with it.
+
+    That is under TensorFlow, in a graph, without an accelerator, for a shape that is known when the
+    graph is made.
+    """
+    if keras.backend.backend() != "tensorflow":
         return False
     import tensorflow as tf
 
     if tf.executing_eagerly() or not tensor.shape.is_fully_defined():
         return False
     if math.prod(tensor.shape) < LEAST_ELEMENTS:
-        return False
-    if tensor.dtype.size >= 4 and _threads() > MOST_THREADS:
         return False
     return all(device.device_type == "CPU" for device in tf.config.list_logical_devices())
 

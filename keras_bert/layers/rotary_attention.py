@@ -27,6 +27,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_bert.layers.dense import Dense
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.embeddings import EmbeddingPostprocessor
 from keras_bert.layers.encoder_block import EncoderBlock, derived_seed
@@ -95,7 +96,7 @@ class RotarySelfAttention(LocalSelfAttention):
         self, units: int, name: str, start: keras.initializers.Initializer | None = None
     ) -> keras.layers.Dense:
         deviation = self.output_initializer_range if name == "output" else self.initializer_range
-        return keras.layers.Dense(
+        return Dense(
             units,
             use_bias=False,
             kernel_initializer=start or truncated_normal(deviation),
@@ -220,7 +221,7 @@ class RotaryEncoderBlock(EncoderBlock):
 
     def _dense(self, units: int, name: str) -> keras.layers.Dense:
         deviation = self.output_initializer_range if name == "output" else self.initializer_range
-        return keras.layers.Dense(
+        return Dense(
             units,
             use_bias=False,
             kernel_initializer=truncated_normal(deviation),

@@ -21,6 +21,7 @@ import keras
 from keras import ops
 
 from keras_bert.layers import initializer
+from keras_bert.layers.dense import Dense
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.initializer import truncated_normal
 
@@ -98,7 +99,7 @@ class SelfAttention(keras.layers.Layer):
     def _dense(
         self, units: int, name: str, start: keras.initializers.Initializer | None = None
     ) -> keras.layers.Dense:
-        return keras.layers.Dense(
+        return Dense(
             units,
             kernel_initializer=start or truncated_normal(self.initializer_range),
             dtype=self.dtype_policy,

@@ -17,8 +17,7 @@ import keras
 from keras_bert.config import BertConfig
 from keras_bert.family_configs import ElectraConfig
 from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS, MASKED_LM_WEIGHTS
-from keras_bert.layers.replaced_token import ReplacedTokenDetection
-from keras_bert.layers.token_replacement import TokenReplacement
+from keras_bert.layers.replaced_token import ReplacedTokenDetection, TokenReplacement
 from keras_bert.models.encoder import as_config
 from keras_bert.models.family_encoders import ElectraEncoder
 from keras_bert.models.masked_lm import masked_lm_inputs, masked_lm_logits

@@ -18,6 +18,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.counts import LARGEST_SEED, check_count
+from keras_bert.layers.dense import Dense
 
 # Variables beside those of a plain model.
 _ADDED = ("lora_kernel_a", "lora_kernel_b")
@@ -83,7 +84,7 @@ def enable_lora(
                 f"{layer.path} is quantized ({layer.quantization_mode}): enable LoRA of the model "
                 "that was not, and quantize what was trained"
             )
-        if type(layer).call is not keras.layers.Dense.call:
+        if type(layer).call not in (keras.layers.Dense.call, Dense.call):
             raise ValueError(
                 f"{layer.path} is a {type(layer).__name__} with a call of its own, beside which "
                 "there are no low-rank matrices: make it a keras.layers.Dense"

@@ -19,7 +19,7 @@ from keras_bert.features import (
     MASKED_LM_POSITIONS,
     MASKED_LM_WEIGHTS,
 )
-from keras_bert.layers.token_replacement import scattered
+from keras_bert.layers.replaced_token import scattered
 from keras_bert.models import preset
 from keras_bert.models.electra_pretrainer import ElectraPretrainer
 from keras_bert.models.replaced_token_detector import BertReplacedTokenDetector
