@@ -26,8 +26,8 @@ class Dense(keras.layers.Dense):
         """Returns [..., O] for inputs [..., I]."""
         outputs = ops.matmul(inputs, self.kernel)  # [..., O]
         if self.bias is not None:
-            # Right behind the product, which TensorFlow computes both in.
-            outputs = _biased(outputs, self.bias) if training else ops.add(outputs, self.bias)
+            # Right behind the product: TensorFlow joins the two.
+            outputs = add_bias(outputs, self.bias) if training else ops.add(outputs, self.bias)
         return outputs if self.activation is None else self.activation(outputs)
 
     def quantize(self, mode: Any = None, type_check: bool = False, config: Any = None) -> None:
@@ -35,17 +35,17 @@ class Dense(keras.layers.Dense):
         super().quantize(mode, type_check=type_check, config=config)
 
 
-def _biased(outputs: Any, bias: Any) -> Any:
-    """Returns outputs [..., O] plus a bias [O]."""
+def add_bias(outputs: Any, bias: Any) -> Any:
+    """Returns outputs [..., O] plus a bias [O], in training."""
     dtype = keras.backend.standardize_dtype(outputs.dtype)
     if dtype not in _SUMMED_IN_FLOAT32 or not is_large_on_processor(outputs):
         return ops.add(outputs, bias)
     # A copy, as functions with gradients of their own take tensors, not variables.
-    return _biased_with_a_product_for_the_gradient(outputs, ops.copy(bias))
+    return _add_with_a_product_for_the_gradient(outputs, ops.copy(bias))
 
 
 @ops.custom_gradient
-def _biased_with_a_product_for_the_gradient(outputs: Any, bias: Any) -> tuple[Any, Callable]:
+def _add_with_a_product_for_the_gradient(outputs: Any, bias: Any) -> tuple[Any, Callable]:
     # Backends hand in the upstream gradient [..., O] last or by its name.
     def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any]:
         upstream = arguments[-1] if upstream is None else upstream

@@ -18,7 +18,7 @@ import keras
 from keras import ops
 
 from keras_bert.layers.activations import activation_function
-from keras_bert.layers.dense import Dense
+from keras_bert.layers.dense import Dense, add_bias
 from keras_bert.layers.initializer import truncated_normal
 from keras_bert.layers.layer_norm import LayerNormalization
 from keras_bert.layers.self_attention import states_at
@@ -112,11 +112,12 @@ class OutputBias(keras.layers.Layer):
         # [V]
         self.bias = self.add_weight(name="bias", shape=(logits_shape[-1],), initializer="zeros")
 
-    def call(self, logits: Any) -> Any:
+    def call(self, logits: Any, training: bool = False) -> Any:
         """Returns logits plus bias, float32."""
         # Cast first: a softmax over 30 000 logits loses too much in bfloat16.
-        return ops.cast(logits, "float32") + ops.cast(self.bias, "float32")  # [B, P, V]
+        logits, bias = ops.cast(logits, "float32"), ops.cast(self.bias, "float32")
+        return add_bias(logits, bias) if training else logits + bias  # [B, P, V]
 
-    def compute_output_spec(self, logits: Any) -> keras.KerasTensor:
+    def compute_output_spec(self, logits: Any, training: bool = False) -> keras.KerasTensor:
         """Returns the symbolic logits [..., V] in float32."""
         return keras.KerasTensor(logits.shape, dtype="float32")

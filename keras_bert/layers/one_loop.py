@@ -63,13 +63,18 @@ def is_large_on_processor(tensor: Any) -> bool:
     That is under TensorFlow, in a graph, without an accelerator, for a shape that is known when the
     graph is made.
     """
+    if keras.backend.backend() != "tensorflow" or not tensor.shape.is_fully_defined():
+        return False
+    return math.prod(tensor.shape) >= LEAST_ELEMENTS and is_graph_of_processor()
+
+
+def is_graph_of_processor() -> bool:
+    """Tells whether a graph of TensorFlow is made, and there is no accelerator to run it."""
     if keras.backend.backend() != "tensorflow":
         return False
     import tensorflow as tf
 
-    if tf.executing_eagerly() or not tensor.shape.is_fully_defined():
-        return False
-    if math.prod(tensor.shape) < LEAST_ELEMENTS:
+    if tf.executing_eagerly():
         return False
     return all(device.device_type == "CPU" for device in tf.config.list_logical_devices())
 

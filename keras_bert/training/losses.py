@@ -1,18 +1,102 @@
-"""The cross-entropy that heads of several kinds of tasks learn by."""
+"""The cross-entropy that heads of several kinds of tasks learn by, in float32."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
+
+from keras_bert.layers.one_loop import is_graph_of_processor
+
+# Classes from which on the softmax of a processor is worth what is done around it.
+_LARGE_VOCABULARY = 1000
+
+
+def best_classes(logits: Any) -> Any:
+    """Returns the class with the largest logit, the first of several: [..., C] to int32 [...]."""
+    # Keras goes through all logits some ten times first, for zeros with different signs.
+    return tf.argmax(logits, axis=-1, output_type=tf.int32)
+
+
+def smoothed_crossentropy(logits: Any, labels: Any, label_smoothing: float = 0.0) -> Any:
+    """Returns the cross-entropy of each example, float32 [...].
+
+    With p = softmax(l) and the target (1 - s) one_hot(label) + s / C, and m the best class:
+
+        loss = log(sum(exp(l))) - (1 - s) l_label - s mean(l)
+             = l_m - log(p_m)   - (1 - s) l_label - s mean(l)
+        d l  = upstream (p - target)
+
+    The second line is computed on a processor for a large vocabulary: TensorFlow's softmax takes a
+    small part of the time of its other sums of exponentials.
+
+    Args:
+        logits: [..., C].
+        labels: the right classes, integers [...].
+        label_smoothing: the fraction s of the target that is spread evenly over all classes
+            (Szegedy et al. 2016, arXiv:1512.00567, section 7).
+    """
+    logits = ops.cast(logits, "float32")  # [..., C]
+    labels = ops.cast(labels, "int32")  # [...]
+    if logits.shape[-1] >= _LARGE_VOCABULARY and is_graph_of_processor():
+        rows = ops.reshape(logits, (-1, logits.shape[-1]))  # [N, C]
+        losses = _by_softmax(rows, ops.reshape(labels, (-1,)), label_smoothing)  # [N]
+        return ops.reshape(losses, ops.shape(labels))
+    if not label_smoothing:
+        return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    log_probabilities = ops.log_softmax(logits)  # [..., C]
+    told = ops.take_along_axis(log_probabilities, labels[..., None], axis=-1)[..., 0]  # [...]
+    return smoothed(told, ops.mean(log_probabilities, axis=-1), label_smoothing)
+
+
+def smoothed(told: Any, mean: Any, label_smoothing: float) -> Any:
+    """Returns the cross-entropy with a smoothed target, [...].
+
+    Args:
+        told: log probabilities of the right classes, float32 [...].
+        mean: of the log probabilities of the classes that an example has, float32 [...].
+        label_smoothing: the fraction of the target that is spread evenly.
+    """
+    # The target is 1 - s at the right class and s / C at each of all C: their sum is 1.
+    return (label_smoothing - 1) * told - label_smoothing * mean
+
+
+def _by_softmax(logits: Any, labels: Any, label_smoothing: float) -> Any:
+    """Returns the losses [N] of logits float32 [N, C] and labels int32 [N]."""
+    places = tf.stack([tf.range(tf.shape(labels)[0]), labels], axis=1)  # [N, 2]
+
+    @tf.custom_gradient
+    def losses(logits: Any) -> tuple[Any, Callable]:
+        probabilities = tf.nn.softmax(logits)  # [N, C]
+        best = best_classes(logits)  # [N]
+        largest = tf.gather(probabilities, best, batch_dims=1)  # [N], at least 1 / C
+        normalizer = tf.gather(logits, best, batch_dims=1) - tf.math.log(largest)  # [N]
+        told = tf.gather(logits, labels, batch_dims=1) - normalizer  # [N]
+        mean = 0.0
+        if label_smoothing:
+            mean = tf.reduce_mean(logits, axis=-1) - normalizer  # [N]
+
+        def gradient(upstream: Any) -> Any:
+            difference = probabilities
+            if label_smoothing:
+                difference -= label_smoothing / logits.shape[-1]
+            difference *= upstream[:, None]  # [N, C]
+            # In place: nothing else reads the product.
+            right = (1 - label_smoothing) * upstream
+            return tf.tensor_scatter_nd_sub(difference, places, right)
+
+        return smoothed(told, mean, label_smoothing), gradient
+
+    return losses(logits)
 
 
 @keras.saving.register_keras_serializable("keras_bert")
 class SmoothedCrossentropy(keras.losses.Loss):
-    """Cross-entropy of logits [B, C] and class indices [B], with label smoothing, in float32.
+    """Cross-entropy of logits [B, C] and class indices [B], see `smoothed_crossentropy`.
 
     Args:
-        label_smoothing: the fraction of the target that is spread evenly over all classes
-            (Szegedy et al. 2016, arXiv:1512.00567, section 7).
+        label_smoothing: the fraction of the target that is spread evenly over all classes.
     """
 
     def __init__(self, label_smoothing: float = 0.0, name: str = "crossentropy", **kwargs: Any):
@@ -21,21 +105,7 @@ class SmoothedCrossentropy(keras.losses.Loss):
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the loss of each example, [B]."""
-        log_probabilities = ops.log_softmax(ops.cast(y_pred, "float32"))  # [B, C]
-        return self.smoothed(log_probabilities, y_true, ops.mean(log_probabilities, axis=-1))
-
-    def smoothed(self, log_probabilities: Any, classes: Any, mean: Any) -> Any:
-        """Returns the cross-entropy with a smoothed target, [B].
-
-        Args:
-            log_probabilities: float32 [B, C].
-            classes: the right ones, integers [B].
-            mean: of the log probabilities of the classes that an example has, float32 [B].
-        """
-        target = ops.expand_dims(ops.cast(classes, "int32"), -1)  # [B, 1]
-        told = -ops.take_along_axis(log_probabilities, target, axis=-1)[..., 0]  # [B]
-        # The target is 1 - s at the right class and s / C at each of all C: their sum is 1.
-        return (1 - self.label_smoothing) * told - self.label_smoothing * mean
+        return smoothed_crossentropy(y_pred, y_true, self.label_smoothing)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""

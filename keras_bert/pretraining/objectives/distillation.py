@@ -45,6 +45,7 @@ from keras_bert.training.distillation import (
     soft_target_losses,
 )
 from keras_bert.training.flops import encoder_flops, masked_lm_flops
+from keras_bert.training.losses import best_classes
 
 _MASKED_LM = "masked_lm"
 _SOFT_TARGET = "soft_target"
@@ -251,7 +252,7 @@ class Distillation(MaskedLanguageModel):
             told = expected["mlm_logits"]  # [B, P, V]
             losses = soft_target_losses(logits, told, self.settings.distillation_temperature)
             # [B, P]: where both find the same piece the likeliest
-            agree = ops.cast(ops.equal(ops.argmax(logits, -1), ops.argmax(told, -1)), "float32")
+            agree = ops.cast(ops.equal(best_classes(logits), best_classes(told)), "float32")
             sums[_SOFT_TARGET] = WeightedSums(
                 ops.sum(losses * weights), ops.sum(agree * weights), ops.sum(weights)
             )

@@ -22,7 +22,7 @@ from keras_bert.storage.text_lines import check_parts, check_string
 from keras_bert.tasks.multiple_choice.answer_table import COLUMNS, choice_row
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.preprocessor import BertPreprocessor
-from keras_bert.training.losses import SmoothedCrossentropy
+from keras_bert.training.losses import SmoothedCrossentropy, smoothed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,4 +190,6 @@ class ChoiceCrossentropy(SmoothedCrossentropy):
         scores = ops.where(targets >= 0, ops.cast(y_pred, "float32"), -1e9)
         log_probabilities = ops.log_softmax(scores)  # [B, K]
         mean = ops.sum(log_probabilities * there, axis=-1) / ops.sum(there, axis=-1)
-        return self.smoothed(log_probabilities, ops.argmax(targets, axis=-1), mean)
+        right = ops.argmax(targets, axis=-1, keepdims=True)  # [B, 1]
+        told = ops.take_along_axis(log_probabilities, right, axis=-1)[:, 0]  # [B]
+        return smoothed(told, mean, self.label_smoothing)

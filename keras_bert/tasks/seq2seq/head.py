@@ -42,7 +42,7 @@ from keras_bert.tasks.seq2seq.rows import (
 from keras_bert.tasks.tagging.head import TagCrossentropy
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.training.losses import SmoothedCrossentropy
+from keras_bert.training.losses import SmoothedCrossentropy, best_classes
 
 SOURCE, TARGET = "source", "target"
 
@@ -293,14 +293,14 @@ class Seq2SeqHead(FinetuningHead):
             )
             logits = model.output_logits(hidden)  # [B, T, V]
             counted = loss.counted(labels)  # [B, T]
-            right = tf.cast(tf.argmax(logits, axis=-1, output_type=tf.int32) == labels, tf.float32)
+            right = tf.cast(best_classes(logits) == labels, tf.float32)  # [B, T]
             found = {
                 _LOSS: tf.reduce_sum(loss.call(labels, logits) * counted, axis=1),  # [B]
                 _RIGHT: tf.reduce_sum(right * counted, axis=1),
                 _PIECES: tf.reduce_sum(counted, axis=1),
             }
             if self.fills_gaps:
-                likeliest = tf.argmax(model.length_logits(encoded), axis=-1, output_type=tf.int32)
+                likeliest = best_classes(model.length_logits(encoded))  # [B]
                 pieces = tf.reduce_sum(inputs[DECODER_INPUT_MASK], axis=1) - 2  # [B]
                 # A target without any piece teaches that it is short, see `EncodedMaskedPairs`.
                 found[_LENGTH_RIGHT] = likeliest + 1 == tf.maximum(pieces, 1)
