@@ -12,7 +12,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert.layers.one_loop import is_large_on_processor
+from keras_bert.layers.one_loop import is_graph_of_processor
 
 # Of float16 numbers a processor may add up the products in as few bits.
 _SUMMED_IN_FLOAT32 = ("float32", "bfloat16")
@@ -38,7 +38,7 @@ class Dense(keras.layers.Dense):
 def add_bias(outputs: Any, bias: Any) -> Any:
     """Returns outputs [..., O] plus a bias [O], in training."""
     dtype = keras.backend.standardize_dtype(outputs.dtype)
-    if dtype not in _SUMMED_IN_FLOAT32 or not is_large_on_processor(outputs):
+    if dtype not in _SUMMED_IN_FLOAT32 or not is_graph_of_processor():
         return ops.add(outputs, bias)
     # A copy, as functions with gradients of their own take tensors, not variables.
     return _add_with_a_product_for_the_gradient(outputs, ops.copy(bias))
@@ -50,7 +50,7 @@ def _add_with_a_product_for_the_gradient(outputs: Any, bias: Any) -> tuple[Any, 
     def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any]:
         upstream = arguments[-1] if upstream is None else upstream
         tokens = ops.reshape(upstream, (-1, bias.shape[-1]))  # [T, O]
-        ones = ops.ones((1, tokens.shape[0]), tokens.dtype)
+        ones = ops.ones((1, ops.shape(tokens)[0]), tokens.dtype)
         return upstream, ops.matmul(ones, tokens)[0]  # [..., O] and [1, T] x [T, O] -> [O]
 
     return ops.add(outputs, bias), gradient

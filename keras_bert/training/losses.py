@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.layers.one_loop import is_graph_of_processor
+from keras_bert.layers.one_loop import gains_from_one_loop, is_graph_of_processor, one_loop
 
 # Classes from which on the softmax of a processor is worth what is done around it.
 _LARGE_VOCABULARY = 1000
@@ -22,32 +22,43 @@ def best_classes(logits: Any) -> Any:
 def smoothed_crossentropy(logits: Any, labels: Any, label_smoothing: float = 0.0) -> Any:
     """Returns the cross-entropy of each example, float32 [...].
 
-    With p = softmax(l) and the target (1 - s) one_hot(label) + s / C, and m the best class:
-
-        loss = log(sum(exp(l))) - (1 - s) l_label - s mean(l)
-             = l_m - log(p_m)   - (1 - s) l_label - s mean(l)
-        d l  = upstream (p - target)
-
-    The second line is computed on a processor for a large vocabulary: TensorFlow's softmax takes a
-    small part of the time of its other sums of exponentials.
-
     Args:
         logits: [..., C].
         labels: the right classes, integers [...].
         label_smoothing: the fraction s of the target that is spread evenly over all classes
             (Szegedy et al. 2016, arXiv:1512.00567, section 7).
     """
+    return crossentropy_and_best_classes(logits, labels, label_smoothing)[0]
+
+
+def crossentropy_and_best_classes(
+    logits: Any, labels: Any, label_smoothing: float = 0.0
+) -> tuple[Any, Any]:
+    """Returns `smoothed_crossentropy` and `best_classes`, [...] each.
+
+    With p = softmax(l), the target t = (1 - s) one_hot(label) + s / C, and m the best class:
+
+        loss = log(sum(exp(l))) - (1 - s) l_label - s mean(l)
+             = l_m - log(p_m)   - (1 - s) l_label - s mean(l)
+        d l  = upstream (p - t)
+
+    The second line is computed on a processor for a large vocabulary: TensorFlow's softmax takes a
+    small part of the time of its other sums of exponentials.
+    """
     logits = ops.cast(logits, "float32")  # [..., C]
     labels = ops.cast(labels, "int32")  # [...]
     if logits.shape[-1] >= _LARGE_VOCABULARY and is_graph_of_processor():
         rows = ops.reshape(logits, (-1, logits.shape[-1]))  # [N, C]
-        losses = _by_softmax(rows, ops.reshape(labels, (-1,)), label_smoothing)  # [N]
-        return ops.reshape(losses, ops.shape(labels))
+        found = _by_softmax(rows, ops.reshape(labels, (-1,)), label_smoothing)  # [N] each
+        losses, best = (ops.reshape(values, ops.shape(labels)) for values in found)
+        return losses, best
+    best = best_classes(logits)  # [...]
     if not label_smoothing:
-        return keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+        losses = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+        return losses, best
     log_probabilities = ops.log_softmax(logits)  # [..., C]
     told = ops.take_along_axis(log_probabilities, labels[..., None], axis=-1)[..., 0]  # [...]
-    return smoothed(told, ops.mean(log_probabilities, axis=-1), label_smoothing)
+    return smoothed(told, ops.mean(log_probabilities, axis=-1), label_smoothing), best
 
 
 def smoothed(told: Any, mean: Any, label_smoothing: float) -> Any:
@@ -62,14 +73,14 @@ def smoothed(told: Any, mean: Any, label_smoothing: float) -> Any:
     return (label_smoothing - 1) * told - label_smoothing * mean
 
 
-def _by_softmax(logits: Any, labels: Any, label_smoothing: float) -> Any:
-    """Returns the losses [N] of logits float32 [N, C] and labels int32 [N]."""
-    places = tf.stack([tf.range(tf.shape(labels)[0]), labels], axis=1)  # [N, 2]
+def _by_softmax(logits: Any, labels: Any, label_smoothing: float) -> tuple[Any, Any]:
+    """Returns losses and best classes [N] of logits float32 [N, C] and labels int32 [N]."""
+    best = best_classes(logits)  # [N]
+    of_logits = _gradient_in_one_loop if gains_from_one_loop(logits) else _gradient
 
     @tf.custom_gradient
     def losses(logits: Any) -> tuple[Any, Callable]:
         probabilities = tf.nn.softmax(logits)  # [N, C]
-        best = best_classes(logits)  # [N]
         largest = tf.gather(probabilities, best, batch_dims=1)  # [N], at least 1 / C
         normalizer = tf.gather(logits, best, batch_dims=1) - tf.math.log(largest)  # [N]
         told = tf.gather(logits, labels, batch_dims=1) - normalizer  # [N]
@@ -78,17 +89,21 @@ def _by_softmax(logits: Any, labels: Any, label_smoothing: float) -> Any:
             mean = tf.reduce_mean(logits, axis=-1) - normalizer  # [N]
 
         def gradient(upstream: Any) -> Any:
-            difference = probabilities
-            if label_smoothing:
-                difference -= label_smoothing / logits.shape[-1]
-            difference *= upstream[:, None]  # [N, C]
-            # In place: nothing else reads the product.
-            right = (1 - label_smoothing) * upstream
-            return tf.tensor_scatter_nd_sub(difference, places, right)
+            return of_logits(probabilities, labels, upstream, tf.constant(label_smoothing))
 
         return smoothed(told, mean, label_smoothing), gradient
 
-    return losses(logits)
+    return losses(logits), best
+
+
+def _gradient(probabilities: Any, labels: Any, upstream: Any, label_smoothing: Any) -> Any:
+    """Returns upstream (p - t), [N, C], of p [N, C], labels [N], upstream [N] and s []."""
+    classes = probabilities.shape[-1]
+    right = tf.one_hot(labels, classes) * (1 - label_smoothing)  # [N, C]
+    return (probabilities - right - label_smoothing / classes) * upstream[:, None]
+
+
+_gradient_in_one_loop = one_loop(_gradient)
 
 
 @keras.saving.register_keras_serializable("keras_bert")

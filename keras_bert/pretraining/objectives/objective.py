@@ -35,7 +35,7 @@ from keras_bert.data.records.pipeline import Targets
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.text.base_tokenizer import Tokenizer
-from keras_bert.training.losses import best_classes, smoothed_crossentropy
+from keras_bert.training.losses import crossentropy_and_best_classes
 
 Batch = Mapping[str, tf.Tensor]
 
@@ -58,9 +58,9 @@ def classification_sums(logits: Any, labels: Any, weights: Any) -> WeightedSums:
     """
     logits = ops.cast(logits, "float32")  # [..., C]
     weights = ops.cast(weights, "float32")  # [...]
-    losses = smoothed_crossentropy(logits, labels)  # [...]
+    losses, best = crossentropy_and_best_classes(logits, labels)  # [...] each
     # [...]: 1 where the best class is the right one
-    hits = ops.cast(ops.equal(best_classes(logits), ops.cast(labels, "int32")), "float32")
+    hits = ops.cast(ops.equal(best, ops.cast(labels, "int32")), "float32")
     # [] each
     return WeightedSums(ops.sum(losses * weights), ops.sum(hits * weights), ops.sum(weights))
 
