@@ -47,7 +47,8 @@ def crossentropy_and_best_classes(
     """
     logits = ops.cast(logits, "float32")  # [..., C]
     labels = ops.cast(labels, "int32")  # [...]
-    if logits.shape[-1] >= _LARGE_VOCABULARY and is_graph_of_processor():
+    classes = logits.shape[-1] or 0  # not known of positions
+    if classes >= _LARGE_VOCABULARY and is_graph_of_processor():
         rows = ops.reshape(logits, (-1, logits.shape[-1]))  # [N, C]
         found = _by_softmax(rows, ops.reshape(labels, (-1,)), label_smoothing)  # [N] each
         losses, best = (ops.reshape(values, ops.shape(labels)) for values in found)

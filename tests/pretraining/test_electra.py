@@ -18,7 +18,7 @@ from keras_bert import (
     create_optimizer,
     create_pretraining_data,
 )
-from keras_bert.layers.token_replacement import TokenReplacement, scattered
+from keras_bert.layers.replaced_token import TokenReplacement, scattered
 from keras_bert.models.electra_pretrainer import ElectraPretrainer
 from keras_bert.pretraining.objectives.electra import Electra
 from keras_bert.pretraining.step import PretrainingStep

@@ -6,10 +6,11 @@ import pytest
 import tensorflow as tf
 
 from keras_bert import BertConfig, BertPretrainer, create_optimizer
-from keras_bert.layers import activations, one_loop
+from keras_bert.layers import activations, dropout, layer_norm, one_loop
 from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel
 from keras_bert.pretraining.objectives.objective import classification_sums
 from keras_bert.pretraining.step import PretrainingStep, make_training_loop
+from keras_bert.training import losses
 from keras_bert.training.precision import DynamicLossScale, dtype_policy
 from keras_bert.training.strategy import create_strategy
 from tests.tolerances import (
@@ -242,7 +243,8 @@ def test_a_compiled_step_that_is_not_finite_changes_nothing():
 
 
 @pytest.mark.slow
-def test_activations_in_one_loop_make_the_same_update(one_replica, two_devices, monkeypatch):
+def test_layers_in_loops_make_the_same_update(one_replica, two_devices, monkeypatch):
+    dropped, _, _ = _train(tf.distribute.get_strategy(), dropout=0.5, seed=1)
     monkeypatch.setattr(one_loop, "LEAST_ELEMENTS", 1)  # these tensors are far below it
     monkeypatch.setattr(one_loop, "_threads", lambda: 1)
     monkeypatch.delenv(one_loop.SWITCH, raising=False)
@@ -252,10 +254,14 @@ def test_activations_in_one_loop_make_the_same_update(one_replica, two_devices, 
         answers.append(one_loop.gains_from_one_loop(tensor))
         return answers[-1]
 
-    monkeypatch.setattr(activations, "gains_from_one_loop", spy)
+    for module in (activations, dropout, layer_norm, losses):
+        monkeypatch.setattr(module, "gains_from_one_loop", spy)
+    monkeypatch.setattr(losses, "_LARGE_VOCABULARY", 1)
     for strategy, accumulation_steps in ((tf.distribute.get_strategy(), 1), (two_devices, 2)):
         weights, _, _ = _train(strategy, accumulation_steps)
         _assert_equal(weights, one_replica[0], REORDERED_UPDATES)
+    weights, _, _ = _train(tf.distribute.get_strategy(), dropout=0.5, seed=1)
+    _assert_equal(weights, dropped, REORDERED_UPDATES)
     assert answers
     assert all(answers)
 
