@@ -163,6 +163,7 @@ def sides(folder: Path, scratch: Path) -> Iterator[tuple[str, Side]]:
             f"OpenVINO, {dtype}": partial(openvino, folder, dtype, scratch),
         }
     makers["ONNX Runtime, float32"] = partial(onnx_runtime, folder, scratch)
+    makers["ours, bfloat16_onednn"] = partial(ours, folder, "bfloat16_onednn", scratch)
     makers["ours, int8_onednn"] = partial(ours, folder, "int8_onednn", scratch)
     for name in contest.chosen(makers, _SIDES.value, ["Hugging Face"]):
         yield name, makers[name]()

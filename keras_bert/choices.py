@@ -19,9 +19,9 @@ WordSegmenter = Literal["jieba", "fugashi"]
 LayerStrategy = Literal[
     "concat_last_4", "sum_last_4", "sum_all", "last", "second_to_last", "embeddings"
 ]
-# How vectors of the windows of a long text become one (layers/window_pooling.py).
+# How vectors of the windows of a long text become one (layers/pooling.py).
 WindowPoolingChoice = Literal["mean", "max", "attention"]
-# How vectors of the tokens of a text become one that is trained (layers/sentence_pooling.py).
+# How vectors of the tokens of a text become one that is trained (layers/pooling.py).
 TokenPooling = Literal["mean", "cls", "max"]
 # What gets a vector of its own (tasks/feature_extraction/extraction.py).
 FeatureLevel = Literal["piece", "word", "text"]

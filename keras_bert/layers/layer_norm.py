@@ -19,6 +19,7 @@ import keras
 from keras import ops
 
 from keras_bert.layers.one_loop import gains_from_one_loop, one_loop
+from keras_bert.layers.onednn_kernels import norm_of_tokens, takes_onednn_kernel
 
 # Axis, scale, rms_scaling; Keras writes the axis as a list once the layer is built.
 _KNOWN = ([-1, True, False], [[-1], True, False])
@@ -47,6 +48,8 @@ class LayerNormalization(keras.layers.LayerNormalization):
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Returns the normalized inputs [..., H]; mean and variance are float32."""
         if not training:
+            if len(inputs.shape) == 2 and takes_onednn_kernel(inputs):
+                return norm_of_tokens(inputs, self.gamma, self.beta, self.epsilon)
             return super().call(inputs)
         # Copies, as functions with gradients of their own take tensors, not variables.
         gamma = ops.copy(self.gamma)  # [H]

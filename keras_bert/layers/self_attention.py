@@ -24,6 +24,7 @@ from keras_bert.layers import initializer
 from keras_bert.layers.dense import Dense
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.initializer import truncated_normal
+from keras_bert.layers.onednn_kernels import masked_softmax, takes_onednn_kernel
 
 # Added to the score of a padding position, as in google-research/bert (modeling.py,
 # attention_layer): its probability underflows to zero in float32.
@@ -207,6 +208,10 @@ class SelfAttention(keras.layers.Layer):
             layer that does not compute all pairs gives None in their place.
         """
         scores = self.scores(query, key, training)  # [B, A, S, S]
+        # Of a bias for each head, such as one of distances, bfloat16 would leave too little.
+        if not training and bias.shape[1] == 1 and takes_onednn_kernel(scores):
+            probs = masked_softmax(scores, bias)  # [B, A, S, S]
+            return ops.matmul(probs, value), ops.cast(probs, "float32")
         # In float32 under every policy: -10000 + score has no digits left in bfloat16.
         scores = ops.cast(scores, "float32") + bias  # [B, A, S, S] + [B, 1, 1 or S, S]
         probs = ops.softmax(scores)  # [B, A, S, S], each row sums to 1

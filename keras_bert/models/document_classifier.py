@@ -16,7 +16,7 @@ import keras
 from keras_bert.checkpoints.checkpoint import PROBLEM_TYPES
 from keras_bert.config import BertConfig
 from keras_bert.features import INPUT_MASK
-from keras_bert.layers.window_pooling import WindowPooling
+from keras_bert.layers.pooling import WindowPooling
 from keras_bert.models.encoder import BertEncoder, as_encoder
 from keras_bert.models.multiple_choice import inputs_of_rows
 from keras_bert.models.task_model import TaskModel, checked_classes, output_dropout, output_layer

@@ -20,7 +20,7 @@ from keras_bert.checkpoints import sentence_modules
 from keras_bert.choices import TokenPooling
 from keras_bert.config import BertConfig
 from keras_bert.features import INPUT_MASK
-from keras_bert.layers.sentence_pooling import SentencePooling
+from keras_bert.layers.pooling import SentencePooling
 from keras_bert.models.encoder import BertEncoder, as_encoder
 from keras_bert.models.multiple_choice import inputs_of_rows
 from keras_bert.models.task_model import TaskModel

@@ -47,7 +47,9 @@ model_config_list {{
 
 # oneDNN arranges a weight as its products want it at the first request, not at each: the weights of
 # a version never change. In float32 requests become 2 % slower.
-_ENVIRONMENT = dict.fromkeys(["bfloat16", "int8_onednn"], "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1")
+_ENVIRONMENT = dict.fromkeys(
+    ["bfloat16", "bfloat16_onednn", "int8_onednn"], "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1"
+)
 # What the variable does to a graph that is not ours.
 _ENVIRONMENT_NOTE = (
     "For this model. A product of two computed matrices with a bias, in another model, would keep "

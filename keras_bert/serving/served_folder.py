@@ -193,7 +193,7 @@ def _model(model_class: Any, checkpoint: Checkpoint, options: ExportOptions) -> 
 
 def _built_dtype(options: ExportOptions) -> str:
     # int8 is not a dtype to build with: a float32 model is quantized afterwards.
-    return "float32" if options.dtype.startswith("int8") else options.dtype
+    return "bfloat16" if options.dtype.startswith("bfloat16") else "float32"
 
 
 def _quantized(model: keras.Model, options: ExportOptions) -> keras.Model:

@@ -77,7 +77,9 @@ class SignatureFamily(abc.ABC):
         self.max_seq_length = max_seq_length
         self.options = options
         # A head has its encoder inside; a bare encoder is one itself.
-        self.encoder = UnpaddedEncoder(getattr(model, "encoder", model))
+        self.encoder = UnpaddedEncoder(
+            getattr(model, "encoder", model), onednn=options.dtype == "bfloat16_onednn"
+        )
         self.preprocess = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
         self._others: tuple[Self, ...] = ()
         self._join: Callable[[Sequence[tf.Tensor]], tf.Tensor] | None = None

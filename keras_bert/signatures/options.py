@@ -7,7 +7,7 @@ from typing import Literal
 from keras_bert.choices import check_choice
 from keras_bert.counts import check_count, check_temperature
 
-ServingDtype = Literal["float32", "bfloat16", "int8", "int8_onednn"]
+ServingDtype = Literal["float32", "bfloat16", "bfloat16_onednn", "int8", "int8_onednn"]
 PoolingChoice = Literal["cls", "mean", "max", "pooler"]
 # Which head of a model folder is served; "auto" is the one that it holds.
 Head = Literal["auto", "encoder", "masked_lm"]
@@ -21,11 +21,13 @@ class ExportOptions:
 
     Attributes:
         dtype: number format of weights and arithmetic. bfloat16 halves the file and is faster on
-            processors that have it; scores move in the third digit. int8_onednn has the dense
-            layers in 8-bit integers, which oneDNN multiplies: batches are faster than in float32 on
-            x86 processors without bfloat16, too; refused where TensorFlow lacks it, and scores move
-            in the second digit. int8 is Keras's quantization of them, which runs everywhere:
-            a smaller file, but slower. What signatures return is float32 always.
+            processors that have it; scores move in the third digit. bfloat16_onednn is the same
+            with norms and softmaxes of oneDNN, faster still on x86 processors with bfloat16; where
+            TensorFlow does not compute by oneDNN, as on a GPU, requests fail. int8_onednn has the
+            dense layers in 8-bit integers, which oneDNN multiplies: batches are faster than in
+            float32 on x86 processors without bfloat16, too; refused where TensorFlow lacks it, and
+            scores move in the second digit. int8 is Keras's quantization of them, which runs
+            everywhere: a smaller file, but slower. What signatures return is float32 always.
         max_seq_length: the most positions of a row, longer texts are cut (long contexts of
             questions and long texts of a tagger are read in several rows); None takes what the
             model was trained with, for pretrained models all its positions.

@@ -32,6 +32,7 @@ from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.layers.attention_masks import left_to_right_mask
 from keras_bert.layers.embeddings import EmbeddingPostprocessor
 from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.layers.onednn_kernels import check_onednn, onednn_kernels
 from keras_bert.layers.self_attention import SelfAttention, score_bias
 from keras_bert.models.encoder import BertEncoder
 
@@ -74,12 +75,18 @@ class UnpaddedEncoder:
     Args:
         encoder: the trained encoder whose layers and weights are used.
         tokens_per_chunk: real tokens that go through a layer at once.
+        onednn: whether norms and softmaxes in bfloat16 are `onednn_kernels`.
 
     Raises:
         ValueError: a layer overrides `call`, which is not run here: answers would be wrong.
     """
 
-    def __init__(self, encoder: BertEncoder, tokens_per_chunk: int = TOKENS_PER_CHUNK):
+    def __init__(
+        self,
+        encoder: BertEncoder,
+        tokens_per_chunk: int = TOKENS_PER_CHUNK,
+        onednn: bool = False,
+    ):
         _check_layers(encoder)
         self._config = encoder.config
         self._word_embeddings = encoder.word_embeddings
@@ -88,6 +95,7 @@ class UnpaddedEncoder:
         self._blocks = encoder.encoder_blocks()
         self._pooler = encoder.get_layer("pooler")
         self._tokens_per_chunk = tokens_per_chunk
+        self._onednn = onednn
         self._dtype = tf.as_dtype(encoder.policy.compute_dtype)
 
     def pooled_output(self, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -122,6 +130,8 @@ class UnpaddedEncoder:
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns states in the order of lengths, that order [N], and the sorted lengths [N]."""
         lengths = tf.reduce_sum(inputs[INPUT_MASK], axis=-1)  # [N]
+        if self._onednn:
+            lengths = check_onednn(lengths)
         # The longest first: the memory that the first groups need is the most that any need.
         order = tf.argsort(lengths, direction="DESCENDING", stable=True)
         # [N, S] each, and [N], now in the order of lengths.
@@ -147,12 +157,14 @@ class UnpaddedEncoder:
         def body(index: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
             part = slice(edges[index], edges[index + 1])
             chunk = self._chunk(ids[part], segments[part], lengths[part])
-            words = self._word_embeddings(chunk.ids)  # [T, E]
-            hidden = self._embeddings.embed(words, chunk.segment_ids, chunk.positions)
-            if self._projection is not None:
-                hidden = self._projection(hidden)  # [T, E] -> [T, H]
-            for block in self._blocks if not summaries_only else self._blocks[:-1]:
-                hidden = _apply(block, hidden, chunk)  # [T, H]
+            with onednn_kernels(self._onednn):
+                words = self._word_embeddings(chunk.ids)  # [T, E]
+                hidden = self._embeddings.embed(words, chunk.segment_ids, chunk.positions)
+                if self._projection is not None:
+                    hidden = self._projection(hidden)  # [T, E] -> [T, H]
+                for block in self._blocks if not summaries_only else self._blocks[:-1]:
+                    hidden = _apply(block, hidden, chunk)  # [T, H]
+            # For a token of each row a kernel costs more than its steps: it wakes all threads.
             if summaries_only:
                 # Nothing reads the last layer at the other tokens.
                 hidden = _apply(self._blocks[-1], hidden, chunk, summaries_only=True)  # [G, H]

@@ -229,7 +229,9 @@ def test_a_dense_layer_without_training_is_that_of_keras():
     inputs = numbers("float32", (3, 6), 16)
     np.testing.assert_array_equal(layer(inputs), other(inputs))
     for each in (layer, other):
-        keras.Sequential([keras.Input((6,)), each]).quantize("int8")  # which asks layers of other classes nothing
+        keras.Sequential([keras.Input((6,)), each]).quantize(
+            "int8"
+        )  # which asks layers of other classes nothing
     assert layer.quantization_mode == "int8"
     np.testing.assert_array_equal(layer(inputs), other(inputs))
     unbiased = Dense(4, use_bias=False)

@@ -19,7 +19,7 @@ from keras_bert.layers.local_attention import LocalEncoderBlock, LocalSelfAttent
 from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
 from keras_bert.layers.replaced_token import ReplacedTokenDetection
 from keras_bert.layers.self_attention import SelfAttention
-from keras_bert.layers.window_pooling import WindowPooling
+from keras_bert.layers.pooling import WindowPooling
 from keras_bert.models.multiple_choice import FlattenChoices, UnflattenChoices
 
 _HIDDEN = np.random.default_rng(0).normal(size=(2, 5, 32)).astype("float32")

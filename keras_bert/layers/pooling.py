@@ -1,4 +1,8 @@
-"""Vectors of the windows of a long text to one vector of the text.
+"""Several vectors to one: those of tokens to that of a text, those of windows to a long text's.
+
+The mean over the tokens is that of Sentence-BERT (Reimers and Gurevych 2019, arXiv:1908.10084);
+such a vector has the length 1. Served graphs have the same for ragged rows:
+`keras_bert.tasks.feature_extraction.sentence_vectors`.
 
 Three windows of which the last is padding; a window that is not there counts nowhere:
 
@@ -9,7 +13,7 @@ Three windows of which the last is padding; a window that is not there counts no
 
 A text of one window keeps the vector of that window, to the last bit, under each of them.
 
-Shapes: B texts, W windows, S positions of a window, H width.
+Shapes: B texts, W windows, S positions of a text or a window, H width.
 """
 
 from typing import Any
@@ -17,11 +21,58 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert.choices import WindowPoolingChoice, check_choice
+from keras_bert.choices import TokenPooling, WindowPoolingChoice, check_choice
 from keras_bert.layers.initializer import truncated_normal
 
-# Stands for a window that is not there where the largest counts; finite, unlike -inf.
-_NO_WINDOW = -1e9
+# Stands for what is not there where the largest counts; finite, unlike -inf.
+_NOTHING = -1e9
+# A square; a vector of a row without tokens is 0 and stays so, with gradients that are numbers.
+_SMALLEST_SQUARE = 1e-24
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class SentencePooling(keras.layers.Layer):
+    """Pools the tokens of each text and divides by the Euclidean length, in float32 always.
+
+    Args:
+        pooling: "mean" or "max" over all tokens, [CLS] and [SEP] included, or "cls" for the first.
+
+    Raises:
+        ValueError: the pooling is another one.
+    """
+
+    def __init__(self, pooling: TokenPooling = "mean", **kwargs: Any):
+        super().__init__(**kwargs)
+        check_choice("pooling", pooling, TokenPooling)
+        self.pooling = pooling
+
+    def call(self, states: Any, input_mask: Any) -> Any:
+        """Returns unit vectors, float32 [B, H]; zeros for a row without tokens.
+
+        Args:
+            states: vectors of the tokens, [B, S, H].
+            input_mask: integers [B, S]: 1 for tokens, 0 for padding.
+        """
+        states = ops.cast(states, "float32")
+        real = ops.expand_dims(ops.cast(input_mask, "float32"), -1)  # [B, S, 1]
+        if self.pooling == "cls":
+            vectors = states[:, 0] * real[:, 0]  # [B, H]
+        elif self.pooling == "max":
+            there = ops.max(real, axis=1)  # [B, 1]
+            vectors = there * ops.max(ops.where(real > 0, states, _NOTHING), axis=1)  # [B, H]
+        else:
+            # The sum would do, as lengths follow; the mean keeps float32 far from its limits.
+            vectors = ops.sum(states * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1.0)
+        squares = ops.sum(ops.square(vectors), axis=-1, keepdims=True)  # [B, 1]
+        return vectors * ops.rsqrt(ops.maximum(squares, _SMALLEST_SQUARE))
+
+    def compute_output_spec(self, states: Any, input_mask: Any) -> keras.KerasTensor:
+        """Gives the symbolic shape."""
+        return keras.KerasTensor((states.shape[0], states.shape[-1]), dtype="float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return super().get_config() | {"pooling": self.pooling}
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -67,14 +118,14 @@ class WindowPooling(keras.layers.Layer):
         vectors = ops.cast(ops.reshape(vectors, (batch, windows, vectors.shape[-1])), "float32")
         real = ops.expand_dims(ops.cast(input_mask[:, :, 0], "float32"), -1)  # [B, W, 1]
         if self.pooling == "max":
-            return ops.max(ops.where(real > 0, vectors, _NO_WINDOW), axis=1)  # [B, H]
+            return ops.max(ops.where(real > 0, vectors, _NOTHING), axis=1)  # [B, H]
         if self.pooling == "mean":
             count = ops.maximum(ops.sum(real, axis=1), 1.0)  # [B, 1]
             return ops.sum(vectors * real, axis=1) / count  # [B, H]
         query = ops.cast(self.query, "float32")  # [H]
         scores = ops.sum(vectors * query, axis=-1, keepdims=True)  # [B, W, 1]
         # A softmax over the windows that are there; Keras' own warns where the axis has size 1.
-        scores = ops.where(real > 0, scores, _NO_WINDOW)
+        scores = ops.where(real > 0, scores, _NOTHING)
         odds = real * ops.exp(scores - ops.max(scores, axis=1, keepdims=True))  # [B, W, 1]
         weights = odds / ops.maximum(ops.sum(odds, axis=1, keepdims=True), 1.0)
         return ops.sum(vectors * weights, axis=1)  # [B, H]
