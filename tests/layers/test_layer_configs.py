@@ -17,9 +17,9 @@ from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
 from keras_bert.layers.encoder_block import EncoderBlock
 from keras_bert.layers.local_attention import LocalEncoderBlock, LocalSelfAttention
 from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
+from keras_bert.layers.pooling import WindowPooling
 from keras_bert.layers.replaced_token import ReplacedTokenDetection
 from keras_bert.layers.self_attention import SelfAttention
-from keras_bert.layers.pooling import WindowPooling
 from keras_bert.models.multiple_choice import FlattenChoices, UnflattenChoices
 
 _HIDDEN = np.random.default_rng(0).normal(size=(2, 5, 32)).astype("float32")

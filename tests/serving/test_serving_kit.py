@@ -123,7 +123,7 @@ def test_the_kit_names_the_model_everywhere(served):
     assert json.loads(body)["instances"][0].keys() == {"text", "text_pair"}
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "int8_onednn"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "bfloat16_onednn", "int8_onednn"])
 def test_weights_are_arranged_once_but_in_float32(dtype, served, model_folder, tmp_path):
     variable = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS=1"
     kit = served.parent

@@ -1,5 +1,10 @@
 """The unpadded encoder against the Keras model on padded rows, whatever the chunks are."""
 
+import itertools
+import os
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +12,7 @@ import tensorflow as tf
 
 from keras_bert import BertConfig, BertEncoder
 from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.layers.onednn_kernels import check_onednn, masked_softmax, norm_of_tokens
 from keras_bert.layers.self_attention import SelfAttention
 from keras_bert.signatures.unpadded_encoder import UnpaddedEncoder
 from tests.tolerances import REORDERED
@@ -109,3 +115,87 @@ def test_a_long_row_does_not_pad_short_ones_to_its_length(monkeypatch):
 
     # The long row alone, 340 x 340, and 86 of 2 x 2; in the second block one query of each row.
     assert sorted(cells) == [86 * 2, 340, 86 * 2 * 2, 340 * 340]
+
+
+def without_onednn(function, *inputs):
+    """Whether a graph is refused, as it has to be where TensorFlow lacks oneDNN in bfloat16."""
+    try:
+        function(*inputs)
+    except tf.errors.InvalidArgumentError as error:
+        assert "TensorFlow does not compute in bfloat16 by oneDNN: export it with" in str(error)
+        return True
+    return False
+
+
+@pytest.mark.half_precision
+@pytest.mark.parametrize("left_to_right", [False, True])
+def test_kernels_of_onednn_move_no_more_than_bfloat16(left_to_right, rows):
+    config = BertConfig.from_name("bert_tiny", vocab_size=50, left_to_right=left_to_right)
+    exact = BertEncoder(config, seed=0)
+    rounded = BertEncoder(config, seed=0, dtype="bfloat16")
+    rounded.set_weights(exact.get_weights())
+    plain, kernels = (
+        tf.function(UnpaddedEncoder(rounded, 20, onednn=onednn).sequence_output)
+        for onednn in (False, True)
+    )
+
+    def kinds(function):
+        graph = function.get_concrete_function(rows).graph.as_graph_def()
+        nodes = itertools.chain(graph.node, *(found.node_def for found in graph.library.function))
+        return [(node.op, node.attr["T"].type) for node in nodes]
+
+    half, full = tf.bfloat16.as_datatype_enum, tf.float32.as_datatype_enum
+    assert ("Softmax", half) not in kinds(plain)
+    # Two blocks, the norm of the embeddings, and what the check computes.
+    assert kinds(kernels).count(("Softmax", half)) == 3
+    assert kinds(kernels).count(("Softmax", full)) == 1
+    assert kinds(kernels).count(("FusedBatchNormV3", half)) == 5
+
+    if without_onednn(kernels, rows):
+        return
+    expected = tf.function(UnpaddedEncoder(exact, 20).sequence_output)(rows).values
+    off = [
+        np.abs(tf.cast(function(rows).values, tf.float32) - expected).mean()
+        for function in (plain, kernels)
+    ]
+    assert 0 < off[0] < 0.02  # of numbers of the order of 1
+    assert off[1] < 1.2 * off[0]
+
+
+@pytest.mark.half_precision
+def test_each_kernel_of_onednn_is_the_formula_in_float32_rounded():
+    draw = np.random.default_rng(2)
+    rounded = {"rtol": 2**-8, "atol": 1e-6}
+    tokens = tf.cast(draw.normal(3.0, 2.0, (7, 24)), tf.bfloat16)
+    gamma, beta = (tf.constant(draw.normal(size=24), tf.float32) for _ in range(2))
+    # Scale and offset are rounded, too, and so is what stands between them.
+    x = tf.cast(tokens, tf.float32).numpy()
+    hat = (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)
+    found = tf.function(norm_of_tokens)(tokens, gamma, beta, 1e-12)
+    np.testing.assert_allclose(tf.cast(found, tf.float32), hat * gamma + beta, rtol=0, atol=0.06)
+    found = tf.function(norm_of_tokens)(tokens, tf.ones(24), None, 1e-12)
+    np.testing.assert_allclose(tf.cast(found, tf.float32), hat, **rounded)
+
+    if without_onednn(tf.function(check_onednn), tf.constant([1, 2])):
+        return
+    scores = tf.cast(draw.normal(0, 3, (2, 3, 5, 700)), tf.bfloat16)
+    bias = np.zeros((2, 1, 1, 700), np.float32)
+    bias[1, ..., 400:] = -10000.0
+    found = tf.cast(tf.function(masked_softmax)(scores, bias), tf.float32).numpy()
+    powers = np.exp(tf.cast(scores, tf.float32).numpy()) * (bias == 0)
+    np.testing.assert_allclose(found, powers / powers.sum(axis=-1, keepdims=True), **rounded)
+    assert not found[1, ..., 400:].any()
+
+
+WITHOUT_ONEDNN = """
+import tensorflow as tf
+from keras_bert.layers.onednn_kernels import check_onednn
+from tests.signatures.test_unpadded_encoder import without_onednn
+assert without_onednn(tf.function(check_onednn), tf.constant([1, 2]))
+"""
+
+
+@pytest.mark.slow
+def test_kernels_of_onednn_are_refused_without_it():
+    environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0"}
+    subprocess.run([sys.executable, "-c", WITHOUT_ONEDNN], check=True, env=environment)
