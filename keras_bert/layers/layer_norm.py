@@ -106,7 +106,7 @@ def _loops(epsilon: float) -> _Norm:
             lambda inputs, *others: function(inputs, *others, moments=_moments(inputs, epsilon))
         )
 
-    return _Norm(*map(alone, _FUNCTIONS))
+    return _Norm(*(alone(function) for function in _FUNCTIONS))
 
 
 def _moments(inputs: Any, epsilon: float) -> tuple[Any, Any]:
@@ -144,4 +144,4 @@ def _parameter_gradients(inputs: Any, upstream: Any, moments: tuple[Any, Any]) -
     return along, ops.sum(upstream, axis=tokens)  # [H]
 
 
-_FUNCTIONS = (_value, _input_gradient, _parameter_gradients)
+_FUNCTIONS: tuple[Callable, ...] = (_value, _input_gradient, _parameter_gradients)

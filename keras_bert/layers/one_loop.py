@@ -1,17 +1,19 @@
-"""Elementwise functions as one loop: on a processor XLA compiles their operations together.
+"""Functions as one loop: on a processor XLA compiles their elementwise operations together.
 
 TensorFlow runs one operation after the other, and each goes through the memory once: an exact GELU
 and its derivative read and write the widest tensor of a block some thirty times. Compiled as one
-function it is read once. Only elementwise operations gain: matrix products are faster outside of
-XLA (oneDNN), and so are softmax, norms and random numbers.
+function it is read once. Sums over the rows of a norm gain with what stands around them; matrix
+products, softmax and random numbers are faster outside of XLA.
 
 Accelerators are left alone: what XLA compiles as a whole, it joins anyway.
 """
 
+import contextlib
+import contextvars
 import functools
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -26,6 +28,8 @@ MOST_THREADS = 3
 # 0 in the environment turns it off.
 SWITCH = "KERAS_BERT_ONE_LOOP"
 
+_FOR_ACCELERATOR = contextvars.ContextVar("graph_of_accelerator", default=False)
+
 
 def one_loop(function: Callable) -> Callable:
     """Returns a function compiled as one loop, to be called where `gains_from_one_loop`.
@@ -33,8 +37,8 @@ def one_loop(function: Callable) -> Callable:
     It is for functions whose gradient is written by hand: its own has loops of several outputs.
 
     Args:
-        function: of elementwise operations in `keras.ops`, tensors of one shape in and a single one
-            out: of several, XLA makes a loop that runs on one thread.
+        function: of elementwise operations and sums along an axis, tensors in and a single large
+            one out: of several, XLA makes a loop that runs on one thread.
     """
 
     @functools.cache
@@ -70,13 +74,23 @@ def is_large_on_processor(tensor: Any) -> bool:
 
 def is_graph_of_processor() -> bool:
     """Tells whether a graph of TensorFlow is made, and there is no accelerator to run it."""
-    if keras.backend.backend() != "tensorflow":
+    if keras.backend.backend() != "tensorflow" or _FOR_ACCELERATOR.get():
         return False
     import tensorflow as tf
 
     if tf.executing_eagerly():
         return False
     return all(device.device_type == "CPU" for device in tf.config.list_logical_devices())
+
+
+@contextlib.contextmanager
+def graph_of_accelerator() -> Iterator[None]:
+    """Graphs that are traced within are those of an accelerator, which need not be there."""
+    token = _FOR_ACCELERATOR.set(True)
+    try:
+        yield
+    finally:
+        _FOR_ACCELERATOR.reset(token)
 
 
 def _threads() -> int:

@@ -17,6 +17,7 @@ from tensorflow.python.framework import kernels
 from keras_bert.choices import ObjectiveName, OptimizerName, Precision
 from keras_bert.config import BertConfig
 from keras_bert.features import PRETRAINING_FEATURES
+from keras_bert.layers.one_loop import graph_of_accelerator
 from keras_bert.pretraining.objectives.distillation import Distillation
 from keras_bert.pretraining.objectives.objective import Objective
 from keras_bert.pretraining.objectives.registry import objective_named
@@ -132,11 +133,12 @@ def pure_step(options: StepOptions) -> PureFunction:
     )
 
     def on_one_chip(batch: dict[str, tf.Tensor]) -> Any:
-        if options.num_chips == 1:
-            return step(batch)
-        # Each chip runs the same program; the sums in it name all of them.
-        with _ChipsInSync(options.num_chips):
-            return step(batch)
+        with graph_of_accelerator():
+            if options.num_chips == 1:
+                return step(batch)
+            # Each chip runs the same program; the sums in it name all of them.
+            with _ChipsInSync(options.num_chips):
+                return step(batch)
 
     # All shapes are static: input_ids ("B", "S") -> [32, 512], masked_lm_ids ("B", "P") -> [32, 76]
     sizes = {

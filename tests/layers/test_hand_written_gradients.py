@@ -158,6 +158,8 @@ def test_one_loop_is_for_large_tensors_of_known_shape_and_can_be_turned_off(monk
     assert compiled_functions(gelus, large) == 2
     assert compiled_functions(gelus, large[:511]) == 0
     assert compiled_functions(gelus, tf.TensorSpec([None, 256], tf.float16)) == 0
+    with one_loop.graph_of_accelerator():
+        assert compiled_functions(gelus, large) == 0
     monkeypatch.setenv(one_loop.SWITCH, "0")
     assert compiled_functions(gelus, large) == 0
 

@@ -189,8 +189,8 @@ def test_bfloat16_exports_say_what_the_live_model_in_bfloat16_says(
     assert sizes[1] - sizes[0] == pytest.approx(2 * halved, rel=0.05)
 
 
-# The kit of an export in bfloat16 or for oneDNN sets this variable. oneDNN then takes what a matrix is
-# multiplied by from the first request for all others: were it none of the weights, the second
+# The kit of an export in bfloat16 or for oneDNN sets this variable. oneDNN then takes what a matrix
+# is multiplied by from the first request for all others: were it none of the weights, the second
 # answer would be wrong (seen on a graph that multiplies two inputs and adds a bias).
 FROZEN = {"TF_ONEDNN_ASSUME_FROZEN_WEIGHTS": "1"}
 EXPORTS_TAKEN_AS_FROZEN = [("classes", "int8_onednn"), ("classes", "bfloat16_onednn")]
