@@ -30,10 +30,10 @@ class Dense(keras.layers.Dense):
             outputs = add_bias(outputs, self.bias) if training else ops.add(outputs, self.bias)
         return outputs if self.activation is None else self.activation(outputs)
 
-    def quantize(self, mode: Any = None, type_check: bool = True, config: Any = None) -> None:
+    def quantize(self, mode: Any = None, type_check: bool = True, **arguments: Any) -> None:
         """Quantizes the kernel as Keras does with layers of its own class."""
         # Without training, this one computes what they do.
-        super().quantize(mode, type_check=False, config=config)
+        super().quantize(mode, type_check=False, **arguments)
 
 
 def add_bias(outputs: Any, bias: Any) -> Any:
