@@ -53,23 +53,14 @@ def one_loop(function: Callable) -> Callable:
 def gains_from_one_loop(tensor: Any) -> bool:
     """Tells whether functions of a tensor are faster as one loop.
 
-    That is where `is_large_on_processor`, unless `SWITCH` is off; in float32 with at most
-    `MOST_THREADS`.
+    That is where `is_graph_of_processor`, for a shape that is known when the graph is made and of
+    at least `LEAST_ELEMENTS` elements; in float32 with at most `MOST_THREADS`.
     """
-    if os.environ.get(SWITCH) == "0" or not is_large_on_processor(tensor):
+    if os.environ.get(SWITCH) == "0" or not is_graph_of_processor():
+        return False
+    if not tensor.shape.is_fully_defined() or math.prod(tensor.shape) < LEAST_ELEMENTS:
         return False
     return tensor.dtype.size < 4 or _threads() <= MOST_THREADS
-
-
-def is_large_on_processor(tensor: Any) -> bool:
-    """Tells whether a tensor has `LEAST_ELEMENTS` elements and a processor computes with it.
-
-    That is under TensorFlow, in a graph, without an accelerator, for a shape that is known when the
-    graph is made.
-    """
-    if keras.backend.backend() != "tensorflow" or not tensor.shape.is_fully_defined():
-        return False
-    return math.prod(tensor.shape) >= LEAST_ELEMENTS and is_graph_of_processor()
 
 
 def is_graph_of_processor() -> bool:

@@ -82,16 +82,19 @@ def norm_of_tokens(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     return scaled if beta is None else scaled + tf.cast(beta, inputs.dtype)  # [T, H]
 
 
-def check_onednn(anything: Any) -> Any:
-    """Returns a tensor, or fails where TensorFlow computes a softmax in bfloat16 without oneDNN.
+def check_onednn(values: Any) -> Any:
+    """Returns values, or fails where TensorFlow computes a softmax in bfloat16 without oneDNN.
 
     Args:
-        anything: integers that a request brings: what follows from constants alone may be computed
+        values: integers that a request brings: what follows from constants alone may be computed
             when a graph is loaded, by other kernels.
+
+    Raises:
+        tf.errors.InvalidArgumentError: when it runs, with what to do about it.
     """
     import tensorflow as tf
 
-    zero = tf.cast(tf.minimum(tf.abs(tf.reduce_sum(anything)), 0), tf.bfloat16)  # []
+    zero = tf.cast(tf.minimum(tf.abs(tf.reduce_sum(values)), 0), tf.bfloat16)  # []
     scores = tf.reshape(tf.linspace(-4.0, 4.0, 512), [1, -1])  # [1, 512]
     scores = tf.cast(scores, tf.bfloat16) + zero
     found = tf.cast(tf.nn.softmax(scores), tf.float32)
@@ -103,4 +106,4 @@ def check_onednn(anything: Any) -> Any:
         "in bfloat16 by oneDNN: export it with bfloat16 or float32"
     )
     with tf.control_dependencies([tf.debugging.Assert(furthest < 0.01, [message])]):
-        return tf.identity(anything)
+        return tf.identity(values)
