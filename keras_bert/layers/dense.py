@@ -1,9 +1,9 @@
 """A dense layer whose bias learns by a product.
 
-TensorFlow adds the gradients of all tokens up by an operation of its own, which takes a processor
-two to three times as long as the product with a row of ones:
-
     d bias = 1 1 1 ... 1 [1, T] x upstream [T, O]
+
+TensorFlow has an operation for that sum, which takes a processor with AMX twice as long and adds up
+in bfloat16: of 4,096 tokens it is off by 5 % of the sum's size, the product by 0.2 %.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,6 @@ class Dense(keras.layers.Dense):
         """Returns [..., O] for inputs [..., I]."""
         outputs = ops.matmul(inputs, self.kernel)  # [..., O]
         if self.bias is not None:
-            # Right behind the product: TensorFlow joins the two.
             outputs = add_bias(outputs, self.bias) if training else ops.add(outputs, self.bias)
         return outputs if self.activation is None else self.activation(outputs)
 

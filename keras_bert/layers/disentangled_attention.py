@@ -35,6 +35,7 @@ from keras_bert.layers.embeddings import EmbeddingPostprocessor
 from keras_bert.layers.encoder_block import EncoderBlock, derived_seed
 from keras_bert.layers.initializer import truncated_normal
 from keras_bert.layers.layer_norm import LayerNormalization
+from keras_bert.layers.onednn_kernels import onednn_kernels
 from keras_bert.layers.self_attention import SelfAttention
 
 
@@ -92,7 +93,8 @@ class DistanceEmbeddings(keras.layers.Layer):
         row = ops.take(rows, ops.clip(distance, -most, most) + most)  # [R]
         table = ops.cast(ops.convert_to_tensor(self.table), self.compute_dtype)  # [2 N, H]
         if dropout is None:
-            return self.layer_norm(ops.take(table, row, axis=0))  # [R, H]
+            with onednn_kernels(taken=False):  # which are for lists of tokens
+                return self.layer_norm(ops.take(table, row, axis=0))  # [R, H]
         dropped = dropout(self.layer_norm(table, training=True), training=True)  # [2 N, H]
         return ops.take(dropped, row, axis=0)  # [R, H]
 

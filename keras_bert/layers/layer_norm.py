@@ -48,7 +48,9 @@ class LayerNormalization(keras.layers.LayerNormalization):
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Returns the normalized inputs [..., H]; mean and variance are float32."""
         if not training:
-            if len(inputs.shape) == 2 and takes_onednn_kernel(inputs):
+            # A list of tokens, of which a graph does not know the number.
+            is_list = len(inputs.shape) == 2 and inputs.shape[0] is None
+            if self.center and is_list and takes_onednn_kernel(inputs):
                 return norm_of_tokens(inputs, self.gamma, self.beta, self.epsilon)
             return super().call(inputs)
         # Copies, as functions with gradients of their own take tensors, not variables.

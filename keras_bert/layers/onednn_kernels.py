@@ -6,10 +6,16 @@ and computes in float32:
 
     softmax    of attention scores; the sum with the mask is joined to the product before it
     norm       a list of tokens [T, H] as a picture of T channels, as Keras 2 did it: TensorFlow has
-               a kernel for batches of pictures, and puts oneDNN's layer norm in its place
+               a kernel for batches of pictures, and puts oneDNN's layer norm in the place of that
+               and of scale and offset
 
 They are taken within `onednn_kernels` only, and no gradient is taken of them. Elsewhere they are
-wrong: a GPU lacks that norm, and without oneDNN the softmax adds up in 8 bits.
+wrong: a GPU lacks that layer norm, and without oneDNN the softmax adds up in 8 bits.
+
+What is not put there, a norm without an offset or in a graph that is not optimized, would be
+oneDNN's norm of pictures, which writes beyond its arrays for channels that its blocks do not
+divide (seen: a process that is killed). So there is none without an offset, and lists are filled
+up to `ALIGNED_TOKENS`.
 """
 
 import contextlib
@@ -19,6 +25,9 @@ from typing import Any
 
 import keras
 from keras import ops
+
+# What the number of tokens is a multiple of.
+ALIGNED_TOKENS = 32
 
 _TAKEN = contextvars.ContextVar("onednn_kernels", default=False)
 
@@ -59,9 +68,9 @@ def norm_of_tokens(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     """Returns the normalized tokens, bfloat16 [T, H]; mean and variance are float32.
 
     Args:
-        inputs: bfloat16 [T, H].
+        inputs: bfloat16 [T, H], T a multiple of `ALIGNED_TOKENS`.
         gamma: scale [H].
-        beta: offset [H], or None.
+        beta: offset [H].
         epsilon: added to the variance.
     """
     import tensorflow as tf
@@ -79,7 +88,7 @@ def norm_of_tokens(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
         is_training=True,  # which computes mean and variance here
     ).y
     scaled = tf.reshape(normalized, [tokens, width]) * tf.cast(gamma, inputs.dtype)
-    return scaled if beta is None else scaled + tf.cast(beta, inputs.dtype)  # [T, H]
+    return scaled + tf.cast(beta, inputs.dtype)  # [T, H]
 
 
 def check_onednn(values: Any) -> Any:

@@ -32,6 +32,7 @@ from keras_bert.layers.attention_masks import (
     mean_of_real_positions,
     within_documents,
 )
+from keras_bert.layers.dense import Dense
 from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
 from keras_bert.layers.encoder_block import EncoderBlock
 from keras_bert.layers.initializer import truncated_normal
@@ -125,7 +126,7 @@ class BertEncoder(preset.PresetModel):
         # Where the embeddings have a width of their own, E, a dense layer leads to H.
         projection = None
         if config.projects_embeddings:
-            projection = keras.layers.Dense(
+            projection = Dense(
                 config.hidden_size,
                 kernel_initializer=truncated_normal(config.initializer_range),
                 dtype=policy,

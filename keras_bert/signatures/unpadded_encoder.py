@@ -32,7 +32,7 @@ from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.layers.attention_masks import left_to_right_mask
 from keras_bert.layers.embeddings import EmbeddingPostprocessor
 from keras_bert.layers.encoder_block import EncoderBlock
-from keras_bert.layers.onednn_kernels import check_onednn, onednn_kernels
+from keras_bert.layers.onednn_kernels import ALIGNED_TOKENS, check_onednn, onednn_kernels
 from keras_bert.layers.self_attention import SelfAttention, score_bias
 from keras_bert.models.encoder import BertEncoder
 
@@ -164,6 +164,8 @@ class UnpaddedEncoder:
                     hidden = self._projection(hidden)  # [T, E] -> [T, H]
                 for block in self._blocks if not summaries_only else self._blocks[:-1]:
                     hidden = _apply(block, hidden, chunk)  # [T, H]
+            if self._onednn and not summaries_only:
+                hidden = hidden[: tf.reduce_sum(lengths[part])]  # without those that fill up
             # For a token of each row a kernel costs more than its steps: it wakes all threads.
             if summaries_only:
                 # Nothing reads the last layer at the other tokens.
@@ -183,6 +185,10 @@ class UnpaddedEncoder:
         size, longest = tf.size(lengths), lengths[0]
         mask = tf.sequence_mask(lengths, longest)  # [G, S]
         cells = tf.cast(tf.where(tf.reshape(mask, [-1]))[:, 0], tf.int32)  # [T]
+        if self._onednn:
+            # The last token once more, as often as its kernels want; nothing reads these.
+            more = -tf.size(cells) % ALIGNED_TOKENS
+            cells = tf.concat([cells, tf.repeat(cells[-1:], more)], axis=0)
         token = tf.cumsum(tf.cast(tf.reshape(mask, [-1]), tf.int32)) - 1  # [G * S]
         visible = tf.cast(mask, tf.int32)
         bias = summary_bias = score_bias(visible)  # [G, 1, 1, S]

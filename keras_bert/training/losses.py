@@ -46,7 +46,7 @@ def crossentropy_and_best_classes(
     small part of the time of its other sums of exponentials.
     """
     logits = ops.cast(logits, "float32")  # [..., C]
-    labels = ops.cast(labels, "int32")  # [...]
+    labels = ops.reshape(ops.cast(labels, "int32"), ops.shape(logits)[:-1])  # [...]
     classes = logits.shape[-1] or 0  # not known of positions
     if classes >= _LARGE_VOCABULARY and is_graph_of_processor():
         rows = ops.reshape(logits, (-1, logits.shape[-1]))  # [N, C]
