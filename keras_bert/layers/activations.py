@@ -18,7 +18,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_bert.layers.one_loop import gains_from_one_loop, one_loop
+from keras_bert.layers.one_loop import gains_from_one_loop, one_loop, with_gradient
 
 
 @functools.cache  # so that all blocks share what is compiled
@@ -65,7 +65,7 @@ def _gated(gate: Callable, slope: Callable) -> Callable:
     value_in_one_loop = one_loop(lambda x: value(x, gate_of(x)))
     product_in_one_loop = one_loop(lambda x, upstream: product(x, gate_of(x), upstream))
 
-    @ops.custom_gradient
+    @with_gradient
     def function(x: Any) -> tuple[Any, Callable]:
         if in_one_loop := gains_from_one_loop(x):
             result = value_in_one_loop(x)
@@ -73,9 +73,7 @@ def _gated(gate: Callable, slope: Callable) -> Callable:
             gate_of_x = gate_of(x)
             result = value(x, gate_of_x)
 
-        # Backends hand in the upstream gradient last or by its name.
-        def gradient(*arguments: Any, upstream: Any = None) -> Any:
-            upstream = arguments[-1] if upstream is None else upstream
+        def gradient(upstream: Any) -> Any:
             if in_one_loop:
                 return product_in_one_loop(x, upstream)
             return product(x, gate_of_x, upstream)

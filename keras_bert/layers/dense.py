@@ -3,7 +3,8 @@
     d bias = 1 1 1 ... 1 [1, T] x upstream [T, O]
 
 TensorFlow has an operation for that sum, which takes a processor with AMX twice as long and adds up
-in bfloat16: of 4,096 tokens it is off by 5 % of the sum's size, the product by 0.2 %.
+in bfloat16: of 4,096 numbers around 0 it is off by 5 % of what sums are like, of as many positive
+ones it gives a quarter of the sum. The product is rounded once.
 """
 
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert.layers.one_loop import is_graph_of_processor
+from keras_bert.layers.one_loop import is_graph_of_processor, with_gradient
 
 # Of float16 numbers a processor may add up the products in as few bits.
 _SUMMED_IN_FLOAT32 = ("float32", "bfloat16")
@@ -44,11 +45,9 @@ def add_bias(outputs: Any, bias: Any) -> Any:
     return _add_with_a_product_for_the_gradient(outputs, ops.copy(bias))
 
 
-@ops.custom_gradient
+@with_gradient
 def _add_with_a_product_for_the_gradient(outputs: Any, bias: Any) -> tuple[Any, Callable]:
-    # Backends hand in the upstream gradient [..., O] last or by its name.
-    def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any]:
-        upstream = arguments[-1] if upstream is None else upstream
+    def gradient(upstream: Any) -> tuple[Any, Any]:  # [..., O]
         tokens = ops.reshape(upstream, (-1, bias.shape[-1]))  # [T, O]
         ones = ops.ones((1, ops.shape(tokens)[0]), tokens.dtype)
         return upstream, ops.matmul(ones, tokens)[0]  # [..., O] and [1, T] x [T, O] -> [O]

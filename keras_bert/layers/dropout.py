@@ -24,7 +24,7 @@ import numpy as np
 from keras import ops
 
 from keras_bert.config import MOST_DROPOUT
-from keras_bert.layers.one_loop import gains_from_one_loop, one_loop
+from keras_bert.layers.one_loop import gains_from_one_loop, one_loop, with_gradient
 
 _BYTES = 2**8
 _LEAST_WORD = -(2**31)
@@ -83,14 +83,10 @@ def _dropped(inputs: Any, integers: Any, thresholds: Any, scale: float) -> Any:
         return inputs * _factors(integers, thresholds, scale, inputs.dtype)
     times_factors = _times_factors_in_one_loop(scale)
 
-    @ops.custom_gradient
+    @with_gradient
     def function(inputs: Any) -> tuple[Any, Callable]:
-        # Backends hand in the upstream gradient last or by its name.
-        def gradient(*arguments: Any, upstream: Any = None) -> Any:
-            upstream = arguments[-1] if upstream is None else upstream
-            return times_factors(upstream, integers, thresholds)
-
-        return times_factors(inputs, integers, thresholds), gradient
+        value = times_factors(inputs, integers, thresholds)
+        return value, lambda upstream: times_factors(upstream, integers, thresholds)
 
     return function(inputs)
 

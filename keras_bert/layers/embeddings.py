@@ -21,6 +21,7 @@ from keras import ops
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.initializer import position_initializer, truncated_normal
 from keras_bert.layers.layer_norm import LayerNormalization
+from keras_bert.layers.one_loop import with_gradient
 
 # Ids [B, S] and the table [V, H] -> vectors [B, S, H].
 Lookup = Callable[[Any, Any], Any]
@@ -111,7 +112,7 @@ def _products(vectors: Any, table: Any) -> Any:
     return _products_without_a_transposed_copy(vectors, ops.copy(table))
 
 
-@ops.custom_gradient
+@with_gradient
 def _products_without_a_transposed_copy(vectors: Any, table: Any) -> tuple[Any, Callable]:
     """The same with the usual gradient written out.
 
@@ -119,9 +120,7 @@ def _products_without_a_transposed_copy(vectors: Any, table: Any) -> tuple[Any, 
     each `transpose` here is part of its product.
     """
 
-    # Backends hand in the upstream gradient [N, V] last or by its name.
-    def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any]:
-        upstream = arguments[-1] if upstream is None else upstream
+    def gradient(upstream: Any) -> tuple[Any, Any]:  # [N, V]
         return ops.matmul(upstream, table), ops.matmul(ops.transpose(upstream), vectors)
 
     return ops.matmul(vectors, ops.transpose(table)), gradient

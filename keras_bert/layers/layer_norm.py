@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_bert.layers.one_loop import gains_from_one_loop, one_loop
+from keras_bert.layers.one_loop import gains_from_one_loop, one_loop, with_gradient
 from keras_bert.layers.onednn_kernels import norm_of_tokens, takes_onednn_kernel
 
 # Axis, scale, rms_scaling; Keras writes the axis as a list once the layer is built.
@@ -60,13 +60,11 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
 
 def _differentiable_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
-    @ops.custom_gradient
+    @with_gradient
     def normalize(inputs: Any, gamma: Any, beta: Any) -> tuple[Any, Callable]:
         loops = _loops(epsilon) if gains_from_one_loop(inputs) else _steps(inputs, epsilon)
 
-        # Backends hand in the upstream gradient last or by its name.
-        def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-            upstream = arguments[-1] if upstream is None else upstream  # [..., H]
+        def gradient(upstream: Any) -> tuple[Any, Any, Any]:  # [..., H]
             d_gamma, d_beta = loops.parameter_gradients(inputs, upstream)  # [H] each
             return (
                 loops.input_gradient(inputs, gamma, upstream),  # [..., H]

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+from keras import ops
 
 # Below it a call of compiled code costs more than it saves, and compiling takes tenths of a second.
 LEAST_ELEMENTS = 2**17
@@ -72,6 +73,27 @@ def is_graph_of_processor() -> bool:
     if tf.executing_eagerly():
         return False
     return all(device.device_type == "CPU" for device in tf.config.list_logical_devices())
+
+
+def with_gradient(function: Callable) -> Callable:
+    """Returns a function of tensors with a gradient of its own, under every backend.
+
+    Args:
+        function: takes tensors, not variables; returns its value, and a function from the gradient
+            of that to those of its arguments.
+    """
+
+    @ops.custom_gradient
+    def differentiable(*tensors: Any) -> tuple[Any, Callable]:
+        value, gradient = function(*tensors)
+
+        # Backends hand in the upstream gradient last or by its name.
+        def of_tensors(*arguments: Any, upstream: Any = None) -> Any:
+            return gradient(arguments[-1] if upstream is None else upstream)
+
+        return value, of_tensors
+
+    return differentiable
 
 
 @contextlib.contextmanager

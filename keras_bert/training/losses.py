@@ -7,7 +7,12 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.layers.one_loop import gains_from_one_loop, is_graph_of_processor, one_loop
+from keras_bert.layers.one_loop import (
+    gains_from_one_loop,
+    is_graph_of_processor,
+    one_loop,
+    with_gradient,
+)
 
 # Classes from which on the softmax of a processor is worth what is done around it.
 _LARGE_VOCABULARY = 1000
@@ -79,7 +84,7 @@ def _by_softmax(logits: Any, labels: Any, label_smoothing: float) -> tuple[Any, 
     best = best_classes(logits)  # [N]
     of_logits = _gradient_in_one_loop if gains_from_one_loop(logits) else _gradient
 
-    @tf.custom_gradient
+    @with_gradient
     def losses(logits: Any) -> tuple[Any, Callable]:
         probabilities = tf.nn.softmax(logits)  # [N, C]
         largest = tf.gather(probabilities, best, batch_dims=1)  # [N], at least 1 / C

@@ -234,7 +234,7 @@ def test_the_gradient_of_a_bias_adds_up_in_float32():
         upstream,
         [layer.bias.value],
     )
-    # Rounded once, where TensorFlow's own sum is 60 % too small.
+    # Rounded once, where TensorFlow's own sum is a quarter of it.
     np.testing.assert_allclose(found, np.float64(upstream).sum(axis=0), rtol=2**-7)
 
 

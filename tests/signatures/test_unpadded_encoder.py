@@ -159,7 +159,8 @@ def test_kernels_of_onednn_move_no_more_than_bfloat16(left_to_right, rows):
         for function in (plain, kernels)
     ]
     assert 0 < off[0] < 0.02  # of numbers of the order of 1
-    assert off[1] < 1.2 * off[0]
+    # Rounded elsewhere: which is nearer depends on the weights and the processor.
+    assert off[1] < 1.5 * off[0]
 
 
 @pytest.mark.half_precision

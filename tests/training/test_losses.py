@@ -55,8 +55,12 @@ def test_losses_and_gradients(classes, smoothing, rows, monkeypatch):
             losses, best = crossentropy_and_best_classes(logits, labels, smoothing)
         return losses, best, tape.gradient(losses, logits, upstream)
 
-    kinds = {operation.type for operation in learn.get_concrete_function().graph.get_operations()}
-    assert ("Softmax" in kinds) == (classes == LARGE and not ACCELERATED)
+    graph = learn.get_concrete_function().graph
+    by_softmax = classes == LARGE and not ACCELERATED
+    assert ("Softmax" in {found.type for found in graph.get_operations()}) == by_softmax
+    loops = [str(found.definition.attr) for found in graph._functions.values()]
+    compiled = any("_XlaMustCompile" in attributes for attributes in loops)
+    assert compiled == (by_softmax and rows == "large")
     losses, best, gradient = (values.numpy() for values in learn(logits))
 
     expected, derivative = expected_losses(logits.reshape(6, -1), labels.reshape(6), smoothing)
@@ -67,17 +71,16 @@ def test_losses_and_gradients(classes, smoothing, rows, monkeypatch):
 
 
 def test_a_loss_by_hand():
-    # log(e^1 + e^0 + 1198 e^-9) = 1.3133: the others add 0.148; mean = (1 - 1198 * 9) / 1200.
+    # log(2.718282 + 1 + 1198 * 0.00012341) = log(3.866127) = 1.352253.
     logits = np.full((1, LARGE), -9.0, np.float32)
     logits[0, :2] = 1.0, 0.0
-    normalizer = np.log(np.e + 1 + 1198 * np.exp(-9))
     find = tf.function(smoothed_crossentropy)
-    np.testing.assert_allclose(find(logits, [0]), [normalizer - 1], **FORMULA)
-    np.testing.assert_allclose(find(logits, [1]), [normalizer], **FORMULA)
-    smoothed = normalizer - 0.8 * 1 - 0.2 * (1 - 1198 * 9) / 1200
+    np.testing.assert_allclose(find(logits, [0]), [0.352253], **FORMULA)
+    np.testing.assert_allclose(find(logits, [1]), [1.352253], **FORMULA)
+    # The mean is (1 - 1198 * 9) / 1200 = -8.984167: 1.352253 - 0.8 * 1 + 0.2 * 8.984167.
     np.testing.assert_allclose(
         tf.function(functools.partial(smoothed_crossentropy, label_smoothing=0.2))(logits, [0]),
-        [smoothed],
+        [2.349087],
         **FORMULA,
     )
 
