@@ -29,6 +29,12 @@ from absl import app, flags
 
 flags.DEFINE_integer("texts", 1000, "How many reviews.", lower_bound=1)
 flags.DEFINE_integer("runs", 3, "Runs of each side.", lower_bound=1)
+_INTRA_OP_THREADS = flags.DEFINE_integer(
+    "intra_op_threads",
+    0,
+    "Threads of ours for an operation; 0: as TensorFlow has it.",
+    lower_bound=0,
+)
 _SIDES = flags.DEFINE_multi_string(
     "sides", [], "Parts of names of sides, beside those of Hugging Face."
 )
@@ -184,6 +190,10 @@ def orders(texts: list[str]) -> dict[str, list[list[str]]]:
 
 def main(_: list[str]) -> None:
     """Measures and prints a table."""
+    import tensorflow as tf
+
+    # As TF Serving does by --tensorflow_intra_op_parallelism; between operations all are at work.
+    tf.config.threading.set_intra_op_parallelism_threads(_INTRA_OP_THREADS.value)
     texts = [str(text) for text in food_reviews.load()["test"]["text"][: flags.FLAGS.texts]]
     with tempfile.TemporaryDirectory() as scratch:
         answers = dict(sides(packages.minilm(), Path(scratch)))

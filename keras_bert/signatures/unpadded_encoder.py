@@ -41,8 +41,9 @@ from keras_bert.models.encoder import BertEncoder
 TOKENS_PER_CHUNK = 512
 # Rows of a chunk lie between two of these lengths.
 _LEVELS = (4, 16, 64, 256, 1024)
-# What is too small to be split over processors runs beside another chunk; memory is the price.
-_CHUNKS_AT_A_TIME = 2
+# Chunks whose operations may run beside each other: one for each thread between operations keeps
+# all at work; memory is the price.
+_CHUNKS_AT_A_TIME = 16
 
 
 class _Chunk(NamedTuple):

@@ -137,6 +137,16 @@ def test_weights_are_arranged_once_but_in_float32(dtype, served, model_folder, t
     assert f" -e {variable} -v " in (tmp_path / "README.md").read_text()
 
 
+def test_one_thread_for_an_operation_is_an_offer(served):
+    # Small models gain, large ones and long texts lose: nothing is set unasked.
+    flag = "--tensorflow_intra_op_parallelism=1"
+    lines = (served.parent / "docker-compose.yml").read_text().splitlines()
+    assert [line.strip() for line in lines if flag in line] == [f"# - {flag}"]
+    readme = (served.parent / "README.md").read_text()
+    command = re.search(r"docker run (?:.*\\\n)*.*", readme).group()
+    assert flag in readme and flag not in command
+
+
 def test_warm_up_is_what_the_server_replays(served):
     # Read field by field by hand: PredictionLog.predict_log (6) -> request (1) -> inputs (2).
     records = [r.numpy() for r in tf.data.TFRecordDataset(str(served / WARMUP_FILE))]
