@@ -7,7 +7,8 @@ r"""Gives a model pieces for the words of a field, before it goes on with the te
 --input takes the commonest words that the vocabulary cuts into --min_pieces pieces or more, --words
 those of a file, one a line. They take the [unused] slots first and stand behind the end then; each
 starts at the mean of the embeddings of its pieces. The folder is one for run_pretraining.py
---init_from, and its vocab.txt the one for create_pretraining_data.py.
+--init_from, and its vocab.txt the one for create_pretraining_data.py. That of a fine-tuned model
+stays one for predict.py, with its task.json.
 """
 
 from collections.abc import Sequence
@@ -45,10 +46,12 @@ def main(_: Sequence[str]) -> None:
     from keras_bert import BertTokenizer, grow_vocabulary, load_model, load_tokenizer
     from keras_bert.checkpoints import sentence_modules
     from keras_bert.data.corpus.reading import Corpus
+    from keras_bert.finetuning.task import TASK_FILE
     from keras_bert.progress import Progress
     from keras_bert.storage import hub
     from keras_bert.storage.files import atomic_folder
     from keras_bert.storage.paths import check_local
+    from keras_bert.tasks.kinds import load_description
     from keras_bert.text.corpus_tokenizer import CorpusTokenizer
     from keras_bert.text.coverage import count_words
     from keras_bert.text.wordpiece.new_words import choose_new_words, read_words
@@ -73,6 +76,7 @@ def main(_: Sequence[str]) -> None:
             "a model file: only a WordPiece vocabulary can take new words"
         )
     model = load_model(folder, values.ignore_config_keys)
+    task = load_description(folder) if Path(folder, TASK_FILE).is_file() else None
     tokenizer.vocabulary.check_size(model.config.vocab_size)
     corpus_tokenizer = CorpusTokenizer(tokenizer.vocabulary, Settings(**tokenizer.settings))
 
@@ -97,15 +101,18 @@ def main(_: Sequence[str]) -> None:
 
     # The folder with them. Embeddings may have more rows than the vocabulary has pieces.
     model = grow_vocabulary(model, pieces, max(len(grown), model.config.vocab_size))
-    sentences = ""
+    kept = ""
     with atomic_folder(output) as temporary:
         model.save_to_preset(temporary, BertTokenizer(grown, **tokenizer.settings))
+        if task is not None:
+            task.save(temporary)
+            kept = f", with {TASK_FILE}"
         try:
-            if sentence_modules.is_sentence_folder(folder):
+            if task is None and sentence_modules.is_sentence_folder(folder):
                 sentence_modules.copy(folder, temporary)
-                sentences = f", with {sentence_modules.MODULES_FILE} and what it lists"
+                kept = f", with {sentence_modules.MODULES_FILE} and what it lists"
         except ValueError as error:  # no reason not to grow the encoder
-            sentences = f", the encoder alone: {error}"
+            kept = f", the encoder alone: {error}"
 
     shown = ", ".join(grown.tokens[index] for index in list(pieces)[:_SHOWN])
     more = f" and {len(pieces) - _SHOWN:,} more" if len(pieces) > _SHOWN else ""
@@ -116,7 +123,7 @@ def main(_: Sequence[str]) -> None:
         before = counts.recounted(corpus_tokenizer)
         after = counts.recounted(CorpusTokenizer(grown, Settings(**tokenizer.settings)))
         print(f"before: {before.coverage}\nafter:  {after.coverage}")
-    print(f"{output}: {type(model).__name__}, {len(grown):,} pieces{sentences}")
+    print(f"{output}: {type(model).__name__}, {len(grown):,} pieces{kept}")
 
 
 if __name__ == "__main__":

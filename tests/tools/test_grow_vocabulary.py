@@ -17,6 +17,7 @@ from keras_bert import (
 from keras_bert.checkpoints import sentence_modules
 from keras_bert.text.vocabulary import SPECIAL_TOKENS
 from tests.conftest import WORDS
+from tests.signatures.tiny_models import write_model
 from tests.tolerances import FORMULA
 from tests.tools.test_faults import run_tools
 
@@ -59,6 +60,10 @@ def folder(tmp_path_factory):
     (folder / "known.txt").write_text("good\nBook\n", encoding="utf-8")
     (folder / "pair.txt").write_text("good book\n", encoding="utf-8")
     (folder / "taken").mkdir()
+    write_model(folder / "tuned", "pairs")
+    pair = '{"text": "a good book", "text_pair": "a film"}\n'
+    (folder / "pairs.jsonl").write_text(pair, encoding="utf-8")
+    (folder / "new.txt").write_text("zeppelin\n", encoding="utf-8")
     commands = {
         "texts": [*GROW, "--input=texts.txt", "--min_pieces=2", "--output=from_texts"],
         "field": [
@@ -75,6 +80,14 @@ def folder(tmp_path_factory):
             *("grow_vocabulary.py", "--model=list", "--input=texts.txt", "--min_pieces=2"),
             *("--min_frequency=1", "--new_words=1", "--output=again"),
         ],
+        "tuned": ["grow_vocabulary.py", "--model=tuned", "--words=new.txt", "--output=tuned_grown"],
+        **{
+            f"predict {name}": [
+                *("predict.py", f"--model_dir={name}", "--input=pairs.jsonl"),
+                f"--output={name}.csv",
+            ]
+            for name in ("tuned", "tuned_grown")
+        },
         "none": [*GROW, "--input=texts.txt", "--output=none"],
         "known": [*GROW, "--words=known.txt", "--output=none"],
         "pair": [*GROW, "--words=pair.txt", "--output=none"],
@@ -141,6 +154,16 @@ def test_what_stands_behind_a_sentence_encoder_comes_along(folder):
         assert f"{name}: BertEncoder, " in ran[name]["printed"]
         assert "with modules.json and what it lists" in ran[name]["printed"]
         assert sentence_modules.read(path / name).pooling == ("mean",)
+
+
+def test_a_fine_tuned_model_stays_one(folder):
+    path, ran = folder
+    assert ran["tuned"]["printed"].rstrip().endswith(", with task.json")
+    # Texts without the new word are answered as before.
+    before, after = (
+        (path / f"{name}.csv").read_text(encoding="utf-8") for name in ("tuned", "tuned_grown")
+    )
+    assert before.count("\n") == 2 and before == after
 
 
 @pytest.mark.parametrize(
