@@ -26,6 +26,7 @@ from tests.docs.python_names import imported, unknown_keywords
 # Flags of other programs that a sentence names.
 FOREIGN_FLAGS = {
     "--enable_batching": "TF Serving",
+    "--tensorflow_intra_op_parallelism": "TF Serving",
     "--help": "absl",
     "--sdk_container_image": "Beam on Dataflow",
 }
