@@ -1,11 +1,18 @@
-"""Counts among options (sizes, steps, seeds), and temperatures.
+"""Numbers among options: counts (sizes, steps, seeds), temperatures, and those of NumPy.
 
 No TensorFlow here: flags are made of options.
 """
 
+import dataclasses
 import math
 import operator
-from typing import Any
+import typing
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 # Logits divided by much less are infinite in float32.
 _LEAST_TEMPERATURE = 1e-6
@@ -38,6 +45,27 @@ def check_count(name: str, value: Any, least: int = 1, most: int | None = None) 
     if number < least or (most is not None and number > most):
         raise ValueError(f"{name} is {value}: it must be {allowed}")
     return number
+
+
+def take_numbers(options: "DataclassInstance") -> None:
+    """Makes NumPy's numbers in options Python's own, which the JSON of a job or a run takes.
+
+    Args:
+        options: a dataclass, frozen or not.
+
+    Raises:
+        ValueError: a string stands for a float or a switch; YAML reads 1e-4 as one, and "false"
+            would be true. `check_count` refuses one for a whole number.
+    """
+    types_of = typing.get_type_hints(type(options))
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        kinds = typing.get_args(types_of[field.name]) or (types_of[field.name],)
+        if isinstance(value, np.generic):
+            object.__setattr__(options, field.name, value.item())
+        elif isinstance(value, str) and str not in kinds and {float, bool} & {*kinds}:
+            wanted = "a number" if float in kinds else "True or False"
+            raise ValueError(f"{field.name} is the string {value!r}: give {wanted}")
 
 
 def check_temperature(name: str, value: float) -> None:

@@ -1,5 +1,6 @@
-"""Options that count something take whole numbers, of Python or NumPy, and say what they want."""
+"""Options take numbers, of Python or NumPy, and say what they want."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -10,6 +11,7 @@ from keras_bert.data.creation.options import CreationOptions
 from keras_bert.generation.options import MAX_SWEEPS, GenerationOptions
 from keras_bert.models.seq2seq.mask_predict import MaskPredictOptions
 from keras_bert.models.seq2seq.sequence_search import SearchOptions
+from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.tpu.options import PlanOptions
 
@@ -54,3 +56,33 @@ def test_what_counts_is_a_whole_number_in_its_range(make, sentence):
 def test_whole_numbers_of_numpy_count():
     options = FinetuningOptions(batch_size=np.int64(16), patience=np.int32(2))
     assert json.dumps([options.batch_size, options.patience]) == "[16, 2]"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda count, rate: FinetuningOptions(epochs=count, learning_rate=rate),
+        lambda count, rate: PretrainingOptions("a", "b", train_steps=count, learning_rate=rate),
+        lambda count, rate: CreationOptions("a", "b", "c", seed=count, short_seq_prob=rate),
+    ],
+)
+def test_options_of_numpy_are_those_of_python(make):
+    taken = dataclasses.asdict(make(np.int64(3), np.float64(0.5)))
+    assert json.dumps(taken) == json.dumps(dataclasses.asdict(make(3, 0.5)))
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: FinetuningOptions(learning_rate="1e-4"), "is the string '1e-4': give a number"),
+        (lambda: PretrainingOptions("a", "b", learning_rate="1e-4"), "learning_rate is the string"),
+        (
+            lambda: PretrainingOptions("a", "b", remat="no"),
+            "remat is the string 'no': give True",
+        ),
+        (lambda: CreationOptions("a", "b", "c", pack="false"), "pack is the string 'false': give"),
+    ],
+)
+def test_a_string_is_no_number_and_no_switch(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()

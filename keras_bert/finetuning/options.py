@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from keras_bert.choices import Precision, StrategyName, layer_names
-from keras_bert.counts import LARGEST_SEED, check_count
+from keras_bert.counts import LARGEST_SEED, check_count, take_numbers
 
 DEFAULTS: Mapping[str, Any] = {
     "epochs": 3,
@@ -111,6 +111,7 @@ class FinetuningOptions:
     ignore_config_keys: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        take_numbers(self)
         counts = {
             **dict.fromkeys(("epochs", "batch_size", "patience", "accumulation_steps"), 1),
             "lora_rank": 1,

@@ -22,6 +22,8 @@ from keras_bert.training.base_optimizer import check_decay
 _COUNTS = {
     **dict.fromkeys(("train_steps", "batch_size", "accumulation_steps", "checkpoint_steps"), 1),
     **dict.fromkeys(("steps_per_loop", "eval_steps", "preset_steps", "max_skipped_steps"), 0),
+    # A warmup of 0.1 is no tenth of the run but less than a step; ranges are looked at elsewhere.
+    **dict.fromkeys(("warmup_steps", "schedule_steps", "keep_checkpoints"), 0),
 }
 _FINITE = ("learning_rate", "weight_decay_rate", "time_budget")
 

@@ -11,6 +11,7 @@ from keras_bert.choices import (
     ScheduleName,
     layer_names,
 )
+from keras_bert.counts import take_numbers
 
 # The paper's 10,000 of 1,000,000 steps (section A.2).
 _WARMUP_PROPORTION = 0.01
@@ -144,6 +145,7 @@ class PretrainingOptions:
 
     def __post_init__(self) -> None:
         # As run.json takes them, also where they were given as numbers and paths of `pathlib`.
+        take_numbers(self)
         for name in ("init_layers", "teacher_layers"):
             object.__setattr__(self, name, layer_names(getattr(self, name)))
         for name in ("data_dir", "model_dir", "eval_data_dir", "init_from", "teacher"):

@@ -42,7 +42,11 @@ def predictions_per_sequence(
         max_predictions_per_seq: what was told, or None.
         masked_lm_prob: rate of the pieces that are chosen.
         max_seq_length: pieces of the longest sequence, special tokens counted.
+
+    Raises:
+        ValueError: the rate is out of its range.
     """
+    _check_masked_lm_prob(masked_lm_prob)
     if max_predictions_per_seq is not None:
         return max_predictions_per_seq
     return max(1, math.ceil(masked_lm_prob * max_seq_length))
@@ -67,8 +71,7 @@ def check_rates(
 ) -> None:
     """Raises ValueError unless the numbers of a masking are in their ranges."""
     check_count("max_predictions_per_seq", max_predictions_per_seq)
-    if not 0 < masked_lm_prob <= 1:
-        raise ValueError(f"masked_lm_prob is {masked_lm_prob}: it must be above 0 and at most 1")
+    _check_masked_lm_prob(masked_lm_prob)
     rates = {"mask_token_rate": mask_token_rate, "random_token_rate": random_token_rate}
     for name, rate in rates.items():
         if not 0 <= rate <= 1:  # nor is NaN
@@ -78,3 +81,8 @@ def check_rates(
             f"mask_token_rate {mask_token_rate} and random_token_rate {random_token_rate} are "
             "together above 1: the rest of the chosen pieces stays as it is and cannot be negative"
         )
+
+
+def _check_masked_lm_prob(masked_lm_prob: float) -> None:
+    if not 0 < masked_lm_prob <= 1:  # nor is NaN
+        raise ValueError(f"masked_lm_prob is {masked_lm_prob}: it must be above 0 and at most 1")

@@ -435,6 +435,10 @@ def test_a_vocabulary_of_another_name_tells_its_case_itself(tmp_path, vocab):
         ({"dupe_factor": 0}, "dupe_factor is 0: it must be at least 1"),
         ({"num_shards": 0}, "num_shards is 0"),
         ({"num_workers": -1}, "num_workers is -1"),
+        (
+            {"static_masking": True, "masked_lm_prob": float("nan")},
+            "masked_lm_prob is nan: it must be above 0 and at most 1",
+        ),
         ({"short_seq_prob": 1.5}, "short_seq_prob is 1.5: it must be from 0 to 1"),
         ({"seed": -1}, "seed is -1: it must be from 0 to 9,223,372,036,854,775,807"),
         ({"seed": 1 << 63}, "seed is 9223372036854775808: it must be from 0 to"),
@@ -452,6 +456,15 @@ def test_a_vocabulary_of_another_name_tells_its_case_itself(tmp_path, vocab):
 def test_options_out_of_range_are_refused(changes, sentence):
     with pytest.raises(ValueError, match=sentence):
         CreationOptions(**({"inputs": ("a",), "vocab": "b", "output_dir": "c"} | changes))
+
+
+def test_paths_of_pathlib_and_numbers_of_numpy_make_the_same_records(tmp_path, novels, vocab):
+    usual = CreationOptions((str(novels),), str(vocab), str(tmp_path / "1"), 32, 1, 2)
+    create_pretraining_data(usual)
+    # A single input, whose letters would be inputs.
+    numbers = np.int64(32), np.int64(1), np.int64(2)
+    create_pretraining_data(CreationOptions(Path(novels), Path(vocab), tmp_path / "2", *numbers))
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
 
 
 def test_a_manifest_can_be_read_back(records, tmp_path):

@@ -212,6 +212,9 @@ def test_a_finished_run_is_not_trained_again(corpus, tmp_path):
     [
         ({"batch_size": 15, "accumulation_steps": 2}, "batch_size 15 is not divisible by 2"),
         ({"warmup_steps": 30}, "warmup_steps is 30 and train_steps is 20"),
+        ({"warmup_steps": 0.1}, "warmup_steps is 0.1: it must be a whole number, 0 or more"),
+        ({"keep_checkpoints": 2.5}, "keep_checkpoints is 2.5: it must be a whole number"),
+        ({"masked_lm_prob": float("nan")}, "masked_lm_prob is nan: it must be above 0"),
         ({"time_budget": -1.0}, "time_budget is -1.0"),
         ({"seed": -1}, "seed is -1: it must be from 0 to 4,294,967,295"),
         ({"seed": 2**32}, "seed is 4294967296: it must be from 0"),

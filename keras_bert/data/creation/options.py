@@ -1,6 +1,7 @@
 """Settings of the creation of pretraining data."""
 
 import dataclasses
+import os
 
 from keras_bert.choices import (
     DecodingErrors,
@@ -9,7 +10,7 @@ from keras_bert.choices import (
     WordSegmenter,
     check_choice,
 )
-from keras_bert.counts import check_count
+from keras_bert.counts import check_count, take_numbers
 from keras_bert.text.masking_strategy import check_rates, masking_options, predictions_per_sequence
 
 _SHORTEST_MAX_SEQ_LENGTH = 8
@@ -21,7 +22,8 @@ class CreationOptions:
     """Settings of the creation of pretraining data.
 
     Attributes:
-        inputs: paths or globs of the corpus, see `keras_bert.data.corpus.reading.Corpus`.
+        inputs: paths or globs of the corpus, or a single one, see
+            `keras_bert.data.corpus.reading.Corpus`.
         vocab: a vocab.txt, whose tokenizer_config.json beside it is honoured, or the folder of any
             tokenizer, which may be `hf://org/name`; in a file of another name capital letters
             decide between cased and uncased.
@@ -81,6 +83,13 @@ class CreationOptions:
     errors: DecodingErrors = "strict"
 
     def __post_init__(self) -> None:
+        if isinstance(self.inputs, str | os.PathLike):  # its letters would be paths
+            object.__setattr__(self, "inputs", (self.inputs,))
+        # As the manifest takes them, also where they were given as paths of `pathlib`.
+        object.__setattr__(self, "inputs", tuple(map(os.fspath, self.inputs)))
+        for name in ("vocab", "output_dir"):
+            object.__setattr__(self, name, os.fspath(getattr(self, name)))
+        take_numbers(self)
         for name in ("dupe_factor", "num_shards", "num_workers"):
             check_count(name, getattr(self, name))
         check_count("max_seq_length", self.max_seq_length, 0)
