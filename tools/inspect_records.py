@@ -36,7 +36,7 @@ def main(_: Sequence[str]) -> None:
     data = PretrainingData(_source(flags.FLAGS.input))
     vocab = flags.FLAGS.vocab
     if vocab is None:  # of a bucket the tokenizer's files alone, not all records beside them
-        vocab = local_files(os.path.dirname(data.paths[0]), TOKENIZER_FILES)
+        vocab = local_files(os.path.dirname(data.paths[0]) or ".", TOKENIZER_FILES)
     vocab = local_copy(vocab)
     is_folder = os.path.isdir(vocab)
     vocabulary = (

@@ -161,6 +161,13 @@ def test_inspect_records_shows_stored_masks(tmp_path):
     assert "masks         25.00 % of the pieces, stored" in output
 
 
+def test_inspect_records_in_the_folder_itself(road, monkeypatch, capsys):
+    folder, printed = road
+    monkeypatch.chdir(folder / "records")
+    call("inspect_records", "--input=.", "--count=2")
+    assert capsys.readouterr().out == printed["inspect_records"][0]
+
+
 @pytest.mark.slow
 def test_inspect_records_reads_what_is_in_a_bucket(road):
     """TensorFlow's file system in memory stands for it; it ends with its process."""

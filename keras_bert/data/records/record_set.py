@@ -152,6 +152,7 @@ def record_files(source: str | os.PathLike | Sequence[str | os.PathLike]) -> lis
 
     Raises:
         FileNotFoundError: there are none.
+        ValueError: one of several names is that of a folder.
     """
     patterns = [source] if isinstance(source, str | os.PathLike) else source
     try:
@@ -160,6 +161,12 @@ def record_files(source: str | os.PathLike | Sequence[str | os.PathLike]) -> lis
         raise FileNotFoundError(
             f"there are no records at {', '.join(map(str, patterns))}: give a folder that "
             "create_pretraining_data.py made"
+        ) from None
+    except ValueError:  # of another option, and with another remedy
+        raise ValueError(
+            f"{', '.join(map(str, patterns))} names a folder among other records: give one folder "
+            "alone, or files of masked records; run_pretraining.py takes folders of several "
+            "languages, or of several corpora, as NAME=FOLDER,NAME=FOLDER"
         ) from None
 
 
