@@ -49,6 +49,11 @@ def check_data(
                     f"long but the model has {config.max_position_embeddings} positions "
                     "(max_position_embeddings): make shorter records or raise it"
                 )
+    if data.sentence_task != "none" and not config.takes_pairs:
+        raise ValueError(
+            f"the records in {data.folder} are pairs of segments but the model's type_vocab_size "
+            f"is {config.type_vocab_size}: it needs 2, or make records with --sentence_task=none"
+        )
     if eval_data is not None:
         for name in ("sentence_task", "packed"):
             held_out, training = getattr(eval_data, name), getattr(data, name)

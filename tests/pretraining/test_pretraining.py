@@ -224,8 +224,13 @@ def test_a_finished_run_is_not_trained_again(corpus, tmp_path):
         ({"peak_tflops": float("inf")}, "peak_tflops is inf: it must be above 0 and finite"),
         ({"mixed_precision": "float8"}, "mixed_precision is 'float8': choose one of auto"),
         ({"config": tiny_config(max_position_embeddings=16)}, "model has 16 positions"),
+        (
+            {"config": tiny_config(type_vocab_size=1)},
+            "are pairs .* type_vocab_size is 1: it needs 2",
+        ),
         ({"config": tiny_config(vocab_size=99)}, "entries but config.vocab_size is 99"),
         ({"data_dir": "nowhere"}, "nowhere"),
+        ({"data_dir": "/,/"}, "/, / names a folder among other records: give one"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_training(corpus, tmp_path, changes, sentence):
