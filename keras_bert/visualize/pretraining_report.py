@@ -1,5 +1,6 @@
 """What one looks at after pretraining: numbers, events and curves of a run folder."""
 
+import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -81,7 +82,9 @@ def final_figures(metrics: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]
     columns = {"training, last steps": train[-1]} if train else {}
     if held_out:
         columns["held out, last"] = held_out[-1]
-        columns["held out, best"] = min(held_out, key=lambda line: line["loss"])
+        # Nothing is below a loss that is no number: `min` would keep it for the best.
+        finite = [line for line in held_out if math.isfinite(line["loss"])]
+        columns["held out, best"] = min(finite or held_out, key=lambda line: line["loss"])
     return columns
 
 

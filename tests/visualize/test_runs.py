@@ -94,6 +94,15 @@ def test_a_pretraining_run(pretraining):
     assert "--learning_rate=1e-3 &amp;" in page
 
 
+def test_a_loss_that_is_no_number_is_not_the_best(pretraining):
+    lines = [json.loads(line) for line in (pretraining / "metrics.jsonl").open()]
+    first = next(line for line in lines if line["split"] == "eval")
+    first["loss"] = first["masked_lm_loss"] = float("nan")
+    (pretraining / "metrics.jsonl").write_text("".join(json.dumps(n) + "\n" for n in lines))
+    report = show_run(pretraining)
+    assert report.runs[0].figures["held out, best"]["step"] == 40
+
+
 def test_the_best_figures_are_those_of_the_last_held_out_records(pretraining):
     run = RunFolder.open(pretraining)
     lines = (pretraining / "metrics.jsonl").read_text().splitlines(keepends=True)
