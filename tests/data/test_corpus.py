@@ -91,6 +91,12 @@ def test_the_text_field_has_a_name(tmp_path):
         list(read_documents([path]))
 
 
+def test_a_field_that_holds_no_text_is_there(tmp_path):
+    path = write(tmp_path / "a.jsonl", '{"text": "One."}\n{"text": null}')
+    with pytest.raises(ValueError, match=r"line 2 has null in field 'text', not a text: remove"):
+        list(read_documents([path]))
+
+
 @pytest.mark.parametrize(
     "line",
     ["{", '["text"]', '{"text": 3}', '{"text": "a", "n": ' + "9" * 5000 + "}", "[" * 100_000],

@@ -94,6 +94,11 @@ class TextFile(NamedTuple):
                 kind = type(record).__name__
                 raise ValueError(f"{place} holds a {kind}: each line must be an object")
             text = record.get(self.text_field)
+            if self.text_field in record and not isinstance(text, str):
+                raise ValueError(
+                    f"{place} has {json.dumps(text)[:60]} in field {self.text_field!r}, not a "
+                    "text: remove such lines, or name another field with --text_field"
+                )
             if not isinstance(text, str):
                 raise ValueError(
                     f"{place} has no text in field {self.text_field!r} (its fields: "
