@@ -49,6 +49,10 @@ def local_files(folder: str, names: Iterable[str]) -> str:
     return str(target)
 
 
+# What a run reads again when it goes on, and a report of it.
+RUN_FILES = ("run.json", "metrics.jsonl", "starts.jsonl")
+
+
 class RunLocation:
     """Where a run's files are written, and where they belong.
 
@@ -61,8 +65,6 @@ class RunLocation:
         checkpoints: where checkpoints go, without a detour.
     """
 
-    # What a run reads again when it goes on.
-    _READ_AGAIN = ("run.json", "metrics.jsonl", "starts.jsonl")
     # What becomes ever more and is not written again: gone from the local disk when it is uploaded.
     _MOVED = "kept_presets"
 
@@ -71,7 +73,7 @@ class RunLocation:
         self.local = Path(model_dir)
         if self._remote:
             self.local = _new_folder()
-            for name in self._READ_AGAIN:
+            for name in RUN_FILES:
                 if gfile().exists(f"{self._remote}/{name}"):
                     gfile().copy(f"{self._remote}/{name}", str(self.local / name))
         self.checkpoints = f"{self._remote or model_dir}/checkpoints"

@@ -5,6 +5,7 @@ import re
 import shutil
 
 import pytest
+import tensorflow as tf
 
 from keras_bert import plot_learning_curves, show_run
 from keras_bert.finetuning.metrics import expected_calibration_error
@@ -92,6 +93,19 @@ def test_a_pretraining_run(pretraining):
     assert "step 12 skipped" in page
     assert "training: 5 at step 10" in page  # under the pointer
     assert "--learning_rate=1e-3 &amp;" in page
+
+
+def test_a_pretraining_run_in_a_bucket(pretraining):
+    remote = "ram://bucket/runs/first"
+    with pytest.raises(FileNotFoundError, match=f"{remote} holds no run of pretraining: run.json"):
+        show_run(remote)
+    tf.io.gfile.makedirs(remote)
+    for name in ("run.json", "metrics.jsonl", "starts.jsonl"):
+        tf.io.gfile.copy(str(pretraining / name), f"{remote}/{name}")
+    report = show_run(f"{remote}/")
+    local = show_run(pretraining)
+    assert report.names == local.names
+    assert report.html() == local.html().replace(str(pretraining), remote)
 
 
 def test_a_loss_that_is_no_number_is_not_the_best(pretraining):

@@ -15,6 +15,8 @@ from keras_bert.config import read_json
 from keras_bert.finetuning.result import FinetuningResult
 from keras_bert.finetuning.search import RESULTS_FILE
 from keras_bert.finetuning.task import TASK_FILE
+from keras_bert.storage.paths import is_remote
+from keras_bert.storage.remote_folders import RUN_FILES, local_files
 from keras_bert.training.run_folder import RunFolder
 from keras_bert.visualize.curves import BASELINES, curve_names, points
 from keras_bert.visualize.pretraining_report import final_figures, median_speed
@@ -34,7 +36,7 @@ class RunRecord:
     """A run as its folder tells it.
 
     Attributes:
-        path: the folder.
+        path: the folder, or its address.
         kind: "pretraining" or "fine-tuning".
         settings: what defines the run, by names such as "options.batch_size".
         curves: by metric and split; each a list of step and value.
@@ -50,7 +52,7 @@ class RunRecord:
         searched: metrics of all runs of a search by name; the folder is that of the best of them.
     """
 
-    path: Path
+    path: str | Path
     kind: str
     settings: Mapping[str, Any]
     curves: Mapping[str, Mapping[str, Curve]]
@@ -69,11 +71,18 @@ class RunRecord:
 def read_run(folder: str | os.PathLike) -> RunRecord:
     """Reads the folder of a run; one that is still going on, too.
 
+    Args:
+        folder: local, or of pretraining in a bucket, whose files are copied to the local disk.
+
     Raises:
         FileNotFoundError: the folder holds no run.
         ValueError: a file in it is damaged.
     """
-    run = RunFolder.open(folder)
+    remote = os.fspath(folder).rstrip("/") if is_remote(folder) else None
+    local = Path(local_files(remote, RUN_FILES) if remote else folder)
+    if remote and not (local / RUN_FILES[0]).is_file():
+        raise FileNotFoundError(f"{remote} holds no run of pretraining: {RUN_FILES[0]} is missing")
+    run = RunFolder.open(local)
     metrics = run.read_metrics()
     kind = FINETUNING if "task" in run.settings else PRETRAINING
     result = FinetuningResult.finished(run.path) if kind == FINETUNING else None
@@ -103,7 +112,7 @@ def read_run(folder: str | os.PathLike) -> RunRecord:
     task = run.path / TASK_FILE
     events = [(line["step"], line["message"]) for line in metrics if line["split"] == "event"]
     return RunRecord(
-        path=run.path,
+        path=remote or run.path,
         kind=kind,
         settings=dict(_flat(run.settings)),
         curves=_curves(metrics),

@@ -40,7 +40,8 @@ def show_run(run: str | os.PathLike, other: str | os.PathLike | None = None) -> 
     """Shows the curves, figures and settings of a run, or of two runs side by side.
 
     Args:
-        run: the `--model_dir` of pretraining or fine-tuning; the run may still go on.
+        run: the `--model_dir` of pretraining, also one in a bucket, or of fine-tuning; the run may
+            still go on.
         other: another one of the same kind, to compare.
 
     Returns:
