@@ -26,7 +26,7 @@ def find_files(inputs: Sequence[str | os.PathLike]) -> list[str]:
 
     Raises:
         FileNotFoundError: an input matches no file.
-        ValueError: an input is a folder, or there is none.
+        ValueError: an input is a folder, a pipe or a device, or there is none.
     """
     if not inputs:
         raise ValueError("--input is empty: give at least one file or glob")
@@ -46,6 +46,11 @@ def find_files(inputs: Sequence[str | os.PathLike]) -> list[str]:
             ):
                 raise ValueError(
                     f"--input {path} is a folder: give its files, such as {path.rstrip('/')}/*.txt"
+                )
+            if not is_remote(path) and os.path.exists(path) and not os.path.isfile(path):
+                raise ValueError(
+                    f"--input {path} is a pipe or a device, and files are read more than once: "
+                    "write its content to a file"
                 )
             found[path] = None
     return list(found)

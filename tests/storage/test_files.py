@@ -116,6 +116,14 @@ def test_a_bucket_is_no_file():
         find_files(["ram://books/*"])
 
 
+def test_a_pipe_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "gone").symlink_to("nowhere")  # told where it is opened
+    assert find_files([tmp_path / "g*"]) == [str(tmp_path / "gone")]
+    with pytest.raises(ValueError, match="pipe is a pipe or a device, and files are read more"):
+        find_files([tmp_path / "*"])
+
+
 @pytest.mark.parametrize("atomic", [atomic_file, atomic_folder])
 def test_an_error_leaves_what_was_there(tmp_path, atomic):
     with atomic(tmp_path / "a") as path:

@@ -155,18 +155,18 @@ def record_files(source: str | os.PathLike | Sequence[str | os.PathLike]) -> lis
         ValueError: one of several names is that of a folder.
     """
     patterns = [source] if isinstance(source, str | os.PathLike) else source
+    if any(map(os.path.isdir, patterns)):
+        raise ValueError(
+            f"{', '.join(map(str, patterns))} names a folder among other records: give one folder "
+            "alone, or files of masked records; run_pretraining.py takes folders of several "
+            "languages, or of several corpora, as NAME=FOLDER,NAME=FOLDER"
+        )
     try:
         return find_files(patterns)
     except FileNotFoundError:
         raise FileNotFoundError(
             f"there are no records at {', '.join(map(str, patterns))}: give a folder that "
             "create_pretraining_data.py made"
-        ) from None
-    except ValueError:  # of another option, and with another remedy
-        raise ValueError(
-            f"{', '.join(map(str, patterns))} names a folder among other records: give one folder "
-            "alone, or files of masked records; run_pretraining.py takes folders of several "
-            "languages, or of several corpora, as NAME=FOLDER,NAME=FOLDER"
         ) from None
 
 
