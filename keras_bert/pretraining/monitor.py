@@ -4,7 +4,7 @@ The watch counts steps that were skipped, tells jumps, and knows when to give up
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import tensorflow as tf
 
@@ -73,7 +73,7 @@ class LossWatch:
 
     def look(
         self, first_step: int, losses: Sequence[float], updated: Sequence[bool], rate: float
-    ) -> Iterator[str]:
+    ) -> Iterator[tuple[int, str]]:
         """Looks at the steps of one call of the loop, one after the other.
 
         Args:
@@ -83,16 +83,17 @@ class LossWatch:
             rate: the learning rate at the first of them.
 
         Yields:
-            What a person should know, a line for each.
+            What a person should know: a step, and a line about it.
 
         Raises:
             ValueError: too many steps in a row were skipped.
         """
         for step, (loss, good) in enumerate(zip(losses, updated, strict=True), first_step):
             if good:
-                yield from self._look_at_good(step, float(loss))
+                lines: Iterable[str] = self._look_at_good(step, float(loss))
             else:
-                yield from self._skip(step, loss, rate)
+                lines = self._skip(step, loss, rate)
+            yield from ((step, line) for line in lines)
 
     def _skip(self, step: int, loss: float, rate: float) -> Iterator[str]:
         state = self._state

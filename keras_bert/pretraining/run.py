@@ -182,8 +182,9 @@ class PretrainingRun:
                     self.loop(self.batches, tf.constant(decision.steps)),
                 )
                 seconds = time.perf_counter() - started
-                for line in self._watch.look(self._step + 1, result.losses, result.updated, rate):
-                    self.folder.note(self._step + 1, line)
+                looked = self._watch.look(self._step + 1, result.losses, result.updated, rate)
+                for step, line in looked:
+                    self.folder.note(step, line)
                     progress.write(line)
                 self._seconds += seconds
                 self._step += decision.steps
