@@ -561,7 +561,7 @@ def read_json(path: str | os.PathLike) -> dict[str, Any]:
     """
     try:
         values = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
         raise ValueError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds a {type(values).__name__}, expected a JSON object")

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from keras_bert.storage.surrogates import without_lone_surrogates
 
 # A document may be longer than the 131,072 characters that Python allows a field by default.
 csv.field_size_limit(sys.maxsize)
+_LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
 
 
 class Row(NamedTuple):
@@ -208,7 +208,7 @@ def _read_json_lines(path: Path, text: str) -> tuple[tuple[str, ...], list[Row]]
             continue
         try:
             values = json.loads(line)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
             raise ValueError(f"{path}, line {number} is not valid JSON: {error}") from None
         if not isinstance(values, dict):
             raise ValueError(
@@ -235,12 +235,12 @@ def _read_json_lines(path: Path, text: str) -> tuple[tuple[str, ...], list[Row]]
 
 
 def finite_number(field: str) -> float | None:
-    """Returns the number that a field is; None where it is none, or not finite."""
+    """Returns the number that a field is; None where it is none, or not finite in float32."""
     try:
         number = float(field)
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) <= _LARGEST_FLOAT32 else None  # nor is NaN
 
 
 def json_list(field: str) -> list[str] | None:

@@ -123,7 +123,7 @@ def _texts_of(table: Table, column: str = "text") -> list[str]:
 def _text_field(place: str, line: str) -> str:
     try:
         text = json.loads(line)["text"]
-    except (json.JSONDecodeError, KeyError, TypeError):
+    except (ValueError, RecursionError, KeyError, TypeError):
         text = None
     if not isinstance(text, str):
         raise ValueError(f'{place} is no JSON object with a text in its field "text": fix it')

@@ -114,6 +114,8 @@ def test_fields_longer_than_pythons_default_limit_are_read(tmp_path):
         ("a.tsv", 'label\ttext\r1\t"Hi\r0\tb"\r', "a.tsv, line 2: .*swallowed a row.*doubled"),
         ("a.csv", "text,text\na,b\n", "a.csv, line 1: the column 'text' is named twice"),
         ("a.jsonl", '{"text": "a"}\n{"text"\n', "a.jsonl, line 2 is not valid JSON"),
+        ("a.jsonl", '{"n": ' + "9" * 5000 + "}", "a.jsonl, line 1 is not valid JSON: Exceeds the"),
+        ("a.jsonl", "[" * 100_000, "a.jsonl, line 1 is not valid JSON: maximum recursion"),
         ("a.jsonl", "[1]\n", "a.jsonl, line 1 holds a list: expected a JSON object"),
         (
             "a.txt",

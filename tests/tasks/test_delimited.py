@@ -138,7 +138,7 @@ def test_data_that_is_no_task_is_refused(tmp_path, files, sentence):
         csv_task().read(folder(tmp_path, **files))
 
 
-@pytest.mark.parametrize("label", ["many", "nan", "inf"])
+@pytest.mark.parametrize("label", ["many", "nan", "inf", "1e39"])
 def test_regression_refuses_what_is_not_a_number(tmp_path, label):
     with pytest.raises(ValueError, match=f"train.csv, line 3: the label '{label}' is not a number"):
         csv_task(label_type="regression").read(

@@ -228,6 +228,7 @@ def test_no_line_of_a_test_is_left_out(tmp_path):
         ("sst2", "", "has no rows"),
         ("cola", "a\tb\n", "line 1 has 2 columns; expected are 4"),
         ("stsb", f"{STSB}\tscore\n{STSB_ROW}\thigh\n", "line 2: the score is 'high'"),
+        ("stsb", f"{STSB}\tscore\n{STSB_ROW}\tnan\n", "line 2: the score is 'nan'"),
     ],
 )
 def test_broken_files_are_refused(name, text, sentence, tmp_path):

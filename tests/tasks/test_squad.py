@@ -93,6 +93,9 @@ def test_what_is_no_json_is_refused_with_its_line(tmp_path):
     (tmp_path / "train.json").write_text('{"data": [\n}', encoding="utf-8")
     with pytest.raises(ValueError, match=r"train.json is not valid JSON: .* line 2"):
         squad_task().read(tmp_path)
+    (tmp_path / "train.json").write_text("9" * 5000, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"train.json is not valid JSON: Exceeds the limit"):
+        squad_task().read(tmp_path)
     (tmp_path / "train.json").write_text("", encoding="utf-8")
     with pytest.raises(ValueError, match=r"train.json is not valid JSON"):
         squad_task().read(tmp_path)

@@ -16,7 +16,7 @@ from keras_bert.finetuning import metrics
 from keras_bert.finetuning.task import TEST, TRAIN, VALIDATION, Metric, Task, TaskData
 from keras_bert.storage.data_sets import is_tfds
 from keras_bert.storage.files import atomic_file
-from keras_bert.storage.tables import Table, read_table, read_unquoted
+from keras_bert.storage.tables import Table, finite_number, read_table, read_unquoted
 from keras_bert.tasks.classification import mrpc_files
 from keras_bert.tasks.classification.delimited import read_texts_to_predict
 from keras_bert.tasks.classification.head import LabeledTexts, TextHead
@@ -271,15 +271,18 @@ def _labeled_texts(facts: GlueTask, table: Table, labeled: bool) -> LabeledTexts
     labels: list[float] = []
     for row, field in zip(table.rows, fields, strict=True):
         place = f"{table.path}, line {row.line}"
-        try:
-            labels.append(facts.labels.index(field) if facts.labels else float(field))
-        except ValueError:
-            if not facts.labels:
-                raise ValueError(f"{place}: the score is {field!r}, expected a number") from None
+        if not facts.labels:
+            number = finite_number(field)
+            if number is None:
+                raise ValueError(f"{place}: the score is {field!r}, expected a number")
+            labels.append(number)
+        elif field in facts.labels:
+            labels.append(facts.labels.index(field))
+        else:
             raise ValueError(
                 f"{place}: the label is {field!r}, expected one of {', '.join(facts.labels)}: "
                 "give the file as GLUE distributes it"
-            ) from None
+            )
     return LabeledTexts(texts, pairs, np.array(labels, np.int32 if facts.labels else np.float32))
 
 
