@@ -91,6 +91,18 @@ def test_the_text_field_has_a_name(tmp_path):
         list(read_documents([path]))
 
 
+@pytest.mark.parametrize("name", ["part-00000", "a.jsonlines", "a.txt.gz"])
+def test_json_lines_under_the_name_of_a_text_are_refused(tmp_path, name):
+    lines = '\ufeff\n{"body": "One.", "n": 1}\n{"body": "Two.", "n": 2}\n'
+    corpus = Corpus([write(tmp_path / name, lines)], text_field="body")
+    with pytest.raises(ValueError, match=r"begins with a JSON object whose field 'body' .*\.jsonl"):
+        list(corpus)
+    # Not every brace is one of JSON, and not every object holds the text.
+    for text in ('{"body": "One."', '{"n": 1}', '{"body": 1}', "{One.}"):
+        path = write(tmp_path / name, text + "\nTwo.")
+        assert list(read_documents([path], "body")) == [[text, "Two."]]
+
+
 def test_a_field_that_holds_no_text_is_there(tmp_path):
     path = write(tmp_path / "a.jsonl", '{"text": "One."}\n{"text": null}')
     with pytest.raises(ValueError, match=r"line 2 has null in field 'text', not a text: remove"):

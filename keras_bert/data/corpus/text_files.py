@@ -106,6 +106,26 @@ class TextFile(NamedTuple):
                 )
             yield from documents_of_text(without_lone_surrogates(text), numbers)
 
+    def _check_no_json(self, block: bytes) -> None:
+        """Refuses JSON lines under the name of a text, whose braces and names would be words.
+
+        Args:
+            block: the beginning of the content.
+        """
+        line = block.removeprefix(codecs.BOM_UTF8).lstrip().partition(b"\n")[0]
+        if not line.startswith(b"{"):
+            return
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            return
+        if isinstance(record.get(self.text_field), str):
+            raise ValueError(
+                f"{self.name} begins with a JSON object whose field {self.text_field!r} holds a "
+                "text, but its name is that of a text: let it end in .jsonl (before .gz and the "
+                "like), so that the field alone is read"
+            )
+
     def _lines(self, file: BinaryIO) -> Iterator[str]:
         """Yields the lines of a file; a very long one of a text file comes in several pieces."""
         content = open_content(self.name, file)
@@ -120,6 +140,8 @@ class TextFile(NamedTuple):
                     f"{self.name} is one array: write each document as a line of its own, such as "
                     '{"text": "..."}'
                 )
+            if not self._is_jsonl and begins:
+                self._check_no_json(block)
             waiting, end = sum(map(len, blocks)), block.rfind(b"\n") + 1
             if not self._is_jsonl:
                 # A CR is the end of a line unless a LF comes behind it, perhaps in the next block.
