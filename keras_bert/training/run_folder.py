@@ -18,6 +18,7 @@ from keras_bert.storage import files
 RUN_FILE = "run.json"
 _METRICS_FILE = "metrics.jsonl"
 _STARTS_FILE = "starts.jsonl"
+PRETRAINING, FINETUNING = "pretraining", "fine-tuning"
 HELD_OUT = "held_out"  # the split of a line that tells which records the next evaluations are of
 
 
@@ -36,7 +37,8 @@ class RunFolder:
         writes: whether this process writes; of several that train one model, one does.
 
     Raises:
-        ValueError: a setting differs; the sentence names it with both values.
+        ValueError: a setting differs; the sentence names it with both values. Or the folder holds a
+            run of another kind.
     """
 
     def __init__(
@@ -66,6 +68,12 @@ class RunFolder:
             if isinstance(found, dict):
                 known = {k: self._settings[name][k] for k, v in values.items() if found.get(k) == v}
                 before = before | {name: found | known}
+        # Runs of both kinds have a folder of this form; settings one by one would tell little.
+        if (kind := run_kind(before)) != run_kind(self._settings):
+            raise ValueError(
+                f"{self.path} holds a run of {kind}, and this is one of "
+                f"{run_kind(self._settings)}: choose another --model_dir"
+            )
         for name in sorted(self._settings.keys() | before.keys()):
             was, now = before.get(name), self._settings.get(name)
             if was != now:
@@ -228,6 +236,11 @@ class RunFolder:
             folder = self.path / "tensorboard" / split
             self._writers[split] = tf.summary.create_file_writer(str(folder))
         return self._writers[split]
+
+
+def run_kind(settings: Mapping[str, Any]) -> str:
+    """Returns "pretraining" or "fine-tuning", as the settings of a run tell it."""
+    return FINETUNING if "task" in settings else PRETRAINING
 
 
 def check_precision(folder: Path, precision: str) -> None:

@@ -229,6 +229,15 @@ def test_a_run_whose_path_is_a_pattern_is_refused(corpus, first, tmp_path):
         run_pretraining(corpus, tmp_path / "next", train_steps=8, init_from=source)
 
 
+def test_a_folder_of_a_fine_tuning_run_is_refused(corpus, sentiment_run, tmp_path):
+    folder = shutil.copytree(sentiment_run[0], tmp_path / "tuned")
+    message = (
+        r"tuned holds a run of fine-tuning, and this is one of pretraining: choose another --m"
+    )
+    with pytest.raises(ValueError, match=message):
+        run_pretraining(corpus, folder)
+
+
 def test_a_fine_tuned_folder_is_a_model_and_not_a_run(corpus, sentiment_run, tmp_path):
     # Its run.json is of other settings; what is compared are the vocabularies, as of any model.
     source = str(sentiment_run[0])

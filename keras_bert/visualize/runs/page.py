@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from keras_bert.finetuning.metrics import LOWER_IS_BETTER, expected_calibration_error
+from keras_bert.training.run_folder import FINETUNING
 from keras_bert.visualize import charts, report_page
 from keras_bert.visualize.curves import BASELINES, curve_title
-from keras_bert.visualize.runs.record import FINETUNING, SPLITS, RunRecord
+from keras_bert.visualize.runs.record import SPLITS, RunRecord
 
 if TYPE_CHECKING:
     from keras_bert.visualize.runs.view import RunReport

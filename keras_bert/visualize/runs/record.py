@@ -17,11 +17,9 @@ from keras_bert.finetuning.search import RESULTS_FILE
 from keras_bert.finetuning.task import TASK_FILE
 from keras_bert.storage.paths import is_remote
 from keras_bert.storage.remote_folders import RUN_FILES, local_files
-from keras_bert.training.run_folder import RunFolder
+from keras_bert.training.run_folder import FINETUNING, PRETRAINING, RunFolder, run_kind
 from keras_bert.visualize.curves import BASELINES, curve_names, points
 from keras_bert.visualize.pretraining_report import final_figures, median_speed
-
-PRETRAINING, FINETUNING = "pretraining", "fine-tuning"
 
 # Splits of metrics.jsonl, as a reader calls them.
 SPLITS = {"train": "training", "eval": "held out", "validation": "validation"}
@@ -84,7 +82,7 @@ def read_run(folder: str | os.PathLike) -> RunRecord:
         raise FileNotFoundError(f"{remote} holds no run of pretraining: {RUN_FILES[0]} is missing")
     run = RunFolder.open(local)
     metrics = run.read_metrics()
-    kind = FINETUNING if "task" in run.settings else PRETRAINING
+    kind = run_kind(run.settings)
     result = FinetuningResult.finished(run.path) if kind == FINETUNING else None
     warnings = list(_warnings(run, kind, metrics, result))
 
