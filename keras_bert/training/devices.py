@@ -11,10 +11,14 @@ import tensorflow_text as tf_text
 from keras_bert.version import __version__
 
 # Dense bfloat16 operations per second of one replica, in 10^12: the makers' data sheets. A TPU
-# replica is a core: v2 and v3 have two of them a chip, and the numbers are half the chip's.
+# replica is a core: v2 and v3 have two of them a chip, and the numbers are half the chip's. The
+# first that a device's name begins with counts: cards of a GPU are slower than its modules.
 _PEAK_TFLOPS = {
     "NVIDIA A100": 312.0,
+    "NVIDIA H100 PCIe": 756.0,
+    "NVIDIA H100 NVL": 835.0,
     "NVIDIA H100": 989.0,
+    "NVIDIA H200 NVL": 835.0,
     "NVIDIA H200": 989.0,
     "v2": 22.5,
     "v3": 61.5,

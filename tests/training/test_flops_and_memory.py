@@ -1,4 +1,4 @@
-"""Operations against those that TensorFlow counts in the graph; memory by hand."""
+"""Operations against those that TensorFlow counts in the graph; memory and peaks by hand."""
 
 import math
 
@@ -9,6 +9,7 @@ from tensorflow.python.framework.convert_to_constants import (
 )
 
 from keras_bert import BertConfig, BertTokenClassifier, inspect_model
+from keras_bert.training.devices import peak_tflops
 from keras_bert.training.flops import training_flops
 from keras_bert.training.memory import training_memory
 from tests.markers import some_fast
@@ -119,3 +120,26 @@ def test_it_is_near_what_a_compiler_needs():
     for length, batch, compiled in ((128, 64, 5.00), (512, 16, 6.58)):
         memory = inspect_model("bert_base", length, batch).step_memory["bfloat16"]
         assert compiled < sum(memory.values()) / 2**30 < 1.4 * compiled
+
+
+@pytest.mark.parametrize(
+    ("name", "tflops"),
+    [
+        ("NVIDIA H100 80GB HBM3", 989),
+        ("NVIDIA H100 PCIe", 756),
+        ("NVIDIA H100 NVL", 835),
+        ("NVIDIA H200", 989),
+        ("NVIDIA H200 NVL", 835),
+        ("NVIDIA A100-SXM4-40GB", 312),
+        ("Tesla T4", None),
+    ],
+)
+def test_a_card_of_a_gpu_has_a_peak_of_its_own(monkeypatch, name, tflops):
+    """Names as NVIDIA's driver tells them; half of what its data sheets say of sparse products."""
+    gpu = tf.config.LogicalDevice("/device:GPU:0", "GPU")
+    there = {"GPU": [gpu]}
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: there.get(kind, []))
+    monkeypatch.setattr(tf.config, "list_physical_devices", there.get)
+    details = {"device_name": name}
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda _: details)
+    assert peak_tflops(tf.distribute.get_strategy()) == tflops
