@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _EXPECTED_ERRORS = (ValueError, OSError)
 # What TensorFlow raises for files that vanished, may not be read, or are damaged.
 _FILE_ERRORS = ("NotFoundError", "PermissionDeniedError", "DataLossError", "UnavailableError")
-
+# What it says of a bucket that does not answer, or not with a file.
+_REQUEST = "Error executing an HTTP request"
 
 Options = TypeVar("Options", bound="DataclassInstance")
 # The flags below belong to the tool that calls, not to this module: --help shows those of the tool.
@@ -213,6 +214,9 @@ def _sentence(error: Exception) -> str | None:
     if refused is not None:
         return f"{words}: {refused[1]}"
     tensorflow = sys.modules.get("tensorflow")
+    if tensorflow and isinstance(error, tensorflow.errors.OpError) and _REQUEST in words:
+        # Of one of several kinds; the next line has the address.
+        return f"{' '.join(str(error).split())}: check the address, the network and your rights"
     if tensorflow and isinstance(
         error, tuple(getattr(tensorflow.errors, name) for name in _FILE_ERRORS)
     ):

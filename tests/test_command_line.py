@@ -10,6 +10,7 @@ import pytest
 
 from keras_bert import CreationOptions, ExportOptions, FinetuningOptions, PretrainingOptions
 from keras_bert.tpu.options import PlanOptions
+from tests import command_process
 from tests.docs.documents import flags_of
 
 ROOT = Path(__file__).parents[1]
@@ -92,6 +93,25 @@ def test_a_character_that_the_terminal_lacks_is_written_as_its_code(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([sys.executable, script], capture_output=True, env=environment)
     assert (done.returncode, done.stdout) == (0, b"caf\\xe9\n")
+
+
+def test_a_bucket_out_of_reach_is_told_in_one_line(tmp_path):
+    """As TensorFlow tells it of an address without a network."""
+    script = tmp_path / "reach.py"
+    script.write_text(
+        "import tensorflow as tf\n"
+        "from keras_bert import command_line\n"
+        "text = 'Error executing an HTTP request: libcurl code 6\\n\\t when reading gs://b/x'\n"
+        "def main(_):\n"
+        "    raise tf.errors.FailedPreconditionError(None, None, text)\n"
+        "command_line.run(main)\n"
+    )
+    done = command_process.run([script])
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "error: Error executing an HTTP request: libcurl code 6 when reading gs://b/x: check the "
+        "address, the network and your rights"
+    )
 
 
 @pytest.mark.parametrize(

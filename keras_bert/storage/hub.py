@@ -42,7 +42,8 @@ def local_folder(name: str | os.PathLike) -> Path:
         if not [*folder.glob("*.safetensors"), *folder.glob("0_*/*.safetensors")]:
             folder = _download(library, repository, _FILES + _OTHER_FILES)
     except Exception as error:  # the client raises many kinds: network, name, permission, disk
-        raise ValueError(f"{name} cannot be fetched: {error}") from None
+        reason = " ".join(str(error).split())  # which the client writes in several lines
+        raise ValueError(f"{name} cannot be fetched: {reason}") from None
     return folder
 
 

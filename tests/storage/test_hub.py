@@ -28,6 +28,15 @@ def test_folders_stay_as_they_are(tmp_path):
     assert hub.local_folder("some/folder") == Path("some/folder")
 
 
+def test_what_cannot_be_fetched_is_told_in_one_line(monkeypatch):
+    def fail(*_):
+        raise OSError("no such host\n\n  (of several lines)")
+
+    monkeypatch.setattr(hub, "_download", fail)
+    with pytest.raises(ValueError, match=r"a/b cannot be fetched: no such host \(of several lines"):
+        hub.local_folder("hf://a/b")
+
+
 @pytest.mark.slow
 def test_from_preset_opens_a_repository(tmp_path):
     repository = tmp_path / "models--someone--tiny-bert"
