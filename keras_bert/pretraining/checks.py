@@ -62,6 +62,18 @@ def check_data(
                     f"the held-out records in {eval_data.folder} were made with {name} "
                     f"{held_out!r}, those in {data.folder} with {training!r}: make both alike"
                 )
+        # One tokenizer reads both; that of groups is one, see `RecordGroups`.
+        lowercase = {
+            records.manifest.lowercase
+            for together in (data, eval_data)
+            for records in together.groups.values() or [together]
+            if records.manifest
+        }
+        if len(lowercase) > 1:
+            raise ValueError(
+                f"of the held-out records in {eval_data.folder} and those in {data.folder} one is "
+                "of lower-cased text and the other is not: make both alike"
+            )
     tokenizer.vocabulary.check_size(config.vocab_size)
     padding = tokenizer.vocabulary.pad_id
     if config.first_position and config.pad_token_id != padding:

@@ -1,5 +1,6 @@
 """One run that goes on from another; recomputed blocks; options that do not go together."""
 
+import dataclasses
 import shutil
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from keras_bert import BertPretrainer, BertTokenizer
 from keras_bert.data.creation.create import create_pretraining_data
 from keras_bert.data.creation.options import CreationOptions
+from keras_bert.data.records.manifest import Manifest
 from keras_bert.data.records.pipeline import stored_batches, training_batches
 from keras_bert.data.records.record_set import PretrainingData
 from keras_bert.models.surgery.vocabulary_growth import grow_vocabulary
@@ -212,6 +214,14 @@ def test_held_out_records_of_another_kind_are_refused(corpus, tmp_path):
             run_pretraining(
                 corpus, tmp_path / "run", data_dir=single, eval_data_dir=str(eval_data_dir)
             )
+
+
+def test_held_out_records_of_another_case_are_refused(corpus, tmp_path):
+    folder = shutil.copytree(corpus / "records", tmp_path / "cased")
+    manifest = Manifest.read(folder)
+    dataclasses.replace(manifest, lowercase=not manifest.lowercase).write(folder)
+    with pytest.raises(ValueError, match="cased and those in .* one is of lower-cased text and"):
+        run_pretraining(corpus, tmp_path / "run", eval_data_dir=str(folder))
 
 
 class _Predictions:
