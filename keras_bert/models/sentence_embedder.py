@@ -44,7 +44,7 @@ class BertSentenceEmbedder(TaskModel):
         dtype: a Keras dtype policy; None takes the global one.
 
     Raises:
-        ValueError: the pooling is another one.
+        ValueError: the pooling is another one, or that of a piece that sees nothing of the text.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class BertSentenceEmbedder(TaskModel):
         **kwargs: Any,
     ):
         encoder = as_encoder(config, seed=seed, dtype=dtype)
+        check_sees_text(encoder.config, (pooling,))
         inputs, flat = inputs_of_rows()  # [B, R, S] and [B * R, S]
         # Of the vectors of all tokens, or of the first alone: [B * R, S or 1, H].
         first = 0 * flat[INPUT_MASK][:, :1] if pooling == "cls" else None
@@ -105,6 +106,23 @@ class BertSentenceEmbedder(TaskModel):
     def head_config(self) -> dict[str, Any]:
         """Returns the pooling."""
         return {"pooling": self.pooling}
+
+
+def check_sees_text(config: BertConfig, pooling: Collection[str]) -> None:
+    """Refuses the vector of [CLS] where it stands before all that it could tell of.
+
+    Args:
+        config: that of the encoder.
+        pooling: how vectors of tokens become one.
+
+    Raises:
+        ValueError: the model reads from left to right, and `pooling` takes its first piece.
+    """
+    if config.left_to_right and "cls" in pooling:
+        raise ValueError(
+            "pooling is 'cls', but the model reads from left to right, so [CLS] sees nothing of a "
+            "text and has the same vector in all: give 'mean' or 'max'"
+        )
 
 
 def trained_pooling(folder: str | os.PathLike, any_prompt: bool = False) -> TokenPooling | None:

@@ -27,6 +27,7 @@ from keras_bert.generation.signatures import GenerationSignatures
 from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.sentence_embedder import check_sees_text
 from keras_bert.serving.int8_products import quantize, quantize_for_onednn
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.options import ExportOptions, Head
@@ -161,6 +162,7 @@ def _encoder_signatures(
     most = checkpoint.config.max_position_embeddings
     length = _length(options, most, folder)
     if sentences is not None:
+        check_sees_text(checkpoint.config, sentences.pooling)
         if options.max_seq_length is None and sentences.max_seq_length is not None:
             length = min(most, sentences.max_seq_length)
         if "pooler" in sentences.pooling and not any(

@@ -371,6 +371,19 @@ def test_narrow_beams_find_what_the_same_search_in_python_finds(table, beams, al
         )
 
 
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_text_without_numbers_to_go_by_has_no_score(table, beams):
+    damaged = np.concatenate([table, table])
+    damaged[0] = np.nan
+    damaged[1, number_of([2])] = np.nan  # behind one of the first pieces alone
+    damaged[1, 0, 2] += 9.0
+    options = SearchOptions(LENGTH, beams)
+    found, expected = searched(damaged, options), searched(table, options)
+    assert np.isnan(found.scores[:2]).all()  # of a beam they were -2e9, and the text was empty
+    np.testing.assert_array_equal(found.ids[2:], expected.ids)
+    np.testing.assert_allclose(found.scores[2:], expected.scores, **REORDERED)
+
+
 def test_a_length_penalty_of_wu_et_al_by_hand():
     # P(end) = 0.4 at once; else piece 0 with 0.6, then the end with 0.6: 0.36 in two pieces.
     table = np.full((1, (PIECES + 1) ** LENGTH, PIECES), -1e9, np.float32)

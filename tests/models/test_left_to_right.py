@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from keras_bert import BertClassifier, BertConfig, BertEncoder
+from keras_bert import (
+    BertClassifier,
+    BertConfig,
+    BertEncoder,
+    BertEncoderDecoder,
+    BertSentenceEmbedder,
+    ExportOptions,
+    SentenceEncoder,
+)
+from keras_bert.serving.served_folder import open_signatures
+from tests.signatures.tiny_models import write_model
 from tests.tolerances import REORDERED
 
 CONFIG = BertConfig(
@@ -76,3 +86,24 @@ def test_other_formats_cannot_say_it(dialect):
 def test_it_is_true_or_false():
     with pytest.raises(ValueError, match="left_to_right is 1: it must be true or false"):
         CONFIG.replace(left_to_right=1)
+
+
+def test_what_its_first_piece_cannot_tell_is_not_asked_of_it(tmp_path):
+    folder = write_model(tmp_path / "encoder", "encoder", left_to_right=True)
+    texts = ["the film", "ab xx", "a very the"]
+    for pooling in ("mean", "max", "pooler"):
+        vectors = SentenceEncoder.from_preset(folder, pooling=pooling).encode(texts)
+        assert np.ptp(vectors, axis=0).max() > 0.1
+    # Of [CLS] they were the same for all texts.
+    sentence = (
+        "pooling is 'cls', but the model reads from left to right, so .*: give 'mean' or 'max'"
+    )
+    with pytest.raises(ValueError, match=sentence):
+        SentenceEncoder.from_preset(folder, pooling="cls")
+    with pytest.raises(ValueError, match=sentence):
+        open_signatures(folder, ExportOptions(pooling="cls"))
+    with pytest.raises(ValueError, match=sentence):
+        BertSentenceEmbedder(CONFIG, pooling="cls")
+    lengths = dict(decoding="mask_predict", mask_token_id=4, max_target_length=6)
+    with pytest.raises(ValueError, match=r"reads the length of a target from \[CLS\], but the enc"):
+        BertEncoderDecoder(CONFIG, start_token_id=2, end_token_id=3, **lengths)

@@ -99,8 +99,8 @@ class BertEncoderDecoder(TaskModel):
 
     Raises:
         ValueError: the config is of another family than BERT, `decoder` or `decoding` is unknown,
-            an id is none of the vocabulary, or Mask-Predict lacks an id or its lengths, or has too
-            few positions for them.
+            an id is none of the vocabulary, or Mask-Predict lacks an id or its lengths, has too
+            few positions for them, or an encoder that reads from left to right.
     """
 
     # No loss reaches it, and weight decay alone would wear it down.
@@ -140,6 +140,12 @@ class BertEncoderDecoder(TaskModel):
                     f"decoding is 'mask_predict', mask_token_id is {mask_token_id} and "
                     f"max_target_length is {max_target_length}: give the id of [MASK] and a length "
                     "of at least 2"
+                )
+            if numbers.left_to_right:
+                raise ValueError(
+                    "decoding is 'mask_predict', which reads the length of a target from [CLS], "
+                    "but the encoder reads from left to right, so [CLS] sees nothing of the "
+                    "source: give a BERT that was pretrained with masked words"
                 )
             check_target_positions(decoding, max_target_length, numbers.max_position_embeddings)
             lengths = max_target_length - 1

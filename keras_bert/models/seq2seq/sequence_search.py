@@ -76,7 +76,7 @@ class Sequences(NamedTuple):
 
     Attributes:
         ids: int32 [B, K, T], the best first: pieces, the end, padding.
-        scores: float32 [B, K].
+        scores: float32 [B, K]; NaN where the model answered with what is no number.
     """
 
     ids: Any
@@ -198,10 +198,21 @@ def beam_search(
         return ops.logical_and(position < length, may_improve)
 
     def body(
-        position: Any, ids: Any, last: Any, total: Any, ended: Any, scores: Any, *cache: Any
+        position: Any,
+        ids: Any,
+        last: Any,
+        total: Any,
+        ended: Any,
+        scores: Any,
+        doubt: Any,
+        *cache: Any,
     ) -> tuple[Any, ...]:
         log_probs, kept = step(last, position, list(cache))  # [B, K, V]
         vocabulary = log_probs.shape[-1]
+        # Log probabilities are all NaN where one is.
+        some = log_probs[..., 0]  # [B, K]
+        lost = ops.any(ops.not_equal(some, some), axis=1, keepdims=True)  # [B, 1]
+        doubt = ops.where(lost, math.nan, doubt)
         # 1. The 2K likeliest continuations, [B, 2K] each, the likeliest first.
         continued = ops.reshape(total[..., None] + log_probs, (-1, beams * vocabulary))
         likely, index = ops.top_k(continued, 2 * beams)
@@ -222,7 +233,7 @@ def beam_search(
         ids, last, rows = (_chosen(values, chosen) for values in (found, pieces, rows))
         flat = ops.reshape(rows, (-1,))  # [B * K]
         kept = [ops.take(values, flat, axis=0) for values in kept]
-        return (position + 1, ids, last, total, ended, scores, *kept)
+        return (position + 1, ids, last, total, ended, scores, doubt, *kept)
 
     # One beginning is there, the empty one; the other K - 1 are less likely than all it becomes.
     start = ops.cast(ones, "float32") * 0.0 + ops.where(ops.arange(beams) < 1, 0.0, NEVER)
@@ -234,12 +245,14 @@ def beam_search(
         start,  # [B, K]
         nothing,
         ops.zeros((batch, beams), dtype="float32") + 2 * NEVER,
+        ops.cast(ones, "float32") * 0.0,  # NaN where a step had no numbers to go by, [B, 1]
         *cache,
     )
-    _, ids, _, total, ended, scores, *_ = ops.while_loop(goes_on, body, state)
+    _, ids, _, total, ended, scores, doubt, *_ = ops.while_loop(goes_on, body, state)
     # Sequences that are as long as may be count without an end. Where the search stopped earlier,
     # they are no better than what was found.
-    return Sequences(*best_sequences(beams, (ended, scores), (ids, total / longest)))
+    ids, scores = best_sequences(beams, (ended, scores), (ids, total / longest))
+    return Sequences(ids, scores + doubt)
 
 
 def _length_penalty(pieces: Any, alpha: float) -> Any:
