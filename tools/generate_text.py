@@ -61,9 +61,9 @@ def main(_: Sequence[str]) -> None:
     prompts = _prompts(values, options, mask)
     if output and output.suffix == ".txt":
         for prompt in prompts:
-            if len(prompt.splitlines()) > 1:
+            if len(f"{prompt}.".splitlines()) > 1:
                 raise ValueError(
-                    f"--output={output} has a text a line, but {prompt!r} has several: name a "
+                    f"--output={output} has a text a line, but {prompt!r} has line ends: name a "
                     ".csv or .jsonl file"
                 )
 

@@ -136,7 +136,7 @@ def main(_: Sequence[str]) -> None:
             row = dict(zip(names, answers, strict=False))
             row |= dict(zip(of_scores, of_row, strict=False))
             writer.writerow({values.text_column: text, **row})
-    mean = sum(map(len, wrong_of)) / max(1, len(wrong_of))
+    mean = sum(len(answers) - 1 for _, answers in kept) / len(kept)
     print(
         f"{len(kept):,} of {len(rows):,} rows, {mean:.1f} wrong answers each, among "
         f"{len(index):,} texts: {values.output}"

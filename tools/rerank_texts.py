@@ -63,7 +63,7 @@ def main(_: Sequence[str]) -> None:
         raise ValueError(f"--output={output} is not one of {', '.join(EXTENSIONS)}: rename it")
     table = read_table(Path(values.input))
     check_columns(values.input, table.columns, _ADDED)
-    texts = table.column(values.text_column, "name it with --text_column")
+    texts = table.texts(values.text_column, "name it with --text_column")
     groups: dict[str, list[int]] = {}
     for index, group in enumerate(table.column(values.group_column, "name it by --group_column")):
         groups.setdefault(group, []).append(index)

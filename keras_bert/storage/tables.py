@@ -67,6 +67,20 @@ class Table(NamedTuple):
                 )
         return [row.values[name] for row in self.rows]
 
+    def texts(self, name: str, remedy: str) -> list[str]:
+        """Returns the values of a column of texts, see `column`.
+
+        Raises:
+            ValueError: there is no such column, or a value is a list, whose JSON would be the text.
+        """
+        texts = self.column(name, remedy)
+        for row in self.rows:
+            if name in row.lists:
+                raise ValueError(
+                    f"{self.path}, line {row.line}: {name} is a list: give each of its texts a row"
+                )
+        return texts
+
 
 def read_table(path: Path) -> Table:
     """Reads a table; the extension of the file tells its format.

@@ -40,6 +40,7 @@ def ran(model_folder, tmp_path_factory):
         writer.writerow(["group", "text", "list", "candidate"])
         writer.writerows([("1", "the", *row) for row in LISTS])
     (folder / "typed.jsonl").write_text("\n".join(map(json.dumps, TYPED)), encoding="utf-8")
+    (folder / "texts.jsonl").write_text('{"group": 1, "text": ["the", "film"]}', encoding="utf-8")
     commands = {
         "new": [*GENERATE, "--num_samples=3", "--length=5", "--output=new.txt"],
         "blanks": [
@@ -68,6 +69,7 @@ def ran(model_folder, tmp_path_factory):
             "--output=typed_ranked.jsonl",
         ],
         "lines": [*GENERATE, "--prompt=a [MASK]\nb [MASK]", "--output=lines.txt"],
+        "line end": [*GENERATE, "--prompt=a [MASK]\r\n", "--output=lines.txt"],
         "rerank over": [
             *("rerank_texts.py", "--init_from=model"),
             *("--input=lists.tsv", "--output=lists.tsv"),
@@ -75,6 +77,7 @@ def ran(model_folder, tmp_path_factory):
         "broken": [*RERANK, "--input=broken.tsv", "--score_column=score"],
         "infinite": [*RERANK, "--input=infinite.tsv", "--score_column=score"],
         "column": [*RERANK, "--input=candidates.tsv", "--text_column=sentence"],
+        "texts in a list": [*RERANK, "--input=texts.jsonl"],
     }
     runs = run_tools([{"command": command} for command in commands.values()], folder)
     return folder, dict(zip(commands, runs, strict=True))
@@ -129,7 +132,9 @@ def test_other_methods(ran):
         ("alias", "'the film' has no [MASK]: put it where pieces are missing"),
         ("length", "--length=2 is for texts without [MASK]"),
         ("top_k", "top_k is for gibbs: annealing is exact only"),
-        ("lines", "--output=lines.txt has a text a line, but 'a [MASK]\\nb [MASK]' has several"),
+        ("lines", "--output=lines.txt has a text a line, but 'a [MASK]\\nb [MASK]' has line ends"),
+        ("line end", "--output=lines.txt has a text a line, but 'a [MASK]\\r\\n' has line ends"),
+        ("texts in a list", "texts.jsonl, line 1: text is a list: give each of its texts a row"),
         ("broken", "broken.tsv, line 4: the score 'high' is no number"),
         ("infinite", "infinite.tsv, line 4: the score '-inf' is no number"),
         ("column", "there is no column 'sentence' among 'group', 'text', 'score'"),

@@ -279,6 +279,16 @@ def tool(name, folder, *arguments):
 
 
 @pytest.mark.slow
+def test_wrong_answers_are_counted_in_the_rows_that_stay(model_folder, tmp_path):
+    shutil.copytree(model_folder("encoder"), tmp_path / "encoder")
+    # Of two passages, the second row has one as its answer and is the other.
+    (tmp_path / "train.csv").write_text("text,positive,negative\nzz,ab,xx\nxx,ab,\n")
+    flags = ("--pooling=mean", "--input=train.csv", "--output=mined.csv", "--relative_margin=-1")
+    done = tool("mine_negatives.py", tmp_path, *flags)
+    assert "1 of 2 rows, 1.0 wrong answers each, among 2 texts: mined.csv" in done.stdout
+
+
+@pytest.mark.slow
 def test_the_commands_mine_search_and_rerank(chooser, index, model_folder, tmp_path):
     for name in ("encoder", "choices"):
         shutil.copytree(model_folder(name), tmp_path / name)

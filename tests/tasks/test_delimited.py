@@ -122,6 +122,10 @@ TRAIN = "text,label\na,x\nb,y\n"
             "train.jsonl, line 2: there is no 'text' among 'label'",
         ),
         (
+            {"train_jsonl": '{"text": "a", "label": "x"}\n{"text": ["b"], "label": "y"}\n'},
+            "train.jsonl, line 2: text is a list: give each of its texts a row",
+        ),
+        (
             {"train_jsonl": '{"text": "a", "label": "x"}\n{"text": "b", "label": NaN}\n'},
             "train.jsonl, line 2: label is nan, which is no number of JSON: write null",
         ),

@@ -532,6 +532,15 @@ def test_json_lines_may_have_a_list_of_wrong_answers(tmp_path):
         create_task("retrieval").read(tmp_path)
 
 
+@pytest.mark.parametrize("wrong", [["b", None], ["b", ["c"]], [True]])
+def test_a_list_of_wrong_answers_holds_nothing_else(wrong, tmp_path):
+    row = {"text": "q", "positive": "a", "negative": wrong}
+    (tmp_path / "train.jsonl").write_text(json.dumps(row))
+    # Its JSON, '["b", null]', was learned as a wrong answer.
+    with pytest.raises(ValueError, match="line 1: negative is the list .*: leave out what is null"):
+        create_task("retrieval").read(tmp_path)
+
+
 def test_a_string_of_json_that_looks_like_a_list_is_a_text(tmp_path):
     row = {"text": "[1]", "positive": "[2]", "negative": "[3, 4]"}
     (tmp_path / "train.jsonl").write_text(json.dumps(row))

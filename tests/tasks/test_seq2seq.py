@@ -255,6 +255,9 @@ def test_tables_of_other_columns_and_lines_of_json(tmp_path):
     assert read_pairs(tmp_path / "a.tsv", "en", "de") == [SourceTarget("good", "gut")]
     (tmp_path / "b.jsonl").write_text(json.dumps({"source": "x"}) + "\n")
     assert read_pairs(tmp_path / "b.jsonl") == [SourceTarget("x")]
+    (tmp_path / "b.jsonl").write_text(json.dumps({"source": "x", "target": ["y", "z"]}) + "\n")
+    with pytest.raises(ValueError, match="b.jsonl, line 1: target is a list: give each of its tex"):
+        read_pairs(tmp_path / "b.jsonl")  # its JSON was the text to write
 
 
 @pytest.mark.parametrize(

@@ -228,10 +228,10 @@ def read_texts(
         remedy: what to do where "{field}" is missing; ends the error's sentence.
 
     Raises:
-        ValueError: a column is missing.
+        ValueError: a column is missing, or a value is a list.
     """
     columns = [
-        table.column(name, remedy.format(field=field)) for field, name in text_columns.items()
+        table.texts(name, remedy.format(field=field)) for field, name in text_columns.items()
     ]
     return columns[0], columns[1] if len(columns) == 2 else None
 

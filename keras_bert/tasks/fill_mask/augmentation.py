@@ -239,7 +239,7 @@ def augment_file(
     table = read_table(data)
     names = list(text_columns) or [name for name in (TEXT, TEXT_PAIR) if name in table.columns]
     names = names or [TEXT]
-    texts = [table.column(name, "name the right one with --text_columns") for name in names]
+    texts = [table.texts(name, "name the right one with --text_columns") for name in names]
     if label_column != _LABEL:  # one that somebody named
         table.column(label_column, "name the right one with --label_column")
     if label_column in names:

@@ -90,7 +90,7 @@ def read_choices(
             its choices. The sentence names the line.
     """
     table = read_table(path)
-    contexts = table.column(CONTEXT, "multiple choice reads context, choice0, choice1... and label")
+    contexts = table.texts(CONTEXT, "multiple choice reads context, choice0, choice1... and label")
     labels = _label_column(table, label_needed, label_ignored)
     return [
         _example(table, row, context, row_choices(table, row), label)

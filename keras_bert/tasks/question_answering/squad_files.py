@@ -142,7 +142,7 @@ def read_questions_to_predict(path: Path, description: TaskDescription) -> Predi
         )
     table = read_table(path)
     remedy = "questions are read from the columns question and context"
-    asked, contexts = (table.column(name, remedy) for name in (QUESTION, CONTEXT))
+    asked, contexts = (table.texts(name, remedy) for name in (QUESTION, CONTEXT))
     names = table.column(ID, remedy) if ID in table.columns else [str(r.line) for r in table.rows]
     rows = zip(names, asked, contexts, strict=True)
     return PredictionInput.of_table([Question(*row) for row in rows], table)

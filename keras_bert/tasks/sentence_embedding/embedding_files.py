@@ -248,13 +248,14 @@ def answered_texts(table: Table, text_column: str, positive_column: str) -> list
         positive_column: column of the answer.
 
     Raises:
-        ValueError: a column is missing or called otherwise, or a text is empty.
+        ValueError: a column is missing or called otherwise, a text is empty or a list, or a list of
+            wrong answers holds something else.
     """
     texts = _texts(table, text_column, "name the right one with --text_column")
     right = _texts(table, positive_column, "name the right one with --positive_column")
     wrong = _negative_columns(table)
     rows = zip(table.rows, texts, right, strict=True)
-    return [(text, answer, *_negatives(row, wrong)) for row, text, answer in rows]
+    return [(text, answer, *_negatives(table, row, wrong)) for row, text, answer in rows]
 
 
 def _negative_columns(table: Table) -> list[str]:
@@ -268,16 +269,23 @@ def _negative_columns(table: Table) -> list[str]:
     return sorted(filter(_NUMBERED.match, table.columns), key=lambda name: (len(name), name))
 
 
-def _negatives(row: Row, columns: Sequence[str]) -> list[str]:
-    fields = (field for name in columns for field in _fields(row, name))
+def _negatives(table: Table, row: Row, columns: Sequence[str]) -> list[str]:
+    fields = (field for name in columns for field in _fields(table, row, name))
     return [text for text in fields if text.strip()]
 
 
-def _fields(row: Row, name: str) -> list[str]:
+def _fields(table: Table, row: Row, name: str) -> list[str]:
     """Returns the texts or numbers of a field: those of a list, which JSON lines may have."""
     field = row.values.get(name, "")
-    several = json_list(field) if name in row.lists else None
-    return [field] if several is None else several
+    if name not in row.lists:
+        return [field]
+    several = json_list(field)
+    if several is None:  # the JSON itself would be one text
+        raise ValueError(
+            f"{table.path}, line {row.line}: {name} is the list {field[:60]}, not all of which is "
+            "text or numbers: leave out what is null, and write no lists into it"
+        )
+    return several
 
 
 def _teacher_scores(table: Table, positive: str) -> list[tuple[float, ...]] | None:
@@ -302,7 +310,7 @@ def _teacher_scores(table: Table, positive: str) -> list[tuple[float, ...]] | No
     for row in table.rows:
         of_row: list[float] = []
         for name, scores in columns.items():
-            texts, numbers = _fields(row, name), _fields(row, scores)
+            texts, numbers = _fields(table, row, name), _fields(table, row, scores)
             if not any(map(str.strip, texts)):
                 continue  # no wrong answer here
             place = f"{table.path}, line {row.line}: "
@@ -327,15 +335,11 @@ def _number(name: str, field: str) -> float:
 
 
 def _texts(table: Table, name: str, remedy: str) -> list[str]:
-    texts = table.column(name, remedy)
+    texts = table.texts(name, remedy)
     for row, text in zip(table.rows, texts, strict=True):
         if not text.strip():
             raise ValueError(
                 f"{table.path}, line {row.line}: {name} is empty: fill it or remove the row"
-            )
-        if name in row.lists:
-            raise ValueError(
-                f"{table.path}, line {row.line}: {name} is a list: give each of its texts a row"
             )
     return texts
 

@@ -116,13 +116,14 @@ def read_pairs(
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: a column is missing, or a text in it is empty; the sentence names the line.
+        ValueError: a column is missing, or a text in it is empty or a list; the sentence names the
+            line.
     """
     table = read_table(path)
-    sources = table.column(source_column, "name the right one with --source_column")
+    sources = table.texts(source_column, "name the right one with --source_column")
     targets: list[str | None] = [None] * len(sources)
     if target_needed or target_column in table.columns:
-        targets = [*table.column(target_column, "name the right one with --target_column")]
+        targets = [*table.texts(target_column, "name the right one with --target_column")]
     for row, source, target in zip(table.rows, sources, targets, strict=True):
         for name, text in ((source_column, source), (target_column, target)):
             if text is not None and not text.strip():
@@ -141,10 +142,10 @@ def read_sources_to_predict(path: Path, description: TaskDescription) -> Predict
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: it lacks the column.
+        ValueError: it lacks the column, or a value is a list.
     """
     table = read_table(path)
     column = description.text_columns.get(SOURCE, SOURCE)
     remedy = "the model was trained on a column of this name; rename yours"
-    examples = [SourceTarget(text) for text in table.column(column, remedy)]
+    examples = [SourceTarget(text) for text in table.texts(column, remedy)]
     return PredictionInput.of_table(examples, table)
