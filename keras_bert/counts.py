@@ -5,6 +5,7 @@ No TensorFlow here: flags are made of options.
 
 import dataclasses
 import math
+import numbers
 import operator
 import typing
 from typing import TYPE_CHECKING, Any
@@ -32,8 +33,21 @@ def check_count(name: str, value: Any, least: int = 1, most: int | None = None) 
     Raises:
         ValueError: it is no whole number, or out of its range.
     """
-    if value is None:
-        return None
+    return None if value is None else needed_count(name, value, least, most)
+
+
+def needed_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """Checks an option that counts something and cannot be left out, so that None is refused, too.
+
+    Args:
+        name: of the option, for the error.
+        value: what was given.
+        least: the smallest value that it may have.
+        most: the largest one; None for any.
+
+    Raises:
+        ValueError: it is no whole number, or out of its range.
+    """
     if most is not None:
         allowed = f"from {least:,} to {most:,}"
     else:
@@ -68,6 +82,21 @@ def take_numbers(options: "DataclassInstance") -> None:
             raise ValueError(f"{field.name} is the string {value!r}: give {wanted}")
 
 
+def check_number(name: str, value: Any) -> float:
+    """Checks an option that is a number; returns it as a `float`, also where it is NumPy's.
+
+    Args:
+        name: of the option, for the error.
+        value: what was given; NaN and infinity are left to the caller.
+
+    Raises:
+        ValueError: it is none, such as None or a string.
+    """
+    if not isinstance(value, numbers.Real):
+        raise ValueError(f"{name} is {value!r}: it must be a number")
+    return float(value)
+
+
 def check_temperature(name: str, value: float) -> None:
     """Checks what logits are divided by.
 
@@ -78,7 +107,7 @@ def check_temperature(name: str, value: float) -> None:
     Raises:
         ValueError: it is too small to divide by, or no finite number.
     """
-    if not _LEAST_TEMPERATURE <= value < math.inf:  # nor is NaN
+    if not _LEAST_TEMPERATURE <= check_number(name, value) < math.inf:  # nor is NaN
         raise ValueError(
             f"{name} is {value}: it must be finite and at least {_LEAST_TEMPERATURE:g} (a top_k of "
             "1 takes the likeliest pieces)"

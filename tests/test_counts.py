@@ -6,7 +6,14 @@ import json
 import numpy as np
 import pytest
 
-from keras_bert import FinetuningOptions
+from keras_bert import (
+    FinetuningOptions,
+    corpus_bleu,
+    create_task,
+    mine_negatives,
+    rerank,
+    self_bleu,
+)
 from keras_bert.data.creation.options import CreationOptions
 from keras_bert.generation.options import MAX_SWEEPS, GenerationOptions
 from keras_bert.models.seq2seq.mask_predict import MaskPredictOptions
@@ -46,9 +53,45 @@ from keras_bert.tpu.options import PlanOptions
         (lambda: PlanOptions(max_seq_length=-1), "max_seq_length is -1: it must be at least 1"),
         (lambda: PlanOptions(max_predictions_per_seq=0), "per_seq is 0: it must be at least 1"),
         (lambda: PlanOptions(steps=-5), "steps is -5: it must be at least 1"),
+        # What cannot be left out: each ended in a traceback, here or where it was first used.
+        (lambda: SearchOptions(max_target_length=None), "max_target_length is None: it must be a"),
+        (lambda: MaskPredictOptions(length_candidates=None), "length_candidates is None: it must"),
+        (lambda: GenerationOptions(sweeps=None), "sweeps is None: it must be a whole number, from"),
+        (lambda: GenerationOptions(burn_in=None), "burn_in is None: it must be a whole number, 0"),
+        (lambda: ExportOptions(generate_top_k=None), "generate_top_k is None: it must be a whole"),
+        (lambda: create_task("seq2seq", max_target_length=None), "max_target_length is None: it"),
+        (lambda: corpus_bleu([["a"]], [["a"]], None), "max_order is None: it must be a whole"),
+        (lambda: self_bleu([["a"], ["b"]], 1.5), "max_order is 1.5: it must be a whole number"),
+        (lambda: mine_negatives(None, ["a"], ["b"], count=None), "count is None: it must be a"),
     ],
 )
 def test_what_counts_is_a_whole_number_in_its_range(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: SearchOptions(length_penalty=None), "length_penalty is None: it must be a number"),
+        (lambda: GenerationOptions(temperature="1"), "temperature is '1': it must be a number"),
+        (lambda: ExportOptions(null_threshold="1"), "null_threshold is '1': it must be a number"),
+        (lambda: rerank([["a"]], None, weight=None), "weight is None: it must be a number"),
+        (
+            lambda: mine_negatives(None, ["a"], ["b"], relative_margin="0.1"),
+            "relative_margin is '0.1': it must be a number",
+        ),
+        (lambda: create_task("retrieval", temperature="1"), "temperature is '1': it must be a num"),
+        (lambda: create_task("retrieval", teacher_weight="1"), "teacher_weight is '1': it must be"),
+        (lambda: create_task("similarity", max_score="5"), "max_score is '5': it must be a number"),
+        (lambda: create_task("retrieval", query_prompt=5), "query_prompt is a int: give a string"),
+        (lambda: ExportOptions(document_prompt=5), "document_prompt is a int: give a string"),
+        # It was taken for True.
+        (lambda: ExportOptions(normalize="no"), "normalize is 'no': it must be True or False, or"),
+        (lambda: ExportOptions(text_pair="no"), "text_pair is 'no': it must be True or False, or"),
+    ],
+)
+def test_other_values_are_of_their_kind(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from keras_bert.counts import check_count
+from keras_bert.counts import needed_count
 
 Words = Sequence[str]
 
@@ -42,6 +42,7 @@ def corpus_bleu(texts: Iterable[Words], references: Iterable[Words], max_order: 
         >>> round(corpus_bleu(["the film was good".split()], ["the film was bad".split()], 2), 4)
         0.7071
     """
+    needed_count("max_order", max_order)
     texts, references = _lists_of_words(texts), _lists_of_words(references)
     if not references:
         raise ValueError("there are no references: give the texts of a corpus")
@@ -62,6 +63,7 @@ def self_bleu(texts: Iterable[Words], max_order: int = 4) -> float:
     Raises:
         ValueError: there are fewer than two texts, one is a string, or `max_order` is below 1.
     """
+    needed_count("max_order", max_order)
     texts = _lists_of_words(texts)
     if len(texts) < 2:
         raise ValueError(f"there are {len(texts)} texts: self-BLEU needs two or more")
@@ -109,7 +111,7 @@ def _lists_of_words(texts: Iterable[Words]) -> list[Words]:
 
 
 def _ngrams(words: Words, order: int) -> Counter:
-    check_count("order", order)
+    needed_count("order", order)
     return Counter(tuple(words[at : at + order]) for at in range(len(words) - order + 1))
 
 
@@ -137,10 +139,8 @@ def _bleu(
     `lengths` tells how many references have each length: time and memory grow with the number of
     texts, not with its square.
     """
-    if not best or not texts:
-        raise ValueError(
-            f"there are {len(texts)} texts and n-grams up to {len(best)}: give one or more of both"
-        )
+    if not texts:
+        raise ValueError("there are 0 texts: give one or more")
     matches, totals = [0] * len(best), [0] * len(best)
     length = reference_length = 0
     for index, words in enumerate(texts):

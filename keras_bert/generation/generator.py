@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.counts import check_count
+from keras_bert.counts import needed_count
 from keras_bert.generation.blanks import fill_blanks
 from keras_bert.generation.chains import Chains
 from keras_bert.generation.draws import chain_seeds
@@ -22,7 +22,7 @@ from keras_bert.generation.sampler import TextSampler
 from keras_bert.models.finite_outputs import check_finite
 from keras_bert.models.masked_lm import BertMaskedLM, load_masked_lm
 from keras_bert.progress import Progress
-from keras_bert.storage.text_lines import check_strings
+from keras_bert.storage.text_lines import check_string, check_strings
 from keras_bert.tasks.fill_mask.masked_rows import MaskedRow, MaskedRows
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
@@ -163,18 +163,19 @@ class TextGenerator:
             prefix: what they all begin with; it stays as it is.
 
         Raises:
-            ValueError: a number is too small, `prefix` holds a [MASK], the model has no room for
-                the text, or what it answers is not finite.
+            ValueError: a number is none or too small, `prefix` is no string or holds a [MASK], the
+                model has no room for the text, or what it answers is not finite.
         """
-        check_count("count", count)
-        check_count("length", length)
-        check_count("seed", seed, 0, _LARGEST_SEED)
+        needed_count("count", count)
+        needed_count("length", length)
+        needed_count("seed", seed, 0, _LARGEST_SEED)
         if self._options.start == "text":
             raise ValueError(
                 "start=text samples the pieces of given texts: give them to infill(), or another "
                 "start"
             )
         mask = self._tokenizer.vocabulary.special_tokens.mask
+        prefix = check_string(prefix, "prefix")
         if mask in prefix:
             raise ValueError(
                 f"the prefix {prefix!r} holds {mask}, but stays as it is: give it to infill() with "
@@ -203,8 +204,8 @@ class TextGenerator:
                 one string, or one of them is none; or what the model answers is not finite.
         """
         texts = check_strings(texts)
-        check_count("samples", samples)
-        check_count("seed", seed, 0, _LARGEST_SEED)
+        needed_count("samples", samples)
+        needed_count("seed", seed, 0, _LARGEST_SEED)
         rows = [
             row._replace(sample=sample)  # the row of a text is made once
             for index, text in enumerate(texts)

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any, Literal, get_args
 
 from keras_bert.choices import check_choice
-from keras_bert.counts import check_count, check_temperature
+from keras_bert.counts import check_count, check_temperature, needed_count
 
 GenerationMethod = Literal["gibbs", "metropolis_hastings", "annealing"]
 VisitingOrder = Literal["sequential", "random", "parallel"]
@@ -59,9 +59,9 @@ class GenerationOptions:
         check_choice("order", self.order, VisitingOrder)
         check_choice("energy", self.energy, Energy)
         check_choice("start", self.start, Start)
-        check_count("sweeps", self.sweeps, most=MAX_SWEEPS)
-        for name in ("burn_in", "top_k"):
-            check_count(name, getattr(self, name), least=0)
+        needed_count("sweeps", self.sweeps, most=MAX_SWEEPS)
+        needed_count("burn_in", self.burn_in, least=0)
+        check_count("top_k", self.top_k, least=0)
         for name in ("temperature", "final_temperature"):
             check_temperature(name, getattr(self, name))
         if self.burn_in and not self.top_k:

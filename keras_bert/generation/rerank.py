@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from keras_bert.counts import check_number
 from keras_bert.storage.text_lines import check_strings
 from keras_bert.tasks.fill_mask.scoring import SentenceScorer, TextScore
 
@@ -61,7 +62,7 @@ def rerank(
         [ranked] = rerank([["He left room the .", "He left the room ."]], scorer)
         print(ranked[0].text)
     """
-    if not math.isfinite(weight):
+    if not math.isfinite(check_number("weight", weight)):
         raise ValueError(f"weight is {weight}: it must be a number")
     lists = [
         check_strings(candidates, f"list {number}, candidate")

@@ -25,7 +25,7 @@ from keras_bert.serving.served_folder import open_signatures
 from keras_bert.serving.text_index import Hit
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.storage import hub
-from keras_bert.storage.text_lines import check_several, check_strings
+from keras_bert.storage.text_lines import check_strings
 from keras_bert.tasks.classification.head import TextHead
 from keras_bert.tasks.classification.signatures import TextSignatures
 from keras_bert.tasks.kinds import describe_foreign
@@ -194,7 +194,7 @@ class CrossEncoder:
         Raises:
             ValueError: see `scores`; or `top_k` is below 1.
         """
-        check_several(queries)
+        queries = check_strings(queries)
         check_count("top_k", top_k)
         found = list(found)
         if any(isinstance(hits, Hit) for hits in found):

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_bert.counts import check_count
+from keras_bert.counts import check_number, needed_count
 from keras_bert.progress import Progress
 from keras_bert.serving.text_index import TextIndex
-from keras_bert.storage.text_lines import check_several, check_strings
+from keras_bert.storage.text_lines import check_strings
 
 # Pairs whose queries are encoded and searched at a time.
 _PAIRS_PER_PART = 256
@@ -48,15 +48,13 @@ def mine_negatives(
         ValueError: an argument is out of its range, there are more queries than positives or fewer,
             or a positive is not in the index.
     """
-    check_several(queries)
-    check_several(positives)
+    queries, positives = check_strings(queries), check_strings(positives)
     check_mining(count, skip, relative_margin, depth)
     if len(queries) != len(positives):
         raise ValueError(
             f"there are {len(queries):,} queries and {len(positives):,} positives: give the answer "
             "of each query"
         )
-    queries, positives = check_strings(queries), check_strings(positives)
     number = {text: place for place, text in enumerate(index.texts)}
     right: dict[str, set[str]] = {}
     for query, positive in zip(queries, positives, strict=True):
@@ -97,11 +95,11 @@ def check_mining(count: int, skip: int, relative_margin: float, depth: int) -> N
         ValueError: one is out of its range.
     """
     for name, value, least in (("count", count, 1), ("skip", skip, 0), ("depth", depth, 1)):
-        check_count(name, value, least)
+        needed_count(name, value, least)
     if depth < count + skip:
         raise ValueError(
             f"depth is {depth}: look at {count + skip} of the nearest at least, as many as are "
             "taken and left out"
         )
-    if not relative_margin < 1:
+    if not check_number("relative_margin", relative_margin) < 1:
         raise ValueError(f"relative_margin is {relative_margin}: it must be below 1")

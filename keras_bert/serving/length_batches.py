@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from keras_bert.counts import check_count
+from keras_bert.counts import needed_count
 
 
 def batches_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
@@ -15,6 +15,6 @@ def batches_by_length(lengths: Sequence[int], batch_size: int) -> Iterator[list[
     Raises:
         ValueError: the batch size is below 1.
     """
-    check_count("batch_size", batch_size)
+    needed_count("batch_size", batch_size)
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     return (order[start : start + batch_size] for start in range(0, len(order), batch_size))

@@ -16,7 +16,7 @@ from keras_bert.models.finite_outputs import check_finite
 from keras_bert.serving.length_batches import batches_by_length
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions, PoolingChoice
-from keras_bert.storage.text_lines import check_strings
+from keras_bert.storage.text_lines import check_string, check_strings
 from keras_bert.tasks.feature_extraction.signatures import SENTENCE_EMBEDDING, EncoderSignatures
 
 
@@ -150,7 +150,7 @@ class SentenceEncoder:
         return self._encode(texts, batch_size, self._modules.document_prompt)
 
     def _encode(self, texts: Sequence[str], batch_size: int, prompt: str) -> np.ndarray:
-        texts = check_strings(texts)
+        texts, prompt = check_strings(texts), check_string(prompt, "prompt")
         if prompt:
             if not self._modules.include_prompt:
                 raise ValueError(

@@ -19,7 +19,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from keras_bert.checkpoints.sentence_prompts import COSINE, DOT, MODEL_FILE
-from keras_bert.counts import check_count
+from keras_bert.counts import needed_count
 from keras_bert.models.finite_outputs import check_finite
 from keras_bert.progress import Progress
 from keras_bert.serving.sentence_encoder import SentenceEncoder
@@ -155,7 +155,7 @@ class TextIndex:
             ValueError: `top_k` is below 1, the vectors have another form or width, or are not
                 finite.
         """
-        check_count("top_k", top_k)
+        needed_count("top_k", top_k)
         vectors = np.asarray(vectors, np.float32)
         if vectors.ndim != 2 or vectors.shape[1] != self._encoder.width:
             raise ValueError(

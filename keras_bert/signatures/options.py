@@ -5,7 +5,8 @@ import math
 from typing import Literal
 
 from keras_bert.choices import check_choice
-from keras_bert.counts import check_count, check_temperature
+from keras_bert.counts import check_count, check_number, check_temperature, needed_count
+from keras_bert.storage.text_lines import check_string
 
 ServingDtype = Literal["float32", "bfloat16", "bfloat16_onednn", "int8", "int8_onednn"]
 PoolingChoice = Literal["cls", "mean", "max", "pooler"]
@@ -103,7 +104,16 @@ class ExportOptions:
         ):
             check_count(name, getattr(self, name))
         check_count("max_seq_length", self.max_seq_length, least=_SHORTEST)
-        check_count("generate_top_k", self.generate_top_k, least=0)
+        needed_count("generate_top_k", self.generate_top_k, least=0)
+        for name in ("text_pair", "normalize"):
+            if not isinstance(getattr(self, name), bool | None):
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}: it must be True or False, or None where "
+                    "the folder tells"
+                )
+        for name in ("query_prompt", "document_prompt"):
+            if getattr(self, name) is not None:
+                check_string(getattr(self, name), name)
         check_temperature("generate_temperature", self.generate_temperature)
         if self.generate_sweeps is None and (self.generate_top_k, self.generate_temperature) != (
             0,
@@ -118,5 +128,7 @@ class ExportOptions:
                 f"doc_stride is {self.doc_stride}, but texts are read in one row each: give "
                 "max_windows, too, or leave it out"
             )
-        if self.null_threshold is not None and not math.isfinite(self.null_threshold):
+        if self.null_threshold is not None and not math.isfinite(
+            check_number("null_threshold", self.null_threshold)
+        ):
             raise ValueError(f"null_threshold is {self.null_threshold}: it must be a number")

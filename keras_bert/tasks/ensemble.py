@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.counts import check_count
+from keras_bert.counts import needed_count
 from keras_bert.finetuning.head import FinetuningHead, PerExample, class_order
 from keras_bert.finetuning.inference import InferenceRunner
 from keras_bert.finetuning.task import TaskDescription
@@ -168,7 +168,7 @@ class FinetunedEnsemble(AnsweringModel):
         self.description.head.check_examples(examples)
         if not len(examples):
             return []
-        check_count("batch_size", batch_size)
+        needed_count("batch_size", batch_size)
         examples = self.description.head.without_labels(examples)
         encoded, outputs = None, []
         for number, member in enumerate(self.members, start=1):

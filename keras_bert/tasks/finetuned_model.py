@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.checkpoints.sentence_modules import encoder_source
-from keras_bert.counts import check_count
+from keras_bert.counts import needed_count
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.head import FinetuningHead, PerExample
 from keras_bert.finetuning.inference import InferenceRunner
@@ -351,7 +351,7 @@ class FinetunedModel(AnsweringModel):
         return self._rows(data.splits[split], batch_size)
 
     def _rows(self, examples: Any, batch_size: int) -> EncodedRows:
-        check_count("batch_size", batch_size)
+        needed_count("batch_size", batch_size)
         head, length = self.description.head, self.description.max_seq_length
         return head.encode(self.tokenizer, examples, length, "tokenizing")
 

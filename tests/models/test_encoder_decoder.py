@@ -432,6 +432,13 @@ def test_ids_that_are_never_generated_may_be_an_array():
     np.testing.assert_array_equal(*found)
 
 
+def test_a_length_penalty_may_be_a_number_of_numpy():
+    given = [SearchOptions(4, 2, kind(0.75)) for kind in (float, np.float64, np.float32)]
+    found = [tiny().generate(inputs()[0], options).scores for options in given]
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+
+
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
@@ -469,6 +476,14 @@ def test_ids_that_are_never_generated_may_be_an_array():
         (
             lambda: tiny().generate(inputs()[0], SearchOptions(4, suppressed_ids=(1.5,))),
             "suppressed_ids has 1.5: expected ids from 0 to below the vocabulary's 13",
+        ),
+        (
+            lambda: tiny().generate(inputs()[0], SearchOptions(4, suppressed_ids=(True,))),
+            "suppressed_ids has True: expected ids from 0 to below the vocabulary's 13",
+        ),
+        (
+            lambda: tiny().generate(inputs()[0], SearchOptions(4, suppressed_ids=5)),
+            "suppressed_ids is 5: give a list of ids",
         ),
         (
             lambda: tiny().generate(inputs()[0], {"beam_size": 2}),

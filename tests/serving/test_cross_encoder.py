@@ -8,6 +8,7 @@ from pathlib import Path
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert import (
     BertClassifier,
@@ -209,6 +210,15 @@ def test_bad_arguments_are_refused(chooser):
             chooser.rerank(["a"], texts)
     with pytest.raises(ValueError, match="batch_size is 0: it must be at least 1"):
         chooser.scores(["a"], ["b"], batch_size=0)
+
+
+def test_queries_may_be_a_tensor_or_come_one_by_one(chooser, index):
+    queries, found = QUERIES[:2], index.search(QUERIES[:2])
+    expected = chooser.rerank(queries, found)
+    assert chooser.rerank(tf.constant(queries), found) == expected
+    assert chooser.rerank(iter(queries), iter(found)) == expected
+    mined = mine_negatives(index, queries, TEXTS[:2])
+    assert mine_negatives(index, iter(queries), tf.constant(TEXTS[:2])) == mined
 
 
 @pytest.fixture(scope="module")

@@ -197,6 +197,8 @@ def test_one_string_is_no_list(encoder, index):
         TextIndex(encoder, "a" * len(index), index.vectors)
     with pytest.raises(ValueError, match="text 1 .* is a NoneType: give strings"):
         TextIndex(encoder, ["the film", None], index.vectors[:2])
+    with pytest.raises(ValueError, match="top_k is None: it must be a whole number, at least 1"):
+        index.search(QUERIES, top_k=None)
     with pytest.raises(ValueError, match="top_k is 0: it must be at least 1"):
         index.search(QUERIES, top_k=0)
     for vectors in (index.vectors[0], index.vectors[:, 1:]):

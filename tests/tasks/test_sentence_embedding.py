@@ -532,6 +532,16 @@ def test_json_lines_may_have_a_list_of_wrong_answers(tmp_path):
         create_task("retrieval").read(tmp_path)
 
 
+def test_a_teacher_may_give_an_array():
+    scores = np.array([2.5, -1.0], np.float32)  # as `CrossEncoder.scores` does
+    example = EmbeddingExample(("q", "a", "b"), teacher_scores=scores)
+    assert example == EmbeddingExample(("q", "a", "b"), teacher_scores=(2.5, -1.0))
+    with pytest.raises(ValueError, match="teacher_scores is 2.5: give a number for each text but"):
+        EmbeddingExample(("q", "a"), teacher_scores=2.5)
+    with pytest.raises(ValueError, match="a teacher's score is '2': it must be a number"):
+        EmbeddingExample(("q", "a"), teacher_scores=("2",))
+
+
 @pytest.mark.parametrize("wrong", [["b", None], ["b", ["c"]], [True]])
 def test_a_list_of_wrong_answers_holds_nothing_else(wrong, tmp_path):
     row = {"text": "q", "positive": "a", "negative": wrong}

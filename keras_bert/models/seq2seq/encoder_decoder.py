@@ -133,6 +133,7 @@ class BertEncoderDecoder(TaskModel):
         pieces = {"start": start_token_id, "end": end_token_id, "mask": mask_token_id}
         for of, piece in pieces.items():
             check_count(f"{of}_token_id", piece, 0, numbers.vocab_size - 1)
+        check_count("max_target_length", max_target_length)
         fills_gaps, lengths = decoding == "mask_predict", 0
         if fills_gaps:
             if mask_token_id is None or max_target_length is None or max_target_length < 2:
@@ -308,8 +309,11 @@ class BertEncoderDecoder(TaskModel):
             )
         never: set[Any] = {self.config.pad_token_id, self.start_token_id} - {self.end_token_id}
         given, vocab_size = options.suppressed_ids, self.config.vocab_size
+        if given is not None and not hasattr(given, "__iter__"):
+            raise ValueError(f"suppressed_ids is {given!r}: give a list of ids")
         for piece in () if given is None else given:
-            if not isinstance(piece, Integral) or not 0 <= piece < vocab_size:
+            is_id = isinstance(piece, Integral) and not isinstance(piece, bool)
+            if not is_id or not 0 <= piece < vocab_size:
                 raise ValueError(
                     f"suppressed_ids has {piece}: expected ids from 0 to below the vocabulary's "
                     f"{vocab_size}"

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from keras_bert.counts import check_count
+from keras_bert.counts import needed_count
 from keras_bert.models.seq2seq.sequence_search import NEVER, Sequences, best_sequences
 
 # Ids and mask of rows, int32 [B, K, W] each -> hidden states [B, K, W, H].
@@ -58,7 +58,7 @@ class MaskPredictOptions:
 
     def __post_init__(self) -> None:
         for name in ("iterations", "length_candidates"):
-            check_count(name, getattr(self, name))
+            needed_count(name, getattr(self, name))
 
 
 def mask_predict(

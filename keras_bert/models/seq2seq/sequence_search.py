@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from keras import ops
 
-from keras_bert.counts import check_count
+from keras_bert.counts import check_number, needed_count
 
 # The log probability of what is not there; finite, so that sums and quotients stay numbers.
 NEVER = -1e9
@@ -64,7 +64,10 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         for name, least in (("max_target_length", 2), ("beam_size", 1)):
-            check_count(name, getattr(self, name), least)
+            needed_count(name, getattr(self, name), least)
+        # Of NumPy's numbers Keras takes the dtype; the field is frozen.
+        penalty = check_number("length_penalty", self.length_penalty)
+        object.__setattr__(self, "length_penalty", penalty)
         if not 0 <= self.length_penalty < math.inf:
             raise ValueError(
                 f"length_penalty is {self.length_penalty}: it must be 0 (none) or above"

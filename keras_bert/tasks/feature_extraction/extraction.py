@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.choices import FeatureLevel, check_choice
-from keras_bert.counts import check_count
+from keras_bert.counts import check_count, needed_count
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.layer_features import check_strategy, combine
@@ -110,7 +110,7 @@ class FeatureExtractor:
                 f"max_seq_length is {length}: it must be above {_SPECIAL_TOKENS} and at most "
                 f"{positions}, the positions of the model"
             )
-        check_count("batch_size", batch_size)
+        needed_count("batch_size", batch_size)
         check_choice("level", level, FeatureLevel)
         check_strategy("layers", layers, encoder.config.num_hidden_layers)
         # Cut out of the encoder's graph, so that layers above what is asked for are not computed.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.counts import check_count
+from keras_bert.counts import needed_count
 from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS
 from keras_bert.models.finite_outputs import check_finite
 from keras_bert.models.masked_lm import BertMaskedLM, check_fills_gaps
@@ -45,7 +45,7 @@ def fill_mask(
             not finite.
     """
     check_fills_gaps(model)
-    check_count("top", top)
+    needed_count("top", top)
     if not tokenizer.keep_special_tokens:
         raise ValueError(
             f"the tokenizer reads {tokenizer.vocabulary.special_tokens.mask} as plain text: make "

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.counts import check_count
+from keras_bert.counts import needed_count
 from keras_bert.features import INPUT_IDS, INPUT_MASK, MASKED_LM_POSITIONS, SEGMENT_IDS
 from keras_bert.models.finite_outputs import check_finite
 from keras_bert.models.masked_lm import BertMaskedLM, check_fills_gaps
@@ -71,8 +71,8 @@ class MaskedRows:
         self, model: BertMaskedLM, tokenizer: Tokenizer, batch_size: int = 32, top: int = 0
     ):
         check_fills_gaps(model)
-        check_count("batch_size", batch_size)
-        check_count("top", top, least=0)
+        needed_count("batch_size", batch_size)
+        needed_count("top", top, least=0)
         tokenizer.vocabulary.check_size(model.config.vocab_size)
         self.room = model.config.max_position_embeddings - _SPECIAL_TOKENS
         self._model = model

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_bert.choices import TokenPooling
+from keras_bert.counts import check_number
 from keras_bert.finetuning.task import (
     TRAIN,
     UNLABELED,
@@ -100,7 +101,7 @@ def _task(
         ValueError: an argument is out of its range.
     """
     scored = name == "similarity"
-    if max_score is not None and not 0 < max_score < math.inf:
+    if max_score is not None and not 0 < check_number("max_score", max_score) < math.inf:
         raise ValueError(f"max_score is {max_score}: it must be above 0")
     columns = _Columns(text_column, positive_column, text_pair_column, score_column)
     of_loss = {

@@ -3,6 +3,7 @@
 import dataclasses
 import numbers
 
+from keras_bert.counts import check_number
 from keras_bert.storage.text_lines import check_strings
 
 
@@ -18,8 +19,8 @@ class EmbeddingExample:
             each of them; None where it was not asked.
 
     Raises:
-        ValueError: one string stands in place of a tuple, a text is none, there is no text, or the
-            score is out of its range or not that of two texts.
+        ValueError: one string stands in place of a tuple, a text is none, there is no text, a score
+            is no number, or `score` is out of its range or not that of two texts.
     """
 
     texts: tuple[str, ...]
@@ -34,6 +35,14 @@ class EmbeddingExample:
         object.__setattr__(self, "texts", tuple(check_strings(self.texts)))  # frozen
         if not self.texts:
             raise ValueError("an example has no texts: give one at least")
+        if self.teacher_scores is not None:  # those of `CrossEncoder.scores` are an array
+            if not hasattr(self.teacher_scores, "__iter__"):
+                raise ValueError(
+                    f"teacher_scores is {self.teacher_scores!r}: give a number for each text but "
+                    "the first"
+                )
+            scores = tuple(check_number("a teacher's score", one) for one in self.teacher_scores)
+            object.__setattr__(self, "teacher_scores", scores)
         if self.score is None:
             return
         if len(self.texts) != 2:

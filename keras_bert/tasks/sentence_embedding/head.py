@@ -14,11 +14,13 @@ import tensorflow as tf
 from keras_bert.checkpoints import sentence_modules, sentence_prompts
 from keras_bert.choices import TokenPooling, check_choice
 from keras_bert.config import BertConfig
+from keras_bert.counts import check_number
 from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.models.sentence_embedder import BertSentenceEmbedder, trained_pooling
 from keras_bert.progress import Progress
 from keras_bert.storage import hub
+from keras_bert.storage.text_lines import check_string
 from keras_bert.tasks.sentence_embedding.answer_table import COLUMNS, similarity_row
 from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample
 from keras_bert.tasks.sentence_embedding.ranking_loss import EmbeddingLoss, scored_texts
@@ -50,7 +52,7 @@ class EmbeddingHead(FinetuningHead):
 
     Raises:
         ValueError: there is no such pooling, a temperature is not above 0, the weight is no part,
-            or a width of vectors is not above 0 or there twice.
+            a prompt is no string, or a width of vectors is not above 0 or there twice.
     """
 
     kind: ClassVar[str] = "embedding"
@@ -72,9 +74,12 @@ class EmbeddingHead(FinetuningHead):
         if self.pooling is not None:
             check_choice("pooling", self.pooling, TokenPooling)
         for name in ("temperature", "teacher_temperature"):
-            if not 0 < getattr(self, name) < math.inf:
+            if not 0 < check_number(name, getattr(self, name)) < math.inf:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
-        if not 0 <= self.teacher_weight <= 1:
+        for name in ("query_prompt", "document_prompt"):
+            if getattr(self, name) is not None:
+                check_string(getattr(self, name), name)
+        if not 0 <= check_number("teacher_weight", self.teacher_weight) <= 1:
             raise ValueError(f"teacher_weight is {self.teacher_weight}: it must be from 0 to 1")
         given: Any = self.matryoshka_dims
         dims = tuple(given) if isinstance(given, list | tuple) else (given,)

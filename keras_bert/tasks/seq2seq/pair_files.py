@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.choices import check_choice
+from keras_bert.counts import needed_count
 from keras_bert.finetuning.task import (
     TRAIN,
     VALIDATION,
@@ -60,6 +61,7 @@ def seq2seq_task(
         ValueError: an argument is out of its range, or for the other decoding.
     """
     check_choice("decoding", decoding, Decoding)
+    needed_count("max_target_length", max_target_length, 2)
     settings: dict[str, dict[str, Any]] = {
         "autoregressive": {"beam_size": beam_size, "length_penalty": length_penalty},
         "mask_predict": {"iterations": iterations, "length_candidates": length_candidates},

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.counts import check_count
+from keras_bert.counts import check_count, needed_count
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.storage.files import atomic_file, write_json
@@ -172,7 +172,7 @@ def head_statistics(
             f"max_seq_length is {length}: it must be above {_SPECIAL_TOKENS} and at most "
             f"{positions}, the positions of the model"
         )
-    check_count("batch_size", batch_size)
+    needed_count("batch_size", batch_size)
     reader = _Reader(encoder, tokenizer, length, batch_size)
     sums: dict[str, np.ndarray] = {}
     logarithms = 0.0
