@@ -222,8 +222,12 @@ class TextIndex:
             stored = json.loads((path / INDEX_FILE).read_text(encoding="utf-8"))
             made = stored["width"], stored.get("similarity", COSINE)
             vectors = np.load(path / VECTORS_FILE)
+            if not isinstance(vectors, np.ndarray) or vectors.dtype.kind != "f":
+                raise TypeError(f"{VECTORS_FILE} holds no array of numbers with a fraction")
+            if not np.isfinite(vectors).all():
+                raise ValueError(f"a number in {VECTORS_FILE} is not finite")
             with open(path / TEXTS_FILE, encoding="utf-8") as file:
-                texts = [json.loads(line)["text"] for line in file]
+                texts = check_strings(json.loads(line)["text"] for line in file)
         except (ValueError, KeyError, TypeError, OSError, EOFError) as error:
             raise ValueError(f"{path} holds a damaged index ({error}): build it anew") from None
         same = made == (encoder.width, encoder.similarity)

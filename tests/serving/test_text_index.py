@@ -134,6 +134,21 @@ def test_an_index_is_written_and_opened(encoder, index, model_folder, tmp_path):
     (folder / "texts.jsonl").write_text("{}\n")
     with pytest.raises(ValueError, match="holds a damaged index .*: build it anew"):
         TextIndex.load(folder, encoder)
+    (folder / "texts.jsonl").write_text('{"text": 5}\n')
+    with pytest.raises(
+        ValueError, match="holds a damaged index .text 0 .* is a int: give strings."
+    ):
+        TextIndex.load(folder, encoder)
+    lost = np.where(np.arange(len(TEXTS))[:, None] == 3, np.nan, index.vectors)
+    for damaged in (lost, index.vectors.astype(str), index.vectors.astype(complex)):
+        np.save(folder / "vectors.npy", damaged)
+        with pytest.raises(ValueError, match=r"holds a damaged index \(.*vectors.npy.*build it"):
+            TextIndex.load(folder, encoder)
+    with open(folder / "vectors.npy", "wb") as file:  # NumPy's other format
+        np.savez(file, index.vectors)
+    with pytest.raises(ValueError, match=r"holds a damaged index \(vectors.npy holds no array of"):
+        TextIndex.load(folder, encoder)
+    (folder / "vectors.npy").write_bytes(vectors)
     (folder / "texts.jsonl").write_text('{"text": "one"}\n')
     with pytest.raises(ValueError, match="the vectors have the shape .* but there are 1 texts"):
         TextIndex.load(folder, encoder)
