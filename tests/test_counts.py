@@ -96,6 +96,18 @@ def test_other_values_are_of_their_kind(make, sentence):
         make()
 
 
+def test_numbers_of_numpy_are_kept_in_the_files_of_a_run():
+    task = create_task(
+        "seq2seq",
+        max_target_length=np.int64(8),
+        beam_size=np.int32(2),
+        length_penalty=np.float32(0.5),
+    )
+    assert json.loads(json.dumps(task.head.settings()))["length_penalty"] == 0.5
+    task = create_task("retrieval", temperature=np.float32(0.5), teacher_weight=np.float32(1))
+    assert json.loads(json.dumps(task.head.settings()))["temperature"] == 0.5
+
+
 def test_whole_numbers_of_numpy_count():
     options = FinetuningOptions(batch_size=np.int64(16), patience=np.int32(2))
     assert json.dumps([options.batch_size, options.patience]) == "[16, 2]"

@@ -250,6 +250,13 @@ def test_texts_are_measured_by_sacrebleu():
 # --- Files, and what is refused -----------------------------------------------------------------
 
 
+def test_an_example_has_strings():
+    assert SourceTarget(b"good", "gut") == SourceTarget("good", "gut")
+    for texts, name in (((None, "gut"), "source is a NoneType"), (("good", 5), "target is a int")):
+        with pytest.raises(ValueError, match=f"{name}: give a string"):
+            SourceTarget(*texts)
+
+
 def test_tables_of_other_columns_and_lines_of_json(tmp_path):
     (tmp_path / "a.tsv").write_text("en\tde\ngood\tgut\n")
     assert read_pairs(tmp_path / "a.tsv", "en", "de") == [SourceTarget("good", "gut")]

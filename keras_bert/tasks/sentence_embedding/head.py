@@ -87,6 +87,9 @@ class EmbeddingHead(FinetuningHead):
             raise ValueError(
                 f"matryoshka_dims is {given!r}: give a list of different whole numbers above 0"
             )
+        # Kept in task.json, which takes no numbers of NumPy.
+        for name in ("temperature", "teacher_weight", "teacher_temperature"):
+            object.__setattr__(self, name, float(getattr(self, name)))
         # A list where it was read from task.json.
         object.__setattr__(self, "matryoshka_dims", dims)
 

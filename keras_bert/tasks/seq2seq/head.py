@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_bert.choices import check_choice
 from keras_bert.config import BertConfig
+from keras_bert.counts import check_number, needed_count
 from keras_bert.finetuning.collapse import one_answer
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.head import FinetuningHead
@@ -29,6 +30,7 @@ from keras_bert.models.seq2seq.encoder_decoder import (
 from keras_bert.models.seq2seq.mask_predict import MaskPredictOptions
 from keras_bert.models.seq2seq.sequence_search import SearchOptions
 from keras_bert.progress import Progress
+from keras_bert.storage.text_lines import check_string
 from keras_bert.tasks.seq2seq.answer_table import COLUMNS, text_row
 from keras_bert.tasks.seq2seq.metrics import GeneratedText
 from keras_bert.tasks.seq2seq.rows import (
@@ -59,10 +61,19 @@ class SourceTarget:
     Attributes:
         source: the text to read.
         target: the text to write; None where it is not known.
+
+    Raises:
+        ValueError: one of them is no string.
     """
 
     source: str
     target: str | None = None
+
+    def __post_init__(self) -> None:
+        # As UTF-8 writes them; the fields are frozen.
+        object.__setattr__(self, "source", check_string(self.source, SOURCE))
+        if self.target is not None:
+            object.__setattr__(self, "target", check_string(self.target, TARGET))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +132,12 @@ class Seq2SeqHead(FinetuningHead):
     def __post_init__(self) -> None:
         check_choice("decoder", self.decoder, DecoderStart)
         check_choice("decoding", self.decoding, Decoding)
+        # Kept in task.json, which takes no numbers of NumPy.
+        for name in ("max_target_length", "beam_size", "iterations", "length_candidates"):
+            least = 2 if name == "max_target_length" else 1
+            object.__setattr__(self, name, needed_count(name, getattr(self, name), least))
+        penalty = check_number("length_penalty", self.length_penalty)
+        object.__setattr__(self, "length_penalty", penalty)
         self.search_options()  # refuses what is out of range
         SearchOptions(self.max_target_length)
         if self.fills_gaps and self.max_target_length < 2:
