@@ -1,6 +1,6 @@
 """Numbers among options: counts (sizes, steps, seeds), temperatures, and those of NumPy.
 
-No TensorFlow here: flags are made of options.
+No TensorFlow and no NumPy here: flags are made of options, and clients read them.
 """
 
 import dataclasses
@@ -9,8 +9,6 @@ import numbers
 import operator
 import typing
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -75,7 +73,7 @@ def take_numbers(options: "DataclassInstance") -> None:
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         kinds = typing.get_args(types_of[field.name]) or (types_of[field.name],)
-        if isinstance(value, np.generic):
+        if hasattr(value, "item"):  # a number of NumPy
             object.__setattr__(options, field.name, value.item())
         elif isinstance(value, str) and str not in kinds and {float, bool} & {*kinds}:
             wanted = "a number" if float in kinds else "True or False"
