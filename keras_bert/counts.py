@@ -73,7 +73,7 @@ def take_numbers(options: "DataclassInstance") -> None:
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         kinds = typing.get_args(types_of[field.name]) or (types_of[field.name],)
-        if hasattr(value, "item"):  # a number of NumPy
+        if hasattr(value, "item") and value.shape == ():  # a number of NumPy
             object.__setattr__(options, field.name, value.item())
         elif isinstance(value, str) and str not in kinds and {float, bool} & {*kinds}:
             wanted = "a number" if float in kinds else "True or False"

@@ -122,7 +122,7 @@ def test_whole_numbers_of_numpy_count():
     ],
 )
 def test_options_of_numpy_are_those_of_python(make):
-    taken = dataclasses.asdict(make(np.int64(3), np.float64(0.5)))
+    taken = dataclasses.asdict(make(np.int64(3), np.float32(0.5)))
     assert json.dumps(taken) == json.dumps(dataclasses.asdict(make(3, 0.5)))
 
 

@@ -13,12 +13,16 @@ stays one for predict.py, with its task.json.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from absl import flags
 
 from keras_bert import command_line
 from keras_bert.choices import DecodingErrors
+
+if TYPE_CHECKING:
+    from keras_bert.text.corpus_tokenizer import CorpusTokenizer
+    from keras_bert.text.coverage import WordCounts
 
 flags.DEFINE_string("model", None, "Model folder of any format with a WordPiece vocabulary.")
 flags.DEFINE_alias("init_from", "model")
@@ -45,16 +49,13 @@ def main(_: Sequence[str]) -> None:
     """Reads the flags, chooses or reads the words, grows the model and writes it."""
     from keras_bert import BertTokenizer, grow_vocabulary, load_model, load_tokenizer
     from keras_bert.checkpoints import sentence_modules
-    from keras_bert.data.corpus.reading import Corpus
     from keras_bert.finetuning.task import TASK_FILE
-    from keras_bert.progress import Progress
     from keras_bert.storage import hub
     from keras_bert.storage.files import atomic_folder
     from keras_bert.storage.paths import check_local
     from keras_bert.tasks.kinds import load_description
     from keras_bert.text.corpus_tokenizer import CorpusTokenizer
-    from keras_bert.text.coverage import count_words
-    from keras_bert.text.wordpiece.new_words import choose_new_words, read_words
+    from keras_bert.text.wordpiece.new_words import read_words
     from keras_bert.text.wordpiece.settings import Settings
 
     values, output = flags.FLAGS, Path(flags.FLAGS.output)
@@ -80,20 +81,10 @@ def main(_: Sequence[str]) -> None:
     tokenizer.vocabulary.check_size(model.config.vocab_size)
     corpus_tokenizer = CorpusTokenizer(tokenizer.vocabulary, Settings(**tokenizer.settings))
 
-    # Which words.
     if values.words:
         words = read_words(values.words, corpus_tokenizer)
     else:
-        corpus = Corpus(values.input, values.text_field, values.errors)
-        with Progress(corpus.total_bytes, "B", "counting words") as progress:
-            counts = count_words(corpus_tokenizer, corpus.paragraphs(progress))
-        words = choose_new_words(counts, values.new_words, values.min_pieces, values.min_frequency)
-        if not words:
-            raise ValueError(
-                f"no word of {', '.join(values.input)} occurs {values.min_frequency} times and is "
-                f"cut into {values.min_pieces} pieces: lower --min_frequency or --min_pieces, or "
-                "leave the vocabulary as it is"
-            )
+        counts, words = _words_of_texts(corpus_tokenizer)
     grown = tokenizer.vocabulary.add_tokens(words)
     pieces = tokenizer.pieces_of_new_tokens(grown)
     if not pieces:
@@ -124,6 +115,27 @@ def main(_: Sequence[str]) -> None:
         after = counts.recounted(CorpusTokenizer(grown, Settings(**tokenizer.settings)))
         print(f"before: {before.coverage}\nafter:  {after.coverage}")
     print(f"{output}: {type(model).__name__}, {len(grown):,} pieces{kept}")
+
+
+def _words_of_texts(tokenizer: "CorpusTokenizer") -> tuple["WordCounts", list[str]]:
+    """Returns how often words occur in --input, and those that become pieces."""
+    from keras_bert.data.corpus.reading import Corpus
+    from keras_bert.progress import Progress
+    from keras_bert.text.coverage import count_words
+    from keras_bert.text.wordpiece.new_words import choose_new_words
+
+    values = flags.FLAGS
+    corpus = Corpus(values.input, values.text_field, values.errors)
+    with Progress(corpus.total_bytes, "B", "counting words") as progress:
+        counts = count_words(tokenizer, corpus.paragraphs(progress))
+    words = choose_new_words(counts, values.new_words, values.min_pieces, values.min_frequency)
+    if not words:
+        raise ValueError(
+            f"no word of {', '.join(values.input)} occurs {values.min_frequency} times and is "
+            f"cut into {values.min_pieces} pieces: lower --min_frequency or --min_pieces, or "
+            "leave the vocabulary as it is"
+        )
+    return counts, words
 
 
 if __name__ == "__main__":
