@@ -39,6 +39,7 @@ _PUBLIC = {
     "BertReplacedTokenDetector": "models.replaced_token_detector",
     "BertTokenClassifier": "models.token_classifier",
     "BertSentenceEmbedder": "models.sentence_embedder",
+    "BertSparseEmbedder": "models.sparse_embedder",
     "BertSpanLabeler": "models.span_labeler",
     "BertBiLSTMTagger": "models.bilstm_tagger",
     "create_encoder": "models.encoder",
@@ -80,6 +81,7 @@ _PUBLIC = {
     "ChoiceExample": "tasks.multiple_choice.head",
     "TextHead": "tasks.classification.head",
     "EmbeddingHead": "tasks.sentence_embedding.head",
+    "SparseEmbeddingHead": "tasks.sentence_embedding.sparse_head",
     "EmbeddingExample": "tasks.sentence_embedding.examples",
     "Seq2SeqHead": "tasks.seq2seq.head",
     "SourceTarget": "tasks.seq2seq.head",
@@ -109,6 +111,9 @@ _PUBLIC = {
     "export_saved_model": "serving.saved_model",
     "SentenceEncoder": "serving.sentence_encoder",
     "TextIndex": "serving.text_index",
+    "SparseEncoder": "serving.sparse_encoder",
+    "SparseTextIndex": "serving.sparse_index",
+    "SparseVectors": "tasks.sentence_embedding.sparse_vectors",
     "CrossEncoder": "serving.cross_encoder",
     "mine_negatives": "serving.hard_negatives",
     "export_litert": "serving.formats.litert_onnx",
@@ -185,6 +190,7 @@ if TYPE_CHECKING:
     from keras_bert.models.seq2seq.mask_predict import MaskPredictOptions as MaskPredictOptions
     from keras_bert.models.seq2seq.sequence_search import SearchOptions as SearchOptions
     from keras_bert.models.span_labeler import BertSpanLabeler as BertSpanLabeler
+    from keras_bert.models.sparse_embedder import BertSparseEmbedder as BertSparseEmbedder
     from keras_bert.models.surgery.local_attention import (
         with_local_attention as with_local_attention,
     )
@@ -206,6 +212,8 @@ if TYPE_CHECKING:
     from keras_bert.serving.hard_negatives import mine_negatives as mine_negatives
     from keras_bert.serving.saved_model import export_saved_model as export_saved_model
     from keras_bert.serving.sentence_encoder import SentenceEncoder as SentenceEncoder
+    from keras_bert.serving.sparse_encoder import SparseEncoder as SparseEncoder
+    from keras_bert.serving.sparse_index import SparseTextIndex as SparseTextIndex
     from keras_bert.serving.text_index import TextIndex as TextIndex
     from keras_bert.signatures.options import ExportOptions as ExportOptions
     from keras_bert.tasks.classification.glue_benchmark import GlueResult as GlueResult
@@ -232,6 +240,10 @@ if TYPE_CHECKING:
     from keras_bert.tasks.registry import create_task as create_task
     from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample as EmbeddingExample
     from keras_bert.tasks.sentence_embedding.head import EmbeddingHead as EmbeddingHead
+    from keras_bert.tasks.sentence_embedding.sparse_head import (
+        SparseEmbeddingHead as SparseEmbeddingHead,
+    )
+    from keras_bert.tasks.sentence_embedding.sparse_vectors import SparseVectors as SparseVectors
     from keras_bert.tasks.seq2seq.head import Seq2SeqHead as Seq2SeqHead
     from keras_bert.tasks.seq2seq.head import SourceTarget as SourceTarget
     from keras_bert.tasks.tagging.sentences import TaggedSentence as TaggedSentence

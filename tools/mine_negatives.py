@@ -1,5 +1,7 @@
 r"""Adds wrong answers to pairs of texts and answers: passages that a search finds near the text.
 
+The model makes dense vectors, or sparse ones (--task=sparse_retrieval).
+
     python tools/mine_negatives.py --init_from=runs/search --input=manual/train.csv \
         --output=mined/train.csv
 
@@ -30,6 +32,8 @@ from keras_bert.choices import TokenPooling
 if TYPE_CHECKING:
     from keras_bert import CrossEncoder
 
+_SETTINGS = ("pooling", "max_active_dims", "max_seq_length", "query_prompt", "document_prompt")
+
 flags.DEFINE_string("init_from", None, "Model folder; one that was trained for similarity.")
 flags.DEFINE_alias("model", "init_from")
 flags.DEFINE_string("input", None, "Table of texts and their answers: .csv, .tsv or .jsonl.")
@@ -53,6 +57,9 @@ flags.DEFINE_enum(
     get_args(TokenPooling),
     "How vectors of pieces become one; unset: as the model folder says.",
 )
+flags.DEFINE_integer(
+    "max_active_dims", None, "Keep so many weights of a sparse vector, the largest.", lower_bound=1
+)
 flags.DEFINE_integer("max_seq_length", None, "Most pieces of a text; unset: as the folder says.")
 flags.DEFINE_string(
     "query_prompt", None, "Stands before each text that searches; unset: as the folder says."
@@ -70,8 +77,9 @@ flags.mark_flags_as_required(["init_from", "input", "output"])
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags, searches and writes the table."""
-    from keras_bert import CrossEncoder, SentenceEncoder, TextIndex, mine_negatives
+    from keras_bert import CrossEncoder, mine_negatives
     from keras_bert.serving.hard_negatives import check_mining
+    from keras_bert.serving.sparse_index import search_classes
     from keras_bert.storage.files import atomic_file
     from keras_bert.storage.paths import check_output
     from keras_bert.storage.tables import read_table
@@ -79,12 +87,14 @@ def main(_: Sequence[str]) -> None:
     from keras_bert.tasks.sentence_embedding.embedding_files import NEGATIVE, SCORE, answered_texts
 
     values = flags.FLAGS
+    settings = {name: values[name].value for name in _SETTINGS if values[name].value is not None}
+    encoder_class, index_class = search_classes(values.init_from, settings)
     command_line.check_companions("score_with", "score_label")
     check_output(values.output, *filter(None, (values.input, values.passages)))
     if Path(values.output).suffix != ".csv":
         raise ValueError(f"--output={values.output} does not end in .csv: rename it")
-    settings = (values.negatives, values.skip, values.relative_margin, values.depth)
-    check_mining(*settings)  # before the texts are encoded
+    numbers = (values.negatives, values.skip, values.relative_margin, values.depth)
+    check_mining(*numbers)  # before the texts are encoded
     rows = answered_texts(
         read_table(Path(values.input)), values.text_column, values.positive_column
     )
@@ -94,16 +104,10 @@ def main(_: Sequence[str]) -> None:
     teacher = None
     if values.score_with:
         teacher = CrossEncoder.from_preset(values.score_with, label=values.score_label)
-    encoder = SentenceEncoder.from_preset(
-        values.init_from,
-        values.pooling,
-        max_seq_length=values.max_seq_length,
-        query_prompt=values.query_prompt,
-        document_prompt=values.document_prompt,
-    )
-    index = TextIndex.build(encoder, [*passages], values.batch_size)
+    encoder = encoder_class.from_preset(values.init_from, **settings)
+    index = index_class.build(encoder, [*passages], values.batch_size)
     texts, positives = ([row[place] for row in rows] for place in (0, 1))
-    found = mine_negatives(index, texts, positives, *settings)
+    found = mine_negatives(index, texts, positives, *numbers)
     # Those that stand there already go first, without what answers the text here or in another row.
     right = {*zip(texts, positives, strict=True)}
     wrong_of = [

@@ -1,5 +1,7 @@
 r"""Searches texts by meaning: those whose vectors are nearest to that of a query.
 
+A model folder of --task=sparse_retrieval, or a SPLADE model, is searched by words with weights.
+
     python tools/search_texts.py --init_from=runs/search --input=manual.txt \
         --query='How is a lock taken twice?'
     python tools/search_texts.py --init_from=runs/search --input=manual.csv --index=manual_index \
@@ -11,20 +13,28 @@ vectors in a folder; where it is there already, it is opened and no --input is n
 a file like --input, and the column of its queries is "text".
 --rerank_with is a model that reads query and text together, such as a run of --task=reranking: it
 orders the --candidates nearest texts anew, and the best --top_k of them are given.
---output is a table (.csv) with the columns query, rank, score (the cosine, or what that model
-says), number (the place of the text, from 0) and text; without it they are printed.
+--output is a table (.csv) with the columns query, rank, score (the cosine, the product of sparse
+vectors, or what that model says), number (the place of the text, from 0) and text; without it they
+are printed.
 """
 
 import csv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from absl import flags
 
 from keras_bert import command_line
 from keras_bert.choices import TokenPooling
 
+if TYPE_CHECKING:
+    from keras_bert.serving.searched_texts import SearchedTexts
+
+_SETTINGS = (
+    *("pooling", "truncate_dim", "max_active_dims", "max_seq_length"),
+    *("query_prompt", "document_prompt"),
+)
 _COLUMNS = ("query", "rank", "score", "number", "text")
 _WIDTH = 100
 
@@ -55,6 +65,12 @@ flags.DEFINE_integer(
     "Keep so many numbers of a vector, of a model trained with --matryoshka_dims; unset: all.",
     lower_bound=1,
 )
+flags.DEFINE_integer(
+    "max_active_dims",
+    None,
+    "Keep so many weights of a sparse vector, the largest; unset: as the model folder says.",
+    lower_bound=1,
+)
 flags.DEFINE_string(
     "query_prompt", None, "Stands before each query; unset: as the model folder says."
 )
@@ -69,14 +85,17 @@ flags.mark_flags_as_required(["init_from"])
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags, makes or opens the index, and writes or prints what is found."""
-    from keras_bert import CrossEncoder, SentenceEncoder, TextIndex
-    from keras_bert.serving.text_index import INDEX_FILE
+    from keras_bert import CrossEncoder
+    from keras_bert.serving.searched_texts import INDEX_FILE
+    from keras_bert.serving.sparse_index import search_classes
     from keras_bert.storage.files import atomic_file
     from keras_bert.storage.text_lines import read_texts
 
     values = flags.FLAGS
     made = values.index is not None and (Path(values.index) / INDEX_FILE).is_file()
-    _check_flags(values, made)
+    settings = {name: values[name].value for name in _SETTINGS if values[name].value is not None}
+    encoder_class, index_class = search_classes(values.init_from, settings)
+    _check_flags(values, made, index_class)
     queries = [*values.query, *(read_texts(values.queries) if values.queries else [])]
     queries = [query for query in queries if query.strip()]
     if not queries and (made or values.index is None or values.rerank_with):
@@ -88,21 +107,14 @@ def main(_: Sequence[str]) -> None:
     cross_encoder = None
     if values.rerank_with:
         cross_encoder = CrossEncoder.from_preset(values.rerank_with, label=values.rerank_label)
-    encoder = SentenceEncoder.from_preset(
-        values.init_from,
-        values.pooling,
-        max_seq_length=values.max_seq_length,
-        truncate_dim=values.truncate_dim,
-        query_prompt=values.query_prompt,
-        document_prompt=values.document_prompt,
-    )
+    encoder = encoder_class.from_preset(values.init_from, **settings)
     if texts is None:
-        index = TextIndex.load(values.index, encoder)
+        index = index_class.load(values.index, encoder)
     else:
-        index = TextIndex.build(encoder, texts, values.batch_size)
+        index = index_class.build(encoder, texts, values.batch_size)
         if values.index is not None:
             index.save(values.index)
-            print(f"{len(index):,} texts, {encoder.width} numbers each: {values.index}")
+            print(f"{len(index):,} texts, {index.numbers_each}: {values.index}")
     if cross_encoder is None:
         found = index.search(queries, values.top_k)
     else:
@@ -125,9 +137,8 @@ def main(_: Sequence[str]) -> None:
     print(f"{len(queries):,} queries, {sum(map(len, found)):,} texts found: {values.output}")
 
 
-def _check_flags(values: flags.FlagValues, made: bool) -> None:
+def _check_flags(values: flags.FlagValues, made: bool, index_class: "type[SearchedTexts]") -> None:
     """Refuses bad names and numbers before the work; `made`: whether the index exists."""
-    from keras_bert.serving.text_index import check_index_folder
     from keras_bert.storage.paths import check_ending, check_output
 
     if values.input is None and not made:
@@ -142,7 +153,7 @@ def _check_flags(values: flags.FlagValues, made: bool) -> None:
         check_output(values.output, *filter(None, others))
         check_ending("--output", values.output, ".csv")
     if values.index is not None and not made:
-        check_index_folder(values.index)
+        index_class.check_folder(values.index)
     command_line.check_companions("input", "text_column")
     command_line.check_companions("rerank_with", "candidates", "rerank_label")
     if values.rerank_with is not None and values.top_k > values.candidates:

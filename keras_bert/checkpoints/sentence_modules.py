@@ -8,7 +8,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ _MODELS = f"{_PACKAGE}models."
 _POOLING_FOLDER, _NORM_FOLDER = "1_Pooling", "2_Normalize"
 # What the module with the encoder is called, in folders of 2019 too.
 _TRANSFORMERS = ("Transformer", "BERT")
+# Of a sparse encoder, before sentence-transformers 5.4.
+_OF_WORDS = "MLMTransformer"
 # Keys of before 2025 -> mode, in the order in which sentence-transformers joins several.
 _MODE_KEYS = {
     "pooling_mode_cls_token": "cls",
@@ -146,7 +148,7 @@ def is_sentence_folder(folder: str | os.PathLike) -> bool:
         ValueError: `modules.json` is damaged.
     """
     file = Path(folder) / MODULES_FILE
-    return file.is_file() and any(kind.endswith(".Pooling") for kind, _ in _entries(file))
+    return file.is_file() and any(kind.endswith(".Pooling") for kind, _ in module_entries(file))
 
 
 def encoder_folder(folder: str | os.PathLike) -> Path:
@@ -156,7 +158,7 @@ def encoder_folder(folder: str | os.PathLike) -> Path:
         ValueError: `modules.json` is damaged or does not begin with a Transformer.
     """
     folder = Path(folder)
-    return folder / _modules(folder)[0][1] if is_sentence_folder(folder) else folder
+    return folder / module_list(folder)[0][1] if is_sentence_folder(folder) else folder
 
 
 def encoder_source(source: str | os.PathLike) -> str:
@@ -172,11 +174,12 @@ def encoder_source(source: str | os.PathLike) -> str:
     """
     folder = hub.local_folder(source)
     try:
-        kind, path = _entries(folder / MODULES_FILE)[0]
+        kind, path = module_entries(folder / MODULES_FILE)[0]
     except (FileNotFoundError, NotADirectoryError, ValueError, IndexError):
         return os.fspath(source)
     name = kind.removeprefix(_PACKAGE).rpartition(".")[2]
-    inner = kind.startswith(_PACKAGE) and name in _TRANSFORMERS and _is_inside(path)
+    first = (*_TRANSFORMERS, _OF_WORDS)
+    inner = kind.startswith(_PACKAGE) and name in first and _is_inside(path)
     return os.fspath(folder / path if inner and Path(path).parts else source)
 
 
@@ -189,7 +192,7 @@ def read(folder: str | os.PathLike) -> SentenceModules:
             names it.
     """
     folder = Path(folder)
-    (_, encoder_path), *rest = _modules(folder)
+    (_, encoder_path), *rest = module_list(folder)
     if not rest or rest[0][0] != "Pooling":
         found = rest[0][0] if rest else "nothing"
         raise ValueError(
@@ -209,7 +212,7 @@ def read(folder: str | os.PathLike) -> SentenceModules:
             )
     prompts = sentence_prompts.read(folder)
     pooling, include_prompt = _pooling(folder / rest[0][1] / _CONFIG_FILE, prompts.default)
-    max_seq_length, lowercase = _text_settings(folder / encoder_path)
+    max_seq_length, lowercase = text_settings(folder / encoder_path, _TASK)
     return SentenceModules(
         pooling,
         tuple(steps),
@@ -271,7 +274,7 @@ def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
     """
     source, target = Path(source), Path(target)
     modules = read(source)
-    for _, path in _modules(source)[1:]:
+    for _, path in module_list(source)[1:]:
         if Path(path).parts and (source / path).is_dir():  # some modules have no settings
             shutil.copytree(source / path, target / path)
     entries = json.loads((source / MODULES_FILE).read_text(encoding="utf-8"))
@@ -284,8 +287,13 @@ def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
     write_json(target / TRANSFORMER_FILE, settings)
 
 
-def _entries(file: Path) -> list[tuple[str, str]]:
-    """Returns class and folder of each module, as the file has them."""
+def module_entries(file: Path) -> list[tuple[str, str]]:
+    """Returns class and folder of each module, as `modules.json` has them.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is damaged.
+    """
     try:
         entries = json.loads(file.read_text(encoding="utf-8"))
         found = [(entry["type"], entry["path"]) for entry in entries]
@@ -301,11 +309,22 @@ def _is_inside(path: str) -> bool:
     return not Path(path).is_absolute() and ".." not in Path(path).parts
 
 
-def _modules(folder: Path) -> list[tuple[str, str]]:
-    """Returns name and folder of each module."""
+def module_list(
+    folder: Path, first: Sequence[str] = _TRANSFORMERS, what: str = "encoder of sentences"
+) -> list[tuple[str, str]]:
+    """Returns name and folder of each module.
+
+    Args:
+        folder: holds `modules.json`.
+        first: what the module with the encoder is called.
+        what: what the folder is then.
+
+    Raises:
+        ValueError: the file is damaged, lists code of others, or begins with another module.
+    """
     file = folder / MODULES_FILE
     found = []
-    for kind, path in _entries(file):
+    for kind, path in module_entries(file):
         if not _is_inside(path):
             raise ValueError(f"{file} has the path {path!r}: expected a folder inside {folder}")
         name = kind.rpartition(".")[2]
@@ -315,8 +334,8 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
                 "be reproduced"
             )
         found.append((name, path))
-    if not found or found[0][0] not in _TRANSFORMERS:
-        raise ValueError(f"{file} does not begin with a Transformer: it is no encoder of sentences")
+    if not found or found[0][0] not in first:
+        raise ValueError(f"{file} does not begin with a {first[0]}: it is no {what}")
     return found
 
 
@@ -378,12 +397,20 @@ def _check_inputs(file: Path) -> dict[str, Any]:
     return values
 
 
-def _text_settings(folder: Path) -> tuple[int | None, bool]:
-    """Returns the length of rows and whether texts are lower-cased."""
+def text_settings(folder: Path, task: str) -> tuple[int | None, bool]:
+    """Returns the length of rows and whether texts are lower-cased.
+
+    Args:
+        folder: that of the module with the encoder.
+        task: what its `transformer_task` must be, where it is stated.
+
+    Raises:
+        ValueError: a setting cannot be reproduced.
+    """
     file = folder / TRANSFORMER_FILE
     values, arguments = _transformer_values(folder)
     unknown = sorted(arguments.keys() - _KNOWN_ARGUMENTS)
-    if values.get("transformer_task", _TASK) != _TASK:
+    if values.get("transformer_task", task) != task:
         unknown.append("transformer_task")
     if unknown:
         raise ValueError(f"{file} sets {', '.join(unknown)}, which cannot be reproduced")

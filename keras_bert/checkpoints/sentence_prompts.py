@@ -61,7 +61,7 @@ def read(folder: str | os.PathLike) -> Prompts:
     return Prompts(default, prompts, query, document, similarity or COSINE)
 
 
-def write(folder: Path, query: str, document: str) -> None:
+def write(folder: Path, query: str, document: str, similarity: str = COSINE) -> None:
     """Writes what stands before texts to search with and before those to be found.
 
     Where it is the same it stands before every text.
@@ -70,10 +70,11 @@ def write(folder: Path, query: str, document: str) -> None:
         folder: holds the encoder.
         query: the prompt of the former.
         document: that of the latter.
+        similarity: how vectors are compared.
     """
     content = {
         "prompts": {_QUERY_PROMPTS[0]: query, _DOCUMENT_PROMPTS[0]: document},
         "default_prompt_name": _QUERY_PROMPTS[0] if query == document else None,
-        _SIMILARITY: COSINE,
+        _SIMILARITY: similarity,
     }
     write_json(folder / MODEL_FILE, content)

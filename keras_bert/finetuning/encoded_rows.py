@@ -114,6 +114,18 @@ class EncodedRows:
         rows.remark = "; ".join(part.remark for part in parts if part.remark)
         return rows
 
+    def some(self, count: int) -> "EncodedRows":
+        """Returns the rows of `count` examples, evenly spread over all of them, without targets."""
+        chosen = np.unique(np.linspace(0, len(self) - 1, count).astype(np.int64))
+        return EncodedRows(
+            tf.gather(self._ids, chosen),
+            tf.gather(self._segment_ids, chosen),
+            self._pad_id,
+            self._max_seq_length,
+            lengths=self._lengths,
+            joint=self.joint,
+        )
+
     def full_rows(self) -> float:
         """Returns the fraction of rows that fill all positions: of texts, windows or choices."""
         return float(np.mean(self._every_length.numpy() == self._max_seq_length))

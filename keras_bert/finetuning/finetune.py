@@ -160,6 +160,7 @@ class _Trainer:
         steps = options.epochs * len(batches)
         with strategy.scope():
             model = create_model(head, plan.init_from, plan.config, options)
+            head.prepare(model, splits[TRAIN])
             optimizer = finetuning_optimizer(model, options, steps)
             optimizer.build(model.trainable_variables)
             loss_scale = create_loss_scale(model.encoder.policy)

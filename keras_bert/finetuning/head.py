@@ -124,6 +124,14 @@ class TrainableHead(abc.ABC):
         """Returns the loss of the best constant guess on a split, where it has a formula."""
         return None
 
+    def prepare(self, model: Any, rows: EncodedRows) -> None:  # noqa: B027  most need nothing
+        """Sets what only the data can tell of a model, before it learns.
+
+        Args:
+            model: as `model_class` opened it; called where its variables may be assigned.
+            rows: those of the training data.
+        """
+
     def class_indices(self, examples: Any) -> Any:
         """Returns the class of each example, int32 [E]; None where it has no single one."""
         return None
@@ -146,6 +154,13 @@ class EvaluatedHead(abc.ABC):
 
         Raises:
             ValueError: the model cannot answer what the head asks.
+        """
+        return None
+
+    def keeping(self) -> Callable[[np.ndarray], Any] | None:
+        """Returns what makes of a row's output that which is kept until all rows are answered.
+
+        None keeps the output itself.
         """
         return None
 

@@ -33,6 +33,7 @@ class InferenceRunner:
         model: takes what `EncodedRows` gives.
         before_batch: called before each batch; what it raises ends the call.
         answer: what makes outputs of the model's inputs; None for the model itself.
+        kept: what is kept of a row's output, see `EvaluatedHead.keeping`; None for all of it.
     """
 
     def __init__(
@@ -40,9 +41,11 @@ class InferenceRunner:
         model: keras.Model,
         before_batch: Callable[[], None] | None = None,
         answer: Callable[[dict[str, tf.Tensor]], Any] | None = None,
+        kept: Callable[[np.ndarray], Any] | None = None,
     ):
         answer = answer or functools.partial(model, training=False)
         self._before_batch = before_batch or (lambda: None)
+        self._kept = kept
         self._strategy = model.distribute_strategy or tf.distribute.get_strategy()
         signature = None
         if not isinstance(self._strategy, tf.distribute.TPUStrategy):
@@ -120,6 +123,8 @@ class InferenceRunner:
                     # Behind the cut: what stands for padding may be anything.
                     for row in values if cut else [values]:
                         check_finite(row)
+                if self._kept is not None:
+                    answer = {name: [*map(self._kept, rows)] for name, rows in answer.items()}
                 outputs.append(answer)
                 done += size
                 progress.update()

@@ -39,9 +39,9 @@ class Measurement:
         together = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
         before_batch = None if together else termination.check
         answer, final = (head.answering(model, final) for final in (False, True))
-        self._run = self._final_run = InferenceRunner(model, before_batch, answer)
+        self._run = self._final_run = InferenceRunner(model, before_batch, answer, head.keeping())
         if final is not None:
-            self._final_run = InferenceRunner(model, before_batch, final)
+            self._final_run = InferenceRunner(model, before_batch, final, head.keeping())
         # A head that answers by itself measures the loss by itself.
         self._loss = head.loss() if answer is None else None
         self._batch_size = options.batch_size

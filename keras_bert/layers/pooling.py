@@ -13,7 +13,11 @@ Three windows of which the last is padding; a window that is not there counts no
 
 A text of one window keeps the vector of that window, to the last bit, under each of them.
 
-Shapes: B texts, W windows, S positions of a text or a window, H width.
+A sparse vector has a weight for each piece of the vocabulary: the largest score that a masked
+language model gives it at any token of the text, below 0 nothing (Formal et al. 2021, SPLADE v2,
+arXiv:2109.10086).
+
+Shapes: B texts, W windows, S positions of a text or a window, H width, V vocabulary.
 """
 
 from typing import Any
@@ -21,7 +25,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_bert.choices import TokenPooling, WindowPoolingChoice, check_choice
+from keras_bert.choices import (
+    SparseActivation,
+    TokenPooling,
+    WindowPoolingChoice,
+    check_choice,
+)
 from keras_bert.layers.initializer import truncated_normal
 
 # Stands for what is not there where the largest counts; finite, unlike -inf.
@@ -73,6 +82,56 @@ class SentencePooling(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
         return super().get_config() | {"pooling": self.pooling}
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class MaxOverTokens(keras.layers.Layer):
+    """Takes the largest number of each column over the tokens of a text."""
+
+    def call(self, scores: Any, input_mask: Any) -> Any:
+        """Returns [B, V], far below 0 for a row without tokens.
+
+        Args:
+            scores: of the tokens, [B, S, V].
+            input_mask: integers [B, S]: 1 for tokens, 0 for padding.
+        """
+        real = ops.expand_dims(input_mask > 0, -1)  # [B, S, 1]
+        return ops.max(ops.where(real, scores, ops.cast(_NOTHING, scores.dtype)), axis=1)
+
+    def compute_output_spec(self, scores: Any, input_mask: Any) -> keras.KerasTensor:
+        """Gives the symbolic shape."""
+        return keras.KerasTensor((scores.shape[0], scores.shape[-1]), dtype=scores.dtype)
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class SparseWeights(keras.layers.Layer):
+    """Turns scores of the vocabulary into weights, most of them 0, in float32 always.
+
+    Args:
+        activation: "relu" for log(1 + max(0, x)), that of SPLADE; "log1p_relu" for the logarithm of
+            one and that again, as models of OpenSearch have it (arXiv:2504.14839).
+
+    Raises:
+        ValueError: the activation is another one.
+    """
+
+    def __init__(self, activation: SparseActivation = "relu", **kwargs: Any):
+        super().__init__(**kwargs)
+        check_choice("activation", activation, SparseActivation)
+        self.activation = activation
+
+    def call(self, scores: Any) -> Any:
+        """Returns weights of 0 and above, float32 [B, V], for scores [B, V]."""
+        weights = ops.log1p(ops.relu(ops.cast(scores, "float32")))
+        return ops.log1p(weights) if self.activation == "log1p_relu" else weights
+
+    def compute_output_spec(self, scores: Any) -> keras.KerasTensor:
+        """Gives the symbolic shape."""
+        return keras.KerasTensor(scores.shape, dtype="float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return super().get_config() | {"activation": self.activation}
 
 
 @keras.saving.register_keras_serializable("keras_bert")

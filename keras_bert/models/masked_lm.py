@@ -6,6 +6,7 @@ from typing import Any
 
 import keras
 
+from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.config import BertConfig
 from keras_bert.features import MASKED_LM_POSITIONS
@@ -30,13 +31,28 @@ def load_masked_lm(
         ValueError: it holds no head that predicts words, and a fresh one knows none.
     """
     checkpoint = preset.read_checkpoint(folder, ignore_config_keys)
+    check_predicts_words(folder, checkpoint)
+    return preset.from_checkpoint(BertMaskedLM, checkpoint, arguments)
+
+
+def check_predicts_words(folder: str | os.PathLike, checkpoint: Checkpoint) -> None:
+    """Makes sure that a checkpoint has trained what predicts masked words.
+
+    Args:
+        folder: where it was read from, for the error.
+        checkpoint: the weights.
+
+    Raises:
+        ValueError: it holds no head that predicts words, and a fresh one knows none; or it does so
+            with an output matrix of its own.
+    """
     predicts = checkpoint.architecture in WORD_PREDICTORS
     if not predicts or "masked_lm_bias/bias" not in checkpoint.variables:
         raise ValueError(
             f"{folder} holds a {checkpoint.architecture}, which predicts no masked words: give a "
             "model with a masked LM head"
         )
-    return preset.from_checkpoint(BertMaskedLM, checkpoint, arguments)
+    checkpoint.check_masked_lm()
 
 
 def check_fills_gaps(model: Any) -> None:
@@ -109,6 +125,11 @@ def masked_lm_logits(encoder: BertEncoder, sequence_output: Any, positions: Any 
         sequence_output: hidden states [B, P, H] of the predicted positions, or of all, [B, S, H].
         positions: the predicted ones, int32 [B, P], where the states are those of all.
     """
+    return output_bias(encoder)(masked_lm_scores(encoder, sequence_output, positions))
+
+
+def masked_lm_scores(encoder: BertEncoder, sequence_output: Any, positions: Any = None) -> Any:
+    """Returns these logits [B, P, V] without the bias of each piece, in the encoder's dtype."""
     config = encoder.config
     transform = MaskedLanguageModelTransform(
         config.transform_act,
@@ -120,5 +141,9 @@ def masked_lm_logits(encoder: BertEncoder, sequence_output: Any, positions: Any 
         name="masked_lm_transform",
     )
     # [B, P or S, H] -> [B, P, E] -> [B, P, V]: scored against the word embeddings themselves.
-    scores = encoder.word_embeddings(transform(sequence_output, positions), reverse=True)
-    return OutputBias(dtype=encoder.policy, name="masked_lm_bias")(scores)  # [B, P, V], float32
+    return encoder.word_embeddings(transform(sequence_output, positions), reverse=True)
+
+
+def output_bias(encoder: BertEncoder) -> OutputBias:
+    """Returns the layer that adds the bias of each piece to scores [..., V], in float32."""
+    return OutputBias(dtype=encoder.policy, name="masked_lm_bias")

@@ -21,8 +21,8 @@ from keras_bert.models import preset
 from keras_bert.models.finite_outputs import check_finite
 from keras_bert.progress import Progress
 from keras_bert.serving.length_batches import batches_by_length
+from keras_bert.serving.searched_texts import Hit
 from keras_bert.serving.served_folder import open_signatures
-from keras_bert.serving.text_index import Hit
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.storage import hub
 from keras_bert.storage.text_lines import check_strings

@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_bert.counts import check_number, needed_count
 from keras_bert.progress import Progress
-from keras_bert.serving.text_index import TextIndex
+from keras_bert.serving.searched_texts import SearchedTexts
 from keras_bert.storage.text_lines import check_strings
 
 # Pairs whose queries are encoded and searched at a time.
@@ -20,7 +20,7 @@ _PAIRS_PER_PART = 256
 
 
 def mine_negatives(
-    index: TextIndex,
+    index: SearchedTexts,
     queries: Sequence[str],
     positives: Sequence[str],
     count: int = 4,
@@ -31,7 +31,8 @@ def mine_negatives(
     """Returns wrong answers for each pair of a query and its answer, the nearest first.
 
     Args:
-        index: the passages that are searched; all positives are among them.
+        index: the passages that are searched, a `TextIndex` or a `SparseTextIndex`; all positives
+            are among them.
         queries: E queries; one that has several answers stands there with each.
         positives: the answer of each.
         count: wrong answers of a pair, at most; fewer where fewer are found.
@@ -68,10 +69,9 @@ def mine_negatives(
     with Progress(len(queries), "pair", "searching") as progress:
         for start in range(0, len(queries), _PAIRS_PER_PART):
             part = slice(start, start + _PAIRS_PER_PART)
-            vectors = index.query_vectors(queries[part])  # [part, D]
+            vectors = index.query_vectors(queries[part])
             # [part]: the scores of queries and answers
-            answers = index.vectors[[number[positive] for positive in positives[part]]]
-            scores = np.sum(vectors * answers, axis=-1)
+            scores = index.scores_of(vectors, [number[positive] for positive in positives[part]])
             limits = scores - relative_margin * np.abs(scores)
             nearest = index.nearest(vectors, depth)
             for query, limit, hits in zip(queries[part], limits, nearest, strict=True):

@@ -1,7 +1,8 @@
 """Any model folder as signatures: which kind of model it holds.
 
     what the folder holds                       what it is served as
-    modules.json (sentence-transformers)        encoder with a sentence embedding
+    modules.json (sentence-transformers)        encoder with a sentence embedding, or words with
+                                                weights where it lists SpladePooling
     task.json (a fine-tuning run of ours)       the head of its task
     a head of another library                   the head, described as far as its config tells
     masked LM or pretraining heads              fill-mask, unless it reads from left to right
@@ -10,6 +11,7 @@
 The first row that fits counts; `head` asks for one of the last two by name.
 """
 
+import dataclasses
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +19,7 @@ from typing import Any
 
 import keras
 
-from keras_bert.checkpoints import sentence_modules
+from keras_bert.checkpoints import sentence_modules, sparse_modules
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.checkpoints.variables import POOLER
@@ -28,6 +30,7 @@ from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.sentence_embedder import check_sees_text
+from keras_bert.models.sparse_embedder import BertSparseEmbedder
 from keras_bert.serving.int8_products import quantize, quantize_for_onednn
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.options import ExportOptions, Head
@@ -41,8 +44,11 @@ from keras_bert.tasks.feature_extraction.pooling import (
 from keras_bert.tasks.feature_extraction.signatures import EncoderSignatures
 from keras_bert.tasks.fill_mask.signatures import MaskedLMSignatures
 from keras_bert.tasks.kinds import KINDS, describe_foreign, kind_of, load_description
+from keras_bert.tasks.sentence_embedding.sparse_head import SparseEmbeddingHead
+from keras_bert.tasks.sentence_embedding.sparse_signatures import SparseSignatures
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer
+from keras_bert.text.preprocessor import TEXT
 from keras_bert.text.tokenizer import BertTokenizer
 
 
@@ -68,6 +74,8 @@ def open_signatures(
     sentences = head == "auto" and sentence_modules.is_sentence_folder(folder)
     if head == "encoder" or sentences:
         return _encoder_signatures(folder, options)
+    if head == "auto" and sparse_modules.is_sparse_folder(folder):
+        return _sparse_signatures(folder, options)
     # Ours: task.json says which head it is, what its labels are and how long its rows were.
     if head == "auto" and (folder / TASK_FILE).is_file():
         description = load_description(folder)
@@ -175,9 +183,46 @@ def _encoder_signatures(
             )
         sentences.width(checkpoint.config.hidden_size)  # before the minutes that a model may take
     model = _model(BertEncoder, checkpoint, options)
-    tokenizer = sentence_tokenizer(folder, sentences)
+    tokenizer = load_tokenizer(folder)
+    if sentence_modules.is_sentence_folder(folder):
+        inner, lowercase = (
+            sentence_modules.encoder_folder(folder),
+            bool(sentences and sentences.lowercase),
+        )
+        tokenizer = sentence_tokenizer(folder, inner, lowercase)
     family = EncoderSignatures(model, tokenizer, length, options, sentences)
     family.reason = why
+    return family
+
+
+def _sparse_signatures(folder: Path, options: ExportOptions) -> SparseSignatures:
+    modules = sparse_modules.read(folder)
+    prompts = modules.prompts
+    query, document = (
+        told if asked is None else asked
+        for asked, told in (
+            (options.query_prompt, prompts.query),
+            (options.document_prompt, prompts.document),
+        )
+    )
+    modules = dataclasses.replace(modules, prompts=prompts._replace(query=query, document=document))
+    inner = sparse_modules.model_folder(folder)
+    most = preset.read_config(inner, options.ignore_config_keys).max_position_embeddings
+    length = _length(options, most, folder)
+    if options.max_seq_length is None and modules.max_seq_length is not None:
+        length = min(most, modules.max_seq_length)
+    head = SparseEmbeddingHead(modules.activation)
+    _check_overrides(TaskDescription("", head, {TEXT: TEXT}, length), options)
+    check_no_pooling(options, sparse=True)
+    model = BertSparseEmbedder.from_preset(
+        os.fspath(folder),
+        options.ignore_config_keys,
+        activation=modules.activation,
+        dtype=_built_dtype(options),
+    )
+    tokenizer = sentence_tokenizer(folder, inner, modules.lowercase)
+    family = SparseSignatures(_quantized(model, options), tokenizer, length, options, modules)
+    family.reason = f"weights of words, as {sentence_modules.MODULES_FILE} says"
     return family
 
 

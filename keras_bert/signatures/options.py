@@ -66,6 +66,8 @@ class ExportOptions:
             them.
         doc_stride: by how many pieces the next of these windows begins later; None takes half a
             window.
+        max_active_dims: the most weights of a sparse vector, the largest ones; None takes what a
+            folder of sentence-transformers says, mostly all.
 
     Raises:
         ValueError: the dtype or the pooling is unknown, a number is out of its range, or it is for
@@ -93,6 +95,7 @@ class ExportOptions:
     document_prompt: str | None = None
     max_windows: int | None = None
     doc_stride: int | None = None
+    max_active_dims: int | None = None
 
     def __post_init__(self) -> None:
         check_choice("dtype", self.dtype, ServingDtype)
@@ -101,6 +104,7 @@ class ExportOptions:
         for name in (
             *("max_batch", "max_text_bytes", "max_choices", "top_k", "generate_sweeps"),
             *("truncate_dim", "max_windows", "doc_stride", "iterations", "length_candidates"),
+            "max_active_dims",
         ):
             check_count(name, getattr(self, name))
         check_count("max_seq_length", self.max_seq_length, least=_SHORTEST)

@@ -158,6 +158,9 @@ class FinetunedModel(AnsweringModel):
         model = head.model_class.from_preset(
             encoder, seed=seed, dtype=dtype, **head.model_arguments()
         )
+        if TRAIN in data.splits and type(head).prepare is not FinetuningHead.prepare:
+            examples, length = data.splits[TRAIN], description.max_seq_length
+            head.prepare(model, head.encode(tokenizer, examples, length, "tokenizing"))
         return cls(model, tokenizer, description)
 
     @classmethod
@@ -371,7 +374,8 @@ class FinetunedModel(AnsweringModel):
             return []
         examples = head.without_labels(examples)
         encoded = self._rows(examples, batch_size)
-        run = InferenceRunner(self.model, answer=head.answering(self.model, final=True))
+        answer = head.answering(self.model, final=True)
+        run = InferenceRunner(self.model, answer=answer, kept=head.keeping())
         outputs = run(encoded, batch_size, head.per_position).outputs
         return head.predictions(outputs, encoded, examples)
 

@@ -29,6 +29,8 @@ from keras_bert.tasks.question_answering.squad_files import read_questions_to_pr
 from keras_bert.tasks.sentence_embedding.embedding_files import read_pairs_to_predict
 from keras_bert.tasks.sentence_embedding.head import EmbeddingHead
 from keras_bert.tasks.sentence_embedding.signatures import embedding_signatures
+from keras_bert.tasks.sentence_embedding.sparse_head import SparseEmbeddingHead
+from keras_bert.tasks.sentence_embedding.sparse_signatures import sparse_signatures
 from keras_bert.tasks.seq2seq.head import Seq2SeqHead
 from keras_bert.tasks.seq2seq.pair_files import read_sources_to_predict
 from keras_bert.tasks.seq2seq.signatures import Seq2SeqSignatures, with_iterations
@@ -126,6 +128,13 @@ KINDS: dict[str, TaskKind] = {
         head=EmbeddingHead,
         signatures=embedding_signatures,
         read=read_pairs_to_predict,
+    ),
+    SparseEmbeddingHead.kind: TaskKind(
+        models="trained sparse vectors of texts",
+        head=SparseEmbeddingHead,
+        signatures=sparse_signatures,
+        read=read_pairs_to_predict,
+        export_options=("max_active_dims",),
     ),
 }
 

@@ -18,6 +18,7 @@ _TASKS = {
     "reranking": ("multiple_choice.ranking_files", "reranking_task"),
     "retrieval": ("sentence_embedding.embedding_files", "retrieval_task"),
     "seq2seq": ("seq2seq.pair_files", "seq2seq_task"),
+    "sparse_retrieval": ("sentence_embedding.sparse_task", "sparse_retrieval_task"),
     "similarity": ("sentence_embedding.embedding_files", "similarity_task"),
     "squad": ("question_answering.squad", "squad_task"),
     "squad2": ("question_answering.squad", "squad2_task"),

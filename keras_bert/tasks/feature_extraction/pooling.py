@@ -65,20 +65,21 @@ def sentence_settings(folder: Path, options: ExportOptions) -> tuple[SentenceMod
     )
 
 
-def sentence_tokenizer(folder: Path, modules: SentenceModules | None) -> Tokenizer:
-    """Returns the tokenizer of an encoder's folder; sentence-transformers has its own ways.
+def sentence_tokenizer(folder: Path, inner: Path, lowercase: bool) -> Tokenizer:
+    """Returns the tokenizer of a folder of sentence-transformers, which has its own ways.
 
     Args:
-        folder: a model folder.
-        modules: what is known of its sentences.
+        folder: the folder.
+        inner: where its model lies, with the tokenizer.
+        lowercase: whether texts are lower-cased, whatever the tokenizer does.
+
+    Raises:
+        ValueError: the tokenizer cannot be told to.
     """
-    inner = sentence_modules.encoder_folder(folder)
-    if not sentence_modules.is_sentence_folder(folder):
-        return load_tokenizer(inner)
     # There "[MASK]" in a text is that token.
     tokenizer = load_tokenizer(inner, keep_special_tokens=True)
     settings = tokenizer.settings
-    if modules is not None and modules.lowercase and not settings.get("lowercase"):
+    if lowercase and not settings.get("lowercase"):
         if not isinstance(tokenizer, BertTokenizer):
             raise ValueError(
                 f"{folder} lower-cases texts before a {type(tokenizer).__name__}, which cannot be "
@@ -91,13 +92,26 @@ def sentence_tokenizer(folder: Path, modules: SentenceModules | None) -> Tokeniz
     return tokenizer
 
 
-def check_no_pooling(options: ExportOptions) -> None:
+def check_no_pooling(options: ExportOptions, sparse: bool = False) -> None:
     """Checks that nothing is said of sentence vectors or their windows, for models that have none.
+
+    Args:
+        options: settings of the export.
+        sparse: whether the model has sparse vectors, with prompts and windows, and no others.
 
     Raises:
         ValueError: it is.
     """
-    names = ("pooling", "normalize", "truncate_dim", "query_prompt", "document_prompt")
+    names = ["pooling", "normalize", "truncate_dim"]
+    if sparse:
+        for name in names:
+            if getattr(options, name) is not None:
+                raise ValueError(
+                    f"--{name} is for dense vectors, and the folder holds a sparse encoder: leave "
+                    "it out, or add --head=encoder"
+                )
+        return
+    names += ["query_prompt", "document_prompt"]
     if any(getattr(options, name) is not None for name in names):
         flags = ", ".join(f"--{name}" for name in names[:-1])
         raise ValueError(

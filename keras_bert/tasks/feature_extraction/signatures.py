@@ -74,7 +74,7 @@ class EncoderSignatures(SignatureFamily):
 
     def answer(self, text: tf.Tensor) -> Tensors:
         """Returns the vectors of texts."""
-        return self.vectors(_with_prompt(self._prompts.prompt, text))
+        return self.vectors(with_prompt(self._prompts.prompt, text))
 
     def vectors(self, text: tf.Tensor) -> Tensors:
         """Returns the vectors of texts as they stand, whatever prompt the folder has."""
@@ -107,7 +107,7 @@ class EncoderSignatures(SignatureFamily):
         }
 
     def _answer_tokens(self, text: tf.Tensor) -> Tensors:
-        inputs = self.preprocess(_with_prompt(self._prompts.prompt, text))  # [N, S] each
+        inputs = self.preprocess(with_prompt(self._prompts.prompt, text))  # [N, S] each
         states = self.encoder.sequence_output(inputs)  # [N, tokens, H], without padding
         names = tf.gather(tf.constant(self.tokenizer.vocabulary.tokens), inputs[INPUT_IDS])
         vectors = tf.cast(states, tf.float32).to_tensor()  # [N, S, H]
@@ -117,10 +117,10 @@ class EncoderSignatures(SignatureFamily):
         }
 
     def _answer_query(self, text: tf.Tensor) -> Tensors:
-        return self.vectors(_with_prompt(self._prompts.query_prompt, text))
+        return self.vectors(with_prompt(self._prompts.query_prompt, text))
 
     def _answer_document(self, text: tf.Tensor) -> Tensors:
-        return self.vectors(_with_prompt(self._prompts.document_prompt, text))
+        return self.vectors(with_prompt(self._prompts.document_prompt, text))
 
     def _vectors(self, windows: tf.RaggedTensor, counts: tf.Tensor | None = None) -> Tensors:
         """Returns the vectors of texts, of their windows [W, tokens, H]."""
@@ -136,5 +136,6 @@ class EncoderSignatures(SignatureFamily):
         return vectors
 
 
-def _with_prompt(prompt: str, text: tf.Tensor) -> tf.Tensor:
+def with_prompt(prompt: str, text: tf.Tensor) -> tf.Tensor:
+    """Returns texts [N] with a prompt before each."""
     return tf.strings.join([prompt, text]) if prompt else text

@@ -42,17 +42,19 @@ _NUMBERED = re.compile(rf"{NEGATIVE}\d*$")
 _SCORED = re.compile(rf"{NEGATIVE}\d*_{SCORE}$")
 
 # A batch is as many candidates; the rate is that of Sentence-BERT.
-_DEFAULTS = {"epochs": 3, "batch_size": 64, "learning_rate": 2e-5}
+DEFAULTS = {"epochs": 3, "batch_size": 64, "learning_rate": 2e-5}
 
 
-class _Columns(NamedTuple):
-    text: str
-    positive: str
-    text_pair: str
-    score: str
+class Columns(NamedTuple):
+    """Names of columns."""
+
+    text: str = TEXT
+    positive: str = POSITIVE
+    text_pair: str = TEXT_PAIR
+    score: str = SCORE
 
 
-_USUAL_COLUMNS = _Columns(TEXT, POSITIVE, TEXT_PAIR, SCORE)
+_USUAL_COLUMNS = Columns()
 
 
 def _task(
@@ -103,7 +105,7 @@ def _task(
     scored = name == "similarity"
     if max_score is not None and not 0 < check_number("max_score", max_score) < math.inf:
         raise ValueError(f"max_score is {max_score}: it must be above 0")
-    columns = _Columns(text_column, positive_column, text_pair_column, score_column)
+    columns = Columns(text_column, positive_column, text_pair_column, score_column)
     of_loss = {
         "temperature": temperature,
         "teacher_weight": teacher_weight,
@@ -111,7 +113,7 @@ def _task(
     }
     given: dict[str, Any] = {name: value for name, value in of_loss.items() if value is not None}
     read = functools.partial(
-        _read, columns=columns, max_score=max_score, of_loss=given, scored=scored
+        read_splits, columns=columns, max_score=max_score, of_loss=given, scored=scored
     )
     head = EmbeddingHead(
         pooling=pooling,
@@ -121,20 +123,33 @@ def _task(
         **given,
     )
     metrics = similarity_metrics if scored else ranking_metrics
-    return Task(name, head, read, metrics(head.matryoshka_dims), _DEFAULTS)
+    return Task(name, head, read, metrics(head.matryoshka_dims), DEFAULTS)
 
 
 retrieval_task = functools.partial(_task, "retrieval")
 similarity_task = functools.partial(_task, "similarity")
 
 
-def _read(
+def read_splits(
     folder: str | os.PathLike,
-    columns: _Columns,
+    columns: Columns,
     max_score: float | None,
     of_loss: Mapping[str, float],
     scored: bool,
 ) -> TaskData:
+    """Reads the files of a folder.
+
+    Args:
+        folder: has train, validation and test files.
+        columns: names of their columns.
+        max_score: what scores are divided by; None where nobody says.
+        of_loss: arguments of the loss that were given, by name.
+        scored: whether all files but that for training have scores, or positives.
+
+    Raises:
+        ValueError: a column is missing, a row is damaged, or an argument of the loss is for what is
+            not there.
+    """
     if is_tfds(folder):
         raise ValueError(
             f"{folder} is a TFDS set: this task reads files with the columns {columns.text} and "
@@ -180,7 +195,7 @@ def _read(
     return TaskData(splits, text_columns={TEXT: columns.text, SECOND_TEXT: second})
 
 
-def _check_named_columns(tables: Mapping[str, Table], columns: _Columns) -> None:
+def _check_named_columns(tables: Mapping[str, Table], columns: Columns) -> None:
     """Refuses a name that somebody gave and no column has: it would be passed over in silence."""
     there = {name for table in tables.values() for name in table.columns}
     for name, usual in zip(columns, _USUAL_COLUMNS, strict=True):
@@ -189,12 +204,12 @@ def _check_named_columns(tables: Mapping[str, Table], columns: _Columns) -> None
             tables[TRAIN].column(name, remedy)
 
 
-def _flag_of(columns: _Columns, name: str) -> str:
+def _flag_of(columns: Columns, name: str) -> str:
     return f"{columns._fields[columns.index(name)]}_column"
 
 
 def _examples(
-    table: Table, columns: _Columns, max_score: float, scored: bool | None
+    table: Table, columns: Columns, max_score: float, scored: bool | None
 ) -> list[EmbeddingExample]:
     """Returns the rows of a table.
 

@@ -5,20 +5,22 @@ Shapes: E examples, N different passages, H width.
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from keras_bert.finetuning import metrics
 from keras_bert.finetuning.task import Metric
 from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample
+from keras_bert.tasks.sentence_embedding.sparse_vectors import InvertedIndex, SparseVectors
 
 # Products of queries and passages that are in memory at a time.
 _PRODUCTS_PER_BLOCK = 1 << 24
 # The least length that a vector is divided by.
 _SMALLEST = 1e-12
 
-# The vectors of the texts of each example, float [texts, H].
-Vectors = Sequence[np.ndarray]
+# The vectors of the texts of each example: float [texts, H], or as many sparse ones.
+Vectors = Sequence[np.ndarray] | Sequence[SparseVectors]
 Examples = Sequence[EmbeddingExample]
 
 
@@ -39,8 +41,8 @@ def relevant_ranks(vectors: Vectors, examples: Examples) -> Iterator[np.ndarray]
     Raises:
         ValueError: an example has one text alone.
     """
-    passages: dict[str, np.ndarray] = {}
-    queries: dict[str, np.ndarray] = {}
+    passages: dict[str, Any] = {}
+    queries: dict[str, Any] = {}
     wanted: dict[str, dict[str, None]] = {}
     for rows, example in zip(vectors, examples, strict=True):
         if len(example.texts) < 2:
@@ -49,17 +51,18 @@ def relevant_ranks(vectors: Vectors, examples: Examples) -> Iterator[np.ndarray]
                 "measured by examples of two texts"
             )
         query, right, *wrong = example.texts
-        queries.setdefault(query, rows[0])
+        first, *others = _vectors_of(rows)
+        queries.setdefault(query, first)
         wanted.setdefault(query, {})[right] = None
-        for text, vector in zip((right, *wrong), rows[1:], strict=True):
+        for text, vector in zip((right, *wrong), others, strict=True):
             passages.setdefault(text, vector)
     number = {text: index for index, text in enumerate(passages)}
-    matrix = np.stack([*passages.values()])  # [N, H]
+    products = _products_with([*passages.values()])
     names = [*queries]
     block = max(1, _PRODUCTS_PER_BLOCK // len(passages))
     for start in range(0, len(names), block):
         part = names[start : start + block]
-        scores = np.stack([queries[query] for query in part]) @ matrix.T  # [block, N]
+        scores = products([queries[query] for query in part])  # [block, N]
         for query, row in zip(part, scores, strict=True):
             if query in number and query not in wanted[query]:
                 row[number[query]] = -np.inf
@@ -71,6 +74,22 @@ def relevant_ranks(vectors: Vectors, examples: Examples) -> Iterator[np.ndarray]
                 for score in best_first
             ]
             yield np.array(ahead) + np.arange(1, len(best_first) + 1)
+
+
+def _vectors_of(rows: Any) -> list[Any]:
+    """Returns the vectors of the texts of an example one by one."""
+    if isinstance(rows, SparseVectors):
+        return [rows[place : place + 1] for place in range(len(rows))]
+    return list(rows)
+
+
+def _products_with(passages: Sequence[Any]) -> Callable[[Sequence[Any]], np.ndarray]:
+    """Returns what makes the products of vectors with those of N passages, [queries, N]."""
+    if isinstance(passages[0], SparseVectors):
+        index = InvertedIndex(SparseVectors.concatenate(passages))
+        return lambda queries: index.products(SparseVectors.concatenate(queries))
+    matrix = np.stack(passages)  # [N, H]
+    return lambda queries: np.stack(queries) @ matrix.T
 
 
 def ndcg(ranks: np.ndarray, count: int) -> float:
@@ -142,12 +161,35 @@ def ranking_metrics(dims: Sequence[int] = ()) -> Mapping[str, Metric]:
     return found | _of_widths("ndcg_at_10", found["ndcg_at_10"], dims)
 
 
+def sparse_ranking_metrics() -> Mapping[str, Metric]:
+    """Returns those of `ranking_metrics`, and how many weights a vector has in the mean."""
+    return {
+        **ranking_metrics(),
+        "query_active_dims": functools.partial(_active_dims, of_queries=True),
+        "document_active_dims": functools.partial(_active_dims, of_queries=False),
+    }
+
+
+def _active_dims(
+    vectors: Sequence[SparseVectors], examples: Examples, of_queries: bool
+) -> float | None:
+    counts = {
+        text: int(count)
+        for rows, example in zip(vectors, examples, strict=True)
+        for place, (text, count) in enumerate(zip(example.texts, rows.active_dims, strict=True))
+        if (place == 0) == of_queries
+    }
+    return float(np.mean([*counts.values()])) if counts else None
+
+
 def _of_widths(name: str, metric: Metric, dims: Sequence[int]) -> dict[str, Metric]:
     """Returns a metric of vectors for those of their first numbers, such as spearman_dim_64."""
     return {f"{name}_dim_{dim}": functools.partial(_of_width, metric, dim) for dim in dims}
 
 
-def _of_width(metric: Metric, dim: int, vectors: Vectors, examples: Examples) -> float | None:
+def _of_width(
+    metric: Metric, dim: int, vectors: Sequence[np.ndarray], examples: Examples
+) -> float | None:
     return metric([_cut(rows, dim) for rows in vectors], examples)
 
 
@@ -157,7 +199,7 @@ def _cut(rows: np.ndarray, dim: int) -> np.ndarray:
     return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), _SMALLEST)
 
 
-def _of_cosines(vectors: Vectors, examples: Examples, metric: Metric) -> float | None:
+def _of_cosines(vectors: Sequence[np.ndarray], examples: Examples, metric: Metric) -> float | None:
     for example in examples:
         if example.score is None:
             raise ValueError(

@@ -123,6 +123,80 @@ class EmbeddingLoss(keras.losses.Loss):
         return super().get_config() | mine
 
 
+@keras.saving.register_keras_serializable("keras_bert")
+class SparseEmbeddingLoss(EmbeddingLoss):
+    """The loss of sparse vectors [B, R, V]: their products are learned, and to be few numbers.
+
+    To that of `EmbeddingLoss` comes for each kind of text what a search costs, the number of
+    products that it makes (FLOPS, Paria et al. 2020, arXiv:2004.05665): over the words of the
+    vocabulary the sum of squares of the mean weight in the global batch. It is kept apart for
+    queries, which stand first, and for all texts to be found (SPLADE v2, arXiv:2109.10086).
+
+    Args:
+        temperature: divides the products.
+        teacher_weight: part of the teacher's scores in the loss, from 0 to 1.
+        teacher_temperature: divides the teacher's scores.
+        query_regularizer_weight: what the cost of queries is multiplied by.
+        document_regularizer_weight: the same of texts to be found.
+    """
+
+    def __init__(
+        self,
+        temperature: float = 1.0,
+        teacher_weight: float = 0.5,
+        teacher_temperature: float = 1.0,
+        query_regularizer_weight: float = 5e-5,
+        document_regularizer_weight: float = 3e-5,
+        name: str = "sparse_embedding_loss",
+        **kwargs: Any,
+    ):
+        super().__init__(
+            temperature,
+            teacher_weight=teacher_weight,
+            teacher_temperature=teacher_temperature,
+            name=name,
+            **kwargs,
+        )
+        self.query_regularizer_weight = query_regularizer_weight
+        self.document_regularizer_weight = document_regularizer_weight
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Returns the loss of each example, [B]; the cost is the same in all of them."""
+        losses = super().call(y_true, y_pred)
+        vectors = ops.cast(y_pred, "float32")  # [B, R, V]
+        numbers = y_true[..., 0] if len(y_true.shape) == 3 else y_true  # [B, R]
+        # Rows that fill up a batch, and texts that an example does not have, count nowhere.
+        there = ops.cast(numbers > _NO_TEXT, "float32")  # [B, R]
+        for part, weight in (
+            (slice(None, 1), self.query_regularizer_weight),
+            (slice(1, None), self.document_regularizer_weight),
+        ):
+            losses += weight * _flops(vectors[:, part], there[:, part])
+        return losses
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        config = super().get_config()
+        del config["matryoshka_dims"]
+        return config | {
+            "query_regularizer_weight": self.query_regularizer_weight,
+            "document_regularizer_weight": self.document_regularizer_weight,
+        }
+
+
+def _flops(vectors: Any, there: Any) -> Any:
+    """Returns the sum of squares of mean weights [].
+
+    Args:
+        vectors: [B, R, V].
+        there: whether each text counts, 0 or 1, [B, R].
+    """
+    sums = ops.sum(vectors * there[..., None], axis=(0, 1))  # [V]
+    counted = _of_all_replicas(ops.reshape(ops.sum(there), (1,)))  # [replicas]
+    means = ops.sum(_of_all_replicas(sums[None]), axis=0) / ops.maximum(ops.sum(counted), 1.0)
+    return ops.sum(ops.square(means))
+
+
 def scored_texts(numbers: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Returns numbers of texts and a teacher's scores of them in one array, as a loss takes one.
 

@@ -1,0 +1,151 @@
+"""Search by words with weights: texts whose sparse vectors have most in common with a query's.
+
+    texts --SparseEncoder--> words with weights --inverted--> for each word the texts that have it
+    query --SparseEncoder--> words with weights --------------> products with these texts alone
+
+Every text that shares a word with a query is compared, so nothing is missed. A search engine that
+takes weights of words (OpenSearch, Elasticsearch, Vespa, Qdrant and others) does the same for more
+texts than fit in memory: give it the tokens and weights that `SparseEncoder` makes.
+
+Shapes: N texts, Q queries, V pieces of the vocabulary.
+"""
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert.serving.searched_texts import SearchedTexts
+from keras_bert.serving.sentence_encoder import SentenceEncoder
+from keras_bert.serving.sparse_encoder import SparseEncoder, is_sparse
+from keras_bert.serving.text_index import TextIndex
+from keras_bert.tasks.sentence_embedding.sparse_vectors import InvertedIndex, SparseVectors
+
+_OF_DENSE, _OF_SPARSE = ("pooling", "normalize", "truncate_dim"), ("max_active_dims",)
+
+
+def search_classes(
+    folder: str | os.PathLike, settings: Collection[str] = ()
+) -> tuple[Any, type[SearchedTexts]]:
+    """Returns the classes of encoder and index that suit a model folder.
+
+    Args:
+        folder: the folder, or `hf://org/name`.
+        settings: names of arguments that the encoder will be given.
+
+    Raises:
+        ValueError: one of these is for vectors of the other kind, `modules.json` in the folder is
+            damaged, or the repository cannot be fetched.
+    """
+    sparse = is_sparse(folder)
+    for name in _OF_DENSE if sparse else _OF_SPARSE:
+        if name in settings:
+            kind, other = ("sparse", "dense") if sparse else ("dense", "sparse")
+            raise ValueError(
+                f"{name} is for {other} vectors, and {folder} makes {kind} ones: leave it out"
+            )
+    return (SparseEncoder, SparseTextIndex) if sparse else (SentenceEncoder, TextIndex)
+
+
+class SparseTextIndex(SearchedTexts):
+    """Texts that can be searched by the words that they are about.
+
+    Args:
+        encoder: makes vectors of queries; the one that made those of the texts.
+        texts: N texts.
+        vectors: those of the texts, N sparse vectors.
+
+    Attributes:
+        texts: see above.
+        vectors: see above.
+
+    Raises:
+        ValueError: one string was given in place of a list, or a text is none, or the vectors are
+            not as many as the texts or of another vocabulary.
+
+    Example:
+        encoder = SparseEncoder.from_preset("runs/sparse")
+        index = SparseTextIndex.build(encoder, manual)
+        for hit in index.search(["How do I lock a mutex?"], top_k=3)[0]:
+            print(f"{hit.score:.1f} {hit.text}")
+    """
+
+    vectors_file = "vectors.npz"
+    found_above = 0.0
+
+    def __init__(self, encoder: SparseEncoder, texts: Sequence[str], vectors: SparseVectors):
+        super().__init__(encoder, texts, vectors)
+        self._checked(vectors)
+        if len(vectors) != len(self.texts):
+            raise ValueError(
+                f"there are {len(vectors):,} vectors and {len(self.texts):,} texts: build the "
+                "index anew"
+            )
+        self._inverted = InvertedIndex(vectors)
+
+    @property
+    def numbers_each(self) -> str:
+        """What a vector is made of, for users."""
+        mean = len(self.vectors.weights) / max(1, len(self))
+        return f"{mean:.1f} words each in the mean"
+
+    def scores_of(self, vectors: SparseVectors, numbers: Sequence[int]) -> np.ndarray:
+        """Returns the score of each of Q vectors with one text, float32 [Q]."""
+        found = [
+            np.sum(vectors[row : row + 1].to_dense() * self.vectors[place : place + 1].to_dense())
+            for row, place in enumerate(numbers)
+        ]
+        return np.array(found, np.float32)
+
+    @staticmethod
+    def _comparable(encoder: SparseEncoder, vectors: SparseVectors) -> SparseVectors:
+        return vectors
+
+    @staticmethod
+    def _joined(parts: Sequence[SparseVectors]) -> SparseVectors:
+        return SparseVectors.concatenate(parts)
+
+    @staticmethod
+    def _dense(vectors: SparseVectors) -> np.ndarray:
+        return vectors.to_dense()
+
+    def _checked(self, vectors: Any) -> SparseVectors:
+        size = self._encoder.vocab_size
+        if not isinstance(vectors, SparseVectors) or vectors.vocab_size != size:
+            raise ValueError(
+                f"the vectors are {type(vectors).__name__}, but the search takes SparseVectors of "
+                f"a vocabulary of {size:,} pieces, as the encoder makes them"
+            )
+        return vectors
+
+    def _scores(self, vectors: SparseVectors) -> np.ndarray:
+        return self._inverted.products(vectors)
+
+    @staticmethod
+    def _made_by(encoder: SparseEncoder) -> dict[str, Any]:
+        return {"vocab_size": encoder.vocab_size}
+
+    @staticmethod
+    def _stored_by(content: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: content[name] for name in ("vocab_size",) if name in content}
+
+    def _write_vectors(self, folder: Path) -> None:
+        np.savez(
+            folder / self.vectors_file,
+            row_splits=self.vectors.row_splits,
+            token_ids=self.vectors.token_ids,
+            weights=self.vectors.weights,
+            vocab_size=self.vectors.vocab_size,
+        )
+
+    @classmethod
+    def _read_vectors(cls, folder: Path) -> SparseVectors:
+        with np.load(folder / cls.vectors_file) as arrays:
+            return SparseVectors(
+                arrays["row_splits"],
+                arrays["token_ids"],
+                arrays["weights"],
+                int(arrays["vocab_size"]),
+            )
