@@ -38,8 +38,8 @@ _PUBLIC = {
     "BertMultipleChoice": "models.multiple_choice",
     "BertReplacedTokenDetector": "models.replaced_token_detector",
     "BertTokenClassifier": "models.token_classifier",
-    "BertSentenceEmbedder": "models.sentence_embedder",
-    "BertSparseEmbedder": "models.sparse_embedder",
+    "BertSentenceEmbedder": "models.embedders.sentence_embedder",
+    "BertSparseEmbedder": "models.embedders.sparse_embedder",
     "BertSpanLabeler": "models.span_labeler",
     "BertBiLSTMTagger": "models.bilstm_tagger",
     "create_encoder": "models.encoder",
@@ -165,6 +165,10 @@ if TYPE_CHECKING:
     from keras_bert.models.document_classifier import (
         BertDocumentClassifier as BertDocumentClassifier,
     )
+    from keras_bert.models.embedders.sentence_embedder import (
+        BertSentenceEmbedder as BertSentenceEmbedder,
+    )
+    from keras_bert.models.embedders.sparse_embedder import BertSparseEmbedder as BertSparseEmbedder
     from keras_bert.models.encoder import BertEncoder as BertEncoder
     from keras_bert.models.encoder import create_encoder as create_encoder
     from keras_bert.models.family_encoders import AlbertEncoder as AlbertEncoder
@@ -185,12 +189,10 @@ if TYPE_CHECKING:
     from keras_bert.models.replaced_token_detector import (
         BertReplacedTokenDetector as BertReplacedTokenDetector,
     )
-    from keras_bert.models.sentence_embedder import BertSentenceEmbedder as BertSentenceEmbedder
     from keras_bert.models.seq2seq.encoder_decoder import BertEncoderDecoder as BertEncoderDecoder
     from keras_bert.models.seq2seq.mask_predict import MaskPredictOptions as MaskPredictOptions
     from keras_bert.models.seq2seq.sequence_search import SearchOptions as SearchOptions
     from keras_bert.models.span_labeler import BertSpanLabeler as BertSpanLabeler
-    from keras_bert.models.sparse_embedder import BertSparseEmbedder as BertSparseEmbedder
     from keras_bert.models.surgery.local_attention import (
         with_local_attention as with_local_attention,
     )

@@ -46,6 +46,8 @@ _INTEGER_FLAGS = {
     "beam_size": "Beams of the search; 1 is greedy search (seq2seq; unset: 4).",
     "iterations": "Passes over a text (seq2seq with --decoding=mask_predict; unset: 10).",
     "length_candidates": "Lengths that are tried (seq2seq with --decoding=mask_predict; unset: 5).",
+    "initial_active_dims": "Words of a text before training, in the mean; 0: as the model has them "
+    "(sparse_retrieval; unset: 128, or 0 from a sparse encoder).",
     "lstm_width": "Width of each direction's LSTM (conll with --features_from; unset: 768).",
 }
 _TARGET_FLAGS = {
@@ -56,22 +58,27 @@ _TARGET_FLAGS = {
     "autoregressive).",
 }
 _VECTOR_FLAGS = {
-    "positive_column": "Column of what is to be found (retrieval, reranking, similarity; unset: "
+    "positive_column": "Column of what is to be found (retrieval, sparse_retrieval, reranking, "
+    "similarity; unset: "
     "positive).",
     "score_column": "Column of the score of two texts (retrieval, similarity; unset: score).",
     "pooling": "mean, cls or max of the vectors of a text's pieces (retrieval, similarity; unset: "
     "as the model folder says, else mean).",
-    "query_prompt": "Stands before each text to search with (retrieval, similarity; unset: as the "
-    "model folder says, mostly nothing).",
-    "document_prompt": "Stands before each text to be found, or to be compared with (retrieval, "
-    "similarity; unset: as the model folder says).",
+    "activation": "relu or log1p_relu: how scores become weights of words (sparse_retrieval; "
+    "unset: as the model folder says, else relu).",
+    "query_prompt": "Stands before each text to search with (retrieval, sparse_retrieval, "
+    "similarity; unset: as the model folder says, mostly nothing).",
+    "document_prompt": "Stands before each text to be found, or to be compared with (the same).",
 }
 _FLOAT_FLAGS = {
-    "temperature": "Divides cosines that are learned as logits (retrieval, similarity; unset: "
-    "0.05).",
-    "teacher_weight": "Part of a teacher's scores in the loss (retrieval with positive_score and "
-    "negative0_score; unset: 0.5).",
-    "teacher_temperature": "Divides a teacher's scores (retrieval with such columns; unset: 1).",
+    "temperature": "Divides products that are learned as logits (retrieval, similarity; unset: "
+    "0.05; sparse_retrieval: 1).",
+    "query_regularizer_weight": "How much it counts that queries have few words (sparse_retrieval; "
+    "unset: 5e-5).",
+    "document_regularizer_weight": "The same of texts to be found (sparse_retrieval; unset: 3e-5).",
+    "teacher_weight": "Part of a teacher's scores in the loss (retrieval and sparse_retrieval with "
+    "positive_score and negative0_score; unset: 0.5).",
+    "teacher_temperature": "Divides a teacher's scores (the same; unset: 1).",
     "max_score": "Score of two texts that are alike in all (retrieval, similarity; unset: 1).",
     "length_penalty": "Prefers longer texts, the more the larger (seq2seq; unset: 0.6).",
 }

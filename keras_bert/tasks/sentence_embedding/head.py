@@ -12,7 +12,7 @@ import numpy as np
 from keras_bert.checkpoints import sentence_modules, sentence_prompts
 from keras_bert.choices import TokenPooling, check_choice
 from keras_bert.config import BertConfig
-from keras_bert.models.sentence_embedder import BertSentenceEmbedder, trained_pooling
+from keras_bert.models.embedders.sentence_embedder import BertSentenceEmbedder, trained_pooling
 from keras_bert.storage import hub
 from keras_bert.tasks.sentence_embedding.answer_table import similarity_row
 from keras_bert.tasks.sentence_embedding.compared_texts import ComparedTextsHead

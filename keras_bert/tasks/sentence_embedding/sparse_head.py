@@ -18,8 +18,8 @@ from keras_bert.counts import check_count, check_number
 from keras_bert.features import INPUT_MASK
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.inference import InferenceRunner
-from keras_bert.models.sentence_embedder import UnflattenVectors
-from keras_bert.models.sparse_embedder import BertSparseEmbedder, trained_activation
+from keras_bert.models.embedders.sentence_embedder import UnflattenVectors
+from keras_bert.models.embedders.sparse_embedder import BertSparseEmbedder, trained_activation
 from keras_bert.storage import hub
 from keras_bert.tasks.sentence_embedding.answer_table import similarity_row
 from keras_bert.tasks.sentence_embedding.compared_texts import ComparedTextsHead

@@ -10,9 +10,9 @@ from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.finetuning.task import TASK_FILE
 from keras_bert.models import preset
 from keras_bert.models.document_classifier import BertDocumentClassifier
+from keras_bert.models.embedders.sentence_embedder import BertSentenceEmbedder
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
-from keras_bert.models.sentence_embedder import BertSentenceEmbedder
 from keras_bert.models.seq2seq.encoder_decoder import BertEncoderDecoder
 from keras_bert.models.task_model import TaskModel
 from keras_bert.storage import hub

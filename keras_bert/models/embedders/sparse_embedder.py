@@ -23,6 +23,7 @@ from keras_bert.config import BertConfig
 from keras_bert.features import INPUT_MASK
 from keras_bert.layers.pooling import MaxOverTokens, SparseWeights
 from keras_bert.models import preset
+from keras_bert.models.embedders.sentence_embedder import UnflattenVectors
 from keras_bert.models.encoder import BertEncoder, as_encoder
 from keras_bert.models.masked_lm import (
     BertMaskedLM,
@@ -31,7 +32,6 @@ from keras_bert.models.masked_lm import (
     output_bias,
 )
 from keras_bert.models.multiple_choice import inputs_of_rows
-from keras_bert.models.sentence_embedder import UnflattenVectors
 from keras_bert.models.task_model import TaskModel
 from keras_bert.storage import hub
 
