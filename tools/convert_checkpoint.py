@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from absl import flags
 
 from keras_bert import command_line
-from keras_bert.checkpoints import sentence_modules, sentence_prompts
+from keras_bert.checkpoints import sentence_modules, sentence_prompts, sparse_modules
 from keras_bert.choices import PositionExtension, TargetFormat, WeightsDtype
 from keras_bert.config import read_json
 from keras_bert.models.conversion import model_card
@@ -154,6 +154,11 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
     if format == "keras" and (source / TASK_FILE).is_file():
         shutil.copyfile(source / TASK_FILE, target / TASK_FILE)  # what a fine-tuned run asks for
     try:
+        if sparse_modules.is_sparse_folder(source):
+            size = report.checkpoint.config.vocab_size
+            sparse_modules.copy(source, target, size)
+            kept = f"{sentence_modules.MODULES_FILE} and what it lists were copied"
+            return report, tokenizer, f"\nsentences:       {kept}"
         if not sentence_modules.is_sentence_folder(source):
             if format == "hf" and inner == source:
                 _copy_scoring(source, target)

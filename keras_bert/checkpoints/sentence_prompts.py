@@ -61,7 +61,9 @@ def read(folder: str | os.PathLike) -> Prompts:
     return Prompts(default, prompts, query, document, similarity or COSINE)
 
 
-def write(folder: Path, query: str, document: str, similarity: str = COSINE) -> None:
+def write(
+    folder: Path, query: str, document: str, similarity: str = COSINE, **settings: str
+) -> None:
     """Writes what stands before texts to search with and before those to be found.
 
     Where it is the same it stands before every text.
@@ -71,10 +73,12 @@ def write(folder: Path, query: str, document: str, similarity: str = COSINE) -> 
         query: the prompt of the former.
         document: that of the latter.
         similarity: how vectors are compared.
+        **settings: others of the file.
     """
     content = {
         "prompts": {_QUERY_PROMPTS[0]: query, _DOCUMENT_PROMPTS[0]: document},
-        "default_prompt_name": _QUERY_PROMPTS[0] if query == document else None,
+        "default_prompt_name": _QUERY_PROMPTS[0] if query and query == document else None,
         _SIMILARITY: similarity,
+        **settings,
     }
     write_json(folder / MODEL_FILE, content)

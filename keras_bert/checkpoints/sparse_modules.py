@@ -7,7 +7,6 @@ releases 5 and 6 write. Prompts and lengths stand where those of `sentence_modul
 
 import dataclasses
 import os
-import shutil
 from pathlib import Path
 from typing import cast, get_args
 
@@ -127,15 +126,21 @@ def read(folder: str | os.PathLike) -> SparseModules:
     )
 
 
-def write(folder: Path, activation: SparseActivation) -> None:
-    """Writes `modules.json` and the pooling beside a masked language model.
+def write(folder: Path, activation: SparseActivation, vocab_size: int) -> None:
+    """Writes `modules.json`, the pooling and empty prompts beside a masked language model.
 
     Args:
         folder: holds the model.
         activation: how the scores of pieces become weights.
+        vocab_size: numbers of a whole vector.
     """
     (folder / _POOLING_FOLDER).mkdir(exist_ok=True)
-    settings = {"pooling_strategy": "max", "activation_function": activation}
+    settings = {
+        "pooling_strategy": "max",
+        "activation_function": activation,
+        # The key that all releases read.
+        "word_embedding_dimension": vocab_size,
+    }
     write_json(folder / _POOLING_FOLDER / _CONFIG_FILE, settings)
     paths = {_WORDS: "", _POOLING: _POOLING_FOLDER}
     modules = [
@@ -143,23 +148,32 @@ def write(folder: Path, activation: SparseActivation) -> None:
         for number, (name, path) in enumerate(paths.items())
     ]
     write_json(folder / MODULES_FILE, modules)
+    write_prompts(folder, "", "")
 
 
-def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
+def write_prompts(folder: Path, query: str, document: str) -> None:
+    """Writes what stands before texts; see `sentence_prompts.write`."""
+    # Without the type, sentence-transformers takes the folder for one of dense vectors.
+    sentence_prompts.write(folder, query, document, DOT, model_type="SparseEncoder")
+
+
+def copy(source: str | os.PathLike, target: str | os.PathLike, vocab_size: int) -> None:
     """Copies everything behind the masked language model of one folder to another.
 
     Args:
         source: has the model in it, or in a folder of its own.
         target: holds the model, in any format.
+        vocab_size: numbers of a whole vector of that one.
 
     Raises:
         ValueError: a file is damaged, or something in it cannot be reproduced.
     """
     source, target = Path(source), Path(target)
     modules = read(source)
-    write(target, modules.activation)
+    write(target, modules.activation, vocab_size)
     if (source / MODEL_FILE).is_file():
-        shutil.copyfile(source / MODEL_FILE, target / MODEL_FILE)
+        stored = read_json(source / MODEL_FILE)
+        write_json(target / MODEL_FILE, {**read_json(target / MODEL_FILE), **stored})
     # Said here, wherever the source said it.
     settings = {"max_seq_length": modules.max_seq_length, "do_lower_case": modules.lowercase}
     write_json(target / TRANSFORMER_FILE, settings)

@@ -158,7 +158,7 @@ class FinetunedModel(AnsweringModel):
         model = head.model_class.from_preset(
             encoder, seed=seed, dtype=dtype, **head.model_arguments()
         )
-        if TRAIN in data.splits and type(head).prepare is not FinetuningHead.prepare:
+        if data.splits.get(TRAIN) and type(head).prepare is not FinetuningHead.prepare:
             examples, length = data.splits[TRAIN], description.max_seq_length
             head.prepare(model, head.encode(tokenizer, examples, length, "tokenizing"))
         return cls(model, tokenizer, description)

@@ -127,7 +127,7 @@ class BertSparseEmbedder(TaskModel):
             ):
                 own.assign(mine.value)
         words.save_to_preset(folder, tokenizer)
-        sparse_modules.write(Path(folder), self.activation)
+        sparse_modules.write(Path(folder), self.activation, self.config.vocab_size)
 
     def initial_variables(self, checkpoint: Checkpoint) -> Mapping[str, Any]:
         """Returns what variables start as: the checkpoint's own."""

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Self
 import keras
 import numpy as np
 
-from keras_bert.checkpoints import sentence_modules, sentence_prompts, sparse_modules
-from keras_bert.checkpoints.sentence_prompts import DOT
+from keras_bert.checkpoints import sentence_modules, sparse_modules
 from keras_bert.choices import SparseActivation, check_choice
 from keras_bert.config import BertConfig
 from keras_bert.counts import check_count, check_number
@@ -27,7 +26,7 @@ from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample
 from keras_bert.tasks.sentence_embedding.ranking_loss import SparseEmbeddingLoss
 from keras_bert.tasks.sentence_embedding.sparse_vectors import SparseVectors
 
-INITIAL_ACTIVE_DIMS = 128
+_INITIAL_ACTIVE_DIMS = 128
 # Examples whose scores say where training begins.
 _TEXTS_LOOKED_AT, _TEXTS_AT_A_TIME = 128, 16
 
@@ -49,7 +48,7 @@ class SparseEmbeddingHead(ComparedTextsHead):
         initial_active_dims: as many weights a text has before training, in the mean: the scores of
             a masked language model mean the same whatever is added to all of them, and so much is
             that they begin sparse. 0 leaves them as they are. None does so with a folder that holds
-            a sparse encoder, and is 128 for others.
+            a sparse encoder, and is 128 for others, or a quarter of a small vocabulary.
 
     Raises:
         ValueError: there is no such activation, or another argument is out of its range.
@@ -85,9 +84,8 @@ class SparseEmbeddingHead(ComparedTextsHead):
         changes: dict[str, Any] = self.prompts_of(local)
         if self.activation is None:
             changes["activation"] = trained_activation(local) or "relu"
-        if self.initial_active_dims is None:
-            is_trained = sparse_modules.is_sparse_folder(local)
-            changes["initial_active_dims"] = 0 if is_trained else INITIAL_ACTIVE_DIMS
+        if self.initial_active_dims is None and sparse_modules.is_sparse_folder(local):
+            changes["initial_active_dims"] = 0
         return dataclasses.replace(self, **changes)
 
     def check_config(self, config: BertConfig) -> None:
@@ -100,7 +98,10 @@ class SparseEmbeddingHead(ComparedTextsHead):
 
     def prepare(self, model: BertSparseEmbedder, rows: EncodedRows) -> None:
         """Shifts the scores of all words alike, so that few are above 0 in some of the texts."""
-        if not self.initial_active_dims:
+        count = self.initial_active_dims
+        if count is None:
+            count = min(_INITIAL_ACTIVE_DIMS, model.config.vocab_size // 4)
+        if not count:
             return
         bias = model.get_layer("masked_lm_bias")
         like = model.input[INPUT_MASK]
@@ -108,7 +109,7 @@ class SparseEmbeddingHead(ComparedTextsHead):
         run = InferenceRunner(keras.Model(model.input, scores))
         found = run(rows.some(_TEXTS_LOOKED_AT), _TEXTS_AT_A_TIME, description="looking at scores")
         every = np.concatenate(found.outputs)  # [texts, V]
-        shift = np.quantile(every, 1.0 - self.initial_active_dims / every.shape[1])
+        shift = np.quantile(every, 1.0 - count / every.shape[1])
         bias.bias.assign(bias.bias.value - shift)
 
     def model_arguments(self) -> dict[str, Any]:
@@ -150,5 +151,4 @@ class SparseEmbeddingHead(ComparedTextsHead):
     def write_files(self, folder: Path, max_seq_length: int) -> None:
         """Writes length of rows and prompts to where sentence-transformers looks for them."""
         sentence_modules.write_length(folder, max_seq_length)
-        query, document = self.query_prompt or "", self.document_prompt or ""
-        sentence_prompts.write(folder, query, document, DOT)
+        sparse_modules.write_prompts(folder, self.query_prompt or "", self.document_prompt or "")
