@@ -96,12 +96,16 @@ class SparseSignatures(SignatureFamily):
             fn_output_signature=tf.TensorSpec([self.model.config.vocab_size], tf.float32),
         )  # [N, V]
         whole = self._weights(self._bias(largest))
-        counts = tf.reduce_sum(tf.cast(whole > 0, tf.int32), axis=-1)  # [N]
+        # What is no number counts, or it would be left out in silence.
+        counts = tf.reduce_sum(tf.cast(tf.not_equal(whole, 0), tf.int32), axis=-1)  # [N]
         # The 0 is for requests of no texts, which have no maximum.
         most = tf.reduce_max(tf.concat([counts, [0]], 0))
         if self.max_active_dims is not None:
             most = tf.minimum(most, self.max_active_dims)
-        return _best(whole, most)
+        best = tf.math.top_k(whole, most)
+        # 0, or NaN where a weight of the row is none.
+        nothing = 0 * tf.reduce_sum(whole, axis=-1, keepdims=True)  # [N, 1]
+        return best.indices, best.values + nothing
 
     def _words(self, prompt: str, text: tf.Tensor) -> Tensors:
         ids, weights = self.weights(with_prompt(prompt, text))
@@ -152,9 +156,3 @@ def sparse_signatures(
     # "[MASK]" in a text is that token, as in training.
     tokenizer = tokenizer.with_settings(keep_special_tokens=True)
     return SparseSignatures(model, tokenizer, max_seq_length, options, modules)
-
-
-def _best(weights: tf.Tensor, count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns ids and values of the `count` largest numbers in rows [N, V], [N, count] each."""
-    best = tf.math.top_k(weights, count)
-    return best.indices, best.values

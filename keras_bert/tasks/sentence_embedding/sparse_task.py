@@ -42,8 +42,8 @@ def sparse_retrieval_task(
         query_regularizer_weight: how much it counts that queries have few weights; None is 5e-5.
         document_regularizer_weight: the same of texts to be found; None is 3e-5.
         initial_active_dims: as many weights a text has before training, in the mean; 0 leaves the
-            scores of the model as they are, None does so with a sparse encoder and is else 128, or a
-            quarter of a small vocabulary.
+            scores of the model as they are, None does so with a sparse encoder and else is 128, or
+            a quarter of a small vocabulary.
         query_prompt: stands before every text of the text column; None takes what the model folder
             says, mostly nothing.
         document_prompt: stands before all other texts; None takes what the model folder says.
