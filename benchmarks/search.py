@@ -9,7 +9,9 @@ same vectors are then asked for sections of Python's documentation, on which not
 "nested" learns from the pairs the first --widths numbers of a vector as vectors, too (Matryoshka);
 with --widths the table has the nDCG of each width, for all models. "mined" learns from the pairs
 and from wrong answers that the vectors of --teacher (MiniLM) find, "taught" from the cosines of the
-teacher's vectors besides. "reranked" lets a cross-encoder, which learned from wrong answers that
+teacher's vectors besides. "sparse" learns words with weights (SPLADE) from the pairs, which needs a
+start that predicts masked words, such as the sample model; its last columns are how many words a
+query and a text have. "reranked" lets a cross-encoder, which learned from wrong answers that
 the vectors of "pairs" found, order the 50 texts that they find first.
 A run is finished by the same command where it was stopped; scores stand in scores.jsonl. --data
 takes a folder with train, validation and test.csv (columns text and positive) in place of the
@@ -40,6 +42,8 @@ from keras_bert import (
     EmbeddingExample,
     FinetuningOptions,
     SentenceEncoder,
+    SparseEncoder,
+    SparseVectors,
     TextIndex,
     create_task,
     finetune,
@@ -53,15 +57,17 @@ from keras_bert.tasks.sentence_embedding.metrics import (
     ranking_metrics,
     recall,
     reciprocal_rank,
+    sparse_ranking_metrics,
 )
 
 _OUTPUT = flags.DEFINE_string("output", None, "Folder of data and runs.", required=True)
 _DATA = flags.DEFINE_string("data", None, "Other data; unset: the manuals.")
 _TAUGHT = ("mined", "taught")
-_TRAINED = ("pairs", "texts alone", "nested", *_TAUGHT)
+_SPARSE = "sparse"
+_TRAINED = ("pairs", "texts alone", "nested", _SPARSE, *_TAUGHT)
 _RERANKED = "reranked"
 _KINDS = ("BM25", "as it is", *_TRAINED, _RERANKED)
-_USUAL = [kind for kind in _KINDS if kind not in ("nested", *_TAUGHT)]
+_USUAL = [kind for kind in _KINDS if kind not in ("nested", _SPARSE, *_TAUGHT)]
 _RUNS = flags.DEFINE_multi_enum("runs", _USUAL, list(_KINDS), "Only these.")
 _WIDTHS = flags.DEFINE_list("widths", [], "Numbers of a vector that a search may keep alone.")
 _INIT_FROM = flags.DEFINE_string("init_from", None, "Model folder to start from; unset: MiniLM.")
@@ -85,6 +91,7 @@ _CANDIDATES, _NEGATIVES = 50, 4
 # The teacher's cosines are logits as the student's are.
 _TEACHER_TEMPERATURE = 0.05
 _SHOWN = ("ndcg_at_10", "accuracy_at_1", "recall_at_10")
+_WORDS = ("query_active_dims", "document_active_dims")
 
 
 class Section(NamedTuple):
@@ -206,6 +213,18 @@ def _of_model(folder: Path, test: Path) -> dict[str, float]:
     return measured(list(np.stack([titles, texts], axis=1)), pairs, _widths())
 
 
+def _of_sparse_model(folder: Path, test: Path) -> dict[str, float]:
+    encoder = SparseEncoder.from_preset(folder, max_seq_length=_MAX_SEQ_LENGTH.value)
+    pairs = _pairs(test)
+    columns = [encoder.encode(column) for column in zip(*pairs, strict=True)]
+    vectors = [
+        SparseVectors.concatenate([column[row : row + 1] for column in columns])
+        for row in range(len(pairs))
+    ]
+    examples = [EmbeddingExample(pair) for pair in pairs]
+    return {name: metric(vectors, examples) for name, metric in sparse_ranking_metrics().items()}
+
+
 def _widths() -> list[int]:
     return [int(width) for width in _WIDTHS.value]
 
@@ -298,9 +317,10 @@ def main(_: list[str]) -> None:
             if not _WIDTHS.value:
                 raise app.UsageError("--runs=nested needs --widths")
             known["widths"] = ",".join(_WIDTHS.value)
-        widths = _widths() if row in ("as it is", *_TRAINED) else []
+        widths = _widths() if row in ("as it is", *_TRAINED) and row != _SPARSE else []
         of_widths = [name for name in ranking_metrics(widths) if "_dim_" in name]
-        names = [f"{test}_{name}" for test in tests for name in ranking_metrics(widths)]
+        metrics = sparse_ranking_metrics() if row == _SPARSE else ranking_metrics(widths)
+        names = [f"{test}_{name}" for test in tests for name in metrics]
         found = [
             file.measured(
                 names, partial(_measure, row, seed, data, output, start, tests), **known, seed=seed
@@ -312,6 +332,12 @@ def main(_: list[str]) -> None:
             for test in tests
             for name in (*_SHOWN, *of_widths)
         ]
+        if row == _SPARSE:
+            cells += [
+                f"{np.median([scores[f'{test}_{name}'] for scores in found]):.0f}"
+                for test in tests
+                for name in _WORDS
+            ]
         print(f"| {row} | {' | '.join(cells)} |", flush=True)
 
 
@@ -340,12 +366,16 @@ def _measure(
         options = _options(seed, epochs=_RERANKING_EPOCHS.value, batch_size=16)
         finetune(task, task.read(mined), start, folder, options, keep_finished=True)
         return score(partial(_of_cross_encoder, encoder, CrossEncoder.from_preset(folder)))
-    return score(partial(_of_model, _trained(row, seed, data, output, start)))
+    measure = _of_sparse_model if row == _SPARSE else _of_model
+    return score(partial(measure, _trained(row, seed, data, output, start)))
 
 
 def _trained(row: str, seed: int, data: Path, output: Path, start: Path) -> Path:
     """Trains vectors, unless they are there, and returns their folder."""
-    task = create_task("retrieval", matryoshka_dims=_widths() if row == "nested" else ())
+    if row == _SPARSE:
+        task = create_task("sparse_retrieval")
+    else:
+        task = create_task("retrieval", matryoshka_dims=_widths() if row == "nested" else ())
     found = task.read(data)
     if row in _TAUGHT:
         taught = _taught_examples(_pairs(data / f"{TRAIN}.csv"), row == "taught")

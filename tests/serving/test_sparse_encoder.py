@@ -299,9 +299,17 @@ def test_what_is_no_sparse_encoder_is_told(model_folder, encoder, index, folder,
     model.encoder.word_embeddings.embeddings.assign(
         model.encoder.word_embeddings.embeddings.value * np.nan
     )
-    model.save_to_preset(tmp_path, load_tokenizer(folder))
+    model.save_to_preset(tmp_path / "all", load_tokenizer(folder))
     with pytest.raises(ValueError, match="the model answers nan"):
-        SparseEncoder.from_preset(tmp_path).encode(["the film"])
+        SparseEncoder.from_preset(tmp_path / "all").encode(["the film"])
+    # Of one word alone, where only the largest weight is kept.
+    for word in (0, 5):
+        model = BertSparseEmbedder.from_preset(folder)
+        bias = model.get_layer("masked_lm_bias").bias
+        bias.assign(np.where(np.arange(len(bias.value)) == word, np.nan, bias.value))
+        model.save_to_preset(tmp_path / "one", load_tokenizer(folder))
+        with pytest.raises(ValueError, match="the model answers nan"):
+            SparseEncoder.from_preset(tmp_path / "one", max_active_dims=1).encode(["the film"])
 
 
 @pytest.mark.parametrize(
