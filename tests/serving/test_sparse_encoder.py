@@ -306,7 +306,7 @@ def test_what_is_no_sparse_encoder_is_told(model_folder, encoder, index, folder,
     for word in (0, 5):
         model = BertSparseEmbedder.from_preset(folder)
         bias = model.get_layer("masked_lm_bias").bias
-        bias.assign(np.where(np.arange(len(bias.value)) == word, np.nan, bias.value))
+        bias.assign(np.where(np.arange(bias.shape[0]) == word, np.nan, bias.value))
         model.save_to_preset(tmp_path / "one", load_tokenizer(folder))
         with pytest.raises(ValueError, match="the model answers nan"):
             SparseEncoder.from_preset(tmp_path / "one", max_active_dims=1).encode(["the film"])
