@@ -48,7 +48,7 @@ _SHOWN = 12
 def main(_: Sequence[str]) -> None:
     """Reads the flags, chooses or reads the words, grows the model and writes it."""
     from keras_bert import BertTokenizer, grow_vocabulary, load_model, load_tokenizer
-    from keras_bert.checkpoints import sentence_modules
+    from keras_bert.checkpoints import sentence_modules, sparse_modules
     from keras_bert.finetuning.task import TASK_FILE
     from keras_bert.storage import hub
     from keras_bert.storage.files import atomic_folder
@@ -99,7 +99,10 @@ def main(_: Sequence[str]) -> None:
             task.save(temporary)
             kept = f", with {TASK_FILE}"
         try:
-            if task is None and sentence_modules.is_sentence_folder(folder):
+            if sparse_modules.is_sparse_folder(folder):
+                sparse_modules.copy(folder, temporary, model.config.vocab_size)
+                kept += f", with {sentence_modules.MODULES_FILE} and what it lists"
+            elif task is None and sentence_modules.is_sentence_folder(folder):
                 sentence_modules.copy(folder, temporary)
                 kept = f", with {sentence_modules.MODULES_FILE} and what it lists"
         except ValueError as error:  # no reason not to grow the encoder

@@ -66,6 +66,9 @@ class SearchedTexts(abc.ABC):
         ValueError: one string was given in place of a list, or a text is none.
     """
 
+    # What encodes, and an attribute by which it is known.
+    encoder_is: ClassVar[str]
+    encoder_has: ClassVar[str]
     # The file of the vectors in the folder of an index.
     vectors_file: ClassVar[str]
     # Texts that score so much, or less, have nothing to do with a query and are not found.
@@ -73,6 +76,7 @@ class SearchedTexts(abc.ABC):
 
     def __init__(self, encoder: Any, texts: Sequence[str], vectors: Any):
         self.texts = check_strings(texts)
+        self._check_encoder(encoder)
         self.vectors = vectors
         self._encoder = encoder
         # [N]: where each text stands first. Vectors and products of equal texts may differ in the
@@ -98,6 +102,7 @@ class SearchedTexts(abc.ABC):
             ValueError: one string was given in place of a list, or a text is none.
         """
         texts = check_strings(texts)
+        cls._check_encoder(encoder)
         # A prompt or a similarity that cannot be reproduced is refused before the work.
         parts = [cls._comparable(encoder, encoder.encode_query([]))]
         with Progress(len(texts), "text", "encoding") as progress:
@@ -211,6 +216,7 @@ class SearchedTexts(abc.ABC):
             FileNotFoundError: the folder holds no index.
             ValueError: another model made the vectors, or a file is damaged.
         """
+        cls._check_encoder(encoder)
         path = Path(folder)
         if not (path / INDEX_FILE).is_file():
             raise FileNotFoundError(f"{path} holds no {INDEX_FILE}: build the index first")
@@ -258,6 +264,14 @@ class SearchedTexts(abc.ABC):
         best = np.flatnonzero(scores >= least)
         best = best[np.lexsort((best, -scores[best]))][:count]
         return [Hit(int(one), float(scores[one]), self.texts[one]) for one in best]
+
+    @classmethod
+    def _check_encoder(cls, encoder: Any) -> None:
+        if not hasattr(encoder, cls.encoder_has):
+            raise ValueError(
+                f"the encoder is a {type(encoder).__name__}: a {cls.__name__} takes "
+                f"{cls.encoder_is}"
+            )
 
     @staticmethod
     @abc.abstractmethod

@@ -72,6 +72,7 @@ class SparseTextIndex(SearchedTexts):
             print(f"{hit.score:.1f} {hit.text}")
     """
 
+    encoder_is, encoder_has = "a SparseEncoder, whose vectors are sparse", "vocab_size"
     vectors_file = "vectors.npz"
     found_above = 0.0
 

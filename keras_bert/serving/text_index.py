@@ -47,6 +47,7 @@ class TextIndex(SearchedTexts):
             print(f"{hit.score:.2f} {hit.text}")
     """
 
+    encoder_is, encoder_has = "a SentenceEncoder, whose vectors are dense", "width"
     vectors_file = "vectors.npy"
 
     def __init__(self, encoder: SentenceEncoder, texts: Sequence[str], vectors: np.ndarray):
@@ -110,6 +111,8 @@ class TextIndex(SearchedTexts):
 
     @staticmethod
     def _stored_by(content: Mapping[str, Any]) -> dict[str, Any]:
+        if "vocab_size" in content:
+            return {}  # of sparse vectors
         return {"width": content["width"], "similarity": content.get("similarity", COSINE)}
 
     def _write_vectors(self, folder: Path) -> None:

@@ -158,6 +158,10 @@ class SignatureFamily(abc.ABC):
         """Returns the outputs of `serve_ids`: what the Keras model says."""
         return {"logits": self.joined([m.model(inputs, training=False) for m in self.members])}
 
+    def ids_model(self) -> Any:
+        """Returns the Keras model that answers as `ids` does, for formats that hold such a one."""
+        return self.model
+
     def functions(self) -> dict[str, Any]:
         """Returns all signatures as concrete functions."""
         strings, ids, more = self.string_inputs(), self.id_inputs(), self.more_inputs()

@@ -12,20 +12,24 @@ import tensorflow as tf
 from keras_bert import (
     BertMaskedLM,
     BertSparseEmbedder,
+    SentenceEncoder,
     SparseEncoder,
     SparseTextIndex,
     SparseVectors,
+    TextIndex,
     load_preprocessor,
     load_tokenizer,
     mine_negatives,
+    show_attributions,
 )
+from keras_bert.serving.formats.litert_onnx import export_litert, export_onnx
 from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
 from tests import command_process
 from tests.conftest import write_csv
 from tests.signatures.tiny_models import random_texts
-from tests.tolerances import REORDERED
+from tests.tolerances import CONVERTED, REORDERED
 
 TOOLS = Path(__file__).parents[2] / "tools"
 TEXTS = [*dict.fromkeys(random_texts(30, seed=3, longest=12))][1:]  # the first is empty
@@ -226,6 +230,26 @@ def test_what_is_served_is_what_python_makes(encoder, folder, tmp_path):
     np.testing.assert_allclose(whole, encoder.encode(texts[:2]).to_dense(), **REORDERED)
 
 
+@pytest.mark.slow  # converts a model
+def test_litert_says_what_keras_says(folder, tmp_path):
+    rows = {name: values.numpy() for name, values in load_preprocessor(folder)(TEXTS[:3]).items()}
+    file = export_litert(folder, tmp_path / "small") / "model.tflite"
+    runner = tf.lite.Interpreter(str(file)).get_signature_runner("serve_ids")
+    expected = whole_vectors(folder, TEXTS[:3])
+    np.testing.assert_allclose(runner(**rows)["weights"], expected, **CONVERTED)
+
+
+@pytest.mark.oracle  # tf2onnx, onnxruntime
+def test_onnx_says_what_keras_says(folder, tmp_path):
+    import onnxruntime
+
+    rows = {name: values.numpy() for name, values in load_preprocessor(folder)(TEXTS[:3]).items()}
+    session = onnxruntime.InferenceSession(export_onnx(folder, tmp_path / "small") / "model.onnx")
+    assert [output.name for output in session.get_outputs()] == ["weights"]
+    [found] = session.run(None, rows)
+    np.testing.assert_allclose(found, whole_vectors(folder, TEXTS[:3]), **CONVERTED)
+
+
 def test_options_of_other_models_are_refused(folder, model_folder):
     for name, value in {"pooling": "mean", "normalize": True, "truncate_dim": 3}.items():
         with pytest.raises(ValueError, match=f"--{name} is for dense vectors, and the folder"):
@@ -295,6 +319,16 @@ def test_what_is_no_sparse_encoder_is_told(model_folder, encoder, index, folder,
         SparseTextIndex(encoder, ["a", "b", "c"], index.vectors[:2])
     with pytest.raises(ValueError, match="the vectors are of 5 pieces, the model has"):
         encoder.decode(SparseVectors.from_dense(np.eye(5)))
+    dense = SentenceEncoder.from_preset(model_folder("encoder"), pooling="mean")
+    with pytest.raises(ValueError, match="is a SentenceEncoder: a SparseTextIndex takes a Sparse"):
+        SparseTextIndex.build(dense, ["a"])
+    with pytest.raises(ValueError, match="is a SparseEncoder: a TextIndex takes a SentenceEnc"):
+        TextIndex.build(encoder, ["a"])
+    index.save(tmp_path / "index")
+    with pytest.raises(ValueError, match="was made by another model"):
+        TextIndex.load(tmp_path / "index", dense)
+    with pytest.raises(ValueError, match="is a BertSparseEmbedder, which gives vectors, no answer"):
+        show_attributions(BertSparseEmbedder.from_preset(folder), "the film")
     model = BertSparseEmbedder.from_preset(folder)
     model.encoder.word_embeddings.embeddings.assign(
         model.encoder.word_embeddings.embeddings.value * np.nan

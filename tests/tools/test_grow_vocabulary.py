@@ -3,13 +3,16 @@
 import json
 import shutil
 
+import keras
 import numpy as np
 import pytest
 
 from keras_bert import (
     BertConfig,
     BertEncoder,
+    BertSparseEmbedder,
     BertTokenizer,
+    SparseEncoder,
     Vocabulary,
     load_tokenizer,
     train_byte_level_bpe,
@@ -18,7 +21,7 @@ from keras_bert.checkpoints import sentence_modules
 from keras_bert.text.vocabulary import SPECIAL_TOKENS
 from tests.conftest import WORDS
 from tests.signatures.tiny_models import write_model
-from tests.tolerances import FORMULA
+from tests.tolerances import FORMULA, REORDERED
 from tests.tools.test_faults import run_tools
 
 pytestmark = pytest.mark.slow
@@ -52,6 +55,9 @@ def folder(tmp_path_factory):
     (folder / "sentences" / "1_Pooling").mkdir()
     pooling = {"word_embedding_dimension": 8, "pooling_mode_mean_tokens": True}
     (folder / "sentences" / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    keras.utils.set_random_seed(5)
+    sparse = BertSparseEmbedder(config.replace(initializer_range=0.5))
+    sparse.save_to_preset(folder / "sparse", BertTokenizer(vocabulary))
     train_byte_level_bpe([TEXT], 300).save(folder / "bytes")
     (folder / "texts.txt").write_text(TEXT, encoding="utf-8")
     lines = [json.dumps({"text": "badbad", "body": line}) + "\n" for line in TEXT.splitlines()]
@@ -80,6 +86,7 @@ def folder(tmp_path_factory):
             *("grow_vocabulary.py", "--model=list", "--input=texts.txt", "--min_pieces=2"),
             *("--min_frequency=1", "--new_words=1", "--output=again"),
         ],
+        "sparse": ["grow_vocabulary.py", "--model=sparse", "--words=words.txt", "--output=words"],
         "tuned": ["grow_vocabulary.py", "--model=tuned", "--words=new.txt", "--output=tuned_grown"],
         **{
             f"predict {name}": [
@@ -154,6 +161,21 @@ def test_what_stands_behind_a_sentence_encoder_comes_along(folder):
         assert f"{name}: BertEncoder, " in ran[name]["printed"]
         assert "with modules.json and what it lists" in ran[name]["printed"]
         assert sentence_modules.read(path / name).pooling == ("mean",)
+
+
+def test_a_sparse_encoder_stays_one(folder):
+    path, ran = folder
+    assert "words: BertMaskedLM, " in ran["sparse"]["printed"]
+    assert "with modules.json and what it lists" in ran["sparse"]["printed"]
+    grown = SparseEncoder.from_preset(path / "words")
+    assert grown.vocab_size == 26
+    # Texts without the new word keep the weights of the words that were there.
+    before, after = (
+        SparseEncoder.from_preset(path / name).encode(["a good film"]).to_dense()
+        for name in ("sparse", "words")
+    )
+    assert np.count_nonzero(before) > 2
+    np.testing.assert_allclose(after[:, :24], before, **REORDERED)
 
 
 def test_a_fine_tuned_model_stays_one(folder):

@@ -126,7 +126,8 @@ def _export(
 
 
 def _write_onnx(family: SignatureFamily, folder: Path) -> None:
-    if family.model.input.keys() != family.id_inputs().keys():
+    model = family.ids_model()
+    if model.input.keys() != family.id_inputs().keys():
         raise ValueError(
             f"a {type(family.model).__name__} writes texts in a loop, which ONNX files of ours do "
             "not hold: serve it as a SavedModel"
@@ -135,9 +136,7 @@ def _write_onnx(family: SignatureFamily, folder: Path) -> None:
     # It lists operations as unsupported that `finish_onnx` writes in another form.
     logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)
     try:
-        family.model.export(
-            path, format="onnx", input_signature=[family.id_inputs()], verbose=False
-        )
+        model.export(path, format="onnx", input_signature=[family.id_inputs()], verbose=False)
     except ImportError as error:
         raise ValueError(
             f"ONNX needs the package tf2onnx ({_first_line(error)}): pip install tf2onnx"
@@ -149,7 +148,7 @@ def _write_onnx(family: SignatureFamily, folder: Path) -> None:
         ) from error
     # The names that `serve_ids` has: those of a model with several outputs, in sorted order as
     # Keras flattens them.
-    outputs = family.model.output
+    outputs = model.output
     finish_onnx(path, sorted(outputs) if isinstance(outputs, dict) else [LOGITS])
 
 

@@ -4,15 +4,16 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-_ONE = "one_of_erfc"
+_ONE = "one"
 
 
 def finish_onnx(path: str | os.PathLike, output_names: Sequence[str]) -> None:
-    """Names the outputs of an ONNX file and writes erfc(x) as 1 - erf(x).
+    """Names the outputs of an ONNX file, and writes what ONNX has no operation for by others.
 
-    Keras computes the exact gelu with erfc, for which ONNX has no operation; tf2onnx passes it on
+    That is erfc(x) as 1 - erf(x), and log1p(x) as log(1 + x). Keras computes the exact gelu with erfc, for which ONNX has no operation; tf2onnx passes it on
     under that name, and no engine opens the file. Where erfc is the more exact form, far in the
-    tail, it is so small that gelu moves by less than 1e-6.
+    tail, it is so small that gelu moves by less than 1e-6. Weights of sparse vectors, which are
+    log1p of scores, move by less than 1e-7.
 
     Args:
         path: the file; it is written anew.
@@ -26,17 +27,22 @@ def finish_onnx(path: str | os.PathLike, output_names: Sequence[str]) -> None:
     model = onnx.load(os.fspath(path))
     # tf2onnx calls them Identity:0 and so on.
     names = dict(zip((output.name for output in model.graph.output), output_names, strict=True))
-    nodes = []
+    nodes, make_node = [], onnx.helper.make_node
     for node in model.graph.node:
-        if node.op_type != "Erfc":
+        # Two nodes stand for one: the first has a new name, the second the old one.
+        between = f"{node.output[0]}/between" if node.output else ""
+        if node.op_type == "Erfc":
+            nodes += [
+                make_node("Erf", node.input, [between], name=f"{node.name}/erf"),
+                make_node("Sub", [_ONE, between], node.output, name=f"{node.name}/rest"),
+            ]
+        elif node.op_type == "Log1p":
+            nodes += [
+                make_node("Add", [_ONE, *node.input], [between], name=f"{node.name}/sum"),
+                make_node("Log", [between], node.output, name=f"{node.name}/log"),
+            ]
+        else:
             nodes.append(node)
-            continue
-        # erfc(x) becomes two nodes: Erf, and 1 - its result under the old name.
-        erf, make_node = f"{node.output[0]}/erf", onnx.helper.make_node
-        nodes += [
-            make_node("Erf", node.input, [erf], name=f"{node.name}/erf"),
-            make_node("Sub", [_ONE, erf], node.output, name=f"{node.name}/rest"),
-        ]
     # A name is written in three places: the list of outputs, the list of shapes, and the nodes.
     for value in (*model.graph.output, *model.graph.value_info):
         value.name = names.get(value.name, value.name)
@@ -46,7 +52,7 @@ def finish_onnx(path: str | os.PathLike, output_names: Sequence[str]) -> None:
     # A list of protobuf is not assigned to: it is emptied and filled.
     del model.graph.node[:]
     model.graph.node.extend(nodes)
-    # The constant that all of them subtract from.
+    # The constant that all of them take.
     one = onnx.helper.make_tensor(_ONE, onnx.TensorProto.FLOAT, [], [1.0])
     model.graph.initializer.append(one)
     try:

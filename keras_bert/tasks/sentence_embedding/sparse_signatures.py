@@ -7,7 +7,9 @@ that has most; W windows of all texts where they are read in windows.
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+import keras
 import tensorflow as tf
+from keras import ops
 
 from keras_bert.checkpoints.sentence_prompts import DOT, Prompts
 from keras_bert.checkpoints.sparse_modules import SparseModules
@@ -86,6 +88,16 @@ class SparseSignatures(SignatureFamily):
         """Returns whole vectors, float32 [N, V]."""
         rows = {name: values[:, None] for name, values in with_a_column(inputs).items()}
         return {"weights": self.model(rows, training=False)[:, 0]}  # [N, 1, V] -> [N, V]
+
+    def ids_model(self) -> keras.Model:
+        """Returns a model of rows [N, S], whose output has the name of that of `ids`."""
+        inputs = {
+            name: keras.Input((None,), dtype=spec.dtype.name, name=name)
+            for name, spec in self.id_inputs().items()
+        }
+        rows = {name: ops.expand_dims(values, 1) for name, values in inputs.items()}
+        vectors = ops.squeeze(self.model(rows), 1)  # [N, 1, V] -> [N, V]
+        return keras.Model(inputs, {"weights": vectors})
 
     def weights(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns ids and weights, [N, K] each, of texts as they stand, without a prompt."""

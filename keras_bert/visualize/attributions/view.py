@@ -11,6 +11,7 @@ from keras_bert.finetuning.task import TASK_FILE
 from keras_bert.models import preset
 from keras_bert.models.document_classifier import BertDocumentClassifier
 from keras_bert.models.embedders.sentence_embedder import BertSentenceEmbedder
+from keras_bert.models.embedders.sparse_embedder import BertSparseEmbedder
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.seq2seq.encoder_decoder import BertEncoderDecoder
@@ -240,7 +241,7 @@ def check_explained(model_class: type) -> None:
             "classifiers, taggers, multiple choice and question answering are; give such a "
             "model, or predict without --explain"
         )
-    if issubclass(model_class, BertSentenceEmbedder):
+    if issubclass(model_class, BertSentenceEmbedder | BertSparseEmbedder):
         raise ValueError(
             f"the model is a {model_class.__name__}, which gives vectors, no answer that could be "
             "explained: give a model that was fine-tuned to give one, or predict without --explain"
