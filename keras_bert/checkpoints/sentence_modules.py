@@ -32,6 +32,8 @@ _POOLING_FOLDER, _NORM_FOLDER = "1_Pooling", "2_Normalize"
 _TRANSFORMERS = ("Transformer", "BERT")
 # Of a sparse encoder, before sentence-transformers 5.4.
 _OF_WORDS = "MLMTransformer"
+# What has a model for texts to be found, and something else for queries, and where it says so.
+ROUTER, ROUTER_FILE = "Router", "router_config.json"
 # Keys of before 2025 -> mode, in the order in which sentence-transformers joins several.
 _MODE_KEYS = {
     "pooling_mode_cls_token": "cls",
@@ -179,6 +181,11 @@ def encoder_source(source: str | os.PathLike) -> str:
         return os.fspath(source)
     name = kind.removeprefix(_PACKAGE).rpartition(".")[2]
     first = (*_TRANSFORMERS, _OF_WORDS)
+    if kind.startswith(_PACKAGE) and name == ROUTER and (folder / ROUTER_FILE).is_file():
+        # The model of texts to be found.
+        routes = read_json(folder / ROUTER_FILE).get("structure") or {}
+        path = next(iter(routes.get("document") or [""]))
+        name = first[0]
     inner = kind.startswith(_PACKAGE) and name in first and _is_inside(path)
     return os.fspath(folder / path if inner and Path(path).parts else source)
 

@@ -1,18 +1,25 @@
 """What makes a folder of sentence-transformers a sparse encoder: SPLADE pooling behind words.
 
 `modules.json` lists a masked language model (MLMTransformer, or Transformer with the task
-"fill-mask") and SpladePooling, whose folder holds its settings. Names and keys are those that
-releases 5 and 6 write. Prompts and lengths stand where those of `sentence_modules` do.
+"fill-mask") and SpladePooling, whose folder holds its settings. Or it lists a Router, and
+`router_config.json` these two as the route of texts to be found, and for queries
+SparseStaticEmbedding: a fixed weight for each word, so that no model reads them (Geng et al. 2024,
+arXiv:2411.04403). Names and keys are those that releases 5 and 6 write. Prompts and lengths stand
+where those of `sentence_modules` do.
 """
 
 import dataclasses
 import os
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, NamedTuple, cast, get_args
 
-from keras_bert.checkpoints import sentence_prompts
+import numpy as np
+
+from keras_bert.checkpoints import sentence_prompts, torch_state
 from keras_bert.checkpoints.sentence_modules import (
     MODULES_FILE,
+    ROUTER,
+    ROUTER_FILE,
     TRANSFORMER_FILE,
     module_entries,
     module_list,
@@ -25,7 +32,8 @@ from keras_bert.storage.files import write_json
 
 _PACKAGE = "sentence_transformers.sparse_encoder.models."
 _WORDS, _POOLING = "MLMTransformer", "SpladePooling"
-_FIRST = (_WORDS, "Transformer")
+_FIRST = (_WORDS, "Transformer", ROUTER)
+_STATIC = "SparseStaticEmbedding"
 _POOLING_FOLDER = "1_SpladePooling"
 _CONFIG_FILE = "config.json"
 _TASK = "fill-mask"
@@ -43,6 +51,8 @@ class SparseModules:
         lowercase: whether texts are lower-cased first, whatever the tokenizer does.
         max_active_dims: the most weights of a vector, the largest ones; None keeps all.
         prompts: what stands before texts.
+        query_weights: the weight of each piece that a query has, float32 [V]; None where the model
+            reads queries as it reads texts.
     """
 
     activation: SparseActivation = "relu"
@@ -50,6 +60,15 @@ class SparseModules:
     lowercase: bool = False
     max_active_dims: int | None = None
     prompts: Prompts = Prompts("", {}, "", "", DOT)
+    query_weights: np.ndarray | None = None
+
+
+class _Folders(NamedTuple):
+    """Where the model of words, its pooling and the weights of queries lie; None without these."""
+
+    model: Path
+    pooling: Path
+    query: Path | None = None
 
 
 def is_sparse_folder(folder: str | os.PathLike) -> bool:
@@ -60,7 +79,7 @@ def is_sparse_folder(folder: str | os.PathLike) -> bool:
     """
     file = Path(folder) / MODULES_FILE
     return file.is_file() and any(
-        kind.endswith((f".{_POOLING}", ".SparseStaticEmbedding", ".SparseAutoEncoder", ".Router"))
+        kind.endswith((f".{_POOLING}", f".{_STATIC}", ".SparseAutoEncoder", f".{ROUTER}"))
         for kind, _ in module_entries(file)
     )
 
@@ -72,7 +91,7 @@ def model_folder(folder: str | os.PathLike) -> Path:
         ValueError: `modules.json` is damaged or does not begin with a masked language model.
     """
     folder = Path(folder)
-    return folder / _modules(folder)[0][1] if is_sparse_folder(folder) else folder
+    return _folders(folder).model if is_sparse_folder(folder) else folder
 
 
 def read(folder: str | os.PathLike) -> SparseModules:
@@ -84,14 +103,8 @@ def read(folder: str | os.PathLike) -> SparseModules:
             names it.
     """
     folder = Path(folder)
-    (_, model_path), *rest = _modules(folder)
-    if [name for name, _ in rest] != [_POOLING]:
-        found = ", ".join(name for name, _ in rest) or "nothing"
-        raise ValueError(
-            f"{folder / MODULES_FILE} has {found} behind the masked language model, which cannot "
-            f"be reproduced: expected {_POOLING} alone"
-        )
-    file = folder / rest[0][1] / _CONFIG_FILE
+    inner = _folders(folder)
+    file = inner.pooling / _CONFIG_FILE
     values = read_json(file)
     strategy = values.get("pooling_strategy", "max")
     if strategy != "max":
@@ -116,13 +129,14 @@ def read(folder: str | os.PathLike) -> SparseModules:
         raise ValueError(
             f"{folder / MODEL_FILE}: {_MOST_WEIGHTS} is {most!r}: expected a number above 0"
         )
-    max_seq_length, lowercase = text_settings(folder / model_path, _TASK)
+    max_seq_length, lowercase = text_settings(inner.model, _TASK)
     return SparseModules(
         cast(SparseActivation, activation),
         max_seq_length,
         lowercase,
         most,
         prompts._replace(similarity=DOT),
+        None if inner.query is None else _query_weights(inner.query),
     )
 
 
@@ -170,6 +184,11 @@ def copy(source: str | os.PathLike, target: str | os.PathLike, vocab_size: int) 
     """
     source, target = Path(source), Path(target)
     modules = read(source)
+    if modules.query_weights is not None:
+        raise ValueError(
+            f"{source} has fixed weights for the words of queries ({_STATIC}), which are not "
+            "written"
+        )
     write(target, modules.activation, vocab_size)
     if (source / MODEL_FILE).is_file():
         stored = read_json(source / MODEL_FILE)
@@ -179,5 +198,54 @@ def copy(source: str | os.PathLike, target: str | os.PathLike, vocab_size: int) 
     write_json(target / TRANSFORMER_FILE, settings)
 
 
-def _modules(folder: Path) -> list[tuple[str, str]]:
-    return module_list(folder, _FIRST, "sparse encoder of a masked language model")
+def _folders(folder: Path) -> _Folders:
+    (name, path), *rest = module_list(folder, _FIRST, "sparse encoder of a masked language model")
+    if name != ROUTER:
+        _check_pooling(folder / MODULES_FILE, [name for name, _ in rest])
+        return _Folders(folder / path, folder / rest[0][1])
+    file = folder / path / ROUTER_FILE
+    if not file.is_file():
+        raise ValueError(f"{folder / MODULES_FILE} lists a {ROUTER}, but there is no {file}")
+    values = read_json(file)
+    routes: dict[str, list[tuple[str, str]]] = {}
+    try:
+        for route, places in values["structure"].items():
+            kinds = [values["types"][place].rpartition(".")[2] for place in places]
+            routes[route] = list(zip(kinds, places, strict=True))
+        if any(".." in place or Path(place).is_absolute() for place in values["types"]):
+            raise ValueError("a path leads out of the folder")
+    except (KeyError, AttributeError, TypeError, ValueError) as error:
+        raise ValueError(f"{file} is no list of routes and modules ({error!r})") from None
+    queries, texts = routes.get("query", []), routes.get("document", [])
+    if [kind for kind, _ in queries] != [_STATIC] or not texts or texts[0][0] not in _FIRST[:2]:
+        found = {route: [kind for kind, _ in several] for route, several in routes.items()}
+        raise ValueError(
+            f"{file} has the routes {found}, which cannot be reproduced: expected {_STATIC} for "
+            f"query, and a masked language model with {_POOLING} for document"
+        )
+    _check_pooling(file, [kind for kind, _ in texts[1:]])
+    inner = folder / path
+    return _Folders(inner / texts[0][1], inner / texts[1][1], inner / queries[0][1])
+
+
+def _check_pooling(file: Path, behind: list[str]) -> None:
+    if behind != [_POOLING]:
+        raise ValueError(
+            f"{file} has {', '.join(behind) or 'nothing'} behind the masked language model, which "
+            f"cannot be reproduced: expected {_POOLING} alone"
+        )
+
+
+def _query_weights(folder: Path) -> np.ndarray:
+    """Returns the weight of each piece, float32 [V]; a query has no word with one below 0."""
+    tensors = torch_state.read(folder)
+    shapes: dict[str, Any] = dict(tensors.shapes)
+    if set(shapes) != {"weight"} or len(shapes["weight"]) != 1:
+        raise ValueError(f"{tensors.source} holds {shapes}: expected one weight for each piece")
+    weights = tensors.read("weight").astype(np.float32)
+    if not np.all((weights >= 0) & np.isfinite(weights)):
+        raise ValueError(
+            f"{tensors.source} has a weight that is not finite, or below 0, which cannot be "
+            "reproduced"
+        )
+    return weights

@@ -51,6 +51,13 @@ class SparseEncoder:
             input_signature=[tf.TensorSpec([None], tf.string)],
             autograph=False,
         )
+        self._answer_query = self._answer
+        if signatures.modules.query_weights is not None:
+            self._answer_query = tf.function(
+                lambda texts: signatures.query_weights("", texts),
+                input_signature=[tf.TensorSpec([None], tf.string)],
+                autograph=False,
+            )
 
     @classmethod
     def from_preset(
@@ -103,8 +110,11 @@ class SparseEncoder:
         return self._encode(texts, batch_size, self._prompts.default)
 
     def encode_query(self, texts: Sequence[str], batch_size: int = 64) -> SparseVectors:
-        """Returns vectors of texts to search with: `encode` with the prompt "query"."""
-        return self._encode(texts, batch_size, self._prompts.query)
+        """Returns vectors of texts to search with: `encode` with the prompt "query".
+
+        Where the folder has fixed weights for the words of queries, they are those of its words.
+        """
+        return self._encode(texts, batch_size, self._prompts.query, of_queries=True)
 
     def encode_document(self, texts: Sequence[str], batch_size: int = 64) -> SparseVectors:
         """Returns vectors of texts to be found: `encode` with the prompt "document"."""
@@ -135,12 +145,15 @@ class SparseEncoder:
             found.append([(self._tokens[token], float(weight)) for token, weight in pairs])
         return found
 
-    def _encode(self, texts: Sequence[str], batch_size: int, prompt: str) -> SparseVectors:
+    def _encode(
+        self, texts: Sequence[str], batch_size: int, prompt: str, of_queries: bool = False
+    ) -> SparseVectors:
+        answer = self._answer_query if of_queries else self._answer
         texts = [prompt + text for text in check_strings(texts)]
         rows: list[tuple[np.ndarray, np.ndarray]] = [_NO_WORDS] * len(texts)
         for places in batches_by_length([len(text) for text in texts], batch_size):
             # [batch, K] each, back to the order in which the texts came.
-            ids, weights = self._answer(tf.constant([texts[place] for place in places]))
+            ids, weights = answer(tf.constant([texts[place] for place in places]))
             ids, weights = ids.numpy(), weights.numpy()
             check_finite(weights)
             for place, own_ids, own in zip(places, ids, weights, strict=True):

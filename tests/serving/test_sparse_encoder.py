@@ -288,7 +288,7 @@ def test_its_words_can_still_be_asked_for(folder):
         (
             "modules.json",
             [{"path": "", "type": "sentence_transformers.models.Router"}],
-            "does not begin with a MLMTransformer: it is no sparse encoder of a masked",
+            "lists a Router, but there is no ",
         ),
         (
             "modules.json",
@@ -304,6 +304,29 @@ def test_its_words_can_still_be_asked_for(folder):
 def test_what_cannot_be_reproduced_is_refused(file, content, sentence, folder, tmp_path):
     shutil.copytree(folder, tmp_path / "changed")
     (tmp_path / "changed" / file).write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=sentence):
+        SparseEncoder.from_preset(tmp_path / "changed")
+
+
+@pytest.mark.parametrize(
+    ("structure", "sentence"),
+    [
+        (
+            {"query": ["words", "pool"], "document": ["words", "pool"]},
+            "which cannot be reproduced: e",
+        ),
+        ({"query": ["static"], "document": ["words"]}, "has nothing behind the masked language mo"),
+        ({"query": ["static"], "document": ["gone"]}, "is no list of routes and modules .KeyError"),
+    ],
+)
+def test_routes_that_cannot_be_reproduced_are_refused(structure, sentence, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "changed")
+    kinds = {"words": "MLMTransformer", "pool": "SpladePooling", "static": "SparseStaticEmbedding"}
+    types = {place: f"{_MODULES}{kind}" for place, kind in kinds.items()}
+    router = [{"path": "", "type": "sentence_transformers.models.Router"}]
+    (tmp_path / "changed" / "modules.json").write_text(json.dumps(router))
+    content = json.dumps({"types": types, "structure": structure})
+    (tmp_path / "changed" / "router_config.json").write_text(content)
     with pytest.raises(ValueError, match=sentence):
         SparseEncoder.from_preset(tmp_path / "changed")
 

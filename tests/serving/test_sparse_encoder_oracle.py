@@ -16,11 +16,13 @@ from keras_bert import (
     EmbeddingExample,
     SparseEmbeddingHead,
     SparseEncoder,
+    SparseTextIndex,
     SparseVectors,
     load_tokenizer,
 )
 from keras_bert.checkpoints import hugging_face
 from keras_bert.models import preset
+from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.tasks.sentence_embedding.metrics import sparse_ranking_metrics
 from keras_bert.tasks.sentence_embedding.ranking_loss import SparseEmbeddingLoss
 from tests import command_process
@@ -99,6 +101,48 @@ def test_a_folder_of_their_release_5(words_folder, tmp_path):
         (tmp_path / "old" / file).write_text(json.dumps(content))
     found = SparseEncoder.from_preset(tmp_path / "old").encode(TEXTS).to_dense()
     np.testing.assert_allclose(found, vectors_of_theirs(tmp_path / "old", TEXTS), **ORACLE)
+
+
+def test_fixed_weights_of_queries(words_folder, tmp_path):
+    """No model reads queries: of a Router's folder, in Python and served."""
+    import torch
+    from sentence_transformers import SparseEncoder as Theirs
+    from sentence_transformers.base.modules import Router, Transformer
+    from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding, SpladePooling
+
+    words = Transformer(str(words_folder), transformer_task="fill-mask")
+    weights = torch.rand(len(words.tokenizer), generator=torch.Generator().manual_seed(2))
+    weights[::5] = 0
+    router = Router.for_query_document(
+        query_modules=[SparseStaticEmbedding(tokenizer=words.tokenizer, weight=weights)],
+        document_modules=[words, SpladePooling(activation_function="log1p_relu")],
+    )
+    Theirs(modules=[router], device="cpu", prompts={"query": "film "}).save(str(tmp_path / "st"))
+    encoder = SparseEncoder.from_preset(tmp_path / "st")
+    for method in ("encode", "encode_query", "encode_document"):
+        found = getattr(encoder, method)(TEXTS).to_dense()
+        expected = vectors_of_theirs(tmp_path / "st", TEXTS, method)
+        np.testing.assert_allclose(found, expected, **ORACLE, err_msg=method)
+    assert 0 < encoder.encode_query(TEXTS[-3:]).active_dims.min()
+    index = SparseTextIndex.build(encoder, TEXTS)
+    products = encoder.encode_query(["the film"]).to_dense() @ encoder.encode(TEXTS).to_dense().T
+    assert index.search(["the film"])[0][0].score == pytest.approx(products.max(), rel=1e-5)
+    served = tf.saved_model.load(str(export_saved_model(tmp_path / "st", tmp_path / "served")))
+    answer = served.signatures["serve_query"](text=tf.constant(TEXTS))
+    for row, own in enumerate(encoder.decode(encoder.encode_query(TEXTS))):
+        found = answer["tokens"][row].numpy()[: len(own)]
+        assert [token.decode() for token in found] == [token for token, _ in own]
+    # Its model of texts is trained as one for both, if that is asked for.
+    with pytest.raises(ValueError, match="has fixed weights for the words of queries, which are n"):
+        BertSparseEmbedder.from_preset(tmp_path / "st")
+    assert BertSparseEmbedder.from_preset(tmp_path / "st", activation="relu").activation == "relu"
+    converted = command_process.run(
+        [
+            REPOSITORY / "tools" / "convert_checkpoint.py",
+            *(f"--from={tmp_path / 'st'}", f"--to={tmp_path / 'keras'}"),
+        ]
+    )
+    assert "the encoder alone: " in converted.stdout, converted.stderr
 
 
 @pytest.mark.parametrize("family", ["RobertaForMaskedLM", "DistilBertForMaskedLM"])

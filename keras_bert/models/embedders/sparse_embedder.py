@@ -145,11 +145,17 @@ def trained_activation(folder: str | os.PathLike) -> SparseActivation | None:
         folder: a local folder.
 
     Raises:
-        ValueError: the folder lower-cases texts before its tokenizer, or cannot be reproduced.
+        ValueError: the folder lower-cases texts before its tokenizer, has something else for
+            queries, or cannot be reproduced.
     """
     if not sparse_modules.is_sparse_folder(folder):
         return None
     modules = sparse_modules.read(folder)
+    if modules.query_weights is not None:
+        raise ValueError(
+            f"{folder} has fixed weights for the words of queries, which are not trained here: "
+            "give activation to train its model of texts for queries, too"
+        )
     if modules.lowercase:
         raise ValueError(
             f"{folder} changes texts before the tokenizer (do_lower_case), which training does "

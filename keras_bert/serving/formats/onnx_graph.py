@@ -10,10 +10,10 @@ _ONE = "one"
 def finish_onnx(path: str | os.PathLike, output_names: Sequence[str]) -> None:
     """Names the outputs of an ONNX file, and writes what ONNX has no operation for by others.
 
-    That is erfc(x) as 1 - erf(x), and log1p(x) as log(1 + x). Keras computes the exact gelu with erfc, for which ONNX has no operation; tf2onnx passes it on
-    under that name, and no engine opens the file. Where erfc is the more exact form, far in the
-    tail, it is so small that gelu moves by less than 1e-6. Weights of sparse vectors, which are
-    log1p of scores, move by less than 1e-7.
+    That is erfc(x) as 1 - erf(x), and log1p(x) as log(1 + x): Keras computes the exact gelu with
+    erfc, and sparse vectors are log1p of scores. tf2onnx passes both on under these names, and no
+    engine opens the file. Where erfc is the more exact form, far in the tail, it is so small that
+    gelu moves by less than 1e-6; weights of sparse vectors move by less than 1e-7.
 
     Args:
         path: the file; it is written anew.

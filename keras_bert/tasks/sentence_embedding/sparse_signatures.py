@@ -4,10 +4,12 @@ Shapes: N texts, T tokens of a text, H width, V pieces of the vocabulary, K weig
 that has most; W windows of all texts where they are read in windows.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
@@ -37,12 +39,13 @@ class SparseSignatures(SignatureFamily):
     have of the products of their weights.
 
     Where texts to search with, or texts to be found, have a prompt of their own, `serve_query` and
-    `serve_document` return what `serving_default` does, with the one and the other before the text.
+    `serve_document` return what `serving_default` does, with the one and the other before the text;
+    so they do where words of queries have fixed weights, and no model reads these.
     With `max_windows` a text longer than a row is read in windows, and the largest score at any
     token of all of them counts.
 
     Raises:
-        ValueError: the stride is larger than a window.
+        ValueError: the stride is larger than a window, or there are more fixed weights than pieces.
     """
 
     sample: Mapping[str, Any] = {TEXT: "One text."}
@@ -57,6 +60,10 @@ class SparseSignatures(SignatureFamily):
     ):
         super().__init__(model, tokenizer, max_seq_length, options)
         silence_rows(model, tokenizer.vocabulary)
+        if modules.query_weights is not None:
+            modules = dataclasses.replace(
+                modules, query_weights=_of_all_rows(modules.query_weights, model.config.vocab_size)
+            )
         self.modules = modules
         self.max_active_dims = options.max_active_dims or modules.max_active_dims
         self._windows = None
@@ -77,10 +84,11 @@ class SparseSignatures(SignatureFamily):
     def more_answers(self) -> dict[str, Callable[..., Tensors]]:
         """Returns the same with the prompts of queries and of texts to be found, if there are."""
         prompts = self.modules.prompts
-        if {prompts.query, prompts.document} == {prompts.default}:
+        is_static = self.modules.query_weights is not None
+        if not is_static and {prompts.query, prompts.document} == {prompts.default}:
             return {}
         return {
-            SERVE_QUERY: lambda text: self._words(prompts.query, text),
+            SERVE_QUERY: lambda text: self._named(self.query_weights(prompts.query, text)),
             SERVE_DOCUMENT: lambda text: self._words(prompts.document, text),
         }
 
@@ -99,6 +107,20 @@ class SparseSignatures(SignatureFamily):
         vectors = ops.squeeze(self.model(rows), 1)  # [N, 1, V] -> [N, V]
         return keras.Model(inputs, {"weights": vectors})
 
+    def query_weights(self, prompt: str, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns ids and weights, [N, K] each, of texts to search with behind a prompt."""
+        text = with_prompt(prompt, text)
+        weights = self.modules.query_weights
+        if weights is None:
+            return self.weights(text)
+        pieces = self.tokenizer(text)[:, : self.max_seq_length]  # [N, pieces], no [CLS], no [SEP]
+        places = tf.stack([tf.cast(pieces.value_rowids(), tf.int32), pieces.values], axis=-1)
+        shape = [tf.shape(text)[0], len(weights)]
+        whole = tf.tensor_scatter_nd_max(
+            tf.zeros(shape), places, tf.gather(tf.constant(weights), pieces.values)
+        )  # [N, V], a piece that stands there twice counts once
+        return self._largest_of(whole)
+
     def weights(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns ids and weights, [N, K] each, of texts as they stand, without a prompt."""
         largest = tf.map_fn(
@@ -107,7 +129,10 @@ class SparseSignatures(SignatureFamily):
             parallel_iterations=_TEXTS_AT_A_TIME,
             fn_output_signature=tf.TensorSpec([self.model.config.vocab_size], tf.float32),
         )  # [N, V]
-        whole = self._weights(self._bias(largest))
+        return self._largest_of(self._weights(self._bias(largest)))
+
+    def _largest_of(self, whole: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns ids and weights, [N, K] each, of whole vectors [N, V]."""
         # What is no number counts, or it would be left out in silence.
         counts = tf.reduce_sum(tf.cast(tf.not_equal(whole, 0), tf.int32), axis=-1)  # [N]
         # The 0 is for requests of no texts, which have no maximum.
@@ -120,7 +145,10 @@ class SparseSignatures(SignatureFamily):
         return best.indices, best.values + nothing
 
     def _words(self, prompt: str, text: tf.Tensor) -> Tensors:
-        ids, weights = self.weights(with_prompt(prompt, text))
+        return self._named(self.weights(with_prompt(prompt, text)))
+
+    def _named(self, found: tuple[tf.Tensor, tf.Tensor]) -> Tensors:
+        ids, weights = found
         names = tf.gather(tf.constant(self.tokenizer.vocabulary.tokens), ids)
         return {
             "tokens": tf.where(weights > 0, names, ""),
@@ -143,6 +171,16 @@ class SparseSignatures(SignatureFamily):
         """Returns of a text's states [T, H] the largest score of each piece, float32 [V]."""
         scores = self.model.encoder.word_embeddings(self._transform(states[None]), reverse=True)
         return tf.cast(tf.reduce_max(scores[0], axis=0), tf.float32)
+
+
+def _of_all_rows(weights: np.ndarray, vocab_size: int) -> np.ndarray:
+    """Returns weights of pieces, 0 for rows of the embedding without a piece, float32 [V]."""
+    if len(weights) > vocab_size:
+        raise ValueError(
+            f"there are {len(weights):,} fixed weights for the words of queries, but the model has "
+            f"{vocab_size:,} pieces: put those beside it that belong to it"
+        )
+    return np.pad(weights, [0, vocab_size - len(weights)])
 
 
 def sparse_signatures(
