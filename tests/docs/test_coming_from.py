@@ -90,6 +90,12 @@ OF_SENTENCE_TRANSFORMERS = {
     "util.semantic_search": ".util",
     "CrossEncoder": "",
     "mine_hard_negatives": ".util",
+    "SparseEncoder": "",
+    "SparseEncoder.encode_query": "",
+    "SparseEncoder.decode": "",
+    "SpladeLoss": ".sparse_encoder.losses",
+    "SparseMultipleNegativesRankingLoss": ".sparse_encoder.losses",
+    "SparseInformationRetrievalEvaluator": ".sparse_encoder.evaluation",
 }
 
 
