@@ -127,6 +127,8 @@ def test_words_to_be_tagged(write):
     assert [s.line for s in text] == [1, 3]
     tabs = read_sentences(write("New York\tNNP\n\nis\tVBZ\n"))
     assert [s.words for s in tabs] == [("New York",), ("is",)]
+    upper = read_sentences(write("Rita is in Oslo\n", "NEW.TXT"))
+    assert [s.words for s in upper] == [("Rita", "is", "in", "Oslo")]
     with pytest.raises(ValueError, match="no words"):
         read_sentences(write(" \n"))
 

@@ -192,7 +192,7 @@ def read_sentences(
             f"{path} is no file of words: write a sentence a line, in a .txt, or a word a line "
             "with blank lines between sentences, in a .conll"
         )
-    if path.suffix != ".txt" or _holds_columns(path, text):
+    if path.suffix.lower() != ".txt" or _holds_columns(path, text):
         return read_columns(path, columns._replace(label=None), labels_optional=True)
     lines = ((number, tuple(split_words(line))) for number, line in _lines(text))
     sentences = [TaggedSentence(words, None, 0, number) for number, words in lines if words]
