@@ -98,6 +98,8 @@ def test_a_document_start_ends_the_sentence_before(write):
         ("a\tO\nb\t\n", "line 2: the word or its label is empty"),
         ("a\n\nb\n", "line 1 has 1 columns, and word and label would be the same"),
         (b"a O\n\xe9 O\n", "line 2 is not UTF-8"),
+        ("a B-X\rb O\r\rc O\r", "line 1 has a carriage return that no line feed follows"),
+        ("a O\r\nb O\r\r\n", "line 2 has a carriage return"),
     ],
 )
 def test_broken_files(write, content, sentence):

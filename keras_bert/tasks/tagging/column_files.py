@@ -57,8 +57,8 @@ def read_columns(
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is empty, not UTF-8, or a line has not the columns that the first one
-            has; the sentence names the line.
+        ValueError: the file is empty, not UTF-8, has a carriage return without a line feed, or a
+            line has not the columns that the first one has; the sentence names the line.
     """
     path = Path(path)
     text = _decoded(path)
@@ -127,10 +127,18 @@ def _decoded(path: Path) -> str:
     check_file(path, "a file of words and labels")
     content = path.read_bytes()
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ValueError(f"{path}, line {line} is not UTF-8: convert the file to UTF-8") from None
+    # Line ends of old Macs would make one line of all words, of which the first one is read.
+    if lone := re.search(r"\r(?!\n)", text):
+        line = text.count("\n", 0, lone.start()) + 1
+        raise ValueError(
+            f"{path}, line {line} has a carriage return that no line feed follows: write line ends "
+            "as \\n or \\r\\n"
+        )
+    return text
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -181,9 +189,9 @@ def read_sentences(
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is empty, not UTF-8 or its columns are uneven; it is a table or JSON;
-            or it is a `.txt` whose lines may be words with columns or sentences of equally many
-            words.
+        ValueError: the file is empty, not UTF-8, has a carriage return without a line feed or
+            uneven columns; it is a table or JSON; or it is a `.txt` whose lines may be words with
+            columns or sentences of equally many words.
     """
     path = Path(path)
     text = _decoded(path)
