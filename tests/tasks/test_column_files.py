@@ -5,13 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from keras_bert.finetuning.task import TaskDescription
 from keras_bert.tasks.tagging.column_files import (
     WordColumns,
     read_columns,
     read_sentences,
     split_words,
 )
-from keras_bert.tasks.tagging.conll import conll2003_task, conll_task
+from keras_bert.tasks.tagging.conll import (
+    conll2003_task,
+    conll_task,
+    read_sentences_to_predict,
+)
+from keras_bert.tasks.tagging.head import TagHead
 from keras_bert.tasks.tagging.sentences import TaggedSentence
 
 # In the form of the files of CoNLL-2003: word, part of speech, chunk, entity in IOB1.
@@ -143,6 +149,15 @@ def test_words_alone_are_tagged_by_a_model_of_another_column(write, name):
     expected = "has 2 columns, so there is none of index 2: give the columns that the model was"
     with pytest.raises(ValueError, match=expected):
         read_sentences(write("O Rita\n\nO Bob\n", "two.conll"), WordColumns(2, 0))
+
+
+def test_a_word_counted_from_the_end_is_found_without_the_labels(write, tmp_path):
+    write("1 Rita B-PER\n2 sleeps O\n")
+    data = conll_task(word_index=-2).read(tmp_path)
+    assert data.text_columns == {"word": "1"}
+    description = TaskDescription("conll", TagHead(), data.text_columns, 8)
+    found = read_sentences_to_predict(write("1 Bob\n2 runs\n", "new.conll"), description)
+    assert found.examples[0].words == ("Bob", "runs")
 
 
 @pytest.mark.parametrize("name", ["new.csv", "new.jsonl", "new.JSON"])

@@ -83,6 +83,21 @@ def read_columns(
     return sentences
 
 
+def word_index(path: str | os.PathLike, columns: WordColumns) -> int:
+    """Returns where the word stands in a file that `read_columns` reads, counted from 0.
+
+    Args:
+        path: the file.
+        columns: where word and label stand.
+    """
+    if columns.word >= 0:
+        return columns.word
+    text = _decoded(Path(path))
+    lines = itertools.chain.from_iterable(_blocks(text, _separator(text)))
+    words = (line for line in lines if not line.fields[0].startswith(_DOCUMENT_START))
+    return columns.word % len(next(words).fields)
+
+
 def _sentence(
     path: Path, block: Sequence[_Line], document: int, shape: _Line, columns: WordColumns
 ) -> TaggedSentence:

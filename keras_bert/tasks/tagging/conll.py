@@ -24,6 +24,7 @@ from keras_bert.tasks.tagging.column_files import (
     WordColumns,
     read_columns,
     read_sentences,
+    word_index,
 )
 from keras_bert.tasks.tagging.entities import (
     OUTSIDE,
@@ -166,20 +167,24 @@ def _read(
                 str(source), label_feature or "ner"
             ).items()
         }
+        word_at = columns.word
     else:
         if label_feature is not None:
             raise ValueError(
                 f"label_feature is {label_feature!r}, but {source} is no TFDS set: name the column "
                 "of the labels with --label_index"
             )
+        paths = find_splits(Path(source), EXTENSIONS)
         # What is to be predicted may come without labels.
         splits = {
             split: _Split(
                 f"{path}, line",
                 read_columns(path, columns, labels_optional=split not in (TRAIN, VALIDATION)),
             )
-            for split, path in find_splits(Path(source), EXTENSIONS).items()
+            for split, path in paths.items()
         }
+        # From the end, another column would be meant where the one of the labels is left out.
+        word_at = word_index(paths[TRAIN], columns)
     scheme = _scheme_of(splits[TRAIN], scheme)
     splits = {name: _in_bio(split, scheme) for name, split in splits.items()}
     known = _label_names(splits[TRAIN], scheme, labels)
@@ -194,7 +199,7 @@ def _read(
     return TaggedData(
         {name: split.sentences for name, split in splits.items()},
         known,
-        {WORD: str(columns.word)},
+        {WORD: str(word_at)},
         plain=scheme == "plain",
     )
 
