@@ -10,6 +10,7 @@ Shapes: N texts, Q queries.
 import abc
 import json
 import os
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -23,6 +24,9 @@ from keras_bert.storage.paths import check_folder
 from keras_bert.storage.text_lines import check_several, check_strings
 
 TEXTS_FILE, INDEX_FILE = "texts.jsonl", "index.json"
+
+# What reading a damaged index raises.
+_DAMAGED = (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile)
 
 # Texts between two moves of the progress line.
 _TEXTS_PER_PART = 2048
@@ -227,7 +231,7 @@ class SearchedTexts(abc.ABC):
             vectors = cls._read_vectors(path) if is_same else None
             with open(path / TEXTS_FILE, encoding="utf-8") as file:
                 texts = check_strings(json.loads(line)["text"] for line in file)
-        except (ValueError, KeyError, TypeError, OSError, EOFError) as error:
+        except _DAMAGED as error:
             raise ValueError(f"{path} holds a damaged index ({error}): build it anew") from None
         if is_same:
             index = cls(encoder, texts, vectors)

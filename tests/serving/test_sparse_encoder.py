@@ -190,9 +190,13 @@ def test_an_index_is_written_and_opened(encoder, index, folder, tmp_path):
     with pytest.raises(ValueError, match="was made by another model"):  # dense vectors
         SparseTextIndex.load(tmp_path / "index", encoder)
     index.save(tmp_path / "index")
-    (tmp_path / "index" / "vectors.npz").write_bytes(b"")
-    with pytest.raises(ValueError, match="holds a damaged index .*: build it anew"):
-        SparseTextIndex.load(tmp_path / "index", encoder)
+    file = tmp_path / "index" / "vectors.npz"
+    stored = file.read_bytes()
+    weights = index.vectors.weights.tobytes()
+    for damaged in (b"", stored[:-9], stored.replace(weights, weights[::-1])):
+        file.write_bytes(damaged)
+        with pytest.raises(ValueError, match="holds a damaged index .*: build it anew"):
+            SparseTextIndex.load(tmp_path / "index", encoder)
 
 
 def test_wrong_answers_are_mined(index, encoder):
