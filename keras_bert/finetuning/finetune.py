@@ -106,8 +106,9 @@ def finetune(
         result = _result(plan, data, head, run, measure, metrics, predictions)
         if is_chief(plan.strategy):
             description = dataclasses.replace(plan.description, head=head)
-            _write(plan.folder.path, task, data, description, predictions)
+            # The model first: what its head has for other libraries says more than the model does.
             trainer.model.save_to_preset(os.fspath(model_dir), plan.tokenizer)
+            _write(plan.folder.path, task, data, description, predictions)
             result.save(model_dir)
             plan.folder.remove_checkpoints()
     return result

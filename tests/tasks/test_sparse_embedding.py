@@ -275,6 +275,21 @@ def test_pairs_of_a_table_get_the_product_of_their_vectors(sparse_run, tmp_path)
     np.testing.assert_allclose(found, np.sum(first * second, axis=-1), rtol=1e-4)
 
 
+def test_a_run_leaves_its_prompts(start, tmp_path):
+    """What searches and serves puts the same before texts as training did."""
+    prompts = {"query_prompt": "film ", "document_prompt": "sad "}
+    task = create_task("sparse_retrieval", initial_active_dims=12, **prompts)
+    examples = [EmbeddingExample(pair) for pair in ANSWERS]
+    data = TaskData({"train": examples, "validation": examples[:4]})
+    finetune(task, data, start, tmp_path / "run", options(epochs=1))
+    encoder = SparseEncoder.from_preset(tmp_path / "run")
+    trained = FinetunedModel.load(tmp_path / "run").predict_examples(examples[:4])
+    for place, encode in enumerate((encoder.encode_query, encoder.encode_document)):
+        found = encode([example.texts[place] for example in examples[:4]]).to_dense()
+        expected = np.stack([vectors.to_dense()[place] for vectors in trained])
+        np.testing.assert_allclose(found, expected, **REORDERED)
+
+
 def test_large_regularizer_weights_leave_few_words(start, tmp_path):
     """Where nothing but few words counts, none are left."""
     write_csv(tmp_path / "train.csv", ["text", "positive"], ANSWERS)
