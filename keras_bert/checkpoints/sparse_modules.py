@@ -34,6 +34,8 @@ _PACKAGE = "sentence_transformers.sparse_encoder.models."
 _WORDS, _POOLING = "MLMTransformer", "SpladePooling"
 _FIRST = (_WORDS, "Transformer", ROUTER)
 _STATIC = "SparseStaticEmbedding"
+# Modules that make vectors sparse.
+_SPARSE = (_POOLING, _STATIC, "SparseAutoEncoder")
 _POOLING_FOLDER = "1_SpladePooling"
 _CONFIG_FILE = "config.json"
 _TASK = "fill-mask"
@@ -75,13 +77,18 @@ def is_sparse_folder(folder: str | os.PathLike) -> bool:
     """Whether a folder is one of a `SparseEncoder` of sentence-transformers.
 
     Raises:
-        ValueError: `modules.json` is damaged.
+        ValueError: `modules.json`, or `router_config.json` of a Router, is damaged.
     """
     file = Path(folder) / MODULES_FILE
-    return file.is_file() and any(
-        kind.endswith((f".{_POOLING}", f".{_STATIC}", ".SparseAutoEncoder", f".{ROUTER}"))
-        for kind, _ in module_entries(file)
-    )
+    entries = module_entries(file) if file.is_file() else []
+    kinds = [kind for kind, _ in entries]
+    for kind, path in entries:
+        if kind.endswith(f".{ROUTER}"):
+            # Its routes may be those of dense vectors. What is missing is told where it is read.
+            router = Path(folder) / path / ROUTER_FILE
+            types = read_json(router).get("types") if router.is_file() else None
+            kinds += map(str, types.values()) if isinstance(types, dict) else [_POOLING]
+    return any(kind.rpartition(".")[2] in _SPARSE for kind in kinds)
 
 
 def model_folder(folder: str | os.PathLike) -> Path:

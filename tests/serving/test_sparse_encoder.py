@@ -25,6 +25,7 @@ from keras_bert import (
 from keras_bert.serving.formats.litert_onnx import export_litert, export_onnx
 from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.serving.served_folder import open_signatures
+from keras_bert.serving.sparse_index import search_classes
 from keras_bert.signatures.options import ExportOptions
 from tests import command_process
 from tests.conftest import write_csv
@@ -333,6 +334,18 @@ def test_routes_that_cannot_be_reproduced_are_refused(structure, sentence, folde
     (tmp_path / "changed" / "router_config.json").write_text(content)
     with pytest.raises(ValueError, match=sentence):
         SparseEncoder.from_preset(tmp_path / "changed")
+
+
+def test_routes_of_dense_vectors_are_not_taken_for_sparse_ones(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "dense")
+    router = [{"path": "", "type": "sentence_transformers.base.modules.router.Router"}]
+    (tmp_path / "dense" / "modules.json").write_text(json.dumps(router))
+    types = {"": "sentence_transformers.models.Transformer", "1_P": "sentence_transformers.Pooling"}
+    content = {"types": types, "structure": {"query": ["", "1_P"], "document": ["", "1_P"]}}
+    (tmp_path / "dense" / "router_config.json").write_text(json.dumps(content))
+    assert search_classes(tmp_path / "dense", ["pooling"]) == (SentenceEncoder, TextIndex)
+    with pytest.raises(ValueError, match="holds no sparse encoder .a modules.json with Splade"):
+        SparseEncoder.from_preset(tmp_path / "dense")
 
 
 def test_what_is_no_sparse_encoder_is_told(model_folder, encoder, index, folder, tmp_path):
