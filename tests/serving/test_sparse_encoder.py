@@ -394,6 +394,8 @@ def test_what_is_no_sparse_encoder_is_told(model_folder, encoder, index, folder,
         (([0, 1], [9], [1.0]), "token_ids go from 9 to 9: give ids of a vocabulary of 9 pieces"),
         (([0, 1], [3], [0.0]), "a weight is not finite, or not above 0: leave it out"),
         (([0, 1], [3], [float("nan")]), "a weight is not finite"),
+        (([0, 1, 3], [3, 3, 4], [1.0, 1.0, 2.0]), "do not fall: put the largest first"),
+        (([0, 1, 3], [4, 4, 4], [1.0, 2.0, 1.0]), "a row has an id twice: give each once"),
     ],
 )
 def test_vectors_that_do_not_fit_are_refused(arrays, sentence):
@@ -411,6 +413,8 @@ def test_rows_of_vectors():
     np.testing.assert_array_equal(vectors[2:1].to_dense(), whole[:0])
     both = SparseVectors.concatenate([vectors[1:3], vectors[:1]])
     np.testing.assert_array_equal(both.to_dense(), whole[[1, 2, 0]])
+    with pytest.raises(ValueError, match="a weight is not finite"):
+        SparseVectors.from_dense(np.array([[1, np.nan]]))
     with pytest.raises(TypeError, match="give a slice, such as vectors"):
         vectors[1]
     with pytest.raises(ValueError, match="the step is 2: rows are taken one after the other"):

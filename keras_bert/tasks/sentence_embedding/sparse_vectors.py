@@ -30,8 +30,8 @@ class SparseVectors:
         vocab_size: numbers of a whole vector, V.
 
     Raises:
-        ValueError: the arrays do not fit each other, an id is none of the vocabulary, or a weight
-            is not finite or not above 0.
+        ValueError: the arrays do not fit each other, an id is none of the vocabulary or twice in a
+            row, or a weight is not finite, not above 0 or larger than the one before in its row.
     """
 
     row_splits: np.ndarray
@@ -62,6 +62,12 @@ class SparseVectors:
             )
         if not np.all((weights > 0) & np.isfinite(weights)):  # nor is NaN
             raise ValueError("a weight is not finite, or not above 0: leave it out")
+        rows = self.rows
+        if np.any((np.diff(weights) > 0) & (np.diff(rows) == 0)):
+            raise ValueError("the weights of a row do not fall: put the largest first")
+        places = np.sort(rows * self.vocab_size + ids)
+        if np.any(places[1:] == places[:-1]):
+            raise ValueError("a row has an id twice: give each once, with one weight")
 
     def __len__(self) -> int:
         return len(self.row_splits) - 1
@@ -88,8 +94,11 @@ class SparseVectors:
 
         Args:
             vectors: float [N, V].
+
+        Raises:
+            ValueError: a number above 0 is not finite, or one is NaN.
         """
-        rows, ids = np.nonzero(vectors > 0)
+        rows, ids = np.nonzero(~(vectors <= 0))  # with NaN, which is refused
         weights = np.asarray(vectors, np.float32)[rows, ids]
         order = np.lexsort((ids, -weights, rows))
         counts = np.bincount(rows, minlength=len(vectors))
