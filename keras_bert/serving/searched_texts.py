@@ -238,9 +238,9 @@ class SearchedTexts(abc.ABC):
             is_same = index._was_made_by(encoder)
         if not is_same:
             raise ValueError(
-                f"{path} was made by another model, or with another pooling, prompt, truncate_dim "
-                "or max_seq_length, so its vectors are not those of this one: give the same, or "
-                "build the index anew"
+                f"{path} was made by another model, or with another pooling, prompt, truncate_dim, "
+                "max_active_dims or max_seq_length, so its vectors are not those of this one: give "
+                "the same, or build the index anew"
             )
         return index
 

@@ -187,6 +187,9 @@ def test_an_index_is_written_and_opened(encoder, index, folder, tmp_path):
     cut = SparseEncoder.from_preset(folder, max_seq_length=5)
     with pytest.raises(ValueError, match="was made by another model, or with another pooling"):
         SparseTextIndex.load(tmp_path / "index", cut)
+    few = SparseEncoder.from_preset(folder, max_active_dims=2)
+    with pytest.raises(ValueError, match="or with another pooling, .*, max_active_dims or max_seq"):
+        SparseTextIndex.load(tmp_path / "index", few)
     (tmp_path / "index" / "index.json").write_text('{"texts": 3, "width": 16}')
     with pytest.raises(ValueError, match="was made by another model"):  # dense vectors
         SparseTextIndex.load(tmp_path / "index", encoder)
