@@ -194,6 +194,10 @@ def is_sparse(folder: str | os.PathLike) -> bool:
         folder: the folder, or `hf://org/name`.
 
     Raises:
+        FileNotFoundError: there is no such folder.
         ValueError: `modules.json` in it is damaged, or the repository cannot be fetched.
     """
-    return is_sparse_folder(hub.local_folder(folder))
+    local = hub.local_folder(folder)
+    if not local.is_dir():
+        raise hub.missing_folder(local)
+    return is_sparse_folder(local)

@@ -354,6 +354,8 @@ def test_routes_of_dense_vectors_are_not_taken_for_sparse_ones(folder, tmp_path)
 def test_what_is_no_sparse_encoder_is_told(model_folder, encoder, index, folder, tmp_path):
     with pytest.raises(ValueError, match="holds no sparse encoder .*: give a run of --task=sparse"):
         SparseEncoder.from_preset(model_folder("masked_lm"))
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        SparseEncoder.from_preset(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="read letter by letter"):
         encoder.encode("the film")
     with pytest.raises(ValueError, match="are ndarray, but the search takes SparseVectors of a"):
@@ -420,6 +422,10 @@ def test_rows_of_vectors():
         SparseVectors.from_dense(np.array([[1, np.nan]]))
     with pytest.raises(TypeError, match="give a slice, such as vectors"):
         vectors[1]
+    with pytest.raises(
+        ValueError, match="the parts are of vocabularies of 4 and 5 pieces: give"
+    ):
+        SparseVectors.concatenate([vectors, SparseVectors.from_dense(np.eye(5))])
     with pytest.raises(ValueError, match="the step is 2: rows are taken one after the other"):
         vectors[::2]
 

@@ -107,7 +107,17 @@ class SparseVectors:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:
-        """Returns the rows of all parts, at least one, one behind the other."""
+        """Returns the rows of all parts, at least one, one behind the other.
+
+        Raises:
+            ValueError: they are of different vocabularies.
+        """
+        sizes = sorted({part.vocab_size for part in parts})
+        if len(sizes) > 1:
+            raise ValueError(
+                f"the parts are of vocabularies of {sizes[0]:,} and {sizes[1]:,} pieces: give "
+                "vectors of one model"
+            )
         counts = np.concatenate([np.diff(part.row_splits) for part in parts])
         return cls(
             np.concatenate([[0], np.cumsum(counts)]),
