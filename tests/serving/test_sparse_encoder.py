@@ -422,9 +422,7 @@ def test_rows_of_vectors():
         SparseVectors.from_dense(np.array([[1, np.nan]]))
     with pytest.raises(TypeError, match="give a slice, such as vectors"):
         vectors[1]
-    with pytest.raises(
-        ValueError, match="the parts are of vocabularies of 4 and 5 pieces: give"
-    ):
+    with pytest.raises(ValueError, match="the parts are of vocabularies of 4 and 5 pieces: give"):
         SparseVectors.concatenate([vectors, SparseVectors.from_dense(np.eye(5))])
     with pytest.raises(ValueError, match="the step is 2: rows are taken one after the other"):
         vectors[::2]
