@@ -88,7 +88,6 @@ def main(_: Sequence[str]) -> None:
 
     values = flags.FLAGS
     settings = {name: values[name].value for name in _SETTINGS if values[name].value is not None}
-    encoder_class, index_class = search_classes(values.init_from, settings)
     command_line.check_companions("score_with", "score_label")
     check_output(values.output, *filter(None, (values.input, values.passages)))
     if Path(values.output).suffix != ".csv":
@@ -98,6 +97,7 @@ def main(_: Sequence[str]) -> None:
     rows = answered_texts(
         read_table(Path(values.input)), values.text_column, values.positive_column
     )
+    encoder_class, index_class = search_classes(values.init_from, settings)
     passages = {passage: None for _, *several in rows for passage in several}
     if values.passages:
         passages.update(dict.fromkeys(filter(str.strip, read_texts(values.passages))))

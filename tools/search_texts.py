@@ -21,15 +21,12 @@ are printed.
 import csv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from absl import flags
 
 from keras_bert import command_line
 from keras_bert.choices import TokenPooling
-
-if TYPE_CHECKING:
-    from keras_bert.serving.searched_texts import SearchedTexts
 
 _SETTINGS = (
     *("pooling", "truncate_dim", "max_active_dims", "max_seq_length"),
@@ -94,8 +91,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     made = values.index is not None and (Path(values.index) / INDEX_FILE).is_file()
     settings = {name: values[name].value for name in _SETTINGS if values[name].value is not None}
-    encoder_class, index_class = search_classes(values.init_from, settings)
-    _check_flags(values, made, index_class)
+    _check_flags(values, made)
     queries = [*values.query, *(read_texts(values.queries) if values.queries else [])]
     queries = [query for query in queries if query.strip()]
     if not queries and (made or values.index is None or values.rerank_with):
@@ -103,6 +99,9 @@ def main(_: Sequence[str]) -> None:
     texts = None if made else read_texts(values.input, values.text_column)
     if texts is not None and not any(map(str.strip, texts)):
         raise ValueError(f"--input={values.input} holds no text to search: give a file with texts")
+    encoder_class, index_class = search_classes(values.init_from, settings)
+    if values.index is not None and not made:
+        index_class.check_folder(values.index)
     # Opened before the work, as it may be refused.
     cross_encoder = None
     if values.rerank_with:
@@ -137,8 +136,8 @@ def main(_: Sequence[str]) -> None:
     print(f"{len(queries):,} queries, {sum(map(len, found)):,} texts found: {values.output}")
 
 
-def _check_flags(values: flags.FlagValues, made: bool, index_class: "type[SearchedTexts]") -> None:
-    """Refuses bad names and numbers before the work; `made`: whether the index exists."""
+def _check_flags(values: flags.FlagValues, made: bool) -> None:
+    """Refuses bad names and numbers before anything is read; `made`: whether the index exists."""
     from keras_bert.storage.paths import check_ending, check_output
 
     if values.input is None and not made:
@@ -152,8 +151,6 @@ def _check_flags(values: flags.FlagValues, made: bool, index_class: "type[Search
         others = (values.queries, values.input, values.index)
         check_output(values.output, *filter(None, others))
         check_ending("--output", values.output, ".csv")
-    if values.index is not None and not made:
-        index_class.check_folder(values.index)
     command_line.check_companions("input", "text_column")
     command_line.check_companions("rerank_with", "candidates", "rerank_label")
     if values.rerank_with is not None and values.top_k > values.candidates:

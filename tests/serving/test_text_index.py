@@ -288,7 +288,8 @@ def test_the_command_searches_files(encoder, model_folder, tmp_path):
         (["--input=texts.txt", "--index=.", "--query=a"], "holds something else than an index"),
     ],
 )
-def test_the_command_refuses_in_one_sentence(arguments, sentence, encoder, tmp_path):
+def test_the_command_refuses_in_one_sentence(arguments, sentence, encoder, model_folder, tmp_path):
+    (tmp_path / "model").symlink_to(model_folder("encoder"))
     (tmp_path / "texts.txt").write_text("a\n")
     (tmp_path / "blank.txt").write_text("\n \n")
     TextIndex.build(encoder, ["a"]).save(tmp_path / "made")
