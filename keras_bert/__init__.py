@@ -40,6 +40,7 @@ _PUBLIC = {
     "BertTokenClassifier": "models.token_classifier",
     "BertSentenceEmbedder": "models.embedders.sentence_embedder",
     "BertSparseEmbedder": "models.embedders.sparse_embedder",
+    "BertMultiVectorEmbedder": "models.embedders.multi_vector_embedder",
     "BertSpanLabeler": "models.span_labeler",
     "BertBiLSTMTagger": "models.bilstm_tagger",
     "create_encoder": "models.encoder",
@@ -82,6 +83,7 @@ _PUBLIC = {
     "TextHead": "tasks.classification.head",
     "EmbeddingHead": "tasks.sentence_embedding.head",
     "SparseEmbeddingHead": "tasks.sentence_embedding.sparse_head",
+    "MultiVectorHead": "tasks.sentence_embedding.multi_vector_head",
     "EmbeddingExample": "tasks.sentence_embedding.examples",
     "Seq2SeqHead": "tasks.seq2seq.head",
     "SourceTarget": "tasks.seq2seq.head",
@@ -109,13 +111,16 @@ _PUBLIC = {
     "probe_layers": "probing.probe",
     "ExportOptions": "signatures.options",
     "export_saved_model": "serving.saved_model",
-    "SentenceEncoder": "serving.sentence_encoder",
-    "TextIndex": "serving.text_index",
-    "SparseEncoder": "serving.sparse_encoder",
-    "SparseTextIndex": "serving.sparse_index",
+    "SentenceEncoder": "retrieval.sentence_encoder",
+    "TextIndex": "retrieval.text_index",
+    "SparseEncoder": "retrieval.sparse_encoder",
+    "SparseTextIndex": "retrieval.sparse_index",
     "SparseVectors": "tasks.sentence_embedding.sparse_vectors",
-    "CrossEncoder": "serving.cross_encoder",
-    "mine_negatives": "serving.hard_negatives",
+    "MultiVectorEncoder": "retrieval.multi_vector_encoder",
+    "MultiVectorIndex": "retrieval.multi_vector_index",
+    "TokenVectors": "tasks.sentence_embedding.token_vectors",
+    "CrossEncoder": "retrieval.cross_encoder",
+    "mine_negatives": "retrieval.hard_negatives",
     "export_litert": "serving.formats.litert_onnx",
     "export_onnx": "serving.formats.litert_onnx",
     "connect": "serving.client",
@@ -165,6 +170,9 @@ if TYPE_CHECKING:
     from keras_bert.models.document_classifier import (
         BertDocumentClassifier as BertDocumentClassifier,
     )
+    from keras_bert.models.embedders.multi_vector_embedder import (
+        BertMultiVectorEmbedder as BertMultiVectorEmbedder,
+    )
     from keras_bert.models.embedders.sentence_embedder import (
         BertSentenceEmbedder as BertSentenceEmbedder,
     )
@@ -206,17 +214,19 @@ if TYPE_CHECKING:
     from keras_bert.pretraining.pretrain import pretrain as pretrain
     from keras_bert.probing.options import ProbingOptions as ProbingOptions
     from keras_bert.probing.probe import probe_layers as probe_layers
+    from keras_bert.retrieval.cross_encoder import CrossEncoder as CrossEncoder
+    from keras_bert.retrieval.hard_negatives import mine_negatives as mine_negatives
+    from keras_bert.retrieval.multi_vector_encoder import MultiVectorEncoder as MultiVectorEncoder
+    from keras_bert.retrieval.multi_vector_index import MultiVectorIndex as MultiVectorIndex
+    from keras_bert.retrieval.sentence_encoder import SentenceEncoder as SentenceEncoder
+    from keras_bert.retrieval.sparse_encoder import SparseEncoder as SparseEncoder
+    from keras_bert.retrieval.sparse_index import SparseTextIndex as SparseTextIndex
+    from keras_bert.retrieval.text_index import TextIndex as TextIndex
     from keras_bert.serving.client import ServerError as ServerError
     from keras_bert.serving.client import connect as connect
-    from keras_bert.serving.cross_encoder import CrossEncoder as CrossEncoder
     from keras_bert.serving.formats.litert_onnx import export_litert as export_litert
     from keras_bert.serving.formats.litert_onnx import export_onnx as export_onnx
-    from keras_bert.serving.hard_negatives import mine_negatives as mine_negatives
     from keras_bert.serving.saved_model import export_saved_model as export_saved_model
-    from keras_bert.serving.sentence_encoder import SentenceEncoder as SentenceEncoder
-    from keras_bert.serving.sparse_encoder import SparseEncoder as SparseEncoder
-    from keras_bert.serving.sparse_index import SparseTextIndex as SparseTextIndex
-    from keras_bert.serving.text_index import TextIndex as TextIndex
     from keras_bert.signatures.options import ExportOptions as ExportOptions
     from keras_bert.tasks.classification.glue_benchmark import GlueResult as GlueResult
     from keras_bert.tasks.classification.glue_benchmark import run_glue as run_glue
@@ -242,10 +252,14 @@ if TYPE_CHECKING:
     from keras_bert.tasks.registry import create_task as create_task
     from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample as EmbeddingExample
     from keras_bert.tasks.sentence_embedding.head import EmbeddingHead as EmbeddingHead
+    from keras_bert.tasks.sentence_embedding.multi_vector_head import (
+        MultiVectorHead as MultiVectorHead,
+    )
     from keras_bert.tasks.sentence_embedding.sparse_head import (
         SparseEmbeddingHead as SparseEmbeddingHead,
     )
     from keras_bert.tasks.sentence_embedding.sparse_vectors import SparseVectors as SparseVectors
+    from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors as TokenVectors
     from keras_bert.tasks.seq2seq.head import Seq2SeqHead as Seq2SeqHead
     from keras_bert.tasks.seq2seq.head import SourceTarget as SourceTarget
     from keras_bert.tasks.tagging.sentences import TaggedSentence as TaggedSentence

@@ -50,6 +50,7 @@ PARTS = (
     "probing",
     "generation",
     "serving",
+    "retrieval",
     "tpu",
     "visualize",
 )

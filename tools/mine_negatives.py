@@ -78,8 +78,8 @@ flags.mark_flags_as_required(["init_from", "input", "output"])
 def main(_: Sequence[str]) -> None:
     """Reads the flags, searches and writes the table."""
     from keras_bert import CrossEncoder, mine_negatives
-    from keras_bert.serving.hard_negatives import check_mining
-    from keras_bert.serving.sparse_index import search_classes
+    from keras_bert.retrieval.hard_negatives import check_mining
+    from keras_bert.retrieval.kinds import search_classes
     from keras_bert.storage.files import atomic_file
     from keras_bert.storage.paths import check_output
     from keras_bert.storage.tables import read_table

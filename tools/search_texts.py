@@ -83,8 +83,8 @@ flags.mark_flags_as_required(["init_from"])
 def main(_: Sequence[str]) -> None:
     """Reads the flags, makes or opens the index, and writes or prints what is found."""
     from keras_bert import CrossEncoder
-    from keras_bert.serving.searched_texts import INDEX_FILE
-    from keras_bert.serving.sparse_index import search_classes
+    from keras_bert.retrieval.kinds import search_classes
+    from keras_bert.retrieval.searched_texts import INDEX_FILE
     from keras_bert.storage.files import atomic_file
     from keras_bert.storage.text_lines import read_texts
 

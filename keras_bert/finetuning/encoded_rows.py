@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from keras_bert.data.prefetching import prefetched
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
-from keras_bert.text.preprocessor import BertPreprocessor
 
 # Rows are sorted by length within windows of so many batches: long enough that neighbours are of
 # like length, short enough that the order of an epoch stays random.
@@ -354,7 +353,7 @@ class TrainingBatches:
 
 
 def pack_texts(
-    preprocessor: BertPreprocessor,
+    preprocessor: Callable[[Any], Mapping[str, tf.Tensor]],
     texts: Sequence[str],
     text_pairs: Sequence[str] | None,
     done: Callable[[int], None],
@@ -362,7 +361,8 @@ def pack_texts(
     """Tokenizes and packs texts or pairs of texts.
 
     Args:
-        preprocessor: pads to the longest row of a call.
+        preprocessor: makes the inputs of a model of texts, as `BertPreprocessor` does; pads to the
+            longest row of a call.
         texts: N (first) texts, at least one.
         text_pairs: N second texts, or None.
         done: is told of each part how many texts it had.

@@ -13,6 +13,9 @@ Three windows of which the last is padding; a window that is not there counts no
 
 A text of one window keeps the vector of that window, to the last bit, under each of them.
 
+A text may keep a vector for each of its tokens, of length 1 each (ColBERT, Khattab and Zaharia
+2020, arXiv:2004.12832).
+
 A sparse vector has a weight for each piece of the vocabulary: the largest score that a masked
 language model gives it at any token of the text, below 0 nothing (Formal et al. 2021, SPLADE v2,
 arXiv:2109.10086).
@@ -82,6 +85,27 @@ class SentencePooling(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
         return super().get_config() | {"pooling": self.pooling}
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class UnitTokens(keras.layers.Layer):
+    """Divides the vector of each token by its Euclidean length, in float32 always."""
+
+    def call(self, vectors: Any, input_mask: Any) -> Any:
+        """Returns unit vectors, float32 [B, S, H]; zeros for padding.
+
+        Args:
+            vectors: of the tokens, [B, S, H].
+            input_mask: integers [B, S]: 1 for tokens, 0 for padding.
+        """
+        vectors = ops.cast(vectors, "float32")
+        real = ops.expand_dims(ops.cast(input_mask, "float32"), -1)  # [B, S, 1]
+        squares = ops.sum(ops.square(vectors), axis=-1, keepdims=True)  # [B, S, 1]
+        return real * vectors * ops.rsqrt(ops.maximum(squares, _SMALLEST_SQUARE))
+
+    def compute_output_spec(self, vectors: Any, input_mask: Any) -> keras.KerasTensor:
+        """Gives the symbolic shape."""
+        return keras.KerasTensor(vectors.shape, dtype="float32")
 
 
 @keras.saving.register_keras_serializable("keras_bert")

@@ -2,7 +2,8 @@
 
     what the folder holds                       what it is served as
     modules.json (sentence-transformers)        encoder with a sentence embedding, or words with
-                                                weights where it lists SpladePooling
+                                                weights where it lists SpladePooling, or
+                                                vectors of tokens where it is of late interaction
     task.json (a fine-tuning run of ours)       the head of its task
     a head of another library                   the head, described as far as its config tells
     masked LM or pretraining heads              fill-mask, unless it reads from left to right
@@ -19,7 +20,7 @@ from typing import Any
 
 import keras
 
-from keras_bert.checkpoints import sentence_modules, sparse_modules
+from keras_bert.checkpoints import multi_vector_modules, sentence_modules, sparse_modules
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.checkpoints.variables import POOLER
@@ -27,6 +28,7 @@ from keras_bert.choices import check_choice
 from keras_bert.finetuning.task import TASK_FILE, TaskDescription
 from keras_bert.generation.signatures import GenerationSignatures
 from keras_bert.models import preset
+from keras_bert.models.embedders.multi_vector_embedder import BertMultiVectorEmbedder
 from keras_bert.models.embedders.sentence_embedder import check_sees_text
 from keras_bert.models.embedders.sparse_embedder import BertSparseEmbedder
 from keras_bert.models.encoder import BertEncoder
@@ -44,6 +46,8 @@ from keras_bert.tasks.feature_extraction.pooling import (
 from keras_bert.tasks.feature_extraction.signatures import EncoderSignatures
 from keras_bert.tasks.fill_mask.signatures import MaskedLMSignatures
 from keras_bert.tasks.kinds import KINDS, describe_foreign, kind_of, load_description
+from keras_bert.tasks.sentence_embedding.multi_vector_head import MultiVectorHead
+from keras_bert.tasks.sentence_embedding.multi_vector_signatures import MultiVectorSignatures
 from keras_bert.tasks.sentence_embedding.sparse_head import SparseEmbeddingHead
 from keras_bert.tasks.sentence_embedding.sparse_signatures import SparseSignatures
 from keras_bert.text.base_tokenizer import Tokenizer
@@ -76,6 +80,8 @@ def open_signatures(
         return _encoder_signatures(folder, options)
     if head == "auto" and sparse_modules.is_sparse_folder(folder):
         return _sparse_signatures(folder, options)
+    if head == "auto" and multi_vector_modules.is_multi_vector_folder(folder):
+        return _multi_vector_signatures(folder, options)
     # Ours: task.json says which head it is, what its labels are and how long its rows were.
     if head == "auto" and (folder / TASK_FILE).is_file():
         description = load_description(folder)
@@ -213,7 +219,7 @@ def _sparse_signatures(folder: Path, options: ExportOptions) -> SparseSignatures
         length = min(most, modules.max_seq_length)
     head = SparseEmbeddingHead(modules.activation)
     _check_overrides(TaskDescription("", head, {TEXT: TEXT}, length), options)
-    check_no_pooling(options, sparse=True)
+    check_no_pooling(options, "sparse vectors")
     model = BertSparseEmbedder.from_preset(
         os.fspath(folder),
         options.ignore_config_keys,
@@ -223,6 +229,38 @@ def _sparse_signatures(folder: Path, options: ExportOptions) -> SparseSignatures
     tokenizer = sentence_tokenizer(folder, inner, modules.lowercase)
     family = SparseSignatures(_quantized(model, options), tokenizer, length, options, modules)
     family.reason = f"weights of words, as {sentence_modules.MODULES_FILE} says"
+    return family
+
+
+def _multi_vector_signatures(folder: Path, options: ExportOptions) -> MultiVectorSignatures:
+    modules = multi_vector_modules.read(folder)
+    prompts = modules.prompts
+    query, document = (
+        told if asked is None else asked
+        for asked, told in (
+            (options.query_prompt, prompts.query),
+            (options.document_prompt, prompts.document),
+        )
+    )
+    modules = dataclasses.replace(modules, prompts=prompts._replace(query=query, document=document))
+    inner = multi_vector_modules.model_folder(folder)
+    most = preset.read_config(inner, options.ignore_config_keys).max_position_embeddings
+    length = _length(options, most, folder)
+    if options.max_seq_length is None and modules.max_seq_length is not None:
+        length = min(most, modules.max_seq_length)
+    _check_overrides(TaskDescription("", MultiVectorHead(), {TEXT: TEXT}, length), options)
+    check_no_pooling(options, "a vector for each token")
+    if options.max_windows is not None:
+        raise ValueError(
+            "--max_windows is for one vector of a text, and the folder has one for each token: "
+            "leave it out, or cut long texts into passages"
+        )
+    model = BertMultiVectorEmbedder.from_preset(
+        os.fspath(folder), options.ignore_config_keys, dtype=_built_dtype(options)
+    )
+    tokenizer = sentence_tokenizer(folder, inner, modules.lowercase)
+    family = MultiVectorSignatures(_quantized(model, options), tokenizer, length, options, modules)
+    family.reason = "vectors of tokens, as the files of the folder say"
     return family
 
 

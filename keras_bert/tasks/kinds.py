@@ -28,6 +28,8 @@ from keras_bert.tasks.question_answering.signatures import SpanSignatures, with_
 from keras_bert.tasks.question_answering.squad_files import read_questions_to_predict
 from keras_bert.tasks.sentence_embedding.embedding_files import read_pairs_to_predict
 from keras_bert.tasks.sentence_embedding.head import EmbeddingHead
+from keras_bert.tasks.sentence_embedding.multi_vector_head import MultiVectorHead
+from keras_bert.tasks.sentence_embedding.multi_vector_signatures import multi_vector_signatures
 from keras_bert.tasks.sentence_embedding.signatures import embedding_signatures
 from keras_bert.tasks.sentence_embedding.sparse_head import SparseEmbeddingHead
 from keras_bert.tasks.sentence_embedding.sparse_signatures import sparse_signatures
@@ -135,6 +137,12 @@ KINDS: dict[str, TaskKind] = {
         signatures=sparse_signatures,
         read=read_pairs_to_predict,
         export_options=("max_active_dims",),
+    ),
+    MultiVectorHead.kind: TaskKind(
+        models="trained vectors of tokens",
+        head=MultiVectorHead,
+        signatures=multi_vector_signatures,
+        read=read_pairs_to_predict,
     ),
 }
 

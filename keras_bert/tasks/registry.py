@@ -19,6 +19,10 @@ _TASKS = {
     "retrieval": ("sentence_embedding.embedding_files", "retrieval_task"),
     "seq2seq": ("seq2seq.pair_files", "seq2seq_task"),
     "sparse_retrieval": ("sentence_embedding.sparse_task", "sparse_retrieval_task"),
+    "multi_vector_retrieval": (
+        "sentence_embedding.multi_vector_task",
+        "multi_vector_retrieval_task",
+    ),
     "similarity": ("sentence_embedding.embedding_files", "similarity_task"),
     "squad": ("question_answering.squad", "squad_task"),
     "squad2": ("question_answering.squad", "squad2_task"),

@@ -24,7 +24,7 @@ from keras_bert import (
     mine_negatives,
 )
 from keras_bert.finetuning.task import TaskDescription
-from keras_bert.serving.searched_texts import Hit
+from keras_bert.retrieval.searched_texts import Hit
 from keras_bert.serving.served_folder import open_ensemble
 from tests import command_process
 from tests.markers import some_fast

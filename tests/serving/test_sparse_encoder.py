@@ -22,10 +22,10 @@ from keras_bert import (
     mine_negatives,
     show_attributions,
 )
+from keras_bert.retrieval.sparse_index import search_classes
 from keras_bert.serving.formats.litert_onnx import export_litert, export_onnx
 from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.serving.served_folder import open_signatures
-from keras_bert.serving.sparse_index import search_classes
 from keras_bert.signatures.options import ExportOptions
 from tests import command_process
 from tests.conftest import write_csv

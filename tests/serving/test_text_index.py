@@ -102,7 +102,7 @@ def test_of_equal_texts_the_first_goes_before(encoder):
 
 
 def test_many_queries_are_searched_in_blocks(encoder, index, monkeypatch):
-    monkeypatch.setattr("keras_bert.serving.searched_texts._SCORES_PER_BLOCK", 3 * len(TEXTS))
+    monkeypatch.setattr("keras_bert.retrieval.searched_texts._SCORES_PER_BLOCK", 3 * len(TEXTS))
     found = [[hit.score for hit in hits] for hits in index.search(TEXTS, top_k=2)]
     expected = np.sort(cosines(encoder, TEXTS, TEXTS))[:, :-3:-1]
     np.testing.assert_allclose(found, expected, **REORDERED)

@@ -166,13 +166,13 @@ def trained_pooling(folder: str | os.PathLike, any_prompt: bool = False) -> Toke
 
 @keras.saving.register_keras_serializable("keras_bert")
 class UnflattenVectors(keras.layers.Layer):
-    """Separates batch and rows again: vectors [B * R, H] to [B, R, H]."""
+    """Separates batch and rows again: [B * R, ..., H] to [B, R, ..., H]."""
 
     def call(self, vectors: Any, like: Any) -> Any:
         """Returns the vectors in the first two axes of `like` [B, R, S]."""
-        batch, rows = ops.shape(like)[:2]
-        return ops.reshape(vectors, (batch, rows, vectors.shape[-1]))  # [B, R, H]
+        first, between = ops.shape(like)[:2], ops.shape(vectors)[1:-1]
+        return ops.reshape(vectors, (*first, *between, vectors.shape[-1]))  # [B, R, ..., H]
 
     def compute_output_spec(self, vectors: Any, like: Any) -> keras.KerasTensor:
         """Gives the symbolic shape."""
-        return keras.KerasTensor((*like.shape[:2], vectors.shape[-1]), dtype=vectors.dtype)
+        return keras.KerasTensor((*like.shape[:2], *vectors.shape[1:]), dtype=vectors.dtype)

@@ -92,23 +92,23 @@ def sentence_tokenizer(folder: Path, inner: Path, lowercase: bool) -> Tokenizer:
     return tokenizer
 
 
-def check_no_pooling(options: ExportOptions, sparse: bool = False) -> None:
+def check_no_pooling(options: ExportOptions, has_others: str = "") -> None:
     """Checks that nothing is said of sentence vectors or their windows, for models that have none.
 
     Args:
         options: settings of the export.
-        sparse: whether the model has sparse vectors, with prompts and windows, and no others.
+        has_others: what the model has in their place, with prompts, too; "" for nothing.
 
     Raises:
         ValueError: it is.
     """
     names = ["pooling", "normalize", "truncate_dim"]
-    if sparse:
+    if has_others:
         for name in names:
             if getattr(options, name) is not None:
                 raise ValueError(
-                    f"--{name} is for dense vectors, and the folder holds a sparse encoder: leave "
-                    "it out, or add --head=encoder"
+                    f"--{name} is for one dense vector of a text, and the folder has {has_others}: "
+                    "leave it out, or add --head=encoder"
                 )
         return
     names += ["query_prompt", "document_prompt"]

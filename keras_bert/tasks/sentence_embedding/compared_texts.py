@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -88,13 +88,10 @@ class ComparedTextsHead(FinetuningHead):
         rows = [texts if len(texts) > 1 else texts * 2 for texts in rows]
         counts = np.array([len(texts) for texts in rows], np.int64)
         texts = [text for row in rows for text in row]
-        prompts = self.query_prompt or "", self.document_prompt or ""
-        read = [prompts[place > 0] + text for row in rows for place, text in enumerate(row)]
         # "[MASK]" in a text is that token, as in the folder that a run leaves.
         tokenizer = tokenizer.with_settings(keep_special_tokens=True)
-        preprocessor = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
         with Progress(len(texts), "text", description) as progress:
-            ids, segments = pack_texts(preprocessor, read, None, progress.update)
+            ids, segments = self._packed(tokenizer, rows, max_seq_length, progress.update)
         scores = _scores(examples)
         targets: Any = scores
         if scores is None:
@@ -122,6 +119,19 @@ class ComparedTextsHead(FinetuningHead):
         if targets is not scores and targets.shape.rank == 3:
             encoded.remark += " and a teacher's scores"
         return encoded
+
+    def _packed(
+        self,
+        tokenizer: Tokenizer,
+        rows: Sequence[Sequence[str]],
+        max_seq_length: int,
+        done: Callable[[int], None],
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """Returns ids and segments of the texts of all rows, [texts, pieces]; see `pack_texts`."""
+        prompts = self.query_prompt or "", self.document_prompt or ""
+        read = [prompts[place > 0] + text for row in rows for place, text in enumerate(row)]
+        preprocessor = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
+        return pack_texts(preprocessor, read, None, done)
 
     def check_smoothing(self, label_smoothing: float) -> None:
         """Refuses label smoothing.

@@ -13,14 +13,16 @@ from keras_bert.finetuning import metrics
 from keras_bert.finetuning.task import Metric
 from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample
 from keras_bert.tasks.sentence_embedding.sparse_vectors import InvertedIndex, SparseVectors
+from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors, max_sim
 
 # Products of queries and passages that are in memory at a time.
 _PRODUCTS_PER_BLOCK = 1 << 24
 # The least length that a vector is divided by.
 _SMALLEST = 1e-12
 
-# The vectors of the texts of each example: float [texts, H], or as many sparse ones.
-Vectors = Sequence[np.ndarray] | Sequence[SparseVectors]
+# The vectors of the texts of each example: float [texts, H], as many sparse ones, or those of the
+# tokens of as many texts.
+Vectors = Sequence[np.ndarray] | Sequence[SparseVectors] | Sequence[TokenVectors]
 Examples = Sequence[EmbeddingExample]
 
 
@@ -78,16 +80,19 @@ def relevant_ranks(vectors: Vectors, examples: Examples) -> Iterator[np.ndarray]
 
 def _vectors_of(rows: Any) -> list[Any]:
     """Returns the vectors of the texts of an example one by one."""
-    if isinstance(rows, SparseVectors):
+    if isinstance(rows, SparseVectors | TokenVectors):
         return [rows[place : place + 1] for place in range(len(rows))]
     return list(rows)
 
 
 def _products_with(passages: Sequence[Any]) -> Callable[[Sequence[Any]], np.ndarray]:
-    """Returns what makes the products of vectors with those of N passages, [queries, N]."""
+    """Returns what makes the scores of vectors with those of N passages, [queries, N]."""
     if isinstance(passages[0], SparseVectors):
         index = InvertedIndex(SparseVectors.concatenate(passages))
         return lambda queries: index.products(SparseVectors.concatenate(queries))
+    if isinstance(passages[0], TokenVectors):
+        texts = TokenVectors.concatenate(passages)
+        return lambda queries: max_sim(TokenVectors.concatenate(queries), texts)
     matrix = np.stack(passages)  # [N, H]
     return lambda queries: np.stack(queries) @ matrix.T
 

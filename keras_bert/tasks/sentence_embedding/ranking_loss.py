@@ -1,7 +1,7 @@
 """What vectors learn by: the right text before all others, a teacher's scores, or a similarity.
 
 Shapes: B examples, R texts of each, H width; C = B x (R - 1) texts that may be an answer, of all
-replicas.
+replicas. Where each token has a vector: S tokens of a text, Q of one that is asked with, D width.
 """
 
 from collections.abc import Sequence
@@ -76,39 +76,46 @@ class EmbeddingLoss(keras.losses.Loss):
 
     def _of_width(self, y_true: Any, vectors: Any) -> Any:
         """Returns the losses [B] of vectors of one width."""
-        first, second = vectors[:, 0], vectors[:, 1]  # [B, H]
-        own = ops.sum(first * second, axis=-1)  # [B]
+        products = self._products_of_rows(vectors)  # [B, R - 1]
+        own = products[:, 0]  # [B]
         if len(y_true.shape) == 1:
             return ops.square(own - ops.cast(y_true, "float32"))
         texts = ops.cast(y_true[..., 0] if len(y_true.shape) == 3 else y_true, "int32")  # [B, R]
-        others = ops.reshape(vectors[:, 1:], (-1, vectors.shape[-1]))  # [B x (R - 1), H]
+        others = ops.reshape(vectors[:, 1:], (-1, *ops.shape(vectors)[2:]))  # [B x (R - 1), H]
         candidates = _of_all_replicas(others)  # [C, H]
         numbers = _of_all_replicas(ops.reshape(texts[:, 1:], (-1,)))  # [C]
         pairs = _of_all_replicas(texts[:, :2])  # [all B, 2]
         allowed = _allowed(texts[:, 0], numbers, pairs)
-        logits = ops.matmul(first, ops.transpose(candidates)) / self.temperature  # [B, C]
+        logits = self._products(vectors[:, 0], candidates) / self.temperature  # [B, C]
         logits = ops.where(allowed, logits, _NO_CANDIDATE)
         right = ops.expand_dims(own / self.temperature, -1)  # [B, 1]
         every = ops.concatenate([right, logits], axis=-1)  # [B, 1 + C]
         losses = ops.logsumexp(every, axis=-1) - right[:, 0]
         if len(y_true.shape) == 2:
             return losses
-        divergences = self._from_teacher(y_true, vectors)
+        divergences = self._from_teacher(y_true, products)
         return (1.0 - self.teacher_weight) * losses + self.teacher_weight * divergences
 
-    def _from_teacher(self, scored: Any, vectors: Any) -> Any:
+    def _products_of_rows(self, vectors: Any) -> Any:
+        """Returns the products of the first vector of each row [B, R, H] with the others."""
+        return ops.sum(vectors[:, :1] * vectors[:, 1:], axis=-1)  # [B, R - 1]
+
+    def _products(self, first: Any, candidates: Any) -> Any:
+        """Returns the products of vectors [B, H] with all candidates [C, H], [B, C]."""
+        return ops.matmul(first, ops.transpose(candidates))
+
+    def _from_teacher(self, scored: Any, products: Any) -> Any:
         """Returns how far the student is from the teacher, [B].
 
         Args:
             scored: what `scored_texts` made, float32 [B, R, 2].
-            vectors: [B, R, H].
+            products: of the first text of each row with the others, [B, R - 1].
         """
         there = scored[:, 1:, 0] > _NO_TEXT  # [B, R - 1]
         scores = scored[:, 1:, 1] / self.teacher_temperature
-        cosines = ops.sum(vectors[:, :1] * vectors[:, 1:], axis=-1)  # [B, R - 1]
         teacher, student = (
             ops.log_softmax(ops.where(there, logits, _NO_CANDIDATE))
-            for logits in (scores, cosines / self.temperature)
+            for logits in (scores, products / self.temperature)
         )
         return ops.sum(ops.exp(teacher) * (teacher - student), axis=-1)
 
@@ -182,6 +189,72 @@ class SparseEmbeddingLoss(EmbeddingLoss):
             "query_regularizer_weight": self.query_regularizer_weight,
             "document_regularizer_weight": self.document_regularizer_weight,
         }
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class MultiVectorLoss(EmbeddingLoss):
+    """The loss of vectors of tokens [B, R, S, D], of length 1 or, where no token is, 0.
+
+    It is that of `EmbeddingLoss`; what stands there for the product of two vectors is here the sum,
+    over the tokens of the first text, of the largest product with a token of the other (MaxSim,
+    Khattab and Zaharia 2020, arXiv:2004.12832).
+
+    Args:
+        temperature: divides these sums.
+        teacher_weight: part of the teacher's scores in the loss, from 0 to 1.
+        teacher_temperature: divides the teacher's scores.
+        query_length: tokens of the first text that count, its first ones; None takes all. Rows of
+            queries are padded to those of texts, and every product with padding costs as much.
+    """
+
+    def __init__(
+        self,
+        temperature: float = 1.0,
+        teacher_weight: float = 0.5,
+        teacher_temperature: float = 1.0,
+        query_length: int | None = None,
+        name: str = "multi_vector_loss",
+        **kwargs: Any,
+    ):
+        super().__init__(
+            temperature,
+            teacher_weight=teacher_weight,
+            teacher_temperature=teacher_temperature,
+            name=name,
+            **kwargs,
+        )
+        self.query_length = query_length
+
+    def _products_of_rows(self, vectors: Any) -> Any:
+        query, others = vectors[:, 0, : self.query_length], vectors[:, 1:]
+        products = ops.einsum("bqd,brsd->bqrs", query, others)  # [B, Q, R - 1, S]
+        return _sum_of_largest(products, query, others)
+
+    def _products(self, first: Any, candidates: Any) -> Any:
+        query = first[:, : self.query_length]  # [B, Q, D]
+        products = ops.einsum("bqd,csd->bqcs", query, candidates)  # [B, Q, C, S]
+        return _sum_of_largest(products, query, candidates[None])
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        config = super().get_config()
+        del config["matryoshka_dims"]
+        return config | {"query_length": self.query_length}
+
+
+def _sum_of_largest(products: Any, queries: Any, texts: Any) -> Any:
+    """Returns the sum over tokens of the first text of the largest product, [B, C].
+
+    Args:
+        products: [B, Q, C, S].
+        queries: vectors of the first texts, [B, Q, D]; zeros where no token is.
+        texts: those of the others, [B or 1, C, S, D].
+    """
+    # A vector has the length 1 or 0: [B, Q] and [B or 1, C, S].
+    asks, there = (ops.sum(ops.square(vectors), axis=-1) > 0.5 for vectors in (queries, texts))
+    # Padding has the least product that vectors of length 1 can have, so it never is the largest.
+    largest = ops.max(ops.where(there[:, None], products, -1.0), axis=-1)  # [B, Q, C]
+    return ops.sum(ops.where(asks[..., None], largest, 0.0), axis=1)
 
 
 def _flops(vectors: Any, there: Any) -> Any:

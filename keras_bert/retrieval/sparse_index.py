@@ -10,43 +10,15 @@ texts than fit in memory: give it the tokens and weights that `SparseEncoder` ma
 Shapes: N texts, Q queries, V pieces of the vocabulary.
 """
 
-import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from keras_bert.serving.searched_texts import SearchedTexts
-from keras_bert.serving.sentence_encoder import SentenceEncoder
-from keras_bert.serving.sparse_encoder import SparseEncoder, is_sparse
-from keras_bert.serving.text_index import TextIndex
+from keras_bert.retrieval.searched_texts import SearchedTexts
+from keras_bert.retrieval.sparse_encoder import SparseEncoder
 from keras_bert.tasks.sentence_embedding.sparse_vectors import InvertedIndex, SparseVectors
-
-_OF_DENSE, _OF_SPARSE = ("pooling", "normalize", "truncate_dim"), ("max_active_dims",)
-
-
-def search_classes(
-    folder: str | os.PathLike, settings: Collection[str] = ()
-) -> tuple[Any, type[SearchedTexts]]:
-    """Returns the classes of encoder and index that suit a model folder.
-
-    Args:
-        folder: the folder, or `hf://org/name`.
-        settings: names of arguments that the encoder will be given.
-
-    Raises:
-        ValueError: one of these is for vectors of the other kind, `modules.json` in the folder is
-            damaged, or the repository cannot be fetched.
-    """
-    sparse = is_sparse(folder)
-    for name in _OF_DENSE if sparse else _OF_SPARSE:
-        if name in settings:
-            kind, other = ("sparse", "dense") if sparse else ("dense", "sparse")
-            raise ValueError(
-                f"{name} is for {other} vectors, and {folder} makes {kind} ones: leave it out"
-            )
-    return (SparseEncoder, SparseTextIndex) if sparse else (SentenceEncoder, TextIndex)
 
 
 class SparseTextIndex(SearchedTexts):

@@ -18,8 +18,8 @@ import numpy as np
 
 from keras_bert.checkpoints.sentence_prompts import COSINE, DOT, MODEL_FILE
 from keras_bert.models.finite_outputs import check_finite
-from keras_bert.serving.searched_texts import SearchedTexts
-from keras_bert.serving.sentence_encoder import SentenceEncoder
+from keras_bert.retrieval.searched_texts import SearchedTexts
+from keras_bert.retrieval.sentence_encoder import SentenceEncoder
 
 
 class TextIndex(SearchedTexts):
@@ -111,8 +111,8 @@ class TextIndex(SearchedTexts):
 
     @staticmethod
     def _stored_by(content: Mapping[str, Any]) -> dict[str, Any]:
-        if "vocab_size" in content:
-            return {}  # of sparse vectors
+        if {"vocab_size", "token_width"} & content.keys():
+            return {}  # of other vectors
         return {"width": content["width"], "similarity": content.get("similarity", COSINE)}
 
     def _write_vectors(self, folder: Path) -> None:

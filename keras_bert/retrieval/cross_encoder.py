@@ -15,17 +15,15 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.checkpoints import sentence_modules, sentence_prompts
-from keras_bert.counts import check_count
 from keras_bert.finetuning.task import TASK_FILE
 from keras_bert.models import preset
 from keras_bert.models.finite_outputs import check_finite
 from keras_bert.progress import Progress
-from keras_bert.serving.length_batches import batches_by_length
-from keras_bert.serving.searched_texts import Hit
+from keras_bert.retrieval.length_batches import batches_by_length
+from keras_bert.retrieval.reranker import Reranker
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.storage import hub
-from keras_bert.storage.text_lines import check_strings
 from keras_bert.tasks.classification.head import TextHead
 from keras_bert.tasks.classification.signatures import TextSignatures
 from keras_bert.tasks.kinds import describe_foreign
@@ -37,7 +35,7 @@ _YES = {"yes", "true", "relevant", "entailment"}
 _NO_AND_YES = {("0", "1"), ("-1", "1"), ("label_0", "label_1")}
 
 
-class CrossEncoder:
+class CrossEncoder(Reranker):
     """Scores how well a text answers a query, as `CrossEncoder` of sentence-transformers does.
 
     Args:
@@ -153,12 +151,7 @@ class CrossEncoder:
                 more queries than texts or fewer, the batch size is below 1, or a score is not
                 finite.
         """
-        queries, texts = check_strings(queries), check_strings(texts)
-        if len(queries) != len(texts):
-            raise ValueError(
-                f"there are {len(queries):,} queries and {len(texts):,} texts: give a query for "
-                "each text"
-            )
+        queries, texts = self._pairs(queries, texts)
         # Equal pairs have equal scores: by its place in a batch one may differ in the last digit.
         pairs = [(self._prompt + query, text) for query, text in zip(queries, texts, strict=True)]
         different = [*dict.fromkeys(pairs)]
@@ -172,50 +165,6 @@ class CrossEncoder:
                 progress.update(len(places))
         check_finite(scores)
         return scores[np.array([number[pair] for pair in pairs], np.int64)]
-
-    def rerank(
-        self,
-        queries: Sequence[str],
-        found: Sequence[Sequence[Hit]],
-        top_k: int | None = None,
-        batch_size: int = 64,
-    ) -> list[list[Hit]]:
-        """Returns what a search found in the order of this model's scores, the best first.
-
-        Args:
-            queries: Q queries.
-            found: what `TextIndex.search` returned for each.
-            top_k: how many texts of each query stay; None keeps all.
-            batch_size: pairs of a call of the model.
-
-        Returns:
-            The same hits with this model's scores; equal ones stay in the order they had.
-
-        Raises:
-            ValueError: see `scores`; or `top_k` is below 1.
-        """
-        queries = check_strings(queries)
-        check_count("top_k", top_k)
-        found = list(found)
-        if any(isinstance(hits, Hit) for hits in found):
-            raise ValueError("found is one list of hits: give a list of them for each query")
-        found = [list(hits) for hits in found]
-        other = next((hit for hits in found for hit in hits if not isinstance(hit, Hit)), None)
-        if other is not None:
-            raise ValueError(
-                f"found has a {type(other).__name__} where a Hit belongs: give what "
-                "TextIndex.search returned, or score texts by `scores`"
-            )
-        if len(queries) != len(found):
-            raise ValueError(
-                f"there are {len(queries):,} queries and {len(found):,} lists of texts: give the "
-                "queries that were searched for"
-            )
-        repeated = [query for query, hits in zip(queries, found, strict=True) for _ in hits]
-        texts = [hit.text for hits in found for hit in hits]
-        scores = iter(self.scores(repeated, texts, batch_size).tolist())
-        scored = [[hit._replace(score=next(scores)) for hit in hits] for hits in found]
-        return [sorted(hits, key=lambda hit: -hit.score)[:top_k] for hits in scored]
 
 
 def _answering(labels: Sequence[str], label: str | None) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_bert.counts import check_number, needed_count
 from keras_bert.progress import Progress
-from keras_bert.serving.searched_texts import SearchedTexts
+from keras_bert.retrieval.searched_texts import SearchedTexts
 from keras_bert.storage.text_lines import check_strings
 
 # Pairs whose queries are encoded and searched at a time.

@@ -1,0 +1,76 @@
+"""Which encoder and which index suit a model folder: by the kind of vectors that it makes."""
+
+import dataclasses
+import os
+from collections.abc import Collection
+from typing import Any
+
+from keras_bert.checkpoints.multi_vector_modules import is_multi_vector_folder
+from keras_bert.checkpoints.sparse_modules import is_sparse_folder
+from keras_bert.retrieval.multi_vector_encoder import MultiVectorEncoder
+from keras_bert.retrieval.multi_vector_index import MultiVectorIndex
+from keras_bert.retrieval.searched_texts import SearchedTexts
+from keras_bert.retrieval.sentence_encoder import SentenceEncoder
+from keras_bert.retrieval.sparse_encoder import SparseEncoder
+from keras_bert.retrieval.sparse_index import SparseTextIndex
+from keras_bert.retrieval.text_index import TextIndex
+from keras_bert.storage import hub
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kind:
+    """A kind of vectors.
+
+    Attributes:
+        name: what messages call it.
+        encoder: makes the vectors.
+        index: searches among them.
+        own_settings: arguments of the encoder that other kinds do not have.
+    """
+
+    name: str
+    encoder: type[Any]
+    index: type[SearchedTexts]
+    own_settings: tuple[str, ...]
+
+
+_DENSE = _Kind("dense", SentenceEncoder, TextIndex, ("pooling", "normalize", "truncate_dim"))
+_SPARSE = _Kind("sparse", SparseEncoder, SparseTextIndex, ("max_active_dims",))
+_OF_TOKENS = _Kind("token", MultiVectorEncoder, MultiVectorIndex, ())
+
+
+def search_classes(
+    folder: str | os.PathLike, settings: Collection[str] = ()
+) -> tuple[Any, type[SearchedTexts]]:
+    """Returns the classes of encoder and index that suit a model folder.
+
+    Args:
+        folder: the folder, or `hf://org/name`.
+        settings: names of arguments that the encoder will be given.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+        ValueError: one of these is for vectors of another kind, `modules.json` in the folder is
+            damaged, or the repository cannot be fetched.
+    """
+    local = hub.local_folder(folder)
+    if not local.is_dir():
+        raise hub.missing_folder(local)
+    kind = _DENSE
+    if is_sparse_folder(local):
+        kind = _SPARSE
+    elif is_multi_vector_folder(local):
+        kind = _OF_TOKENS
+    for other in (_DENSE, _SPARSE, _OF_TOKENS):
+        for name in other.own_settings:
+            if name in settings and other is not kind:
+                raise ValueError(
+                    f"{name} is for {other.name} vectors, and {folder} makes {kind.name} ones: "
+                    "leave it out"
+                )
+    return kind.encoder, kind.index
+
+
+def is_multi_vector(folder: str | os.PathLike) -> bool:
+    """Whether a folder, or `hf://org/name`, makes vectors of tokens; nothing that is not there."""
+    return is_multi_vector_folder(hub.local_folder(folder))

@@ -1,0 +1,117 @@
+"""Search by the tokens of texts: each one of a query looks for the most like it in every text.
+
+    texts --MultiVectorEncoder--> vectors of tokens --kept as float16--+
+    query --MultiVectorEncoder--> vectors of tokens --products with all of them--> MaxSim --> hits
+
+Every token of every text is compared, so nothing is missed. An index takes 2 D bytes for a token,
+and a search a product of D numbers for each pair of tokens: it is for tens of thousands of
+passages, or for a part of more that something cheaper found: see `MultiVectorEncoder.rerank`.
+
+Shapes: N texts, Q queries, D numbers of a vector.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert.retrieval.multi_vector_encoder import MultiVectorEncoder
+from keras_bert.retrieval.searched_texts import SearchedTexts
+from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors, max_sim
+
+
+class MultiVectorIndex(SearchedTexts):
+    """Texts that can be searched by what is said in them, token by token (late interaction).
+
+    Args:
+        encoder: makes vectors of queries; the one that made those of the texts.
+        texts: N texts.
+        vectors: those of their tokens, `TokenVectors` of N texts; kept as float16.
+
+    Attributes:
+        texts: see above.
+        vectors: see above.
+
+    Raises:
+        ValueError: one string was given in place of a list, or a text is none, or the vectors are
+            not as many as the texts or of another width.
+
+    Example:
+        encoder = MultiVectorEncoder.from_preset("runs/colbert")
+        index = MultiVectorIndex.build(encoder, manual)
+        for hit in index.search(["How do I lock a mutex?"], top_k=3)[0]:
+            print(f"{hit.score:.1f} {hit.text}")
+    """
+
+    encoder_is, encoder_has = (
+        "a MultiVectorEncoder, which has a vector for each token",
+        "token_width",
+    )
+    vectors_file = "vectors.npz"
+
+    def __init__(self, encoder: MultiVectorEncoder, texts: Sequence[str], vectors: TokenVectors):
+        super().__init__(encoder, texts, vectors)
+        self.vectors = self._checked(vectors).astype(np.float16)
+        if len(vectors) != len(self.texts):
+            raise ValueError(
+                f"there are vectors of {len(vectors):,} texts and {len(self.texts):,} texts: build "
+                "the index anew"
+            )
+
+    @property
+    def numbers_each(self) -> str:
+        """What a vector is made of, for users."""
+        mean = len(self.vectors.vectors) / max(1, len(self))
+        return f"{mean:.1f} vectors of {self.vectors.width} numbers each in the mean"
+
+    def scores_of(self, vectors: TokenVectors, numbers: Sequence[int]) -> np.ndarray:
+        """Returns the score of each of Q queries with one text, float32 [Q]."""
+        found = [
+            max_sim(vectors[row : row + 1], self.vectors[place : place + 1])[0, 0]
+            for row, place in enumerate(numbers)
+        ]
+        return np.array(found, np.float32)
+
+    @staticmethod
+    def _comparable(encoder: MultiVectorEncoder, vectors: TokenVectors) -> TokenVectors:
+        return vectors
+
+    @staticmethod
+    def _joined(parts: Sequence[TokenVectors]) -> TokenVectors:
+        return TokenVectors.concatenate([part.astype(np.float16) for part in parts])
+
+    @staticmethod
+    def _dense(vectors: TokenVectors) -> np.ndarray:
+        """Returns sums of the vectors of each text and how many there are, float32 [N, D + 1]."""
+        sums = [np.sum(rows, axis=0, dtype=np.float32) for rows in vectors]
+        return np.concatenate([np.stack(sums), vectors.counts[:, None]], axis=1).astype(np.float32)
+
+    def _checked(self, vectors: Any) -> TokenVectors:
+        width = self._encoder.token_width
+        if not isinstance(vectors, TokenVectors) or vectors.width != width:
+            raise ValueError(
+                f"the vectors are {type(vectors).__name__}, but the search takes TokenVectors of "
+                f"{width} numbers each, as the encoder makes them"
+            )
+        return vectors
+
+    def _scores(self, vectors: TokenVectors) -> np.ndarray:
+        return max_sim(vectors, self.vectors)
+
+    @staticmethod
+    def _made_by(encoder: MultiVectorEncoder) -> dict[str, Any]:
+        return {"token_width": encoder.token_width}
+
+    @staticmethod
+    def _stored_by(content: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: content[name] for name in ("token_width",) if name in content}
+
+    def _write_vectors(self, folder: Path) -> None:
+        arrays = {"row_splits": self.vectors.row_splits, "vectors": self.vectors.vectors}
+        np.savez(folder / self.vectors_file, **arrays)
+
+    @classmethod
+    def _read_vectors(cls, folder: Path) -> TokenVectors:
+        with np.load(folder / cls.vectors_file) as arrays:
+            return TokenVectors(arrays["row_splits"], arrays["vectors"])

@@ -1,0 +1,81 @@
+"""What orders anew the texts that a search found: a model that scores pairs of query and text."""
+
+import abc
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_bert.counts import check_count
+from keras_bert.retrieval.searched_texts import Hit
+from keras_bert.storage.text_lines import check_strings
+
+
+class Reranker(abc.ABC):
+    """Scores texts against the queries beside them; a subclass says how."""
+
+    @abc.abstractmethod
+    def scores(
+        self, queries: Sequence[str], texts: Sequence[str], batch_size: int = 64
+    ) -> np.ndarray:
+        """Returns how well each text answers the query beside it, float32 [N]; higher is better.
+
+        Args:
+            queries: N queries; one that has several texts is repeated.
+            texts: N texts.
+            batch_size: of a call of the model.
+        """
+
+    def rerank(
+        self,
+        queries: Sequence[str],
+        found: Sequence[Sequence[Hit]],
+        top_k: int | None = None,
+        batch_size: int = 64,
+    ) -> list[list[Hit]]:
+        """Returns what a search found in the order of this model's scores, the best first.
+
+        Args:
+            queries: Q queries.
+            found: what `TextIndex.search` returned for each.
+            top_k: how many texts of each query stay; None keeps all.
+            batch_size: pairs of a call of the model.
+
+        Returns:
+            The same hits with this model's scores; equal ones stay in the order they had.
+
+        Raises:
+            ValueError: see `scores`; or `top_k` is below 1.
+        """
+        queries = check_strings(queries)
+        check_count("top_k", top_k)
+        found = list(found)
+        if any(isinstance(hits, Hit) for hits in found):
+            raise ValueError("found is one list of hits: give a list of them for each query")
+        found = [list(hits) for hits in found]
+        other = next((hit for hits in found for hit in hits if not isinstance(hit, Hit)), None)
+        if other is not None:
+            raise ValueError(
+                f"found has a {type(other).__name__} where a Hit belongs: give what "
+                "TextIndex.search returned, or score texts by `scores`"
+            )
+        if len(queries) != len(found):
+            raise ValueError(
+                f"there are {len(queries):,} queries and {len(found):,} lists of texts: give the "
+                "queries that were searched for"
+            )
+        repeated = [query for query, hits in zip(queries, found, strict=True) for _ in hits]
+        texts = [hit.text for hits in found for hit in hits]
+        scores = iter(self.scores(repeated, texts, batch_size).tolist())
+        scored = [[hit._replace(score=next(scores)) for hit in hits] for hits in found]
+        return [sorted(hits, key=lambda hit: -hit.score)[:top_k] for hits in scored]
+
+    @staticmethod
+    def _pairs(queries: Sequence[str], texts: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Returns queries and texts; refuses what is no list, or not as many of both."""
+        queries, texts = check_strings(queries), check_strings(texts)
+        if len(queries) != len(texts):
+            raise ValueError(
+                f"there are {len(queries):,} queries and {len(texts):,} texts: give a query for "
+                "each text"
+            )
+        return queries, texts
