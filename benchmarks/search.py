@@ -11,7 +11,7 @@ with --widths the table has the nDCG of each width, for all models. "mined" lear
 and from wrong answers that the vectors of --teacher (MiniLM) find, "taught" from the cosines of the
 teacher's vectors besides. "sparse" learns words with weights (SPLADE) from the pairs, which needs a
 start that predicts masked words, such as the sample model; its last columns are how many words a
-query and a text have. "reranked" lets a cross-encoder, which learned from wrong answers that
+query and a text have. "tokens" learns a vector for each token (ColBERT) from the pairs. "reranked" lets a cross-encoder, which learned from wrong answers that
 the vectors of "pairs" found, order the 50 texts that they find first.
 A run is finished by the same command where it was stopped; scores stand in scores.jsonl. --data
 takes a folder with train, validation and test.csv (columns text and positive) in place of the
@@ -41,10 +41,12 @@ from keras_bert import (
     CrossEncoder,
     EmbeddingExample,
     FinetuningOptions,
+    MultiVectorEncoder,
     SentenceEncoder,
     SparseEncoder,
     SparseVectors,
     TextIndex,
+    TokenVectors,
     create_task,
     finetune,
     mine_negatives,
@@ -64,10 +66,11 @@ _OUTPUT = flags.DEFINE_string("output", None, "Folder of data and runs.", requir
 _DATA = flags.DEFINE_string("data", None, "Other data; unset: the manuals.")
 _TAUGHT = ("mined", "taught")
 _SPARSE = "sparse"
-_TRAINED = ("pairs", "texts alone", "nested", _SPARSE, *_TAUGHT)
+_TOKENS = "tokens"
+_TRAINED = ("pairs", "texts alone", "nested", _SPARSE, _TOKENS, *_TAUGHT)
 _RERANKED = "reranked"
 _KINDS = ("BM25", "as it is", *_TRAINED, _RERANKED)
-_USUAL = [kind for kind in _KINDS if kind not in ("nested", _SPARSE, *_TAUGHT)]
+_USUAL = [kind for kind in _KINDS if kind not in ("nested", _SPARSE, _TOKENS, *_TAUGHT)]
 _RUNS = flags.DEFINE_multi_enum("runs", _USUAL, list(_KINDS), "Only these.")
 _WIDTHS = flags.DEFINE_list("widths", [], "Numbers of a vector that a search may keep alone.")
 _INIT_FROM = flags.DEFINE_string("init_from", None, "Model folder to start from; unset: MiniLM.")
@@ -225,6 +228,19 @@ def _of_sparse_model(folder: Path, test: Path) -> dict[str, float]:
     return {name: metric(vectors, examples) for name, metric in sparse_ranking_metrics().items()}
 
 
+def _of_token_model(folder: Path, test: Path) -> dict[str, float]:
+    encoder = MultiVectorEncoder.from_preset(folder, max_seq_length=_MAX_SEQ_LENGTH.value)
+    pairs = _pairs(test)
+    titles, texts = zip(*pairs, strict=True)
+    columns = encoder.encode_query(titles), encoder.encode_document(texts)
+    vectors = [
+        TokenVectors.concatenate([column[row : row + 1] for column in columns])
+        for row in range(len(pairs))
+    ]
+    examples = [EmbeddingExample(pair) for pair in pairs]
+    return {name: metric(vectors, examples) for name, metric in ranking_metrics().items()}
+
+
 def _widths() -> list[int]:
     return [int(width) for width in _WIDTHS.value]
 
@@ -317,7 +333,8 @@ def main(_: list[str]) -> None:
             if not _WIDTHS.value:
                 raise app.UsageError("--runs=nested needs --widths")
             known["widths"] = ",".join(_WIDTHS.value)
-        widths = _widths() if row in ("as it is", *_TRAINED) and row != _SPARSE else []
+        is_dense = row in ("as it is", *_TRAINED) and row not in (_SPARSE, _TOKENS)
+        widths = _widths() if is_dense else []
         of_widths = [name for name in ranking_metrics(widths) if "_dim_" in name]
         metrics = sparse_ranking_metrics() if row == _SPARSE else ranking_metrics(widths)
         names = [f"{test}_{name}" for test in tests for name in metrics]
@@ -366,14 +383,14 @@ def _measure(
         options = _options(seed, epochs=_RERANKING_EPOCHS.value, batch_size=16)
         finetune(task, task.read(mined), start, folder, options, keep_finished=True)
         return score(partial(_of_cross_encoder, encoder, CrossEncoder.from_preset(folder)))
-    measure = _of_sparse_model if row == _SPARSE else _of_model
+    measure = {_SPARSE: _of_sparse_model, _TOKENS: _of_token_model}.get(row, _of_model)
     return score(partial(measure, _trained(row, seed, data, output, start)))
 
 
 def _trained(row: str, seed: int, data: Path, output: Path, start: Path) -> Path:
     """Trains vectors, unless they are there, and returns their folder."""
-    if row == _SPARSE:
-        task = create_task("sparse_retrieval")
+    if row in (_SPARSE, _TOKENS):
+        task = create_task({_SPARSE: "sparse_retrieval", _TOKENS: "multi_vector_retrieval"}[row])
     else:
         task = create_task("retrieval", matryoshka_dims=_widths() if row == "nested" else ())
     found = task.read(data)

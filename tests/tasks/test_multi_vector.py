@@ -1,0 +1,240 @@
+"""Vectors of tokens that are trained: late interaction by hand, the loss, runs, what is left."""
+
+import csv
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_bert import (
+    BertEncoder,
+    BertMultiVectorEmbedder,
+    EmbeddingExample,
+    FinetunedModel,
+    FinetuningOptions,
+    MultiVectorEncoder,
+    MultiVectorHead,
+    TokenVectors,
+    create_optimizer,
+    create_strategy,
+    create_task,
+    finetune,
+    load_tokenizer,
+)
+from keras_bert.finetuning.encoded_rows import NO_LOGIT
+from keras_bert.finetuning.task import TaskData
+from keras_bert.tasks.predict import predict_file
+from keras_bert.tasks.sentence_embedding.metrics import ranking_metrics, relevant_ranks
+from keras_bert.tasks.sentence_embedding.ranking_loss import MultiVectorLoss, scored_texts
+from keras_bert.tasks.sentence_embedding.token_vectors import max_sim
+from tests.conftest import WORDS, write_csv
+from tests.tolerances import FORMULA, REORDERED
+
+LENGTH = 16
+TEXTS = ["a good film", "sad", "it was very nice and the book was bad"]
+# Texts and what answers them: the first word decides, and is another one in the answer.
+ANSWERS = [
+    (f"{word} {other}", f"the {WORDS[(place + 3) % 8]}")
+    for place, word in enumerate(WORDS[:8])
+    for other in ("film", "book")
+]
+
+
+@pytest.fixture(scope="module")
+def start(without_dropout, tmp_path_factory):
+    """The model folder that training starts from: an encoder whose words are told apart."""
+    folder = tmp_path_factory.mktemp("words")
+    keras.utils.set_random_seed(3)
+    model = BertEncoder.from_preset(without_dropout)
+    table = model.word_embeddings.embeddings
+    table.assign(keras.random.normal(table.shape, stddev=0.5))
+    model.save_to_preset(folder, load_tokenizer(without_dropout))
+    return folder
+
+
+def rows_of(start, examples, head=None):
+    head = head or MultiVectorHead()
+    return head.encode(load_tokenizer(start), examples, LENGTH, "tokenizing")
+
+
+def options(**changes):
+    values = {"epochs": 2, "batch_size": 8, "learning_rate": 1e-3, "max_seq_length": LENGTH}
+    return FinetuningOptions(**{**values, "mixed_precision": "float32", "seed": 5, **changes})
+
+
+def random_vectors(counts, width=5, seed=0):
+    """Unit vectors of texts with so many tokens, a list of [tokens, width]."""
+    random = np.random.default_rng(seed)
+    vectors = [random.normal(size=[count, width]) for count in counts]
+    return [rows / np.linalg.norm(rows, axis=-1, keepdims=True) for rows in vectors]
+
+
+def max_sim_by_hand(query, text):
+    """Loops over tokens: the sum, over those of the query, of the largest product."""
+    return sum(max(float(asked @ held) for held in text) for asked in query)
+
+
+def padded(several, length):
+    """[texts, length, width], zeros behind the end of each."""
+    return np.stack([np.pad(rows, [[0, length - len(rows)], [0, 0]]) for rows in several])
+
+
+def test_vectors_are_projected_states_of_length_one(start, tmp_path):
+    """From the states of the encoder at every token, in NumPy."""
+    examples = [EmbeddingExample(tuple(TEXTS[:2])), EmbeddingExample((TEXTS[2], TEXTS[0], "bad"))]
+    batches, order = rows_of(start, examples).inference_batches(8)
+    [(inputs, _)] = list(batches)
+    flat = {name: np.reshape(values, [-1, values.shape[-1]]) for name, values in inputs.items()}
+    states = BertEncoder.from_preset(start, dtype="float32")(flat)["sequence_output"].numpy()
+    model = BertMultiVectorEmbedder.from_preset(start, projection_dim=6, dtype="float32")
+    kernel = np.random.default_rng(1).normal(size=[states.shape[-1], 6])
+    model.get_layer("projection").kernel.assign(kernel)
+    expected = states @ kernel
+    expected /= np.linalg.norm(expected, axis=-1, keepdims=True)
+    expected *= flat["input_mask"][..., None]
+    found = model(inputs).numpy()
+    assert found.shape == (2, 3, inputs["input_ids"].shape[-1], 6)
+    np.testing.assert_allclose(found.reshape(expected.shape), expected, **REORDERED)
+    np.testing.assert_array_equal(found[order[0], 2], 0)  # no third text
+    # The folder is that of the encoder, with the projection beside it.
+    model.save_to_preset(tmp_path, load_tokenizer(start))
+    assert json.loads((tmp_path / "config.json").read_text())["architecture"] == "BertEncoder"
+    again = BertMultiVectorEmbedder.from_preset(tmp_path)
+    assert again.projection_dim == 6 and again.has_trained_projection
+    np.testing.assert_allclose(again(inputs), found, **REORDERED)
+    # What serves and searches makes the same.
+    encoder = MultiVectorEncoder.from_preset(tmp_path, max_seq_length=LENGTH)
+    for place, example in zip(order, examples, strict=True):
+        query, *others = found[place]
+        for rows, made in (
+            ([query], encoder.encode_query(example.texts[:1])),
+            (others, encoder.encode_document(example.texts[1:])),
+        ):
+            for row, vectors in zip(rows, made, strict=False):
+                np.testing.assert_allclose(row[: len(vectors)], vectors, **REORDERED)
+                np.testing.assert_array_equal(row[len(vectors) :], 0)
+
+
+def test_max_sim_is_that_of_loops_over_tokens():
+    queries = random_vectors([3, 1, 7], seed=1)
+    texts = random_vectors([4, 2, 1, 9, 5], seed=2)
+    expected = [[max_sim_by_hand(query, text) for text in texts] for query in queries]
+    found = max_sim(TokenVectors.from_list(queries), TokenVectors.from_list(texts))
+    np.testing.assert_allclose(found, expected, **REORDERED)
+    # Of what has no vectors nothing is the most alike.
+    texts.insert(1, np.zeros([0, 5]))
+    queries.append(np.zeros([0, 5]))
+    found = max_sim(TokenVectors.from_list(queries), TokenVectors.from_list(texts))
+    assert np.all(found[:, 1] == -np.inf)
+    np.testing.assert_allclose(np.delete(found[:3], 1, axis=1), expected, **REORDERED)
+    np.testing.assert_array_equal(np.delete(found[3], 1), 0)
+
+
+def test_max_sim_in_parts_is_that_of_the_whole(monkeypatch):
+    queries = TokenVectors.from_list(random_vectors([3, 1, 7, 2, 2], seed=1))
+    texts = TokenVectors.from_list(random_vectors([4, 2, 1, 9, 5], seed=2))
+    whole = max_sim(queries, texts)
+    module = "keras_bert.tasks.sentence_embedding.token_vectors"
+    monkeypatch.setattr(f"{module}._QUERY_VECTORS", 4)
+    monkeypatch.setattr(f"{module}._PRODUCTS_PER_BLOCK", 40)
+    np.testing.assert_allclose(max_sim(queries, texts), whole, **REORDERED)
+
+
+def test_token_vectors_refuse_what_does_not_fit():
+    one = np.ones([3, 2], np.float32)
+    for splits, vectors in (([0, 2], one), ([1, 3], one), ([0, 4, 3], one), ([0, 3], one[0])):
+        with pytest.raises(ValueError, match="row_splits must go from 0 to the number of vectors"):
+            TokenVectors(splits, vectors)
+    with pytest.raises(ValueError, match="a number of the vectors is not finite"):
+        TokenVectors([0, 3], np.full([3, 2], np.nan))
+    several = TokenVectors([0, 1, 3], one)
+    with pytest.raises(TypeError, match="give a slice"):
+        several[0]
+    with pytest.raises(ValueError, match="the step is 2"):
+        several[::2]
+    with pytest.raises(ValueError, match="vectors of queries have 2 numbers, those of texts 4"):
+        max_sim(several, TokenVectors([0, 1], np.ones([1, 4])))
+    with pytest.raises(ValueError, match="vectors of 2 and of 4 numbers"):
+        TokenVectors.concatenate([several, TokenVectors([0, 1], np.ones([1, 4]))])
+
+
+def cross_entropy(scores, right):
+    """Of the right one among all, in float64."""
+    return np.log(np.sum(np.exp(scores))) - scores[right]
+
+
+def batch_of_two():
+    """Two examples of three texts, the last of which the second does not have."""
+    rows = [random_vectors([3, 4, 2], seed=1), random_vectors([5, 1], seed=2)]
+    vectors = np.stack([padded([*texts, np.zeros([0, 5])][:3], 6) for texts in rows])
+    return rows, tf.constant(vectors, tf.float32)
+
+
+@pytest.mark.parametrize("query_length", [None, 2])
+def test_the_loss_is_the_cross_entropy_of_sums(query_length):
+    (first, second), vectors = batch_of_two()
+    numbers = tf.constant([[1, 2, 3], [4, 5, -1]])
+    candidates = [first[1], first[2], second[1]]
+    expected = []
+    for query, right in ((first[0], 0), (second[0], 2)):
+        query = query[:query_length]
+        scores = np.array([max_sim_by_hand(query, text) / 0.5 for text in candidates])
+        expected.append(cross_entropy(scores, right))
+    loss = MultiVectorLoss(temperature=0.5, query_length=query_length)
+    np.testing.assert_allclose(loss.call(numbers, vectors), expected, **FORMULA)
+    again = MultiVectorLoss.from_config(loss.get_config())
+    np.testing.assert_array_equal(again.call(numbers, vectors), loss.call(numbers, vectors))
+
+
+def test_the_loss_of_a_teacher_compares_the_rows():
+    (first, second), vectors = batch_of_two()
+    scores = [[0, 2.0, 1.0], [0, 3.0, NO_LOGIT]]
+    targets = scored_texts(np.array([1, 2, 3, 4, 5, -1]), np.ravel(scores)).reshape(2, 3, 2)
+    student = np.array([max_sim_by_hand(first[0], text) for text in first[1:]]) / 0.5
+    student = student - np.log(np.sum(np.exp(student)))
+    teacher = np.array([2.0, 1.0]) / 2
+    teacher = teacher - np.log(np.sum(np.exp(teacher)))
+    expected = np.sum(np.exp(teacher) * (teacher - student))
+    loss = MultiVectorLoss(temperature=0.5, teacher_weight=1.0, teacher_temperature=2.0)
+    found = loss.call(tf.constant(targets), vectors)
+    np.testing.assert_allclose(found, [expected, 0], **FORMULA)  # of one text there is no order
+
+
+def test_rows_that_fill_a_batch_have_gradients_that_are_numbers(start):
+    model = BertMultiVectorEmbedder.from_preset(start, dtype="float32")
+    ids = tf.constant([[[2, 5, 3], [2, 6, 3], [0, 0, 0]], [[0, 0, 0], [0, 0, 0], [0, 0, 0]]])
+    mask = tf.cast(ids > 0, tf.int32)
+    inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": tf.zeros_like(ids)}
+    with tf.GradientTape() as tape:
+        loss = MultiVectorLoss().call(tf.constant([[1, 2, -1], [-1, -1, -1]]), model(inputs))
+        weighted = tf.reduce_sum(loss * [1.0, 0.0])
+    variables = {variable.path: variable.value for variable in model.trainable_variables}
+    gradients = tape.gradient(weighted, variables)
+    assert gradients["projection/kernel"] is not None
+    for gradient in gradients.values():
+        if gradient is not None:
+            assert np.all(np.isfinite(tf.convert_to_tensor(gradient)))
+
+
+def test_the_projection_begins_with_the_directions_that_tell_most(start):
+    """Products of vectors of as many numbers as the states have are their cosines."""
+    data = TaskData({"train": [EmbeddingExample(pair) for pair in ANSWERS]}, (), {"text": "text"})
+    width = BertEncoder.from_preset(start).config.hidden_size
+    for dim, closeness in ((width, 1e-4), (width // 2, 0.2)):
+        task = create_task("multi_vector_retrieval", projection_dim=dim)
+        model = FinetunedModel.from_task(task, data, start, LENGTH, dtype="float32")
+        kernel = model.model.get_layer("projection").kernel.numpy()
+        np.testing.assert_allclose(kernel.T @ kernel, np.eye(dim), atol=1e-4)
+        rows = rows_of(start, data.splits["train"])
+        [(inputs, _)] = list(rows.inference_batches(64)[0])
+        flat = {name: np.reshape(v, [-1, v.shape[-1]]) for name, v in inputs.items()}
+        states = BertEncoder.from_preset(start, dtype="float32")(flat)["sequence_output"].numpy()
+        states = states[flat["input_mask"] > 0]
+        states /= np.linalg.norm(states, axis=-1, keepdims=True)
+        found = TokenVectors.from_padded(
+            model.model(inputs).numpy().reshape(*flat["input_ids"].shape, dim)
+        )
+        cosines = found.vectors @ found.vectors.T
+        assert np.abs(cosines - states @ states.T).max() < closeness
