@@ -24,6 +24,7 @@ from keras_bert.checkpoints.hugging_face_families import (
 )
 from keras_bert.checkpoints.hugging_face_heads import find_head, placeholder_labels
 from keras_bert.checkpoints.model_classes import ENCODER, MASKED_LM, PRETRAINER
+from keras_bert.checkpoints.multi_vector_modules import PROJECTION, is_stanford_class
 from keras_bert.checkpoints.name_table import Leftovers, Row, Tensors
 from keras_bert.checkpoints.variables import POOLER, variable_shapes
 from keras_bert.config import BertConfig, find_config_file, read_json
@@ -75,6 +76,9 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
             name = re.sub(r"LayerNorm\.bias$", "LayerNorm.beta", name)
         return name
 
+    idle = dict(family.idle.get(architecture, {}))
+    if is_stanford_class(values):
+        idle[re.escape(PROJECTION)] = "ColBERT's projection of tokens, no part of the encoder"
     variables, report = name_table.to_variables(
         tensors,
         [
@@ -83,7 +87,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
         ],
         variable_shapes(config, architecture, head),
         config,
-        Leftovers({**DROPPED, **family.idle.get(architecture, {})}, family.copies),
+        Leftovers({**DROPPED, **idle}, family.copies),
         optional=POOLER,
     )
     # Why the masked language model's output matrix is not the word embedding, if so.

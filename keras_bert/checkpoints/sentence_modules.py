@@ -317,7 +317,10 @@ def _is_inside(path: str) -> bool:
 
 
 def module_list(
-    folder: Path, first: Sequence[str] = _TRANSFORMERS, what: str = "encoder of sentences"
+    folder: Path,
+    first: Sequence[str] = _TRANSFORMERS,
+    what: str = "encoder of sentences",
+    others: Sequence[str] = (),
 ) -> list[tuple[str, str]]:
     """Returns name and folder of each module.
 
@@ -325,6 +328,7 @@ def module_list(
         folder: holds `modules.json`.
         first: what the module with the encoder is called.
         what: what the folder is then.
+        others: classes outside sentence-transformers that are known, with their modules.
 
     Raises:
         ValueError: the file is damaged, lists code of others, or begins with another module.
@@ -335,7 +339,7 @@ def module_list(
         if not _is_inside(path):
             raise ValueError(f"{file} has the path {path!r}: expected a folder inside {folder}")
         name = kind.rpartition(".")[2]
-        if not kind.startswith(_PACKAGE):
+        if not kind.startswith(_PACKAGE) and kind not in others:
             raise ValueError(
                 f"{file} lists {kind}, code that is not part of sentence-transformers: it cannot "
                 "be reproduced"

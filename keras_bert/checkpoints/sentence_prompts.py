@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from keras_bert.config import read_json
 from keras_bert.storage.files import write_json
@@ -62,7 +62,7 @@ def read(folder: str | os.PathLike) -> Prompts:
 
 
 def write(
-    folder: Path, query: str, document: str, similarity: str = COSINE, **settings: str
+    folder: Path, query: str, document: str, similarity: str = COSINE, **settings: Any
 ) -> None:
     """Writes what stands before texts to search with and before those to be found.
 
@@ -73,7 +73,7 @@ def write(
         query: the prompt of the former.
         document: that of the latter.
         similarity: how vectors are compared.
-        **settings: others of the file.
+        **settings: others of the file, or in place of those.
     """
     content = {
         "prompts": {_QUERY_PROMPTS[0]: query, _DOCUMENT_PROMPTS[0]: document},
