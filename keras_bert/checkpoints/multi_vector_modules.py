@@ -226,12 +226,13 @@ def read(folder: str | os.PathLike) -> MultiVectorModules:
     query_marker, document_marker, prompts = _prompts(folder, told, _pieces(parts.encoder))
     row_length, lowercase = text_settings(parts.encoder, _TASK)
     query_length, document_length, expansion = _lengths(told, own, parts.encoder)
-    if expansion is None and query_length is None and document_length is not None:
-        query_length = row_length
+    max_seq_length = row_length if document_length is None else document_length
+    if expansion is None and query_length is None and max_seq_length != row_length:
+        query_length = row_length  # what is said of texts to be found is not said of queries
     return MultiVectorModules(
         projection,
         query_length,
-        row_length if document_length is None else document_length,
+        max_seq_length,
         lowercase,
         prompts,
         query_marker,
