@@ -128,11 +128,11 @@ def open_theirs(folder):
 def check_held(model, modules):
     """What is read against what the model of sentence-transformers holds."""
     words, dense, mask, _ = model
-    assert modules.query_length in (words.query_length, words.max_seq_length)
-    if words.document_length is not None:
-        assert modules.max_seq_length == words.document_length
-    else:
-        assert modules.max_seq_length in (None, words.max_seq_length)
+    expected = words.document_length or words.max_seq_length
+    assert (modules.max_seq_length or 40) == expected  # or all positions of the encoder
+    if words.query_expansion is None:
+        expected = words.query_length or words.max_seq_length
+        assert (modules.query_length or modules.max_seq_length or 40) == expected
     expansion = modules.expansion and {"strategy": "fixed", **dataclasses.asdict(modules.expansion)}
     assert words.query_expansion == expansion
     assert list(modules.skiplist) == mask.skiplist_words
@@ -396,6 +396,20 @@ def test_prompts_of_other_names_and_a_default_are_copied(encoder_folder, tmp_pat
     assert found == Prompts(
         "b ", {"query": "the ", "topic": "b ", "document": ""}, "the ", "", "maxsim"
     )
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("settings", [{}, {"document_length": 9}])
+def test_a_tokenizer_without_a_limit(settings, encoder_folder, tmp_path):
+    """1e30, as transformers writes it, is no length; queries may fill the encoder."""
+    folder = written(encoder_folder, tmp_path / "f", MultiVectorModules(KERNEL))
+    put(folder, {"tokenizer_config.json": {"model_max_length": int(1e30)}})
+    put(folder, {TRANSFORMER_FILE: settings})
+    found = multi_vector_modules.read(folder)
+    assert found.max_seq_length == settings.get("document_length")
+    assert found.query_length == (40 if settings else None)
+    check_held(open_theirs(folder), found)
+    check_copy(folder, encoder_folder, tmp_path / "copy", open_theirs(folder))
 
 
 def test_which_folders_are_of_late_interaction(encoder_folder, tmp_path):
