@@ -19,7 +19,7 @@ beginning of a prompt: "[unused0] " is the marker [unused0] and no other text.
 import dataclasses
 import os
 import string
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,6 +69,8 @@ _PYLATE_KEYS = (
     *("do_query_expansion", "attend_to_expansion_tokens", "attend_to_mask_tokens"),
     *(*_PREFIXES.values(), "skiplist_words"),
 )
+# transformers writes 1e30, which its tokenizers take for a length where it is one of queries.
+_NO_LIMIT = 10**9
 _USUAL_LENGTH = 32  # of an expanded query, where nothing is said
 _STANFORD_MARKERS = {"query": "[unused0]", "document": "[unused1]"}
 _PUNCTUATION = tuple(string.punctuation)
@@ -138,8 +140,8 @@ class _Told(NamedTuple):
 class _Pieces(NamedTuple):
     """What a tokenizer of Hugging Face finds whole: of its vocabulary, and added to it."""
 
-    vocabulary: frozenset[str]
-    added: frozenset[str]
+    vocabulary: Collection[str]
+    added: Mapping[str, int | None]  # token -> id, None where no file says it
     is_wordpiece: bool
 
 
@@ -178,6 +180,29 @@ def model_folder(folder: str | os.PathLike) -> Path:
     return _parts(folder).encoder if is_multi_vector_folder(folder) else folder
 
 
+def marker_ids(folder: str | os.PathLike) -> dict[str, int | None]:
+    """Returns the markers of a folder that has its encoder in it, and the ids of those added.
+
+    A piece of the vocabulary has no id of its own there. Any other folder has no markers, and a
+    damaged `modules.json` says nothing.
+
+    Raises:
+        ValueError: a file of a late-interaction encoder is damaged.
+    """
+    folder = Path(folder)
+    try:
+        if not is_multi_vector_folder(folder):
+            return {}
+    except ValueError:  # told where it is read for what it says
+        return {}
+    pieces = _pieces(folder)
+    *markers, _ = _prompts(folder, _told(folder), pieces)
+    added = {
+        token.strip() if pieces.is_wordpiece else token: i for token, i in pieces.added.items()
+    }
+    return {marker: added.get(marker) for marker in markers if marker}
+
+
 def read(folder: str | os.PathLike) -> MultiVectorModules:
     """Reads what stands behind the encoder of a folder.
 
@@ -188,23 +213,32 @@ def read(folder: str | os.PathLike) -> MultiVectorModules:
     """
     folder = Path(folder)
     parts = _parts(folder)
+    told = _told(folder)
     if parts.projection is None:
-        told, own = _stanford_settings(folder), {}
-        projection = _stanford_projection(folder)
-        stored = Prompts("", {}, "", "", MAXSIM)
+        projection, own = _stanford_projection(folder), {}
     else:
-        told, own = _settings(folder), _values(parts.encoder / TRANSFORMER_FILE)
         projection = _projection(parts.projection)
-        stored = sentence_prompts.read(folder)
-    query_marker, document_marker, prompts = _prompts(stored, told, _pieces(parts.encoder))
+        own = _values(parts.encoder / TRANSFORMER_FILE)
+    # Another name than these two means the sum in sentence-transformers, too.
+    if _values(told.file).get("similarity_fn_name") == "meanmaxsim":
+        raise ValueError(
+            f"{told.file}: similarity_fn_name is 'meanmaxsim', which cannot be reproduced: write "
+            f"{MAXSIM!r} there if sums over the tokens of a query will do"
+        )
+    query_marker, document_marker, prompts = _prompts(folder, told, _pieces(parts.encoder))
     row_length, lowercase = text_settings(parts.encoder, _TASK)
     query_length, document_length, expansion = _lengths(told, own, parts.encoder)
-    if expansion is None and query_length is None and document_length is not None:
-        query_length = row_length
+    if row_length is not None and row_length >= _NO_LIMIT:
+        row_length = None
+    max_seq_length = row_length if document_length is None else document_length
+    if expansion is None and query_length is None and max_seq_length != row_length:
+        # What is said of texts to be found is not said of queries: they may fill the encoder.
+        positions = _values(parts.encoder / _CONFIG_FILE).get("max_position_embeddings")
+        query_length = positions if row_length is None else row_length
     return MultiVectorModules(
         projection,
         query_length,
-        row_length if document_length is None else document_length,
+        max_seq_length,
         lowercase,
         prompts,
         query_marker,
@@ -313,6 +347,11 @@ def _values(file: Path) -> dict[str, Any]:
     return read_json(file) if file.is_file() else {}
 
 
+def _told(folder: Path) -> _Told:
+    is_listed = (folder / MODULES_FILE).is_file()
+    return _settings(folder) if is_listed else _stanford_settings(folder)
+
+
 def _settings(folder: Path) -> _Told:
     """Returns what config_sentence_transformers.json says, which is PyLate's place for it all."""
     file = folder / MODEL_FILE
@@ -361,13 +400,11 @@ def _stanford_settings(folder: Path) -> _Told:
     return _Told(file, lengths, {name: f"{one} " for name, one in prefixes.items()}, skiplist)
 
 
-def _prompts(stored: Prompts, told: _Told, pieces: _Pieces) -> tuple[str, str, Prompts]:
+def _prompts(folder: Path, told: _Told, pieces: _Pieces) -> tuple[str, str, Prompts]:
     """Returns the markers of queries and texts to be found, and the prompts without them."""
-    if stored.similarity == "meanmaxsim":
-        raise ValueError(
-            f"{told.file}: similarity_fn_name is 'meanmaxsim', which cannot be reproduced: write "
-            f"{MAXSIM!r} there if sums over the tokens of a query will do"
-        )
+    # In a folder of Stanford's the file means nothing.
+    is_listed = told.file.name == MODEL_FILE
+    stored = sentence_prompts.read(folder) if is_listed else Prompts("", {}, "", "", MAXSIM)
     split = {}
     for name in _PREFIXES:
         prefix = told.prefixes.get(name, "")
@@ -564,14 +601,15 @@ def _pieces(folder: Path) -> _Pieces:
         model = stored.get("model") or {}
         vocab = model.get("vocab") or ()  # word pieces and BPE: piece -> id; Unigram: with scores
         vocabulary = {*vocab} if isinstance(vocab, dict) else {str(piece) for piece, _ in vocab}
-        tokens = [
-            *(stored.get("added_tokens") or ()),
-            *(settings.get("added_tokens_decoder") or {}).values(),
-            *(settings.get("extra_special_tokens") or ()),
-            *(settings.get("additional_special_tokens") or ()),
-            *_values(folder / "added_tokens.json"),
-        ]
-        added = {token["content"] if isinstance(token, dict) else str(token) for token in tokens}
+        decoder = settings.get("added_tokens_decoder") or {}
+        added: dict[str, int | None] = {
+            token["content"] if isinstance(token, dict) else str(token): None
+            for key in ("extra_special_tokens", "additional_special_tokens")
+            for token in settings.get(key) or ()
+        }
+        added |= _values(folder / "added_tokens.json")
+        added |= {token["content"]: int(index) for index, token in decoder.items()}
+        added |= {token["content"]: token["id"] for token in stored.get("added_tokens") or ()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"{as_json} or {settings_file} is damaged ({error!r}): fetch the files again"
@@ -582,7 +620,8 @@ def _pieces(folder: Path) -> _Pieces:
         vocabulary.update(map(str.strip, text.split("\n")))
     elif (folder / "vocab.json").is_file():
         vocabulary.update(read_json(folder / "vocab.json"))
-    return _Pieces(frozenset(vocabulary), frozenset(added - {""}), is_wordpiece)
+    added.pop("", None)
+    return _Pieces(vocabulary, added, is_wordpiece)
 
 
 def _write_prompts(folder: Path, modules: MultiVectorModules) -> None:

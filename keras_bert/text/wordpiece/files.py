@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_bert.checkpoints import tf_hub
+from keras_bert.checkpoints import multi_vector_modules, tf_hub
 from keras_bert.storage import hub
 from keras_bert.text import tokenizer_config
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer, TextsToIds
@@ -75,10 +75,14 @@ class WordPieceFiles:
         folder = hub.local_folder(folder)
         found = cls(*read(folder))
         vocabulary, to_ids = found.vocabulary, functools.cache(found.texts_to_ids)
+        # What ColBERT puts behind [CLS], such as "[Q] ", stands in no text.
+        markers = multi_vector_modules.marker_ids(folder)
 
         def finds(token: Mapping[str, Any]) -> bool:
             content = str(token.get("content"))
             if content in vocabulary.special_tokens or UNUSED_SLOT.fullmatch(content):
+                return True
+            if content.strip() in markers and content.strip() in vocabulary:
                 return True
             # A second token of this role in MPNet's vocabulary, which no text spells out.
             if content == ROBERTA_TOKENS.unk and vocabulary.framing == ROBERTA_FRAMING:
@@ -138,7 +142,7 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
     stored = read_json(as_json) if as_json.is_file() else {}
     special, framing = _family(folder)
     if text.is_file() or not stored:
-        vocabulary = _read_lines(text, special, framing)
+        vocabulary = _with_markers(_read_lines(text, special, framing), folder)
     else:
         tokens = _tokens_of(stored, as_json)
         vocabulary = Vocabulary(tokens, _of_vocabulary(special, tokens), framing=framing)
@@ -189,6 +193,23 @@ def _read_lines(path: Path, special: SpecialTokens, framing: Framing) -> Vocabul
         lines = path.read_text(encoding="utf-8-sig", errors="replace").split("\n")
         special = _of_vocabulary(special, map(piece_of_line, lines))
     return Vocabulary.from_file(path, special, framing)
+
+
+def _with_markers(vocabulary: Vocabulary, folder: Path) -> Vocabulary:
+    """Returns the pieces of a vocab.txt and the markers of a ColBERT that other files add."""
+    ids = multi_vector_modules.marker_ids(folder)
+    added = {marker: i for marker, i in ids.items() if marker not in vocabulary and i is not None}
+    if not added:
+        return vocabulary
+    tokens = [*vocabulary.tokens, *sorted(added, key=added.__getitem__)]
+    for marker, index in added.items():
+        if tokens.index(marker) != index:
+            raise ValueError(
+                f"{folder}: the marker {marker!r} has the id {index}, but {tokens.index(marker)} "
+                f"is the next free one behind the {len(vocabulary)} pieces of {FILE_NAME}: add the "
+                "tokens between them to that file"
+            )
+    return Vocabulary(tokens, vocabulary.special_tokens, framing=vocabulary.framing)
 
 
 def _tokens_of(stored: dict[str, Any], path: Path) -> list[str]:
