@@ -148,17 +148,11 @@ def test_one_thread_for_an_operation_is_an_offer(served):
 
 
 def test_warm_up_is_what_the_server_replays(served):
-    # Read field by field by hand: PredictionLog.predict_log (6) -> request (1) -> inputs (2).
-    records = [r.numpy() for r in tf.data.TFRecordDataset(str(served / WARMUP_FILE))]
     sizes = []
-    for record in records:
-        request = dict(_fields(dict(_fields(record))[6]))[1]
-        spec = dict(_fields(dict(_fields(request))[1]))
-        assert (spec[1], spec[3]) == (b"reviews", b"serving_default")
-        entries = [dict(_fields(value)) for number, value in _fields(request) if number == 2]
-        tensors = {e[1].decode(): tf.make_ndarray(_tensor(e[2])) for e in entries}
-        assert tensors.keys() == {"text", "text_pair"}
-        sizes.append(len(tensors["text"]))
+    for name, signature, inputs in requests_of(served / WARMUP_FILE):
+        assert (name, signature) == ("reviews", "serving_default")
+        assert inputs.keys() == {"text", "text_pair"}
+        sizes.append(len(inputs["text"]))
     assert sizes == [1, 8]  # not the 32 that the guard would refuse
 
 
@@ -181,10 +175,7 @@ def test_samples_pass_the_guard(model_folder, tmp_path):
     options = ExportOptions(max_batch=1, max_text_bytes=5, max_choices=1)
     served = export_saved_model(model_folder("choices"), tmp_path / "1.5", options=options)
     serve = tf.saved_model.load(str(served)).signatures["serving_default"]
-    (record,) = tf.data.TFRecordDataset(str(served / WARMUP_FILE))
-    request = dict(_fields(dict(_fields(record.numpy()))[6]))[1]
-    entries = [dict(_fields(value)) for number, value in _fields(request) if number == 2]
-    warmup = {e[1].decode(): tf.constant(tf.make_ndarray(_tensor(e[2]))) for e in entries}
+    [(_, _, warmup)] = requests_of(served / WARMUP_FILE)
     assert serve(**warmup)["scores"].shape == (1, 1)
     readme = (served.parent / "README.md").read_text()
     (example,) = json.loads(re.search(r":predict -d '(.*)'", readme).group(1))["instances"]
@@ -192,6 +183,17 @@ def test_samples_pass_the_guard(model_folder, tmp_path):
     # A name that YAML takes for a number unless it is quoted; JSON's strings are YAML's too.
     compose = (served.parent / "docker-compose.yml").read_text()
     assert json.loads(re.search(r"services:\n  (.*):\n", compose).group(1)) == "1.5"
+
+
+def requests_of(file):
+    """Yields model, signature and inputs of a file of requests, read field by field by hand."""
+    for record in tf.data.TFRecordDataset(str(file)):
+        # PredictionLog.predict_log (6) -> request (1) -> model_spec (1), inputs (2)
+        request = dict(_fields(dict(_fields(record.numpy()))[6]))[1]
+        spec = dict(_fields(dict(_fields(request))[1]))
+        entries = [dict(_fields(value)) for number, value in _fields(request) if number == 2]
+        inputs = {e[1].decode(): tf.constant(tf.make_ndarray(_tensor(e[2]))) for e in entries}
+        yield spec[1].decode(), spec[3].decode(), inputs
 
 
 def _tensor(data):

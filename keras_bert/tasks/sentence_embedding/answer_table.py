@@ -6,5 +6,9 @@ COLUMNS = ("similarity",)
 
 
 def similarity_row(similarity: float) -> list[str]:
-    """Returns the fields of `COLUMNS`: the cosine of two texts, from -1 to 1."""
+    """Returns the fields of `COLUMNS`: how alike two texts are.
+
+    Dense vectors give the cosine, sparse ones their product, those of tokens the sum of the largest
+    products (MaxSim).
+    """
     return [number_text(similarity)]

@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.checkpoints.multi_vector_modules import MultiVectorModules
+from keras_bert.checkpoints.sentence_modules import MODULES_FILE
 from keras_bert.features import INPUT_IDS, INPUT_MASK
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector, with_a_column
@@ -47,7 +48,8 @@ class MultiVectorSignatures(SignatureFamily):
         modules: lengths, prompts, markers, expansion of queries, and what has no vector.
 
     Raises:
-        ValueError: the vocabulary lacks a marker, or rows have no room for a piece of a text.
+        ValueError: the vocabulary lacks a marker, rows have no room for a piece of a text, or
+            queries are filled up to more positions than the encoder has.
     """
 
     sample: Mapping[str, Any] = {TEXT: "One text."}
@@ -62,10 +64,15 @@ class MultiVectorSignatures(SignatureFamily):
     ):
         super().__init__(model, tokenizer, max_seq_length, options)
         self.modules = modules
-        query_length = min(modules.query_length or max_seq_length, max_seq_length)
-        self._query_rows = TokenRows(
-            tokenizer, query_length, modules.query_marker, modules.expansion
-        )
+        most, expansion = model.config.max_position_embeddings, modules.expansion
+        if expansion is not None and expansion.length > most:
+            raise ValueError(
+                f"queries are filled up to {expansion.length} positions, but the encoder has only "
+                f"{most}: lower the length of query_expansion in the folder"
+            )
+        # A query may be longer than a text to be found.
+        query_length = min(modules.query_length or max_seq_length, most)
+        self._query_rows = TokenRows(tokenizer, query_length, modules.query_marker, expansion)
         self._document_rows = TokenRows(tokenizer, max_seq_length, modules.document_marker)
         vocabulary = tokenizer.vocabulary
         skipped = {vocabulary.id_of(piece) for piece in modules.skiplist if piece in vocabulary}
@@ -170,7 +177,8 @@ def multi_vector_signatures(
 ) -> MultiVectorSignatures:
     """Returns the signatures of a `BertMultiVectorEmbedder`.
 
-    A folder with `modules.json` is served by what that says; this is for one without.
+    A folder with `modules.json` is served by what that says; this is for one without, which has no
+    projection that was trained.
 
     Args:
         description: the task, whose head knows lengths, prompts and markers.
@@ -178,7 +186,15 @@ def multi_vector_signatures(
         tokenizer: its tokenizer.
         max_seq_length: the most positions of a row.
         options: settings of the export.
+
+    Raises:
+        ValueError: the projection was not trained.
     """
+    if not model.has_trained_projection:
+        raise ValueError(
+            f"the folder has a task.json and no {MODULES_FILE}, and so lacks the projection of "
+            "tokens that was trained: fetch all files of the run"
+        )
     head = cast(MultiVectorHead, description.head)
     kernel = keras.ops.convert_to_numpy(model.get_layer("projection").kernel)
     modules = head.modules(MultiVectorModules(kernel), max_seq_length)

@@ -10,6 +10,7 @@ from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.finetuning.task import TASK_FILE
 from keras_bert.models import preset
 from keras_bert.models.document_classifier import BertDocumentClassifier
+from keras_bert.models.embedders.multi_vector_embedder import BertMultiVectorEmbedder
 from keras_bert.models.embedders.sentence_embedder import BertSentenceEmbedder
 from keras_bert.models.embedders.sparse_embedder import BertSparseEmbedder
 from keras_bert.models.masked_lm import BertMaskedLM
@@ -241,7 +242,8 @@ def check_explained(model_class: type) -> None:
             "classifiers, taggers, multiple choice and question answering are; give such a "
             "model, or predict without --explain"
         )
-    if issubclass(model_class, BertSentenceEmbedder | BertSparseEmbedder):
+    embedders = BertSentenceEmbedder | BertSparseEmbedder | BertMultiVectorEmbedder
+    if issubclass(model_class, embedders):
         raise ValueError(
             f"the model is a {model_class.__name__}, which gives vectors, no answer that could be "
             "explained: give a model that was fine-tuned to give one, or predict without --explain"
