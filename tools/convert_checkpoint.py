@@ -28,7 +28,12 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from absl import flags
 
 from keras_bert import command_line
-from keras_bert.checkpoints import sentence_modules, sentence_prompts, sparse_modules
+from keras_bert.checkpoints import (
+    multi_vector_modules,
+    sentence_modules,
+    sentence_prompts,
+    sparse_modules,
+)
 from keras_bert.choices import PositionExtension, TargetFormat, WeightsDtype
 from keras_bert.config import read_json
 from keras_bert.models.conversion import model_card
@@ -154,18 +159,23 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
     if format == "keras" and (source / TASK_FILE).is_file():
         shutil.copyfile(source / TASK_FILE, target / TASK_FILE)  # what a fine-tuned run asks for
     try:
+        sentences = f"{sentence_modules.MODULES_FILE} and what it lists were copied"
         if sparse_modules.is_sparse_folder(source):
             size = report.checkpoint.config.vocab_size
             sparse_modules.copy(source, target, size)
-            kept = f"{sentence_modules.MODULES_FILE} and what it lists were copied"
-            return report, tokenizer, f"\nsentences:       {kept}"
-        if not sentence_modules.is_sentence_folder(source):
+            return report, tokenizer, f"\nsentences:       {sentences}"
+        if multi_vector_modules.is_multi_vector_folder(source):
+            multi_vector_modules.copy(source, target)
+            if not (source / sentence_modules.MODULES_FILE).is_file():  # Stanford's
+                sentences = f"projection and settings are in {sentence_modules.MODULES_FILE} now"
+            length = multi_vector_modules.read(target).max_seq_length
+        elif sentence_modules.is_sentence_folder(source):
+            sentence_modules.copy(source, target)
+            length = sentence_modules.read(target).max_seq_length
+        else:
             if format == "hf" and inner == source:
                 _copy_scoring(source, target)
             return report, tokenizer, ""
-        sentence_modules.copy(source, target)
-        sentences = f"{sentence_modules.MODULES_FILE} and what it lists were copied"
-        length = sentence_modules.read(target).max_seq_length
         if _POSITIONS.value is not None and length is not None and length < _POSITIONS.value:
             # What the author of the model chose is not changed in silence.
             sentences += (

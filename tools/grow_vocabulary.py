@@ -5,10 +5,10 @@ r"""Gives a model pieces for the words of a field, before it goes on with the te
     python tools/grow_vocabulary.py --model=bert --words=words.txt --output=models/grown
 
 --input takes the commonest words that the vocabulary cuts into --min_pieces pieces or more, --words
-those of a file, one a line. They take the [unused] slots first and stand behind the end then; each
-starts at the mean of the embeddings of its pieces. The folder is one for run_pretraining.py
---init_from, and its vocab.txt the one for create_pretraining_data.py. That of a fine-tuned model
-stays one for predict.py, with its task.json.
+those of a file, one a line. They take the [unused] slots first, but for those that a ColBERT marks
+texts with, and stand behind the end then; each starts at the mean of the embeddings of its pieces.
+The folder is one for run_pretraining.py --init_from, and its vocab.txt the one for
+create_pretraining_data.py. That of a fine-tuned model stays one for predict.py, with its task.json.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ _SHOWN = 12
 def main(_: Sequence[str]) -> None:
     """Reads the flags, chooses or reads the words, grows the model and writes it."""
     from keras_bert import BertTokenizer, grow_vocabulary, load_model, load_tokenizer
-    from keras_bert.checkpoints import sentence_modules, sparse_modules
+    from keras_bert.checkpoints import multi_vector_modules, sentence_modules, sparse_modules
     from keras_bert.finetuning.task import TASK_FILE
     from keras_bert.storage import hub
     from keras_bert.storage.files import atomic_folder
@@ -79,25 +79,35 @@ def main(_: Sequence[str]) -> None:
     model = load_model(folder, values.ignore_config_keys)
     task = load_description(folder) if Path(folder, TASK_FILE).is_file() else None
     tokenizer.vocabulary.check_size(model.config.vocab_size)
+    kept, of_tokens = "", None  # what a late-interaction encoder has behind its encoder
+    try:
+        if multi_vector_modules.is_multi_vector_folder(folder):
+            of_tokens = multi_vector_modules.read(folder)
+    except ValueError as error:
+        if task is not None:
+            raise  # a run is none without its projection
+        kept = f", the encoder alone: {error}"  # no reason not to grow it
     corpus_tokenizer = CorpusTokenizer(tokenizer.vocabulary, Settings(**tokenizer.settings))
 
     if values.words:
         words = read_words(values.words, corpus_tokenizer)
     else:
         counts, words = _words_of_texts(corpus_tokenizer)
-    grown = tokenizer.vocabulary.add_tokens(words)
+    grown = tokenizer.vocabulary.add_tokens(words, of_tokens.special_pieces if of_tokens else ())
     pieces = tokenizer.pieces_of_new_tokens(grown)
     if not pieces:
         raise ValueError(f"all {len(words)} words of {values.words} are in the vocabulary already")
 
     # The folder with them. Embeddings may have more rows than the vocabulary has pieces.
     model = grow_vocabulary(model, pieces, max(len(grown), model.config.vocab_size))
-    kept = ""
     with atomic_folder(output) as temporary:
         model.save_to_preset(temporary, BertTokenizer(grown, **tokenizer.settings))
+        if of_tokens is not None:  # first: its task completes what it finds there
+            multi_vector_modules.write(temporary, of_tokens)
+            kept = f", with {sentence_modules.MODULES_FILE} and what it lists"
         if task is not None:
             task.save(temporary)
-            kept = f", with {TASK_FILE}"
+            kept += f", with {TASK_FILE}"
         try:
             if sparse_modules.is_sparse_folder(folder):
                 sparse_modules.copy(folder, temporary, model.config.vocab_size)

@@ -119,6 +119,12 @@ class MultiVectorModules:
     expansion: QueryExpansion | None = None
     skiplist: tuple[str, ...] = ()
 
+    @property
+    def special_pieces(self) -> list[str]:
+        """Pieces of the vocabulary that mean what they do to this model alone."""
+        token = self.expansion and self.expansion.token
+        return [piece for piece in (self.query_marker, self.document_marker, token) if piece]
+
 
 class _Parts(NamedTuple):
     """Where encoder, projection and mask lie; None: older formats have no folder for it."""

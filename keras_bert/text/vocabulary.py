@@ -6,7 +6,7 @@ import os
 import re
 import string
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -264,7 +264,7 @@ class Vocabulary:
     def _file_bytes(self) -> bytes:
         return "".join(f"{token}\n" for token in self._tokens).encode()
 
-    def add_tokens(self, tokens: Iterable[str]) -> "Vocabulary":
+    def add_tokens(self, tokens: Iterable[str], kept: Collection[str] = ()) -> "Vocabulary":
         """Returns a vocabulary with further pieces; no existing piece changes its id.
 
         New pieces take the [unusedN] slots first, in the order of their ids, and are appended
@@ -272,9 +272,14 @@ class Vocabulary:
 
         Args:
             tokens: the pieces to add.
+            kept: slots that mean something to the model, and are no room for others.
         """
         grown = list(self._tokens)
-        slots = (i for i, token in enumerate(self._tokens) if UNUSED_SLOT.fullmatch(token))
+        slots = (
+            i
+            for i, token in enumerate(self._tokens)
+            if UNUSED_SLOT.fullmatch(token) and token not in kept
+        )
         for token in dict.fromkeys(tokens):
             if token in self._ids:
                 continue

@@ -149,6 +149,11 @@ def test_added_tokens_take_unused_slots_first():
         *("third", "fourth"),
     )
     assert vocabulary.tokens[1] == "[unused1]"
+    # But for those that mean something to the model.
+    grown = vocabulary.add_tokens(["covid", "third"], kept=["[unused1]"])
+    assert grown.tokens == (
+        *("[PAD]", "[unused1]", *SPECIAL[1:], "covid", "known", "[unused]", "third"),
+    )
 
 
 def test_size_against_the_config():
