@@ -25,7 +25,8 @@ from keras_bert import FinetuningOptions, command_line
 
 # Arguments of tasks; what is not given is left to the task.
 _TEXT_FLAGS = {
-    "text_column": "Column of the text (csv, retrieval, reranking, similarity; unset: text).",
+    "text_column": "Column of the text (csv, retrieval, sparse_retrieval, multi_vector_retrieval, "
+    "reranking, similarity; unset: text).",
     "text_pair_column": "Column of the second text (csv, retrieval, similarity; unset: text_pair, "
     "if any).",
     "label_column": "Column of the label (csv; unset: label).",
@@ -48,6 +49,10 @@ _INTEGER_FLAGS = {
     "length_candidates": "Lengths that are tried (seq2seq with --decoding=mask_predict; unset: 5).",
     "initial_active_dims": "Words of a text before training, in the mean; 0: as the model has them "
     "(sparse_retrieval; unset: 128, or 0 from a sparse encoder).",
+    "projection_dim": "Numbers of a token's vector (multi_vector_retrieval; unset: as the model "
+    "folder says, else 128 or the width of a narrower encoder).",
+    "query_length": "Most positions of a text to search with (multi_vector_retrieval; unset: as "
+    "the model folder says, else 32).",
     "lstm_width": "Width of each direction's LSTM (conll with --features_from; unset: 768).",
 }
 _TARGET_FLAGS = {
@@ -58,26 +63,25 @@ _TARGET_FLAGS = {
     "autoregressive).",
 }
 _VECTOR_FLAGS = {
-    "positive_column": "Column of what is to be found (retrieval, sparse_retrieval, reranking, "
-    "similarity; unset: "
-    "positive).",
+    "positive_column": "Column of what is to be found (retrieval, sparse_retrieval, "
+    "multi_vector_retrieval, reranking, similarity; unset: positive).",
     "score_column": "Column of the score of two texts (retrieval, similarity; unset: score).",
     "pooling": "mean, cls or max of the vectors of a text's pieces (retrieval, similarity; unset: "
     "as the model folder says, else mean).",
     "activation": "relu or log1p_relu: how scores become weights of words (sparse_retrieval; "
     "unset: as the model folder says, else relu).",
     "query_prompt": "Stands before each text to search with (retrieval, sparse_retrieval, "
-    "similarity; unset: as the model folder says, mostly nothing).",
+    "multi_vector_retrieval, similarity; unset: as the model folder says, mostly nothing).",
     "document_prompt": "Stands before each text to be found, or to be compared with (the same).",
 }
 _FLOAT_FLAGS = {
     "temperature": "Divides products that are learned as logits (retrieval, similarity; unset: "
-    "0.05; sparse_retrieval: 1).",
+    "0.05; sparse_retrieval, multi_vector_retrieval: 1).",
     "query_regularizer_weight": "How much it counts that queries have few words (sparse_retrieval; "
     "unset: 5e-5).",
     "document_regularizer_weight": "The same of texts to be found (sparse_retrieval; unset: 3e-5).",
-    "teacher_weight": "Part of a teacher's scores in the loss (retrieval and sparse_retrieval with "
-    "positive_score and negative0_score; unset: 0.5).",
+    "teacher_weight": "Part of a teacher's scores in the loss (retrieval, sparse_retrieval and "
+    "multi_vector_retrieval with positive_score and negative0_score; unset: 0.5).",
     "teacher_temperature": "Divides a teacher's scores (the same; unset: 1).",
     "max_score": "Score of two texts that are alike in all (retrieval, similarity; unset: 1).",
     "length_penalty": "Prefers longer texts, the more the larger (seq2seq; unset: 0.6).",

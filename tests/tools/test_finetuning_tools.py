@@ -28,6 +28,7 @@ EVERY_ARGUMENT = {
     **dict(label_feature="d", window_pooling="mean", features_from="last", word_index=1),
     **dict(label_index=-2, doc_stride=3, max_windows=4, max_query_length=5, max_answer_length=6),
     **dict(max_target_length=7, beam_size=8, iterations=9, length_candidates=10, lstm_width=11),
+    **dict(projection_dim=12, query_length=13),
     **dict(source_column="e", target_column="f", decoder="random", decoding="mask_predict"),
     **dict(length_penalty=0.5, document_context=True, labels=["no", "yes"]),
 }
