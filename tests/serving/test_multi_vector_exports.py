@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -22,10 +23,11 @@ from keras_bert import (
     MultiVectorHead,
     load_tokenizer,
 )
-from keras_bert.checkpoints import multi_vector_modules
+from keras_bert.checkpoints import hugging_face, multi_vector_modules
 from keras_bert.checkpoints.multi_vector_modules import MultiVectorModules, QueryExpansion
 from keras_bert.checkpoints.sentence_prompts import Prompts
 from keras_bert.finetuning.task import TaskDescription
+from keras_bert.models import preset
 from keras_bert.serving.client import RestClient
 from keras_bert.serving.formats.litert_onnx import export_litert, export_onnx
 from keras_bert.serving.graph_operations import TEXT_OPERATIONS, graph_operations
@@ -43,7 +45,7 @@ from tests.conftest import write_csv
 from tests.serving.rest_server import rest_server
 from tests.serving.test_serving_kit import OPS_LIB, requests_of, tensorflow_operations
 from tests.signatures.tiny_models import PIECES, random_texts, write_model
-from tests.tolerances import BFLOAT16, CONVERTED, REORDERED
+from tests.tolerances import BFLOAT16, CONVERTED, ORACLE, REORDERED
 
 TOOLS = Path(__file__).parents[2] / "tools"
 WIDTH = 6
@@ -545,3 +547,52 @@ def test_a_grown_model_keeps_its_projection_and_its_markers(name, folders, tmp_p
         model = FinetunedModel.load(grown)
         assert model.description == FinetunedModel.load(folders / name).description
         assert model.model.has_trained_projection
+
+
+@pytest.mark.slow
+def test_a_run_is_none_without_its_projection(folders, tmp_path):
+    (tmp_path / "words.txt").write_text("zeppelin\n", encoding="utf-8")
+    damaged = shutil.copytree(folders / "run", tmp_path / "damaged")
+    file = damaged / "1_Dense" / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"bias": True}))
+    for status in (1, 0):
+        done = command_process.run(
+            [
+                TOOLS / "grow_vocabulary.py",
+                f"--model={damaged}",
+                f"--words={tmp_path / 'words.txt'}",
+                f"--output={tmp_path / 'grown'}",
+            ],
+            environment={"KERAS_BERT_TRACEBACK": ""},
+        )
+        assert done.returncode == status, done.stderr
+        if status:
+            assert "bias is True, which cannot be reproduced" in done.stderr
+            assert not (tmp_path / "grown").exists()
+        (damaged / "task.json").unlink(missing_ok=True)
+    # Of another library the encoder grows alone.
+    assert "pieces, the encoder alone: " in done.stdout
+    assert not (tmp_path / "grown" / "modules.json").exists()
+
+
+@pytest.mark.oracle  # sentence-transformers
+def test_queries_are_as_long_as_in_sentence_transformers(folders, tmp_path):
+    from sentence_transformers import MultiVectorEncoder as Theirs
+
+    folder = tmp_path / "hf"
+    folder.mkdir()
+    hugging_face.write(preset.read_checkpoint(folders / "run"), folder)
+    load_tokenizer(folders / "run").save(folder)
+    kernel = multi_vector_modules.read(folders / "run").projection
+    multi_vector_modules.write(folder, MultiVectorModules(kernel, 13, 7))
+    theirs = Theirs(os.fspath(folder), device="cpu")
+    family = open_signatures(folder, ExportOptions())
+    texts = ["the film, a. b c d e f g h i j k l m n", "x"]
+    for signature, encode in (
+        ("serve_query", theirs.encode_query),
+        ("serve_document", theirs.encode_document),
+    ):
+        found = family.more_answers()[signature](tf.constant(texts))["token_vectors"].numpy()
+        for row, expected in zip(found, encode(texts, convert_to_numpy=True), strict=True):
+            np.testing.assert_allclose(row[: len(expected)], expected, **ORACLE)
+            assert not row[len(expected) :].any()
