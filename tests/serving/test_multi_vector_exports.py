@@ -5,7 +5,7 @@ import json
 import os
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import keras
@@ -214,6 +214,18 @@ def test_an_answer_does_not_depend_on_its_neighbours(name, served):
         np.testing.assert_allclose(
             answer["token_vectors"][:1, :length], alone["token_vectors"], **REORDERED
         )
+
+
+def test_a_text_without_vectors_has_the_least_score(folders, tmp_path):
+    folder = shutil.copytree(folders / "full", tmp_path / "skipping")
+    modules = multi_vector_modules.read(folder)
+    left_out = ("[CLS]", "[unused1]", "[SEP]", "a")
+    multi_vector_modules.write(folder, replace(modules, skiplist=left_out))
+    score = open_signatures(folder, ExportOptions()).more_answers()["serve_scores"]
+    for texts in (["a"], ["a", "b film", ""]):
+        found = score(tf.constant(texts), tf.constant(["film"] * len(texts)))["score"].numpy()
+        np.testing.assert_allclose(found[::2], -FILLED, **REORDERED)
+        assert (found[1:2] > -FILLED).all()
 
 
 @pytest.mark.parametrize("name", FOLDERS)

@@ -38,7 +38,8 @@ class MultiVectorSignatures(SignatureFamily):
     behind the end of a text they are zeros and empty. `serve_query` returns the same of texts to
     search with, `serve_document` is `serving_default`. `serve_scores` takes `query` besides, string
     [N], and returns `score`, float32 [N]: for each vector of a query the largest product with one
-    of the text beside it, and the sum of these (MaxSim).
+    of the text beside it, and the sum of these (MaxSim). Of a text without a vector, all pieces of
+    which are on the skiplist, each of these products counts as -1.
 
     Args:
         model: the `BertMultiVectorEmbedder`.
@@ -159,7 +160,7 @@ class MultiVectorSignatures(SignatureFamily):
         held, _ = self.document_vectors(text)
         products = tf.matmul(asked.to_tensor(), held.to_tensor(), transpose_b=True)  # [N, Q, S]
         there = tf.sequence_mask(held.row_lengths())[:, None]  # [N, 1, S]
-        # The first is for requests of no texts, which have no longest one.
+        # A column more: a text without a vector has the least score, whatever stands beside it.
         products = tf.pad(
             tf.where(there, products, _LEAST), [[0, 0], [0, 0], [0, 1]], constant_values=_LEAST
         )
