@@ -1,6 +1,5 @@
 """Vectors of tokens that are trained: late interaction by hand, the loss, runs, what is left."""
 
-import csv
 import json
 
 import keras
@@ -17,19 +16,14 @@ from keras_bert import (
     MultiVectorEncoder,
     MultiVectorHead,
     TokenVectors,
-    create_optimizer,
-    create_strategy,
     create_task,
-    finetune,
     load_tokenizer,
 )
 from keras_bert.finetuning.encoded_rows import NO_LOGIT
 from keras_bert.finetuning.task import TaskData
-from keras_bert.tasks.predict import predict_file
-from keras_bert.tasks.sentence_embedding.metrics import ranking_metrics, relevant_ranks
 from keras_bert.tasks.sentence_embedding.ranking_loss import MultiVectorLoss, scored_texts
 from keras_bert.tasks.sentence_embedding.token_vectors import max_sim
-from tests.conftest import WORDS, write_csv
+from tests.conftest import WORDS
 from tests.tolerances import FORMULA, REORDERED
 
 LENGTH = 16
