@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_bert import load_encoder, load_tokenizer
+from keras_bert import MultiVectorEncoder, load_encoder, load_tokenizer
 from keras_bert.checkpoints import (
     hugging_face,
     multi_vector_modules,
@@ -148,6 +148,24 @@ def check_encodings(expected, found):
             np.testing.assert_allclose(one, other, **ORACLE, err_msg=method)
 
 
+def check_ours(folder, model):
+    """What we make of a folder, against what sentence-transformers does, token by token."""
+    encoder = MultiVectorEncoder.from_preset(folder)
+    for method in ("encode_query", "encode_document"):
+        found = getattr(encoder, method)(TEXTS)
+        expected = getattr(model, method)(TEXTS, convert_to_numpy=True)
+        assert found.counts.tolist() == [len(rows) for rows in expected], method
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, **ORACLE, err_msg=method)
+    queries = encoder.encode_query(TEXTS), model.encode_query(TEXTS)
+    texts = encoder.encode_document(TEXTS), model.encode_document(TEXTS)
+    ours, theirs = (
+        one.similarity(*vectors)
+        for one, vectors in zip((encoder, model), zip(queries, texts, strict=True), strict=True)
+    )
+    np.testing.assert_allclose(ours, theirs.numpy(), **ORACLE)
+
+
 def check_copy(source, encoder_folder, target, model):
     """A copy behind the encoder alone, opened by sentence-transformers."""
     shutil.copytree(encoder_folder, target)
@@ -218,6 +236,7 @@ def test_a_folder_of_sentence_transformers(name, encoder_folder, tmp_path):
     )
     assert (found.query_marker, found.document_marker) == ("", "")
     check_copy(tmp_path / "theirs", encoder_folder, tmp_path / "copy", model)
+    check_ours(tmp_path / "theirs", model)
 
 
 PYLATE = {
@@ -280,6 +299,7 @@ def test_a_folder_of_pylate(name, encoder_folder, tmp_path):
         blank = " " if marker else ""
         assert marker + blank + getattr(found.prompts, role) == (model.prompts[role] or "")
     check_copy(folder, encoder_folder, tmp_path / "copy", model)
+    check_ours(folder, model)
 
 
 STANFORD = {
@@ -305,6 +325,7 @@ def test_a_folder_of_stanford(name, encoder_folder, tmp_path):
     assert f"{found.query_marker} " == model.prompts["query"]
     assert f"{found.document_marker} " == model.prompts["document"]
     check_copy(folder, encoder_folder, tmp_path / "copy", model)
+    check_ours(folder, model)
 
 
 @pytest.mark.oracle
