@@ -133,6 +133,8 @@ def check_held(model, modules):
     if words.query_expansion is None:
         expected = words.query_length or words.max_seq_length
         assert (modules.query_length or modules.max_seq_length or 40) == expected
+    else:
+        assert modules.query_length == words.query_length
     expansion = modules.expansion and {"strategy": "fixed", **dataclasses.asdict(modules.expansion)}
     assert words.query_expansion == expansion
     assert list(modules.skiplist) == mask.skiplist_words
@@ -260,6 +262,14 @@ PYLATE = {
     ),
     "prefixes are text": (
         {"query_prefix": "[Q] ", "document_prefix": "the"},
+        "pylate.models.Dense.Dense",
+    ),
+    "null means none of an expansion alone": (
+        {"query_prefix": "a ", "query_expansion": None, "query_length": None},
+        "pylate.models.Dense.Dense",
+    ),
+    "an expansion as in release 6": (
+        {"query_expansion": {"strategy": "fixed", "length": 9}, "document_length": None},
         "pylate.models.Dense.Dense",
     ),
     "a type and nothing else": ({"model_type": "ColBERT"}, "sentence_transformers.models.Dense"),
