@@ -393,6 +393,24 @@ def test_what_is_written_is_read(encoder_folder, tmp_path):
             else:
                 assert getattr(found, field.name) == expected, field.name
     assert found.projection.dtype == np.float32
+    stored = json.loads((tmp_path / "0" / TRANSFORMER_FILE).read_text())
+    expansion = {"strategy": "fixed", "length": 12, "attend": True, "token": "x"}
+    assert stored == {
+        "max_seq_length": 18,
+        "do_lower_case": False,
+        "query_length": 14,
+        "document_length": 18,
+        "query_expansion": expansion,
+    }
+
+
+def test_a_list_of_modules_counts_more_than_the_class_of_stanford(encoder_folder, tmp_path):
+    """A model of Stanford's that was saved again with a folder for the projection."""
+    folder = written(encoder_folder, tmp_path / "f")
+    put(folder, {"config.json": {"architectures": ["HF_ColBERT"]}})
+    found = multi_vector_modules.read(folder)
+    np.testing.assert_array_equal(found.projection, KERNEL)
+    assert found.expansion == FULL.expansion
 
 
 def test_prompts_of_other_names_and_a_default_are_copied(encoder_folder, tmp_path):
