@@ -133,6 +133,8 @@ def check_held(model, modules):
     if words.query_expansion is None:
         expected = words.query_length or words.max_seq_length
         assert (modules.query_length or modules.max_seq_length or 40) == expected
+    else:
+        assert modules.query_length == words.query_length
     expansion = modules.expansion and {"strategy": "fixed", **dataclasses.asdict(modules.expansion)}
     assert words.query_expansion == expansion
     assert list(modules.skiplist) == mask.skiplist_words
@@ -281,6 +283,14 @@ PYLATE = {
         {"query_prefix": "[Q] ", "document_prefix": "the"},
         "pylate.models.Dense.Dense",
     ),
+    "null means none of an expansion alone": (
+        {"query_prefix": "a ", "query_expansion": None, "query_length": None},
+        "pylate.models.Dense.Dense",
+    ),
+    "an expansion as in release 6": (
+        {"query_expansion": {"strategy": "fixed", "length": 9}, "document_length": None},
+        "pylate.models.Dense.Dense",
+    ),
     "a type and nothing else": ({"model_type": "ColBERT"}, "sentence_transformers.models.Dense"),
 }
 
@@ -404,6 +414,24 @@ def test_what_is_written_is_read(encoder_folder, tmp_path):
             else:
                 assert getattr(found, field.name) == expected, field.name
     assert found.projection.dtype == np.float32
+    stored = json.loads((tmp_path / "0" / TRANSFORMER_FILE).read_text())
+    expansion = {"strategy": "fixed", "length": 12, "attend": True, "token": "x"}
+    assert stored == {
+        "max_seq_length": 18,
+        "do_lower_case": False,
+        "query_length": 14,
+        "document_length": 18,
+        "query_expansion": expansion,
+    }
+
+
+def test_a_list_of_modules_counts_more_than_the_class_of_stanford(encoder_folder, tmp_path):
+    """A model of Stanford's that was saved again with a folder for the projection."""
+    folder = written(encoder_folder, tmp_path / "f")
+    put(folder, {"config.json": {"architectures": ["HF_ColBERT"]}})
+    found = multi_vector_modules.read(folder)
+    np.testing.assert_array_equal(found.projection, KERNEL)
+    assert found.expansion == FULL.expansion
 
 
 def test_prompts_of_other_names_and_a_default_are_copied(encoder_folder, tmp_path):
