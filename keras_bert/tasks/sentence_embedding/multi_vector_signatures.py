@@ -62,7 +62,8 @@ class MultiVectorSignatures(SignatureFamily):
     ):
         super().__init__(model, tokenizer, max_seq_length, options)
         self.modules = modules
-        query_length = min(modules.query_length or max_seq_length, max_seq_length)
+        positions = model.config.max_position_embeddings
+        query_length = min(modules.query_length or max_seq_length, positions)
         self._query_rows = TokenRows(
             tokenizer, query_length, modules.query_marker, modules.expansion
         )
