@@ -171,6 +171,9 @@ def test_an_expanded_query_has_a_vector_at_each_mask(attend, folder, tmp_path):
     encoder = MultiVectorEncoder.from_preset(said)
     assert_equal(encoder.encode_query(TEXTS[:6]), expected)
     assert_equal(encoder.encode_document(TEXTS[:6]), [vectors_of(folder, t) for t in TEXTS[:6]])
+    longer = changed(folder, tmp_path / "longer", expansion=QueryExpansion(99, attend, None))
+    with pytest.raises(ValueError, match="fills queries up to 99 positions, but its encoder"):
+        MultiVectorEncoder.from_preset(longer)
 
 
 def test_pieces_of_the_skiplist_have_no_vector_in_texts(folder, tmp_path):
