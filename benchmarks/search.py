@@ -11,8 +11,9 @@ with --widths the table has the nDCG of each width, for all models. "mined" lear
 and from wrong answers that the vectors of --teacher (MiniLM) find, "taught" from the cosines of the
 teacher's vectors besides. "sparse" learns words with weights (SPLADE) from the pairs, which needs a
 start that predicts masked words, such as the sample model; its last columns are how many words a
-query and a text have. "tokens" learns a vector for each token (ColBERT) from the pairs. "reranked" lets a cross-encoder, which learned from wrong answers that
-the vectors of "pairs" found, order the 50 texts that they find first.
+query and a text have. "tokens" learns a vector for each token (ColBERT) from the pairs. "reranked"
+lets a cross-encoder, which learned from wrong answers that the vectors of "pairs" found, order the
+50 texts that they find first.
 A run is finished by the same command where it was stopped; scores stand in scores.jsonl. --data
 takes a folder with train, validation and test.csv (columns text and positive) in place of the
 manuals:

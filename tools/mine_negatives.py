@@ -1,6 +1,7 @@
 r"""Adds wrong answers to pairs of texts and answers: passages that a search finds near the text.
 
-The model makes dense vectors, or sparse ones (--task=sparse_retrieval).
+The model makes dense vectors, sparse ones (--task=sparse_retrieval) or one for each token
+(--task=multi_vector_retrieval).
 
     python tools/mine_negatives.py --init_from=runs/search --input=manual/train.csv \
         --output=mined/train.csv
@@ -15,7 +16,7 @@ answer its text, then what is found. Rows without any are left out, as --task=re
 each; --task=retrieval takes them, too: --keep_all. Files to measure by want what the search really
 finds, also where it is nearer than the answer, and many of them: --relative_margin=-1
 --negatives=20.
---score_with adds what a cross-encoder says of the text with each of them, in columns
+--score_with adds what a cross-encoder or a ColBERT model says of the text with each, in columns
 "positive_score", "negative0_score" and so on, from which --task=retrieval learns as from a teacher.
 """
 
@@ -30,7 +31,7 @@ from keras_bert import command_line
 from keras_bert.choices import TokenPooling
 
 if TYPE_CHECKING:
-    from keras_bert import CrossEncoder
+    from keras_bert.retrieval.reranker import Reranker
 
 _SETTINGS = ("pooling", "max_active_dims", "max_seq_length", "query_prompt", "document_prompt")
 
@@ -67,7 +68,9 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "document_prompt", None, "Stands before each text to be found; unset: as the folder says."
 )
-flags.DEFINE_string("score_with", None, "Model folder of a cross-encoder whose scores are added.")
+flags.DEFINE_string(
+    "score_with", None, "Model folder of a cross-encoder or ColBERT model whose scores are added."
+)
 flags.DEFINE_string(
     "score_label", None, "Of its two classes that of texts that answer; unset: its name tells."
 )
@@ -77,9 +80,9 @@ flags.mark_flags_as_required(["init_from", "input", "output"])
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags, searches and writes the table."""
-    from keras_bert import CrossEncoder, mine_negatives
+    from keras_bert import mine_negatives
     from keras_bert.retrieval.hard_negatives import check_mining
-    from keras_bert.retrieval.kinds import search_classes
+    from keras_bert.retrieval.kinds import open_reranker, search_classes
     from keras_bert.storage.files import atomic_file
     from keras_bert.storage.paths import check_output
     from keras_bert.storage.tables import read_table
@@ -103,7 +106,7 @@ def main(_: Sequence[str]) -> None:
         passages.update(dict.fromkeys(filter(str.strip, read_texts(values.passages))))
     teacher = None
     if values.score_with:
-        teacher = CrossEncoder.from_preset(values.score_with, label=values.score_label)
+        teacher = open_reranker(values.score_with, values.score_label)
     encoder = encoder_class.from_preset(values.init_from, **settings)
     index = index_class.build(encoder, [*passages], values.batch_size)
     texts, positives = ([row[place] for row in rows] for place in (0, 1))
@@ -148,7 +151,7 @@ def main(_: Sequence[str]) -> None:
 
 
 def _scores(
-    teacher: "CrossEncoder", rows: Sequence[tuple[str, list[str]]], batch_size: int
+    teacher: "Reranker", rows: Sequence[tuple[str, list[str]]], batch_size: int
 ) -> list[list[str]]:
     """Returns what a cross-encoder says of each text with its answers, right and wrong."""
     queries = [text for text, answers in rows for _ in answers]

@@ -76,7 +76,7 @@ _VECTOR_FLAGS = {
 }
 _FLOAT_FLAGS = {
     "temperature": "Divides products that are learned as logits (retrieval, similarity; unset: "
-    "0.05; sparse_retrieval, multi_vector_retrieval: 1).",
+    "0.05; sparse_retrieval: 1; multi_vector_retrieval: 0.3).",
     "query_regularizer_weight": "How much it counts that queries have few words (sparse_retrieval; "
     "unset: 5e-5).",
     "document_regularizer_weight": "The same of texts to be found (sparse_retrieval; unset: 3e-5).",

@@ -1,6 +1,7 @@
 r"""Searches texts by meaning: those whose vectors are nearest to that of a query.
 
-A model folder of --task=sparse_retrieval, or a SPLADE model, is searched by words with weights.
+A model folder of --task=sparse_retrieval, or a SPLADE model, is searched by words with weights; one
+of --task=multi_vector_retrieval, or a ColBERT model, by vectors of all tokens.
 
     python tools/search_texts.py --init_from=runs/search --input=manual.txt \
         --query='How is a lock taken twice?'
@@ -11,11 +12,12 @@ A model folder of --task=sparse_retrieval, or a SPLADE model, is searched by wor
 behind; or it is a table (.csv, .tsv) with a column "text", or --text_column. --index keeps their
 vectors in a folder; where it is there already, it is opened and no --input is needed. --queries is
 a file like --input, and the column of its queries is "text".
---rerank_with is a model that reads query and text together, such as a run of --task=reranking: it
-orders the --candidates nearest texts anew, and the best --top_k of them are given.
+--rerank_with is a model that reads query and text together, such as a run of --task=reranking, or
+one of vectors of tokens: it orders the --candidates nearest texts anew, and the best --top_k of
+them are given.
 --output is a table (.csv) with the columns query, rank, score (the cosine, the product of sparse
-vectors, or what that model says), number (the place of the text, from 0) and text; without it they
-are printed.
+vectors, the sum over tokens, or what the model that reranks says), number (the place of the text,
+from 0) and text; without it they are printed.
 """
 
 import csv
@@ -46,7 +48,7 @@ flags.DEFINE_multi_string("query", [], "What is searched for; may be given sever
 flags.DEFINE_string("queries", None, "File of queries: as --input, in a column text.")
 flags.DEFINE_string("output", None, "Table to write: .csv; unset: print.")
 flags.DEFINE_integer("top_k", 10, "Texts a query.", lower_bound=1)
-flags.DEFINE_string("rerank_with", None, "Model of pairs of texts that orders what was found.")
+flags.DEFINE_string("rerank_with", None, "Cross-encoder or ColBERT model; it orders what is found.")
 flags.DEFINE_string("rerank_label", None, "Of its two classes that of texts that answer.")
 flags.DEFINE_integer("candidates", 50, "Texts a query that it orders.", lower_bound=1)
 flags.DEFINE_enum(
@@ -82,8 +84,7 @@ flags.mark_flags_as_required(["init_from"])
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags, makes or opens the index, and writes or prints what is found."""
-    from keras_bert import CrossEncoder
-    from keras_bert.retrieval.kinds import search_classes
+    from keras_bert.retrieval.kinds import open_reranker, search_classes
     from keras_bert.retrieval.searched_texts import INDEX_FILE
     from keras_bert.storage.files import atomic_file
     from keras_bert.storage.text_lines import read_texts
@@ -103,9 +104,9 @@ def main(_: Sequence[str]) -> None:
     if values.index is not None and not made:
         index_class.check_folder(values.index)
     # Opened before the work, as it may be refused.
-    cross_encoder = None
+    reranker = None
     if values.rerank_with:
-        cross_encoder = CrossEncoder.from_preset(values.rerank_with, label=values.rerank_label)
+        reranker = open_reranker(values.rerank_with, values.rerank_label)
     encoder = encoder_class.from_preset(values.init_from, **settings)
     if texts is None:
         index = index_class.load(values.index, encoder)
@@ -114,11 +115,11 @@ def main(_: Sequence[str]) -> None:
         if values.index is not None:
             index.save(values.index)
             print(f"{len(index):,} texts, {index.numbers_each}: {values.index}")
-    if cross_encoder is None:
+    if reranker is None:
         found = index.search(queries, values.top_k)
     else:
         found = index.search(queries, values.candidates)
-        found = cross_encoder.rerank(queries, found, values.top_k, values.batch_size)
+        found = reranker.rerank(queries, found, values.top_k, values.batch_size)
     if values.output is None:
         for query, hits in zip(queries, found, strict=True):
             print(f"\n{query}")

@@ -31,8 +31,8 @@ def mine_negatives(
     """Returns wrong answers for each pair of a query and its answer, the nearest first.
 
     Args:
-        index: the passages that are searched, a `TextIndex` or a `SparseTextIndex`; all positives
-            are among them.
+        index: the passages that are searched, a `TextIndex`, a `SparseTextIndex` or a
+            `MultiVectorIndex`; all positives are among them.
         queries: E queries; one that has several answers stands there with each.
         positives: the answer of each.
         count: wrong answers of a pair, at most; fewer where fewer are found.

@@ -7,8 +7,10 @@ from typing import Any
 
 from keras_bert.checkpoints.multi_vector_modules import is_multi_vector_folder
 from keras_bert.checkpoints.sparse_modules import is_sparse_folder
+from keras_bert.retrieval.cross_encoder import CrossEncoder
 from keras_bert.retrieval.multi_vector_encoder import MultiVectorEncoder
 from keras_bert.retrieval.multi_vector_index import MultiVectorIndex
+from keras_bert.retrieval.reranker import Reranker
 from keras_bert.retrieval.searched_texts import SearchedTexts
 from keras_bert.retrieval.sentence_encoder import SentenceEncoder
 from keras_bert.retrieval.sparse_encoder import SparseEncoder
@@ -71,6 +73,21 @@ def search_classes(
     return kind.encoder, kind.index
 
 
-def is_multi_vector(folder: str | os.PathLike) -> bool:
-    """Whether a folder, or `hf://org/name`, makes vectors of tokens; nothing that is not there."""
-    return is_multi_vector_folder(hub.local_folder(folder))
+def open_reranker(folder: str | os.PathLike, label: str | None = None) -> Reranker:
+    """Opens a model that scores pairs of query and text: a cross-encoder, or vectors of tokens.
+
+    Args:
+        folder: the folder, or `hf://org/name`.
+        label: see `CrossEncoder`.
+
+    Raises:
+        FileNotFoundError: it is no model folder.
+        ValueError: it scores no pairs, or has no classes of which `label` could be one.
+    """
+    if not is_multi_vector_folder(hub.local_folder(folder)):
+        return CrossEncoder.from_preset(folder, label=label)
+    if label is not None:
+        raise ValueError(
+            f"label is {label!r}, but {folder} makes token vectors and has no classes: leave it out"
+        )
+    return MultiVectorEncoder.from_preset(folder)

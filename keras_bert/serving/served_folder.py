@@ -248,6 +248,11 @@ def _multi_vector_signatures(folder: Path, options: ExportOptions) -> MultiVecto
     length = _length(options, most, folder)
     if options.max_seq_length is None and modules.max_seq_length is not None:
         length = min(most, modules.max_seq_length)
+    if modules.expansion is not None and modules.expansion.length > most:
+        raise ValueError(
+            f"{folder} fills queries up to {modules.expansion.length} positions, but its encoder "
+            f"has only {most}: write a smaller length of query_expansion there"
+        )
     _check_overrides(TaskDescription("", MultiVectorHead(), {TEXT: TEXT}, length), options)
     check_no_pooling(options, "a vector for each token")
     if options.max_windows is not None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from keras_bert import load_encoder, load_tokenizer
+from keras_bert import MultiVectorEncoder, load_encoder, load_tokenizer
 from keras_bert.checkpoints import (
     hugging_face,
     multi_vector_modules,
@@ -133,6 +133,8 @@ def check_held(model, modules):
     if words.query_expansion is None:
         expected = words.query_length or words.max_seq_length
         assert (modules.query_length or modules.max_seq_length or 40) == expected
+    else:
+        assert modules.query_length == words.query_length
     expansion = modules.expansion and {"strategy": "fixed", **dataclasses.asdict(modules.expansion)}
     assert words.query_expansion == expansion
     assert list(modules.skiplist) == mask.skiplist_words
@@ -146,6 +148,24 @@ def check_encodings(expected, found):
         ours = getattr(found, method)(TEXTS, convert_to_numpy=True)
         for one, other in zip(theirs, ours, strict=True):
             np.testing.assert_allclose(one, other, **ORACLE, err_msg=method)
+
+
+def check_ours(folder, model):
+    """What we make of a folder, against what sentence-transformers does, token by token."""
+    encoder = MultiVectorEncoder.from_preset(folder)
+    for method in ("encode_query", "encode_document"):
+        found = getattr(encoder, method)(TEXTS)
+        expected = getattr(model, method)(TEXTS, convert_to_numpy=True)
+        assert found.counts.tolist() == [len(rows) for rows in expected], method
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, **ORACLE, err_msg=method)
+    queries = encoder.encode_query(TEXTS), model.encode_query(TEXTS)
+    texts = encoder.encode_document(TEXTS), model.encode_document(TEXTS)
+    ours, theirs = (
+        one.similarity(*vectors)
+        for one, vectors in zip((encoder, model), zip(queries, texts, strict=True), strict=True)
+    )
+    np.testing.assert_allclose(ours, theirs.numpy(), **ORACLE)
 
 
 def check_copy(source, encoder_folder, target, model):
@@ -218,6 +238,7 @@ def test_a_folder_of_sentence_transformers(name, encoder_folder, tmp_path):
     )
     assert (found.query_marker, found.document_marker) == ("", "")
     check_copy(tmp_path / "theirs", encoder_folder, tmp_path / "copy", model)
+    check_ours(tmp_path / "theirs", model)
 
 
 PYLATE = {
@@ -262,6 +283,14 @@ PYLATE = {
         {"query_prefix": "[Q] ", "document_prefix": "the"},
         "pylate.models.Dense.Dense",
     ),
+    "null means none of an expansion alone": (
+        {"query_prefix": "a ", "query_expansion": None, "query_length": None},
+        "pylate.models.Dense.Dense",
+    ),
+    "an expansion as in release 6": (
+        {"query_expansion": {"strategy": "fixed", "length": 9}, "document_length": None},
+        "pylate.models.Dense.Dense",
+    ),
     "a type and nothing else": ({"model_type": "ColBERT"}, "sentence_transformers.models.Dense"),
 }
 
@@ -280,6 +309,7 @@ def test_a_folder_of_pylate(name, encoder_folder, tmp_path):
         blank = " " if marker else ""
         assert marker + blank + getattr(found.prompts, role) == (model.prompts[role] or "")
     check_copy(folder, encoder_folder, tmp_path / "copy", model)
+    check_ours(folder, model)
 
 
 STANFORD = {
@@ -305,6 +335,7 @@ def test_a_folder_of_stanford(name, encoder_folder, tmp_path):
     assert f"{found.query_marker} " == model.prompts["query"]
     assert f"{found.document_marker} " == model.prompts["document"]
     check_copy(folder, encoder_folder, tmp_path / "copy", model)
+    check_ours(folder, model)
 
 
 @pytest.mark.oracle
@@ -383,6 +414,24 @@ def test_what_is_written_is_read(encoder_folder, tmp_path):
             else:
                 assert getattr(found, field.name) == expected, field.name
     assert found.projection.dtype == np.float32
+    stored = json.loads((tmp_path / "0" / TRANSFORMER_FILE).read_text())
+    expansion = {"strategy": "fixed", "length": 12, "attend": True, "token": "x"}
+    assert stored == {
+        "max_seq_length": 18,
+        "do_lower_case": False,
+        "query_length": 14,
+        "document_length": 18,
+        "query_expansion": expansion,
+    }
+
+
+def test_a_list_of_modules_counts_more_than_the_class_of_stanford(encoder_folder, tmp_path):
+    """A model of Stanford's that was saved again with a folder for the projection."""
+    folder = written(encoder_folder, tmp_path / "f")
+    put(folder, {"config.json": {"architectures": ["HF_ColBERT"]}})
+    found = multi_vector_modules.read(folder)
+    np.testing.assert_array_equal(found.projection, KERNEL)
+    assert found.expansion == FULL.expansion
 
 
 def test_prompts_of_other_names_and_a_default_are_copied(encoder_folder, tmp_path):

@@ -96,6 +96,12 @@ OF_SENTENCE_TRANSFORMERS = {
     "SpladeLoss": ".sparse_encoder.losses",
     "SparseMultipleNegativesRankingLoss": ".sparse_encoder.losses",
     "SparseInformationRetrievalEvaluator": ".sparse_encoder.evaluation",
+    "MultiVectorEncoder": "",
+    "MultiVectorEncoder.encode_query": "",
+    "MultiVectorEncoder.encode_document": "",
+    "MultiVectorEncoder.similarity": "",
+    "MultiVectorMultipleNegativesRankingLoss": ".multi_vector_encoder.losses",
+    "MultiVectorDistillKLDivLoss": ".multi_vector_encoder.losses",
 }
 
 

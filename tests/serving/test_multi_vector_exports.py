@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 import re
 import shutil
 from dataclasses import dataclass, replace
@@ -23,11 +22,10 @@ from keras_bert import (
     MultiVectorHead,
     load_tokenizer,
 )
-from keras_bert.checkpoints import hugging_face, multi_vector_modules
+from keras_bert.checkpoints import multi_vector_modules
 from keras_bert.checkpoints.multi_vector_modules import MultiVectorModules, QueryExpansion
 from keras_bert.checkpoints.sentence_prompts import Prompts
 from keras_bert.finetuning.task import TaskDescription
-from keras_bert.models import preset
 from keras_bert.serving.client import RestClient
 from keras_bert.serving.formats.litert_onnx import export_litert, export_onnx
 from keras_bert.serving.graph_operations import TEXT_OPERATIONS, graph_operations
@@ -45,7 +43,7 @@ from tests.conftest import write_csv
 from tests.serving.rest_server import rest_server
 from tests.serving.test_serving_kit import OPS_LIB, requests_of, tensorflow_operations
 from tests.signatures.tiny_models import PIECES, random_texts, write_model
-from tests.tolerances import BFLOAT16, CONVERTED, ORACLE, REORDERED
+from tests.tolerances import BFLOAT16, CONVERTED, REORDERED
 
 TOOLS = Path(__file__).parents[2] / "tools"
 WIDTH = 6
@@ -357,7 +355,9 @@ def test_folders_that_cannot_be_served_are_told(folders, tmp_path):
     )
     filled = MultiVectorModules(kernel, expansion=QueryExpansion(25, True, None))
     multi_vector_modules.write(folder, filled)
-    with pytest.raises(ValueError, match="filled up to 25 positions, but the encoder has only 24"):
+    with pytest.raises(
+        ValueError, match="fills queries up to 25 positions, but its encoder has only 24"
+    ):
         open_signatures(folder, ExportOptions())
     # Without its projection a run would answer by a random one.
     (folder / "task.json").write_bytes((folders / "run" / "task.json").read_bytes())
@@ -585,26 +585,3 @@ def test_a_run_is_none_without_its_projection(folders, tmp_path):
     # Of another library the encoder grows alone.
     assert "pieces, the encoder alone: " in done.stdout
     assert not (tmp_path / "grown" / "modules.json").exists()
-
-
-@pytest.mark.oracle  # sentence-transformers
-def test_queries_are_as_long_as_in_sentence_transformers(folders, tmp_path):
-    from sentence_transformers import MultiVectorEncoder as Theirs
-
-    folder = tmp_path / "hf"
-    folder.mkdir()
-    hugging_face.write(preset.read_checkpoint(folders / "run"), folder)
-    load_tokenizer(folders / "run").save(folder)
-    kernel = multi_vector_modules.read(folders / "run").projection
-    multi_vector_modules.write(folder, MultiVectorModules(kernel, 13, 7))
-    theirs = Theirs(os.fspath(folder), device="cpu")
-    family = open_signatures(folder, ExportOptions())
-    texts = ["the film, a. b c d e f g h i j k l m n", "x"]
-    for signature, encode in (
-        ("serve_query", theirs.encode_query),
-        ("serve_document", theirs.encode_document),
-    ):
-        found = family.more_answers()[signature](tf.constant(texts))["token_vectors"].numpy()
-        for row, expected in zip(found, encode(texts, convert_to_numpy=True), strict=True):
-            np.testing.assert_allclose(row[: len(expected)], expected, **ORACLE)
-            assert not row[len(expected) :].any()

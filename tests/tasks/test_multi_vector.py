@@ -1,7 +1,9 @@
 """Vectors of tokens that are trained: late interaction by hand, the loss, runs, what is left."""
 
 import csv
+import dataclasses
 import json
+import shutil
 
 import keras
 import numpy as np
@@ -17,12 +19,12 @@ from keras_bert import (
     MultiVectorEncoder,
     MultiVectorHead,
     TokenVectors,
-    create_optimizer,
     create_strategy,
     create_task,
     finetune,
     load_tokenizer,
 )
+from keras_bert.checkpoints import multi_vector_modules
 from keras_bert.finetuning.encoded_rows import NO_LOGIT
 from keras_bert.finetuning.task import TaskData
 from keras_bert.tasks.predict import predict_file
@@ -238,3 +240,192 @@ def test_the_projection_begins_with_the_directions_that_tell_most(start):
         )
         cosines = found.vectors @ found.vectors.T
         assert np.abs(cosines - states @ states.T).max() < closeness
+
+
+def test_replicas_have_the_candidates_of_all():
+    """Value and gradient over two replicas are those of the whole batch on one."""
+    counts = np.random.default_rng(0).integers(1, 7, size=24)
+    vectors = padded(random_vectors(counts, seed=3), 6).reshape(8, 3, 6, 5).astype(np.float32)
+    numbers = np.arange(1, 25, dtype=np.int32).reshape(8, 3)
+    numbers[2, 2] = -1  # an example without a wrong answer
+    vectors[2, 2] = 0
+    numbers[7] = -1  # and one that fills the batch
+    loss = MultiVectorLoss(0.5, query_length=4)
+
+    def value_and_gradient(vectors, numbers):
+        with tf.GradientTape() as tape:
+            tape.watch(vectors)
+            real = tf.cast(numbers[:, 0] > 0, tf.float32)
+            value = tf.reduce_sum(loss.call(numbers, vectors) * real) / 7
+        return value, tape.gradient(value, vectors)
+
+    expected, gradient = value_and_gradient(tf.constant(vectors), tf.constant(numbers))
+    strategy = create_strategy("mirrored")
+    assert strategy.num_replicas_in_sync == 2
+
+    def half(array):
+        return strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(np.split(array, 2)[context.replica_id_in_sync_group])
+        )
+
+    run = tf.function(lambda *halves: strategy.run(value_and_gradient, halves))
+    values, gradients = map(strategy.experimental_local_results, run(half(vectors), half(numbers)))
+    assert np.sum(values) == pytest.approx(float(expected), rel=1e-6)
+    np.testing.assert_allclose(np.concatenate(gradients), gradient, **FORMULA)
+    # By XLA, as on a TPU.
+    compiled = tf.function(loss.call, jit_compile=True)
+    found = compiled(tf.constant(numbers), tf.constant(vectors))
+    np.testing.assert_allclose(found, loss.call(numbers, tf.constant(vectors)), **FORMULA)
+
+
+def test_ranks_are_those_of_sums_by_loops():
+    counts = np.random.default_rng(2).integers(1, 6, size=[12, 3])
+    examples = [EmbeddingExample((f"q{n}", f"p{n}", f"n{n % 3}")) for n in range(12)]
+    several = [random_vectors(row, seed=n) for n, row in enumerate(counts)]
+    found = relevant_ranks([TokenVectors.from_list(rows) for rows in several], examples)
+    # A passage has the vectors of the example in which it stands first.
+    passages = {}
+    for rows, example in zip(several, examples, strict=True):
+        for text, vectors in zip(example.texts[1:], rows[1:], strict=True):
+            passages.setdefault(text, vectors)
+    for ranks, (query, *_), example in zip(found, several, examples, strict=True):
+        sums = {text: max_sim_by_hand(query, vectors) for text, vectors in passages.items()}
+        right = sums[example.texts[1]]
+        assert ranks.tolist() == [1 + sum(value > right for value in sums.values())]
+
+
+@pytest.fixture(scope="module")
+def run(start, tmp_path_factory):
+    """A finished run on texts and their answers, and the folder of its data."""
+    folder = tmp_path_factory.mktemp("tokens")
+    task = create_task("multi_vector_retrieval", projection_dim=8, query_length=12)
+    for split, times in {"train": 10, "dev": 1, "test": 1}.items():
+        write_csv(folder / "data" / f"{split}.csv", ["text", "positive"], ANSWERS * times)
+    data = task.read(folder / "data")
+    result = finetune(task, data, start, folder / "run", options(epochs=6, learning_rate=5e-3))
+    return folder, result
+
+
+def test_a_run_learns_to_find_the_answers(run, start):
+    folder, result = run
+    task = create_task("multi_vector_retrieval")
+    untrained = FinetunedModel.from_task(task, TaskData({"train": []}), start, LENGTH)
+    measured = untrained.measure(task.metrics, task.read(folder / "data"))
+    assert measured["accuracy_at_1"] < 0.5
+    assert result.metrics["test"]["accuracy_at_1"] > 0.9
+    assert list(result.metrics["test"]) == [*ranking_metrics(), "loss"]
+    assert result.collapsed is None
+    # What is written is what was measured.
+    again = FinetunedModel.load(folder / "run").measure(task.metrics, task.read(folder / "data"))
+    expected = {name: result.metrics["test"][name] for name in again}
+    assert again == pytest.approx(expected, rel=1e-4)
+    encoder = MultiVectorEncoder.from_preset(folder / "run")
+    assert encoder.token_width == 8
+
+
+def test_pairs_of_a_table_get_the_sum_of_their_tokens(run, tmp_path):
+    folder, _ = run
+    write_csv(tmp_path / "pairs.csv", ["text", "positive"], ANSWERS[:4])
+    predict_file(folder / "run", tmp_path / "pairs.csv", tmp_path / "out.csv")
+    with open(tmp_path / "out.csv", encoding="utf-8", newline="") as file:
+        found = [float(row["similarity"]) for row in csv.DictReader(file)]
+    encoder = MultiVectorEncoder.from_preset(folder / "run")
+    first, second = zip(*ANSWERS[:4], strict=True)
+    pairs = zip(encoder.encode_query(first), encoder.encode_document(second), strict=True)
+    expected = [max_sim_by_hand(query, text) for query, text in pairs]
+    np.testing.assert_allclose(found, expected, rtol=2e-3)  # kept as float16
+
+
+def test_a_run_leaves_lengths_prompts_and_markers(start, tmp_path):
+    """What searches and serves reads texts as training did, and a next run goes on so."""
+    prompts = {"query_prompt": "film ", "document_prompt": "sad "}
+    head = MultiVectorHead(8, 6, "[MASK]", "[UNK]", **prompts)
+    task = dataclasses.replace(create_task("multi_vector_retrieval"), head=head)
+    examples = [EmbeddingExample(pair) for pair in ANSWERS]
+    data = TaskData({"train": examples, "validation": examples[:4]})
+    finetune(task, data, start, tmp_path / "run", options(epochs=1))
+    encoder = MultiVectorEncoder.from_preset(tmp_path / "run")
+    trained = FinetunedModel.load(tmp_path / "run").predict_examples(examples[:4])
+    for place, encode in enumerate((encoder.encode_query, encoder.encode_document)):
+        found = encode([example.texts[place] for example in examples[:4]])
+        for vectors, expected in zip(found, trained, strict=True):
+            own = expected[place : place + 1].vectors
+            np.testing.assert_allclose(vectors, own, rtol=2e-3, atol=2e-3)  # kept as float16
+    # [CLS] and marker, two pieces at least of prompt and text, [SEP].
+    assert encoder.encode_query(["film " * 9]).counts.tolist() == [6]
+    again = MultiVectorHead().for_folder(tmp_path / "run")
+    assert dataclasses.asdict(again) == dataclasses.asdict(head)
+    asked = MultiVectorHead(query_length=9, query_prompt="").for_folder(tmp_path / "run")
+    assert (asked.query_length, asked.query_prompt, asked.query_marker) == (9, "", "[MASK]")
+
+
+def test_a_run_goes_on_from_the_projection_of_its_start(run, start, tmp_path):
+    folder, _ = run
+    task = create_task("multi_vector_retrieval")
+    data = TaskData({"train": [EmbeddingExample(pair) for pair in ANSWERS]})
+    model = FinetunedModel.from_task(task, data, folder / "run", LENGTH, dtype="float32").model
+    expected = BertMultiVectorEmbedder.from_preset(folder / "run").get_layer("projection").kernel
+    np.testing.assert_array_equal(model.get_layer("projection").kernel, expected)
+    wider = create_task("multi_vector_retrieval", projection_dim=9)
+    with pytest.raises(ValueError, match=r"the projection of the folder has the shape \[\d+, 8\]"):
+        FinetunedModel.from_task(wider, data, folder / "run", LENGTH)
+    inner = tmp_path / "outer"
+    shutil.copytree(folder / "run", inner / "0_Transformer")
+    for name in ("1_Dense", "2_MultiVectorMask", "3_Normalize"):
+        shutil.move(inner / "0_Transformer" / name, inner / name)
+    for name in ("modules.json", "config_sentence_transformers.json"):
+        shutil.move(inner / "0_Transformer" / name, inner / name)
+    modules = json.loads((inner / "modules.json").read_text())
+    modules[0]["path"] = "0_Transformer"
+    (inner / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(ValueError, match="has its encoder in a folder of its own, which is not"):
+        FinetunedModel.from_task(task, data, inner, LENGTH)
+
+
+def test_what_training_leaves_out_is_told(run, tmp_path):
+    folder, _ = run
+    shutil.copytree(folder / "run", tmp_path / "said")
+    modules = multi_vector_modules.read(tmp_path / "said")
+    expansion = multi_vector_modules.QueryExpansion(12, False, None)
+    changed = dataclasses.replace(modules, expansion=expansion, skiplist=(".",))
+    multi_vector_modules.write(tmp_path / "said", changed)
+    with pytest.warns(UserWarning, match="has query expansion and a skiplist, which training"):
+        MultiVectorHead().for_folder(tmp_path / "said")
+
+
+def test_a_model_of_one_vector_is_told():
+    head = MultiVectorHead()
+    examples = [EmbeddingExample(pair) for pair in (*ANSWERS[:2], *ANSWERS[4:6])]
+    same = [TokenVectors([0, 2, 3], np.ones([3, 4]))] * 4
+    assert head.collapse(same, examples) == "all texts have the same vectors"
+    other = TokenVectors([0, 2, 3], np.eye(3, 4))
+    assert head.collapse([*same[:3], other], examples) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"projection_dim": 0}, "projection_dim is 0"),
+        ({"query_length": -1}, "query_length is -1"),
+        ({"temperature": 0.0}, "temperature is 0.0: it must be above 0"),
+        ({"teacher_weight": 2.0}, "teacher_weight is 2.0: it must be from 0 to 1"),
+        ({"pooling": "mean"}, "the task 'multi_vector_retrieval' has no pooling: leave it out"),
+    ],
+)
+def test_settings_out_of_range_are_refused(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        create_task("multi_vector_retrieval", **arguments)
+
+
+def test_what_cannot_be_trained_is_refused(start, tmp_path):
+    write_csv(tmp_path / "train.csv", ["text", "text_pair", "score"], [("a", "b", "0.5")])
+    with pytest.raises(ValueError, match="has the column score, and sums over tokens have no"):
+        create_task("multi_vector_retrieval").read(tmp_path)
+    write_csv(tmp_path / "train.csv", ["text", "positive"], ANSWERS)
+    for arguments, sentence in (
+        ({"projection_dim": 5000}, "projection_dim is 5000, but the encoder's states have only"),
+        ({"query_length": 2}, "rows have 2 positions, but one piece of a text takes 3 with"),
+    ):
+        task = create_task("multi_vector_retrieval", **arguments)
+        with pytest.raises(ValueError, match=sentence):
+            finetune(task, task.read(tmp_path), start, tmp_path / "run", options())

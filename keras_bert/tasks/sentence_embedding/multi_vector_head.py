@@ -43,7 +43,7 @@ class MultiVectorHead(ComparedTextsHead):
 
     Predictions are the vectors of the texts, `TokenVectors` for each example. What is written is
     the encoder with its projection, as sentence-transformers has it. Further arguments are those of
-    `ComparedTextsHead`: temperature (1), prompts, and how much a teacher's scores count.
+    `ComparedTextsHead`: temperature (0.3), prompts, and how much a teacher's scores count.
 
     Attributes:
         projection_dim: numbers of a vector; None takes those of the model folder that training
@@ -64,7 +64,7 @@ class MultiVectorHead(ComparedTextsHead):
     query_length: int | None = None
     query_marker: str = ""
     document_marker: str = ""
-    temperature: float = dataclasses.field(default=1.0, kw_only=True)
+    temperature: float = dataclasses.field(default=0.3, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -49,8 +49,7 @@ class MultiVectorSignatures(SignatureFamily):
         modules: lengths, prompts, markers, expansion of queries, and what has no vector.
 
     Raises:
-        ValueError: the vocabulary lacks a marker, rows have no room for a piece of a text, or
-            queries are filled up to more positions than the encoder has.
+        ValueError: the vocabulary lacks a marker, or rows have no room for a piece of a text.
     """
 
     sample: Mapping[str, Any] = {TEXT: "One text."}
@@ -65,15 +64,11 @@ class MultiVectorSignatures(SignatureFamily):
     ):
         super().__init__(model, tokenizer, max_seq_length, options)
         self.modules = modules
-        most, expansion = model.config.max_position_embeddings, modules.expansion
-        if expansion is not None and expansion.length > most:
-            raise ValueError(
-                f"queries are filled up to {expansion.length} positions, but the encoder has only "
-                f"{most}: lower the length of query_expansion in the folder"
-            )
-        # A query may be longer than a text to be found.
-        query_length = min(modules.query_length or max_seq_length, most)
-        self._query_rows = TokenRows(tokenizer, query_length, modules.query_marker, expansion)
+        positions = model.config.max_position_embeddings
+        query_length = min(modules.query_length or max_seq_length, positions)
+        self._query_rows = TokenRows(
+            tokenizer, query_length, modules.query_marker, modules.expansion
+        )
         self._document_rows = TokenRows(tokenizer, max_seq_length, modules.document_marker)
         vocabulary = tokenizer.vocabulary
         skipped = {vocabulary.id_of(piece) for piece in modules.skiplist if piece in vocabulary}

@@ -39,7 +39,7 @@ def multi_vector_retrieval_task(
             encoder.
         query_length: the most positions of a text of the text column; None takes what the folder
             says, and 32 where it says nothing.
-        temperature: divides the sums that are learned as logits; None is 1.
+        temperature: divides the sums that are learned as logits; None is 0.3.
         query_prompt: stands before every text of the text column; None takes what the model folder
             says, mostly nothing.
         document_prompt: stands before all other texts; None takes what the model folder says.

@@ -209,9 +209,9 @@ class MultiVectorLoss(EmbeddingLoss):
 
     def __init__(
         self,
-        temperature: float = 1.0,
+        temperature: float = 0.3,
         teacher_weight: float = 0.5,
-        teacher_temperature: float = 1.0,
+        teacher_temperature: float = 0.3,
         query_length: int | None = None,
         name: str = "multi_vector_loss",
         **kwargs: Any,

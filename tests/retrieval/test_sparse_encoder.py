@@ -22,7 +22,7 @@ from keras_bert import (
     mine_negatives,
     show_attributions,
 )
-from keras_bert.retrieval.sparse_index import search_classes
+from keras_bert.retrieval.kinds import search_classes
 from keras_bert.serving.formats.litert_onnx import export_litert, export_onnx
 from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.serving.served_folder import open_signatures
