@@ -211,7 +211,7 @@ class MultiVectorLoss(EmbeddingLoss):
         self,
         temperature: float = 0.3,
         teacher_weight: float = 0.5,
-        teacher_temperature: float = 0.3,
+        teacher_temperature: float = 1.0,
         query_length: int | None = None,
         name: str = "multi_vector_loss",
         **kwargs: Any,
