@@ -7,7 +7,7 @@ The vectors of a text do not depend on the batch that it came in, rounding apart
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import tensorflow as tf
@@ -19,9 +19,23 @@ from keras_bert.retrieval.reranker import Reranker
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.storage import hub
-from keras_bert.storage.text_lines import check_strings
+from keras_bert.storage.text_lines import check_string, check_strings
 from keras_bert.tasks.sentence_embedding.multi_vector_signatures import MultiVectorSignatures
 from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors, max_sim
+
+
+class TokenMatch(NamedTuple):
+    """A token of a query and the token of a text that is most like it.
+
+    Attributes:
+        query_token: a piece of the query, or [CLS], [SEP] and the like.
+        text_token: a piece of the text.
+        score: the product of their vectors, from -1 to 1.
+    """
+
+    query_token: str
+    text_token: str
+    score: float
 
 
 class MultiVectorEncoder(Reranker):
@@ -42,8 +56,9 @@ class MultiVectorEncoder(Reranker):
 
     def __init__(self, signatures: MultiVectorSignatures):
         self.token_width: int = signatures.model.projection_dim
-        # Strings [N] in, vectors [T, D] and where each text begins [N + 1] out: tokenizer and model
-        # in one graph, traced once for every N.
+        # Strings [N] in, vectors [T, D], where each text begins [N + 1] and ids [T] out: tokenizer
+        # and model in one graph, traced once for every N.
+        self._tokens = signatures.tokenizer.vocabulary.tokens
         self._answer_query = _traced(signatures.query_vectors)
         self._answer_document = _traced(signatures.document_vectors)
 
@@ -131,13 +146,46 @@ class MultiVectorEncoder(Reranker):
             scores[places] = max_sim(query_vectors[row : row + 1], beside)[0]
         return scores
 
+    def matches(self, query: str, text: str) -> list[TokenMatch]:
+        """Returns what each token of a query finds in a text; the scores add up to the text's.
+
+        Args:
+            query: one text to search with.
+            text: one text to be found.
+
+        Raises:
+            ValueError: one of them is no string, or a number is not finite.
+        """
+        (asked, asked_names), (held, held_names) = (
+            self._of_one(answer, one, name)
+            for answer, one, name in (
+                (self._answer_query, query, "query"),
+                (self._answer_document, text, "text"),
+            )
+        )
+        products = asked @ held.T  # [Q, S]
+        return [
+            TokenMatch(name, held_names[place], float(row[place]))
+            for name, row, place in zip(
+                asked_names, products, np.argmax(products, axis=-1), strict=True
+            )
+        ]
+
+    def _of_one(
+        self, answer: Callable[..., Any], text: str, name: str
+    ) -> tuple[np.ndarray, list[str]]:
+        """Returns the vectors of one text [tokens, D], and the tokens."""
+        vectors, _, ids = answer(tf.constant([check_string(text, name)]))
+        check_finite(vectors.numpy())
+        return vectors.numpy(), [self._tokens[place] for place in ids.numpy()]
+
     def _encode(
         self, answer: Callable[..., Any], texts: Sequence[str], batch_size: int
     ) -> TokenVectors:
         texts = check_strings(texts)
         rows: list[np.ndarray] = [np.zeros([0, self.token_width], np.float32)] * len(texts)
         for places in batches_by_length([len(text) for text in texts], batch_size):
-            vectors, splits = answer(tf.constant([texts[place] for place in places]))
+            vectors, splits, _ = answer(tf.constant([texts[place] for place in places]))
             vectors, splits = vectors.numpy(), splits.numpy()  # [T, D] and [batch + 1]
             check_finite(vectors)
             # Back to the order in which the texts came.
@@ -149,12 +197,12 @@ class MultiVectorEncoder(Reranker):
 
 
 def _traced(answer: Callable[..., Any]) -> Callable[..., Any]:
-    def vectors_and_splits(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        vectors, _ = answer(texts)
-        return vectors.values, vectors.row_splits
+    def parts(texts: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        vectors, ids = answer(texts)
+        return vectors.values, vectors.row_splits, ids.values
 
     texts = tf.TensorSpec([None], tf.string)
-    return tf.function(vectors_and_splits, input_signature=[texts], autograph=False)
+    return tf.function(parts, input_signature=[texts], autograph=False)
 
 
 def open_multi_vector_signatures(

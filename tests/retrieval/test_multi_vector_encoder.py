@@ -269,6 +269,20 @@ def test_what_another_search_found_is_ordered_anew(encoder, folder, model_folder
         open_reranker(folder, "yes")
 
 
+def test_what_each_token_of_a_query_finds(encoder, folder):
+    found = encoder.matches("the film", "a film. [the]")
+    tokens = ["[CLS]", "the", "film", "[SEP]"]
+    pieces = ["[CLS]", "a", "film", ".", "[", "the", "]", "[SEP]"]
+    products = vectors_of(folder, "the film") @ vectors_of(folder, "a film. [the]").T
+    assert [match.query_token for match in found] == tokens
+    assert [match.text_token for match in found] == [pieces[n] for n in products.argmax(axis=-1)]
+    np.testing.assert_allclose([match.score for match in found], products.max(axis=-1), **REORDERED)
+    [score] = encoder.scores(["the film"], ["a film. [the]"])
+    assert sum(match.score for match in found) == pytest.approx(score, rel=1e-5)
+    with pytest.raises(ValueError, match="query is a list"):
+        encoder.matches(["the film"], "a film")
+
+
 def test_the_classes_that_search_a_folder(folder, model_folder):
     assert search_classes(folder) == (MultiVectorEncoder, MultiVectorIndex)
     for name, kind in (("pooling", "dense"), ("max_active_dims", "sparse")):
