@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.checkpoints.multi_vector_modules import is_multi_vector_folder
+from keras_bert.checkpoints.sentence_modules import MODULES_FILE
 from keras_bert.config import BertConfig, read_json
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.finetuning.task import TASK_FILE, PredictionReader, TaskDescription
@@ -178,7 +180,7 @@ def load_description(folder: str | os.PathLike) -> TaskDescription:
     Raises:
         FileNotFoundError: the folder is not that of a complete fine-tuning run.
         ValueError: the file is damaged, or names a kind of head that there is not; the sentence
-            names the field.
+            names the field. Or a file that a head has beside the weights is missing.
     """
     path = Path(folder) / TASK_FILE
     if not path.is_file():
@@ -204,6 +206,12 @@ def load_description(folder: str | os.PathLike) -> TaskDescription:
         raise ValueError(
             f"{path} names the kind of head {name!r}; expected one of {', '.join(KINDS)}: "
             "fine-tune the model anew"
+        )
+    # Without it the encoder would be opened, behind a random projection.
+    if name == MultiVectorHead.kind and not is_multi_vector_folder(folder):
+        raise ValueError(
+            f"{folder} holds no {MODULES_FILE}, which tells where the projection of its tokens is: "
+            "copy the whole folder of the run"
         )
     try:
         return TaskDescription(head=KINDS[name].head(**settings, labels=labels), **content)

@@ -27,9 +27,12 @@ from keras_bert import (
 from keras_bert.checkpoints import multi_vector_modules
 from keras_bert.finetuning.encoded_rows import NO_LOGIT
 from keras_bert.finetuning.task import TaskData
+from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.predict import predict_file
 from keras_bert.tasks.sentence_embedding.metrics import ranking_metrics, relevant_ranks
 from keras_bert.tasks.sentence_embedding.ranking_loss import MultiVectorLoss, scored_texts
+from keras_bert.tasks.sentence_embedding.token_rows import TokenRows
 from keras_bert.tasks.sentence_embedding.token_vectors import max_sim
 from tests.conftest import WORDS, write_csv
 from tests.tolerances import FORMULA, REORDERED
@@ -119,6 +122,25 @@ def test_vectors_are_projected_states_of_length_one(start, tmp_path):
                 np.testing.assert_array_equal(row[len(vectors) :], 0)
 
 
+def test_queries_and_texts_are_cut_to_lengths_of_their_own(start):
+    """Rows of one, two and three texts, each in its place."""
+    long = "film " * 99
+    examples = [EmbeddingExample(texts) for texts in ((long,), (long, long), ("a", long, "the"))]
+    for query_length, most in ((6, 6), (None, LENGTH), (99, LENGTH)):
+        rows = rows_of(start, examples, MultiVectorHead(query_length=query_length))
+        batches, order = rows.inference_batches(8)
+        [(inputs, _)] = list(batches)
+        found = np.sum(inputs["input_mask"], axis=-1)[order]
+        assert found.tolist() == [[most, LENGTH, 0], [most, LENGTH, 0], [3, LENGTH, 3]]
+
+
+def test_a_marker_takes_a_position(start):
+    tokenizer = load_tokenizer(start)
+    assert TokenRows(tokenizer, 4, "[MASK]")(["a film"])["input_ids"].shape == (1, 4)
+    with pytest.raises(ValueError, match="rows have 3 positions, but one piece of a text takes 4"):
+        TokenRows(tokenizer, 3, "[MASK]")
+
+
 def test_max_sim_is_that_of_loops_over_tokens():
     queries = random_vectors([3, 1, 7], seed=1)
     texts = random_vectors([4, 2, 1, 9, 5], seed=2)
@@ -188,6 +210,25 @@ def test_the_loss_is_the_cross_entropy_of_sums(query_length):
     np.testing.assert_allclose(loss.call(numbers, vectors), expected, **FORMULA)
     again = MultiVectorLoss.from_config(loss.get_config())
     np.testing.assert_array_equal(again.call(numbers, vectors), loss.call(numbers, vectors))
+
+
+def test_what_a_task_is_given_is_what_it_learns_by():
+    given = {
+        "projection_dim": np.int64(8),
+        "query_length": np.int64(12),
+        "temperature": 0.5,
+        "query_prompt": "q ",
+        "document_prompt": "d ",
+        "teacher_weight": 0.25,
+        "teacher_temperature": 2.0,
+    }
+    head = create_task("multi_vector_retrieval", **given).head
+    settings = json.loads(json.dumps(head.settings()))  # as task.json has them
+    assert settings == {"kind": "multi_vector", **given}
+    assert head.loss().get_config() == MultiVectorLoss(0.5, 0.25, 2.0, 12).get_config()
+    # Who leaves out all has the same from head and loss.
+    usual = MultiVectorLoss(query_length=32).get_config()
+    assert MultiVectorHead().loss().get_config() == usual
 
 
 def test_the_loss_of_a_teacher_compares_the_rows():
@@ -353,6 +394,7 @@ def test_a_run_leaves_lengths_prompts_and_markers(start, tmp_path):
             np.testing.assert_allclose(vectors, own, rtol=2e-3, atol=2e-3)  # kept as float16
     # [CLS] and marker, two pieces at least of prompt and text, [SEP].
     assert encoder.encode_query(["film " * 9]).counts.tolist() == [6]
+    assert encoder.encode_document(["film " * 99]).counts.tolist() == [LENGTH]
     again = MultiVectorHead().for_folder(tmp_path / "run")
     assert dataclasses.asdict(again) == dataclasses.asdict(head)
     asked = MultiVectorHead(query_length=9, query_prompt="").for_folder(tmp_path / "run")
@@ -390,7 +432,23 @@ def test_what_training_leaves_out_is_told(run, tmp_path):
     changed = dataclasses.replace(modules, expansion=expansion, skiplist=(".",))
     multi_vector_modules.write(tmp_path / "said", changed)
     with pytest.warns(UserWarning, match="has query expansion and a skiplist, which training"):
+        head = MultiVectorHead().for_folder(tmp_path / "said")
+    assert head.query_length == 12  # to which the folder cuts queries
+
+
+def test_a_folder_that_changes_texts_or_lacks_its_projection_is_refused(run, tmp_path):
+    folder, _ = run
+    shutil.copytree(folder / "run", tmp_path / "said")
+    modules = multi_vector_modules.read(tmp_path / "said")
+    changed = dataclasses.replace(modules, lowercase=True)
+    multi_vector_modules.write(tmp_path / "said", changed)
+    with pytest.raises(ValueError, match="lower-cases texts before the tokenizer"):
         MultiVectorHead().for_folder(tmp_path / "said")
+    for name in ("modules.json", "config_sentence_transformers.json"):
+        (tmp_path / "said" / name).unlink()
+    for opens in (FinetunedModel.load, lambda path: open_signatures(path, ExportOptions())):
+        with pytest.raises(ValueError, match="holds no modules.json, which tells where the proj"):
+            opens(tmp_path / "said")
 
 
 def test_a_model_of_one_vector_is_told():
@@ -417,11 +475,21 @@ def test_settings_out_of_range_are_refused(arguments, sentence):
         create_task("multi_vector_retrieval", **arguments)
 
 
+@pytest.mark.parametrize("marker", [None, 5, ["a"]])
+def test_markers_are_strings(marker):
+    for name in ("query_marker", "document_marker"):
+        with pytest.raises(ValueError, match=f"{name} is a .*: give a string"):
+            MultiVectorHead(**{name: marker})
+
+
 def test_what_cannot_be_trained_is_refused(start, tmp_path):
     write_csv(tmp_path / "train.csv", ["text", "text_pair", "score"], [("a", "b", "0.5")])
     with pytest.raises(ValueError, match="has the column score, and sums over tokens have no"):
         create_task("multi_vector_retrieval").read(tmp_path)
     write_csv(tmp_path / "train.csv", ["text", "positive"], ANSWERS)
+    for name, value in (("teacher_weight", 0.3), ("teacher_temperature", 2.0)):
+        with pytest.raises(ValueError, match=f"{name} is {value}, but .* no scores of a teacher"):
+            create_task("multi_vector_retrieval", **{name: value}).read(tmp_path)
     for arguments, sentence in (
         ({"projection_dim": 5000}, "projection_dim is 5000, but the encoder's states have only"),
         ({"query_length": 2}, "rows have 2 positions, but one piece of a text takes 3 with"),

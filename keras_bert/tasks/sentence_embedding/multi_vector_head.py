@@ -22,6 +22,7 @@ from keras_bert.layers.pooling import UnitTokens
 from keras_bert.models.embedders.multi_vector_embedder import BertMultiVectorEmbedder
 from keras_bert.models.embedders.sentence_embedder import UnflattenVectors
 from keras_bert.storage import hub
+from keras_bert.storage.text_lines import check_string
 from keras_bert.tasks.sentence_embedding.answer_table import similarity_row
 from keras_bert.tasks.sentence_embedding.compared_texts import ComparedTextsHead
 from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample
@@ -31,7 +32,7 @@ from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors, max_
 from keras_bert.text.base_tokenizer import Tokenizer
 
 # Examples whose tokens say where the projection begins.
-_TEXTS_LOOKED_AT, _TEXTS_AT_A_TIME = 128, 16
+_EXAMPLES_LOOKED_AT, _EXAMPLES_AT_A_TIME = 128, 16
 # Vectors of different texts that differ by less than this are one.
 _SAME_VECTOR = 1e-3
 _QUERY_LENGTH = 32
@@ -54,7 +55,7 @@ class MultiVectorHead(ComparedTextsHead):
         document_marker: the same of other texts.
 
     Raises:
-        ValueError: an argument is out of its range.
+        ValueError: an argument is out of its range, or a marker is no string.
     """
 
     kind: ClassVar[str] = "multi_vector"
@@ -68,8 +69,11 @@ class MultiVectorHead(ComparedTextsHead):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_count("projection_dim", self.projection_dim)
-        check_count("query_length", self.query_length)
+        # Kept in task.json, as the temperatures are.
+        for name in ("projection_dim", "query_length"):
+            object.__setattr__(self, name, check_count(name, getattr(self, name)))
+        for name in ("query_marker", "document_marker"):
+            check_string(getattr(self, name), name)
 
     def for_folder(self, folder: str | os.PathLike) -> Self:
         """Returns the head with what a folder of such a model says, unless other is asked for.
@@ -99,9 +103,11 @@ class MultiVectorHead(ComparedTextsHead):
                 f"{folder} has {names}, which training leaves out: the trained model has none",
                 stacklevel=2,
             )
+        # An expanded query has a length of its own, to which longer ones are cut.
+        expansion = modules.expansion
         told = {
             "projection_dim": modules.projection.shape[1],
-            "query_length": modules.query_length,
+            "query_length": expansion.length if expansion else modules.query_length,
             "query_prompt": modules.prompts.query,
             "document_prompt": modules.prompts.document,
         }
@@ -124,7 +130,8 @@ class MultiVectorHead(ComparedTextsHead):
         """Sets a fresh projection to the directions in which the states of tokens differ most.
 
         These are the principal components of the states of some of the texts, not centred, so that
-        products of vectors begin as near to those of whole states as so few numbers can tell.
+        products of vectors begin as near to those of whole states as so few numbers can tell. A
+        projection that was trained stays; `--init_layers` and `--from_scratch` take none.
         """
         if model.has_trained_projection:
             return
@@ -134,9 +141,12 @@ class MultiVectorHead(ComparedTextsHead):
         like = model.input[INPUT_MASK]
         states = UnflattenVectors(dtype="float32")(states, like)  # [B, R, S, H]
         run = InferenceRunner(keras.Model(model.input, states), kept=_without_padding)
-        found = run(rows.some(_TEXTS_LOOKED_AT), _TEXTS_AT_A_TIME, description="looking at tokens")
-        tokens = np.concatenate(found.outputs).astype(np.float64)  # [T, H]
-        _, directions = np.linalg.eigh(tokens.T @ tokens)  # [H, H], the largest last
+        chosen = rows.some(_EXAMPLES_LOOKED_AT)
+        products = np.zeros([project.input.shape[-1]] * 2)  # [H, H]
+        for tokens in run(chosen, _EXAMPLES_AT_A_TIME, description="looking at tokens").outputs:
+            wide = tokens.astype(np.float64)  # [T, H]; of one example, as all take gigabytes
+            products += wide.T @ wide
+        _, directions = np.linalg.eigh(products)  # [H, H], the largest last
         project.kernel.assign(directions[:, ::-1][:, : model.projection_dim])
 
     def model_arguments(self) -> dict[str, Any]:
