@@ -153,7 +153,7 @@ def main(_: Sequence[str]) -> None:
 def _scores(
     teacher: "Reranker", rows: Sequence[tuple[str, list[str]]], batch_size: int
 ) -> list[list[str]]:
-    """Returns what a cross-encoder says of each text with its answers, right and wrong."""
+    """Returns what the teacher says of each text with its answers, right and wrong."""
     queries = [text for text, answers in rows for _ in answers]
     texts = [answer for _, answers in rows for answer in answers]
     scores = iter(teacher.scores(queries, texts, batch_size).tolist())

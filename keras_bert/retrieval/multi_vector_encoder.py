@@ -137,10 +137,12 @@ class MultiVectorEncoder(Reranker):
         )
         query_vectors = self.encode_query([*asked], batch_size)
         text_vectors = self.encode_document([*held], batch_size)
+        places_of: list[list[int]] = [[] for _ in asked]
+        for place, query in enumerate(queries):
+            places_of[asked[query]].append(place)
         scores = np.zeros([len(queries)], np.float32)
-        for query, row in asked.items():
+        for row, places in enumerate(places_of):
             # All texts that stand beside this query, in one product.
-            places = [place for place, one in enumerate(queries) if one == query]
             rows = [held[texts[place]] for place in places]
             beside = TokenVectors.concatenate([text_vectors[one : one + 1] for one in rows])
             scores[places] = max_sim(query_vectors[row : row + 1], beside)[0]

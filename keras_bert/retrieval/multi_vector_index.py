@@ -88,13 +88,15 @@ class MultiVectorIndex(SearchedTexts):
         return np.concatenate([np.stack(sums), vectors.counts[:, None]], axis=1).astype(np.float32)
 
     def _checked(self, vectors: Any) -> TokenVectors:
-        width = self._encoder.token_width
-        if not isinstance(vectors, TokenVectors) or vectors.width != width:
-            raise ValueError(
-                f"the vectors are {type(vectors).__name__}, but the search takes TokenVectors of "
-                f"{width} numbers each, as the encoder makes them"
-            )
-        return vectors
+        width, found = self._encoder.token_width, type(vectors).__name__
+        if isinstance(vectors, TokenVectors):
+            found = f"{found} of {vectors.width} numbers each"
+            if vectors.width == width:
+                return vectors
+        raise ValueError(
+            f"the vectors are {found}, but the search takes TokenVectors of {width} numbers each, "
+            "as the encoder makes them"
+        )
 
     def _scores(self, vectors: TokenVectors) -> np.ndarray:
         return max_sim(vectors, self.vectors)

@@ -45,7 +45,8 @@ class Hit(NamedTuple):
     Attributes:
         number: its place among the texts, from 0.
         score: cosine of its vector and that of the query, from -1 to 1; their product, where the
-            vectors are sparse or the model's similarity is "dot"; or what a `CrossEncoder` gave it.
+            vectors are sparse or the model's similarity is "dot"; the sum over the tokens of the
+            query (MaxSim), where each token has a vector; or what a `CrossEncoder` gave it.
         text: the text.
     """
 
@@ -226,6 +227,8 @@ class SearchedTexts(abc.ABC):
             raise FileNotFoundError(f"{path} holds no {INDEX_FILE}: build the index first")
         try:
             stored = json.loads((path / INDEX_FILE).read_text(encoding="utf-8"))
+            if not isinstance(stored, dict):
+                raise TypeError(f"{INDEX_FILE} holds no object")
             made = cls._stored_by(stored)
             is_same = made == cls._made_by(encoder)
             vectors = cls._read_vectors(path) if is_same else None

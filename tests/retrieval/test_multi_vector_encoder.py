@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert import (
     BertEncoder,
@@ -25,6 +26,8 @@ from keras_bert import (
 from keras_bert.checkpoints import multi_vector_modules
 from keras_bert.checkpoints.multi_vector_modules import QueryExpansion
 from keras_bert.retrieval.kinds import open_reranker, search_classes
+from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.options import ExportOptions
 from tests import command_process
 from tests.conftest import write_csv
 from tests.signatures.tiny_models import random_texts
@@ -177,7 +180,7 @@ def test_an_expanded_query_has_a_vector_at_each_mask(attend, folder, tmp_path):
 
 
 def test_pieces_of_the_skiplist_have_no_vector_in_texts(folder, tmp_path):
-    said = changed(folder, tmp_path / "said", skiplist=(".", "-", "no piece of it"))
+    said = changed(folder, tmp_path / "said", skiplist=(".", "-", "[UNK]", "no piece of it"))
     encoder = MultiVectorEncoder.from_preset(said)
     text = "a-b. c"
     whole = vectors_of(folder, text)
@@ -186,6 +189,8 @@ def test_pieces_of_the_skiplist_have_no_vector_in_texts(folder, tmp_path):
     assert len(whole) == len(pieces)
     kept = [place for place, piece in enumerate(pieces) if piece not in "-."]
     assert_equal(encoder.encode_document([text]), [whole[kept]])
+    # Words that are no piece of the vocabulary are not what a skiplist speaks of.
+    assert_equal(encoder.encode_document(["a %"]), [vectors_of(folder, "a %")])
 
 
 def test_the_texts_with_the_largest_sums_come_first(encoder, index, folder):
@@ -240,7 +245,7 @@ def test_an_index_is_written_and_opened(encoder, index, folder, tmp_path):
 def test_bad_vectors_are_refused(encoder, index):
     with pytest.raises(ValueError, match="the search takes TokenVectors of 6 numbers"):
         index.nearest(np.ones([2, 6]))
-    with pytest.raises(ValueError, match="the search takes TokenVectors of 6 numbers"):
+    with pytest.raises(ValueError, match="are TokenVectors of 5 numbers each, but the search tak"):
         index.nearest(TokenVectors([0, 1], np.ones([1, 5])))
     with pytest.raises(ValueError, match="there are vectors of 2 texts and 3 texts"):
         MultiVectorIndex(encoder, ["a", "b", "c"], encoder.encode_document(["a", "b"]))
@@ -281,6 +286,51 @@ def test_what_each_token_of_a_query_finds(encoder, folder):
     assert sum(match.score for match in found) == pytest.approx(score, rel=1e-5)
     with pytest.raises(ValueError, match="query is a list"):
         encoder.matches(["the film"], "a film")
+
+
+class Compared(str):
+    """A text that counts with how many others it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Compared.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_as_many_pairs_take_as_many_looks(encoder, monkeypatch):
+    """Not each query at each pair, of which a file that is mined has a hundred thousand."""
+    texts = [Compared(text) for text in TEXTS]
+    vectors = dict(zip(TEXTS, encoder.encode_document(TEXTS), strict=True))
+
+    def known(several, batch_size):
+        return TokenVectors.from_list([vectors[str(text)] for text in several])
+
+    for name in ("encode_query", "encode_document"):
+        monkeypatch.setattr(encoder, name, known)
+    Compared.compared = 0
+    found = encoder.scores(texts * 2, texts[1:] * 2 + texts[:2])
+    assert Compared.compared < 10 * len(texts)
+    expected = [
+        max_sim_by_hand(vectors[str(query)], vectors[str(text)])
+        for query, text in zip(texts * 2, texts[1:] * 2 + texts[:2], strict=True)
+    ]
+    np.testing.assert_allclose(found, expected, **REORDERED)
+
+
+def test_the_score_of_a_pair_may_be_below_zero(folder, tmp_path, monkeypatch):
+    """Padding, whose products are 0, is no token then that is most like one of the query."""
+    family = open_signatures(folder, ExportOptions())
+    texts = TokenVectors.from_list([-np.eye(1, 6), np.repeat(-np.eye(1, 6), 3, axis=0)])
+    queries = TokenVectors.from_list([np.repeat(np.eye(1, 6), 4, axis=0), np.eye(1, 6)])
+    for name, vectors in (("document_vectors", texts), ("query_vectors", queries)):
+        ragged = tf.RaggedTensor.from_row_splits(vectors.vectors, vectors.row_splits)
+        monkeypatch.setattr(family, name, lambda _, ragged=ragged: (ragged, None))
+    answer = family.more_answers()["serve_scores"](text=None, query=None)
+    np.testing.assert_allclose(answer["score"], [-4, -1], **REORDERED)
+
+
 
 
 def test_the_classes_that_search_a_folder(folder, model_folder):

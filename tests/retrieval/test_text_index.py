@@ -152,6 +152,9 @@ def test_an_index_is_written_and_opened(encoder, index, model_folder, tmp_path):
     (folder / "texts.jsonl").write_text('{"text": "one"}\n')
     with pytest.raises(ValueError, match="the vectors have the shape .* but there are 1 texts"):
         TextIndex.load(folder, encoder)
+    (folder / "index.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"holds a damaged index \(index.json holds no object"):
+        TextIndex.load(folder, encoder)
     with pytest.raises(FileNotFoundError, match="holds no index.json: build the index first"):
         TextIndex.load(tmp_path, encoder)
 
