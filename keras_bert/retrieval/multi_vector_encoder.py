@@ -151,6 +151,8 @@ class MultiVectorEncoder(Reranker):
     def matches(self, query: str, text: str) -> list[TokenMatch]:
         """Returns what each token of a query finds in a text; the scores add up to the text's.
 
+        There is nothing to find in a text of which all pieces are on the folder's skiplist.
+
         Args:
             query: one text to search with.
             text: one text to be found.
@@ -165,6 +167,8 @@ class MultiVectorEncoder(Reranker):
                 (self._answer_document, text, "text"),
             )
         )
+        if not held_names:
+            return []
         products = asked @ held.T  # [Q, S]
         return [
             TokenMatch(name, held_names[place], float(row[place]))

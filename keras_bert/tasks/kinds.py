@@ -207,11 +207,11 @@ def load_description(folder: str | os.PathLike) -> TaskDescription:
             f"{path} names the kind of head {name!r}; expected one of {', '.join(KINDS)}: "
             "fine-tune the model anew"
         )
-    # Without it the encoder would be opened, behind a random projection.
+    # Its encoder would be opened, with a random projection behind it.
     if name == MultiVectorHead.kind and not is_multi_vector_folder(folder):
         raise ValueError(
-            f"{folder} holds no {MODULES_FILE}, which tells where the projection of its tokens is: "
-            "copy the whole folder of the run"
+            f"{folder} has a {TASK_FILE} and no {MODULES_FILE}, and so lacks the projection of "
+            "tokens that was trained: fetch all files of the run"
         )
     try:
         return TaskDescription(head=KINDS[name].head(**settings, labels=labels), **content)

@@ -189,6 +189,10 @@ def test_pieces_of_the_skiplist_have_no_vector_in_texts(folder, tmp_path):
     assert len(whole) == len(pieces)
     kept = [place for place, piece in enumerate(pieces) if piece not in "-."]
     assert_equal(encoder.encode_document([text]), [whole[kept]])
+    bare = ("[CLS]", "[SEP]", ".")
+    nothing = MultiVectorEncoder.from_preset(changed(folder, tmp_path / "bare", skiplist=bare))
+    assert nothing.encode_document(["."]).counts.tolist() == [0]
+    assert nothing.matches("a", ".") == []
     # Words that are no piece of the vocabulary are not what a skiplist speaks of.
     assert_equal(encoder.encode_document(["a %"]), [vectors_of(folder, "a %")])
 
@@ -329,8 +333,6 @@ def test_the_score_of_a_pair_may_be_below_zero(folder, tmp_path, monkeypatch):
         monkeypatch.setattr(family, name, lambda _, ragged=ragged: (ragged, None))
     answer = family.more_answers()["serve_scores"](text=None, query=None)
     np.testing.assert_allclose(answer["score"], [-4, -1], **REORDERED)
-
-
 
 
 def test_the_classes_that_search_a_folder(folder, model_folder):

@@ -130,8 +130,12 @@ def test_queries_and_texts_are_cut_to_lengths_of_their_own(start):
         rows = rows_of(start, examples, MultiVectorHead(query_length=query_length))
         batches, order = rows.inference_batches(8)
         [(inputs, _)] = list(batches)
-        found = np.sum(inputs["input_mask"], axis=-1)[order]
+        ids, mask = (inputs[name].numpy()[order] for name in ("input_ids", "input_mask"))
+        found = mask.sum(axis=-1)
         assert found.tolist() == [[most, LENGTH, 0], [most, LENGTH, 0], [3, LENGTH, 3]]
+        # What is cut ends as a row does.
+        ends = np.take_along_axis(ids, found[..., None] - 1, axis=-1)[found > 0]
+        assert {*ends.ravel()} == {load_tokenizer(start).vocabulary.sep_id}
 
 
 def test_a_marker_takes_a_position(start):
@@ -447,7 +451,7 @@ def test_a_folder_that_changes_texts_or_lacks_its_projection_is_refused(run, tmp
     for name in ("modules.json", "config_sentence_transformers.json"):
         (tmp_path / "said" / name).unlink()
     for opens in (FinetunedModel.load, lambda path: open_signatures(path, ExportOptions())):
-        with pytest.raises(ValueError, match="holds no modules.json, which tells where the proj"):
+        with pytest.raises(ValueError, match="no modules.json, and so lacks the projection of tok"):
             opens(tmp_path / "said")
 
 
@@ -458,6 +462,9 @@ def test_a_model_of_one_vector_is_told():
     assert head.collapse(same, examples) == "all texts have the same vectors"
     other = TokenVectors([0, 2, 3], np.eye(3, 4))
     assert head.collapse([*same[:3], other], examples) is None
+    # All have the same answer: what is asked with counts.
+    asks_otherwise = TokenVectors([0, 2, 3], np.concatenate([np.eye(2, 4), np.ones([1, 4])]))
+    assert head.collapse([*same[:3], asks_otherwise], examples) is None
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.checkpoints.multi_vector_modules import MultiVectorModules
-from keras_bert.checkpoints.sentence_modules import MODULES_FILE
 from keras_bert.features import INPUT_IDS, INPUT_MASK
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector, with_a_column
@@ -173,8 +172,7 @@ def multi_vector_signatures(
 ) -> MultiVectorSignatures:
     """Returns the signatures of a `BertMultiVectorEmbedder`.
 
-    A folder with `modules.json` is served by what that says; this is for one without, which has no
-    projection that was trained.
+    A folder with `modules.json`, as every run has one, is served by what that says.
 
     Args:
         description: the task, whose head knows lengths, prompts and markers.
@@ -182,15 +180,7 @@ def multi_vector_signatures(
         tokenizer: its tokenizer.
         max_seq_length: the most positions of a row.
         options: settings of the export.
-
-    Raises:
-        ValueError: the projection was not trained.
     """
-    if not model.has_trained_projection:
-        raise ValueError(
-            f"the folder has a task.json and no {MODULES_FILE}, and so lacks the projection of "
-            "tokens that was trained: fetch all files of the run"
-        )
     head = cast(MultiVectorHead, description.head)
     kernel = keras.ops.convert_to_numpy(model.get_layer("projection").kernel)
     modules = head.modules(MultiVectorModules(kernel), max_seq_length)
