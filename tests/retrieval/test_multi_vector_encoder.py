@@ -137,6 +137,9 @@ def test_queries_and_texts_have_lengths_of_their_own(folder, tmp_path):
         [vectors_of(folder, t, max_seq_length=6) for t in TEXTS[:9]],
     )
     assert asked.encode_query(TEXTS).counts.max() == 5
+    # No more than the encoder has positions.
+    more = MultiVectorEncoder.from_preset(changed(folder, tmp_path / "more", query_length=99))
+    assert more.encode_query(["film " * 99]).counts.tolist() == [24]
 
 
 def test_prompts_and_markers_stand_before_texts(folder, tmp_path):

@@ -260,7 +260,7 @@ def test_onnx_says_what_keras_says(folder, tmp_path):
 
 def test_options_of_other_models_are_refused(folder, model_folder):
     for name, value in {"pooling": "mean", "normalize": True, "truncate_dim": 3}.items():
-        with pytest.raises(ValueError, match=f"--{name} is for dense vectors, and the folder"):
+        with pytest.raises(ValueError, match=f"--{name} is for one dense vector of a text, and"):
             open_signatures(folder, ExportOptions(**{name: value}))
     with pytest.raises(ValueError, match="--max_active_dims is for trained sparse vectors of"):
         open_signatures(model_folder("classes"), ExportOptions(max_active_dims=3))
