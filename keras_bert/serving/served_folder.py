@@ -23,6 +23,7 @@ import keras
 from keras_bert.checkpoints import multi_vector_modules, sentence_modules, sparse_modules
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
+from keras_bert.checkpoints.sentence_prompts import Prompts
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.choices import check_choice
 from keras_bert.finetuning.task import TASK_FILE, TaskDescription
@@ -172,13 +173,10 @@ def _encoder_signatures(
         checkpoint = preset.read_checkpoint(
             sentence_modules.encoder_folder(folder), options.ignore_config_keys
         )
-    # What is asked for, else what sentence-transformers cut to, else all positions.
-    most = checkpoint.config.max_position_embeddings
-    length = _length(options, most, folder)
+    told = None if sentences is None else sentences.max_seq_length
+    length = _length(options, checkpoint.config.max_position_embeddings, folder, told)
     if sentences is not None:
         check_sees_text(checkpoint.config, sentences.pooling)
-        if options.max_seq_length is None and sentences.max_seq_length is not None:
-            length = min(most, sentences.max_seq_length)
         if "pooler" in sentences.pooling and not any(
             path in checkpoint.variables for path in POOLER
         ):
@@ -203,20 +201,10 @@ def _encoder_signatures(
 
 def _sparse_signatures(folder: Path, options: ExportOptions) -> SparseSignatures:
     modules = sparse_modules.read(folder)
-    prompts = modules.prompts
-    query, document = (
-        told if asked is None else asked
-        for asked, told in (
-            (options.query_prompt, prompts.query),
-            (options.document_prompt, prompts.document),
-        )
-    )
-    modules = dataclasses.replace(modules, prompts=prompts._replace(query=query, document=document))
+    modules = dataclasses.replace(modules, prompts=_prompts(modules.prompts, options))
     inner = sparse_modules.model_folder(folder)
     most = preset.read_config(inner, options.ignore_config_keys).max_position_embeddings
-    length = _length(options, most, folder)
-    if options.max_seq_length is None and modules.max_seq_length is not None:
-        length = min(most, modules.max_seq_length)
+    length = _length(options, most, folder, modules.max_seq_length)
     head = SparseEmbeddingHead(modules.activation)
     _check_overrides(TaskDescription("", head, {TEXT: TEXT}, length), options)
     check_no_pooling(options, "sparse vectors")
@@ -234,20 +222,10 @@ def _sparse_signatures(folder: Path, options: ExportOptions) -> SparseSignatures
 
 def _multi_vector_signatures(folder: Path, options: ExportOptions) -> MultiVectorSignatures:
     modules = multi_vector_modules.read(folder)
-    prompts = modules.prompts
-    query, document = (
-        told if asked is None else asked
-        for asked, told in (
-            (options.query_prompt, prompts.query),
-            (options.document_prompt, prompts.document),
-        )
-    )
-    modules = dataclasses.replace(modules, prompts=prompts._replace(query=query, document=document))
+    modules = dataclasses.replace(modules, prompts=_prompts(modules.prompts, options))
     inner = multi_vector_modules.model_folder(folder)
     most = preset.read_config(inner, options.ignore_config_keys).max_position_embeddings
-    length = _length(options, most, folder)
-    if options.max_seq_length is None and modules.max_seq_length is not None:
-        length = min(most, modules.max_seq_length)
+    length = _length(options, most, folder, modules.max_seq_length)
     if modules.expansion is not None and modules.expansion.length > most:
         raise ValueError(
             f"{folder} fills queries up to {modules.expansion.length} positions, but its encoder "
@@ -335,11 +313,32 @@ def _check_overrides(
             raise ValueError(f"--{given[0]} is for {kind.models}: leave it out")
 
 
-def _length(options: ExportOptions, most: int, folder: str | os.PathLike) -> int:
+def _prompts(prompts: Prompts, options: ExportOptions) -> Prompts:
+    """Returns the prompts that are asked for, else those of a folder."""
+    query, document = options.query_prompt, options.document_prompt
+    return prompts._replace(
+        query=prompts.query if query is None else query,
+        document=prompts.document if document is None else document,
+    )
+
+
+def _length(
+    options: ExportOptions, most: int, folder: str | os.PathLike, told: int | None = None
+) -> int:
+    """Returns the most positions of a row: what is asked for, else what a folder cuts to, else all.
+
+    Args:
+        options: settings of the export.
+        most: positions of the model.
+        folder: where it lies, for the error.
+        told: to what the folder cuts; None where it says nothing.
+    """
     length = options.max_seq_length
     if length is not None and length > most:
         raise ValueError(
             f"max_seq_length is {length} but {folder} was made for {most} positions: give at most "
             "that"
         )
-    return most if length is None else length
+    if length is not None:
+        return length
+    return most if told is None else min(most, told)
