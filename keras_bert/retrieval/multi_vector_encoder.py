@@ -189,7 +189,8 @@ class MultiVectorEncoder(Reranker):
         self, answer: Callable[..., Any], texts: Sequence[str], batch_size: int
     ) -> TokenVectors:
         texts = check_strings(texts)
-        rows: list[np.ndarray] = [np.zeros([0, self.token_width], np.float32)] * len(texts)
+        nothing = np.zeros([0, self.token_width], np.float32)
+        rows = [nothing] * len(texts)
         for places in batches_by_length([len(text) for text in texts], batch_size):
             vectors, splits, _ = answer(tf.constant([texts[place] for place in places]))
             vectors, splits = vectors.numpy(), splits.numpy()  # [T, D] and [batch + 1]
@@ -197,9 +198,8 @@ class MultiVectorEncoder(Reranker):
             # Back to the order in which the texts came.
             for place, start, end in zip(places, splits[:-1], splits[1:], strict=True):
                 rows[place] = vectors[start:end]
-        return TokenVectors.from_list(rows or [np.zeros([0, self.token_width], np.float32)])[
-            : len(texts)
-        ]
+        counts = np.cumsum([len(vectors) for vectors in rows], dtype=np.int64)
+        return TokenVectors(np.concatenate([[0], counts]), np.concatenate([nothing, *rows]))
 
 
 def _traced(answer: Callable[..., Any]) -> Callable[..., Any]:

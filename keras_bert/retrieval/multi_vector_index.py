@@ -10,7 +10,7 @@ passages, or for a part of more that something cheaper found: see `MultiVectorEn
 Shapes: N texts, Q queries, D numbers of a vector.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +53,7 @@ class MultiVectorIndex(SearchedTexts):
     def __init__(self, encoder: MultiVectorEncoder, texts: Sequence[str], vectors: TokenVectors):
         super().__init__(encoder, texts, vectors)
         self.vectors = self._checked(vectors).astype(np.float16)
-        if len(vectors) != len(self.texts):
-            raise ValueError(
-                f"there are vectors of {len(vectors):,} texts and {len(self.texts):,} texts: build "
-                "the index anew"
-            )
+        self._check_count(vectors)
 
     @property
     def numbers_each(self) -> str:
@@ -83,9 +79,8 @@ class MultiVectorIndex(SearchedTexts):
 
     @staticmethod
     def _dense(vectors: TokenVectors) -> np.ndarray:
-        """Returns sums of the vectors of each text and how many there are, float32 [N, D + 1]."""
-        sums = [np.sum(rows, axis=0, dtype=np.float32) for rows in vectors]
-        return np.concatenate([np.stack(sums), vectors.counts[:, None]], axis=1).astype(np.float32)
+        """Returns the sum of the vectors of each text, float32 [N, D]."""
+        return np.stack([np.sum(rows, axis=0, dtype=np.float32) for rows in vectors])
 
     def _checked(self, vectors: Any) -> TokenVectors:
         width, found = self._encoder.token_width, type(vectors).__name__
@@ -100,14 +95,6 @@ class MultiVectorIndex(SearchedTexts):
 
     def _scores(self, vectors: TokenVectors) -> np.ndarray:
         return max_sim(vectors, self.vectors)
-
-    @staticmethod
-    def _made_by(encoder: MultiVectorEncoder) -> dict[str, Any]:
-        return {"token_width": encoder.token_width}
-
-    @staticmethod
-    def _stored_by(content: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: content[name] for name in ("token_width",) if name in content}
 
     def _write_vectors(self, folder: Path) -> None:
         arrays = {"row_splits": self.vectors.row_splits, "vectors": self.vectors.vectors}

@@ -303,15 +303,22 @@ class SearchedTexts(abc.ABC):
     def _scores(self, vectors: Any) -> np.ndarray:
         """Returns the products of Q vectors with those of the texts, float32 [Q, N]."""
 
-    @staticmethod
-    @abc.abstractmethod
-    def _made_by(encoder: Any) -> dict[str, Any]:
+    @classmethod
+    def _made_by(cls, encoder: Any) -> dict[str, Any]:
         """Returns what tells the vectors of an encoder from those of others, for the file."""
+        return {cls.encoder_has: getattr(encoder, cls.encoder_has)}
 
-    @staticmethod
-    @abc.abstractmethod
-    def _stored_by(content: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the same as the file has it."""
+    @classmethod
+    def _stored_by(cls, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the same as the file has it; nothing where it is of vectors of another kind."""
+        return {name: content[name] for name in (cls.encoder_has,) if name in content}
+
+    def _check_count(self, vectors: Any) -> None:
+        if len(vectors) != len(self.texts):
+            raise ValueError(
+                f"there are vectors of {len(vectors):,} texts and {len(self.texts):,} texts: build "
+                "the index anew"
+            )
 
     @abc.abstractmethod
     def _write_vectors(self, folder: Path) -> None:

@@ -10,7 +10,7 @@ texts than fit in memory: give it the tokens and weights that `SparseEncoder` ma
 Shapes: N texts, Q queries, V pieces of the vocabulary.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +51,7 @@ class SparseTextIndex(SearchedTexts):
     def __init__(self, encoder: SparseEncoder, texts: Sequence[str], vectors: SparseVectors):
         super().__init__(encoder, texts, vectors)
         self._checked(vectors)
-        if len(vectors) != len(self.texts):
-            raise ValueError(
-                f"there are {len(vectors):,} vectors and {len(self.texts):,} texts: build the "
-                "index anew"
-            )
+        self._check_count(vectors)
         self._inverted = InvertedIndex(vectors)
 
     @property
@@ -95,14 +91,6 @@ class SparseTextIndex(SearchedTexts):
 
     def _scores(self, vectors: SparseVectors) -> np.ndarray:
         return self._inverted.products(vectors)
-
-    @staticmethod
-    def _made_by(encoder: SparseEncoder) -> dict[str, Any]:
-        return {"vocab_size": encoder.vocab_size}
-
-    @staticmethod
-    def _stored_by(content: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: content[name] for name in ("vocab_size",) if name in content}
 
     def _write_vectors(self, folder: Path) -> None:
         np.savez(

@@ -105,12 +105,12 @@ class TextIndex(SearchedTexts):
     def _scores(self, vectors: np.ndarray) -> np.ndarray:
         return vectors @ self.vectors.T  # [Q, D] x [D, N]
 
-    @staticmethod
-    def _made_by(encoder: SentenceEncoder) -> dict[str, Any]:
+    @classmethod
+    def _made_by(cls, encoder: SentenceEncoder) -> dict[str, Any]:
         return {"width": encoder.width, "similarity": encoder.similarity}
 
-    @staticmethod
-    def _stored_by(content: Mapping[str, Any]) -> dict[str, Any]:
+    @classmethod
+    def _stored_by(cls, content: Mapping[str, Any]) -> dict[str, Any]:
         if {"vocab_size", "token_width"} & content.keys():
             return {}  # of other vectors
         return {"width": content["width"], "similarity": content.get("similarity", COSINE)}

@@ -195,6 +195,30 @@ def read_splits(
     return TaskData(splits, text_columns={TEXT: columns.text, SECOND_TEXT: second})
 
 
+def read_answers(
+    folder: str | os.PathLike, columns: Columns, of_loss: Mapping[str, float], scores_are: str
+) -> TaskData:
+    """Reads the files of a folder for a task that learns from answers, not from scores of pairs.
+
+    Args:
+        folder: has train, validation and test files.
+        columns: names of their columns.
+        of_loss: arguments of the loss that were given, by name.
+        scores_are: what the task compares, which has no largest value as a cosine has.
+
+    Raises:
+        ValueError: as `read_splits`, or the training data has scores.
+    """
+    data = read_splits(folder, columns, None, of_loss, scored=False)
+    if any(example.score is not None for example in data.splits[TRAIN]):
+        raise ValueError(
+            f"the training data in {folder} has the column {columns.score}, and {scores_are} have "
+            "no largest one that a score could be: give what answers the texts in a column "
+            f"{columns.positive}, or learn from scores by the task retrieval"
+        )
+    return data
+
+
 def _check_named_columns(tables: Mapping[str, Table], columns: Columns) -> None:
     """Refuses a name that somebody gave and no column has: it would be passed over in silence."""
     there = {name for table in tables.values() for name in table.columns}

@@ -4,23 +4,22 @@ Shapes: N texts, S tokens of the longest of them, Q of the longest query, H widt
 of a vector.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, cast
 
 import keras
 import tensorflow as tf
-from keras import ops
 
 from keras_bert.checkpoints.multi_vector_modules import MultiVectorModules
 from keras_bert.features import INPUT_IDS, INPUT_MASK
 from keras_bert.finetuning.task import TaskDescription
-from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector, with_a_column
+from keras_bert.signatures.base import Tensors, string_vector
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.feature_extraction.signatures import SERVE_DOCUMENT, SERVE_QUERY, with_prompt
+from keras_bert.tasks.sentence_embedding.embedder_signatures import EmbedderSignatures
 from keras_bert.tasks.sentence_embedding.multi_vector_head import MultiVectorHead
 from keras_bert.tasks.sentence_embedding.token_rows import TokenRows
 from keras_bert.text.base_tokenizer import Tokenizer
-from keras_bert.text.preprocessor import TEXT
 
 SERVE_SCORES = "serve_scores"
 QUERY = "query"
@@ -30,7 +29,7 @@ _TOKEN_VECTORS = "token_vectors"
 _LEAST = -1.0
 
 
-class MultiVectorSignatures(SignatureFamily):
+class MultiVectorSignatures(EmbedderSignatures):
     """`text`, string [N] -> a vector of length 1 for each token of each text to be found.
 
     `token_vectors`, float32 [N, S, D], and `tokens`, string [N, S], the pieces that they are of;
@@ -51,7 +50,7 @@ class MultiVectorSignatures(SignatureFamily):
         ValueError: the vocabulary lacks a marker, or rows have no room for a piece of a text.
     """
 
-    sample: Mapping[str, Any] = {TEXT: "One text."}
+    ids_output = _TOKEN_VECTORS
 
     def __init__(
         self,
@@ -75,10 +74,6 @@ class MultiVectorSignatures(SignatureFamily):
         self._project = model.get_layer("projection")
         self._unit = model.get_layer("unit_tokens")
 
-    def string_inputs(self) -> dict[str, tf.TensorSpec]:
-        """Returns the one text."""
-        return {TEXT: string_vector(TEXT)}
-
     def answer(self, text: tf.Tensor) -> Tensors:
         """Returns the vectors of texts to be found."""
         return self._named(*self.document_vectors(text))
@@ -94,21 +89,6 @@ class MultiVectorSignatures(SignatureFamily):
     def more_inputs(self) -> dict[str, dict[str, tf.TensorSpec]]:
         """Returns the query that stands beside each text for its score."""
         return {SERVE_SCORES: {QUERY: string_vector(QUERY)}}
-
-    def ids(self, **inputs: tf.Tensor) -> Tensors:
-        """Returns vectors of all tokens, float32 [N, S, D]; zeros at padding."""
-        rows = {name: values[:, None] for name, values in with_a_column(inputs).items()}
-        return {_TOKEN_VECTORS: self.model(rows, training=False)[:, 0]}  # [N, 1, S, D] -> [N, S, D]
-
-    def ids_model(self) -> keras.Model:
-        """Returns a model of rows [N, S], whose output has the name of that of `ids`."""
-        inputs = {
-            name: keras.Input((None,), dtype=spec.dtype.name, name=name)
-            for name, spec in self.id_inputs().items()
-        }
-        rows = {name: ops.expand_dims(values, 1) for name, values in inputs.items()}
-        vectors = ops.squeeze(self.model(rows), 1)  # [N, 1, S, D] -> [N, S, D]
-        return keras.Model(inputs, {_TOKEN_VECTORS: vectors})
 
     def document_vectors(self, text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Returns vectors [N, tokens, D] and ids [N, tokens] of texts to be found."""

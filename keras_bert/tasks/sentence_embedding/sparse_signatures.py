@@ -5,32 +5,30 @@ that has most; W windows of all texts where they are read in windows.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, cast
 
-import keras
 import numpy as np
 import tensorflow as tf
-from keras import ops
 
 from keras_bert.checkpoints.sentence_prompts import DOT, Prompts
 from keras_bert.checkpoints.sparse_modules import SparseModules
 from keras_bert.finetuning.task import TaskDescription
-from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector, with_a_column
+from keras_bert.signatures.base import Tensors, with_a_column
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.signatures.text_windows import TextWindows
 from keras_bert.signatures.vocabulary_rows import silence_rows
 from keras_bert.tasks.feature_extraction.signatures import SERVE_DOCUMENT, SERVE_QUERY, with_prompt
+from keras_bert.tasks.sentence_embedding.embedder_signatures import EmbedderSignatures
 from keras_bert.tasks.sentence_embedding.sparse_head import SparseEmbeddingHead
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.packing import pad_rows
-from keras_bert.text.preprocessor import TEXT
 
 # Texts whose scores of all pieces at all tokens may be in memory at a time, float32 [T, V] each.
 _TEXTS_AT_A_TIME = 2
 
 
-class SparseSignatures(SignatureFamily):
+class SparseSignatures(EmbedderSignatures):
     """`text`, string [N] -> the words of each text with their weights, the largest first.
 
     `tokens`, string [N, K], the pieces; `token_ids`, int32 [N, K]; `weights`, float32 [N, K]. Texts
@@ -48,7 +46,7 @@ class SparseSignatures(SignatureFamily):
         ValueError: the stride is larger than a window, or there are more fixed weights than pieces.
     """
 
-    sample: Mapping[str, Any] = {TEXT: "One text."}
+    ids_output = "weights"
 
     def __init__(
         self,
@@ -73,10 +71,6 @@ class SparseSignatures(SignatureFamily):
         self._bias = model.get_layer("masked_lm_bias")
         self._weights = model.get_layer("sparse_weights")
 
-    def string_inputs(self) -> dict[str, tf.TensorSpec]:
-        """Returns the one text."""
-        return {TEXT: string_vector(TEXT)}
-
     def answer(self, text: tf.Tensor) -> Tensors:
         """Returns the words of texts."""
         return self._words(self.modules.prompts.default, text)
@@ -91,21 +85,6 @@ class SparseSignatures(SignatureFamily):
             SERVE_QUERY: lambda text: self._named(self.query_weights(prompts.query, text)),
             SERVE_DOCUMENT: lambda text: self._words(prompts.document, text),
         }
-
-    def ids(self, **inputs: tf.Tensor) -> Tensors:
-        """Returns whole vectors, float32 [N, V]."""
-        rows = {name: values[:, None] for name, values in with_a_column(inputs).items()}
-        return {"weights": self.model(rows, training=False)[:, 0]}  # [N, 1, V] -> [N, V]
-
-    def ids_model(self) -> keras.Model:
-        """Returns a model of rows [N, S], whose output has the name of that of `ids`."""
-        inputs = {
-            name: keras.Input((None,), dtype=spec.dtype.name, name=name)
-            for name, spec in self.id_inputs().items()
-        }
-        rows = {name: ops.expand_dims(values, 1) for name, values in inputs.items()}
-        vectors = ops.squeeze(self.model(rows), 1)  # [N, 1, V] -> [N, V]
-        return keras.Model(inputs, {"weights": vectors})
 
     def query_weights(self, prompt: str, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns ids and weights, [N, K] each, of texts to search with behind a prompt."""

@@ -4,12 +4,12 @@ import functools
 from typing import Any
 
 from keras_bert.choices import SparseActivation
-from keras_bert.finetuning.task import Task, TaskData
+from keras_bert.finetuning.task import Task
 from keras_bert.tasks.sentence_embedding.embedding_files import (
     DEFAULTS,
     POSITIVE,
     Columns,
-    read_splits,
+    read_answers,
 )
 from keras_bert.tasks.sentence_embedding.metrics import sparse_ranking_metrics
 from keras_bert.tasks.sentence_embedding.sparse_head import SparseEmbeddingHead
@@ -70,19 +70,9 @@ def sparse_retrieval_task(
         **given,
     )
     read = functools.partial(
-        _read,
+        read_answers,
         columns=Columns(text_column, positive_column),
         of_loss={name: given[name] for name in of_teacher if name in given},
+        scores_are="products of sparse vectors",
     )
     return Task("sparse_retrieval", head, read, sparse_ranking_metrics(), DEFAULTS)
-
-
-def _read(folder: Any, columns: Columns, of_loss: dict[str, float]) -> TaskData:
-    data = read_splits(folder, columns, None, of_loss, scored=False)
-    if any(example.score is not None for example in data.splits["train"]):
-        raise ValueError(
-            f"the training data in {folder} has the column {columns.score}, and products of sparse "
-            "vectors have no largest one that a score could be: give what answers the texts in a "
-            f"column {columns.positive}, or learn from scores by the task retrieval"
-        )
-    return data
