@@ -360,7 +360,9 @@ def test_what_is_no_sparse_encoder_is_told(model_folder, encoder, index, folder,
         encoder.encode("the film")
     with pytest.raises(ValueError, match="are ndarray, but the search takes SparseVectors of a"):
         index.nearest(np.zeros([1, encoder.vocab_size]))
-    with pytest.raises(ValueError, match="there are vectors of 2 texts and 3 texts: build the index anew"):
+    with pytest.raises(
+        ValueError, match="there are vectors of 2 texts and 3 texts: build the index anew"
+    ):
         SparseTextIndex(encoder, ["a", "b", "c"], index.vectors[:2])
     with pytest.raises(ValueError, match="the vectors are of 5 pieces, the model has"):
         encoder.decode(SparseVectors.from_dense(np.eye(5)))
