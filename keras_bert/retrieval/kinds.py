@@ -2,7 +2,8 @@
 
 import dataclasses
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import Any
 
 from keras_bert.checkpoints.multi_vector_modules import is_multi_vector_folder
@@ -25,20 +26,31 @@ class _Kind:
 
     Attributes:
         name: what messages call it.
+        is_in: whether a local folder makes such vectors.
         encoder: makes the vectors.
         index: searches among them.
         own_settings: arguments of the encoder that other kinds do not have.
     """
 
     name: str
+    is_in: Callable[[Path], bool]
     encoder: type[Any]
     index: type[SearchedTexts]
     own_settings: tuple[str, ...]
 
 
-_DENSE = _Kind("dense", SentenceEncoder, TextIndex, ("pooling", "normalize", "truncate_dim"))
-_SPARSE = _Kind("sparse", SparseEncoder, SparseTextIndex, ("max_active_dims",))
-_OF_TOKENS = _Kind("token", MultiVectorEncoder, MultiVectorIndex, ())
+# The first that a folder makes counts; dense vectors come of any encoder.
+_KINDS = (
+    _Kind("sparse", is_sparse_folder, SparseEncoder, SparseTextIndex, ("max_active_dims",)),
+    _Kind("token", is_multi_vector_folder, MultiVectorEncoder, MultiVectorIndex, ()),
+    _Kind(
+        "dense",
+        Path.is_dir,
+        SentenceEncoder,
+        TextIndex,
+        ("pooling", "normalize", "truncate_dim"),
+    ),
+)
 
 
 def search_classes(
@@ -58,12 +70,8 @@ def search_classes(
     local = hub.local_folder(folder)
     if not local.is_dir():
         raise hub.missing_folder(local)
-    kind = _DENSE
-    if is_sparse_folder(local):
-        kind = _SPARSE
-    elif is_multi_vector_folder(local):
-        kind = _OF_TOKENS
-    for other in (_DENSE, _SPARSE, _OF_TOKENS):
+    kind = next(kind for kind in _KINDS if kind.is_in(local))
+    for other in _KINDS:
         for name in other.own_settings:
             if name in settings and other is not kind:
                 raise ValueError(
