@@ -13,7 +13,8 @@ teacher's vectors besides. "sparse" learns words with weights (SPLADE) from the 
 start that predicts masked words, such as the sample model; its last columns are how many words a
 query and a text have. "tokens" learns a vector for each token (ColBERT) from the pairs. "reranked"
 lets a cross-encoder, which learned from wrong answers that the vectors of "pairs" found, order the
-50 texts that they find first.
+50 texts that they find first. --fused=BM25+tokens is a row of several searches together, by the
+ranks that a text has in each; it may be given several times.
 A run is finished by the same command where it was stopped; scores stand in scores.jsonl. --data
 takes a folder with train, validation and test.csv (columns text and positive) in place of the
 manuals:
@@ -25,26 +26,29 @@ import csv
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import packages
 from absl import app, flags
 from score_file import ScoreFile
-from sklearn.feature_extraction.text import CountVectorizer
 from small_pretraining import median_and_range
 
 from keras_bert import (
+    Bm25,
+    Bm25Index,
     CrossEncoder,
     EmbeddingExample,
     FinetuningOptions,
     MultiVectorEncoder,
+    MultiVectorIndex,
     SentenceEncoder,
     SparseEncoder,
+    SparseTextIndex,
     SparseVectors,
     TextIndex,
     TokenVectors,
@@ -53,6 +57,8 @@ from keras_bert import (
     mine_negatives,
 )
 from keras_bert.finetuning.task import TEST, TRAIN, VALIDATION
+from keras_bert.retrieval.fused_index import build_index
+from keras_bert.retrieval.searched_texts import Hit
 from keras_bert.storage.files import atomic_folder
 from keras_bert.tasks.sentence_embedding.metrics import (
     hit,
@@ -70,9 +76,11 @@ _SPARSE = "sparse"
 _TOKENS = "tokens"
 _TRAINED = ("pairs", "texts alone", "nested", _SPARSE, _TOKENS, *_TAUGHT)
 _RERANKED = "reranked"
-_KINDS = ("BM25", "as it is", *_TRAINED, _RERANKED)
+_UNTRAINED = ("BM25", "as it is")
+_KINDS = (*_UNTRAINED, *_TRAINED, _RERANKED)
 _USUAL = [kind for kind in _KINDS if kind not in ("nested", _SPARSE, _TOKENS, *_TAUGHT)]
 _RUNS = flags.DEFINE_multi_enum("runs", _USUAL, list(_KINDS), "Only these.")
+_FUSED = flags.DEFINE_multi_string("fused", [], "Rows of several, such as BM25+tokens.")
 _WIDTHS = flags.DEFINE_list("widths", [], "Numbers of a vector that a search may keep alone.")
 _INIT_FROM = flags.DEFINE_string("init_from", None, "Model folder to start from; unset: MiniLM.")
 _TEACHER = flags.DEFINE_string("teacher", None, "Sentence encoder to learn from; unset: MiniLM.")
@@ -194,20 +202,6 @@ def _pairs(path: Path) -> list[tuple[str, str]]:
         return [(row["text"], row["positive"]) for row in csv.DictReader(file)]
 
 
-def _of_bm25(test: Path, k1: float = 1.2, b: float = 0.75) -> dict[str, float]:
-    """Measures BM25 (Robertson and Zaragoza 2009), as a product of vectors of words."""
-    pairs = _pairs(test)
-    titles, texts = zip(*pairs, strict=True)
-    vectorizer = CountVectorizer().fit((*titles, *texts))
-    asked = vectorizer.transform(titles).toarray().astype(np.float32)  # [E, words]
-    counts = vectorizer.transform(texts).toarray().astype(np.float32)
-    lengths = counts.sum(axis=1, keepdims=True)
-    saturated = counts * (k1 + 1) / (counts + k1 * (1 - b + b * lengths / lengths.mean()))
-    having = (counts > 0).sum(axis=0)  # [words]
-    weights = saturated * np.log1p((len(pairs) - having + 0.5) / (having + 0.5))
-    return measured(list(np.stack([asked, weights], axis=1)), pairs)
-
-
 def _of_model(folder: Path, test: Path) -> dict[str, float]:
     # As trained vectors are made; a BERT that was pretrained only says nothing of it.
     length = _MAX_SEQ_LENGTH.value
@@ -290,6 +284,21 @@ def _of_cross_encoder(
     titles, texts = zip(*_pairs(test), strict=True)
     found = TextIndex.build(encoder, texts).search(titles, _CANDIDATES)
     found = cross_encoder.rerank(titles, found)
+    return _of_ranks(found, texts)
+
+
+def _of_searches(
+    rows: Sequence[str], open_encoder: Callable[[str], Any], test: Path
+) -> dict[str, float]:
+    """Measures the search of one row of the table, or several together by their ranks."""
+    titles, texts = zip(*_pairs(test), strict=True)
+    found_of = {"BM25": Bm25Index, _SPARSE: SparseTextIndex, _TOKENS: MultiVectorIndex}
+    parts = [(found_of.get(row, TextIndex), open_encoder(row)) for row in rows]
+    return _of_ranks(build_index(texts, parts).search(titles), texts)
+
+
+def _of_ranks(found: Sequence[Sequence[Hit]], texts: Sequence[str]) -> dict[str, float]:
+    """Returns the metrics of a search that should find one text for each query."""
     ranks = []
     for text, hits in zip(texts, found, strict=True):
         rank = next((n for n, one in enumerate(hits, start=1) if one.text == text), len(texts))
@@ -323,8 +332,12 @@ def main(_: list[str]) -> None:
         "batch_size": _BATCH_SIZE.value,
         "max_seq_length": _MAX_SEQ_LENGTH.value,
     }
-    for row in _RUNS.value:
-        learns = row in (*_TRAINED, _RERANKED)
+    for fused in _FUSED.value:
+        for row in fused.split("+"):
+            if row not in (*_UNTRAINED, "pairs", _SPARSE, _TOKENS):
+                raise app.UsageError(f"--fused={fused} names {row!r}, which has no index")
+    for row in (*_RUNS.value, *_FUSED.value):
+        learns = not {*row.split("+")} <= {*_UNTRAINED}
         known = {"run": row, "start": start.name, **(trained if learns else {})}
         if row == _RERANKED:
             known["reranking_epochs"] = _RERANKING_EPOCHS.value
@@ -369,8 +382,20 @@ def _measure(
             for name, value in measure(path).items()
         }
 
-    if row == "BM25":
-        return score(_of_bm25)
+    if row == "BM25" or "+" in row:
+
+        def open_encoder(one: str) -> Any:
+            if one == "BM25":
+                return Bm25()
+            if one == "as it is":
+                return SentenceEncoder.from_preset(
+                    start, "mean", normalize=True, max_seq_length=_MAX_SEQ_LENGTH.value
+                )
+            opened = {_SPARSE: SparseEncoder, _TOKENS: MultiVectorEncoder}.get(one, SentenceEncoder)
+            folder = _trained(one, seed, data, output, start)
+            return opened.from_preset(folder, max_seq_length=_MAX_SEQ_LENGTH.value)
+
+        return score(partial(_of_searches, row.split("+"), open_encoder))
     if row == "as it is":
         return score(partial(_of_model, start))
     if row == _RERANKED:

@@ -113,6 +113,9 @@ _PUBLIC = {
     "export_saved_model": "serving.saved_model",
     "SentenceEncoder": "retrieval.sentence_encoder",
     "TextIndex": "retrieval.text_index",
+    "Bm25": "retrieval.bm25_index",
+    "Bm25Index": "retrieval.bm25_index",
+    "FusedIndex": "retrieval.fused_index",
     "SparseEncoder": "retrieval.sparse_encoder",
     "SparseTextIndex": "retrieval.sparse_index",
     "SparseVectors": "tasks.sentence_embedding.sparse_vectors",
@@ -214,7 +217,10 @@ if TYPE_CHECKING:
     from keras_bert.pretraining.pretrain import pretrain as pretrain
     from keras_bert.probing.options import ProbingOptions as ProbingOptions
     from keras_bert.probing.probe import probe_layers as probe_layers
+    from keras_bert.retrieval.bm25_index import Bm25 as Bm25
+    from keras_bert.retrieval.bm25_index import Bm25Index as Bm25Index
     from keras_bert.retrieval.cross_encoder import CrossEncoder as CrossEncoder
+    from keras_bert.retrieval.fused_index import FusedIndex as FusedIndex
     from keras_bert.retrieval.hard_negatives import mine_negatives as mine_negatives
     from keras_bert.retrieval.multi_vector_encoder import MultiVectorEncoder as MultiVectorEncoder
     from keras_bert.retrieval.multi_vector_index import MultiVectorIndex as MultiVectorIndex

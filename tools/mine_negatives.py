@@ -1,7 +1,7 @@
 r"""Adds wrong answers to pairs of texts and answers: passages that a search finds near the text.
 
 The model makes dense vectors, sparse ones (--task=sparse_retrieval) or one for each token
-(--task=multi_vector_retrieval).
+(--task=multi_vector_retrieval); --init_from=bm25 searches by words (BM25), without a model.
 
     python tools/mine_negatives.py --init_from=runs/search --input=manual/train.csv \
         --output=mined/train.csv
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 _SETTINGS = ("pooling", "max_active_dims", "max_seq_length", "query_prompt", "document_prompt")
 
-flags.DEFINE_string("init_from", None, "Model folder; one that was trained for similarity.")
+flags.DEFINE_string(
+    "init_from", None, "Model folder; one that was trained for similarity. Or bm25: words alone."
+)
 flags.DEFINE_alias("model", "init_from")
 flags.DEFINE_string("input", None, "Table of texts and their answers: .csv, .tsv or .jsonl.")
 flags.DEFINE_string("passages", None, "File of more texts that are searched.")
@@ -100,14 +102,14 @@ def main(_: Sequence[str]) -> None:
     rows = answered_texts(
         read_table(Path(values.input)), values.text_column, values.positive_column
     )
-    encoder_class, index_class = search_classes(values.init_from, settings)
+    open_encoder, index_class = search_classes(values.init_from, settings)
     passages = {passage: None for _, *several in rows for passage in several}
     if values.passages:
         passages.update(dict.fromkeys(filter(str.strip, read_texts(values.passages))))
     teacher = None
     if values.score_with:
         teacher = open_reranker(values.score_with, values.score_label)
-    encoder = encoder_class.from_preset(values.init_from, **settings)
+    encoder = open_encoder(values.init_from, **settings)
     index = index_class.build(encoder, [*passages], values.batch_size)
     texts, positives = ([row[place] for row in rows] for place in (0, 1))
     found = mine_negatives(index, texts, positives, *numbers)

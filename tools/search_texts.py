@@ -1,7 +1,8 @@
 r"""Searches texts by meaning: those whose vectors are nearest to that of a query.
 
 A model folder of --task=sparse_retrieval, or a SPLADE model, is searched by words with weights; one
-of --task=multi_vector_retrieval, or a ColBERT model, by vectors of all tokens.
+of --task=multi_vector_retrieval, or a ColBERT model, by vectors of all tokens. --init_from=bm25
+searches by the words of the texts (BM25), without a model.
 
     python tools/search_texts.py --init_from=runs/search --input=manual.txt \
         --query='How is a lock taken twice?'
@@ -12,11 +13,15 @@ of --task=multi_vector_retrieval, or a ColBERT model, by vectors of all tokens.
 behind; or it is a table (.csv, .tsv) with a column "text", or --text_column. --index keeps their
 vectors in a folder; where it is there already, it is opened and no --input is needed. --queries is
 a file like --input, and the column of its queries is "text".
+--fuse_with is another such folder, or bm25; it may be given several times. Then each searches, and
+the ranks that a text has in them are added up (reciprocal rank fusion), which finds more than each
+alone where they find different texts. Settings such as --pooling are for --init_from.
 --rerank_with is a model that reads query and text together, such as a run of --task=reranking, or
 one of vectors of tokens: it orders the --candidates nearest texts anew, and the best --top_k of
 them are given.
 --output is a table (.csv) with the columns query, rank, score (the cosine, the product of sparse
-vectors, the sum over tokens, or what the model that reranks says), number (the place of the text,
+vectors, the sum over tokens, BM25's, the sum of 1 / (60 + rank) with --fuse_with, or what the model
+that reranks says), number (the place of the text,
 from 0) and text; without it they are printed.
 """
 
@@ -37,7 +42,9 @@ _SETTINGS = (
 _COLUMNS = ("query", "rank", "score", "number", "text")
 _WIDTH = 100
 
-flags.DEFINE_string("init_from", None, "Model folder; one that was trained for similarity.")
+flags.DEFINE_string(
+    "init_from", None, "Model folder; one that was trained for similarity. Or bm25: words alone."
+)
 flags.DEFINE_alias("model", "init_from")
 flags.DEFINE_string("input", None, "File of texts: .txt or .jsonl, also .gz; or .csv, .tsv.")
 flags.DEFINE_string(
@@ -48,6 +55,9 @@ flags.DEFINE_multi_string("query", [], "What is searched for; may be given sever
 flags.DEFINE_string("queries", None, "File of queries: as --input, in a column text.")
 flags.DEFINE_string("output", None, "Table to write: .csv; unset: print.")
 flags.DEFINE_integer("top_k", 10, "Texts a query.", lower_bound=1)
+flags.DEFINE_multi_string(
+    "fuse_with", [], "Another model folder, or bm25, whose ranks are added; may be repeated."
+)
 flags.DEFINE_string("rerank_with", None, "Cross-encoder or ColBERT model; it orders what is found.")
 flags.DEFINE_string("rerank_label", None, "Of its two classes that of texts that answer.")
 flags.DEFINE_integer("candidates", 50, "Texts a query that it orders.", lower_bound=1)
@@ -84,8 +94,9 @@ flags.mark_flags_as_required(["init_from"])
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags, makes or opens the index, and writes or prints what is found."""
+    from keras_bert.retrieval.fused_index import FusedIndex, build_index, open_index
     from keras_bert.retrieval.kinds import open_reranker, search_classes
-    from keras_bert.retrieval.searched_texts import INDEX_FILE
+    from keras_bert.retrieval.searched_texts import INDEX_FILE, SearchedTexts
     from keras_bert.storage.files import atomic_file
     from keras_bert.storage.text_lines import read_texts
 
@@ -100,18 +111,26 @@ def main(_: Sequence[str]) -> None:
     texts = None if made else read_texts(values.input, values.text_column)
     if texts is not None and not any(map(str.strip, texts)):
         raise ValueError(f"--input={values.input} holds no text to search: give a file with texts")
-    encoder_class, index_class = search_classes(values.init_from, settings)
+    searches = {values.init_from: settings} | {folder: {} for folder in values.fuse_with}
+    classes = [search_classes(folder, given) for folder, given in searches.items()]
     if values.index is not None and not made:
-        index_class.check_folder(values.index)
+        checked = FusedIndex if values.fuse_with else classes[0][1]
+        checked.check_folder(values.index)
     # Opened before the work, as it may be refused.
     reranker = None
     if values.rerank_with:
         reranker = open_reranker(values.rerank_with, values.rerank_label)
-    encoder = encoder_class.from_preset(values.init_from, **settings)
+    parts = [
+        (index_class, open_encoder(folder, **given))
+        for (open_encoder, index_class), (folder, given) in zip(
+            classes, searches.items(), strict=True
+        )
+    ]
+    index: SearchedTexts | FusedIndex
     if texts is None:
-        index = index_class.load(values.index, encoder)
+        index = open_index(values.index, parts)
     else:
-        index = index_class.build(encoder, texts, values.batch_size)
+        index = build_index(texts, parts, values.batch_size)
         if values.index is not None:
             index.save(values.index)
             print(f"{len(index):,} texts, {index.numbers_each}: {values.index}")
@@ -153,6 +172,10 @@ def _check_flags(values: flags.FlagValues, made: bool) -> None:
         check_output(values.output, *filter(None, others))
         check_ending("--output", values.output, ".csv")
     command_line.check_companions("input", "text_column")
+    named = [values.init_from, *values.fuse_with]
+    for folder in values.fuse_with:
+        if named.count(folder) > 1:
+            raise ValueError(f"--fuse_with={folder} is named twice: name each search once")
     command_line.check_companions("rerank_with", "candidates", "rerank_label")
     if values.rerank_with is not None and values.top_k > values.candidates:
         raise ValueError(

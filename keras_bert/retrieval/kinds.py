@@ -1,4 +1,7 @@
-"""Which encoder and which index suit a model folder: by the kind of vectors that it makes."""
+"""Which encoder and which index suit a model folder: by the kind of vectors that it makes.
+
+BM25 has no folder, and is known by its name.
+"""
 
 import dataclasses
 import os
@@ -8,6 +11,7 @@ from typing import Any
 
 from keras_bert.checkpoints.multi_vector_modules import is_multi_vector_folder
 from keras_bert.checkpoints.sparse_modules import is_sparse_folder
+from keras_bert.retrieval.bm25_index import Bm25, Bm25Index
 from keras_bert.retrieval.cross_encoder import CrossEncoder
 from keras_bert.retrieval.multi_vector_encoder import MultiVectorEncoder
 from keras_bert.retrieval.multi_vector_index import MultiVectorIndex
@@ -27,26 +31,31 @@ class _Kind:
     Attributes:
         name: what messages call it.
         is_in: whether a local folder makes such vectors.
-        encoder: makes the vectors.
+        open: opens what makes the vectors, from the folder and settings.
         index: searches among them.
         own_settings: arguments of the encoder that other kinds do not have.
     """
 
     name: str
     is_in: Callable[[Path], bool]
-    encoder: type[Any]
+    open: Callable[..., Any]
     index: type[SearchedTexts]
     own_settings: tuple[str, ...]
 
 
+# In place of a folder: search by words. A folder of this name is ./bm25.
+BM25 = "bm25"
+
 # The first that a folder makes counts; dense vectors come of any encoder.
 _KINDS = (
-    _Kind("sparse", is_sparse_folder, SparseEncoder, SparseTextIndex, ("max_active_dims",)),
-    _Kind("token", is_multi_vector_folder, MultiVectorEncoder, MultiVectorIndex, ()),
+    _Kind(
+        "sparse", is_sparse_folder, SparseEncoder.from_preset, SparseTextIndex, ("max_active_dims",)
+    ),
+    _Kind("token", is_multi_vector_folder, MultiVectorEncoder.from_preset, MultiVectorIndex, ()),
     _Kind(
         "dense",
         Path.is_dir,
-        SentenceEncoder,
+        SentenceEncoder.from_preset,
         TextIndex,
         ("pooling", "normalize", "truncate_dim"),
     ),
@@ -55,11 +64,11 @@ _KINDS = (
 
 def search_classes(
     folder: str | os.PathLike, settings: Collection[str] = ()
-) -> tuple[Any, type[SearchedTexts]]:
-    """Returns the classes of encoder and index that suit a model folder.
+) -> tuple[Callable[..., Any], type[SearchedTexts]]:
+    """Returns what opens the encoder of a model folder, and the class of an index that suits it.
 
     Args:
-        folder: the folder, or `hf://org/name`.
+        folder: the folder, or `hf://org/name`; or "bm25", which needs no model.
         settings: names of arguments that the encoder will be given.
 
     Raises:
@@ -67,6 +76,10 @@ def search_classes(
         ValueError: one of these is for vectors of another kind, `modules.json` in the folder is
             damaged, or the repository cannot be fetched.
     """
+    if folder == BM25:
+        for name in settings:
+            raise ValueError(f"{name} is for a model, and {BM25} has none: leave it out")
+        return lambda _: Bm25(), Bm25Index
     local = hub.local_folder(folder)
     if not local.is_dir():
         raise hub.missing_folder(local)
@@ -78,7 +91,7 @@ def search_classes(
                     f"{name} is for {other.name} vectors, and {folder} makes {kind.name} ones: "
                     "leave it out"
                 )
-    return kind.encoder, kind.index
+    return kind.open, kind.index
 
 
 def open_reranker(folder: str | os.PathLike, label: str | None = None) -> Reranker:

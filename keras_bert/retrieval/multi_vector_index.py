@@ -101,6 +101,6 @@ class MultiVectorIndex(SearchedTexts):
         np.savez(folder / self.vectors_file, **arrays)
 
     @classmethod
-    def _read_vectors(cls, folder: Path) -> TokenVectors:
+    def _read_vectors(cls, folder: Path) -> tuple[TokenVectors]:
         with np.load(folder / cls.vectors_file) as arrays:
-            return TokenVectors(arrays["row_splits"], arrays["vectors"])
+            return (TokenVectors(arrays["row_splits"], arrays["vectors"]),)

@@ -24,6 +24,8 @@ from keras_bert.storage.paths import check_folder
 from keras_bert.storage.text_lines import check_several, check_strings
 
 TEXTS_FILE, INDEX_FILE = "texts.jsonl", "index.json"
+# In the file of an index of several searches: how many they are.
+PARTS = "searches"
 
 # What reading a damaged index raises.
 _DAMAGED = (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile)
@@ -46,7 +48,8 @@ class Hit(NamedTuple):
         number: its place among the texts, from 0.
         score: cosine of its vector and that of the query, from -1 to 1; their product, where the
             vectors are sparse or the model's similarity is "dot"; the sum over the tokens of the
-            query (MaxSim), where each token has a vector; or what a `CrossEncoder` gave it.
+            query (MaxSim), where each token has a vector; what BM25, a sum of ranks or a
+            `CrossEncoder` gave it.
         text: the text.
     """
 
@@ -229,15 +232,19 @@ class SearchedTexts(abc.ABC):
             stored = json.loads((path / INDEX_FILE).read_text(encoding="utf-8"))
             if not isinstance(stored, dict):
                 raise TypeError(f"{INDEX_FILE} holds no object")
-            made = cls._stored_by(stored)
-            is_same = made == cls._made_by(encoder)
-            vectors = cls._read_vectors(path) if is_same else None
-            with open(path / TEXTS_FILE, encoding="utf-8") as file:
-                texts = check_strings(json.loads(line)["text"] for line in file)
+            is_fused = PARTS in stored
+            is_same = not is_fused and cls._stored_by(stored) == cls._made_by(encoder)
+            vectors = cls._read_vectors(path) if is_same else ()
+            texts = [] if is_fused else cls._read_texts(path)
         except _DAMAGED as error:
             raise ValueError(f"{path} holds a damaged index ({error}): build it anew") from None
+        if is_fused:
+            raise ValueError(
+                f"{path} is an index of {stored[PARTS]} searches: open it with all of them, or "
+                "build another"
+            )
         if is_same:
-            index = cls(encoder, texts, vectors)
+            index = cls(encoder, texts, *vectors)
             is_same = index._was_made_by(encoder)
         if not is_same:
             raise ValueError(
@@ -326,5 +333,10 @@ class SearchedTexts(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def _read_vectors(cls, folder: Path) -> Any:
-        """Reads the file of the vectors."""
+    def _read_vectors(cls, folder: Path) -> tuple[Any, ...]:
+        """Reads that file; returns what the class takes behind encoder and texts."""
+
+    @staticmethod
+    def _read_texts(folder: Path) -> list[str]:
+        with open(folder / TEXTS_FILE, encoding="utf-8") as file:
+            return check_strings(json.loads(line)["text"] for line in file)

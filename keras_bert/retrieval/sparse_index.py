@@ -10,6 +10,7 @@ texts than fit in memory: give it the tokens and weights that `SparseEncoder` ma
 Shapes: N texts, Q queries, V pieces of the vocabulary.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ class SparseTextIndex(SearchedTexts):
     vectors_file = "vectors.npz"
     found_above = 0.0
 
-    def __init__(self, encoder: SparseEncoder, texts: Sequence[str], vectors: SparseVectors):
+    def __init__(self, encoder: Any, texts: Sequence[str], vectors: SparseVectors):
         super().__init__(encoder, texts, vectors)
         self._checked(vectors)
         self._check_count(vectors)
@@ -81,32 +82,31 @@ class SparseTextIndex(SearchedTexts):
         return vectors.to_dense()
 
     def _checked(self, vectors: Any) -> SparseVectors:
-        size = self._encoder.vocab_size
-        if not isinstance(vectors, SparseVectors) or vectors.vocab_size != size:
+        if not isinstance(vectors, SparseVectors) or vectors.vocab_size != self._vocab_size:
             raise ValueError(
                 f"the vectors are {type(vectors).__name__}, but the search takes SparseVectors of "
-                f"a vocabulary of {size:,} pieces, as the encoder makes them"
+                f"a vocabulary of {self._vocab_size:,} pieces, as the encoder makes them"
             )
         return vectors
+
+    @property
+    def _vocab_size(self) -> int:
+        return self._encoder.vocab_size
 
     def _scores(self, vectors: SparseVectors) -> np.ndarray:
         return self._inverted.products(vectors)
 
     def _write_vectors(self, folder: Path) -> None:
-        np.savez(
-            folder / self.vectors_file,
-            row_splits=self.vectors.row_splits,
-            token_ids=self.vectors.token_ids,
-            weights=self.vectors.weights,
-            vocab_size=self.vectors.vocab_size,
-        )
+        np.savez(folder / self.vectors_file, **self._arrays())
+
+    def _arrays(self) -> dict[str, Any]:
+        return {
+            field.name: getattr(self.vectors, field.name)
+            for field in dataclasses.fields(SparseVectors)
+        }
 
     @classmethod
-    def _read_vectors(cls, folder: Path) -> SparseVectors:
+    def _read_vectors(cls, folder: Path) -> tuple[Any, ...]:
         with np.load(folder / cls.vectors_file) as arrays:
-            return SparseVectors(
-                arrays["row_splits"],
-                arrays["token_ids"],
-                arrays["weights"],
-                int(arrays["vocab_size"]),
-            )
+            stored = (arrays["row_splits"], arrays["token_ids"], arrays["weights"])
+            return (SparseVectors(*stored, int(arrays["vocab_size"])),)

@@ -119,10 +119,10 @@ class TextIndex(SearchedTexts):
         np.save(folder / self.vectors_file, self.vectors)
 
     @classmethod
-    def _read_vectors(cls, folder: Path) -> np.ndarray:
+    def _read_vectors(cls, folder: Path) -> tuple[np.ndarray]:
         vectors = np.load(folder / cls.vectors_file)
         if not isinstance(vectors, np.ndarray) or vectors.dtype.kind != "f":
             raise TypeError(f"{cls.vectors_file} holds no array of numbers with a fraction")
         if not np.isfinite(vectors).all():
             raise ValueError(f"a number in {cls.vectors_file} is not finite")
-        return vectors
+        return (vectors,)
