@@ -339,7 +339,7 @@ def test_the_score_of_a_pair_may_be_below_zero(folder, tmp_path, monkeypatch):
 
 
 def test_the_classes_that_search_a_folder(folder, model_folder):
-    assert search_classes(folder) == (MultiVectorEncoder, MultiVectorIndex)
+    assert search_classes(folder) == (MultiVectorEncoder.from_preset, MultiVectorIndex)
     for name, kind in (("pooling", "dense"), ("max_active_dims", "sparse")):
         with pytest.raises(ValueError, match=f"{name} is for {kind} vectors, and .* makes token"):
             search_classes(folder, [name])

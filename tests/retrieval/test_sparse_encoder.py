@@ -346,7 +346,8 @@ def test_routes_of_dense_vectors_are_not_taken_for_sparse_ones(folder, tmp_path)
     types = {"": "sentence_transformers.models.Transformer", "1_P": "sentence_transformers.Pooling"}
     content = {"types": types, "structure": {"query": ["", "1_P"], "document": ["", "1_P"]}}
     (tmp_path / "dense" / "router_config.json").write_text(json.dumps(content))
-    assert search_classes(tmp_path / "dense", ["pooling"]) == (SentenceEncoder, TextIndex)
+    found = search_classes(tmp_path / "dense", ["pooling"])
+    assert found == (SentenceEncoder.from_preset, TextIndex)
     with pytest.raises(ValueError, match="holds no sparse encoder .a modules.json with Splade"):
         SparseEncoder.from_preset(tmp_path / "dense")
 
