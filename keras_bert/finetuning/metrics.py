@@ -8,8 +8,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Names of metrics that are errors; of all others the highest value is the best.
-LOWER_IS_BETTER = frozenset({"mean_squared_error", "loss"})
+# Names of errors beside those that say so, such as mean_squared_error.
+_ERRORS = frozenset({"mae", "mse", "rmse"})
+
+
+def lower_is_better(name: str) -> bool:
+    """Whether the least value of a metric is the best, by its name: an error, loss, perplexity."""
+    return "error" in name or name in _ERRORS or name.endswith(("loss", "perplexity"))
+
+
+def goodness(name: str, value: float) -> float:
+    """Returns a number that is higher the better a metric's value is."""
+    return -value if lower_is_better(name) else value
 
 
 def accuracy(probabilities: np.ndarray, labels: np.ndarray) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.finetuning.encoded_rows import TrainingBatches
+from keras_bert.finetuning.metrics import goodness
 from keras_bert.finetuning.options import ResolvedOptions
 from keras_bert.finetuning.state import FinetuningCheckpoint
 from keras_bert.progress import Progress
@@ -43,7 +44,7 @@ class FinetuningRun:
         batches: what it learns from.
         tokens_per_step: real tokens of a step, on average.
         evaluate: measures the model on the validation data; returns nothing where there is none.
-        best_by: the metric whose highest value is the best.
+        best_by: the metric whose best value tells the epoch.
         folder: where metrics are logged.
         checkpoint: keeps the run; what it holds is restored.
         strategy: where it runs; all processes but the chief write nothing.
@@ -96,7 +97,7 @@ class FinetuningRun:
 
         def rank(values: Metrics) -> tuple[float, float]:
             # The loss decides between equals: on small validation sets accuracies are often equal.
-            return values[self.best_by], -values["loss"]
+            return goodness(self.best_by, values[self.best_by]), -values["loss"]
 
         self._clock = self._saved_at = time.perf_counter()
         while not self._finished():

@@ -4,6 +4,7 @@ Every run has its folder under `<model_dir>/runs`; the best one is copied to `<m
 """
 
 import dataclasses
+import functools
 import itertools
 import os
 import shutil
@@ -19,7 +20,7 @@ import tensorflow as tf
 from keras_bert.config import read_json
 from keras_bert.counts import check_count
 from keras_bert.finetuning.finetune import finetune
-from keras_bert.finetuning.metrics import LOWER_IS_BETTER
+from keras_bert.finetuning.metrics import goodness
 from keras_bert.finetuning.options import FinetuningOptions
 from keras_bert.finetuning.plan import RunPlan
 from keras_bert.finetuning.result import FinetuningResult
@@ -128,7 +129,7 @@ class SearchResult:
         if not values:
             return None
         deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-        best = min(values) if metric in LOWER_IS_BETTER else max(values)
+        best = max(values, key=functools.partial(goodness, metric))
         return Summary(float(np.mean(values)), deviation, float(np.median(values)), best)
 
 
@@ -310,7 +311,7 @@ def _best(task: Task, result: SearchResult) -> Run:
 
     def mean(point: Mapping[str, float]) -> float:
         summary = result.summary(point, split, metric)
-        return -np.inf if summary is None else summary.mean
+        return -np.inf if summary is None else goodness(metric, summary.mean)
 
     best_point = max(result.points(), key=mean)
     return max(
@@ -318,7 +319,7 @@ def _best(task: Task, result: SearchResult) -> Run:
         key=lambda run: (
             run.collapsed is None,
             run.point == best_point,
-            run.measured.metrics[split][metric],
+            goodness(metric, run.measured.metrics[split][metric]),
         ),
     )
 

@@ -15,8 +15,8 @@ from keras_bert.storage.text_lines import check_parts
 TASK_FILE = "task.json"
 
 # A metric takes the predictions and the references of a whole split, as its head gives them,
-# because correlations and F1 are not means over examples. Higher is better for the first metric
-# of a task. None where the predictions do not tell: some are made once, after the best epoch.
+# because correlations and F1 are not means over examples. None where the predictions do not tell:
+# some are made once, after the best epoch.
 Metric = Callable[[Any, Any], float | None]
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
@@ -127,7 +127,8 @@ class Task:
         name: what `--task` calls it.
         head: the kind of head; decides model, loss and predictions.
         read: reads what `--data` names: a folder, or `tfds:name/config`.
-        metrics: name to function; the first one chooses the best epoch.
+        metrics: name to function; the first one chooses the best epoch: the one with its highest
+            value, or the least where its name is that of an error, a loss or a perplexity.
         defaults: the values of `FinetuningOptions` that suit this task.
         write_submission: writes the files that the benchmark's leaderboard takes into a folder from
             the predictions of each split; None where there is no such benchmark.

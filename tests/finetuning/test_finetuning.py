@@ -66,6 +66,21 @@ def test_the_best_epoch_is_what_is_written(pretrained_folder, sentiment_folder, 
     assert -np.log(own).mean() == approx(losses[0], REORDERED)
 
 
+@pytest.mark.slow
+def test_of_errors_the_least_is_the_best(pretrained_folder, sentiment_folder, tmp_path):
+    def mean_error(probabilities, labels):
+        return float(np.mean(1 - probabilities[np.arange(len(labels)), labels]))
+
+    task = dataclasses.replace(csv_task(), metrics={"mean_error": mean_error})
+    options = FinetuningOptions(
+        epochs=2, batch_size=16, learning_rate=3e-3, mixed_precision="float32"
+    )
+    result = finetune(task, task.read(sentiment_folder), pretrained_folder, tmp_path, options)
+    first, second = (epoch["validation"] for epoch in result.epochs)
+    assert second["mean_error"] < 0.5 * first["mean_error"]
+    assert result.best_epoch == 2 and result.validation == second
+
+
 def test_the_run_folder_tells_everything(sentiment_run):
     folder, result = sentiment_run
     metrics = json.loads((folder / "metrics.json").read_text())

@@ -432,6 +432,13 @@ def test_ids_that_are_never_generated_may_be_an_array():
     np.testing.assert_array_equal(*found)
 
 
+def test_inputs_may_be_lists():
+    given = inputs()[0]
+    as_lists = {name: np.asarray(values).tolist() for name, values in given.items()}
+    found = [tiny().generate(each, SearchOptions(4)).ids for each in (given, as_lists)]
+    np.testing.assert_array_equal(*found)
+
+
 def test_a_length_penalty_may_be_a_number_of_numpy():
     given = [SearchOptions(4, 2, kind(0.75)) for kind in (float, np.float64, np.float32)]
     found = [tiny().generate(inputs()[0], options).scores for options in given]

@@ -71,6 +71,11 @@ def test_what_is_written_is_read_again(tmp_path):
         ),
         (content(entry(answers=[])), "question 'q1' has no answers and is not marked is_imposs"),
         (content(entry(is_impossible=True)), "question 'q1' is_impossible but has the answer"),
+        (
+            content(entry(answers=[], is_impossible="false")),
+            "question 'q1': 'is_impossible' is 'false', expected true or false, without quotes",
+        ),
+        (content(entry(id=None)), "article 1, paragraph 1: 'id' is None, expected a string"),
         (content(entry(), entry()), "two questions have the id 'q1'"),
         (content({"id": 7, "answers": []}), r"question '7': there is no 'question' \(found: id, "),
         (content(entry(answers="東京")), "'answers' is a str, expected a list"),

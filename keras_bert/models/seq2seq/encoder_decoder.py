@@ -267,13 +267,14 @@ class BertEncoderDecoder(TaskModel):
         """Returns the likeliest texts for the encoder's inputs, see `generate_from`.
 
         Args:
-            inputs: those of the encoder, int32 [B, S] each.
+            inputs: those of the encoder, int32 [B, S] each: tensors, arrays or lists.
             options: length, beams and penalty, or iterations and candidates of Mask-Predict.
         """
+        inputs = {name: ops.convert_to_tensor(inputs[name]) for name in self.encoder.input}
         mask = inputs[INPUT_MASK]
         if mask.shape[0] == 0:  # a batch of no texts, which no encoder computes eagerly
             return self.generate_from(ops.zeros((0, 1, self.config.hidden_size)), mask, options)
-        encoded = self.encoder({name: inputs[name] for name in self.encoder.input}, training=False)
+        encoded = self.encoder(inputs, training=False)
         return self.generate_from(encoded["sequence_output"], mask, options)
 
     def generate_from(

@@ -64,13 +64,17 @@ def read_squad(
 
 
 def _question(entry: Any, context: str, path: Path, place: str, answers_optional: bool) -> Question:
-    name = str(field_of(entry, "id", place))
+    name = _id_of(entry, place)
     place = f"{path}, question {name!r}"
     text = string_of(entry, "question", place)
     if "answers" not in entry and answers_optional:
         return Question(name, text, context)
     answers = tuple(_answer(answer, context, place) for answer in list_of(entry, "answers", place))
     impossible = entry.get("is_impossible", False)
+    if not isinstance(impossible, bool):
+        raise ValueError(
+            f"{place}: 'is_impossible' is {impossible!r}, expected true or false, without quotes"
+        )
     # Of TriviaQA: other spellings of the answer, which need not stand in the context.
     has_aliases = "aliases" in entry and not impossible
     aliases = tuple(map(str, list_of(entry, "aliases", place))) if has_aliases else ()
@@ -86,6 +90,13 @@ def _question(entry: Any, context: str, path: Path, place: str, answers_optional
             f"{place} has no answers and is not marked is_impossible: add an answer or the mark"
         )
     return Question(name, text, context, answers, aliases)
+
+
+def _id_of(entry: Any, place: str) -> str:
+    value = field_of(entry, "id", place)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(f"{place}: 'id' is {value!r}, expected a string")
+    return str(value)
 
 
 def _answer(entry: Any, context: str, place: str) -> Answer:

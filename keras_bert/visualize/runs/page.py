@@ -4,12 +4,13 @@ Colours tell runs apart (blue the first, orange the second), dots and plain line
 run the splits have the colours, too. Settings that differ are marked and come first.
 """
 
+import functools
 import html
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from keras_bert.finetuning.metrics import LOWER_IS_BETTER, expected_calibration_error
+from keras_bert.finetuning.metrics import expected_calibration_error, goodness
 from keras_bert.training.run_folder import FINETUNING
 from keras_bert.visualize import charts, report_page
 from keras_bert.visualize.curves import BASELINES, curve_title
@@ -104,8 +105,7 @@ def _compared(name: str, values: Sequence[float | None]) -> str:
         one, other = (float(value) for value in values if value is not None)
         difference = f"{other - one:+,.4g}"
         if one != other and name not in _NEUTRAL:
-            lower = name in LOWER_IS_BETTER or name.endswith(("loss", "perplexity"))
-            best = min(one, other) if lower else max(one, other)
+            best = max(one, other, key=functools.partial(goodness, name))
     cells = "".join(
         f"<td{' class=best' if best is not None and value == best else ''}>{_number(value)}</td>"
         for value in values
