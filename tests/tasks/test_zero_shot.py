@@ -14,11 +14,15 @@ from keras_bert import (
     ExportOptions,
     ZeroShotClassifier,
     ZeroShotResult,
+    connect,
     export_saved_model,
 )
+from keras_bert.serving.graph_operations import graph_operations
 from keras_bert.serving.served_folder import open_ensemble, open_signatures
 from keras_bert.zero_shot import classify_file
 from tests import command_process
+from tests.serving import model_server
+from tests.serving.test_serving_kit import OPS_LIB, listed_operations, tensorflow_operations
 from tests.signatures.tiny_models import MAX_SEQ_LENGTH, random_texts, write_model
 from tests.tolerances import REORDERED
 
@@ -40,12 +44,12 @@ def classifier(folder):
     return ZeroShotClassifier.from_preset(folder)
 
 
-def pair_logits(folder, text, hypothesis, length=MAX_SEQ_LENGTH):
+def pair_logits(folder, text, hypothesis):
     """What the model says of one pair, of which the text alone is cut."""
     tokenizer = BertTokenizer.from_preset(folder)
     text, hypothesis = tokenizer([text, hypothesis]).to_list()
     tokens = tokenizer.vocabulary
-    text = text[: length - 3 - len(hypothesis)]
+    text = text[: MAX_SEQ_LENGTH - 3 - len(hypothesis)]
     ids = [tokens.cls_id, *text, tokens.sep_id, *hypothesis, tokens.sep_id]
     segments = [0] * (len(text) + 2) + [1] * (len(hypothesis) + 1)
     rows = {"input_ids": ids, "input_mask": [1] * len(ids), "segment_ids": segments}
@@ -103,10 +107,13 @@ def test_of_two_classes_the_other_one_contradicts(tmp_path):
 
 def test_rows_are_as_long_as_asked_for(folder):
     short = ZeroShotClassifier.from_preset(folder, max_seq_length=12)
-    [[found]] = short.classify(["the film " * 9], ["film"], "the b {} d").scores
-    _, against, entailed = pair_logits(folder, "the film " * 9, "the b film d", 12)
+    # 12 positions have room for 9 pieces: of the text 3, though it is the longer one.
+    [[found]] = short.classify(["the film " * 9], ["film"], "the b {} d e f").scores
+    _, against, entailed = pair_logits(folder, "the film the", "the b film d e f")
     assert found == pytest.approx(1 / (1 + np.exp(against - entailed)), abs=1e-5)
-    # 12 positions have room for 9 pieces, of which one is the text's.
+    _, against, entailed = pair_logits(folder, "the film the film the", "the b film d")
+    assert abs(found - 1 / (1 + np.exp(against - entailed))) > 1e-3
+    # At least one.
     assert short.classify(["the"], ["b " * 8], "{}").scores.shape == (1, 1)
     with pytest.raises(ValueError, match="the label 'b b b b b b b b b ' has 9 pieces, and a row "):
         short.classify(["the"], ["d", "b " * 9], "{}")
@@ -185,15 +192,19 @@ def test_an_ensemble_is_refused(folder, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def served(folder, tmp_path_factory):
+def export(folder, tmp_path_factory):
     options = ExportOptions(hypothesis_template=TEMPLATE, max_labels=4, max_text_bytes=200)
-    path = tmp_path_factory.mktemp("served") / "nli"
-    loaded = tf.saved_model.load(str(export_saved_model(folder, path, options=options)))
+    return export_saved_model(folder, tmp_path_factory.mktemp("served") / "nli", options=options)
+
+
+@pytest.fixture(scope="module")
+def served(export):
+    loaded = tf.saved_model.load(str(export))
     yield loaded.signatures["serve_zero_shot"]
 
 
-def ask(served, texts, labels):
-    answer = served(text=tf.constant(texts, tf.string), labels=tf.constant(labels, tf.string))
+def ask(served, text, labels):
+    answer = served(text=tf.constant(text, tf.string), labels=tf.constant(labels, tf.string))
     return {name: value.numpy() for name, value in answer.items()}
 
 
@@ -205,6 +216,12 @@ def test_what_is_served_is_what_classify_says(served, classifier):
     assert [label.decode() for label in answer["label"]] == found.best_labels
     each = classifier.classify(TEXTS, LABELS, TEMPLATE, multi_label=True)
     np.testing.assert_allclose(answer["multi_label_scores"], each.scores, **REORDERED)
+
+
+def test_the_graph_uses_only_what_a_stock_server_links(export):
+    used = graph_operations(export)
+    assert used == listed_operations("inference")
+    assert used - tensorflow_operations() <= OPS_LIB
 
 
 def test_each_text_has_labels_of_its_own(served, classifier):
@@ -222,6 +239,25 @@ def test_each_text_has_labels_of_its_own(served, classifier):
         np.testing.assert_allclose(answer["scores"][number], scores, **REORDERED)
         assert ((answer["multi_label_scores"][number] > 0) == there).all()
     assert answer["label"][2] == b""
+
+
+def test_a_client_asks_for_it_by_its_name(served, classifier):
+    def find(model, version, signature):
+        assert (model, signature) == ("nli", "serve_zero_shot")
+        dtypes = dict.fromkeys(("text", "labels"), object)
+        return model_server.Model(lambda given: ask(served, **given), dtypes)
+
+    with model_server.rest_server(find) as port:
+        client = connect(f"127.0.0.1:{port}", "nli")
+        rows = {"text": TEXTS[1:3], "labels": [["z", "a film"], ["a film", "z"]]}
+        answer = client.predict(rows, signature="serve_zero_shot")
+        with pytest.raises(ValueError, match="labels, value 1 .* fill shorter rows up"):
+            client.predict({"text": ["a", "b"], "labels": [["c", "d"], ["c"]]}, "serve_zero_shot")
+        with pytest.raises(ValueError, match="labels, value 0 .* is 3: give strings"):
+            client.predict({"text": ["a"], "labels": [3]}, "serve_zero_shot")
+    first, second = classifier.classify(TEXTS[1:3], ["z", "a film"], TEMPLATE).scores
+    np.testing.assert_allclose(answer["scores"], [first, second[::-1]], **REORDERED)
+    assert answer["label"] == [["z", "a film"][first.argmax()], ["z", "a film"][second.argmax()]]
 
 
 @pytest.mark.parametrize(("texts", "labels"), [(0, 2), (2, 0), (0, 0)])

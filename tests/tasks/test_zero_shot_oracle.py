@@ -21,7 +21,8 @@ TEXTS = [
     "the film d's " * 30,
     "Zo\u00eb \u65e5!",
 ]
-LABELS = ["sport", "a film", "the {x}, b", "z"]
+# The last one takes more than half of a row.
+LABELS = ["sport", "a film", "the {x}, b", "a b c d e f g h"]
 THREE = ("contradiction", "neutral", "entailment")
 # Places that the name of a class decides, and that of the others the rule of the pipeline.
 NAMES = {
@@ -96,7 +97,8 @@ def test_scores_are_those_of_the_pipeline(family, tmp_path):
     expected = theirs(TEXTS, LABELS[:1])
     np.testing.assert_allclose(classifier.classify(TEXTS, LABELS[:1]).scores, expected, **ORACLE)
     assert np.ptp(expected) > 0.1
-    # The served graph, by another template.
+    if family != "bert":  # what is served shares the rest
+        return
     options = ExportOptions(hypothesis_template=TEMPLATES[1])
     serve = tf.function(open_signatures(folder, options).more_answers()["serve_zero_shot"])
     served = serve(tf.constant(TEXTS), tf.constant([LABELS] * len(TEXTS)))
