@@ -21,11 +21,11 @@ from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.hypotheses import DEFAULT_TEMPLATE, check_template, hypotheses
 from keras_bert.signatures.length_batches import answers_of_pairs
 from keras_bert.storage.paths import check_output
-from keras_bert.storage.tables import check_columns, read_table
-from keras_bert.storage.text_lines import check_parts, check_strings, lines_table
-from keras_bert.tasks.classification.delimited import read_texts
+from keras_bert.storage.tables import check_columns
+from keras_bert.storage.text_lines import check_parts, check_strings
+from keras_bert.tasks.classification.delimited import read_unlabeled_texts
 from keras_bert.tasks.classification.entailment import INFERENCE_MODEL, label_scores
-from keras_bert.tasks.classification.head import LabeledTexts, TextHead, check_separable
+from keras_bert.tasks.classification.head import TextHead, check_separable
 from keras_bert.tasks.classification.signatures import TextSignatures
 from keras_bert.text.preprocessor import TEXT
 
@@ -81,7 +81,7 @@ class ZeroShotClassifier:
         if len(signatures.members) > 1:
             raise ValueError("labels are not scored by an ensemble: give one of its models")
         if not isinstance(signatures, TextSignatures) or not signatures.knows_inference:
-            labels = ", ".join(signatures.labels)
+            labels = ", ".join(signatures.labels)[:200]
             raise ValueError(
                 f"the model has {f'the labels {labels}' if labels else 'no labels'}, but "
                 f"classification without training asks {INFERENCE_MODEL}: give such a one, for "
@@ -228,13 +228,13 @@ def classify_file(
     if multi_label:
         check_separable(labels, "candidate_labels has")
     head = TextHead("multi_label" if multi_label else "class", labels=labels)
-    is_lines = Path(input_path).suffix == ".txt"
-    table = lines_table(input_path, TEXT) if is_lines else read_table(Path(input_path))
-    texts, _ = read_texts(table, {TEXT: TEXT}, "rename the column of the texts")
-    rows = [[row.values.get(name, "") for name in table.columns] for row in table.rows]
-    check_columns(input_path, table.columns, head.answer_columns())
+    remedy = "rename the column of the texts"
+    examples, table = read_unlabeled_texts(Path(input_path), {TEXT: TEXT}, remedy)
+    assert table is not None  # nor has `of_table` made none
+    check_columns(input_path, table[0], head.answer_columns())
     classifier = ZeroShotClassifier.from_preset(model_dir)
-    result = classifier.classify(texts, labels, hypothesis_template, multi_label, batch_size)
-    columns = (list(table.columns), rows)
-    write_predictions(output_path, head, LabeledTexts(texts), result.scores, columns)
-    return len(texts)
+    result = classifier.classify(
+        examples.texts, labels, hypothesis_template, multi_label, batch_size
+    )
+    write_predictions(output_path, head, examples, result.scores, table)
+    return len(examples)

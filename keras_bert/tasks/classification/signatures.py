@@ -28,6 +28,7 @@ from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
 
 SERVE_ZERO_SHOT = "serve_zero_shot"
 LABELS = "labels"
+_ZERO_SHOT_OPTIONS = ("hypothesis_template", "max_labels")
 
 
 class TextSignatures(SignatureFamily):
@@ -70,7 +71,7 @@ class TextSignatures(SignatureFamily):
         reads_pairs = description.takes_pairs or (untold and self.model.config.takes_pairs)
         is_class = self._head.label_type == "class"
         self._inference = inference_labels(self.labels) if reads_pairs and is_class else None
-        for name in ("hypothesis_template", "max_labels"):
+        for name in _ZERO_SHOT_OPTIONS:
             if getattr(self.options, name) is not None and self._inference is None:
                 raise ValueError(f"--{name} is for {INFERENCE_MODEL}: leave it out")
 
@@ -82,7 +83,7 @@ class TextSignatures(SignatureFamily):
         Raises:
             ValueError: options of that signature are given.
         """
-        for name in ("hypothesis_template", "max_labels"):
+        for name in _ZERO_SHOT_OPTIONS:
             if getattr(self.options, name) is not None:
                 raise ValueError(f"--{name} is for one model, not for an ensemble: leave it out")
         super().add_members(others, join)
@@ -149,7 +150,7 @@ class TextSignatures(SignatureFamily):
         return self.max_seq_length - self.tokenizer.vocabulary.framing.special_in_pair
 
     def inference_logits(
-        self, texts: tf.Tensor, hypotheses: tf.Tensor, numbers: tf.Tensor
+        self, texts: tf.Tensor, sentences: tf.Tensor, numbers: tf.Tensor
     ) -> tf.Tensor:
         """Returns the logits of contradiction and entailment: float32 [R, 2].
 
@@ -157,12 +158,12 @@ class TextSignatures(SignatureFamily):
 
         Args:
             texts: string [N].
-            hypotheses: string [R].
+            sentences: string [R], the hypotheses.
             numbers: int [R], the text of each hypothesis.
         """
-        assert self._inference is not None
+        assert self._inference is not None  # `knows_inference`
         first = tf.gather(self.tokenizer(texts), numbers)  # [R, pieces]
-        second = self.tokenizer(hypotheses)  # [R, pieces]
+        second = self.tokenizer(sentences)  # [R, pieces]
         check = tf.debugging.assert_less(
             tf.reduce_max(tf.concat([second.row_lengths(), [0]], axis=0)),
             tf.constant(self.pair_room, tf.int64),
