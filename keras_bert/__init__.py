@@ -111,6 +111,8 @@ _PUBLIC = {
     "probe_layers": "probing.probe",
     "ExportOptions": "signatures.options",
     "export_saved_model": "serving.saved_model",
+    "ZeroShotClassifier": "zero_shot",
+    "ZeroShotResult": "zero_shot",
     "SentenceEncoder": "retrieval.sentence_encoder",
     "TextIndex": "retrieval.text_index",
     "Bm25": "retrieval.bm25_index",
@@ -303,6 +305,8 @@ if TYPE_CHECKING:
     from keras_bert.visualize.probe_picture import plot_probes as plot_probes
     from keras_bert.visualize.runs.view import show_run as show_run
     from keras_bert.visualize.vocabulary_report import inspect_vocabulary as inspect_vocabulary
+    from keras_bert.zero_shot import ZeroShotClassifier as ZeroShotClassifier
+    from keras_bert.zero_shot import ZeroShotResult as ZeroShotResult
 
 
 def __getattr__(name: str) -> Any:

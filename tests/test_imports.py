@@ -50,6 +50,7 @@ PARTS = (
     "probing",
     "generation",
     "serving",
+    "zero_shot",
     "retrieval",
     "tpu",
     "visualize",

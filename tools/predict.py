@@ -16,11 +16,19 @@ text, text and text_pair, question and context, context and choice0, choice1, ..
 
 A model that writes texts by Mask-Predict takes --iterations and --length_candidates.
 
+With --candidate_labels a model of natural language inference classifies by labels that it was not
+trained on, texts of the column text (docs/fine-tuning.md, "Without training"); its folder may be
+one of another library:
+
+    python tools/predict.py --model_dir=runs/mnli --candidate_labels='sport, politics' \
+        --input=new.csv --output=predictions.csv
+
 --explain=explanations.jsonl tells for each prediction which words made it (integrated gradients).
 
 Answers of a server are written as they come, to predictions.csv.partial, which an error leaves.
 """
 
+import csv
 from collections.abc import Sequence
 
 from absl import flags
@@ -58,6 +66,21 @@ flags.DEFINE_integer(
     "Lengths of a text that are tried (Mask-Predict; unset: those of the run).",
     lower_bound=1,
 )
+flags.DEFINE_multi_string(
+    "candidate_labels",
+    None,
+    "Labels to classify by without training, separated by commas; one with a comma in it stands in "
+    "double quotes; may be repeated.",
+)
+flags.DEFINE_string(
+    "hypothesis_template",
+    None,
+    "With --candidate_labels: the sentence that says of a text that it has a label, which stands "
+    "for its {} (unset: This example is {}.).",
+)
+flags.DEFINE_bool(
+    "multi_label", False, "With --candidate_labels: a text may have several of them, or none."
+)
 flags.mark_flags_as_required(["input", "output"])
 
 
@@ -84,6 +107,9 @@ def main(_: Sequence[str]) -> None:
             f"--explain explains one model, but --model_dir names {len(values.model_dir)}: leave "
             "out --explain, or ask for each model by itself"
         )
+    command_line.check_companions("candidate_labels", "hypothesis_template", "multi_label")
+    if values.candidate_labels is not None:
+        _check_zero_shot(values)
     check_ending("--output", values.output, ".csv")
     if values.explain is not None:
         from keras_bert.tasks.kinds import load_description
@@ -92,7 +118,10 @@ def main(_: Sequence[str]) -> None:
         check_output(values.explain, values.output, values.input, name="--explain")
         check_ending("--explain", values.explain, ".jsonl")
         check_explained(load_description(values.model_dir[0]).head.model_class)
-    count = _predict_here(values) if values.server is None else _predict_there(values)
+    if values.candidate_labels is not None:
+        count = _classify(values)
+    else:
+        count = _predict_here(values) if values.server is None else _predict_there(values)
     print(f"{count:,} predictions: {values.output}")
     if values.explain is not None:
         from keras_bert.visualize.attributions.predictions import explain_file
@@ -112,6 +141,46 @@ def _predict_here(values: flags.FlagValues) -> int:
         values.iterations,
         values.length_candidates,
     )
+
+
+def _check_zero_shot(values: flags.FlagValues) -> None:
+    for name in ("server", "explain", "iterations", "length_candidates"):
+        if values[name].present:
+            raise ValueError(f"--{name} does not go with --candidate_labels: leave one of them out")
+    if len(values.model_dir) > 1:
+        raise ValueError(
+            f"--candidate_labels asks one model, but --model_dir names {len(values.model_dir)}: "
+            "give one of them"
+        )
+
+
+def _classify(values: flags.FlagValues) -> int:
+    from keras_bert.signatures.hypotheses import DEFAULT_TEMPLATE
+    from keras_bert.zero_shot import classify_file
+
+    template = values.hypothesis_template
+    labels = [label for given in values.candidate_labels for label in _separated(given)]
+    return classify_file(
+        values.model_dir[0],
+        values.input,
+        values.output,
+        labels,
+        DEFAULT_TEMPLATE if template is None else template,
+        values.multi_label,
+        values.batch_size,
+    )
+
+
+def _separated(given: str) -> list[str]:
+    """Returns the labels of one flag: `a, "b, c"` are two."""
+    try:
+        (labels,) = csv.reader([given], skipinitialspace=True, strict=True)
+    except csv.Error as error:
+        raise ValueError(
+            f"--candidate_labels is {given!r} ({error}): separate labels by commas, with double "
+            "quotes around a label that has one"
+        ) from None
+    return [label.strip() for label in labels]
 
 
 def _predict_there(values: flags.FlagValues) -> int:

@@ -51,8 +51,9 @@ class GenerationSignatures(MaskedLMSignatures):
         return {GENERATE: self.generate}
 
     def more_inputs(self) -> dict[str, dict[str, tf.TensorSpec]]:
-        """Returns the seeds that `generate` takes."""
-        return {GENERATE: {SEED: tf.TensorSpec([None], tf.int64, name=SEED)}}
+        """Returns the seeds that `generate` takes beside the texts."""
+        seeds = tf.TensorSpec([None], tf.int64, name=SEED)
+        return {GENERATE: self.string_inputs() | {SEED: seeds}}
 
     def generate(self, text: tf.Tensor, seed: tf.Tensor) -> Tensors:
         """Returns the texts with sampled pieces in the places of [MASK]."""

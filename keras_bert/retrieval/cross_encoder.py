@@ -14,19 +14,13 @@ from typing import Self
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.checkpoints import sentence_modules, sentence_prompts
+from keras_bert.checkpoints import sentence_prompts
 from keras_bert.finetuning.task import TASK_FILE
-from keras_bert.models import preset
-from keras_bert.models.finite_outputs import check_finite
-from keras_bert.progress import Progress
-from keras_bert.retrieval.length_batches import batches_by_length
 from keras_bert.retrieval.reranker import Reranker
-from keras_bert.serving.served_folder import open_signatures
-from keras_bert.signatures.options import ExportOptions
+from keras_bert.serving.served_folder import open_pair_signatures
+from keras_bert.signatures.length_batches import answers_of_pairs
 from keras_bert.storage import hub
-from keras_bert.tasks.classification.head import TextHead
 from keras_bert.tasks.classification.signatures import TextSignatures
-from keras_bert.tasks.kinds import describe_foreign
 from keras_bert.tasks.multiple_choice.signatures import ChoiceSignatures
 
 # Names of the second of two classes, in lower case, that say that a text answers.
@@ -108,24 +102,9 @@ class CrossEncoder(Reranker):
                 damaged.
         """
         folder = hub.local_folder(folder)
-        text_pair, prompt = None, ""
-        if not (folder / TASK_FILE).is_file():
-            checkpoint = preset.read_checkpoint(folder)
-            described = describe_foreign(checkpoint)
-            # Their folders do not tell what a classifier reads.
-            if described is not None and isinstance(described.head, TextHead):
-                if not checkpoint.config.takes_pairs:
-                    raise ValueError(
-                        f"{folder} knows one segment only, so it does not score pairs of texts: "
-                        "give a model that was trained on them"
-                    )
-                text_pair = True
-            stated = sentence_modules.row_length(folder)
-            if max_seq_length is None and stated is not None:
-                max_seq_length = min(stated, checkpoint.config.max_position_embeddings)
-            prompt = sentence_prompts.read(folder).default
-        options = ExportOptions(max_seq_length=max_seq_length, text_pair=text_pair)
-        signatures = open_signatures(folder, options)
+        is_ours = (folder / TASK_FILE).is_file()
+        prompt = "" if is_ours else sentence_prompts.read(folder).default
+        signatures = open_pair_signatures(folder, max_seq_length)
         if not isinstance(signatures, TextSignatures | ChoiceSignatures):
             raise ValueError(
                 f"{folder} does not score pairs of texts: give a model that was trained on them, "
@@ -152,19 +131,8 @@ class CrossEncoder(Reranker):
                 finite.
         """
         queries, texts = self._pairs(queries, texts)
-        # Equal pairs have equal scores: by its place in a batch one may differ in the last digit.
         pairs = [(self._prompt + query, text) for query, text in zip(queries, texts, strict=True)]
-        different = [*dict.fromkeys(pairs)]
-        number = {pair: place for place, pair in enumerate(different)}
-        scores = np.zeros([len(different)], np.float32)
-        batches = batches_by_length([sum(map(len, pair)) for pair in different], batch_size)
-        with Progress(len(different), "pair", "scoring") as progress:
-            for places in batches:
-                asked = zip(*(different[place] for place in places), strict=True)
-                scores[places] = self._scores(*(tf.constant(side) for side in asked)).numpy()
-                progress.update(len(places))
-        check_finite(scores)
-        return scores[np.array([number[pair] for pair in pairs], np.int64)]
+        return answers_of_pairs(self._scores, pairs, batch_size, "scoring")
 
 
 def _answering(labels: Sequence[str], label: str | None) -> str:

@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from keras_bert.checkpoints.multi_vector_modules import is_multi_vector_folder
 from keras_bert.models.finite_outputs import check_finite
-from keras_bert.retrieval.length_batches import batches_by_length
 from keras_bert.retrieval.reranker import Reranker
 from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.length_batches import batches_by_length
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.storage import hub
 from keras_bert.storage.text_lines import check_string, check_strings

@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.models.finite_outputs import check_finite
-from keras_bert.retrieval.length_batches import batches_by_length
 from keras_bert.serving.served_folder import open_signatures
+from keras_bert.signatures.length_batches import batches_by_length
 from keras_bert.signatures.options import ExportOptions, PoolingChoice
 from keras_bert.storage.text_lines import check_string, check_strings
 from keras_bert.tasks.feature_extraction.signatures import SENTENCE_EMBEDDING, EncoderSignatures

@@ -26,7 +26,9 @@ _LARGEST_PORT = 65535
 # A month, in seconds.
 _LONGEST_TIMEOUT = 30 * 24 * 60 * 60
 # Inputs of the package's signatures that are strings.
-_STRINGS = ("text", "text_pair", "question", "context", "choices", "source", "examples")
+_STRINGS = (
+    *("text", "text_pair", "labels", "question", "context", "choices", "source", "examples"),
+)
 
 Inputs = Mapping[str, Sequence[Any]]
 

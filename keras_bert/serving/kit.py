@@ -6,7 +6,8 @@
     <name>/1/assets.extra/                 requests that it answers before it takes others
 
 The name of the folder is the name of the model, in all of these files and in URLs. A model of
-several choices or of ids alone joins requests of equal shape only: the README says so.
+several choices, of labels that a request names or of ids alone joins requests of equal shape only:
+the README says so.
 """
 
 import json
@@ -96,8 +97,9 @@ curl -s http://localhost:8501/v1/models/{name}:predict -d '{body}'
 `curl -s http://localhost:8501/v1/models/{name}/metadata` lists all signatures. With
 `--enable_batching` a request holds at most {most} examples, and requests whose inputs differ in a
 second axis cannot be joined: give all requests to a model of several choices the same number of
-choices (empty strings at the end are none) and all to `serve_ids`, where there is one, the same
-length, or start without it. Joined requests are refused together: a client that is refused for what
+choices (empty strings at the end are none), all to `serve_zero_shot`, where there is one, the same
+number of labels (empty ones are none) and all to `serve_ids` the same length, or start without it.
+Joined requests are refused together: a client that is refused for what
 it did not send should send its request again.
 
 Operations of tensorflow_text that the graph uses, all of them in TF Serving's own binary:

@@ -38,6 +38,7 @@ from keras_bert.serving.int8_products import quantize, quantize_for_onednn
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.options import ExportOptions, Head
 from keras_bert.storage import hub
+from keras_bert.tasks.classification.head import TextHead
 from keras_bert.tasks.ensemble import EnsembleDescription
 from keras_bert.tasks.feature_extraction.pooling import (
     check_no_pooling,
@@ -123,6 +124,39 @@ def open_signatures(
             "export it with --head=auto, or give a pretrained model with that head"
         )
     return _encoder_signatures(folder, options, checkpoint)
+
+
+def open_pair_signatures(
+    folder: str | os.PathLike, max_seq_length: int | None = None
+) -> SignatureFamily:
+    """Opens a model folder as one of pairs of texts, if it is a classifier or a regression.
+
+    Args:
+        folder: the folder, or `hf://org/name`. That of another library does not tell what its
+            classifier reads: it is taken for one of pairs.
+        max_seq_length: the most positions of a row; None takes those of the training, of another
+            library's model what its tokenizer states, else all.
+
+    Raises:
+        FileNotFoundError: it is no model folder.
+        ValueError: it knows one segment only, or the length is longer than the model.
+    """
+    folder, text_pair = hub.local_folder(folder), None
+    if not (folder / TASK_FILE).is_file():
+        checkpoint = preset.read_checkpoint(folder)
+        described = describe_foreign(checkpoint)
+        if described is not None and isinstance(described.head, TextHead):
+            if not checkpoint.config.takes_pairs:
+                raise ValueError(
+                    f"{folder} knows one segment only, so it does not read pairs of texts: give a "
+                    "model that was trained on them"
+                )
+            text_pair = True
+        stated = sentence_modules.row_length(folder)
+        if max_seq_length is None and stated is not None:
+            max_seq_length = min(stated, checkpoint.config.max_position_embeddings)
+    options = ExportOptions(max_seq_length=max_seq_length, text_pair=text_pair)
+    return open_signatures(folder, options)
 
 
 def open_ensemble(
@@ -281,11 +315,11 @@ def _described(
     _check_overrides(description, options)
     # Such as --null_threshold of question answering.
     kind = kind_of(description)
+    why = "as in training" if description.task else kind.untold
     if kind.override is not None and kind.overriding(options):
-        why = "as you state"
-        description = kind.override(description, options, model.config)
-    else:
-        why = "as in training" if description.task else kind.untold
+        stated = kind.override(description, options, model.config)
+        if stated is not None:
+            description, why = stated, "as you state"
     family = kind_of(description).signatures(description, model, tokenizer, length, options)
     family.reason = why
     return family

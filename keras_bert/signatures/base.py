@@ -131,11 +131,14 @@ class SignatureFamily(abc.ABC):
         """
 
     def more_answers(self) -> dict[str, Callable[..., Tensors]]:
-        """Returns further signatures on the same strings by their names."""
+        """Returns further signatures by their names."""
         return {}
 
     def more_inputs(self) -> dict[str, dict[str, tf.TensorSpec]]:
-        """Returns what further signatures take beside the strings: [N, ...], by their names."""
+        """Returns what further signatures take, [N, ...] each, by their names.
+
+        Those that are left out take the strings of `string_inputs`.
+        """
         return {}
 
     def example(self) -> dict[str, Any]:
@@ -167,7 +170,7 @@ class SignatureFamily(abc.ABC):
         strings, ids, more = self.string_inputs(), self.id_inputs(), self.more_inputs()
         examples = tf.TensorSpec([None], tf.string, name=EXAMPLES)
         traced = {
-            name: _traced(self.guarded(answer), strings | more.get(name, {}))
+            name: _traced(self.guarded(answer), more.get(name, strings))
             for name, answer in {SERVING_DEFAULT: self.answer, **self.more_answers()}.items()
         }
         traced[SERVE_EXAMPLES] = _traced(self._answer_examples, {EXAMPLES: examples})

@@ -6,6 +6,7 @@ from typing import Literal
 
 from keras_bert.choices import check_choice
 from keras_bert.counts import check_count, check_number, check_temperature, needed_count
+from keras_bert.signatures.hypotheses import check_template
 from keras_bert.storage.text_lines import check_string
 
 ServingDtype = Literal["float32", "bfloat16", "bfloat16_onednn", "int8", "int8_onednn"]
@@ -43,6 +44,10 @@ class ExportOptions:
         generate_temperature: divides the logits that `generate` draws from.
         text_pair: whether a classifier of another library reads pairs of texts, which its folder
             does not tell; None takes what the model was trained on, else single texts.
+        hypothesis_template: the sentence that says of a text that it has a label, which stands for
+            its {}: in the signature `serve_zero_shot` of a model of natural language inference.
+            None takes "This example is {}."
+        max_labels: the most labels of an example of that signature; None sets no limit.
         null_threshold: the null score above which a question has no answer, in place of the one
             that was chosen in training; None takes that, and for models of another library none:
             every question gets an answer.
@@ -70,8 +75,8 @@ class ExportOptions:
             folder of sentence-transformers says, mostly all.
 
     Raises:
-        ValueError: the dtype or the pooling is unknown, a number is out of its range, or it is for
-            a signature that is not asked for.
+        ValueError: the dtype or the pooling is unknown, a number is out of its range, it is for a
+            signature that is not asked for, or the template has not one {}.
     """
 
     dtype: ServingDtype = "float32"
@@ -84,6 +89,8 @@ class ExportOptions:
     generate_top_k: int = 0
     generate_temperature: float = 1.0
     text_pair: bool | None = None
+    hypothesis_template: str | None = None
+    max_labels: int | None = None
     null_threshold: float | None = None
     iterations: int | None = None
     length_candidates: int | None = None
@@ -104,7 +111,7 @@ class ExportOptions:
         for name in (
             *("max_batch", "max_text_bytes", "max_choices", "top_k", "generate_sweeps"),
             *("truncate_dim", "max_windows", "doc_stride", "iterations", "length_candidates"),
-            "max_active_dims",
+            *("max_active_dims", "max_labels"),
         ):
             check_count(name, getattr(self, name))
         check_count("max_seq_length", self.max_seq_length, least=_SHORTEST)
@@ -118,6 +125,8 @@ class ExportOptions:
         for name in ("query_prompt", "document_prompt"):
             if getattr(self, name) is not None:
                 check_string(getattr(self, name), name)
+        if self.hypothesis_template is not None:
+            check_template(self.hypothesis_template)
         check_temperature("generate_temperature", self.generate_temperature)
         if self.generate_sweeps is None and (self.generate_top_k, self.generate_temperature) != (
             0,

@@ -43,7 +43,7 @@ from keras_bert.tasks.tagging.head import TagHead
 from keras_bert.tasks.tagging.signatures import TagSignatures
 from keras_bert.text.preprocessor import TEXT
 
-Override = Callable[[TaskDescription, ExportOptions, BertConfig], TaskDescription]
+Override = Callable[[TaskDescription, ExportOptions, BertConfig], TaskDescription | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +57,9 @@ class TaskKind:
         signatures: takes a `TaskDescription`, then the arguments of every `SignatureFamily`.
         read: reads a file to be predicted.
         export_options: the settings of an export that are for this kind alone.
-        override: puts the values of these settings into the description; None where there is
-            nothing to put there. Raises a `ValueError` where one contradicts the description.
+        override: puts the values of these settings into the description, and returns None where
+            none of those given belongs there; None where there is nothing to put there. Raises a
+            `ValueError` where one contradicts the description.
         untold: what the folder of another library does not tell, and what to override then.
     """
 
@@ -87,7 +88,7 @@ KINDS: dict[str, TaskKind] = {
         head=TextHead,
         signatures=TextSignatures,
         read=read_texts_to_predict,
-        export_options=("text_pair",),
+        export_options=("text_pair", "hypothesis_template", "max_labels"),
         override=with_text_pair,
         untold="the folder does not tell whether the model was trained on pairs; if it was, export "
         "it with --text_pair",

@@ -44,6 +44,22 @@ def truncate_pair(
     return _heads(first, first_room), _heads(second, second_room)
 
 
+def truncate_first(
+    first: tf.RaggedTensor, second: tf.RaggedTensor, max_length: int
+) -> tf.RaggedTensor:
+    """Shortens the first texts of pairs alone, to `max_length` pieces with the second ones.
+
+    Args:
+        first: int32 [N, pieces].
+        second: int32 [N, pieces]; beside one that takes all room nothing of the first stays.
+        max_length: pieces of both texts together.
+
+    Returns:
+        The first texts, shortened: int32 [N, pieces].
+    """
+    return _heads(first, max_length - second.row_lengths())
+
+
 def pack(
     first: tf.RaggedTensor,
     second: tf.RaggedTensor | None,

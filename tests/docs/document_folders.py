@@ -74,6 +74,7 @@ def fill(folder: Path, models: Path) -> None:
     _write_manual(folder)
     _write_tagged(folder)
     _write_glue(folder)
+    _write_inference(folder)
     _write_triviaqa(folder)
     rows = [
         (text, "who was good", f"the film was good : {text}") for text, _ in sentiment_rows(8, 3)
@@ -154,6 +155,16 @@ def _write_glue(folder: Path) -> None:
         rows = [f"{text}\t{'01'[label == 'pos']}" for text, label in sentiment_rows(count, seed)]
         file = folder / "glue_data" / "SST-2" / f"{name}.tsv"
         file.write_text("\n".join(["sentence\tlabel", *rows]) + "\n")
+
+
+def _write_inference(folder: Path) -> None:
+    (folder / "MNLI").mkdir()
+    labels = ("entailment", "neutral", "contradiction")
+    for seed, name in enumerate(("train", "dev_matched")):
+        texts = [text for text, _ in sentiment_rows(24, seed)]
+        rows = zip(texts, texts[::-1], labels * 8, strict=True)
+        lines = ["sentence1\tsentence2\tgold_label", *map("\t".join, rows)]
+        (folder / "MNLI" / f"{name}.tsv").write_text("\n".join(lines) + "\n")
 
 
 def _write_triviaqa(folder: Path) -> None:

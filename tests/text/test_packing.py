@@ -47,6 +47,13 @@ def test_pairs():
     }
 
 
+def test_the_first_text_of_a_pair_may_be_cut_alone():
+    first, second = ragged([[5, 6, 7], [5, 6], [5, 6], []]), ragged([[8], [8, 9, 10], [], [8]])
+    cut = packing.truncate_first(first, second, 3)
+    assert cut.to_list() == [[5, 6], [], [5, 6], []]
+    assert cut.dtype == tf.int32
+
+
 def test_padding_to_the_longest():
     packed = pack([[5], [6, 7]], max_seq_length=100, pad_to_max=False)
     assert packed["input_ids"] == [[CLS, 5, SEP, PAD], [CLS, 6, 7, SEP]]

@@ -252,11 +252,32 @@ def read_texts_to_predict(
         FileNotFoundError: there is no such file.
         ValueError: it lacks a column.
     """
-    names = list(description.text_columns.values())
+    remedy = "the model was trained on a column of this name; rename yours"
+    return read_unlabeled_texts(path, description.text_columns, remedy, read)
+
+
+def read_unlabeled_texts(
+    path: Path,
+    text_columns: Mapping[str, str],
+    remedy: str,
+    read: Callable[[Path], Table] = read_table,
+) -> PredictionInput:
+    """Reads the texts of a table, or of a `.txt` with a text a line where there is one column.
+
+    Args:
+        path: the file.
+        text_columns: see `read_texts`.
+        remedy: see `read_texts`.
+        read: opens the table.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it lacks a column.
+    """
+    names = list(text_columns.values())
     is_lines = len(names) == 1 and Path(path).suffix == ".txt"
     table = lines_table(path, names[0]) if is_lines else read(path)
-    remedy = "the model was trained on a column of this name; rename yours"
-    texts = LabeledTexts(*read_texts(table, description.text_columns, remedy))
+    texts = LabeledTexts(*read_texts(table, text_columns, remedy))
     return PredictionInput.of_table(texts, table)
 
 

@@ -88,7 +88,7 @@ class MultiVectorSignatures(EmbedderSignatures):
 
     def more_inputs(self) -> dict[str, dict[str, tf.TensorSpec]]:
         """Returns the query that stands beside each text for its score."""
-        return {SERVE_SCORES: {QUERY: string_vector(QUERY)}}
+        return {SERVE_SCORES: self.string_inputs() | {QUERY: string_vector(QUERY)}}
 
     def document_vectors(self, text: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Returns vectors [N, tokens, D] and ids [N, tokens] of texts to be found."""
