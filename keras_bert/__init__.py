@@ -118,6 +118,8 @@ _PUBLIC = {
     "Bm25": "retrieval.bm25_index",
     "Bm25Index": "retrieval.bm25_index",
     "FusedIndex": "retrieval.fused_index",
+    "ExtractiveReader": "retrieval.extractive_reader",
+    "PassageAnswer": "retrieval.extractive_reader",
     "SparseEncoder": "retrieval.sparse_encoder",
     "SparseTextIndex": "retrieval.sparse_index",
     "SparseVectors": "tasks.sentence_embedding.sparse_vectors",
@@ -222,6 +224,8 @@ if TYPE_CHECKING:
     from keras_bert.retrieval.bm25_index import Bm25 as Bm25
     from keras_bert.retrieval.bm25_index import Bm25Index as Bm25Index
     from keras_bert.retrieval.cross_encoder import CrossEncoder as CrossEncoder
+    from keras_bert.retrieval.extractive_reader import ExtractiveReader as ExtractiveReader
+    from keras_bert.retrieval.extractive_reader import PassageAnswer as PassageAnswer
     from keras_bert.retrieval.fused_index import FusedIndex as FusedIndex
     from keras_bert.retrieval.hard_negatives import mine_negatives as mine_negatives
     from keras_bert.retrieval.multi_vector_encoder import MultiVectorEncoder as MultiVectorEncoder

@@ -19,21 +19,28 @@ alone where they find different texts. Settings such as --pooling are for --init
 --rerank_with is a model that reads query and text together, such as a run of --task=reranking, or
 one of vectors of tokens: it orders the --candidates nearest texts anew, and the best --top_k of
 them are given.
+--read_with is a model of question answering, such as a run of --task=squad: it reads the --top_k
+texts and finds the words in each that answer the query. Given are these answers, the best first;
+texts without one are left out.
 --output is a table (.csv) with the columns query, rank, score (the cosine, the product of sparse
 vectors, the sum over tokens, BM25's, the sum of 1 / (60 + rank) with --fuse_with, or what the model
-that reranks says), number (the place of the text,
-from 0) and text; without it they are printed.
+that reranks says), number (the place of the text, from 0) and text; without it they are printed.
+With --read_with the score is that of the answer, which stands in a column answer, and where it
+begins in the text in a column answer_start.
 """
 
 import csv
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from absl import flags
 
 from keras_bert import command_line
 from keras_bert.choices import TokenPooling
+
+if TYPE_CHECKING:
+    from keras_bert.retrieval.searched_texts import Hit
 
 _SETTINGS = (
     *("pooling", "truncate_dim", "max_active_dims", "max_seq_length"),
@@ -61,6 +68,9 @@ flags.DEFINE_multi_string(
 flags.DEFINE_string("rerank_with", None, "Cross-encoder or ColBERT model; it orders what is found.")
 flags.DEFINE_string("rerank_label", None, "Of its two classes that of texts that answer.")
 flags.DEFINE_integer("candidates", 50, "Texts a query that it orders.", lower_bound=1)
+flags.DEFINE_string(
+    "read_with", None, "Model of question answering; it finds answers in the texts."
+)
 flags.DEFINE_enum(
     "pooling",
     None,
@@ -94,6 +104,7 @@ flags.mark_flags_as_required(["init_from"])
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags, makes or opens the index, and writes or prints what is found."""
+    from keras_bert.retrieval.extractive_reader import ExtractiveReader
     from keras_bert.retrieval.fused_index import FusedIndex, build_index, open_index
     from keras_bert.retrieval.kinds import open_reranker, search_classes
     from keras_bert.retrieval.searched_texts import INDEX_FILE, SearchedTexts
@@ -106,7 +117,7 @@ def main(_: Sequence[str]) -> None:
     _check_flags(values, made)
     queries = [*values.query, *(read_texts(values.queries) if values.queries else [])]
     queries = [query for query in queries if query.strip()]
-    if not queries and (made or values.index is None or values.rerank_with):
+    if not queries and (made or values.index is None or values.rerank_with or values.read_with):
         raise ValueError("there is nothing to search for: give --query or --queries")
     texts = None if made else read_texts(values.input, values.text_column)
     if texts is not None and not any(map(str.strip, texts)):
@@ -120,6 +131,7 @@ def main(_: Sequence[str]) -> None:
     reranker = None
     if values.rerank_with:
         reranker = open_reranker(values.rerank_with, values.rerank_label)
+    reader = ExtractiveReader.from_preset(values.read_with) if values.read_with else None
     parts = [
         (index_class, open_encoder(folder, **given))
         for (open_encoder, index_class), (folder, given) in zip(
@@ -139,21 +151,31 @@ def main(_: Sequence[str]) -> None:
     else:
         found = index.search(queries, values.candidates)
         found = reranker.rerank(queries, found, values.top_k, values.batch_size)
+    columns = [*_COLUMNS]
+    rows: "list[list[tuple[Hit, tuple[Any, ...]]]]"
+    if reader is None:
+        rows = [[(hit, ()) for hit in hits] for hits in found]
+    else:
+        columns += ["answer", "answer_start"]
+        rows = [
+            [(one.passage._replace(score=one.score), (one.text, one.start)) for one in answers]
+            for answers in reader.read(queries, found, batch_size=values.batch_size)
+        ]
     if values.output is None:
-        for query, hits in zip(queries, found, strict=True):
+        for query, several in zip(queries, rows, strict=True):
             print(f"\n{query}")
-            for hit in hits:
-                print(
-                    f"  {hit.score:6.3f}  {hit.number:>7,}  {' '.join(hit.text.split())[:_WIDTH]}"
-                )
+            for hit, answer in several:
+                shown = " ".join(hit.text.split())[:_WIDTH]
+                shown = f"{answer[0]}  |  {shown}" if answer else shown
+                print(f"  {hit.score:6.3f}  {hit.number:>7,}  {shown}")
         return
     with atomic_file(values.output) as path, open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(_COLUMNS)
-        for query, hits in zip(queries, found, strict=True):
-            for rank, hit in enumerate(hits, start=1):
-                writer.writerow((query, rank, f"{hit.score:.6f}", hit.number, hit.text))
-    print(f"{len(queries):,} queries, {sum(map(len, found)):,} texts found: {values.output}")
+        writer.writerow(columns)
+        for query, several in zip(queries, rows, strict=True):
+            for rank, (hit, answer) in enumerate(several, start=1):
+                writer.writerow((query, rank, f"{hit.score:.6f}", hit.number, hit.text, *answer))
+    print(f"{len(queries):,} queries, {sum(map(len, rows)):,} texts found: {values.output}")
 
 
 def _check_flags(values: flags.FlagValues, made: bool) -> None:

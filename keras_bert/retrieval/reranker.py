@@ -10,6 +10,33 @@ from keras_bert.retrieval.searched_texts import Hit
 from keras_bert.storage.text_lines import check_strings
 
 
+def check_found(
+    queries: Sequence[str], found: Sequence[Sequence[Hit]]
+) -> tuple[list[str], list[list[Hit]]]:
+    """Returns queries and what a search found for each of them, as lists.
+
+    Raises:
+        ValueError: the queries are one string, there are more or fewer of them than lists, or what
+            was found is no list of hits.
+    """
+    queries, found = check_strings(queries), list(found)
+    if any(isinstance(hits, Hit) for hits in found):
+        raise ValueError("found is one list of hits: give a list of them for each query")
+    several = [list(hits) for hits in found]
+    other = next((hit for hits in several for hit in hits if not isinstance(hit, Hit)), None)
+    if other is not None:
+        raise ValueError(
+            f"found has a {type(other).__name__} where a Hit belongs: give what "
+            "TextIndex.search returned, or score texts by `scores`"
+        )
+    if len(queries) != len(several):
+        raise ValueError(
+            f"there are {len(queries):,} queries and {len(several):,} lists of texts: give the "
+            "queries that were searched for"
+        )
+    return queries, several
+
+
 class Reranker(abc.ABC):
     """Scores texts against the queries beside them; a subclass says how."""
 
@@ -46,23 +73,8 @@ class Reranker(abc.ABC):
         Raises:
             ValueError: see `scores`; or `top_k` is below 1.
         """
-        queries = check_strings(queries)
         check_count("top_k", top_k)
-        found = list(found)
-        if any(isinstance(hits, Hit) for hits in found):
-            raise ValueError("found is one list of hits: give a list of them for each query")
-        found = [list(hits) for hits in found]
-        other = next((hit for hits in found for hit in hits if not isinstance(hit, Hit)), None)
-        if other is not None:
-            raise ValueError(
-                f"found has a {type(other).__name__} where a Hit belongs: give what "
-                "TextIndex.search returned, or score texts by `scores`"
-            )
-        if len(queries) != len(found):
-            raise ValueError(
-                f"there are {len(queries):,} queries and {len(found):,} lists of texts: give the "
-                "queries that were searched for"
-            )
+        queries, found = check_found(queries, found)
         repeated = [query for query, hits in zip(queries, found, strict=True) for _ in hits]
         texts = [hit.text for hits in found for hit in hits]
         scores = iter(self.scores(repeated, texts, batch_size).tolist())

@@ -15,9 +15,13 @@ from keras_bert.signatures.base import (
     string_vector,
     with_a_column,
 )
-from keras_bert.signatures.code_points import code_points
+from keras_bert.signatures.code_points import CodePoints, code_points
 from keras_bert.signatures.options import ExportOptions
-from keras_bert.tasks.question_answering.answer_selection import NO_SPAN, select_answers
+from keras_bert.tasks.question_answering.answer_selection import (
+    NO_SPAN,
+    Selection,
+    select_answers,
+)
 from keras_bert.tasks.question_answering.head import SpanHead
 from keras_bert.tasks.question_answering.questions import CONTEXT, QUESTION
 from keras_bert.tasks.question_answering.windows import Contexts, cut_windows, window_rows
@@ -67,25 +71,7 @@ class SpanSignatures(SignatureFamily):
 
     def answer(self, question: tf.Tensor, context: tf.Tensor) -> Tensors:
         """Returns the answers."""
-        # The steps of training: pieces, windows, rows of ids.
-        query = self.tokenizer(question)[:, : self._head.max_query_length]
-        contexts = Contexts.of_rows(*self.tokenizer.tokenize_with_offsets(context))
-        windows = cut_windows(query.row_lengths(), contexts.row_lengths, self._window_settings)
-        vocabulary = self.tokenizer.vocabulary
-        rows = window_rows(windows, query, contexts, vocabulary)  # [W, pieces] each
-        inputs = with_a_column(pad_rows(*rows, vocabulary))
-        # Members of an ensemble read the same windows.
-        logits = self.joined([member._logits(inputs) for member in self.members])  # [T, 2]
-        start_logits, end_logits = tf.unstack(logits, axis=1)  # [T] each
-        characters = code_points(context)
-        found = select_answers(
-            contexts,
-            windows,
-            start_logits,
-            end_logits,
-            characters,
-            self._head.selection_settings(),
-        )
+        found, characters = self._selection(question, context)
         # Where there is no answer the index may be one too far.
         spans, best = found.spans, found.splits[:-1]
         start, end, probability = (
@@ -104,6 +90,45 @@ class SpanSignatures(SignatureFamily):
             "score": tf.cast(probability, tf.float32),
             "null_score": tf.cast(found.null_scores, tf.float32),
         }
+
+    def best_spans(self, question: tf.Tensor, context: tf.Tensor) -> tf.Tensor:
+        """Returns the best span of each context, in numbers that can be compared across contexts.
+
+        Args:
+            question: string [N].
+            context: string [N].
+
+        Returns:
+            float32 [N, 3]: the sum of both logits of the span, less those of "there is no answer"
+            where the model may say so; its first character and the one behind its last. These are
+            -1 where there is no answer.
+        """
+        found, _ = self._selection(question, context)
+        score = -found.null_scores  # [N]
+        if not self._head.has_unanswerable:
+            score += found.nulls
+        starts, ends = (
+            tf.where(found.is_null, NO_SPAN, tf.gather(tf.pad(field, [[0, 1]]), found.splits[:-1]))
+            for field in (found.spans.starts, found.spans.ends)
+        )
+        return tf.stack([tf.cast(part, tf.float32) for part in (score, starts, ends)], axis=1)
+
+    def _selection(self, question: tf.Tensor, context: tf.Tensor) -> tuple[Selection, CodePoints]:
+        """Returns the answers to N questions and the characters of their contexts."""
+        # The steps of training: pieces, windows, rows of ids.
+        query = self.tokenizer(question)[:, : self._head.max_query_length]
+        contexts = Contexts.of_rows(*self.tokenizer.tokenize_with_offsets(context))
+        windows = cut_windows(query.row_lengths(), contexts.row_lengths, self._window_settings)
+        vocabulary = self.tokenizer.vocabulary
+        rows = window_rows(windows, query, contexts, vocabulary)  # [W, pieces] each
+        inputs = with_a_column(pad_rows(*rows, vocabulary))
+        # Members of an ensemble read the same windows.
+        logits = self.joined([member._logits(inputs) for member in self.members])  # [T, 2]
+        start_logits, end_logits = tf.unstack(logits, axis=1)  # [T] each
+        characters = code_points(context)
+        settings = self._head.selection_settings()
+        found = select_answers(contexts, windows, start_logits, end_logits, characters, settings)
+        return found, characters
 
 
 def with_null_threshold(
