@@ -2,8 +2,8 @@ r"""Questions about verses, against a random span and the most frequent name of 
 
 Fine-tunes a small pretrained BERT on the questions of verse_questions.py and compares it on the
 same test questions with two baselines: a random span of words, of a length drawn from the training
-answers, and the name that the paragraph has most often. The last rows are without the paragraph: BM25
-finds some among those of all questions, and the model reads these.
+answers, and the name that the paragraph has most often. The last rows are without the paragraph:
+BM25 finds some among those of all questions, and the model reads these.
 
     make benchmark NAME=question_answering ARGS='--model_dir=runs/questions'
     make benchmark NAME=question_answering \

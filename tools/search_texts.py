@@ -152,7 +152,7 @@ def main(_: Sequence[str]) -> None:
         found = index.search(queries, values.candidates)
         found = reranker.rerank(queries, found, values.top_k, values.batch_size)
     columns = [*_COLUMNS]
-    rows: "list[list[tuple[Hit, tuple[Any, ...]]]]"
+    rows: list[list[tuple[Hit, tuple[Any, ...]]]]
     if reader is None:
         rows = [[(hit, ()) for hit in hits] for hits in found]
     else:
