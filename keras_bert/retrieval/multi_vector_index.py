@@ -5,20 +5,30 @@
 
 Every token of every text is compared, so nothing is missed. An index takes 2 D bytes for a token,
 and a search a product of D numbers for each pair of tokens: it is for tens of thousands of
-passages, or for a part of more that something cheaper found: see `MultiVectorEncoder.rerank`.
+passages, or for a part of more that something cheaper found: see `MultiVectorEncoder.rerank`. With
+`bits` it takes about D * bits / 8 bytes, and a search looks at part of the texts, see
+`compressed_vectors.py`.
 
 Shapes: N texts, Q queries, D numbers of a vector.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from keras_bert.progress import Progress
+from keras_bert.retrieval.compressed_vectors import BITS, CentroidSearch, Codec, CompressedVectors
 from keras_bert.retrieval.multi_vector_encoder import MultiVectorEncoder
 from keras_bert.retrieval.searched_texts import SearchedTexts
+from keras_bert.storage.text_lines import check_strings
 from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors, max_sim
+
+# Texts whose vectors the centroids are learned from, texts between two moves of the progress line.
+_SAMPLED_TEXTS, _TEXTS_PER_PART = 1 << 13, 1 << 11
+# By how much sums of vectors may differ, as a part of the longest one, that were compressed.
+_SAME_COMPRESSED = 0.1
 
 
 class MultiVectorIndex(SearchedTexts):
@@ -27,7 +37,8 @@ class MultiVectorIndex(SearchedTexts):
     Args:
         encoder: makes vectors of queries; the one that made those of the texts.
         texts: N texts.
-        vectors: those of their tokens, `TokenVectors` of N texts; kept as float16.
+        vectors: those of their tokens, `TokenVectors` of N texts, kept as float16, or
+            `CompressedVectors`.
 
     Attributes:
         texts: see above.
@@ -50,16 +61,74 @@ class MultiVectorIndex(SearchedTexts):
     )
     vectors_file = "vectors.npz"
 
-    def __init__(self, encoder: MultiVectorEncoder, texts: Sequence[str], vectors: TokenVectors):
+    def __init__(
+        self,
+        encoder: MultiVectorEncoder,
+        texts: Sequence[str],
+        vectors: TokenVectors | CompressedVectors,
+    ):
         super().__init__(encoder, texts, vectors)
-        self.vectors = self._checked(vectors).astype(np.float16)
+        self._compressed: CentroidSearch | None = None
+        self._checked(vectors)
+        if isinstance(vectors, CompressedVectors):
+            self._compressed = CentroidSearch(vectors)
+        else:
+            self.vectors = vectors.astype(np.float16)
         self._check_count(vectors)
+
+    @classmethod
+    def build(
+        cls,
+        encoder: MultiVectorEncoder,
+        texts: Sequence[str],
+        batch_size: int = 64,
+        bits: int | None = None,
+    ) -> Self:
+        """Makes the vectors of all texts, by `encoder.encode_document`.
+
+        Args:
+            encoder: turns texts into vectors.
+            texts: N texts.
+            batch_size: texts of a call of the model.
+            bits: bits of each number in the index, 1, 2 or 4; None keeps float16 and compares every
+                token of every text. Of many texts some are encoded twice, to learn the centroids.
+
+        Raises:
+            ValueError: one string was given in place of a list, a text is none, or there are no
+                texts with vectors or another number of bits.
+        """
+        if bits is None:
+            return super().build(encoder, texts, batch_size)
+        if bits not in BITS or isinstance(bits, bool):
+            raise ValueError(f"bits is {bits!r}: choose one of {', '.join(map(str, BITS))}")
+        texts = check_strings(texts)
+        cls._check_encoder(encoder)
+        chosen = np.random.default_rng(0).permutation(len(texts))[:_SAMPLED_TEXTS]
+        sample = encoder.encode_document([texts[place] for place in np.sort(chosen)], batch_size)
+        if not len(sample.vectors):
+            raise ValueError(
+                f"none of {len(texts):,} texts has vectors: there is nothing to search"
+            )
+        expected = len(sample.vectors) * len(texts) // len(chosen)
+        codec = Codec.fit(sample.vectors, bits, expected)
+        if len(chosen) == len(texts):
+            return cls(encoder, texts, CompressedVectors.of(codec, sample))
+        parts = []
+        with Progress(len(texts), "text", "encoding") as progress:
+            for start in range(0, len(texts), _TEXTS_PER_PART):
+                part = encoder.encode_document(texts[start : start + _TEXTS_PER_PART], batch_size)
+                parts.append(CompressedVectors.of(codec, part))
+                progress.update(len(part))
+        return cls(encoder, texts, CompressedVectors.concatenate(parts))
 
     @property
     def numbers_each(self) -> str:
         """What a vector is made of, for users."""
-        mean = len(self.vectors.vectors) / max(1, len(self))
-        return f"{mean:.1f} vectors of {self.vectors.width} numbers each in the mean"
+        mean = self.vectors.counts.sum() / max(1, len(self))
+        form = "numbers"
+        if self._compressed is not None:
+            form = f"numbers of {self.vectors.codec.bits} bits"
+        return f"{mean:.1f} vectors of {self.vectors.width} {form} each in the mean"
 
     def scores_of(self, vectors: TokenVectors, numbers: Sequence[int]) -> np.ndarray:
         """Returns the score of each of Q queries with one text, float32 [Q]."""
@@ -82,9 +151,9 @@ class MultiVectorIndex(SearchedTexts):
         """Returns the sum of the vectors of each text, float32 [N, D]."""
         return np.stack([np.sum(rows, axis=0, dtype=np.float32) for rows in vectors])
 
-    def _checked(self, vectors: Any) -> TokenVectors:
+    def _checked(self, vectors: Any) -> Any:
         width, found = self._encoder.token_width, type(vectors).__name__
-        if isinstance(vectors, TokenVectors):
+        if isinstance(vectors, TokenVectors | CompressedVectors):
             found = f"{found} of {vectors.width} numbers each"
             if vectors.width == width:
                 return vectors
@@ -94,13 +163,35 @@ class MultiVectorIndex(SearchedTexts):
         )
 
     def _scores(self, vectors: TokenVectors) -> np.ndarray:
+        if self._compressed is not None:
+            return self._compressed.scores(vectors)
         return max_sim(vectors, self.vectors)
 
+    @property
+    def _same_model(self) -> float:
+        # Levels round the numbers of each vector.
+        return super()._same_model if self._compressed is None else _SAME_COMPRESSED
+
     def _write_vectors(self, folder: Path) -> None:
-        arrays = {"row_splits": self.vectors.row_splits, "vectors": self.vectors.vectors}
+        arrays = {"row_splits": self.vectors.row_splits}
+        if self._compressed is None:
+            arrays["vectors"] = self.vectors.vectors
+        else:
+            arrays |= {"codes": self.vectors.codes, "residuals": self.vectors.residuals}
+            arrays |= vars(self.vectors.codec)
         np.savez(folder / self.vectors_file, **arrays)
 
     @classmethod
-    def _read_vectors(cls, folder: Path) -> tuple[TokenVectors]:
+    def _read_vectors(cls, folder: Path) -> tuple[TokenVectors | CompressedVectors]:
         with np.load(folder / cls.vectors_file) as arrays:
-            return (TokenVectors(arrays["row_splits"], arrays["vectors"]),)
+            if "codes" not in arrays:
+                return (TokenVectors(arrays["row_splits"], arrays["vectors"]),)
+            codec = Codec(
+                int(arrays["bits"]),
+                arrays["centroids"],
+                arrays["cutoffs"],
+                arrays["levels"],
+                bool(arrays["has_unit_length"]),
+            )
+            stored = (arrays[name] for name in ("row_splits", "codes", "residuals"))
+            return (CompressedVectors(codec, *stored),)

@@ -266,7 +266,11 @@ class SearchedTexts(abc.ABC):
         found = self._dense(self._comparable(encoder, made))
         held = np.concatenate([self._dense(self.vectors[place : place + 1]) for place in places])
         longest = max(1.0, float(np.linalg.norm(found, axis=-1).max()))
-        return bool(np.abs(found - held).max() < _SAME_MODEL * longest)
+        return bool(np.abs(found - held).max() < self._same_model * longest)
+
+    @property
+    def _same_model(self) -> float:
+        return _SAME_MODEL
 
     def _hits(self, scores: np.ndarray, top_k: int) -> list[Hit]:
         scores = scores[self._first]  # [N]: equal texts have equal scores

@@ -1,0 +1,268 @@
+"""Vectors of tokens in a few bits, and a search that looks at few of them. NumPy alone.
+
+    vector           =   centroid     +   residual, each number one of 2 ** bits levels
+    D numbers            its number       D * bits / 8 bytes
+
+Tokens that mean the same lie together, so most of a vector is the centroid that is nearest to it
+(ColBERTv2, Santhanam et al. 2021, arXiv:2112.01488). A search goes over the centroids first (PLAID,
+Santhanam et al. 2022, arXiv:2205.09707):
+
+    query tokens --nearest centroids--> texts that have them --MaxSim with centroids alone-->
+    the best ones --MaxSim with whole vectors--> scores
+
+Shapes: N texts, T vectors of all of them, C centroids, L levels, B bytes of the residual of a
+vector, Q queries, P vectors of a query, D numbers of a vector.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+import numpy as np
+
+from keras_bert.progress import Progress
+from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors, max_sim
+
+BITS = (1, 2, 4)
+# Centroids of ColBERTv2: about 16 times the root of the number of vectors.
+_CENTROIDS_PER_ROOT = 16
+# Vectors of the sample for each centroid, at least, and passes over them.
+_VECTORS_PER_CENTROID, _PASSES = 8, 8
+# Products that are in memory at a time.
+_PRODUCTS_PER_BLOCK = 1 << 25
+# Centroids whose texts are looked at, for each token of a query, and texts whose whole vectors are.
+_PROBES, _CANDIDATES = 8, 1024
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Codec:
+    """What turns vectors into a few bits and back.
+
+    Attributes:
+        bits: of each number of a residual: 1, 2 or 4.
+        centroids: float32 [C, D].
+        cutoffs: float32 [L - 1], rising: a number below the first one has level 0.
+        levels: float32 [L], what a number of each level becomes.
+        has_unit_length: whether vectors have length 1, and get it again.
+    """
+
+    bits: int
+    centroids: np.ndarray
+    cutoffs: np.ndarray
+    levels: np.ndarray
+    has_unit_length: bool
+
+    @classmethod
+    def fit(cls, sample: np.ndarray, bits: int, vectors: int, seed: int = 0) -> Self:
+        """Learns centroids and levels.
+
+        Args:
+            sample: float [S, D], vectors such as those to be compressed; at least one.
+            bits: see the class.
+            vectors: how many will be compressed, T.
+            seed: of the vectors that k-means begins with.
+        """
+        sample = np.asarray(sample, np.float32)
+        lengths = np.linalg.norm(sample, axis=1)
+        unit = bool(np.all(np.abs(lengths - 1) < 1e-2))  # float16 rounds by 1e-3
+        most = max(1, len(sample) // _VECTORS_PER_CENTROID)
+        count = min(most, 2 ** int(np.log2(_CENTROIDS_PER_ROOT * np.sqrt(max(vectors, 1)))))
+        begin = np.random.default_rng(seed).permutation(len(sample))[:count]
+        centroids = sample[begin]  # [C, D]
+        with Progress(_PASSES, "pass", "centroids") as progress:
+            for _ in range(_PASSES):
+                codes = _nearest(sample, centroids)  # [S]
+                order = np.argsort(codes, kind="stable")
+                found, starts = np.unique(codes[order], return_index=True)
+                sums = np.add.reduceat(sample[order], starts, axis=0)  # [found, D]
+                counts = np.diff([*starts, len(order)])[:, None]
+                centroids = centroids.copy()  # those that are nearest to nothing stay
+                centroids[found] = _of_unit_length(sums) if unit else sums / counts
+                progress.update(1)
+        residuals = sample - centroids[_nearest(sample, centroids)]  # [S, D]
+        # Levels are equally frequent: edges and middles by rank.
+        steps = np.arange(2**bits)
+        cutoffs, levels = (
+            np.asarray(np.quantile(residuals, ranks / 2**bits), np.float32)
+            for ranks in (steps[1:], steps + 0.5)
+        )
+        return cls(bits, centroids, cutoffs, levels, unit)
+
+    def compress(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the centroid of each vector, int32 [T], and its residual, uint8 [T, B]."""
+        vectors = np.asarray(vectors, np.float32)
+        codes = _nearest(vectors, self.centroids)
+        found = np.searchsorted(self.cutoffs, vectors - self.centroids[codes], "right")  # [T, D]
+        numbers = 8 // self.bits  # of a byte
+        found = np.pad(found.astype(np.uint8), [(0, 0), (0, -found.shape[1] % numbers)])
+        found = found.reshape(len(vectors), -1, numbers) << self._shifts
+        return codes, np.bitwise_or.reduce(found, axis=2)
+
+    def decompress(self, codes: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+        """Returns vectors, float32 [T, D]."""
+        width = self.centroids.shape[1]
+        # [256, numbers of a byte]: what each byte says.
+        of_byte = self.levels[
+            (np.arange(256, dtype=np.uint8)[:, None] >> self._shifts) & (2**self.bits - 1)
+        ]
+        found = of_byte[residuals].reshape(len(codes), -1)[:, :width] + self.centroids[codes]
+        return _of_unit_length(found) if self.has_unit_length else found
+
+    @property
+    def _shifts(self) -> np.ndarray:
+        return np.arange(0, 8, self.bits, dtype=np.uint8)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CompressedVectors:
+    """The vectors of the tokens of N texts, in a few bits.
+
+    Attributes:
+        codec: what they were compressed by.
+        row_splits: where texts begin and end, int64 [N + 1].
+        codes: the centroid of each vector, int32 [T].
+        residuals: uint8 [T, B].
+
+    Raises:
+        ValueError: the arrays do not fit each other.
+    """
+
+    codec: Codec
+    row_splits: np.ndarray
+    codes: np.ndarray
+    residuals: np.ndarray
+
+    def __post_init__(self) -> None:
+        splits, codes = self.row_splits, self.codes
+        numbers = 8 // self.codec.bits
+        if (
+            not len(splits)
+            or splits[0] != 0
+            or np.any(np.diff(splits) < 0)
+            or not splits[-1] == len(codes) == len(self.residuals)
+            or self.residuals.shape[1:] != (-(-self.width // numbers),)
+            or (len(codes) and not 0 <= codes.min() <= codes.max() < len(self.codec.centroids))
+        ):
+            raise ValueError("row_splits, codes, residuals and centroids do not fit each other")
+
+    @classmethod
+    def of(cls, codec: Codec, vectors: TokenVectors) -> Self:
+        """Compresses the vectors of some texts."""
+        return cls(codec, vectors.row_splits, *codec.compress(vectors.vectors))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Returns the texts of all parts, at least one, of one codec."""
+        counts = np.concatenate([part.counts for part in parts])
+        return cls(
+            parts[0].codec,
+            np.concatenate([[0], np.cumsum(counts)]),
+            np.concatenate([part.codes for part in parts]),
+            np.concatenate([part.residuals for part in parts]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.row_splits) - 1
+
+    def __getitem__(self, rows: slice) -> TokenVectors:
+        """Returns the vectors of some texts, as `vectors[2:5]`."""
+        start, end, _ = rows.indices(len(self))
+        return self.at(np.arange(start, end))
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """Yields the vectors of each text, [tokens, D]."""
+        return (vectors for row in range(len(self)) for vectors in self[row : row + 1])
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many vectors each text has, int64 [N]."""
+        return np.diff(self.row_splits)
+
+    @property
+    def width(self) -> int:
+        """Numbers of a vector, D."""
+        return self.codec.centroids.shape[1]
+
+    def at(self, rows: np.ndarray) -> TokenVectors:
+        """Returns the vectors of the texts of these numbers."""
+        splits, places = self._places(rows)
+        vectors = self.codec.decompress(self.codes[places], self.residuals[places])
+        return TokenVectors(splits, vectors)
+
+    def _places(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns where the vectors of some texts begin among theirs, and their places in all."""
+        splits = np.concatenate([[0], np.cumsum(self.counts[rows])])
+        places = np.arange(splits[-1])
+        return splits, places + np.repeat(self.row_splits[rows] - splits[:-1], self.counts[rows])
+
+
+class CentroidSearch:
+    """Finds the texts that are worth a look at their whole vectors.
+
+    Args:
+        vectors: those of N texts.
+    """
+
+    def __init__(self, vectors: CompressedVectors):
+        self._vectors = vectors
+        rows = np.repeat(np.arange(len(vectors)), vectors.counts)  # [T]
+        # Each centroid with the texts that have it: once each.
+        pairs = np.unique(vectors.codes.astype(np.int64) * max(1, len(vectors)) + rows)
+        self._texts = pairs % max(1, len(vectors))
+        centroids = len(vectors.codec.centroids)
+        counts = np.bincount(pairs // max(1, len(vectors)), minlength=centroids)
+        self._edges = np.concatenate([[0], np.cumsum(counts)])  # [C + 1]
+
+    def scores(
+        self, queries: TokenVectors, probes: int = _PROBES, candidates: int = _CANDIDATES
+    ) -> np.ndarray:
+        """Returns MaxSim of each query with the texts that were looked at, float32 [Q, N].
+
+        Args:
+            queries: vectors of Q queries.
+            probes: centroids whose texts are candidates, for each token of a query.
+            candidates: texts whose whole vectors are compared, at most.
+
+        Returns:
+            -inf for the other texts, and for those without vectors.
+        """
+        scores = np.full([len(queries), len(self._vectors)], -np.inf, np.float32)
+        for row, asked in enumerate(queries):
+            if len(asked) and len(self._texts):
+                rows = self._candidates(np.asarray(asked, np.float32), probes, candidates)
+                query = queries[row : row + 1]
+                scores[row, rows] = max_sim(query, self._vectors.at(rows))[0]
+        return scores
+
+    def _candidates(self, asked: np.ndarray, probes: int, candidates: int) -> np.ndarray:
+        near = asked @ self._vectors.codec.centroids.T  # [P, C]
+        probes = min(probes, near.shape[1])
+        best = np.unique(np.argpartition(-near, probes - 1, axis=1)[:, :probes])
+        lists = [self._texts[self._edges[one] : self._edges[one + 1]] for one in best]
+        rows = np.unique(np.concatenate(lists))
+        if len(rows) <= candidates:
+            return rows
+        # As if each vector were its centroid.
+        scores = np.empty(len(rows), np.float32)
+        step = max(1, _PRODUCTS_PER_BLOCK // (len(asked) * int(self._vectors.counts.max())))
+        for start in range(0, len(rows), step):
+            splits, places = self._vectors._places(rows[start : start + step])
+            products = near[:, self._vectors.codes[places]]  # [P, vectors]
+            largest = np.maximum.reduceat(products, splits[:-1], axis=1)  # [P, texts]
+            scores[start : start + step] = largest.sum(axis=0)
+        return np.sort(rows[np.argpartition(-scores, candidates - 1)[:candidates]])
+
+
+def _nearest(vectors: np.ndarray, centroids: np.ndarray) -> np.ndarray:
+    """Returns the number of the nearest centroid of each vector, int32 [T]."""
+    half_squares = 0.5 * np.sum(centroids**2, axis=1)  # [C]
+    codes = np.empty(len(vectors), np.int32)
+    step = max(1, _PRODUCTS_PER_BLOCK // max(1, len(centroids)))
+    for start in range(0, len(vectors), step):
+        part = slice(start, start + step)
+        codes[part] = np.argmax(vectors[part] @ centroids.T - half_squares, axis=1)
+    return codes
+
+
+def _of_unit_length(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
