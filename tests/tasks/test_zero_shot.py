@@ -164,7 +164,7 @@ def test_bad_arguments_are_refused(arguments, sentence, classifier):
     [
         ("pairs", ("no", "yes"), "has the labels no, yes, but .* begins with 'entail' and, of thr"),
         ("pairs", ("entailment", "neutral", "other"), "one that begins with 'contradict': give"),
-        ("pairs", ("entail", "entailed"), "has the labels entail, entailed, but"),
+        ("pairs", ("entail", "entailed", "contradiction"), "has the labels entail, entailed, con"),
         ("classes", INFERENCE, "has the labels neutral, Contradicts, ENTAILED, but"),
         (
             "encoder",
