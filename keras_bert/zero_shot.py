@@ -18,7 +18,7 @@ import tensorflow as tf
 from keras_bert.finetuning.prediction_table import write_predictions
 from keras_bert.serving.served_folder import open_pair_signatures
 from keras_bert.signatures.base import SignatureFamily
-from keras_bert.signatures.hypotheses import DEFAULT_TEMPLATE, check_template, hypotheses
+from keras_bert.signatures.hypotheses import DEFAULT_TEMPLATE, around_label, check_template
 from keras_bert.signatures.length_batches import answers_of_pairs
 from keras_bert.storage.paths import check_output
 from keras_bert.storage.tables import check_columns
@@ -153,18 +153,18 @@ class ZeroShotClassifier:
 
     def _hypotheses(self, labels: Sequence[str], template: str) -> list[str]:
         """Returns the sentence of each label; refuses one that leaves no room for a text."""
-        said = hypotheses(template, tf.constant(labels))
+        before, after = around_label(template)
+        said = [before + label + after for label in labels]
         room = self._signatures.pair_room
-        for label, length in zip(
-            labels, self._signatures.tokenizer(said).row_lengths().numpy(), strict=True
-        ):
+        lengths = self._signatures.tokenizer(said).row_lengths().numpy()
+        for label, length in zip(labels, lengths, strict=True):
             if length >= room:
                 raise ValueError(
                     f"the hypothesis of the label {label[:60]!r} has {length} pieces, and a row of "
                     f"{self._signatures.max_seq_length} positions has room for {room}, with one of "
                     "the text: give a shorter label or template, or a larger max_seq_length"
                 )
-        return [text.decode() for text in said.numpy()]
+        return said
 
 
 def checked_labels(labels: Sequence[str]) -> tuple[str, ...]:
@@ -230,7 +230,7 @@ def classify_file(
     head = TextHead("multi_label" if multi_label else "class", labels=labels)
     remedy = "rename the column of the texts"
     examples, table = read_unlabeled_texts(Path(input_path), {TEXT: TEXT}, remedy)
-    assert table is not None  # nor has `of_table` made none
+    assert table is not None  # of a file that is a table
     check_columns(input_path, table[0], head.answer_columns())
     classifier = ZeroShotClassifier.from_preset(model_dir)
     result = classifier.classify(

@@ -1,11 +1,11 @@
 """Sentences that say of a text that it has a label, as zero-shot classification asks for them.
 
 "This example is {}." and "sport"  -->  "This example is sport."
+
+No TensorFlow here: tools make flags of the options that check a template.
 """
 
 from typing import Any
-
-import tensorflow as tf
 
 from keras_bert.storage.text_lines import check_string
 
@@ -33,12 +33,7 @@ def check_template(template: Any) -> str:
     return template
 
 
-def hypotheses(template: str, labels: tf.Tensor) -> tf.Tensor:
-    """Returns the sentence of each label: strings of the same shape.
-
-    Args:
-        template: of `check_template`.
-        labels: strings [...].
-    """
+def around_label(template: str) -> tuple[str, str]:
+    """Returns what stands before and behind the label in a template of `check_template`."""
     before, after = template.split(_PLACE)
-    return tf.strings.join([before, labels, after])
+    return before, after

@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_bert import (
     BertClassifier,
     BertTokenizer,
+    CrossEncoder,
     ExportOptions,
     ZeroShotClassifier,
     ZeroShotResult,
@@ -22,6 +23,7 @@ from keras_bert.serving.served_folder import open_ensemble, open_signatures
 from keras_bert.zero_shot import classify_file
 from tests import command_process
 from tests.serving import model_server
+from tests.serving.fresh_process import as_text, ask_fresh_process
 from tests.serving.test_serving_kit import OPS_LIB, listed_operations, tensorflow_operations
 from tests.signatures.tiny_models import MAX_SEQ_LENGTH, random_texts, write_model
 from tests.tolerances import REORDERED
@@ -162,7 +164,7 @@ def test_bad_arguments_are_refused(arguments, sentence, classifier):
     [
         ("pairs", ("no", "yes"), "has the labels no, yes, but .* begins with 'entail' and, of thr"),
         ("pairs", ("entailment", "neutral", "other"), "one that begins with 'contradict': give"),
-        ("pairs", ("entail", "entailed"), "has the labels entail, entailed, but"),
+        ("pairs", ("entail", "entailed", "contradiction"), "has the labels entail, entailed, con"),
         ("classes", INFERENCE, "has the labels neutral, Contradicts, ENTAILED, but"),
         (
             "encoder",
@@ -179,6 +181,15 @@ def test_another_model_is_refused(name, labels, sentence, tmp_path):
         assert "serve_zero_shot" not in open_signatures(folder, ExportOptions()).more_answers()
     with pytest.raises(ValueError, match="--hypothesis_template is for .*: leave it out"):
         open_signatures(folder, ExportOptions(hypothesis_template="{}"))
+
+
+def test_a_model_that_knows_one_segment_only_is_refused(tmp_path):
+    folder = write_model(tmp_path / "one", "classes", labels=INFERENCE, type_vocab_size=1)
+    (folder / "task.json").unlink()
+    for pairs in (ZeroShotClassifier, CrossEncoder):
+        with pytest.raises(ValueError, match="one segment only, so it does not read pairs of text"):
+            pairs.from_preset(folder)
+    assert open_signatures(folder, ExportOptions()).more_answers() == {}
 
 
 def test_an_ensemble_is_refused(folder, tmp_path):
@@ -222,6 +233,16 @@ def test_the_graph_uses_only_what_a_stock_server_links(export):
     used = graph_operations(export)
     assert used == listed_operations("inference")
     assert used - tensorflow_operations() <= OPS_LIB
+
+
+@pytest.mark.slow
+def test_a_fresh_process_says_the_same_to_the_last_bit(export, served, tmp_path):
+    request = {"text": TEXTS, "labels": [LABELS] * len(TEXTS)}
+    [answer] = ask_fresh_process(tmp_path, [(export, "serve_zero_shot", request)])
+    here = ask(served, **request)
+    assert {*answer} == {*here}
+    for name, values in here.items():
+        np.testing.assert_array_equal(answer[name], as_text(values))
 
 
 def test_each_text_has_labels_of_its_own(served, classifier):

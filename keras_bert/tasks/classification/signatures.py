@@ -15,7 +15,7 @@ from keras_bert.features import ENCODER_FEATURES
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector, with_a_column
 from keras_bert.signatures.code_points import valid_text
-from keras_bert.signatures.hypotheses import DEFAULT_TEMPLATE, hypotheses
+from keras_bert.signatures.hypotheses import DEFAULT_TEMPLATE, around_label
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.classification.entailment import (
     INFERENCE_MODEL,
@@ -127,8 +127,8 @@ class TextSignatures(SignatureFamily):
     def _answer_zero_shot(self, text: tf.Tensor, labels: tf.Tensor) -> Tensors:
         there = tf.not_equal(tf.strings.strip(labels), "")  # [N, L]
         places = tf.where(there)  # [R, 2]
-        template = self.options.hypothesis_template or DEFAULT_TEMPLATE
-        said = hypotheses(template, tf.boolean_mask(labels, there))  # [R]
+        before, after = around_label(self.options.hypothesis_template or DEFAULT_TEMPLATE)
+        said = tf.strings.join([before, tf.boolean_mask(labels, there), after])  # [R]
         logits = self.inference_logits(text, said, places[:, 0])  # [R, 2]
         shape = tf.concat([tf.shape(labels, tf.int64), [2]], axis=0)
         # [R, 2] -> [N, L, 2]
