@@ -12,7 +12,9 @@ searches by the words of the texts (BM25), without a model.
 --input has a text a line (.txt) or a JSON object with "text" a line (.jsonl), both also with .gz
 behind; or it is a table (.csv, .tsv) with a column "text", or --text_column. --index keeps their
 vectors in a folder; where it is there already, it is opened and no --input is needed. --queries is
-a file like --input, and the column of its queries is "text".
+a file like --input, and the column of its queries is "text". With --index_bits an index of vectors
+of tokens is 3 to 8 times smaller, and a search compares those texts alone that have tokens like the
+query's.
 --fuse_with is another such folder, or bm25; it may be given several times. Then each searches, and
 the ranks that a text has in them are added up (reciprocal rank fusion), which finds more than each
 alone where they find different texts. Settings such as --pooling are for --init_from.
@@ -58,6 +60,12 @@ flags.DEFINE_string(
     "text_column", "text", "Column of the texts in a table, or their field in a .jsonl."
 )
 flags.DEFINE_string("index", None, "Folder for the vectors of the texts, made where it is missing.")
+flags.DEFINE_enum(
+    "index_bits",
+    None,
+    ["1", "2", "4"],
+    "Bits of a number of a token's vector in a new index; unset: 16, and all texts are compared.",
+)
 flags.DEFINE_multi_string("query", [], "What is searched for; may be given several times.")
 flags.DEFINE_string("queries", None, "File of queries: as --input, in a column text.")
 flags.DEFINE_string("output", None, "Table to write: .csv; unset: print.")
@@ -122,6 +130,7 @@ def main(_: Sequence[str]) -> None:
     texts = None if made else read_texts(values.input, values.text_column)
     if texts is not None and not any(map(str.strip, texts)):
         raise ValueError(f"--input={values.input} holds no text to search: give a file with texts")
+    bits = None if values.index_bits is None else int(values.index_bits)
     searches = {values.init_from: settings} | {folder: {} for folder in values.fuse_with}
     classes = [search_classes(folder, given) for folder, given in searches.items()]
     if values.index is not None and not made:
@@ -142,7 +151,7 @@ def main(_: Sequence[str]) -> None:
     if texts is None:
         index = open_index(values.index, parts)
     else:
-        index = build_index(texts, parts, values.batch_size)
+        index = build_index(texts, parts, values.batch_size, bits)
         if values.index is not None:
             index.save(values.index)
             print(f"{len(index):,} texts, {index.numbers_each}: {values.index}")
@@ -193,7 +202,7 @@ def _check_flags(values: flags.FlagValues, made: bool) -> None:
         others = (values.queries, values.input, values.index)
         check_output(values.output, *filter(None, others))
         check_ending("--output", values.output, ".csv")
-    command_line.check_companions("input", "text_column")
+    command_line.check_companions("input", "text_column", "index_bits")
     named = [values.init_from, *values.fuse_with]
     for folder in values.fuse_with:
         if named.count(folder) > 1:

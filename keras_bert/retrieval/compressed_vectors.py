@@ -31,7 +31,7 @@ _VECTORS_PER_CENTROID, _PASSES = 8, 8
 # Products that are in memory at a time.
 _PRODUCTS_PER_BLOCK = 1 << 25
 # Centroids whose texts are looked at, for each token of a query, and texts whose whole vectors are.
-_PROBES, _CANDIDATES = 8, 1024
+_PROBES, _CANDIDATES = 4, 256
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -80,13 +80,12 @@ class Codec:
                 centroids[found] = _of_unit_length(sums) if unit else sums / counts
                 progress.update(1)
         residuals = sample - centroids[_nearest(sample, centroids)]  # [S, D]
-        # Levels are equally frequent: edges and middles by rank.
-        steps = np.arange(2**bits)
-        cutoffs, levels = (
-            np.asarray(np.quantile(residuals, ranks / 2**bits), np.float32)
-            for ranks in (steps[1:], steps + 0.5)
-        )
-        return cls(bits, centroids, cutoffs, levels, unit)
+        # Levels are equally frequent, and each is the mean of what it stands for.
+        ranked = np.sort(residuals, axis=None)
+        edges = np.arange(2**bits) * ranked.size // 2**bits
+        levels = np.add.reduceat(ranked, edges, dtype=np.float64)
+        levels /= np.maximum(np.diff([*edges, ranked.size]), 1)  # of few numbers some are alike
+        return cls(bits, centroids, ranked[edges[1:]], levels.astype(np.float32), unit)
 
     def compress(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the centroid of each vector, int32 [T], and its residual, uint8 [T, B]."""
@@ -105,7 +104,8 @@ class Codec:
         of_byte = self.levels[
             (np.arange(256, dtype=np.uint8)[:, None] >> self._shifts) & (2**self.bits - 1)
         ]
-        found = of_byte[residuals].reshape(len(codes), -1)[:, :width] + self.centroids[codes]
+        numbers = residuals.shape[1] * of_byte.shape[1]
+        found = of_byte[residuals].reshape(len(codes), numbers)[:, :width] + self.centroids[codes]
         return _of_unit_length(found) if self.has_unit_length else found
 
     @property

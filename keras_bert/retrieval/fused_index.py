@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from keras_bert.counts import needed_count
+from keras_bert.retrieval.multi_vector_index import MultiVectorIndex
 from keras_bert.retrieval.searched_texts import INDEX_FILE, PARTS, Hit, SearchedTexts
 from keras_bert.storage.files import atomic_folder
 from keras_bert.storage.paths import check_folder
@@ -164,7 +165,10 @@ class FusedIndex:
 
 
 def build_index(
-    texts: Sequence[str], parts: Sequence[tuple[type[SearchedTexts], Any]], batch_size: int = 64
+    texts: Sequence[str],
+    parts: Sequence[tuple[type[SearchedTexts], Any]],
+    batch_size: int = 64,
+    bits: int | None = None,
 ) -> SearchedTexts | FusedIndex:
     """Builds the index of one search or of several.
 
@@ -172,11 +176,20 @@ def build_index(
         texts: N texts.
         parts: the class of each index and the encoder that makes it.
         batch_size: texts of a call of a model.
+        bits: of vectors of tokens, see `MultiVectorIndex.build`.
 
     Raises:
-        ValueError: see `SearchedTexts.build`.
+        ValueError: see `SearchedTexts.build`; or `bits` is given, and no search is by vectors of
+            tokens.
     """
-    indexes = [each.build(encoder, texts, batch_size) for each, encoder in parts]
+    if bits is not None and not any(issubclass(each, MultiVectorIndex) for each, _ in parts):
+        raise ValueError(f"bits is {bits}, and is for vectors of tokens: leave it out")
+    indexes = [
+        each.build(encoder, texts, batch_size, bits)
+        if issubclass(each, MultiVectorIndex)
+        else each.build(encoder, texts, batch_size)
+        for each, encoder in parts
+    ]
     return FusedIndex(indexes) if len(indexes) > 1 else indexes[0]
 
 

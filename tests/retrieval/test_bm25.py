@@ -265,6 +265,7 @@ def test_the_commands_search_by_words(index, model_folder, tmp_path):
         (["--pooling=mean"], "pooling is for a model, and bm25 has none: leave it out"),
         (["--fuse_with=bm25"], "--fuse_with=bm25 is named twice: name each search once"),
         (["--fuse_with=nowhere"], "nowhere"),
+        (["--index_bits=2"], "bits is 2, and is for vectors of tokens: leave it out"),
         (["--fuse_with=texts.txt"], "texts.txt"),
     ],
 )

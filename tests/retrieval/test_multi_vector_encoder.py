@@ -376,6 +376,10 @@ def test_the_commands_search_and_mine(index, folder, model_folder, tmp_path):
     tokens = ("--init_from=model", "--index=made", "--output=tokens.csv")
     run("search_texts.py", *tokens, *search)
     run("search_texts.py", *tokens, f"--query={query}", "--top_k=3")  # what was made
+    few = ("--init_from=model", "--index=few", "--index_bits=4", "--output=few.csv")
+    assert "numbers of 4 bits" in run("search_texts.py", *few, *search).stdout
+    with open(tmp_path / "few.csv", encoding="utf-8", newline="") as file:
+        assert next(csv.DictReader(file))["text"] == query
     dense = ("--init_from=dense", "--pooling=mean", "--rerank_with=model", "--candidates=50")
     run("search_texts.py", *dense, *search, "--output=reranked.csv")
     expected = [(str(hit.number), hit.text) for hit in index.search([query], 3)[0]]

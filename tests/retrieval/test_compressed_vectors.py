@@ -1,0 +1,180 @@
+"""Token vectors in few bits: by hand, against sums over all vectors, and against a whole index."""
+
+import numpy as np
+import pytest
+
+from keras_bert import (
+    BertMultiVectorEmbedder,
+    MultiVectorEncoder,
+    MultiVectorIndex,
+    TokenVectors,
+    load_tokenizer,
+)
+from keras_bert.retrieval.compressed_vectors import CentroidSearch, Codec, CompressedVectors
+from tests.signatures.tiny_models import random_texts
+from tests.tolerances import FORMULA
+
+TEXTS = [*dict.fromkeys(random_texts(60, seed=3, longest=12))][1:]  # the first is empty
+
+
+@pytest.fixture(scope="module")
+def folder(model_folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("tokens")
+    model = BertMultiVectorEmbedder.from_preset(model_folder("encoder"), projection_dim=6)
+    kernel = model.get_layer("projection").kernel
+    kernel.assign(np.random.default_rng(4).normal(size=kernel.shape))
+    model.save_to_preset(path, load_tokenizer(model_folder("encoder")))
+    return path
+
+
+@pytest.fixture(scope="module")
+def encoder(folder):
+    return MultiVectorEncoder.from_preset(folder)
+
+
+@pytest.fixture(scope="module")
+def index(encoder):
+    return MultiVectorIndex.build(encoder, TEXTS, bits=4)
+
+
+def test_a_vector_becomes_its_centroid_and_levels():
+    codec = Codec(
+        bits=2,
+        centroids=np.eye(2, 5, dtype=np.float32),
+        cutoffs=np.array([-0.1, 0.0, 0.1], np.float32),
+        levels=np.array([-0.2, -0.05, 0.05, 0.2], np.float32),
+        has_unit_length=False,
+    )
+    vectors = np.array([[0.95, 0.3, -0.02, 0.01, -0.5], [0.1, 1.3, 0, 0, 0]], np.float32)
+    codes, residuals = codec.compress(vectors)
+    assert codes.tolist() == [0, 1]
+    # Levels 1 3 1 2 | 0 and 3 3 2 2 | 2, four of them in a byte, the first in its lowest bits.
+    assert residuals.tolist() == [
+        [1 + 3 * 4 + 1 * 16 + 2 * 64, 0],
+        [3 + 3 * 4 + 2 * 16 + 2 * 64, 2],
+    ]
+    expected = [[1 - 0.05, 0.2, -0.05, 0.05, -0.2], [0.2, 1.2, 0.05, 0.05, 0.05]]
+    np.testing.assert_allclose(codec.decompress(codes, residuals), expected, **FORMULA)
+
+
+def clusters(count, seed):
+    """Vectors of length 1 near ten directions, [count, 16]."""
+    draw = np.random.default_rng(seed)
+    middles = np.random.default_rng(0).normal(size=[10, 16])
+    vectors = middles[draw.integers(10, size=count)] + 0.1 * draw.normal(size=[count, 16])
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def test_more_bits_are_nearer_to_the_vectors():
+    sample, others = clusters(2000, 1), clusters(500, 2)
+    errors = []
+    for bits in (1, 2, 4):
+        codec = Codec.fit(sample, bits, len(sample))
+        assert codec.has_unit_length and len(codec.centroids) == 250  # 16 * 44.7, at most 2000 / 8
+        found = codec.decompress(*codec.compress(others))
+        np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, **FORMULA)
+        errors.append(float(np.mean(np.sum((found - others) ** 2, axis=1))))
+        nearest = codec.centroids[codec.compress(others)[0]]
+        assert errors[-1] < np.mean(np.sum((nearest - others) ** 2, axis=1))
+    assert errors[2] < 0.3 * errors[1] < 0.3 * 0.6 * errors[0]
+
+
+def test_vectors_of_other_lengths_keep_them():
+    sample = 3 * clusters(400, 1)
+    codec = Codec.fit(sample, 4, len(sample))
+    found = codec.decompress(*codec.compress(sample))
+    assert not codec.has_unit_length
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 3, atol=0.3)
+
+
+def best_matches(query, vectors):
+    """MaxSim with each text, in float64."""
+    return [
+        np.max(np.float64(text) @ np.float64(query).T, axis=0).sum() if len(text) else -np.inf
+        for text in vectors
+    ]
+
+
+def test_centroids_choose_what_is_compared():
+    counts = np.random.default_rng(5).integers(0, 9, size=80)
+    counts[3] = 0
+    texts = TokenVectors(np.concatenate([[0], np.cumsum(counts)]), clusters(counts.sum(), 3))
+    codec = Codec.fit(texts.vectors, 2, len(texts.vectors))
+    held = CompressedVectors.of(codec, texts)
+    queries = TokenVectors.from_list([clusters(6, 7), np.zeros([0, 16]), clusters(1, 8)])
+    search = CentroidSearch(held)
+    every = search.scores(queries, probes=10_000, candidates=80)
+    for row, query in enumerate(queries):
+        if len(query):
+            np.testing.assert_allclose(every[row], best_matches(query, held), **FORMULA)
+    assert np.all(every[1] == -np.inf) and every[0, 3] == -np.inf
+    # Of the candidates those stay that are best as if each vector were its centroid.
+    few = search.scores(queries, probes=10_000, candidates=5)
+    codes = np.split(held.codes, held.row_splits[1:-1])  # of each text
+    of_centroids = [codec.centroids[own] for own in codes]
+    kept = np.argsort(best_matches(queries[:1].vectors, of_centroids))[-5:]
+    assert np.flatnonzero(few[0] > -np.inf).tolist() == sorted(kept)
+    np.testing.assert_array_equal(few[0, kept], every[0, kept])
+    # With one centroid for each token of the query only texts that have one of these are looked at.
+    near = queries[:1].vectors @ codec.centroids.T
+    probed = {*near.argmax(axis=1).tolist()}
+    has_one = [bool(probed & {*own.tolist()}) for own in codes]
+    found = search.scores(queries, probes=1, candidates=80)[0] > -np.inf
+    assert found.tolist() == has_one and 0 < sum(has_one) < np.count_nonzero(counts)
+
+
+def test_an_index_in_few_bits_finds_what_the_whole_one_finds(encoder, index):
+    whole = MultiVectorIndex.build(encoder, TEXTS)
+    for query in TEXTS[:10]:
+        (few,), (every,) = index.search([query], 3), whole.search([query], 3)
+        assert few[0].text == every[0].text == query
+        assert few[0].score == pytest.approx(every[0].score, rel=0.02)
+    assert index.numbers_each.endswith("vectors of 6 numbers of 4 bits each in the mean")
+    vectors = index.query_vectors(TEXTS[:2])
+    np.testing.assert_allclose(
+        index.scores_of(vectors, [0, 1]),
+        [hits[0].score for hits in index.nearest(vectors, 1)],
+        **FORMULA,
+    )
+
+
+def test_a_large_index_is_encoded_part_by_part(encoder, index, monkeypatch):
+    monkeypatch.setattr("keras_bert.retrieval.multi_vector_index._SAMPLED_TEXTS", 40)
+    monkeypatch.setattr("keras_bert.retrieval.multi_vector_index._TEXTS_PER_PART", 7)
+    parts = MultiVectorIndex.build(encoder, TEXTS, bits=4)
+    assert parts.vectors.counts.tolist() == index.vectors.counts.tolist()
+    assert [hits[0].text for hits in parts.search(TEXTS[:10], 1)] == TEXTS[:10]
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4])
+def test_one_short_text_is_enough(bits, encoder):
+    index = MultiVectorIndex.build(encoder, ["a", ""], bits=bits)
+    (hits,) = index.search(["a"])
+    assert [hit.text for hit in hits] == ["a"] and np.isfinite(hits[0].score)
+
+
+def test_an_index_in_few_bits_opens_as_it_was(encoder, folder, index, tmp_path):
+    index.save(tmp_path / "index")
+    opened = MultiVectorIndex.load(tmp_path / "index", encoder)
+    assert opened.search(TEXTS[:5], 4) == index.search(TEXTS[:5], 4)
+    cut = MultiVectorEncoder.from_preset(folder, max_seq_length=6)
+    with pytest.raises(ValueError, match="was made by another model"):
+        MultiVectorIndex.load(tmp_path / "index", cut)
+    with np.load(tmp_path / "index" / "vectors.npz") as stored:
+        arrays = dict(stored)
+    for damaged in (
+        {"codes": arrays["codes"][:-1]},
+        {"codes": arrays["codes"] + 1000},
+        {"bits": 2},
+    ):
+        np.savez(tmp_path / "index" / "vectors.npz", **(arrays | damaged))
+        with pytest.raises(ValueError, match=r"holds a damaged index .*: build it anew"):
+            MultiVectorIndex.load(tmp_path / "index", encoder)
+
+
+def test_mistakes_are_told(encoder):
+    for bits in (3, 8, True, "2"):
+        with pytest.raises(ValueError, match=f"bits is {bits!r}: choose one of 1, 2, 4"):
+            MultiVectorIndex.build(encoder, TEXTS, bits=bits)
+    with pytest.raises(ValueError, match="none of 0 texts has vectors: there is nothing to search"):
+        MultiVectorIndex.build(encoder, [], bits=2)
