@@ -264,7 +264,9 @@ class TestTheNotebooksRun:
         assert min(words[0], tokens[0]) > 98
         for one in (words, tokens):  # whole verses are easier, and one vector loses more than these
             assert ndcg["vectors, trained"][1] + 20 < one[1] < one[0] - 3
-        assert ndcg["tokens, words and trained vectors"][1] < ndcg["tokens and words"][1] - 3
+        fused = ndcg["tokens and words"]
+        assert fused[1] > max(words[1], tokens[1]) - 0.5  # above both; processors round otherwise
+        assert ndcg["tokens, words and trained vectors"][1] < fused[1] - 3
         # BM25 puts another text before the right one, and finds no word that no text has.
         right = "Be diligent to come to me soon,"
         firsts = re.findall(r"^Do thy diligence .*:\n +(\S+)  (.*)$", text, re.M)
