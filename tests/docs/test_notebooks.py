@@ -155,9 +155,10 @@ def _metrics(folder):
 class TestTheNotebooksRun:
     """Each asks for the files and numbers that its reader is promised.
 
-    Five of them are run before a release. Two learn other tasks in the way of those that stay, one
+    Six of them are run before a release. Two learn other tasks in the way of those that stay, one
     takes the road from texts to a model, as the quickstart's test does; tests/tasks, tests/serving,
-    tests/probing and tests/visualize ask for what those about features and insides call.
+    tests/retrieval, tests/probing and tests/visualize ask for what those about features, insides
+    and search call.
     """
 
     def test_classifier(self, executed, folder):
@@ -246,6 +247,40 @@ class TestTheNotebooksRun:
         assert "tensorflow-tpu==2.20.0 libtpu==0.0.17" in text
         assert len(re.findall("^not run, because", text, re.M)) == 2
         assert not (folder / "output/tpu/venv").exists()  # 3 GB
+
+    @pytest.mark.long
+    def test_search(self, executed, folder):
+        text, pictures = executed("9_search")
+        assert len(pictures) == 3
+        found = re.findall(r"^(.+): nDCG of whole verses (\S+)%, of six words (\S+)%$", text, re.M)
+        ndcg = {name: (float(whole), float(six)) for name, whole, six in found}
+        assert len(ndcg) == 6
+        # The runs' own reports measure whole verses, too; theirs are vectors in bfloat16.
+        for name, run in (("vectors, trained", "vectors"), ("vectors of tokens", "tokens")):
+            report = _metrics(folder / f"output/search/{run}")["ndcg_at_10"]
+            assert ndcg[name][0] == pytest.approx(100 * report, abs=0.5)
+        assert ndcg["vectors, not trained"][0] + 2 < ndcg["vectors, trained"][0]
+        words, tokens = ndcg["words (BM25)"], ndcg["vectors of tokens"]
+        assert min(words[0], tokens[0]) > 98
+        for one in (words, tokens):  # whole verses are easier, and one vector loses more than these
+            assert ndcg["vectors, trained"][1] + 20 < one[1] < one[0] - 3
+        fused = ndcg["tokens and words"]
+        assert fused[1] > max(words[1], tokens[1]) - 0.5  # above both; processors round otherwise
+        assert ndcg["tokens, words and trained vectors"][1] < fused[1] - 3
+        # BM25 puts another text before the right one, and finds no word that no text has.
+        right = "Be diligent to come to me soon,"
+        firsts = re.findall(r"^Do thy diligence .*:\n +(\S+)  (.*)$", text, re.M)
+        assert len(firsts) == 5
+        assert firsts[0][1] != right
+        assert re.search(r"^raiment\n(?! )", text, re.M)
+        # By vectors it is found, and the SavedModels give the scores of the indexes.
+        cosines, scores = (
+            [float(score) for score in re.search(rf"^{name} +\[(.*)\]$", text, re.M)[1].split()]
+            for name in ("cosines", "scores")
+        )
+        for (score, first), served in zip(firsts[2:4], (cosines, scores), strict=True):
+            assert first == right
+            assert served[1] == max(served) == pytest.approx(float(score), abs=0.02)
 
 
 def test_every_notebook_is_run():
