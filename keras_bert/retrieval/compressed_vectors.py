@@ -26,8 +26,8 @@ from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors, max_
 BITS = (1, 2, 4)
 # Centroids of ColBERTv2: about 16 times the root of the number of vectors.
 _CENTROIDS_PER_ROOT = 16
-# Vectors of the sample for each centroid, at least, and passes over them.
-_VECTORS_PER_CENTROID, _PASSES = 8, 8
+# Vectors that centroids are learned from, at most; for each centroid, at least; passes over them.
+_LEARNED_FROM, _VECTORS_PER_CENTROID, _PASSES = 1 << 18, 32, 8
 # Products that are in memory at a time.
 _PRODUCTS_PER_BLOCK = 1 << 25
 # Centroids whose texts are looked at, for each token of a query, and texts whose whole vectors are.
@@ -60,15 +60,15 @@ class Codec:
             sample: float [S, D], vectors such as those to be compressed; at least one.
             bits: see the class.
             vectors: how many will be compressed, T.
-            seed: of the vectors that k-means begins with.
+            seed: of the vectors that are learned from, and of those that k-means begins with.
         """
-        sample = np.asarray(sample, np.float32)
+        draw = np.random.default_rng(seed)
+        sample = np.asarray(sample[draw.permutation(len(sample))[:_LEARNED_FROM]], np.float32)
         lengths = np.linalg.norm(sample, axis=1)
         unit = bool(np.all(np.abs(lengths - 1) < 1e-2))  # float16 rounds by 1e-3
         most = max(1, len(sample) // _VECTORS_PER_CENTROID)
         count = min(most, 2 ** int(np.log2(_CENTROIDS_PER_ROOT * np.sqrt(max(vectors, 1)))))
-        begin = np.random.default_rng(seed).permutation(len(sample))[:count]
-        centroids = sample[begin]  # [C, D]
+        centroids = sample[:count]  # [C, D]: they stand in random order
         with Progress(_PASSES, "pass", "centroids") as progress:
             for _ in range(_PASSES):
                 codes = _nearest(sample, centroids)  # [S]

@@ -26,7 +26,7 @@ from keras_bert.storage.text_lines import check_strings
 from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors, max_sim
 
 # Texts whose vectors the centroids are learned from, texts between two moves of the progress line.
-_SAMPLED_TEXTS, _TEXTS_PER_PART = 1 << 13, 1 << 11
+_SAMPLED_TEXTS, _TEXTS_PER_PART = 1 << 12, 1 << 11
 # By how much sums of vectors may differ, as a part of the longest one, that were compressed.
 _SAME_COMPRESSED = 0.1
 

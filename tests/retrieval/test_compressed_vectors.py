@@ -70,7 +70,7 @@ def test_more_bits_are_nearer_to_the_vectors():
     errors = []
     for bits in (1, 2, 4):
         codec = Codec.fit(sample, bits, len(sample))
-        assert codec.has_unit_length and len(codec.centroids) == 250  # 16 * 44.7, at most 2000 / 8
+        assert codec.has_unit_length and len(codec.centroids) == 62  # at most 2000 / 32
         found = codec.decompress(*codec.compress(others))
         np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, **FORMULA)
         errors.append(float(np.mean(np.sum((found - others) ** 2, axis=1))))
