@@ -79,6 +79,9 @@ flags.DEFINE_integer("candidates", 50, "Texts a query that it orders.", lower_bo
 flags.DEFINE_string(
     "read_with", None, "Model of question answering; it finds answers in the texts."
 )
+flags.DEFINE_float(
+    "retrieval_weight", 0.0, "So many times the search's score is added to that of an answer."
+)
 flags.DEFINE_enum(
     "pooling",
     None,
@@ -168,7 +171,12 @@ def main(_: Sequence[str]) -> None:
         columns += ["answer", "answer_start"]
         rows = [
             [(one.passage._replace(score=one.score), (one.text, one.start)) for one in answers]
-            for answers in reader.read(queries, found, batch_size=values.batch_size)
+            for answers in reader.read(
+                queries,
+                found,
+                batch_size=values.batch_size,
+                retrieval_weight=values.retrieval_weight,
+            )
         ]
     if values.output is None:
         for query, several in zip(queries, rows, strict=True):
@@ -208,6 +216,7 @@ def _check_flags(values: flags.FlagValues, made: bool) -> None:
         if named.count(folder) > 1:
             raise ValueError(f"--fuse_with={folder} is named twice: name each search once")
     command_line.check_companions("rerank_with", "candidates", "rerank_label")
+    command_line.check_companions("read_with", "retrieval_weight")
     if values.rerank_with is not None and values.top_k > values.candidates:
         raise ValueError(
             f"--top_k={values.top_k} is more than --candidates={values.candidates}: let "

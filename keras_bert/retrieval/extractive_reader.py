@@ -3,17 +3,18 @@
     query --search--> passages --read, each with the query--> a span of each --best first--> answers
 
 This is how DrQA answers from all of Wikipedia (Chen et al. 2017). Spans of different passages are
-compared by their logits, not by probabilities, which are of one passage (Yang et al. 2019,
-"End-to-End Open-Domain Question Answering with BERTserini").
+compared by their logits, not by probabilities, which are of one passage, and by what the search
+says of these (Yang et al. 2019, "End-to-End Open-Domain Question Answering with BERTserini").
 """
 
+import math
 import os
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import tensorflow as tf
 
-from keras_bert.counts import check_count
+from keras_bert.counts import check_count, check_number
 from keras_bert.retrieval.reranker import check_found
 from keras_bert.retrieval.searched_texts import Hit
 from keras_bert.serving.served_folder import open_signatures
@@ -29,8 +30,8 @@ class PassageAnswer(NamedTuple):
     Attributes:
         text: the answer, as it stands in the passage.
         score: of a model that may say "no answer" how much its logits are above those of that; of
-            another the sum of the logits of its start and end. It orders answers to one query and
-            is no probability.
+            another the sum of the logits of its start and end; and a part of the score of the
+            search, if `read` was told so. It orders answers to one query and is no probability.
         start: its first character in the passage.
         end: the character behind its last one.
         passage: the text that was found, with its place among the texts that were searched and the
@@ -103,6 +104,7 @@ class ExtractiveReader:
         found: Sequence[Sequence[Hit]],
         top_k: int | None = None,
         batch_size: int = 32,
+        retrieval_weight: float = 0.0,
     ) -> list[list[PassageAnswer]]:
         """Returns the answer that each passage has to the query that found it, the best first.
 
@@ -113,12 +115,16 @@ class ExtractiveReader:
             found: what an index's `search`, or a `rerank`, returned for each.
             top_k: how many answers of each query stay; None keeps all.
             batch_size: pairs of query and passage of a call of the model.
+            retrieval_weight: so many times the score of the search is added to that of an answer.
+                Choose it on development data: scores of searches differ in size.
 
         Raises:
             ValueError: the queries are one string, there are more or fewer of them than lists, what
                 was found is no list of hits, or a number is below 1.
         """
         check_count("top_k", top_k)
+        if not math.isfinite(check_number("retrieval_weight", retrieval_weight)):
+            raise ValueError(f"retrieval_weight is {retrieval_weight}: it must be a number")
         queries, found = check_found(queries, found)
         pairs = [
             (query, hit.text) for query, hits in zip(queries, found, strict=True) for hit in hits
@@ -130,6 +136,7 @@ class ExtractiveReader:
             for hit in hits:
                 score, start, end = next(spans)
                 if end > start:
+                    score += retrieval_weight * hit.score
                     text = hit.text[int(start) : int(end)]
                     of_query.append(PassageAnswer(text, score, int(start), int(end), hit))
             # Equal ones stay in the order of the search.

@@ -80,6 +80,21 @@ def test_the_threshold_of_no_answer_may_be_another(found, model_folder):
     assert sum(map(len, eager)) >= sum(map(len, found)) - 2
 
 
+def test_the_search_may_have_a_say(found, model_folder):
+    reader = ExtractiveReader.from_preset(model_folder("spans"))
+    alone = reader.read(QUERIES, found)
+    together = reader.read(QUERIES, found, retrieval_weight=0.5)
+    for said, weighted in zip(alone, together, strict=True):
+        expected = {one.passage.number: one.score + 0.5 * one.passage.score for one in said}
+        assert {one.passage.number: one.score for one in weighted} == expected
+        assert [one.score for one in weighted] == sorted(expected.values(), reverse=True)
+    # With all weight on the search its order is that of the answers.
+    first = reader.read(QUERIES, found, top_k=1, retrieval_weight=1e6)
+    assert [[one.passage for one in said] for said in first] == [
+        sorted((one.passage for one in said), key=lambda hit: -hit.score)[:1] for said in alone
+    ]
+
+
 def test_mistakes_are_told(found, model_folder):
     with pytest.raises(ValueError, match="does not find answers in texts: give one of question"):
         ExtractiveReader.from_preset(model_folder("encoder"))
@@ -88,6 +103,8 @@ def test_mistakes_are_told(found, model_folder):
         reader.read(QUERIES[:1], found[0])
     with pytest.raises(ValueError, match="there are 1 queries and 2 lists of texts"):
         reader.read(QUERIES[:1], found[:2])
+    with pytest.raises(ValueError, match="retrieval_weight is nan: it must be a number"):
+        reader.read(QUERIES, found, retrieval_weight=float("nan"))
     with pytest.raises(ValueError, match="top_k is 0"):
         reader.read(QUERIES, found, top_k=0)
 
