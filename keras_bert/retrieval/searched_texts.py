@@ -92,6 +92,7 @@ class SearchedTexts(abc.ABC):
         first: dict[str, int] = {}
         places = [first.setdefault(text, place) for place, text in enumerate(self.texts)]
         self._first = np.array(places, np.int64)
+        self._is_first = self._first == np.arange(len(self))  # [N]
         self._is_blank = np.array([not text.strip() for text in self.texts], bool)  # [N]
 
     def __len__(self) -> int:
@@ -161,7 +162,7 @@ class SearchedTexts(abc.ABC):
         block = max(1, _SCORES_PER_BLOCK // max(1, len(self)))
         found = []
         for start in range(0, len(vectors), block):
-            scores = self._scores(vectors[start : start + block])  # [block, N]
+            scores = self._scores(vectors[start : start + block], top_k)  # [block, N]
             found += [self._hits(row, top_k) for row in scores]
         return found
 
@@ -263,10 +264,14 @@ class SearchedTexts(abc.ABC):
         long_ones = np.argsort([len(text) for text in self.texts])[-_LONG_TEXTS_COMPARED:]
         places = np.unique([*spread, *long_ones])
         made = encoder.encode_document([self.texts[place] for place in places])
-        found = self._dense(self._comparable(encoder, made))
+        found = self._dense(self._as_held(self._comparable(encoder, made)))
         held = np.concatenate([self._dense(self.vectors[place : place + 1]) for place in places])
         longest = max(1.0, float(np.linalg.norm(found, axis=-1).max()))
         return bool(np.abs(found - held).max() < self._same_model * longest)
+
+    def _as_held(self, vectors: Any) -> Any:
+        """Returns vectors in the form in which the index holds those of its texts."""
+        return vectors
 
     @property
     def _same_model(self) -> float:
@@ -311,8 +316,12 @@ class SearchedTexts(abc.ABC):
         """Returns vectors of queries; refuses those of another form or width."""
 
     @abc.abstractmethod
-    def _scores(self, vectors: Any) -> np.ndarray:
-        """Returns the products of Q vectors with those of the texts, float32 [Q, N]."""
+    def _scores(self, vectors: Any, top_k: int) -> np.ndarray:
+        """Returns the products of Q vectors with those of the texts, float32 [Q, N].
+
+        Of equal texts the first one's count. Where not all texts are compared those far from the
+        `top_k` nearest have -inf.
+        """
 
     @classmethod
     def _made_by(cls, encoder: Any) -> dict[str, Any]:

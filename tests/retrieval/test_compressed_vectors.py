@@ -102,7 +102,7 @@ def test_centroids_choose_what_is_compared():
     codec = Codec.fit(texts.vectors, 2, len(texts.vectors))
     held = CompressedVectors.of(codec, texts)
     queries = TokenVectors.from_list([clusters(6, 7), np.zeros([0, 16]), clusters(1, 8)])
-    search = CentroidSearch(held)
+    search = CentroidSearch(held, np.ones(80, bool))
     every = search.scores(queries, probes=10_000, candidates=80)
     for row, query in enumerate(queries):
         if len(query):
@@ -146,11 +146,38 @@ def test_a_large_index_is_encoded_part_by_part(encoder, index, monkeypatch):
     assert [hits[0].text for hits in parts.search(TEXTS[:10], 1)] == TEXTS[:10]
 
 
+def test_equal_texts_and_blank_ones_take_nobodys_place(encoder):
+    query, others = TEXTS[0], TEXTS[1:4]
+    index = MultiVectorIndex.build(encoder, [*others, *[query] * 600, "", " ", "  "], bits=4)
+    (hits,) = index.search([query], 604)
+    assert [hit.number for hit in hits[:600]] == [*range(3, 603)]
+    assert len({hit.score for hit in hits[:600]}) == 1
+    assert {hit.number for hit in hits[600:]} == {0, 1, 2}
+
+
+def test_more_texts_are_compared_where_more_are_asked_for(encoder, monkeypatch):
+    for module in ("compressed_vectors", "multi_vector_index"):
+        monkeypatch.setattr(f"keras_bert.retrieval.{module}.CANDIDATES", 3)
+    index = MultiVectorIndex.build(encoder, TEXTS, bits=4)
+    vectors = index.query_vectors(TEXTS[:1])
+    every = index.scores_of(index.query_vectors(TEXTS[:1] * len(TEXTS)), range(len(TEXTS)))
+    assert len(TEXTS) > 30
+    for top_k in (1, 4, 30):
+        (hits,) = index.nearest(vectors, top_k)
+        assert len(hits) == top_k
+        np.testing.assert_allclose(
+            [hit.score for hit in hits], [every[hit.number] for hit in hits], **FORMULA
+        )
+
+
 @pytest.mark.parametrize("bits", [1, 2, 4])
-def test_one_short_text_is_enough(bits, encoder):
-    index = MultiVectorIndex.build(encoder, ["a", ""], bits=bits)
-    (hits,) = index.search(["a"])
-    assert [hit.text for hit in hits] == ["a"] and np.isfinite(hits[0].score)
+def test_few_short_texts_are_enough(bits, encoder, tmp_path):
+    for texts in (["a", ""], ["a", "b", "film", "house", "key", "one"]):
+        index = MultiVectorIndex.build(encoder, texts, bits=bits)
+        (hits,) = index.search(["a"])
+        assert hits[0].text == "a" and np.isfinite(hits[0].score)
+        index.save(tmp_path / "index")
+        assert MultiVectorIndex.load(tmp_path / "index", encoder).search(["a"]) == [hits]
 
 
 def test_an_index_in_few_bits_opens_as_it_was(encoder, folder, index, tmp_path):
@@ -165,7 +192,12 @@ def test_an_index_in_few_bits_opens_as_it_was(encoder, folder, index, tmp_path):
     for damaged in (
         {"codes": arrays["codes"][:-1]},
         {"codes": arrays["codes"] + 1000},
+        {"codes": arrays["codes"].astype(np.float32)},
         {"bits": 2},
+        {"bits": 3},
+        {"levels": arrays["levels"][:-1]},
+        {"cutoffs": arrays["cutoffs"][:-1]},
+        {"centroids": arrays["centroids"] * np.nan},
     ):
         np.savez(tmp_path / "index" / "vectors.npz", **(arrays | damaged))
         with pytest.raises(ValueError, match=r"holds a damaged index .*: build it anew"):
@@ -173,7 +205,7 @@ def test_an_index_in_few_bits_opens_as_it_was(encoder, folder, index, tmp_path):
 
 
 def test_mistakes_are_told(encoder):
-    for bits in (3, 8, True, "2"):
+    for bits in (3, 8, True, "2", 2.0):
         with pytest.raises(ValueError, match=f"bits is {bits!r}: choose one of 1, 2, 4"):
             MultiVectorIndex.build(encoder, TEXTS, bits=bits)
     with pytest.raises(ValueError, match="none of 0 texts has vectors: there is nothing to search"):
