@@ -77,6 +77,8 @@ class SearchedTexts(abc.ABC):
     # What encodes, and an attribute by which it is known.
     encoder_is: ClassVar[str]
     encoder_has: ClassVar[str]
+    # What vectors depend on, for messages.
+    made_with: ClassVar[str] = "pooling, prompt, truncate_dim, max_active_dims or max_seq_length"
     # The file of the vectors in the folder of an index.
     vectors_file: ClassVar[str]
     # Texts that score so much, or less, have nothing to do with a query and are not found.
@@ -249,9 +251,8 @@ class SearchedTexts(abc.ABC):
             is_same = index._was_made_by(encoder)
         if not is_same:
             raise ValueError(
-                f"{path} was made by another model, or with another pooling, prompt, truncate_dim, "
-                "max_active_dims or max_seq_length, so its vectors are not those of this one: give "
-                "the same, or build the index anew"
+                f"{path} was made by another model, or with another {cls.made_with}, so its "
+                "vectors are not those of this one: give the same, or build the index anew"
             )
         return index
 
@@ -290,7 +291,7 @@ class SearchedTexts(abc.ABC):
 
     @classmethod
     def _check_encoder(cls, encoder: Any) -> None:
-        if not hasattr(encoder, cls.encoder_has):
+        if isinstance(encoder, type) or not hasattr(encoder, cls.encoder_has):
             raise ValueError(
                 f"the encoder is a {type(encoder).__name__}: a {cls.__name__} takes "
                 f"{cls.encoder_is}"

@@ -103,10 +103,16 @@ def test_an_index_opens_as_it_was(index, tmp_path):
     queries = ["a lock", "größte", "slow key"]
     assert opened.search(queries) == index.search(queries)
     assert opened.words == index.words
-    with pytest.raises(ValueError, match="was made by another model, or with another"):
-        Bm25Index.load(tmp_path / "index", Bm25(k1=0.9))
+    for other in (Bm25(k1=0.9), Bm25(b=0.5), Bm25(lowercase=False)):
+        with pytest.raises(ValueError, match="or with another k1, b or lowercase, so its vectors"):
+            Bm25Index.load(tmp_path / "index", other)
     with pytest.raises(ValueError, match="the encoder is a str: a Bm25Index takes a Bm25"):
         Bm25Index.load(tmp_path / "index", "bm25")
+    with np.load(tmp_path / "index" / "vectors.npz") as stored:
+        arrays = dict(stored)
+    np.savez(tmp_path / "index" / "vectors.npz", **(arrays | {"words": arrays["words"][:9]}))
+    with pytest.raises(ValueError, match=r"holds a damaged index .* words for .*: build it anew"):
+        Bm25Index.load(tmp_path / "index", Bm25())
     with open(tmp_path / "index" / "vectors.npz", "r+b") as file:
         file.truncate(100)
     with pytest.raises(ValueError, match=r"holds a damaged index .*: build it anew"):
@@ -120,6 +126,9 @@ def test_an_index_opens_as_it_was(index, tmp_path):
     [
         (lambda: Bm25(k1=-1), "k1 is -1: it must be 0 or above"),
         (lambda: Bm25(k1=math.nan), "k1 is nan: it must be"),
+        (lambda: Bm25(k1=math.inf), "k1 is inf: it must be 0 or above, and finite"),
+        (lambda: Bm25(lowercase="no"), "lowercase is the string 'no': give True or False"),
+        (lambda: Bm25Index.build(Bm25, ["a"]), "the encoder is a type: a Bm25Index takes a Bm25"),
         (lambda: Bm25(b=1.5), "b is 1.5: it must be from 0 to 1"),
         (
             lambda: Bm25Index.build(Bm25(), "one text"),
@@ -136,6 +145,11 @@ def test_an_index_opens_as_it_was(index, tmp_path):
 def test_mistakes_are_told(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
+
+
+def test_settings_may_be_numbers_of_numpy(tmp_path):
+    Bm25Index.build(Bm25(k1=np.float32(1.5)), MANUAL).save(tmp_path / "index")
+    assert len(Bm25Index.load(tmp_path / "index", Bm25(k1=1.5))) == len(MANUAL)
 
 
 def test_words_find_wrong_answers():
@@ -167,7 +181,7 @@ def test_ranks_are_added_up():
         [hit.score for hit in hits], [1 / 13 + 1 / 11, 1 / 12 + 1 / 12, 1 / 11], rtol=1e-12
     )
     assert [hit.text for hit in hits] == ["x y", "x a b c d e", "X X"]
-    assert fused.search(["x", "none"], top_k=1) == [hits[:1], []]
+    assert fused.search((query for query in ("x", "none")), top_k=1) == [hits[:1], []]
     assert len(fused) == 4 and fused.texts == texts
 
 
@@ -189,7 +203,7 @@ def test_words_and_vectors_search_together(model_folder, tmp_path):
     fused.save(tmp_path / "index")  # replaces it
     with pytest.raises(ValueError, match="is an index of 2 searches: open it with all of them"):
         TextIndex.load(tmp_path / "index", encoder)
-    with pytest.raises(ValueError, match="is the index of 2 searches, and 3 are asked for"):
+    with pytest.raises(ValueError, match="is an index of 2 searches, and 3 are asked for"):
         FusedIndex.load(tmp_path / "index", [(TextIndex, encoder)] * 3)
     with pytest.raises(ValueError, match="holds something else than an index"):
         parts[0].save(tmp_path / "index")
@@ -198,7 +212,7 @@ def test_words_and_vectors_search_together(model_folder, tmp_path):
     parts[1].save(tmp_path / "words")
     with pytest.raises(ValueError, match="holds something else than an index of several searches"):
         fused.save(tmp_path / "words")
-    with pytest.raises(ValueError, match="is the index of 1 searches, and 2 are asked for"):
+    with pytest.raises(ValueError, match="is an index of 1 search, and 2 are asked for"):
         FusedIndex.load(tmp_path / "words", [(TextIndex, encoder), (Bm25Index, Bm25())])
     with pytest.raises(FileNotFoundError, match="holds no index.json: build the index first"):
         FusedIndex.load(tmp_path, [(TextIndex, encoder), (Bm25Index, Bm25())])
@@ -211,6 +225,14 @@ def test_an_index_of_several_searches_refuses_other_texts():
     one, other = (Bm25Index.build(Bm25(), texts) for texts in (["a"], ["b"]))
     with pytest.raises(ValueError, match="there is 1 index: give two of the same texts, or more"):
         FusedIndex([one])
+    with pytest.raises(ValueError, match="there are 0 indexes"):
+        FusedIndex([])
+    with pytest.raises(ValueError, match="indexes is one Bm25Index: give a list of two or more"):
+        FusedIndex(one)
+    with pytest.raises(
+        ValueError, match=r"index 1 \(counted from 0\) is a FusedIndex: give a Text"
+    ):
+        FusedIndex([one, FusedIndex([one, one])])
     with pytest.raises(ValueError, match="index 1 does not hold the texts of index 0"):
         FusedIndex([one, other])
     with pytest.raises(ValueError, match="rank_constant is 0"):
