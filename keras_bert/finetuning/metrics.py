@@ -14,6 +14,7 @@ _ERRORS = frozenset({"mae", "mse", "rmse"})
 
 def lower_is_better(name: str) -> bool:
     """Whether the least value of a metric is the best, by its name: an error, loss, perplexity."""
+    name = name.lower()
     return "error" in name or name in _ERRORS or name.endswith(("loss", "perplexity"))
 
 

@@ -173,6 +173,20 @@ class FusedIndex:
         )
 
 
+def check_bits(bits: int | None, classes: Sequence[type[SearchedTexts]]) -> None:
+    """Checks before the work that some index takes a number of bits.
+
+    Args:
+        bits: see `build_index`.
+        classes: of the indexes that are to be built.
+
+    Raises:
+        ValueError: `bits` is given, and no search is by vectors of tokens.
+    """
+    if bits is not None and not any(issubclass(each, MultiVectorIndex) for each in classes):
+        raise ValueError(f"bits is {bits}, and is for vectors of tokens: leave it out")
+
+
 def build_index(
     texts: Sequence[str],
     parts: Sequence[tuple[type[SearchedTexts], Any]],
@@ -188,11 +202,9 @@ def build_index(
         bits: of vectors of tokens, see `MultiVectorIndex.build`.
 
     Raises:
-        ValueError: see `SearchedTexts.build`; or `bits` is given, and no search is by vectors of
-            tokens.
+        ValueError: see `SearchedTexts.build` and `check_bits`.
     """
-    if bits is not None and not any(issubclass(each, MultiVectorIndex) for each, _ in parts):
-        raise ValueError(f"bits is {bits}, and is for vectors of tokens: leave it out")
+    check_bits(bits, [each for each, _ in parts])
     indexes = [
         each.build(encoder, texts, batch_size, bits)
         if issubclass(each, MultiVectorIndex)

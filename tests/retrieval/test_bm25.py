@@ -289,10 +289,15 @@ def test_the_commands_search_by_words(index, model_folder, tmp_path):
         (["--fuse_with=nowhere"], "nowhere"),
         (["--index_bits=2"], "bits is 2, and is for vectors of tokens: leave it out"),
         (["--fuse_with=texts.txt"], "texts.txt"),
+        (
+            ["--index=words", "--index_bits=2"],
+            "--index_bits is for a new index, and --index=words is there already: leave out",
+        ),
     ],
 )
 def test_the_command_refuses_in_one_sentence(arguments, sentence, tmp_path):
     (tmp_path / "texts.txt").write_text("a\n")
+    Bm25Index.build(Bm25(), ["a"]).save(tmp_path / "words")
     done = run_tool(
         "search_texts.py",
         tmp_path,
