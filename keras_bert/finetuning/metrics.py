@@ -4,6 +4,7 @@ Predictions of classes are probabilities [N, C], references their indices [N]; s
 once are probabilities and zeros and ones [N, C]; numbers are [N] each.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,7 +20,9 @@ def lower_is_better(name: str) -> bool:
 
 
 def goodness(name: str, value: float) -> float:
-    """Returns a number that is higher the better a metric's value is."""
+    """Returns a number that is higher the better a metric's value is; NaN is the worst."""
+    if math.isnan(value):
+        return -math.inf
     return -value if lower_is_better(name) else value
 
 
