@@ -168,7 +168,7 @@ def ranks_added(rankings, constant):
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
 
 
-def test_ranks_are_added_up():
+def test_ranks_are_added_up(monkeypatch):
     texts = ["x a b c d e", "X X", "x y", "y"]
     long_ones, short_ones = Bm25(b=0), Bm25(lowercase=False)
     indexes = [Bm25Index.build(one, texts) for one in (long_ones, short_ones)]
@@ -183,6 +183,10 @@ def test_ranks_are_added_up():
     assert [hit.text for hit in hits] == ["x y", "x a b c d e", "X X"]
     assert fused.search((query for query in ("x", "none")), top_k=1) == [hits[:1], []]
     assert len(fused) == 4 and fused.texts == texts
+    monkeypatch.setattr("keras_bert.retrieval.fused_index._DEPTH", 1)
+    assert [hit.number for hit in fused.search(["x"], top_k=3)[0]] == [2, 0, 1]
+    # Of the nearest one of each; 0 is second in both.
+    assert [hit.number for hit in fused.search(["x"], top_k=1)[0]] == [1]
 
 
 def test_words_and_vectors_search_together(model_folder, tmp_path):

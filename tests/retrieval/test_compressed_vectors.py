@@ -1,5 +1,7 @@
 """Token vectors in few bits: by hand, against sums over all vectors, and against a whole index."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from keras_bert import (
     TokenVectors,
     load_tokenizer,
 )
+from keras_bert.retrieval import compressed_vectors
 from keras_bert.retrieval.compressed_vectors import CentroidSearch, Codec, CompressedVectors
 from tests.signatures.tiny_models import random_texts
 from tests.tolerances import FORMULA
@@ -87,6 +90,20 @@ def test_vectors_of_other_lengths_keep_them():
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 3, atol=0.3)
 
 
+def test_vectors_of_other_lengths_have_the_nearest_centroid(monkeypatch):
+    draw = np.random.default_rng(1)
+    vectors = draw.normal(size=[50, 5]) * draw.uniform(0.1, 9, size=[50, 1])
+    sample = np.concatenate([vectors + 100, vectors + 200])[:64]  # 50 and 14
+    codec = Codec.fit(sample, 4, len(sample))
+    means = [sample[:50].mean(axis=0), sample[50:].mean(axis=0)]
+    np.testing.assert_allclose(np.sort(codec.centroids, axis=0), means, rtol=1e-5)
+    centroids = draw.normal(size=[7, 5]).astype(np.float32) * np.arange(1, 8)[:, None]
+    codec = dataclasses.replace(codec, centroids=centroids.astype(np.float32))
+    monkeypatch.setattr(compressed_vectors, "_PRODUCTS_PER_BLOCK", 3 * len(centroids))
+    distances = np.linalg.norm(vectors[:, None] - centroids, axis=-1)
+    assert codec.compress(vectors)[0].tolist() == distances.argmin(axis=1).tolist()
+
+
 def best_matches(query, vectors):
     """MaxSim with each text, in float64."""
     return [
@@ -95,7 +112,7 @@ def best_matches(query, vectors):
     ]
 
 
-def test_centroids_choose_what_is_compared():
+def test_centroids_choose_what_is_compared(monkeypatch):
     counts = np.random.default_rng(5).integers(0, 9, size=80)
     counts[3] = 0
     texts = TokenVectors(np.concatenate([[0], np.cumsum(counts)]), clusters(counts.sum(), 3))
@@ -115,12 +132,18 @@ def test_centroids_choose_what_is_compared():
     kept = np.argsort(best_matches(queries[:1].vectors, of_centroids))[-5:]
     assert np.flatnonzero(few[0] > -np.inf).tolist() == sorted(kept)
     np.testing.assert_array_equal(few[0, kept], every[0, kept])
+    with monkeypatch.context() as patched:  # a few texts at a time
+        patched.setattr(compressed_vectors, "_PRODUCTS_PER_BLOCK", 300)
+        np.testing.assert_array_equal(search.scores(queries, 10_000, 5), few)
     # With one centroid for each token of the query only texts that have one of these are looked at.
     near = queries[:1].vectors @ codec.centroids.T
     probed = {*near.argmax(axis=1).tolist()}
     has_one = [bool(probed & {*own.tolist()}) for own in codes]
     found = search.scores(queries, probes=1, candidates=80)[0] > -np.inf
     assert found.tolist() == has_one and 0 < sum(has_one) < np.count_nonzero(counts)
+    # Without these texts their centroids are nobody's, and the next ones are looked at.
+    others = CentroidSearch(held, ~np.array(has_one)).scores(queries, probes=1)[0] > -np.inf
+    assert others.any() and not np.any(others & has_one)
 
 
 def test_an_index_in_few_bits_finds_what_the_whole_one_finds(encoder, index):
