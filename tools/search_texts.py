@@ -116,7 +116,12 @@ flags.mark_flags_as_required(["init_from"])
 def main(_: Sequence[str]) -> None:
     """Reads the flags, makes or opens the index, and writes or prints what is found."""
     from keras_bert.retrieval.extractive_reader import ExtractiveReader
-    from keras_bert.retrieval.fused_index import FusedIndex, build_index, open_index
+    from keras_bert.retrieval.fused_index import (
+        FusedIndex,
+        build_index,
+        check_bits,
+        open_index,
+    )
     from keras_bert.retrieval.kinds import open_reranker, search_classes
     from keras_bert.retrieval.searched_texts import INDEX_FILE, SearchedTexts
     from keras_bert.storage.files import atomic_file
@@ -136,6 +141,7 @@ def main(_: Sequence[str]) -> None:
     bits = None if values.index_bits is None else int(values.index_bits)
     searches = {values.init_from: settings} | {folder: {} for folder in values.fuse_with}
     classes = [search_classes(folder, given) for folder, given in searches.items()]
+    check_bits(bits, [index_class for _, index_class in classes])
     if values.index is not None and not made:
         checked = FusedIndex if values.fuse_with else classes[0][1]
         checked.check_folder(values.index)
@@ -201,6 +207,11 @@ def _check_flags(values: flags.FlagValues, made: bool) -> None:
 
     if values.input is None and not made:
         raise ValueError("there are no texts: give --input, or an --index that was made before")
+    if values.index_bits is not None and made:
+        raise ValueError(
+            f"--index_bits is for a new index, and --index={values.index} is there already: leave "
+            "out --index_bits, or name another folder and give --input"
+        )
     if values.input is not None and made:
         raise ValueError(
             f"--index={values.index} holds the vectors of texts already: leave out --input to "

@@ -4,6 +4,7 @@ Predictions of classes are probabilities [N, C], references their indices [N]; s
 once are probabilities and zeros and ones [N, C]; numbers are [N] each.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,11 +15,14 @@ _ERRORS = frozenset({"mae", "mse", "rmse"})
 
 def lower_is_better(name: str) -> bool:
     """Whether the least value of a metric is the best, by its name: an error, loss, perplexity."""
+    name = name.lower()
     return "error" in name or name in _ERRORS or name.endswith(("loss", "perplexity"))
 
 
 def goodness(name: str, value: float) -> float:
-    """Returns a number that is higher the better a metric's value is."""
+    """Returns a number that is higher the better a metric's value is; NaN is the worst."""
+    if math.isnan(value):
+        return -math.inf
     return -value if lower_is_better(name) else value
 
 

@@ -14,6 +14,7 @@ Shapes: N texts, Q queries, V different words, T pairs of a text and one of its 
 """
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
@@ -22,7 +23,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from keras_bert.counts import check_number
+from keras_bert.counts import check_number, take_numbers
 from keras_bert.progress import Progress
 from keras_bert.retrieval.sparse_index import SparseTextIndex
 from keras_bert.storage.text_lines import check_strings
@@ -41,12 +42,12 @@ class Bm25:
     too frequent, and endings stay, so that it fits any language with spaces between words.
 
     Attributes:
-        k1: how far more of the same word counts more; 0 asks only whether a text has it.
+        k1: how far more of the same word counts more, finite; 0 asks only whether a text has it.
         b: how far long texts must have a word more often, from 0 to 1.
         lowercase: whether case and accents do not matter.
 
     Raises:
-        ValueError: `k1` is below 0, or `b` not from 0 to 1.
+        ValueError: `k1` is below 0 or not finite, `b` is not from 0 to 1, or `lowercase` no bool.
     """
 
     k1: float = 1.2
@@ -54,8 +55,9 @@ class Bm25:
     lowercase: bool = True
 
     def __post_init__(self) -> None:
-        if not check_number("k1", self.k1) >= 0:
-            raise ValueError(f"k1 is {self.k1}: it must be 0 or above")
+        take_numbers(self)
+        if not 0 <= check_number("k1", self.k1) < math.inf:  # nor is NaN
+            raise ValueError(f"k1 is {self.k1}: it must be 0 or above, and finite")
         if not 0 <= check_number("b", self.b) <= 1:
             raise ValueError(f"b is {self.b}: it must be from 0 to 1")
 
@@ -97,6 +99,7 @@ class Bm25Index(SparseTextIndex):
     """
 
     encoder_is, encoder_has = "a Bm25", "k1"
+    made_with = "k1, b or lowercase"
     _SETTINGS = tuple(field.name for field in dataclasses.fields(Bm25))
 
     def __init__(
@@ -184,5 +187,8 @@ class Bm25Index(SparseTextIndex):
     def _read_vectors(cls, folder: Path) -> tuple[SparseVectors, list[str]]:
         (vectors,) = super()._read_vectors(folder)
         with np.load(folder / cls.vectors_file) as arrays:
-            words = arrays["words"].tobytes().decode()
-        return vectors, words.split("\n") if words else []
+            joined = arrays["words"].tobytes().decode()
+        words = joined.split("\n") if joined else []
+        if len(words) != vectors.vocab_size:
+            raise ValueError(f"{len(words):,} words for {vectors.vocab_size:,} numbers of a vector")
+        return vectors, words

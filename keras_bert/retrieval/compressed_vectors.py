@@ -31,7 +31,7 @@ _LEARNED_FROM, _VECTORS_PER_CENTROID, _PASSES = 1 << 18, 32, 8
 # Products that are in memory at a time.
 _PRODUCTS_PER_BLOCK = 1 << 25
 # Centroids whose texts are looked at, for each token of a query, and texts whose whole vectors are.
-_PROBES, _CANDIDATES = 4, 256
+PROBES, CANDIDATES = 4, 256
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,6 +44,9 @@ class Codec:
         cutoffs: float32 [L - 1], rising: a number below the first one has level 0.
         levels: float32 [L], what a number of each level becomes.
         has_unit_length: whether vectors have length 1, and get it again.
+
+    Raises:
+        ValueError: there is another number of bits, or the arrays do not fit it, or are not finite.
     """
 
     bits: int
@@ -51,6 +54,19 @@ class Codec:
     cutoffs: np.ndarray
     levels: np.ndarray
     has_unit_length: bool
+
+    def __post_init__(self) -> None:
+        arrays = (self.centroids, self.cutoffs, self.levels)
+        if (
+            self.bits not in BITS
+            or self.centroids.ndim != 2
+            or self.cutoffs.shape != (2**self.bits - 1,)
+            or self.levels.shape != (2**self.bits,)
+            or not all(np.isfinite(array).all() for array in arrays)
+        ):
+            raise ValueError(
+                "bits, centroids, cutoffs and levels do not fit each other, or are not finite"
+            )
 
     @classmethod
     def fit(cls, sample: np.ndarray, bits: int, vectors: int, seed: int = 0) -> Self:
@@ -91,9 +107,12 @@ class Codec:
         """Returns the centroid of each vector, int32 [T], and its residual, uint8 [T, B]."""
         vectors = np.asarray(vectors, np.float32)
         codes = _nearest(vectors, self.centroids)
-        found = np.searchsorted(self.cutoffs, vectors - self.centroids[codes], "right")  # [T, D]
+        vectors = vectors - self.centroids[codes]
+        found = np.zeros_like(vectors, np.uint8)  # [T, D]
+        for cutoff in self.cutoffs:
+            found += vectors >= cutoff
         numbers = 8 // self.bits  # of a byte
-        found = np.pad(found.astype(np.uint8), [(0, 0), (0, -found.shape[1] % numbers)])
+        found = np.pad(found, [(0, 0), (0, -found.shape[1] % numbers)])
         found = found.reshape(len(vectors), -1, numbers) << self._shifts
         return codes, np.bitwise_or.reduce(found, axis=2)
 
@@ -141,6 +160,8 @@ class CompressedVectors:
             or np.any(np.diff(splits) < 0)
             or not splits[-1] == len(codes) == len(self.residuals)
             or self.residuals.shape[1:] != (-(-self.width // numbers),)
+            or self.residuals.dtype != np.uint8
+            or codes.dtype != np.int32
             or (len(codes) and not 0 <= codes.min() <= codes.max() < len(self.codec.centroids))
         ):
             raise ValueError("row_splits, codes, residuals and centroids do not fit each other")
@@ -201,26 +222,32 @@ class CentroidSearch:
 
     Args:
         vectors: those of N texts.
+        searched: bool [N], the texts that may be found. Equal ones would take each other's places.
     """
 
-    def __init__(self, vectors: CompressedVectors):
+    def __init__(self, vectors: CompressedVectors, searched: np.ndarray):
         self._vectors = vectors
         rows = np.repeat(np.arange(len(vectors)), vectors.counts)  # [T]
+        there = searched[rows]
         # Each centroid with the texts that have it: once each.
-        pairs = np.unique(vectors.codes.astype(np.int64) * max(1, len(vectors)) + rows)
+        pairs = np.unique(
+            vectors.codes[there].astype(np.int64) * max(1, len(vectors)) + rows[there]
+        )
         self._texts = pairs % max(1, len(vectors))
         centroids = len(vectors.codec.centroids)
         counts = np.bincount(pairs // max(1, len(vectors)), minlength=centroids)
         self._edges = np.concatenate([[0], np.cumsum(counts)])  # [C + 1]
+        self._used = np.flatnonzero(counts)  # centroids that some text has
 
     def scores(
-        self, queries: TokenVectors, probes: int = _PROBES, candidates: int = _CANDIDATES
+        self, queries: TokenVectors, probes: int = PROBES, candidates: int = CANDIDATES
     ) -> np.ndarray:
         """Returns MaxSim of each query with the texts that were looked at, float32 [Q, N].
 
         Args:
             queries: vectors of Q queries.
-            probes: centroids whose texts are candidates, for each token of a query.
+            probes: centroids whose texts are candidates, for each token of a query; those that no
+                text has are passed over.
             candidates: texts whose whole vectors are compared, at most.
 
         Returns:
@@ -231,13 +258,16 @@ class CentroidSearch:
             if len(asked) and len(self._texts):
                 rows = self._candidates(np.asarray(asked, np.float32), probes, candidates)
                 query = queries[row : row + 1]
-                scores[row, rows] = max_sim(query, self._vectors.at(rows))[0]
+                for start in range(0, len(rows), CANDIDATES):
+                    part = rows[start : start + CANDIDATES]
+                    scores[row, part] = max_sim(query, self._vectors.at(part))[0]
         return scores
 
     def _candidates(self, asked: np.ndarray, probes: int, candidates: int) -> np.ndarray:
         near = asked @ self._vectors.codec.centroids.T  # [P, C]
-        probes = min(probes, near.shape[1])
-        best = np.unique(np.argpartition(-near, probes - 1, axis=1)[:, :probes])
+        probes = min(probes, len(self._used))
+        places = np.argpartition(-near[:, self._used], probes - 1, axis=1)[:, :probes]
+        best = self._used[np.unique(places)]
         lists = [self._texts[self._edges[one] : self._edges[one + 1]] for one in best]
         rows = np.unique(np.concatenate(lists))
         if len(rows) <= candidates:
@@ -246,8 +276,8 @@ class CentroidSearch:
         scores = np.empty(len(rows), np.float32)
         step = max(1, _PRODUCTS_PER_BLOCK // (len(asked) * int(self._vectors.counts.max())))
         for start in range(0, len(rows), step):
-            splits, places = self._vectors._places(rows[start : start + step])
-            products = near[:, self._vectors.codes[places]]  # [P, vectors]
+            splits, held = self._vectors._places(rows[start : start + step])
+            products = near[:, self._vectors.codes[held]]  # [P, vectors]
             largest = np.maximum.reduceat(products, splits[:-1], axis=1)  # [P, texts]
             scores[start : start + step] = largest.sum(axis=0)
         return np.sort(rows[np.argpartition(-scores, candidates - 1)[:candidates]])

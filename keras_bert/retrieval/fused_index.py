@@ -19,7 +19,7 @@ from keras_bert.retrieval.multi_vector_index import MultiVectorIndex
 from keras_bert.retrieval.searched_texts import INDEX_FILE, PARTS, Hit, SearchedTexts
 from keras_bert.storage.files import atomic_folder
 from keras_bert.storage.paths import check_folder
-from keras_bert.storage.text_lines import check_several
+from keras_bert.storage.text_lines import check_strings
 
 # Texts of each search whose ranks count.
 _DEPTH = 100
@@ -37,7 +37,8 @@ class FusedIndex:
         texts: the texts, N.
 
     Raises:
-        ValueError: there are fewer than two, their texts differ, or `rank_constant` is below 1.
+        ValueError: there are fewer than two, one is no such index, their texts differ, or
+            `rank_constant` is below 1.
 
     Example:
         index = FusedIndex([TextIndex.build(encoder, manual), Bm25Index.build(Bm25(), manual)])
@@ -45,17 +46,25 @@ class FusedIndex:
     """
 
     def __init__(self, indexes: Sequence[SearchedTexts], rank_constant: int = 60):
-        needed_count("rank_constant", rank_constant)
+        self._rank_constant = needed_count("rank_constant", rank_constant)
+        if isinstance(indexes, SearchedTexts):
+            raise ValueError(f"indexes is one {type(indexes).__name__}: give a list of two or more")
+        indexes = [*indexes]
         if len(indexes) < 2:
-            raise ValueError(f"there is {len(indexes)} index: give two of the same texts, or more")
+            counted = "is 1 index" if indexes else "are 0 indexes"
+            raise ValueError(f"there {counted}: give two of the same texts, or more")
         for place, index in enumerate(indexes):
+            if not isinstance(index, SearchedTexts):
+                raise ValueError(
+                    f"index {place} (counted from 0) is a {type(index).__name__}: give a TextIndex,"
+                    " a SparseTextIndex, a MultiVectorIndex or a Bm25Index"
+                )
             if index.texts != indexes[0].texts:
                 raise ValueError(
                     f"index {place} does not hold the texts of index 0: build all of the same texts"
                 )
         self.texts = indexes[0].texts
-        self._indexes = [*indexes]
-        self._rank_constant = rank_constant
+        self._indexes = indexes
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -79,7 +88,7 @@ class FusedIndex:
             ValueError: one string was given in place of a list, or `top_k` is below 1.
         """
         needed_count("top_k", top_k)
-        check_several(queries)
+        queries = check_strings(queries)
         found = [index.search(queries, max(top_k, _DEPTH)) for index in self._indexes]
         fused = []
         for rankings in zip(*found, strict=True):
@@ -155,13 +164,27 @@ class FusedIndex:
             raise ValueError(f"{path} holds a damaged index ({error}): build it anew") from None
         if count != len(parts):
             raise ValueError(
-                f"{path} is the index of {count} searches, and {len(parts)} are asked for: give "
-                "those that it was made with, or build it anew"
+                f"{path} is an index of {count} search{'es' if count != 1 else ''}, and "
+                f"{len(parts)} are asked for: give those that it was made with, or build it anew"
             )
         return cls(
             [each.load(path / str(place), encoder) for place, (each, encoder) in enumerate(parts)],
             rank_constant,
         )
+
+
+def check_bits(bits: int | None, classes: Sequence[type[SearchedTexts]]) -> None:
+    """Checks before the work that some index takes a number of bits.
+
+    Args:
+        bits: see `build_index`.
+        classes: of the indexes that are to be built.
+
+    Raises:
+        ValueError: `bits` is given, and no search is by vectors of tokens.
+    """
+    if bits is not None and not any(issubclass(each, MultiVectorIndex) for each in classes):
+        raise ValueError(f"bits is {bits}, and is for vectors of tokens: leave it out")
 
 
 def build_index(
@@ -179,11 +202,9 @@ def build_index(
         bits: of vectors of tokens, see `MultiVectorIndex.build`.
 
     Raises:
-        ValueError: see `SearchedTexts.build`; or `bits` is given, and no search is by vectors of
-            tokens.
+        ValueError: see `SearchedTexts.build` and `check_bits`.
     """
-    if bits is not None and not any(issubclass(each, MultiVectorIndex) for each, _ in parts):
-        raise ValueError(f"bits is {bits}, and is for vectors of tokens: leave it out")
+    check_bits(bits, [each for each, _ in parts])
     indexes = [
         each.build(encoder, texts, batch_size, bits)
         if issubclass(each, MultiVectorIndex)

@@ -6,8 +6,8 @@
 Every token of every text is compared, so nothing is missed. An index takes 2 D bytes for a token,
 and a search a product of D numbers for each pair of tokens: it is for tens of thousands of
 passages, or for a part of more that something cheaper found: see `MultiVectorEncoder.rerank`. With
-`bits` it takes about D * bits / 8 bytes, and a search looks at part of the texts, see
-`compressed_vectors.py`.
+`bits` it takes about D * bits / 8 bytes, and a search looks at part of the texts and may find fewer
+than are asked for, see `compressed_vectors.py`.
 
 Shapes: N texts, Q queries, D numbers of a vector.
 """
@@ -19,7 +19,13 @@ from typing import Any, Self
 import numpy as np
 
 from keras_bert.progress import Progress
-from keras_bert.retrieval.compressed_vectors import BITS, CentroidSearch, Codec, CompressedVectors
+from keras_bert.retrieval.compressed_vectors import (
+    BITS,
+    CANDIDATES,
+    CentroidSearch,
+    Codec,
+    CompressedVectors,
+)
 from keras_bert.retrieval.multi_vector_encoder import MultiVectorEncoder
 from keras_bert.retrieval.searched_texts import SearchedTexts
 from keras_bert.storage.text_lines import check_strings
@@ -70,11 +76,11 @@ class MultiVectorIndex(SearchedTexts):
         super().__init__(encoder, texts, vectors)
         self._compressed: CentroidSearch | None = None
         self._checked(vectors)
+        self._check_count(vectors)
         if isinstance(vectors, CompressedVectors):
-            self._compressed = CentroidSearch(vectors)
+            self._compressed = CentroidSearch(vectors, self._is_first & ~self._is_blank)
         else:
             self.vectors = vectors.astype(np.float16)
-        self._check_count(vectors)
 
     @classmethod
     def build(
@@ -91,7 +97,8 @@ class MultiVectorIndex(SearchedTexts):
             texts: N texts.
             batch_size: texts of a call of the model.
             bits: bits of each number in the index, 1, 2 or 4; None keeps float16 and compares every
-                token of every text. Of many texts some are encoded twice, to learn the centroids.
+                token of every text. With bits those texts alone are found that have a token like
+                one of the query's. Of many texts some are encoded twice, to learn the centroids.
 
         Raises:
             ValueError: one string was given in place of a list, a text is none, or there are no
@@ -99,19 +106,21 @@ class MultiVectorIndex(SearchedTexts):
         """
         if bits is None:
             return super().build(encoder, texts, batch_size)
-        if bits not in BITS or isinstance(bits, bool):
+        if bits not in BITS or isinstance(bits, bool | float):
             raise ValueError(f"bits is {bits!r}: choose one of {', '.join(map(str, BITS))}")
         texts = check_strings(texts)
         cls._check_encoder(encoder)
-        chosen = np.random.default_rng(0).permutation(len(texts))[:_SAMPLED_TEXTS]
-        sample = encoder.encode_document([texts[place] for place in np.sort(chosen)], batch_size)
+        different = [*dict.fromkeys(texts)]
+        chosen = np.random.default_rng(0).permutation(len(different))[:_SAMPLED_TEXTS]
+        sampled = [different[place] for place in np.sort(chosen)]
+        sample = encoder.encode_document(sampled, batch_size)
         if not len(sample.vectors):
             raise ValueError(
                 f"none of {len(texts):,} texts has vectors: there is nothing to search"
             )
         expected = len(sample.vectors) * len(texts) // len(chosen)
         codec = Codec.fit(sample.vectors, bits, expected)
-        if len(chosen) == len(texts):
+        if sampled == texts:
             return cls(encoder, texts, CompressedVectors.of(codec, sample))
         parts = []
         with Progress(len(texts), "text", "encoding") as progress:
@@ -127,7 +136,8 @@ class MultiVectorIndex(SearchedTexts):
         mean = self.vectors.counts.sum() / max(1, len(self))
         form = "numbers"
         if self._compressed is not None:
-            form = f"numbers of {self.vectors.codec.bits} bits"
+            bits = self.vectors.codec.bits
+            form = f"numbers of {bits} bit{'s' if bits > 1 else ''}"
         return f"{mean:.1f} vectors of {self.vectors.width} {form} each in the mean"
 
     def scores_of(self, vectors: TokenVectors, numbers: Sequence[int]) -> np.ndarray:
@@ -162,14 +172,19 @@ class MultiVectorIndex(SearchedTexts):
             "as the encoder makes them"
         )
 
-    def _scores(self, vectors: TokenVectors) -> np.ndarray:
+    def _scores(self, vectors: TokenVectors, top_k: int) -> np.ndarray:
         if self._compressed is not None:
-            return self._compressed.scores(vectors)
+            return self._compressed.scores(vectors, candidates=max(CANDIDATES, 2 * top_k))
         return max_sim(vectors, self.vectors)
+
+    def _as_held(self, vectors: TokenVectors) -> TokenVectors | CompressedVectors:
+        if self._compressed is None:
+            return vectors
+        return CompressedVectors.of(self.vectors.codec, vectors)
 
     @property
     def _same_model(self) -> float:
-        # Levels round the numbers of each vector.
+        # Last digits choose between two centroids, or two levels.
         return super()._same_model if self._compressed is None else _SAME_COMPRESSED
 
     def _write_vectors(self, folder: Path) -> None:

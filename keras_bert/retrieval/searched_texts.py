@@ -77,6 +77,8 @@ class SearchedTexts(abc.ABC):
     # What encodes, and an attribute by which it is known.
     encoder_is: ClassVar[str]
     encoder_has: ClassVar[str]
+    # What vectors depend on, for messages.
+    made_with: ClassVar[str] = "pooling, prompt, truncate_dim, max_active_dims or max_seq_length"
     # The file of the vectors in the folder of an index.
     vectors_file: ClassVar[str]
     # Texts that score so much, or less, have nothing to do with a query and are not found.
@@ -92,6 +94,7 @@ class SearchedTexts(abc.ABC):
         first: dict[str, int] = {}
         places = [first.setdefault(text, place) for place, text in enumerate(self.texts)]
         self._first = np.array(places, np.int64)
+        self._is_first = self._first == np.arange(len(self))  # [N]
         self._is_blank = np.array([not text.strip() for text in self.texts], bool)  # [N]
 
     def __len__(self) -> int:
@@ -161,7 +164,7 @@ class SearchedTexts(abc.ABC):
         block = max(1, _SCORES_PER_BLOCK // max(1, len(self)))
         found = []
         for start in range(0, len(vectors), block):
-            scores = self._scores(vectors[start : start + block])  # [block, N]
+            scores = self._scores(vectors[start : start + block], top_k)  # [block, N]
             found += [self._hits(row, top_k) for row in scores]
         return found
 
@@ -248,9 +251,8 @@ class SearchedTexts(abc.ABC):
             is_same = index._was_made_by(encoder)
         if not is_same:
             raise ValueError(
-                f"{path} was made by another model, or with another pooling, prompt, truncate_dim, "
-                "max_active_dims or max_seq_length, so its vectors are not those of this one: give "
-                "the same, or build the index anew"
+                f"{path} was made by another model, or with another {cls.made_with}, so its "
+                "vectors are not those of this one: give the same, or build the index anew"
             )
         return index
 
@@ -263,10 +265,14 @@ class SearchedTexts(abc.ABC):
         long_ones = np.argsort([len(text) for text in self.texts])[-_LONG_TEXTS_COMPARED:]
         places = np.unique([*spread, *long_ones])
         made = encoder.encode_document([self.texts[place] for place in places])
-        found = self._dense(self._comparable(encoder, made))
+        found = self._dense(self._as_held(self._comparable(encoder, made)))
         held = np.concatenate([self._dense(self.vectors[place : place + 1]) for place in places])
         longest = max(1.0, float(np.linalg.norm(found, axis=-1).max()))
         return bool(np.abs(found - held).max() < self._same_model * longest)
+
+    def _as_held(self, vectors: Any) -> Any:
+        """Returns vectors in the form in which the index holds those of its texts."""
+        return vectors
 
     @property
     def _same_model(self) -> float:
@@ -285,7 +291,7 @@ class SearchedTexts(abc.ABC):
 
     @classmethod
     def _check_encoder(cls, encoder: Any) -> None:
-        if not hasattr(encoder, cls.encoder_has):
+        if isinstance(encoder, type) or not hasattr(encoder, cls.encoder_has):
             raise ValueError(
                 f"the encoder is a {type(encoder).__name__}: a {cls.__name__} takes "
                 f"{cls.encoder_is}"
@@ -311,8 +317,12 @@ class SearchedTexts(abc.ABC):
         """Returns vectors of queries; refuses those of another form or width."""
 
     @abc.abstractmethod
-    def _scores(self, vectors: Any) -> np.ndarray:
-        """Returns the products of Q vectors with those of the texts, float32 [Q, N]."""
+    def _scores(self, vectors: Any, top_k: int) -> np.ndarray:
+        """Returns the products of Q vectors with those of the texts, float32 [Q, N].
+
+        Of equal texts the first one's count. Where not all texts are compared those far from the
+        `top_k` nearest have -inf.
+        """
 
     @classmethod
     def _made_by(cls, encoder: Any) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class SparseTextIndex(SearchedTexts):
     def _vocab_size(self) -> int:
         return self._encoder.vocab_size
 
-    def _scores(self, vectors: SparseVectors) -> np.ndarray:
+    def _scores(self, vectors: SparseVectors, top_k: int) -> np.ndarray:
         return self._inverted.products(vectors)
 
     def _write_vectors(self, folder: Path) -> None:

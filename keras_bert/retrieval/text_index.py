@@ -102,7 +102,7 @@ class TextIndex(SearchedTexts):
         check_finite(vectors)
         return vectors
 
-    def _scores(self, vectors: np.ndarray) -> np.ndarray:
+    def _scores(self, vectors: np.ndarray, top_k: int) -> np.ndarray:
         return vectors @ self.vectors.T  # [Q, D] x [D, N]
 
     @classmethod

@@ -1,16 +1,46 @@
 """Metrics of whole splits. Oracles: counting by hand, scikit-learn, SciPy."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
-from keras_bert.finetuning import metrics
+from keras_bert.finetuning import metrics, search
 
 
 def random_classes(draw, classes):
     probabilities = draw.dirichlet(np.ones(classes), size=40)
     return probabilities, draw.integers(0, classes, 40).astype(np.int32)
+
+
+@pytest.mark.parametrize(
+    ("names", "sign"),
+    [
+        (["mean_squared_error", "word_error_rate", "mae", "RMSE", "mse", "loss"], -1),
+        (["masked_lm_loss", "perplexity", "source_perplexity"], -1),
+        (["accuracy", "f1", "pearson", "ndcg_at_10", "exact_match", "rouge_l", "bleu"], 1),
+    ],
+)
+def test_names_tell_whether_the_least_is_the_best(names, sign):
+    for name in names:
+        assert metrics.goodness(name, 0.25) == sign * 0.25
+        assert max([np.nan, 0.5, np.nan], key=lambda value: metrics.goodness(name, value)) == 0.5
+
+
+def test_a_search_keeps_the_run_with_the_least_error():
+    def run(rate, seed, value, collapsed=None):
+        measured = SimpleNamespace(metrics={"validation": {name: value}})
+        return search.Run({"learning_rate": rate}, seed, measured, collapsed)
+
+    for name, best, mean in (("mean_squared_error", 0.1, 0.25), ("pearson", 0.6, 0.5)):
+        runs = (run(1, 0, 0.1), run(1, 1, 0.4), run(2, 0, 0.6), run(2, 1, 0.4), run(3, 0, 9, "no"))
+        result = search.SearchResult(runs, runs[0])
+        kept = search._best(SimpleNamespace(metrics={name: None}), result)
+        assert kept.measured.metrics["validation"][name] == best
+        summary = result.summary(kept.point, "validation", name)
+        assert (summary.best, summary.mean) == (best, pytest.approx(mean))
 
 
 def test_accuracy_counts_the_likeliest_class():

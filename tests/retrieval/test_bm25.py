@@ -103,10 +103,16 @@ def test_an_index_opens_as_it_was(index, tmp_path):
     queries = ["a lock", "größte", "slow key"]
     assert opened.search(queries) == index.search(queries)
     assert opened.words == index.words
-    with pytest.raises(ValueError, match="was made by another model, or with another"):
-        Bm25Index.load(tmp_path / "index", Bm25(k1=0.9))
+    for other in (Bm25(k1=0.9), Bm25(b=0.5), Bm25(lowercase=False)):
+        with pytest.raises(ValueError, match="or with another k1, b or lowercase, so its vectors"):
+            Bm25Index.load(tmp_path / "index", other)
     with pytest.raises(ValueError, match="the encoder is a str: a Bm25Index takes a Bm25"):
         Bm25Index.load(tmp_path / "index", "bm25")
+    with np.load(tmp_path / "index" / "vectors.npz") as stored:
+        arrays = dict(stored)
+    np.savez(tmp_path / "index" / "vectors.npz", **(arrays | {"words": arrays["words"][:9]}))
+    with pytest.raises(ValueError, match=r"holds a damaged index .* words for .*: build it anew"):
+        Bm25Index.load(tmp_path / "index", Bm25())
     with open(tmp_path / "index" / "vectors.npz", "r+b") as file:
         file.truncate(100)
     with pytest.raises(ValueError, match=r"holds a damaged index .*: build it anew"):
@@ -120,6 +126,9 @@ def test_an_index_opens_as_it_was(index, tmp_path):
     [
         (lambda: Bm25(k1=-1), "k1 is -1: it must be 0 or above"),
         (lambda: Bm25(k1=math.nan), "k1 is nan: it must be"),
+        (lambda: Bm25(k1=math.inf), "k1 is inf: it must be 0 or above, and finite"),
+        (lambda: Bm25(lowercase="no"), "lowercase is the string 'no': give True or False"),
+        (lambda: Bm25Index.build(Bm25, ["a"]), "the encoder is a type: a Bm25Index takes a Bm25"),
         (lambda: Bm25(b=1.5), "b is 1.5: it must be from 0 to 1"),
         (
             lambda: Bm25Index.build(Bm25(), "one text"),
@@ -138,6 +147,11 @@ def test_mistakes_are_told(call, sentence):
         call()
 
 
+def test_settings_may_be_numbers_of_numpy(tmp_path):
+    Bm25Index.build(Bm25(k1=np.float32(1.5)), MANUAL).save(tmp_path / "index")
+    assert len(Bm25Index.load(tmp_path / "index", Bm25(k1=1.5))) == len(MANUAL)
+
+
 def test_words_find_wrong_answers():
     texts = ["lock the key", "lock the door", "lock", "a door"]
     index = Bm25Index.build(Bm25(), texts)
@@ -154,7 +168,7 @@ def ranks_added(rankings, constant):
     return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
 
 
-def test_ranks_are_added_up():
+def test_ranks_are_added_up(monkeypatch):
     texts = ["x a b c d e", "X X", "x y", "y"]
     long_ones, short_ones = Bm25(b=0), Bm25(lowercase=False)
     indexes = [Bm25Index.build(one, texts) for one in (long_ones, short_ones)]
@@ -167,8 +181,12 @@ def test_ranks_are_added_up():
         [hit.score for hit in hits], [1 / 13 + 1 / 11, 1 / 12 + 1 / 12, 1 / 11], rtol=1e-12
     )
     assert [hit.text for hit in hits] == ["x y", "x a b c d e", "X X"]
-    assert fused.search(["x", "none"], top_k=1) == [hits[:1], []]
+    assert fused.search((query for query in ("x", "none")), top_k=1) == [hits[:1], []]
     assert len(fused) == 4 and fused.texts == texts
+    monkeypatch.setattr("keras_bert.retrieval.fused_index._DEPTH", 1)
+    assert [hit.number for hit in fused.search(["x"], top_k=3)[0]] == [2, 0, 1]
+    # Of the nearest one of each; 0 is second in both.
+    assert [hit.number for hit in fused.search(["x"], top_k=1)[0]] == [1]
 
 
 def test_words_and_vectors_search_together(model_folder, tmp_path):
@@ -189,7 +207,7 @@ def test_words_and_vectors_search_together(model_folder, tmp_path):
     fused.save(tmp_path / "index")  # replaces it
     with pytest.raises(ValueError, match="is an index of 2 searches: open it with all of them"):
         TextIndex.load(tmp_path / "index", encoder)
-    with pytest.raises(ValueError, match="is the index of 2 searches, and 3 are asked for"):
+    with pytest.raises(ValueError, match="is an index of 2 searches, and 3 are asked for"):
         FusedIndex.load(tmp_path / "index", [(TextIndex, encoder)] * 3)
     with pytest.raises(ValueError, match="holds something else than an index"):
         parts[0].save(tmp_path / "index")
@@ -198,7 +216,7 @@ def test_words_and_vectors_search_together(model_folder, tmp_path):
     parts[1].save(tmp_path / "words")
     with pytest.raises(ValueError, match="holds something else than an index of several searches"):
         fused.save(tmp_path / "words")
-    with pytest.raises(ValueError, match="is the index of 1 searches, and 2 are asked for"):
+    with pytest.raises(ValueError, match="is an index of 1 search, and 2 are asked for"):
         FusedIndex.load(tmp_path / "words", [(TextIndex, encoder), (Bm25Index, Bm25())])
     with pytest.raises(FileNotFoundError, match="holds no index.json: build the index first"):
         FusedIndex.load(tmp_path, [(TextIndex, encoder), (Bm25Index, Bm25())])
@@ -211,6 +229,14 @@ def test_an_index_of_several_searches_refuses_other_texts():
     one, other = (Bm25Index.build(Bm25(), texts) for texts in (["a"], ["b"]))
     with pytest.raises(ValueError, match="there is 1 index: give two of the same texts, or more"):
         FusedIndex([one])
+    with pytest.raises(ValueError, match="there are 0 indexes"):
+        FusedIndex([])
+    with pytest.raises(ValueError, match="indexes is one Bm25Index: give a list of two or more"):
+        FusedIndex(one)
+    with pytest.raises(
+        ValueError, match=r"index 1 \(counted from 0\) is a FusedIndex: give a Text"
+    ):
+        FusedIndex([one, FusedIndex([one, one])])
     with pytest.raises(ValueError, match="index 1 does not hold the texts of index 0"):
         FusedIndex([one, other])
     with pytest.raises(ValueError, match="rank_constant is 0"):
@@ -267,10 +293,15 @@ def test_the_commands_search_by_words(index, model_folder, tmp_path):
         (["--fuse_with=nowhere"], "nowhere"),
         (["--index_bits=2"], "bits is 2, and is for vectors of tokens: leave it out"),
         (["--fuse_with=texts.txt"], "texts.txt"),
+        (
+            ["--index=words", "--index_bits=2"],
+            "--index_bits is for a new index, and --index=words is there already: leave out",
+        ),
     ],
 )
 def test_the_command_refuses_in_one_sentence(arguments, sentence, tmp_path):
     (tmp_path / "texts.txt").write_text("a\n")
+    Bm25Index.build(Bm25(), ["a"]).save(tmp_path / "words")
     done = run_tool(
         "search_texts.py",
         tmp_path,

@@ -1,5 +1,7 @@
 """Token vectors in few bits: by hand, against sums over all vectors, and against a whole index."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from keras_bert import (
     TokenVectors,
     load_tokenizer,
 )
+from keras_bert.retrieval import compressed_vectors
 from keras_bert.retrieval.compressed_vectors import CentroidSearch, Codec, CompressedVectors
 from tests.signatures.tiny_models import random_texts
 from tests.tolerances import FORMULA
@@ -87,6 +90,20 @@ def test_vectors_of_other_lengths_keep_them():
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 3, atol=0.3)
 
 
+def test_vectors_of_other_lengths_have_the_nearest_centroid(monkeypatch):
+    draw = np.random.default_rng(1)
+    vectors = draw.normal(size=[50, 5]) * draw.uniform(0.1, 9, size=[50, 1])
+    sample = np.concatenate([vectors + 100, vectors + 200])[:64]  # 50 and 14
+    codec = Codec.fit(sample, 4, len(sample))
+    means = [sample[:50].mean(axis=0), sample[50:].mean(axis=0)]
+    np.testing.assert_allclose(np.sort(codec.centroids, axis=0), means, rtol=1e-5)
+    centroids = draw.normal(size=[7, 5]).astype(np.float32) * np.arange(1, 8)[:, None]
+    codec = dataclasses.replace(codec, centroids=centroids.astype(np.float32))
+    monkeypatch.setattr(compressed_vectors, "_PRODUCTS_PER_BLOCK", 3 * len(centroids))
+    distances = np.linalg.norm(vectors[:, None] - centroids, axis=-1)
+    assert codec.compress(vectors)[0].tolist() == distances.argmin(axis=1).tolist()
+
+
 def best_matches(query, vectors):
     """MaxSim with each text, in float64."""
     return [
@@ -95,14 +112,14 @@ def best_matches(query, vectors):
     ]
 
 
-def test_centroids_choose_what_is_compared():
+def test_centroids_choose_what_is_compared(monkeypatch):
     counts = np.random.default_rng(5).integers(0, 9, size=80)
     counts[3] = 0
     texts = TokenVectors(np.concatenate([[0], np.cumsum(counts)]), clusters(counts.sum(), 3))
     codec = Codec.fit(texts.vectors, 2, len(texts.vectors))
     held = CompressedVectors.of(codec, texts)
     queries = TokenVectors.from_list([clusters(6, 7), np.zeros([0, 16]), clusters(1, 8)])
-    search = CentroidSearch(held)
+    search = CentroidSearch(held, np.ones(80, bool))
     every = search.scores(queries, probes=10_000, candidates=80)
     for row, query in enumerate(queries):
         if len(query):
@@ -115,12 +132,18 @@ def test_centroids_choose_what_is_compared():
     kept = np.argsort(best_matches(queries[:1].vectors, of_centroids))[-5:]
     assert np.flatnonzero(few[0] > -np.inf).tolist() == sorted(kept)
     np.testing.assert_array_equal(few[0, kept], every[0, kept])
+    with monkeypatch.context() as patched:  # a few texts at a time
+        patched.setattr(compressed_vectors, "_PRODUCTS_PER_BLOCK", 300)
+        np.testing.assert_array_equal(search.scores(queries, 10_000, 5), few)
     # With one centroid for each token of the query only texts that have one of these are looked at.
     near = queries[:1].vectors @ codec.centroids.T
     probed = {*near.argmax(axis=1).tolist()}
     has_one = [bool(probed & {*own.tolist()}) for own in codes]
     found = search.scores(queries, probes=1, candidates=80)[0] > -np.inf
     assert found.tolist() == has_one and 0 < sum(has_one) < np.count_nonzero(counts)
+    # Without these texts their centroids are nobody's, and the next ones are looked at.
+    others = CentroidSearch(held, ~np.array(has_one)).scores(queries, probes=1)[0] > -np.inf
+    assert others.any() and not np.any(others & has_one)
 
 
 def test_an_index_in_few_bits_finds_what_the_whole_one_finds(encoder, index):
@@ -146,11 +169,38 @@ def test_a_large_index_is_encoded_part_by_part(encoder, index, monkeypatch):
     assert [hits[0].text for hits in parts.search(TEXTS[:10], 1)] == TEXTS[:10]
 
 
+def test_equal_texts_and_blank_ones_take_nobodys_place(encoder):
+    query, others = TEXTS[0], TEXTS[1:4]
+    index = MultiVectorIndex.build(encoder, [*others, *[query] * 600, "", " ", "  "], bits=4)
+    (hits,) = index.search([query], 604)
+    assert [hit.number for hit in hits[:600]] == [*range(3, 603)]
+    assert len({hit.score for hit in hits[:600]}) == 1
+    assert {hit.number for hit in hits[600:]} == {0, 1, 2}
+
+
+def test_more_texts_are_compared_where_more_are_asked_for(encoder, monkeypatch):
+    for module in ("compressed_vectors", "multi_vector_index"):
+        monkeypatch.setattr(f"keras_bert.retrieval.{module}.CANDIDATES", 3)
+    index = MultiVectorIndex.build(encoder, TEXTS, bits=4)
+    vectors = index.query_vectors(TEXTS[:1])
+    every = index.scores_of(index.query_vectors(TEXTS[:1] * len(TEXTS)), range(len(TEXTS)))
+    assert len(TEXTS) > 30
+    for top_k in (1, 4, 30):
+        (hits,) = index.nearest(vectors, top_k)
+        assert len(hits) == top_k
+        np.testing.assert_allclose(
+            [hit.score for hit in hits], [every[hit.number] for hit in hits], **FORMULA
+        )
+
+
 @pytest.mark.parametrize("bits", [1, 2, 4])
-def test_one_short_text_is_enough(bits, encoder):
-    index = MultiVectorIndex.build(encoder, ["a", ""], bits=bits)
-    (hits,) = index.search(["a"])
-    assert [hit.text for hit in hits] == ["a"] and np.isfinite(hits[0].score)
+def test_few_short_texts_are_enough(bits, encoder, tmp_path):
+    for texts in (["a", ""], ["a", "b", "film", "house", "key", "one"]):
+        index = MultiVectorIndex.build(encoder, texts, bits=bits)
+        (hits,) = index.search(["a"])
+        assert hits[0].text == "a" and np.isfinite(hits[0].score)
+        index.save(tmp_path / "index")
+        assert MultiVectorIndex.load(tmp_path / "index", encoder).search(["a"]) == [hits]
 
 
 def test_an_index_in_few_bits_opens_as_it_was(encoder, folder, index, tmp_path):
@@ -165,7 +215,12 @@ def test_an_index_in_few_bits_opens_as_it_was(encoder, folder, index, tmp_path):
     for damaged in (
         {"codes": arrays["codes"][:-1]},
         {"codes": arrays["codes"] + 1000},
+        {"codes": arrays["codes"].astype(np.float32)},
         {"bits": 2},
+        {"bits": 3},
+        {"levels": arrays["levels"][:-1]},
+        {"cutoffs": arrays["cutoffs"][:-1]},
+        {"centroids": arrays["centroids"] * np.nan},
     ):
         np.savez(tmp_path / "index" / "vectors.npz", **(arrays | damaged))
         with pytest.raises(ValueError, match=r"holds a damaged index .*: build it anew"):
@@ -173,7 +228,7 @@ def test_an_index_in_few_bits_opens_as_it_was(encoder, folder, index, tmp_path):
 
 
 def test_mistakes_are_told(encoder):
-    for bits in (3, 8, True, "2"):
+    for bits in (3, 8, True, "2", 2.0):
         with pytest.raises(ValueError, match=f"bits is {bits!r}: choose one of 1, 2, 4"):
             MultiVectorIndex.build(encoder, TEXTS, bits=bits)
     with pytest.raises(ValueError, match="none of 0 texts has vectors: there is nothing to search"):
