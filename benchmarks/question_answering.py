@@ -30,10 +30,12 @@ from keras_bert import (
     create_task,
     finetune,
 )
+from keras_bert.finetuning.task import TEST, VALIDATION
 from keras_bert.tasks.question_answering.metrics import answer_exact_match, answer_f1, best_score
 
 _WORD = re.compile(r"\S+")
 _READ = (1, 3, 10)  # paragraphs of a question, out of all
+_WEIGHTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0)  # of the score of the search
 
 _MODEL_DIR = flags.DEFINE_string("model_dir", None, "Folder of the runs.", required=True)
 _EPOCHS = flags.DEFINE_integer("epochs", 3, "Passes over the questions.")
@@ -115,25 +117,54 @@ def compare(data: Path) -> None:
 def _out_of_all(
     folder: Path, splits: Mapping[str, Sequence[Question]]
 ) -> Iterator[tuple[int, str]]:
-    """Yields scores of answers that are looked for in all paragraphs, by how many are read."""
-    test = [question for question in splits["test"] if question.answers]
-    asked = [question.question for question in test]
+    """Yields scores of answers that are looked for in all paragraphs, by how many are read.
+
+    How much the score of the search counts is chosen by the F1 on the validation questions.
+    """
     contexts = (question.context for part in splits.values() for question in part)
     index = Bm25Index.build(Bm25(), [*dict.fromkeys(contexts)])
     reader = ExtractiveReader.from_preset(folder)
-    found = index.search(asked, max(_READ))
+    parts = {}
+    for split in (VALIDATION, TEST):
+        questions = [question for question in splits[split] if question.answers]
+        asked = [question.question for question in questions]
+        found = index.search(asked, max(_READ))
+        parts[split] = questions, found, reader.read(asked, found)
+
+    def answers(split: str, count: int, weight: float) -> list[str]:
+        """Those of the nearest passages, with so much weight on the search."""
+        _, found, read = parts[split]
+        texts = []
+        for hits, said in zip(found, read, strict=True):
+            near = {hit.number for hit in hits[:count]}
+            of_near = [one for one in said if one.passage.number in near]
+            best = max(
+                of_near, key=lambda one: one.score + weight * one.passage.score, default=None
+            )
+            texts.append(best.text if best else "")
+        return texts
+
     for count in _READ:
-        read = reader.read(asked, [hits[:count] for hits in found], top_k=1)
-        answers = [said[0].text if said else "" for said in read]
+        questions, found, _ = parts[TEST]
+        weight = max(
+            _WEIGHTS, key=lambda one: _f1(answers(VALIDATION, count, one), parts[VALIDATION][0])
+        )
         right = [
             question.context in [hit.text for hit in hits[:count]]
-            for question, hits in zip(test, found, strict=True)
+            for question, hits in zip(questions, found, strict=True)
         ]
-        measured = _measured(answers, test)
-        yield (
-            count,
-            f"{measured}, of {len(index):,}; its own is among them {sum(right) / len(right):.4f}",
-        )
+        shown = [
+            f"{_measured(answers(TEST, count, one), questions)} with weight {one} on the search"
+            for one in (0.0, weight)
+        ]
+        shown.append(f"its own is among them {sum(right) / len(right):.4f}, of {len(index):,}")
+        yield count, "; ".join(shown)
+
+
+def _f1(answers: Sequence[str], questions: Sequence[Question]) -> float:
+    return sum(best_score(answer_f1, *pair) for pair in zip(answers, questions, strict=True)) / len(
+        questions
+    )
 
 
 def _measured(answers: Sequence[str], test: Sequence[Question]) -> str:
