@@ -112,7 +112,8 @@ class ExtractiveReader:
             queries: Q queries, questions as the model was trained on.
             found: what an index's `search`, or a `rerank`, returned for each.
             top_k: how many answers of each query stay; None keeps all.
-            batch_size: pairs of query and passage of a call of the model.
+            batch_size: pairs of query and passage of a call of the model; where passages are of
+                many windows each, fewer take less memory.
 
         Raises:
             ValueError: the queries are one string, there are more or fewer of them than lists, what
