@@ -114,7 +114,8 @@ class ExtractiveReader:
             queries: Q queries, questions as the model was trained on.
             found: what an index's `search`, or a `rerank`, returned for each.
             top_k: how many answers of each query stay; None keeps all.
-            batch_size: pairs of query and passage of a call of the model.
+            batch_size: pairs of query and passage of a call of the model; where passages are of
+                many windows each, fewer take less memory.
             retrieval_weight: so many times the score of the search is added to that of an answer.
                 Choose it on development data: scores of searches differ in size.
 

@@ -111,7 +111,7 @@ class TextIndex(SearchedTexts):
 
     @classmethod
     def _stored_by(cls, content: Mapping[str, Any]) -> dict[str, Any]:
-        if {"vocab_size", "token_width"} & content.keys():
+        if {"vocab_size", "token_width", "k1"} & content.keys():
             return {}  # of other vectors
         return {"width": content["width"], "similarity": content.get("similarity", COSINE)}
 

@@ -214,6 +214,8 @@ def test_words_and_vectors_search_together(model_folder, tmp_path):
     with pytest.raises(ValueError, match="was made by another model"):
         FusedIndex.load(tmp_path / "index", [(TextIndex, encoder), (Bm25Index, Bm25(b=0))])
     parts[1].save(tmp_path / "words")
+    with pytest.raises(ValueError, match="was made by another model, or with another pooling"):
+        TextIndex.load(tmp_path / "words", encoder)
     with pytest.raises(ValueError, match="holds something else than an index of several searches"):
         fused.save(tmp_path / "words")
     with pytest.raises(ValueError, match="is an index of 1 search, and 2 are asked for"):

@@ -246,7 +246,7 @@ def test_a_fresh_process_says_the_same_to_the_last_bit(export, served, tmp_path)
 
 
 def test_each_text_has_labels_of_its_own(served, classifier):
-    rows = [["z", "a film", ""], ["", " ", "sport"], ["", "", ""], ["b", " ", "the"]]
+    rows = [["z", "a film", ""], ["", " ", "sport"], [" ", "", ""], ["b", " ", "the"]]
     texts = ["the film", "the film d's " * 9, "ab", "b.c."]
     answer = ask(served, texts, rows)
     for number, (text, row) in enumerate(zip(texts, rows, strict=True)):
