@@ -78,10 +78,10 @@ class ZeroShotClassifier:
     """
 
     def __init__(self, signatures: SignatureFamily):
-        if len(signatures.members) > 1:
+        if isinstance(signatures, SignatureFamily) and len(signatures.members) > 1:
             raise ValueError("labels are not scored by an ensemble: give one of its models")
         if not isinstance(signatures, TextSignatures) or not signatures.knows_inference:
-            labels = ", ".join(signatures.labels)[:200]
+            labels = ", ".join(getattr(signatures, "labels", ()))[:200]
             raise ValueError(
                 f"the model has {f'the labels {labels}' if labels else 'no labels'}, but "
                 f"classification without training asks {INFERENCE_MODEL}: give such a one, for "

@@ -183,6 +183,11 @@ def test_another_model_is_refused(name, labels, sentence, tmp_path):
         open_signatures(folder, ExportOptions(hypothesis_template="{}"))
 
 
+def test_a_folder_is_opened_by_from_preset_alone():
+    with pytest.raises(ValueError, match="the model has no labels, but classification without"):
+        ZeroShotClassifier("runs/mnli")
+
+
 def test_a_model_that_knows_one_segment_only_is_refused(tmp_path):
     folder = write_model(tmp_path / "one", "classes", labels=INFERENCE, type_vocab_size=1)
     (folder / "task.json").unlink()
