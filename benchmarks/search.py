@@ -14,7 +14,8 @@ start that predicts masked words, such as the sample model; its last columns are
 query and a text have. "tokens" learns a vector for each token (ColBERT) from the pairs. "reranked"
 lets a cross-encoder, which learned from wrong answers that the vectors of "pairs" found, order the
 50 texts that they find first. --fused=BM25+tokens is a row of several searches together, by the
-ranks that a text has in each; it may be given several times.
+ranks that a text has in each; it may be given several times. --fused=tokens:4 is the search by
+tokens with an index of 4 bits a number.
 A run is finished by the same command where it was stopped; scores stand in scores.jsonl. --data
 takes a folder with train, validation and test.csv (columns text and positive) in place of the
 manuals:
@@ -293,8 +294,10 @@ def _of_searches(
     """Measures the search of one row of the table, or several together by their ranks."""
     titles, texts = zip(*_pairs(test), strict=True)
     found_of = {"BM25": Bm25Index, _SPARSE: SparseTextIndex, _TOKENS: MultiVectorIndex}
-    parts = [(found_of.get(row, TextIndex), open_encoder(row)) for row in rows]
-    return _of_ranks(build_index(texts, parts).search(titles), texts)
+    names, bits = zip(*(row.partition(":")[::2] for row in rows), strict=True)
+    parts = [(found_of.get(name, TextIndex), open_encoder(name)) for name in names]
+    index = build_index(texts, parts, bits=next((int(one) for one in bits if one), None))
+    return _of_ranks(index.search(titles), texts)
 
 
 def _of_ranks(found: Sequence[Sequence[Hit]], texts: Sequence[str]) -> dict[str, float]:
@@ -333,11 +336,11 @@ def main(_: list[str]) -> None:
         "max_seq_length": _MAX_SEQ_LENGTH.value,
     }
     for fused in _FUSED.value:
-        for row in fused.split("+"):
-            if row not in (*_UNTRAINED, "pairs", _SPARSE, _TOKENS):
+        for row in re.split(r"\+|:", fused):
+            if not row.isdecimal() and row not in (*_UNTRAINED, "pairs", _SPARSE, _TOKENS):
                 raise app.UsageError(f"--fused={fused} names {row!r}, which has no index")
     for row in (*_RUNS.value, *_FUSED.value):
-        learns = not {*row.split("+")} <= {*_UNTRAINED}
+        learns = not {*row.split("+")} <= {*_UNTRAINED}  # "tokens:4" does
         known = {"run": row, "start": start.name, **(trained if learns else {})}
         if row == _RERANKED:
             known["reranking_epochs"] = _RERANKING_EPOCHS.value
@@ -382,7 +385,7 @@ def _measure(
             for name, value in measure(path).items()
         }
 
-    if row == "BM25" or "+" in row:
+    if row == "BM25" or row in _FUSED.value:
 
         def open_encoder(one: str) -> Any:
             if one == "BM25":

@@ -44,11 +44,15 @@ from keras_bert.choices import TokenPooling
 if TYPE_CHECKING:
     from keras_bert.retrieval.searched_texts import Hit
 
+    # Of each query what was found, and where it was read its answer and where that starts.
+    _Rows = list[list[tuple[Hit, tuple[Any, ...]]]]
+
 _SETTINGS = (
     *("pooling", "truncate_dim", "max_active_dims", "max_seq_length"),
     *("query_prompt", "document_prompt"),
 )
 _COLUMNS = ("query", "rank", "score", "number", "text")
+_ANSWER_COLUMNS = ("answer", "answer_start")
 _WIDTH = 100
 
 flags.DEFINE_string(
@@ -124,7 +128,6 @@ def main(_: Sequence[str]) -> None:
     )
     from keras_bert.retrieval.kinds import open_reranker, search_classes
     from keras_bert.retrieval.searched_texts import INDEX_FILE, SearchedTexts
-    from keras_bert.storage.files import atomic_file
     from keras_bert.storage.text_lines import read_texts
 
     values = flags.FLAGS
@@ -169,36 +172,39 @@ def main(_: Sequence[str]) -> None:
     else:
         found = index.search(queries, values.candidates)
         found = reranker.rerank(queries, found, values.top_k, values.batch_size)
-    columns = [*_COLUMNS]
-    rows: list[list[tuple[Hit, tuple[Any, ...]]]]
-    if reader is None:
-        rows = [[(hit, ()) for hit in hits] for hits in found]
-    else:
-        columns += ["answer", "answer_start"]
+    rows: _Rows = [[(hit, ()) for hit in hits] for hits in found]
+    if reader is not None:
+        read = reader.read(queries, found, None, values.batch_size, values.retrieval_weight)
         rows = [
             [(one.passage._replace(score=one.score), (one.text, one.start)) for one in answers]
-            for answers in reader.read(
-                queries,
-                found,
-                batch_size=values.batch_size,
-                retrieval_weight=values.retrieval_weight,
-            )
+            for answers in read
         ]
     if values.output is None:
-        for query, several in zip(queries, rows, strict=True):
-            print(f"\n{query}")
-            for hit, answer in several:
-                shown = " ".join(hit.text.split())[:_WIDTH]
-                shown = f"{answer[0]}  |  {shown}" if answer else shown
-                print(f"  {hit.score:6.3f}  {hit.number:>7,}  {shown}")
-        return
-    with atomic_file(values.output) as path, open(path, "w", encoding="utf-8", newline="") as file:
+        _print(queries, rows)
+    else:
+        columns = (*_COLUMNS, *(_ANSWER_COLUMNS if reader is not None else ()))
+        _write(values.output, columns, queries, rows)
+
+
+def _print(queries: Sequence[str], rows: "_Rows") -> None:
+    for query, several in zip(queries, rows, strict=True):
+        print(f"\n{query}")
+        for hit, answer in several:
+            shown = " ".join(hit.text.split())[:_WIDTH]
+            shown = f"{answer[0]}  |  {shown}" if answer else shown
+            print(f"  {hit.score:6.3f}  {hit.number:>7,}  {shown}")
+
+
+def _write(output: str, columns: Sequence[str], queries: Sequence[str], rows: "_Rows") -> None:
+    from keras_bert.storage.files import atomic_file
+
+    with atomic_file(output) as path, open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(columns)
         for query, several in zip(queries, rows, strict=True):
             for rank, (hit, answer) in enumerate(several, start=1):
                 writer.writerow((query, rank, f"{hit.score:.6f}", hit.number, hit.text, *answer))
-    print(f"{len(queries):,} queries, {sum(map(len, rows)):,} texts found: {values.output}")
+    print(f"{len(queries):,} queries, {sum(map(len, rows)):,} texts found: {output}")
 
 
 def _check_flags(values: flags.FlagValues, made: bool) -> None:

@@ -16,9 +16,15 @@ from typing import Any, Self
 
 from keras_bert.counts import needed_count
 from keras_bert.retrieval.multi_vector_index import MultiVectorIndex
-from keras_bert.retrieval.searched_texts import INDEX_FILE, PARTS, Hit, SearchedTexts
+from keras_bert.retrieval.searched_texts import (
+    INDEX_FILE,
+    PARTS,
+    Hit,
+    SearchedTexts,
+    check_index_folder,
+    read_index_file,
+)
 from keras_bert.storage.files import atomic_folder
-from keras_bert.storage.paths import check_folder
 from keras_bert.storage.text_lines import check_strings
 
 # Texts of each search whose ranks count.
@@ -125,15 +131,9 @@ class FusedIndex:
         Raises:
             ValueError: it is no folder of this machine, or one that holds something else.
         """
-        check_folder("folder", folder)
-        path = Path(folder)
-        names = {one.name for one in path.iterdir()} if path.exists() else set()
-        own = {INDEX_FILE, *map(str, range(len(names)))}
-        if names and (INDEX_FILE not in names or names - own):
-            raise ValueError(
-                f"{path} holds something else than an index of several searches: choose another "
-                "folder"
-            )
+        # Names of parts that could be there: no more than all names.
+        names = map(str, range(len([*Path(folder).iterdir()]))) if Path(folder).is_dir() else ()
+        check_index_folder(folder, {*names}, "an index of several searches")
 
     @classmethod
     def load(
@@ -154,14 +154,7 @@ class FusedIndex:
             ValueError: it is one of another number of searches, another model made the vectors of
                 one, or a file is damaged.
         """
-        path = Path(folder)
-        if not (path / INDEX_FILE).is_file():
-            raise FileNotFoundError(f"{path} holds no {INDEX_FILE}: build the index first")
-        try:
-            stored = json.loads((path / INDEX_FILE).read_text(encoding="utf-8"))
-            count = stored.get(PARTS, 1)
-        except (ValueError, AttributeError) as error:
-            raise ValueError(f"{path} holds a damaged index ({error}): build it anew") from None
+        path, count = Path(folder), read_index_file(folder).get(PARTS, 1)
         if count != len(parts):
             raise ValueError(
                 f"{path} is an index of {count} search{'es' if count != 1 else ''}, and "

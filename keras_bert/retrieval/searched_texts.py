@@ -11,7 +11,7 @@ import abc
 import json
 import os
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -56,6 +56,44 @@ class Hit(NamedTuple):
     number: int
     score: float
     text: str
+
+
+def check_index_folder(folder: str | os.PathLike, own: Collection[str], what: str) -> None:
+    """Checks that an index may be written into a folder: nothing else is in it.
+
+    Args:
+        folder: the folder; it may be missing.
+        own: names of the files beside `INDEX_FILE` that such an index has.
+        what: what errors call it.
+
+    Raises:
+        ValueError: it is no folder of this machine, or one that holds something else.
+    """
+    check_folder("folder", folder)
+    path = Path(folder)
+    names = {one.name for one in path.iterdir()} if path.exists() else set()
+    # Others write an index.json, too: the folder is replaced as a whole.
+    if names and (INDEX_FILE not in names or names - {INDEX_FILE, *own}):
+        raise ValueError(f"{path} holds something else than {what}: choose another folder")
+
+
+def read_index_file(folder: str | os.PathLike) -> dict[str, Any]:
+    """Returns what the file of an index says of it.
+
+    Raises:
+        FileNotFoundError: the folder holds no index.
+        ValueError: the file is damaged.
+    """
+    path = Path(folder)
+    if not (path / INDEX_FILE).is_file():
+        raise FileNotFoundError(f"{path} holds no {INDEX_FILE}: build the index first")
+    try:
+        stored = json.loads((path / INDEX_FILE).read_text(encoding="utf-8"))
+        if not isinstance(stored, dict):
+            raise TypeError(f"{INDEX_FILE} holds no object")
+    except _DAMAGED as error:
+        raise ValueError(f"{path} holds a damaged index ({error}): build it anew") from None
+    return stored
 
 
 class SearchedTexts(abc.ABC):
@@ -207,13 +245,7 @@ class SearchedTexts(abc.ABC):
         Raises:
             ValueError: it is no folder of this machine, or one that holds something else.
         """
-        check_folder("folder", folder)
-        path = Path(folder)
-        names = {one.name for one in path.iterdir()} if path.exists() else set()
-        own = {INDEX_FILE, TEXTS_FILE, cls.vectors_file}
-        # Others write an index.json, too: the folder is replaced as a whole.
-        if names and (INDEX_FILE not in names or names - own):
-            raise ValueError(f"{path} holds something else than an index: choose another folder")
+        check_index_folder(folder, {TEXTS_FILE, cls.vectors_file}, "an index")
 
     @classmethod
     def load(cls, folder: str | os.PathLike, encoder: Any) -> Self:
@@ -228,24 +260,19 @@ class SearchedTexts(abc.ABC):
             ValueError: another model made the vectors, or a file is damaged.
         """
         cls._check_encoder(encoder)
-        path = Path(folder)
-        if not (path / INDEX_FILE).is_file():
-            raise FileNotFoundError(f"{path} holds no {INDEX_FILE}: build the index first")
-        try:
-            stored = json.loads((path / INDEX_FILE).read_text(encoding="utf-8"))
-            if not isinstance(stored, dict):
-                raise TypeError(f"{INDEX_FILE} holds no object")
-            is_fused = PARTS in stored
-            is_same = not is_fused and cls._stored_by(stored) == cls._made_by(encoder)
-            vectors = cls._read_vectors(path) if is_same else ()
-            texts = [] if is_fused else cls._read_texts(path)
-        except _DAMAGED as error:
-            raise ValueError(f"{path} holds a damaged index ({error}): build it anew") from None
-        if is_fused:
+        path, stored = Path(folder), read_index_file(folder)
+        if PARTS in stored:
             raise ValueError(
                 f"{path} is an index of {stored[PARTS]} searches: open it with all of them, or "
                 "build another"
             )
+        try:
+            is_same = cls._stored_by(stored) == cls._made_by(encoder)
+            vectors = cls._read_vectors(path) if is_same else ()
+            with open(path / TEXTS_FILE, encoding="utf-8") as file:
+                texts = check_strings(json.loads(line)["text"] for line in file)
+        except _DAMAGED as error:
+            raise ValueError(f"{path} holds a damaged index ({error}): build it anew") from None
         if is_same:
             index = cls(encoder, texts, *vectors)
             is_same = index._was_made_by(encoder)
@@ -349,8 +376,3 @@ class SearchedTexts(abc.ABC):
     @abc.abstractmethod
     def _read_vectors(cls, folder: Path) -> tuple[Any, ...]:
         """Reads that file; returns what the class takes behind encoder and texts."""
-
-    @staticmethod
-    def _read_texts(folder: Path) -> list[str]:
-        with open(folder / TEXTS_FILE, encoding="utf-8") as file:
-            return check_strings(json.loads(line)["text"] for line in file)

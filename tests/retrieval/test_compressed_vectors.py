@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from keras_bert import (
-    BertMultiVectorEmbedder,
     MultiVectorEncoder,
     MultiVectorIndex,
     TokenVectors,
-    load_tokenizer,
 )
 from keras_bert.retrieval import compressed_vectors
 from keras_bert.retrieval.compressed_vectors import CentroidSearch, Codec, CompressedVectors
@@ -21,18 +19,8 @@ TEXTS = [*dict.fromkeys(random_texts(60, seed=3, longest=12))][1:]  # the first 
 
 
 @pytest.fixture(scope="module")
-def folder(model_folder, tmp_path_factory):
-    path = tmp_path_factory.mktemp("tokens")
-    model = BertMultiVectorEmbedder.from_preset(model_folder("encoder"), projection_dim=6)
-    kernel = model.get_layer("projection").kernel
-    kernel.assign(np.random.default_rng(4).normal(size=kernel.shape))
-    model.save_to_preset(path, load_tokenizer(model_folder("encoder")))
-    return path
-
-
-@pytest.fixture(scope="module")
-def encoder(folder):
-    return MultiVectorEncoder.from_preset(folder)
+def encoder(token_folder):
+    return MultiVectorEncoder.from_preset(token_folder)
 
 
 @pytest.fixture(scope="module")
@@ -203,11 +191,11 @@ def test_few_short_texts_are_enough(bits, encoder, tmp_path):
         assert MultiVectorIndex.load(tmp_path / "index", encoder).search(["a"]) == [hits]
 
 
-def test_an_index_in_few_bits_opens_as_it_was(encoder, folder, index, tmp_path):
+def test_an_index_in_few_bits_opens_as_it_was(encoder, token_folder, index, tmp_path):
     index.save(tmp_path / "index")
     opened = MultiVectorIndex.load(tmp_path / "index", encoder)
     assert opened.search(TEXTS[:5], 4) == index.search(TEXTS[:5], 4)
-    cut = MultiVectorEncoder.from_preset(folder, max_seq_length=6)
+    cut = MultiVectorEncoder.from_preset(token_folder, max_seq_length=6)
     with pytest.raises(ValueError, match="was made by another model"):
         MultiVectorIndex.load(tmp_path / "index", cut)
     with np.load(tmp_path / "index" / "vectors.npz") as stored:

@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from keras_bert import (
     BertEncoder,
-    BertMultiVectorEmbedder,
     MultiVectorEncoder,
     MultiVectorIndex,
     SentenceEncoder,
@@ -42,14 +41,8 @@ HALF = {"rtol": 2e-3, "atol": 2e-3}
 
 
 @pytest.fixture(scope="module")
-def folder(model_folder, tmp_path_factory):
-    """A folder as a run of multi_vector_retrieval leaves it."""
-    path = tmp_path_factory.mktemp("tokens")
-    model = BertMultiVectorEmbedder.from_preset(model_folder("encoder"), projection_dim=6)
-    kernel = model.get_layer("projection").kernel
-    kernel.assign(np.random.default_rng(4).normal(size=kernel.shape))
-    model.save_to_preset(path, load_tokenizer(model_folder("encoder")))
-    return path
+def folder(token_folder):
+    return token_folder
 
 
 @pytest.fixture(scope="module")
