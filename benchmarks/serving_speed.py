@@ -1,4 +1,4 @@
-"""Texts per second from raw strings: our SavedModel, Hugging Face, ONNX Runtime, OpenVINO.
+"""Texts per second from raw strings: our exports, Hugging Face, ONNX Runtime, OpenVINO.
 
     make benchmark NAME=serving_speed ARGS='--texts=1000 --runs=3'
 
@@ -42,6 +42,9 @@ _SIDES = flags.DEFINE_multi_string(
 BATCH_SIZE = 32
 LONGEST = 512
 _INPUTS = ["input_ids", "attention_mask", "token_type_ids"]
+# The same three where the file is `export_onnx`'s, and the output's name there.
+_OUR_INPUTS = ["input_ids", "input_mask", "segment_ids"]
+_OUR_OUTPUT = "pooled_output"
 THREADS = len(os.sched_getaffinity(0))
 
 Side = Callable[[list[str]], np.ndarray]
@@ -118,7 +121,15 @@ def onnx_file(folder: Path, scratch: Path) -> Path:
     return path
 
 
-def _encoded(folder: Path) -> Callable[[list[str]], dict[str, np.ndarray]]:
+def our_onnx_file(folder: Path, scratch: Path) -> Path:
+    """Writes the model as ONNX by `export_onnx`; returns the file."""
+    from keras_bert import export_onnx
+
+    path = scratch / "ours"
+    return (path if path.is_dir() else export_onnx(folder, path)) / "model.onnx"
+
+
+def _encoded(folder: Path, ours: bool = False) -> Callable[[list[str]], dict[str, np.ndarray]]:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -127,25 +138,28 @@ def _encoded(folder: Path) -> Callable[[list[str]], dict[str, np.ndarray]]:
         batch = tokenizer(
             texts, padding=True, truncation=True, max_length=LONGEST, return_tensors="np"
         )
+        if ours:
+            names = zip(_OUR_INPUTS, _INPUTS, strict=True)
+            return {name: batch[theirs].astype(np.int32) for name, theirs in names}
         return {name: batch[name] for name in _INPUTS}
 
     return encode
 
 
-def onnx_runtime(folder: Path, scratch: Path) -> Side:
-    """Returns fast tokenizer and the torch model in ONNX Runtime."""
+def onnx_runtime(folder: Path, scratch: Path, ours: bool = False) -> Side:
+    """Returns fast tokenizer and the torch model, or our file, in ONNX Runtime."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = THREADS
-    path = onnx_file(folder, scratch)
+    path = (our_onnx_file if ours else onnx_file)(folder, scratch)
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    encode = _encoded(folder)
-    return lambda texts: session.run(["pooled"], encode(texts))[0]
+    encode = _encoded(folder, ours)
+    return lambda texts: session.run([_OUR_OUTPUT if ours else "pooled"], encode(texts))[0]
 
 
-def openvino(folder: Path, dtype: str, scratch: Path) -> Side:
-    """Returns fast tokenizer and the torch model in OpenVINO."""
+def openvino(folder: Path, dtype: str, scratch: Path, ours: bool = False) -> Side:
+    """Returns fast tokenizer and the torch model, or our file, in OpenVINO."""
     import openvino
 
     settings = {
@@ -153,9 +167,10 @@ def openvino(folder: Path, dtype: str, scratch: Path) -> Side:
         "INFERENCE_NUM_THREADS": THREADS,
         "INFERENCE_PRECISION_HINT": {"bfloat16": "bf16", "float32": "f32"}[dtype],
     }
-    model = openvino.Core().compile_model(onnx_file(folder, scratch), "CPU", settings)
-    encode = _encoded(folder)
-    return lambda texts: model(encode(texts))["pooled"].copy()
+    path = (our_onnx_file if ours else onnx_file)(folder, scratch)
+    model = openvino.Core().compile_model(path, "CPU", settings)
+    encode = _encoded(folder, ours)
+    return lambda texts: model(encode(texts))[_OUR_OUTPUT if ours else "pooled"].copy()
 
 
 def sides(folder: Path, scratch: Path) -> Iterator[tuple[str, Side]]:
@@ -167,8 +182,14 @@ def sides(folder: Path, scratch: Path) -> Iterator[tuple[str, Side]]:
             f"Hugging Face, {dtype}": partial(hugging_face, folder, dtype),
             f"torch.compile, {dtype}": partial(hugging_face, folder, dtype, compiled=True),
             f"OpenVINO, {dtype}": partial(openvino, folder, dtype, scratch),
+            f"our ONNX file in OpenVINO, {dtype}": partial(
+                openvino, folder, dtype, scratch, ours=True
+            ),
         }
     makers["ONNX Runtime, float32"] = partial(onnx_runtime, folder, scratch)
+    makers["our ONNX file in ONNX Runtime, float32"] = partial(
+        onnx_runtime, folder, scratch, ours=True
+    )
     makers["ours, bfloat16_onednn"] = partial(ours, folder, "bfloat16_onednn", scratch)
     makers["ours, int8_onednn"] = partial(ours, folder, "int8_onednn", scratch)
     for name in contest.chosen(makers, _SIDES.value, ["Hugging Face"]):

@@ -75,6 +75,19 @@ def onnx(path: Path) -> Side:
     return lambda inputs: session.run(["sequence_output"], inputs)[0][0, 0]
 
 
+def openvino(path: Path, precision: str) -> Side:
+    """Returns the ONNX file's answer in OpenVINO, computed in "f32" or "bf16"."""
+    import openvino
+
+    settings = {
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_NUM_THREADS": THREADS,
+        "INFERENCE_PRECISION_HINT": precision,
+    }
+    compiled = openvino.Core().compile_model(path, "CPU", settings)
+    return lambda inputs: compiled(inputs)["sequence_output"][0, 0].copy()
+
+
 def sides(model: Path, scratch: Path) -> Iterator[tuple[str, Path, Side]]:
     """Yields the name of each side, its file or folder, and what answers."""
     for dtype in get_args(ServingDtype):
@@ -86,6 +99,8 @@ def sides(model: Path, scratch: Path) -> Iterator[tuple[str, Path, Side]]:
         yield f"LiteRT {dtype}", path, litert(path)
     path = export_onnx(model, scratch / "onnx") / "model.onnx"
     yield "ONNX float32", path, onnx(path)
+    yield "the same in OpenVINO, float32", path, openvino(path, "f32")
+    yield "the same in OpenVINO, bfloat16", path, openvino(path, "bf16")
 
 
 def megabytes(path: Path) -> float:

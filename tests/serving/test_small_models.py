@@ -1,5 +1,6 @@
 """LiteRT, ONNX and int8. Oracle: the Keras model in float32 on the same ids."""
 
+import collections
 import json
 import re
 import shutil
@@ -64,6 +65,7 @@ def test_litert_says_what_keras_says(name, dtype, close, model_folder, tmp_path)
 @pytest.mark.oracle  # tf2onnx, onnxruntime
 @pytest.mark.parametrize("name", some_long(HEADS, ("tags", "spans", "masked_lm")))
 def test_onnx_says_what_keras_says(name, model_folder, tmp_path):
+    import onnx
     import onnxruntime
 
     inputs, expected = ids_and_answers(model_folder(name))
@@ -74,6 +76,46 @@ def test_onnx_says_what_keras_says(name, model_folder, tmp_path):
     assert found.keys() == expected.keys()
     for output, values in expected.items():
         np.testing.assert_allclose(found[output], values, **CONVERTED)
+    # Engines know a norm and a gelu as wholes: two norms and a gelu a layer, a norm of the
+    # embeddings, and one of each in a masked language model's head.
+    nodes = onnx.load(folder / "model.onnx").graph.node
+    operations = collections.Counter(node.op_type for node in nodes)
+    layers, heads = tiny_config().num_hidden_layers, int(name == "masked_lm")
+    assert operations["LayerNormalization"] == 2 * layers + 1 + heads
+    assert operations["Erf"] == layers + heads
+    assert operations.keys().isdisjoint(["Sqrt", "Reciprocal", "Erfc", "Neg"])
+
+
+@pytest.mark.oracle  # onnx
+def test_what_the_branch_of_a_condition_reads_stays_in_the_file(tmp_path):
+    import onnx
+    from onnx import TensorProto, helper
+
+    def value(name, kind=TensorProto.FLOAT):
+        return helper.make_tensor_value_info(name, kind, [2])
+
+    # y = 2 x if c else -2 x, and nothing outside of the branches reads 2 x.
+    branches = {
+        f"{branch}_branch": helper.make_graph(
+            [helper.make_node(operation, ["twice"], [branch])], branch, [], [value(branch)]
+        )
+        for branch, operation in (("then", "Identity"), ("else", "Neg"))
+    }
+    nodes = [
+        helper.make_node("Add", ["x", "x"], ["twice"]),
+        helper.make_node("Neg", ["x"], ["unused"]),
+        helper.make_node("If", ["c"], ["y"], **branches),
+    ]
+    condition = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
+    graph = helper.make_graph(nodes, "graph", [value("x"), condition], [value("y")])
+    onnx.save(helper.make_model(graph), tmp_path / "model.onnx")
+    finish_onnx(tmp_path / "model.onnx", ["logits"])
+    model = onnx.load(tmp_path / "model.onnx")
+    assert [node.op_type for node in model.graph.node] == ["Add", "If"]
+    (found,) = onnx.reference.ReferenceEvaluator(model).run(
+        ["logits"], {"x": np.float32([1, 3]), "c": np.bool_(False)}
+    )
+    assert found.tolist() == [-2, -6]
 
 
 @pytest.mark.oracle  # onnx

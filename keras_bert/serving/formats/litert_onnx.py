@@ -16,7 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert.serving.formats.onnx_graph import finish_onnx
+from keras_bert.serving.formats.onnx_graph import OPSET, finish_onnx
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.base import SERVE_IDS, SignatureFamily
 from keras_bert.signatures.options import ExportOptions, Head, ServingDtype
@@ -136,7 +136,13 @@ def _write_onnx(family: SignatureFamily, folder: Path) -> None:
     # It lists operations as unsupported that `finish_onnx` writes in another form.
     logging.getLogger("tf2onnx").setLevel(logging.CRITICAL)
     try:
-        model.export(path, format="onnx", input_signature=[family.id_inputs()], verbose=False)
+        model.export(
+            path,
+            format="onnx",
+            input_signature=[family.id_inputs()],
+            verbose=False,
+            opset_version=OPSET,
+        )
     except ImportError as error:
         raise ValueError(
             f"ONNX needs the package tf2onnx ({_first_line(error)}): pip install tf2onnx"
