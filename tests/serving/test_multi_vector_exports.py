@@ -1,6 +1,7 @@
 """Vectors of tokens that are exported: against the encoder's states, projected in NumPy by hand."""
 
 import csv
+import functools
 import json
 import re
 import shutil
@@ -129,6 +130,7 @@ def by_hand(folders):
     encoder = BertEncoder.from_preset(folders / "encoder", dtype="float32")
     kernel = multi_vector_modules.read(folders / "run").projection
 
+    @functools.cache
     def vectors(told, text, is_query):
         marker = told.query_marker if is_query else told.document_marker
         pieces = tokenizer([(told.query_prompt if is_query else told.document_prompt) + text])
@@ -371,7 +373,7 @@ def test_folders_that_cannot_be_served_are_told(folders, tmp_path):
     ("dtype", "likeness"),
     [
         pytest.param("bfloat16", 0.97, marks=pytest.mark.half_precision),
-        ("int8", 0.85),
+        pytest.param("int8", 0.85, marks=pytest.mark.slow),
     ],
 )
 def test_other_number_formats(dtype, likeness, served, folders):

@@ -57,7 +57,7 @@ def operations_of(concrete):
     ("dtype", "accumulation_steps", "config", "tolerance"),
     [
         ("float32", 2, CONFIG, REORDERED),
-        ("float32", 2, ALBERT, REORDERED),
+        pytest.param("float32", 2, ALBERT, REORDERED, marks=pytest.mark.slow),
         pytest.param("float32", 1, LOCAL, REORDERED, marks=pytest.mark.slow),
         pytest.param(
             "mixed_bfloat16", 1, CONFIG, HALF_PRECISION_TRAINING, marks=pytest.mark.half_precision
