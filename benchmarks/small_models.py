@@ -31,7 +31,7 @@ from keras_bert import (
     export_onnx,
     export_saved_model,
 )
-from keras_bert.serving.formats.litert_onnx import LITERT_DTYPES
+from keras_bert.serving.formats.litert_onnx import LITERT_DTYPES, ONNX_DTYPES
 from keras_bert.signatures.options import ServingDtype
 
 flags.DEFINE_integer("texts", 64, "How many reviews.", lower_bound=2)
@@ -97,10 +97,12 @@ def sides(model: Path, scratch: Path) -> Iterator[tuple[str, Path, Side]]:
     for dtype in LITERT_DTYPES:
         path = export_litert(model, scratch / f"litert_{dtype}", dtype) / "model.tflite"
         yield f"LiteRT {dtype}", path, litert(path)
-    path = export_onnx(model, scratch / "onnx") / "model.onnx"
-    yield "ONNX float32", path, onnx(path)
-    yield "the same in OpenVINO, float32", path, openvino(path, "f32")
-    yield "the same in OpenVINO, bfloat16", path, openvino(path, "bf16")
+    for dtype in ONNX_DTYPES:
+        path = export_onnx(model, scratch / f"onnx_{dtype}", dtype) / "model.onnx"
+        yield f"ONNX {dtype}", path, onnx(path)
+    path = scratch / "onnx_float32" / "model.onnx"
+    yield "ONNX file in OpenVINO, float32", path, openvino(path, "f32")
+    yield "ONNX file in OpenVINO, bfloat16", path, openvino(path, "bf16")
 
 
 def megabytes(path: Path) -> float:

@@ -42,7 +42,7 @@ _FLAGS_OF_FORMAT = {
     "serving": _SERVING_FLAGS,
     "tfhub": ("max_seq_length", "ignore_config_keys"),
     "litert": ("dtype", "head", "ignore_config_keys"),
-    "onnx": ("head", "ignore_config_keys"),
+    "onnx": ("dtype", "head", "ignore_config_keys"),
 }
 
 
@@ -76,7 +76,7 @@ def _export(values: flags.FlagValues) -> Path:
     if values.format == "litert":
         return export_litert(*folders, values.dtype, values.head, ignored)
     if values.format == "onnx":
-        return export_onnx(*folders, values.head, ignored)
+        return export_onnx(*folders, values.dtype, values.head, ignored)
     options = command_line.options_from_flags(ExportOptions)
     model_dir = values.model_dir if several else values.model_dir[0]
     return export_saved_model(model_dir, values.export_dir, values.version, options, values.head)

@@ -86,6 +86,29 @@ def test_onnx_says_what_keras_says(name, model_folder, tmp_path):
     assert operations.keys().isdisjoint(["Sqrt", "Reciprocal", "Erfc", "Neg"])
 
 
+@pytest.mark.oracle  # tf2onnx, onnxruntime
+def test_onnx_in_8_bits_says_nearly_what_keras_says(model_folder, tmp_path, capfd, caplog):
+    import onnx
+    import onnxruntime
+
+    inputs, expected = ids_and_answers(model_folder("classes"))
+    path = export_onnx(model_folder("classes"), tmp_path / "small", "int8") / "model.onnx"
+    [found] = onnxruntime.InferenceSession(path).run(["logits"], inputs)
+    np.testing.assert_allclose(found, expected["logits"], **INT8_LOGITS)
+    assert not np.allclose(found, expected["logits"], **CONVERTED)
+    # Four matrices a layer, those of pooler, classes and segments (a product with rows of one 1);
+    # seven bits, so that two neighbours' products fit into 16.
+    kept = [onnx.numpy_helper.to_array(item) for item in onnx.load(path).graph.initializer]
+    matrices = [values for values in kept if values.ndim == 2 and values.dtype == np.int8]
+    assert len(matrices) == 4 * tiny_config().num_hidden_layers + 3
+    assert 60 < max(np.abs(values.astype(int)).max() for values in matrices) <= 64
+    assert [values.dtype for values in kept if values.shape[:1] == (tiny_config().vocab_size,)] == [
+        np.uint8
+    ]
+    assert "pre-processing" not in capfd.readouterr().err + caplog.text
+    assert [file.name for file in path.parent.glob("model*")] == ["model.onnx"]
+
+
 @pytest.mark.oracle  # onnx
 def test_what_the_branch_of_a_condition_reads_stays_in_the_file(tmp_path):
     import onnx
@@ -192,9 +215,11 @@ def test_what_there_is_is_not_replaced(model_folder, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_litert_has_no_bfloat16(model_folder, tmp_path):
+def test_small_files_have_no_bfloat16(model_folder, tmp_path):
     with pytest.raises(ValueError, match="'bfloat16': LiteRT files are float32 or int8"):
         export_litert(model_folder("classes"), tmp_path / "small", "bfloat16")
+    with pytest.raises(ValueError, match="'bfloat16': ONNX files are float32 or int8"):
+        export_onnx(model_folder("classes"), tmp_path / "small", "bfloat16")
 
 
 @pytest.mark.slow
