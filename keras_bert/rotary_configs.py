@@ -21,9 +21,9 @@ from keras_bert.modernbert_config import check_even_heads
 
 # Of published code: programs, kernels and training.
 _PASSED_OVER = frozenset(
-    "auto_map dense_seq_output fused_bias_fc fused_dropout_add_ln pack_qkv pad_vocab_size_multiple"
-    " reorder_and_upcast_attn unpad_inputs use_flash_attn use_memory_efficient_attention"
-    " use_xentropy".split()
+    "add_pooling_layer auto_map dense_seq_output fused_bias_fc fused_dropout_add_ln pack_qkv"
+    " pad_vocab_size_multiple reorder_and_upcast_attn unpad_inputs use_flash_attn"
+    " use_memory_efficient_attention use_xentropy".split()
 )
 _DEFAULT, _LINEAR, _NTK = "default", "linear", "ntk"
 _ANGLES, _SCALING = "rope_parameters", "rope_scaling"
@@ -74,7 +74,7 @@ class RotaryBertConfig(BertConfig):
     def is_published_form(cls, values: Mapping[str, Any]) -> bool:
         """Whether the content of a config file has the form of the code beside published models."""
         theirs = {*cls.published_names, *cls.published_forms, _SCALING}
-        return _ANGLES not in values or not theirs.isdisjoint(values)
+        return not theirs.isdisjoint(values) or values.get("model_type") in cls.hugging_face_types
 
     @classmethod
     def in_our_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,9 +84,10 @@ class RotaryBertConfig(BertConfig):
             ValueError: the model has a form that is not supported, or keys contradict each other.
         """
         known = {key: value for key, value in values.items() if key not in _PASSED_OVER}
+        # A file that says its angles as transformers does is from after published code.
+        is_older = cls.is_published_form(values) and _ANGLES not in values
         for key, (there, form) in cls.published_forms.items():
-            # A file that says its angles as transformers does names what it has besides.
-            value = known.pop(key, form if _ANGLES in values else there)
+            value = known.pop(key, there if is_older else form)
             if value != form:
                 missing = "" if key in values else ", as the file does not name it"
                 raise ValueError(
@@ -345,7 +346,7 @@ class GteConfig(RotaryBertConfig):
             ValueError: the model has a form that is not supported, or keys contradict each other.
         """
         known = dict(values)
-        if _ANGLES not in values:
+        if cls.is_published_form(values) and _ANGLES not in values:
             known = _NEW_THERE | known
             if known["pad_token_id"] is None:  # masks say what is padding, so any id will do
                 known["pad_token_id"] = 0
