@@ -109,7 +109,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
 def writable(checkpoint: Checkpoint) -> Checkpoint:
     """Returns what `write` takes: a masked language model where a family has no pretraining class.
 
-    RoBERTa, DistilBERT, ModernBERT and DeBERTa, for instance, have no next sentence head there.
+    RoBERTa, DistilBERT, ModernBERT and GTE, for instance, have no next sentence head there.
     """
     family = FAMILIES.get(checkpoint.config.hugging_face_type)  # None: `write` refuses it
     if family is None or checkpoint.architecture != PRETRAINER or PRETRAINER in family.heads:
