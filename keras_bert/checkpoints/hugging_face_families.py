@@ -416,15 +416,10 @@ DEBERTA = Family(
 )
 
 
-def _rotary_family(class_name: str, prefix: str, masked_lm: list[Row], decoder: str) -> Family:
-    """Returns the names in transformers of NomicBERT and GTE.
-
-    Args:
-        class_name: see `Family`.
-        prefix: see `Family`.
-        masked_lm: rows of the head.
-        decoder: the copy of the word embeddings in the head.
-    """
+def _rotary_family(
+    class_name: str, prefix: str, masked_lm: list[Row], copies: Mapping[str, str]
+) -> Family:
+    """Returns the names in transformers of NomicBERT and GTE; `masked_lm` has those of one head."""
     layer = f"{prefix}layers.{{layer}}"
     halves = tuple(f"{layer}.mlp.{half}_proj.weight" for half in ("gate", "up"))
     return Family(
@@ -446,7 +441,7 @@ def _rotary_family(class_name: str, prefix: str, masked_lm: list[Row], decoder: 
             "BertClassifier": _CLASSIFIER,
             "BertTokenClassifier": _CLASSIFIER,
         },
-        {decoder: "word_embeddings/embeddings"},
+        copies,
     )
 
 
@@ -466,15 +461,18 @@ def _as_published(family: Family, encoder: list[Row], **changes: Any) -> Family:
     return dataclasses.replace(family, published=published)
 
 
-_NOMIC_MASKED_LM = [
-    *dense_rows("masked_lm_transform/dense", "cls.predictions.transform.dense"),
-    *norm_rows("masked_lm_transform/layer_norm", "cls.predictions.transform.layer_norm"),
-    Row("masked_lm_bias/bias", ("cls.predictions.bias",), SAME),
-]
-_NOMIC_DECODER = "cls.predictions.decoder.weight"
-_NOMIC = _rotary_family("NomicBert", "nomic_bert.", _NOMIC_MASKED_LM, _NOMIC_DECODER)
-_NOMIC = dataclasses.replace(
-    _NOMIC, copies={**_NOMIC.copies, "cls.predictions.decoder.bias": "masked_lm_bias/bias"}
+_NOMIC = _rotary_family(
+    "NomicBert",
+    "nomic_bert.",
+    [
+        *dense_rows("masked_lm_transform/dense", "cls.predictions.transform.dense"),
+        *norm_rows("masked_lm_transform/layer_norm", "cls.predictions.transform.layer_norm"),
+        Row("masked_lm_bias/bias", ("cls.predictions.bias",), SAME),
+    ],
+    {
+        "cls.predictions.decoder.weight": "word_embeddings/embeddings",
+        "cls.predictions.decoder.bias": "masked_lm_bias/bias",
+    },
 )
 _NOMIC_LAYER = "nomic_bert.encoder.layers.{layer}"
 _NOMIC = _as_published(
@@ -515,7 +513,12 @@ def _gte_masked_lm(norm: str) -> list[Row]:
     ]
 
 
-_GTE = _rotary_family("Gte", "gte.", _gte_masked_lm("layer_norm"), "lm_head.decoder.weight")
+_GTE = _rotary_family(
+    "Gte",
+    "gte.",
+    _gte_masked_lm("layer_norm"),
+    {"lm_head.decoder.weight": "word_embeddings/embeddings"},
+)
 _GTE_LAYER = "gte.encoder.layer.{layer}"
 _GTE = _as_published(
     _GTE,

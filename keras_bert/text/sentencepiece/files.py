@@ -193,7 +193,7 @@ class SentencePieceFiles:
         for name, value in values.items():
             if not isinstance(value, bool):
                 raise ValueError(f"{path}: {name} is {value!r}; it must be true or false")
-        model = folder / SENTENCEPIECE_FILES[scheme]
+        model = json_file if stored_json else folder / SENTENCEPIECE_FILES[scheme]
         content = model_of(stored_json, json_file) if stored_json else model.read_bytes()
         try:
             read = cls(content, SentencePieceSettings(scheme, **values))
