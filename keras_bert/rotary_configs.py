@@ -35,7 +35,9 @@ _EXPERTS = frozenset(
 )
 # Texts of the pretraining of a NomicBERT whose file does not say how long they were, in pieces.
 _TRAINED_POSITIONS = 2048
-# Numbers of a file in the published form of GTE that does not name them.
+# Numbers of a file in published form that does not name them: those of GPT-2 and of its code, and
+# those of GTE's.
+_NOMIC_THERE = {"layer_norm_epsilon": 1e-5, "rotary_emb_base": 10_000.0}
 _NEW_THERE = {
     **{"vocab_size": 30528, "max_position_embeddings": 2048, "type_vocab_size": 1},
     **{"rope_theta": 10_000.0, "pad_token_id": 0},
@@ -245,6 +247,7 @@ class NomicBertConfig(RotaryBertConfig):
             ValueError: the model has a form that is not supported, or keys contradict each other.
         """
         known = dict(values)
+        known.pop("position_embedding_type", None)  # which neither code reads
         if is_number(every := known.pop(_EVERY, None)):
             if every > 0:
                 raise ValueError(
@@ -265,6 +268,10 @@ class NomicBertConfig(RotaryBertConfig):
             lengths = (longest, trained or _TRAINED_POSITIONS)
             if all(map(is_number, lengths)):
                 known["max_position_embeddings"] = min(lengths)
+        if cls.is_published_form(values) and _ANGLES not in values:
+            for key, there in _NOMIC_THERE.items():
+                if key not in known:
+                    known.setdefault(cls.published_names[key], there)
         if known.get("n_inner", 0) is None and isinstance(known.get("n_embd"), int):
             known["n_inner"] = 4 * known["n_embd"]
         return super().in_our_names(known)

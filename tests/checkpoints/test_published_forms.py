@@ -109,13 +109,15 @@ def test_a_nomic_config_is_read():
     assert written["rope_parameters"] == {"rope_type": "default", "rope_theta": 1000.0}
     assert "n_embd" not in written and read(written) == base
     assert read(later | {"n_inner": None, "n_embd": 384, "n_head": 6}).intermediate_size == 4 * 384
+    unnamed = {key: later[key] for key in later if key not in ("rotary_emb_base", "n_positions")}
+    assert read(unnamed) == base.replace(rope_theta=10_000.0)
     # A file by hand that says little is one of transformers.
     assert read({"model_type": "nomic_bert", "hidden_size": 384, "num_attention_heads": 6}) == (
         NomicBertConfig(hidden_size=384, num_attention_heads=6)
     )
     # Newer files name what a mixture of experts would have.
     idle = {"moe_every_n_layers": 0, "num_experts": 8, "moe_top_k": 1, "ffn_div": 1.0}
-    assert read(later | idle) == read(later)
+    assert read(later | idle | {"position_embedding_type": "rotary"}) == read(later)
 
 
 def test_a_gte_config_is_read():
