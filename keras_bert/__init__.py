@@ -14,6 +14,8 @@ _PUBLIC = {
     "ElectraConfig": "family_configs",
     "ModernBertConfig": "modernbert_config",
     "DebertaV2Config": "deberta_config",
+    "NomicBertConfig": "rotary_configs",
+    "GteConfig": "rotary_configs",
     "MPNetConfig": "family_configs",
     "RobertaConfig": "family_configs",
     "LocalBertConfig": "family_configs",
@@ -24,6 +26,8 @@ _PUBLIC = {
     "ElectraEncoder": "models.family_encoders",
     "ModernBertEncoder": "models.family_encoders",
     "DebertaV2Encoder": "models.family_encoders",
+    "NomicBertEncoder": "models.family_encoders",
+    "GteEncoder": "models.family_encoders",
     "MPNetEncoder": "models.family_encoders",
     "RobertaEncoder": "models.family_encoders",
     "LocalBertEncoder": "models.family_encoders",
@@ -190,10 +194,12 @@ if TYPE_CHECKING:
     from keras_bert.models.family_encoders import DebertaV2Encoder as DebertaV2Encoder
     from keras_bert.models.family_encoders import DistilBertEncoder as DistilBertEncoder
     from keras_bert.models.family_encoders import ElectraEncoder as ElectraEncoder
+    from keras_bert.models.family_encoders import GteEncoder as GteEncoder
     from keras_bert.models.family_encoders import LocalBertEncoder as LocalBertEncoder
     from keras_bert.models.family_encoders import LongformerEncoder as LongformerEncoder
     from keras_bert.models.family_encoders import ModernBertEncoder as ModernBertEncoder
     from keras_bert.models.family_encoders import MPNetEncoder as MPNetEncoder
+    from keras_bert.models.family_encoders import NomicBertEncoder as NomicBertEncoder
     from keras_bert.models.family_encoders import RobertaEncoder as RobertaEncoder
     from keras_bert.models.loading import load_encoder as load_encoder
     from keras_bert.models.loading import load_model as load_model
@@ -234,6 +240,8 @@ if TYPE_CHECKING:
     from keras_bert.retrieval.sparse_encoder import SparseEncoder as SparseEncoder
     from keras_bert.retrieval.sparse_index import SparseTextIndex as SparseTextIndex
     from keras_bert.retrieval.text_index import TextIndex as TextIndex
+    from keras_bert.rotary_configs import GteConfig as GteConfig
+    from keras_bert.rotary_configs import NomicBertConfig as NomicBertConfig
     from keras_bert.serving.client import ServerError as ServerError
     from keras_bert.serving.client import connect as connect
     from keras_bert.serving.formats.litert_onnx import export_litert as export_litert

@@ -89,9 +89,11 @@ class BertConfig:
         hugging_face_types: of the class: other model types of transformers that are read as it.
         has_segments: of the class: whether `segment_ids` are looked at.
         has_segment_table: of the class: whether there are segment embeddings.
+        may_lack_segment_table: of the class: whether there are none where type_vocab_size is 0.
         has_position_table: of the class: whether there are position embeddings.
         has_biases: of the class: whether dense layers have a bias and norms an offset; the output
             layers of heads have one in any case.
+        unbiased_layers: of the class: dense layers of a block that have no bias where others do.
         is_pre_norm: of the class: whether norms stand before each half of a block, so that one
             more ends the last block and the first attention needs none.
         has_gates: of the class: whether feed-forward layers have a gate beside the activation.
@@ -121,8 +123,10 @@ class BertConfig:
     hugging_face_types: ClassVar[tuple[str, ...]] = ()
     has_segments: ClassVar[bool] = True
     has_segment_table: ClassVar[bool] = True
+    may_lack_segment_table: ClassVar[bool] = False
     has_position_table: ClassVar[bool] = True
     has_biases: ClassVar[bool] = True
+    unbiased_layers: ClassVar[tuple[str, ...]] = ()
     is_pre_norm: ClassVar[bool] = False
     has_gates: ClassVar[bool] = False
     reads_tokens_through_pooler: ClassVar[bool] = False
@@ -159,8 +163,9 @@ class BertConfig:
                         f"{name} is {value!r}: {self.model_type} has no segments, so 0"
                     )
                 continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} is {value!r}: it must be an integer of at least 1")
+            least = 0 if name == "type_vocab_size" and self.may_lack_segment_table else 1
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} is {value!r}: it must be an integer of at least {least}")
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"):
             value = getattr(self, name)
             if value is None and name == "classifier_dropout":
@@ -512,7 +517,8 @@ _AnyConfig = TypeVar("_AnyConfig", bound=BertConfig)
 
 def config_classes(base: type[_AnyConfig]) -> dict[str, type[_AnyConfig]]:
     """Returns the known classes that are `base` or derived from it, by their model type."""
-    for name in ("family_configs", "modernbert_config", "deberta_config"):  # they add their classes
+    # They add their classes.
+    for name in ("family_configs", "modernbert_config", "deberta_config", "rotary_configs"):
         importlib.import_module(f"keras_bert.{name}")
     return {name: found for name, found in CONFIG_CLASSES.items() if issubclass(found, base)}
 

@@ -141,12 +141,7 @@ class ModernBertConfig(BertConfig):
                 f"classifier_pooling is {self.classifier_pooling!r}: choose one of "
                 f"{', '.join(get_args(Pooling))}"
             )
-        if self.head_size % 2:
-            raise ValueError(
-                f"hidden_size {self.hidden_size} and num_attention_heads "
-                f"{self.num_attention_heads} make heads {self.head_size} wide: choose an even "
-                "width, whose halves are turned as coordinates of points"
-            )
+        check_even_heads(self)
         if self.left_to_right:
             raise ValueError("left_to_right is True: attention in a window has no such form")
 
@@ -247,6 +242,16 @@ class ModernBertConfig(BertConfig):
             values["classifier_dropout"] = self.output_dropout_prob
             del values["type_vocab_size"]
         return values
+
+
+def check_even_heads(config: BertConfig) -> None:
+    """Refuses heads whose halves cannot be the two coordinates of points that are turned."""
+    if config.head_size % 2:
+        raise ValueError(
+            f"hidden_size {config.hidden_size} and num_attention_heads "
+            f"{config.num_attention_heads} make heads {config.head_size} wide: choose an even "
+            "width, whose halves are turned as coordinates of points"
+        )
 
 
 def _distance_of_full(types: list[str]) -> int:

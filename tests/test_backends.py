@@ -21,6 +21,9 @@ OTHERS = (
 MANY_SHAPES = (
     "layers/test_local_attention.py::test_every_position_gets_what_the_mask_gives_it[1-",
     "layers/test_local_attention.py::test_every_position_gets_what_the_mask_gives_it[4-0]",
+    "layers/test_rotary_attention.py::test_only_distances_count",
+    "layers/test_rotary_attention.py::test_from_left_to_right_a_prefix_says_what_it_says_alone",
+    "layers/test_rotary_attention.py::test_what_the_gate_lets_through_is_dropped",
     "models/test_packed_encoder.py::test_a_document_packed_has_the_activations_that_it_has_alone",
     "models/test_packed_encoder.py::test_predictions_of_packed_documents_are_those_of_each_alone",
 )

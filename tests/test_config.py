@@ -262,7 +262,7 @@ def test_bad_files_are_refused_by_name(tmp_path):
     _write(tmp_path, "config.json", {"model_type": "deberta"})
     with pytest.raises(
         ValueError,
-        match="config.json: model_type is 'deberta'.*'electra', .*, 'camembert' are supported",
+        match="config.json: model_type is 'deberta'.*'electra', .*'camembert', 'new' are supported",
     ):
         BertConfig.from_file(tmp_path)
     (tmp_path / "config.json").write_text("[]", encoding="utf-8")

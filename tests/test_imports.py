@@ -32,6 +32,7 @@ PARTS = (
         "family_configs",
         "modernbert_config",
         "deberta_config",
+        "rotary_configs",
         "progress",
     ),
     "storage",

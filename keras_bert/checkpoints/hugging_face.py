@@ -13,6 +13,8 @@ import warnings
 from collections.abc import Collection
 from pathlib import Path
 
+import numpy as np
+
 from keras_bert.checkpoints import name_table, torch_state
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.hugging_face_families import (
@@ -55,9 +57,10 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
     config_file = find_config_file(folder)
     values = read_json(config_file)
     tensors = torch_state.read(folder)
-    family = FAMILIES[config.hugging_face_type]
+    family = FAMILIES[config.hugging_face_type].of_file(tensors.shapes)
     if values.get("tie_word_embeddings") is not False:
         tensors = _under_usual_names(tensors, family)
+    tensors = _with_absent_biases(tensors, family)
     architecture, head = find_head(tensors, values, family, config_file)
     if isinstance(config, LongformerConfig) and "global_tokens" not in values:
         _tell_global_positions(tensors.source, architecture)
@@ -106,7 +109,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
 def writable(checkpoint: Checkpoint) -> Checkpoint:
     """Returns what `write` takes: a masked language model where a family has no pretraining class.
 
-    RoBERTa, DistilBERT, ModernBERT and DeBERTa, for instance, have no next sentence head there.
+    RoBERTa, DistilBERT, ModernBERT and GTE, for instance, have no next sentence head there.
     """
     family = FAMILIES.get(checkpoint.config.hugging_face_type)  # None: `write` refuses it
     if family is None or checkpoint.architecture != PRETRAINER or PRETRAINER in family.heads:
@@ -185,6 +188,22 @@ def _under_usual_names(tensors: Tensors, family: Family) -> Tensors:
         tensors,
         shapes={usual.get(name, name): shape for name, shape in tensors.shapes.items()},
         read=lambda name: tensors.read(copy_of.get(name, name)),
+    )
+
+
+def _with_absent_biases(tensors: Tensors, family: Family) -> Tensors:
+    """Returns tensors with zeros for the biases of a layer that a file has without them."""
+    if next(iter(family.absent.values()), None) not in tensors.shapes:
+        return tensors
+    zeros = {
+        name: np.zeros(tensors.shapes[like][:1], np.float32)
+        for name, like in family.absent.items()
+        if name not in tensors.shapes and like in tensors.shapes
+    }
+    return dataclasses.replace(
+        tensors,
+        shapes={**tensors.shapes, **{name: value.shape for name, value in zeros.items()}},
+        read=lambda name: zeros[name] if name in zeros else tensors.read(name),
     )
 
 

@@ -6,10 +6,13 @@ keeps its weight as [outputs, inputs].
 
 import dataclasses
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Self
 
 from keras_bert.checkpoints.model_classes import MODEL_CLASSES
 from keras_bert.checkpoints.name_table import (
+    GATE_FIRST_TRANSPOSED,
+    HALVES_TRANSPOSED,
     PARTS,
     PARTS_TRANSPOSED,
     SAME,
@@ -87,6 +90,12 @@ class Family:
         classes: names of classes that the rule (`MODEL_CLASSES`, with `class_name` in place of
             "Bert") does not give.
         idle: tensors that a head may hold beside its own, by our name of the head; see `Leftovers`.
+        other_prefixes: those that files of others have in place of `prefix`.
+        other_class_names: those that files of others have in place of `class_name`.
+        absent: biases that some files leave out where others have zeros -> a tensor with as many
+            rows; the first of these tells that there is the layer.
+        published: the names of models whose code was published beside them, where they are others.
+        mark: how a tensor that only files of that form have ends.
     """
 
     class_name: str
@@ -96,6 +105,43 @@ class Family:
     copies: Mapping[str, str]
     classes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     idle: Mapping[str, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    other_prefixes: tuple[str, ...] = ()
+    other_class_names: tuple[str, ...] = ()
+    absent: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    published: "Family | None" = None
+    mark: str = ""
+
+    def of_file(self, names: Iterable[str]) -> "Family":
+        """Returns the family with the names of tensors that a file has, whose tensors these are."""
+        names = list(names)
+        if self.published and any(name.endswith(self.published.mark) for name in names):
+            return self.published.of_file(names)
+        for prefix in self.other_prefixes:
+            if any(name.startswith(prefix) for name in names):
+                return self._with_prefix(prefix)
+        return self
+
+    def _with_prefix(self, prefix: str) -> Self:
+        def spelled(name: str) -> str:
+            begins = name.startswith(self.prefix)
+            return prefix + name.removeprefix(self.prefix) if begins else name
+
+        def rows(of: Iterable[Row]) -> list[Row]:
+            return [Row(row.ours, tuple(map(spelled, row.theirs)), row.form) for row in of]
+
+        return dataclasses.replace(
+            self,
+            prefix=prefix,
+            encoder=rows(self.encoder),
+            heads={head: rows(of) for head, of in self.heads.items()},
+            absent={name: spelled(like) for name, like in self.absent.items()},
+        )
+
+    def model_classes(self, architecture: str) -> tuple[str, ...]:
+        """Returns all names that files have for it, that of `model_class` first."""
+        usual = self.model_class(architecture)
+        others = [usual.replace(self.class_name, name, 1) for name in self.other_class_names]
+        return usual, *others
 
     def model_class(self, architecture: str) -> str:
         """Returns the name there of a model of this family with a head of ours."""
@@ -368,6 +414,140 @@ DEBERTA = Family(
         },
     ),
 )
+
+
+def _rotary_family(
+    class_name: str, prefix: str, masked_lm: list[Row], copies: Mapping[str, str]
+) -> Family:
+    """Returns the names in transformers of NomicBERT and GTE; `masked_lm` has those of one head."""
+    layer = f"{prefix}layers.{{layer}}"
+    halves = tuple(f"{layer}.mlp.{half}_proj.weight" for half in ("gate", "up"))
+    return Family(
+        class_name,
+        prefix,
+        [
+            *(row for row in _embeddings(f"{prefix}embeddings") if "position" not in row.ours),
+            *_attention(f"{layer}.self_attn", ("q_proj", "k_proj", "v_proj")),
+            *dense_rows("layer_{layer}/attention/output", f"{layer}.self_attn.o_proj"),
+            *norm_rows("layer_{layer}/attention_norm", f"{layer}.post_attention_layernorm"),
+            Row("layer_{layer}/intermediate/kernel", halves, HALVES_TRANSPOSED),
+            *dense_rows("layer_{layer}/output", f"{layer}.mlp.down_proj"),
+            *norm_rows("layer_{layer}/feed_forward_norm", f"{layer}.post_mlp_layernorm"),
+            *dense_rows("pooler", f"{prefix}pooler.dense"),  # of a classifier
+        ],
+        {
+            "BertEncoder": [],
+            "BertMaskedLM": masked_lm,
+            "BertClassifier": _CLASSIFIER,
+            "BertTokenClassifier": _CLASSIFIER,
+        },
+        copies,
+    )
+
+
+def _as_published(family: Family, encoder: list[Row], **changes: Any) -> Family:
+    """Returns a family whose files may have the form of the code beside published models.
+
+    Args:
+        family: the names in transformers, which saves tensors under those of published code, too.
+        encoder: rows with the names of published code, but for those of the pooler.
+        **changes: fields of `Family` in which such files differ.
+    """
+    pooler = [row for row in family.encoder if row.ours.startswith("pooler/")]
+    heads = {**family.heads, "BertMultipleChoice": _CLASSIFIER, "BertSpanLabeler": _SPAN}
+    published = dataclasses.replace(
+        family, encoder=[*encoder, *pooler], heads=heads | changes.pop("heads", {}), **changes
+    )
+    return dataclasses.replace(family, published=published)
+
+
+_NOMIC = _rotary_family(
+    "NomicBert",
+    "nomic_bert.",
+    [
+        *dense_rows("masked_lm_transform/dense", "cls.predictions.transform.dense"),
+        *norm_rows("masked_lm_transform/layer_norm", "cls.predictions.transform.layer_norm"),
+        Row("masked_lm_bias/bias", ("cls.predictions.bias",), SAME),
+    ],
+    {
+        "cls.predictions.decoder.weight": "word_embeddings/embeddings",
+        "cls.predictions.decoder.bias": "masked_lm_bias/bias",
+    },
+)
+_NOMIC_LAYER = "nomic_bert.encoder.layers.{layer}"
+_NOMIC = _as_published(
+    _NOMIC,
+    [
+        *(row for row in _NOMIC.encoder if "embeddings.weight" in row.theirs[0]),
+        *norm_rows("embeddings/layer_norm", "nomic_bert.emb_ln"),
+        Row(
+            "layer_{layer}/attention/query_key_value/kernel",
+            (f"{_NOMIC_LAYER}.attn.Wqkv.weight",),
+            TRANSPOSED,
+        ),
+        *dense_rows("layer_{layer}/attention/output", f"{_NOMIC_LAYER}.attn.out_proj"),
+        *norm_rows("layer_{layer}/attention_norm", f"{_NOMIC_LAYER}.norm1"),
+        Row(
+            "layer_{layer}/intermediate/kernel",
+            (f"{_NOMIC_LAYER}.mlp.fc12.weight", f"{_NOMIC_LAYER}.mlp.fc11.weight"),
+            HALVES_TRANSPOSED,
+        ),
+        *dense_rows("layer_{layer}/output", f"{_NOMIC_LAYER}.mlp.fc2"),
+        *norm_rows("layer_{layer}/feed_forward_norm", f"{_NOMIC_LAYER}.norm2"),
+    ],
+    mark=".attn.Wqkv.weight",
+    other_prefixes=("bert.",),
+    # Without `mlp_fc1_bias` its head of masked words has none either.
+    absent={
+        "cls.predictions.transform.dense.bias": "cls.predictions.transform.dense.weight",
+        "cls.predictions.bias": "nomic_bert.embeddings.word_embeddings.weight",
+    },
+)
+
+
+def _gte_masked_lm(norm: str) -> list[Row]:
+    return [
+        *dense_rows("masked_lm_transform/dense", "lm_head.dense"),
+        *norm_rows("masked_lm_transform/layer_norm", f"lm_head.{norm}"),
+        Row("masked_lm_bias/bias", ("lm_head.decoder.bias",), SAME),
+    ]
+
+
+_GTE = _rotary_family(
+    "Gte",
+    "gte.",
+    _gte_masked_lm("layer_norm"),
+    {"lm_head.decoder.weight": "word_embeddings/embeddings"},
+)
+_GTE_LAYER = "gte.encoder.layer.{layer}"
+_GTE = _as_published(
+    _GTE,
+    [
+        *(row for row in _GTE.encoder if row.ours.startswith(("word_embeddings", "embeddings"))),
+        Row(
+            "layer_{layer}/attention/query_key_value/kernel",
+            (f"{_GTE_LAYER}.attention.qkv_proj.weight",),
+            TRANSPOSED,
+        ),
+        Row(
+            "layer_{layer}/attention/query_key_value/bias",
+            (f"{_GTE_LAYER}.attention.qkv_proj.bias",),
+        ),
+        *dense_rows("layer_{layer}/attention/output", f"{_GTE_LAYER}.attention.o_proj"),
+        *norm_rows("layer_{layer}/attention_norm", f"{_GTE_LAYER}.attn_ln"),
+        Row(
+            "layer_{layer}/intermediate/kernel",
+            (f"{_GTE_LAYER}.mlp.up_gate_proj.weight",),
+            GATE_FIRST_TRANSPOSED,
+        ),
+        *dense_rows("layer_{layer}/output", f"{_GTE_LAYER}.mlp.down_proj"),
+        *norm_rows("layer_{layer}/feed_forward_norm", f"{_GTE_LAYER}.mlp_ln"),
+    ],
+    mark=".attention.qkv_proj.weight",
+    other_prefixes=("new.",),
+    other_class_names=("New",),
+    heads={"BertMaskedLM": _gte_masked_lm("norm")},
+)
 # Where a file says `legacy: false`, its masked language model has other names.
 NEWER_HEAD = {
     name: re.sub(r"cls\.predictions\.(transform\.)?", "lm_predictions.lm_head.", name)
@@ -387,8 +567,11 @@ FAMILIES = {
     "mpnet": _roberta("MPNet", "mpnet.", _MPNET),
     "modernbert": _MODERNBERT,
     "deberta-v2": DEBERTA,
+    "nomic_bert": _NOMIC,
+    "gte": _GTE,
 }
 DROPPED = {
+    r"(\w+\.)*rotary_emb\.(original_)?inv_freq": "constant numbers, not weights",
     r"(\w+\.)*embeddings\.(position_ids|token_type_ids)": "constant numbers, not weights",
     # https://pypi.org/project/antiberty
     r"cls\.(species|chain|graft)\.(weight|bias)": "an extra output layer of AntiBERTy",

@@ -31,6 +31,7 @@ _TELLING = (
     ("BertMaskedLM", {"predictions.bias"}),
     ("BertMaskedLM", {"lm_head.bias"}),
     ("BertMaskedLM", {"head.dense.weight", "decoder.bias"}),
+    ("BertMaskedLM", {"lm_head.dense.weight", "lm_head.decoder.bias"}),
 )
 
 
@@ -95,14 +96,14 @@ def _by_class(
             f'["{family.model_class(_CLASSIFIERS[0])}"]'
         )
     classes = {
-        name: family.model_class(name)
+        name: family.model_classes(name)
         for name in _CLASSIFIERS
-        if any(theirs in row.theirs for theirs in _OUTPUTS for row in family.heads[name])
+        if any(theirs in row.theirs for theirs in _OUTPUTS for row in family.heads.get(name, []))
     }
-    for name, theirs in classes.items():
-        if theirs in named:
+    for name, all_theirs in classes.items():
+        if any(theirs in named for theirs in all_theirs):
             return name
-    *others, last = classes.values()
+    *others, last = (theirs for theirs, *_ in classes.values())
     raise ValueError(
         f"{source} holds {output}, but the config's architectures {named} do not say of what: "
         f"expected {', '.join(others)} or {last}"

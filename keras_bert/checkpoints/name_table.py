@@ -48,6 +48,17 @@ PARTS_TRANSPOSED = Form(
     lambda theirs, _: np.concatenate([part.T for part in theirs], axis=-1),
 )
 
+# What goes through the activation of a feed-forward layer, and the gate beside it: two arrays of
+# theirs, or one in which the gate stands first (which is the one form that copies).
+HALVES_TRANSPOSED = Form(
+    lambda ours, _: [half.T for half in np.split(ours, 2, axis=-1)],
+    lambda theirs, _: np.concatenate([half.T for half in theirs], axis=-1),
+)
+GATE_FIRST_TRANSPOSED = Form(
+    lambda ours, _: [np.roll(ours, ours.shape[-1] // 2, axis=-1).T],
+    lambda theirs, _: np.roll(theirs[0].T, theirs[0].shape[0] // 2, axis=-1),
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Row:

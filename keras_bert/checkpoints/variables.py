@@ -35,7 +35,7 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
     }
     if not config.has_position_table:
         del shapes["embeddings/position_embeddings"]
-    if not config.has_segment_table:
+    if not config.type_vocab_size:
         del shapes["embeddings/segment_embeddings"]
     if config.distance_buckets:
         table = (config.distance_buckets, config.num_attention_heads)
@@ -60,6 +60,8 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
             shapes |= _dense(f"{layer}/intermediate", width, gates * config.intermediate_size)
             shapes |= _dense(f"{layer}/output", config.intermediate_size, width)
             shapes |= _norm(f"{layer}/feed_forward_norm", width)
+        for name in config.unbiased_layers:
+            shapes.pop(f"{layer}/{name}/bias", None)
     if config.is_pre_norm:
         shapes |= _norm(f"layer_{config.num_hidden_layers - 1}/final_norm", width)
     if architecture == ENCODER_DECODER:

@@ -347,7 +347,7 @@ class DisentangledEmbeddings(EmbeddingPostprocessor):
         max_relative_positions: int = 512,
         **keywords: Any,
     ):
-        super().__init__(*arguments, **keywords)
+        super().__init__(*arguments, **keywords | {"has_positions": False})
         self.relative_positions = DistanceEmbeddings(
             position_buckets,
             max_relative_positions,
@@ -364,19 +364,8 @@ class DisentangledEmbeddings(EmbeddingPostprocessor):
         position_ids_shape: Any = None,
     ) -> None:
         """Makes both norms and the table [2 N, H] for word embeddings [B, S, H]."""
-        self.layer_norm.build(word_embeddings_shape)
+        super().build(word_embeddings_shape, segment_ids_shape, position_ids_shape)
         self.relative_positions.build(word_embeddings_shape)
-
-    def embed(
-        self,
-        word_embeddings: Any,
-        segment_ids: Any,
-        position_ids: Any = None,
-        training: bool = False,
-    ) -> Any:
-        """Returns [..., H] for word embeddings [..., H]; the ids change nothing."""
-        hidden = self.layer_norm(word_embeddings, training=training)
-        return self.dropout(hidden, training=training)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""

@@ -143,6 +143,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         position_initializer: what the position table starts as, see `BertConfig`.
         first_position: row of the table for position 0, F: RoBERTa leaves the rows before it out.
         reads_segments: whether the segment ids count; else every piece is of segment 0.
+        has_positions: whether there is a table of positions.
     """
 
     def __init__(
@@ -156,6 +157,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         position_initializer: str = "normal",
         first_position: int = 0,
         reads_segments: bool = True,
+        has_positions: bool = True,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -168,6 +170,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         self.position_initializer = position_initializer
         self.first_position = first_position
         self.reads_segments = reads_segments
+        self.has_positions = has_positions
         self.layer_norm = LayerNormalization(
             epsilon=layer_norm_eps, dtype=self.dtype_policy, name="layer_norm"
         )
@@ -179,14 +182,15 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         segment_ids_shape: Any = None,
         position_ids_shape: Any = None,
     ) -> None:
-        """Makes both tables and the norm for word embeddings [B, S, H]."""
+        """Makes the tables and the norm for word embeddings [B, S, H]."""
         hidden_size = word_embeddings_shape[-1]
-        # One row for each position [F + M, H]: learned, so there is none for one beyond M.
-        self.position_embeddings = self.add_weight(
-            name="position_embeddings",
-            shape=(self.first_position + self.max_position_embeddings, hidden_size),
-            initializer=position_initializer(self.position_initializer, self.initializer_range),
-        )
+        if self.has_positions:
+            # One row for each position [F + M, H]: learned, so there is none for one beyond M.
+            self.position_embeddings = self.add_weight(
+                name="position_embeddings",
+                shape=(self.first_position + self.max_position_embeddings, hidden_size),
+                initializer=position_initializer(self.position_initializer, self.initializer_range),
+            )
         if self.type_vocab_size:
             self.segment_embeddings = self.add_weight(  # [T, H]
                 name="segment_embeddings",
@@ -234,15 +238,11 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             position_ids: int32 [...]; None, for [B, S, H] only, counts from 0.
             training: whether dropout is on.
         """
-        if position_ids is None:
-            # Every sequence counts from 0: the same S rows serve all of them.
-            first = self.first_position
-            rows = self.position_embeddings[first : first + ops.shape(word_embeddings)[1]]
-            positions = rows[None]  # [1, S, H]
-        else:
-            table = ops.convert_to_tensor(self.position_embeddings)
-            positions = ops.take(table, position_ids + self.first_position, axis=0)  # [..., H]
-        hidden = word_embeddings + ops.cast(positions, self.compute_dtype)  # [..., H]
+        hidden = word_embeddings
+        if self.has_positions:
+            hidden = hidden + ops.cast(  # [..., H]
+                self._positions(position_ids, ops.shape(hidden)[1]), self.compute_dtype
+            )
         if self.type_vocab_size and not self.reads_segments:
             hidden = hidden + ops.cast(self.segment_embeddings[0], self.compute_dtype)  # [..., H]
         elif self.type_vocab_size:
@@ -253,6 +253,15 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             segment_table = ops.cast(self.segment_embeddings, self.compute_dtype)  # [T, H]
             hidden = hidden + ops.matmul(one_hot, segment_table)  # [..., H]
         return self.dropout(self.layer_norm(hidden), training=training)  # [..., H]
+
+    def _positions(self, position_ids: Any, length: Any) -> Any:
+        """Returns rows of the table, [..., H] of int32 [...], or the first S as [1, S, H]."""
+        if position_ids is None:
+            # Every sequence counts from 0: the same S rows serve all of them.
+            first = self.first_position
+            return self.position_embeddings[first : first + length][None]
+        table = ops.convert_to_tensor(self.position_embeddings)
+        return ops.take(table, position_ids + self.first_position, axis=0)
 
     def compute_output_spec(
         self, word_embeddings: Any, segment_ids: Any, position_ids: Any = None, **_: Any
@@ -281,4 +290,5 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             "position_initializer": self.position_initializer,
             "first_position": self.first_position,
             "reads_segments": self.reads_segments,
+            "has_positions": self.has_positions,
         }

@@ -127,6 +127,11 @@ class EncoderBlock(keras.layers.Layer):
             name=name,
         )
 
+    @property
+    def inner_width(self) -> int:
+        """Outputs of the first dense layer of the feed-forward layer, I here."""
+        return self.intermediate_size
+
     def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
         """Makes all sub-layers for hidden states [B, S, H]."""
         self.attention.build(hidden_shape)  # [H, 3H] and [H, H]
@@ -135,7 +140,7 @@ class EncoderBlock(keras.layers.Layer):
             self.attention_norm.build(hidden_shape)
         if not hasattr(self, "intermediate"):
             self.feed_forward_norm = self._norm("feed_forward_norm")
-            self.intermediate = self._dense(self.intermediate_size, "intermediate")  # [H, I]
+            self.intermediate = self._dense(self.inner_width, "intermediate")  # [H, I]
             self.intermediate.build(hidden_shape)
             self.output_dense = self._dense(hidden_shape[-1], "output")  # [I, H]
             self.output_dense.build((*hidden_shape[:-1], self.intermediate_size))
@@ -180,10 +185,13 @@ class EncoderBlock(keras.layers.Layer):
 
     def feed_forward_half(self, hidden: Any, training: bool = False) -> Any:
         """Returns hidden states [..., H] after the feed-forward layer, each position alone."""
-        inner = self.activation(self.intermediate(hidden), training)  # [..., I]
-        transformed = self.output_dense(inner)  # [..., H]
+        transformed = self.output_dense(self.inner(hidden, training))  # [..., H]
         transformed = self.feed_forward_dropout(transformed, training=training)  # [..., H]
         return self.feed_forward_norm(hidden + transformed, training=training)  # [..., H]
+
+    def inner(self, hidden: Any, training: bool = False) -> Any:
+        """Returns what the second dense layer of the feed-forward layer reads, [..., I]."""
+        return self.activation(self.intermediate(hidden), training)
 
     def compute_output_spec(self, *arguments: Any, **named: Any) -> Any:
         """Gives the symbolic shapes of `call`, which are those of the attention's."""

@@ -1,4 +1,4 @@
-"""What a block of ModernBERT does otherwise than BERT's (Warner et al. 2024, arXiv:2412.13663).
+"""Blocks whose attention turns queries and keys: of ModernBERT, of NomicBERT and of GTE.
 
 Query and key are turned by an angle that grows with their position (RoFormer, Su et al. 2021,
 section 3.2), so that their product depends on the distance alone: there is no table of positions.
@@ -8,14 +8,21 @@ turns at a speed of its own:
     component        0 and D/2           1 and D/2 + 1          i and D/2 + i
     angle at s       s                   s theta^(-2/D)         s theta^(-2i/D)
 
-Norms stand before both sub-layers, and the feed-forward layer has a gate; no layer has a bias:
+Their feed-forward layers have a gate. ModernBERT (Warner et al. 2024, arXiv:2412.13663) has norms
+before both sub-layers, and no layer with a bias:
 
     hidden --+-- norm, attention --(+)--+-- norm, dense --+-- gelu --(x)-- dense --(+)-->
              |                      |   |                 +----------+              |
              +----------------------+   +-------------------------------------------+
 
-Most blocks attend in a sliding window, as in `local_attention`, but without global positions;
-packed sequences and tables of probabilities take all pairs and a mask.
+Most of its blocks attend in a sliding window, as in `local_attention`, but without global
+positions; packed sequences and tables of probabilities take all pairs and a mask. The others
+(arXiv:2402.01613, arXiv:2407.19669) have norms behind the sub-layers, as BERT's block has, and see
+all:
+
+    hidden --+-- attention --(+)-- norm --+-- dense --+-- silu --(x)-- dense --(+)-- norm -->
+             |                |           |           +----------+              |
+             +----------------+           +-------------------------------------+
 
 Shapes: B sequences, S positions, H width, I width of the feed-forward layer, A heads, D = H / A.
 """
@@ -38,19 +45,20 @@ from keras_bert.layers.self_attention import SelfAttention
 from keras_bert.modernbert_config import WHOLE_WINDOWS
 
 
-def rotated(vectors: Any, theta: float) -> Any:
+def rotated(vectors: Any, theta: float, factor: float = 1.0) -> Any:
     """Returns queries or keys turned by the angles of their positions.
 
     Args:
         vectors: [B, A, S, D], D even; row s is that of position s.
         theta: the slowest of the D / 2 points turns by about 1 / theta a position.
+        factor: positions are divided by it (interpolation, Chen et al. 2023, arXiv:2306.15595).
 
     Returns:
         [B, A, S, D]; angles and products are computed in float32.
     """
     size = vectors.shape[-1]
     exponents = np.arange(0, size, 2, dtype=np.float32) / np.float32(size)
-    speeds = 1 / np.float32(theta) ** exponents  # [D / 2]
+    speeds = 1 / np.float32(theta) ** exponents / np.float32(factor)  # [D / 2]
     positions = ops.cast(ops.arange(ops.shape(vectors)[2], dtype="int32"), "float32")  # [S]
     angles = positions[:, None] * speeds  # [S, D / 2]
     cosine, sine = ops.cos(angles), ops.sin(angles)
@@ -68,6 +76,8 @@ class RotarySelfAttention(LocalSelfAttention):
         attention_window: how far a position sees to each side; 0: as far as there are any.
         rope_theta: see `rotated`.
         output_initializer_range: standard deviation of the initializer of the output projection.
+        rope_factor: see `rotated`.
+        use_bias: whether both projections have a bias.
         **arguments: further arguments of `SelfAttention`.
     """
 
@@ -83,6 +93,8 @@ class RotarySelfAttention(LocalSelfAttention):
         attention_window: int = 0,
         rope_theta: float = 160_000.0,
         output_initializer_range: float = 0.02,
+        rope_factor: float = 1.0,
+        use_bias: bool = False,
         **arguments: Any,
     ):
         # What a file of Keras holds besides; no variant has it.
@@ -91,6 +103,8 @@ class RotarySelfAttention(LocalSelfAttention):
         super().__init__(num_attention_heads, attention_window, global_tokens=0, **arguments)
         self.rope_theta = rope_theta
         self.output_initializer_range = output_initializer_range
+        self.rope_factor = rope_factor
+        self.use_bias = use_bias
 
     def _dense(
         self, units: int, name: str, start: keras.initializers.Initializer | None = None
@@ -98,7 +112,7 @@ class RotarySelfAttention(LocalSelfAttention):
         deviation = self.output_initializer_range if name == "output" else self.initializer_range
         return Dense(
             units,
-            use_bias=False,
+            use_bias=self.use_bias,
             kernel_initializer=start or truncated_normal(deviation),
             dtype=self.dtype_policy,
             name=name,
@@ -125,8 +139,7 @@ class RotarySelfAttention(LocalSelfAttention):
         length = ops.shape(query)[2]  # S
         is_short = isinstance(length, int) and length <= self.whole_windows * self.attention_window
         if bias.shape[2] == 1 and not is_short:  # the same for all queries: blocks
-            query, key = rotated(query, self.rope_theta), rotated(key, self.rope_theta)
-            return super().attend(query, key, value, bias, training)
+            return super().attend(self._rotated(query), self._rotated(key), value, bias, training)
         positions = ops.arange(length, dtype="int32")  # [S]
         seen = ops.abs(positions - positions[:, None]) <= self.attention_window  # [S, S]
         bias = bias + (1.0 - ops.cast(seen, "float32")) * OUTSIDE  # [B, 1, S, S]
@@ -143,8 +156,10 @@ class RotarySelfAttention(LocalSelfAttention):
         Returns:
             [B, A, S, S] in the dtype of the arithmetic.
         """
-        query, key = rotated(query, self.rope_theta), rotated(key, self.rope_theta)
-        return super().scores(query, key, training)
+        return super().scores(self._rotated(query), self._rotated(key), training)
+
+    def _rotated(self, vectors: Any) -> Any:
+        return rotated(vectors, self.rope_theta, self.rope_factor)
 
     def bias_of_pairs(self, bias: Any) -> Any:
         """Returns a bias [B, 1, 1 or S, S] as [B, 1, S, S], for which `attend` takes all pairs."""
@@ -156,11 +171,40 @@ class RotarySelfAttention(LocalSelfAttention):
         return super().get_config() | {
             "rope_theta": self.rope_theta,
             "output_initializer_range": self.output_initializer_range,
+            "rope_factor": self.rope_factor,
+            "use_bias": self.use_bias,
         }
 
 
+class _GatedBlock(EncoderBlock):
+    """What blocks with rotary attention and a gated feed-forward layer have in common."""
+
+    # What the attention has beside the arguments of a plain one.
+    attention_settings: dict[str, Any]
+
+    def create_attention(self) -> SelfAttention:
+        """Returns the attention layer, made as the one without angles."""
+        settings = super().create_attention().get_config()
+        settings |= {"output_initializer_range": self.initializer_range}
+        return RotarySelfAttention.from_config(settings | self.attention_settings)
+
+    @property
+    def inner_width(self) -> int:
+        """Outputs of the first dense layer, 2I: what goes through the activation, and the gate."""
+        return 2 * self.intermediate_size
+
+    def inner(self, hidden: Any, training: bool = False) -> Any:
+        """Returns what the second dense layer of the feed-forward layer reads, [..., I]."""
+        inner, gate = ops.split(self.intermediate(hidden), 2, axis=-1)  # [..., I] each
+        return self.activation(inner, training) * gate
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return super().get_config() | self.attention_settings
+
+
 @keras.saving.register_keras_serializable("keras_bert")
-class RotaryEncoderBlock(EncoderBlock):
+class RotaryEncoderBlock(_GatedBlock):
     """A pre-layer-norm block with rotary attention, a gated feed-forward layer and no biases.
 
     Args:
@@ -189,8 +233,11 @@ class RotaryEncoderBlock(EncoderBlock):
         **keywords: Any,
     ):
         # First: the constructor of the block makes the attention.
-        self.attention_window = attention_window
-        self.rope_theta = rope_theta
+        self.attention_settings = {
+            "attention_window": attention_window,
+            "rope_theta": rope_theta,
+            "output_initializer_range": output_initializer_range,
+        }
         self.output_initializer_range = output_initializer_range
         self.is_first = is_first
         self.is_last = is_last
@@ -200,18 +247,6 @@ class RotaryEncoderBlock(EncoderBlock):
             seed=derived_seed(self.seed, 2),
             dtype=self.dtype_policy,
             name="attention_dropout",
-        )
-
-    def create_attention(self) -> SelfAttention:
-        """Returns the attention layer, made as the one without angles."""
-        plain = super().create_attention().get_config()
-        return RotarySelfAttention.from_config(
-            plain
-            | {
-                "attention_window": self.attention_window,
-                "rope_theta": self.rope_theta,
-                "output_initializer_range": self.output_initializer_range,
-            }
         )
 
     def _norm(self, name: str) -> LayerNormalization:
@@ -237,8 +272,7 @@ class RotaryEncoderBlock(EncoderBlock):
             self.attention_norm.build(hidden_shape)
         self.feed_forward_norm = self._norm("feed_forward_norm")
         self.feed_forward_norm.build(hidden_shape)
-        # What goes through the activation, and the gate beside it.
-        self.intermediate = self._dense(2 * self.intermediate_size, "intermediate")  # [H, 2I]
+        self.intermediate = self._dense(self.inner_width, "intermediate")  # [H, 2I]
         self.intermediate.build(hidden_shape)
         self.output_dense = self._dense(hidden_shape[-1], "output")  # [I, H]
         self.output_dense.build((*hidden_shape[:-1], self.intermediate_size))
@@ -256,22 +290,71 @@ class RotaryEncoderBlock(EncoderBlock):
 
     def feed_forward_half(self, hidden: Any, training: bool = False) -> Any:
         """Returns hidden states [..., H] after the feed-forward layer, each position alone."""
-        read = self.feed_forward_norm(hidden, training=training)  # [..., H]
-        inner, gate = ops.split(self.intermediate(read), 2, axis=-1)  # [..., I] each
-        inner = self.activation(inner, training) * gate  # [..., I]
+        inner = self.inner(self.feed_forward_norm(hidden, training=training), training)  # [..., I]
         inner = self.feed_forward_dropout(inner, training=training)
         hidden = hidden + self.output_dense(inner)  # [..., H]
         return self.final_norm(hidden, training=training) if self.is_last else hidden
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
-        return super().get_config() | {
-            "attention_window": self.attention_window,
-            "rope_theta": self.rope_theta,
-            "output_initializer_range": self.output_initializer_range,
-            "is_first": self.is_first,
-            "is_last": self.is_last,
+        return super().get_config() | {"is_first": self.is_first, "is_last": self.is_last}
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class RotaryPostNormBlock(_GatedBlock):
+    """BERT's post-layer-norm block with rotary attention and a gated feed-forward layer.
+
+    Args:
+        *arguments: those of `EncoderBlock`.
+        rope_theta: see `rotated`.
+        rope_factor: see `rotated`.
+        use_bias: whether the dense layers have biases, but for the first one of the feed-forward
+            layer, which has none.
+        gate_dropout_prob: dropout on what the gate lets through.
+        **keywords: further ones of `EncoderBlock`.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        rope_theta: float = 10_000.0,
+        rope_factor: float = 1.0,
+        use_bias: bool = False,
+        gate_dropout_prob: float = 0.0,
+        **keywords: Any,
+    ):
+        # First: the constructor of the block makes the attention.
+        self.attention_settings = {
+            "rope_theta": rope_theta,
+            "rope_factor": rope_factor,
+            "use_bias": use_bias,
         }
+        self.use_bias = use_bias
+        self.gate_dropout_prob = gate_dropout_prob
+        super().__init__(*arguments, **keywords)
+        self.gate_dropout = Dropout(
+            gate_dropout_prob,
+            seed=derived_seed(self.seed, 4),
+            dtype=self.dtype_policy,
+            name="gate_dropout",
+        )
+
+    def _dense(self, units: int, name: str) -> keras.layers.Dense:
+        return Dense(
+            units,
+            use_bias=self.use_bias and name != "intermediate",
+            kernel_initializer=truncated_normal(self.initializer_range),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def inner(self, hidden: Any, training: bool = False) -> Any:
+        """Returns what the second dense layer of the feed-forward layer reads, [..., I]."""
+        return self.gate_dropout(super().inner(hidden, training), training=training)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return super().get_config() | {"gate_dropout_prob": self.gate_dropout_prob}
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -284,29 +367,10 @@ class NormalizedEmbeddings(EmbeddingPostprocessor):
     """
 
     def __init__(self, *arguments: Any, **keywords: Any):
-        super().__init__(*arguments, **keywords)
+        super().__init__(*arguments, **keywords | {"has_positions": False})
         self.layer_norm = LayerNormalization(
             epsilon=self.layer_norm_eps, center=False, dtype=self.dtype_policy, name="layer_norm"
         )
-
-    def build(
-        self,
-        word_embeddings_shape: Any,
-        segment_ids_shape: Any = None,
-        position_ids_shape: Any = None,
-    ) -> None:
-        """Makes the norm for word embeddings [B, S, H]."""
-        self.layer_norm.build(word_embeddings_shape)  # scale, [H]
-
-    def embed(
-        self,
-        word_embeddings: Any,
-        segment_ids: Any,
-        position_ids: Any = None,
-        training: bool = False,
-    ) -> Any:
-        """Returns [..., H] for word embeddings [..., H]; the ids change nothing."""
-        return self.dropout(self.layer_norm(word_embeddings), training=training)
 
 
 def scaled_initializer_range(deviation: float, layers: int) -> float:

@@ -193,6 +193,7 @@ class BertEncoder(preset.PresetModel):
             position_initializer=config.position_initializer,
             first_position=config.first_position,
             reads_segments=config.has_segments,
+            has_positions=config.has_position_table,
             dtype=dtype,
             name="embeddings",
         )

@@ -1,7 +1,7 @@
 """The encoders of the families that came after BERT; their configs say in what they differ.
 
 All of it is in `keras_bert.family_configs`: the same layers are made from other numbers, but for
-MPNet, DeBERTa, local attention and ModernBERT, which have blocks of their own.
+MPNet, DeBERTa, local attention, ModernBERT, NomicBERT and GTE, which have blocks of their own.
 """
 
 from typing import Any
@@ -30,11 +30,13 @@ from keras_bert.layers.relative_attention import RelativeEmbeddings, RelativeEnc
 from keras_bert.layers.rotary_attention import (
     NormalizedEmbeddings,
     RotaryEncoderBlock,
+    RotaryPostNormBlock,
     scaled_initializer_range,
 )
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.registry import register_encoder
 from keras_bert.modernbert_config import ModernBertConfig
+from keras_bert.rotary_configs import GteConfig, NomicBertConfig
 
 
 @register_encoder(DistilBertConfig)
@@ -217,6 +219,53 @@ class ModernBertEncoder(BertEncoder):
             use_bias=False,
             dtype=dtype,
             name="pooler",
+        )
+
+
+@register_encoder(NomicBertConfig)
+class NomicBertEncoder(BertEncoder):
+    """The encoder of NomicBERT (Nussbaum et al. 2024, arXiv:2402.01613): of nomic-embed-text.
+
+    Inputs and outputs are those of `BertEncoder`. Published encoders have no pooler:
+    `pooled_output` is of random weights until a head is trained; vectors of texts are means.
+
+    Example:
+        >>> encoder = NomicBertEncoder(NomicBertConfig.from_name("nomic_bert_base"))
+    """
+
+    @staticmethod
+    def create_block(config: Any, index: int, seed: int | None, dtype: Any) -> EncoderBlock:
+        """Returns the block named "layer_{index}"; see `BertEncoder.create_block`."""
+        settings = BertEncoder.create_block(config, index, seed, dtype).get_config()
+        return RotaryPostNormBlock.from_config(
+            settings | {"rope_theta": config.rope_theta, "rope_factor": config.rope_factor}
+        )
+
+
+@register_encoder(GteConfig)
+class GteEncoder(BertEncoder):
+    """The encoder of a GTE of the second generation (Zhang et al. 2024, arXiv:2407.19669).
+
+    Inputs and outputs are those of `BertEncoder`; `segment_ids` change nothing. Published encoders
+    have no pooler: `pooled_output` is of random weights until a head is trained; vectors of texts
+    are the states of [CLS].
+
+    Example:
+        >>> encoder = GteEncoder(GteConfig.from_name("gte_base"))
+    """
+
+    @staticmethod
+    def create_block(config: Any, index: int, seed: int | None, dtype: Any) -> EncoderBlock:
+        """Returns the block named "layer_{index}"; see `BertEncoder.create_block`."""
+        settings = BertEncoder.create_block(config, index, seed, dtype).get_config()
+        return RotaryPostNormBlock.from_config(
+            settings
+            | {
+                "rope_theta": config.rope_theta,
+                "rope_factor": config.rope_factor,
+                "use_bias": True,
+                "gate_dropout_prob": config.hidden_dropout_prob,
+            }
         )
 
 

@@ -8,9 +8,10 @@
                        sentencepiece.bpe.model                     XLMRoberta*
                        spm.model                                   DebertaV2*
 
-tokenizer.json, which transformers 5 writes alone, stands for the first two rows. No TensorFlow
-here: the workers of data creation read a folder and turn texts into ids with the library that each
-family has in C++ or Rust, or with our own WordPiece; the graphs are made of the same values.
+tokenizer.json, which transformers 5 writes alone, stands for the first two rows and for that of
+XLM-R. No TensorFlow here: the workers of data creation read a folder and turn texts into ids with
+the library that each family has in C++ or Rust, or with our own WordPiece; the graphs are made of
+the same values.
 """
 
 import os
@@ -22,6 +23,7 @@ from keras_bert.storage import hub
 from keras_bert.text import tokenizer_config
 from keras_bert.text.byte_level.files import ByteLevelBpeFiles
 from keras_bert.text.sentencepiece.files import SentencePieceFiles
+from keras_bert.text.sentencepiece.unigram_json import UNIGRAM
 from keras_bert.text.tokenizer_config import (
     MERGES,
     MODEL_FILES,
@@ -46,6 +48,8 @@ _FAMILIES_OF_FILES: dict[str, Family] = {
     TOKENIZER_JSON: "wordpiece",  # or what it holds
     **dict.fromkeys(MODEL_FILES, "sentencepiece"),
 }
+# By the type of the model in tokenizer.json.
+_FAMILIES_OF_MODELS: dict[str | None, Family] = {"BPE": "byte_level_bpe", UNIGRAM: "sentencepiece"}
 # Names in `tokenizer_class`, which may have "Fast" behind them.
 _CLASSES: dict[str, Family] = {
     "XLMRobertaTokenizer": "sentencepiece",
@@ -93,9 +97,7 @@ def family_of(folder: str | os.PathLike) -> Family:
     if any((folder / file).is_file() for file in MODEL_FILES):
         return "sentencepiece"
     if (folder / TOKENIZER_JSON).is_file():
-        model = tokenizer_config.read_json(folder / TOKENIZER_JSON).get("model") or {}
-        if model.get("type") == "BPE":
-            return "byte_level_bpe"
+        return _family_of_json(folder / TOKENIZER_JSON)
     elif (folder / VOCAB_JSON).is_file():
         return "byte_level_bpe"  # whose reader tells that the merges are missing
     return "wordpiece"  # whose reader tells what is missing
@@ -130,8 +132,7 @@ def read_named_file(path: str | os.PathLike) -> TokenizerFiles:
     if not path.is_file():
         raise FileNotFoundError(f"there is no vocabulary at {path}: check the path")
     if path.name == TOKENIZER_JSON:
-        model = tokenizer_config.read_json(path).get("model") or {}
-        family = "byte_level_bpe" if model.get("type") == "BPE" else "wordpiece"
+        family = _family_of_json(path)
     named = _family_of_class(folder, family == "wordpiece")
     if named not in (None, family):
         _, names = tokenizer_config.tokenizer_class(folder)
@@ -139,7 +140,7 @@ def read_named_file(path: str | os.PathLike) -> TokenizerFiles:
             f"{path} is no file of the tokenizer that {names.name} beside it names: give each "
             "tokenizer a folder of its own"
         )
-    if path.name in MODEL_FILES:
+    if family == "sentencepiece":
         return SentencePieceFiles.read(folder, path.name)
     return _READERS[family](folder)
 
@@ -166,6 +167,12 @@ def _family_of_class(folder: Path, has_pieces: bool) -> Family | None:
             "DeBERTa's of versions 2 and 3 are"
         )
     return None
+
+
+def _family_of_json(path: Path) -> Family:
+    """Returns the family of a tokenizer.json; the reader of WordPiece tells of others."""
+    kind = (tokenizer_config.read_json(path).get("model") or {}).get("type")
+    return _FAMILIES_OF_MODELS.get(kind, "wordpiece")
 
 
 def _is_other(folder: Path) -> bool:

@@ -13,9 +13,11 @@ from keras_bert import (
     DebertaV2Config,
     DistilBertConfig,
     ElectraConfig,
+    GteConfig,
     LongformerConfig,
     ModernBertConfig,
     MPNetConfig,
+    NomicBertConfig,
     RobertaConfig,
 )
 from keras_bert.checkpoints import folder as checkpoints
@@ -92,6 +94,16 @@ DEBERTA = {
     "pos_att_type": "p2c|c2p",
     "position_biased_input": False,
 }
+NOMIC = {
+    "vocab_size": 31,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 20,
+    "max_position_embeddings": 9,
+    "initializer_range": 0.4,
+}
+GTE = {**NOMIC, "pad_token_id": 0}
 # What their classes begin with -> numbers, and our config.
 FAMILIES = {
     "DistilBert": (DISTILBERT, DistilBertConfig),
@@ -104,6 +116,8 @@ FAMILIES = {
     "MPNet": (MPNET, MPNetConfig),
     "ModernBert": (MODERNBERT, ModernBertConfig),
     "DebertaV2": (DEBERTA, DebertaV2Config),
+    "NomicBert": (NOMIC, NomicBertConfig),
+    "Gte": (GTE, GteConfig),
 }
 # Those that count positions by the padding id there, and one that computes something else for
 # padding, which nothing reads: its queries see nothing.
@@ -173,6 +187,20 @@ CASES = {
         "BertSpanLabeler",
         {"pos_att_type": ["p2c"], "max_relative_positions": 6},
     ),
+    "NomicBertModel": ("BertEncoder", {"layer_norm_eps": 1e-3}),
+    "NomicBertForMaskedLM": ("BertMaskedLM", {"hidden_act": "relu"}),
+    "NomicBertForSequenceClassification": (
+        "BertClassifier",
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}},
+    ),
+    "NomicBertForTokenClassification": ("BertTokenClassifier", {"type_vocab_size": 3}),
+    "GteModel": ("BertEncoder", {"type_vocab_size": 0}),
+    "GteForMaskedLM": ("BertMaskedLM", {"hidden_act": "relu"}),
+    "GteForSequenceClassification": (
+        "BertClassifier",
+        {"rope_parameters": {"rope_type": "linear", "rope_theta": 50.0, "factor": 3.0}},
+    ),
+    "GteForTokenClassification": ("BertTokenClassifier", {"layer_norm_eps": 1e-3}),
 }
 
 
@@ -208,7 +236,7 @@ def features(ours, segments, padding_id=None):
     return {
         "input_ids": ids,
         "input_mask": mask,
-        "segment_ids": random.integers(0, segments, shape),
+        "segment_ids": random.integers(0, max(segments, 1), shape),
     }
 
 
@@ -222,7 +250,7 @@ def their_inputs(batch, **more):
 def their_outputs(model, ours, batch):
     import torch
 
-    with_segments = type(model).__name__.startswith(("Electra", "Albert"))
+    with_segments = type(model).__name__.startswith(("Electra", "Albert", "NomicBert"))
     inputs = their_inputs(batch, **({"token_type_ids": "segment_ids"} if with_segments else {}))
     if type(model).__name__.startswith("Longformer"):  # an input there, of the config here
         inputs["global_attention_mask"] = torch.zeros_like(inputs["input_ids"])
@@ -289,11 +317,12 @@ def test_distances_of_every_bucket_are_told(name, changes, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:the checkpoint has no pooler")
-def test_a_modernbert_attends_as_theirs(tmp_path):
+@pytest.mark.parametrize("name", ["ModernBertModel", "NomicBertModel", "GteModel"])
+def test_attention_is_theirs(name, tmp_path):
     """Rows of 40 positions, in blocks or as a table of all pairs; some end in padding."""
     import torch
 
-    model = their_model("ModernBertModel", max_position_embeddings=40)
+    model = their_model(name, max_position_embeddings=40)
     model.set_attn_implementation("eager")
     model.save_pretrained(tmp_path)
     mask = np.tri(40, dtype=int)[[39, 24, 6]]
@@ -322,6 +351,8 @@ def test_a_modernbert_attends_as_theirs(tmp_path):
             np.testing.assert_allclose(
                 ours[row, :, :length], other.numpy()[row, :, :length], **ORACLE
             )
+    if name != "ModernBertModel":
+        return
     # By hand: nothing beyond two positions to each side in the second layer.
     far = np.abs(np.subtract.outer(np.arange(40), np.arange(40))) > 2
     assert np.abs(found["attention_probs"][1].numpy()[0, :, far]).max() == 0
@@ -333,6 +364,8 @@ def test_a_modernbert_attends_as_theirs(tmp_path):
     [
         ("ModernBertModel", {}),
         ("DebertaV2Model", {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}),
+        ("NomicBertModel", {}),
+        ("GteModel", {"hidden_dropout_prob": 0}),
     ],
 )
 def test_gradients_are_theirs(name, changes, tmp_path):
@@ -340,7 +373,7 @@ def test_gradients_are_theirs(name, changes, tmp_path):
     import torch
 
     model = their_model(name, max_position_embeddings=20, **changes)
-    model.save_pretrained(tmp_path)
+    model.save_pretrained(tmp_path, save_original_format=False)  # under the names of its parameters
     ids = np.random.default_rng(0).integers(1, 31, (2, 20))  # the padding's has no gradient there
     model(input_ids=torch.tensor(ids))[0].pow(3).sum().backward()
     checkpoint = checkpoints.read(tmp_path)
@@ -437,6 +470,8 @@ def test_there_and_back(name, tmp_path):
         # Fresh: of the layers before the heads a masked language model holds its own alone.
         ("ModernBertForMaskedLM", ("pooler/dense/kernel", "pooler/layer_norm/gamma")),
         ("DebertaV2ForMaskedLM", ("pooler/kernel", "pooler/bias")),
+        ("NomicBertForMaskedLM", ()),
+        ("GteForMaskedLM", ()),
     ],
 )
 def test_conversion_through_our_own_format(name, left_out, tmp_path):
@@ -469,6 +504,11 @@ def test_conversion_through_our_own_format(name, left_out, tmp_path):
         ),
         ("AlbertForMaskedLM", "predictions.decoder.bias", "predictions.bias"),
         ("ModernBertForMaskedLM", "decoder.weight", "model.embeddings.tok_embeddings.weight"),
+        (
+            "NomicBertForMaskedLM",
+            "cls.predictions.decoder.weight",
+            "nomic_bert.embeddings.word_embeddings.weight",
+        ),
     ],
 )
 def test_tied_tensors_are_read_under_either_name(name, held, dropped, tmp_path):

@@ -19,6 +19,7 @@ from keras_bert.layers.local_attention import LocalEncoderBlock, LocalSelfAttent
 from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
 from keras_bert.layers.pooling import WindowPooling
 from keras_bert.layers.replaced_token import ReplacedTokenDetection
+from keras_bert.layers.rotary_attention import RotaryPostNormBlock
 from keras_bert.layers.self_attention import SelfAttention
 from keras_bert.models.multiple_choice import FlattenChoices, UnflattenChoices
 
@@ -41,6 +42,7 @@ _CASES = [
             "position_initializer": "sinusoids",
             "first_position": 2,
             "reads_segments": False,
+            "has_positions": False,
         },
         (_HIDDEN, _IDS),
     ),
@@ -148,10 +150,30 @@ _CASES = [
             "position_initializer": "sinusoids",
             "first_position": 2,
             "reads_segments": False,
+            "has_positions": False,
             "position_buckets": 4,
             "max_relative_positions": 8,
         },
         (_HIDDEN, _IDS),
+    ),
+    (
+        RotaryPostNormBlock,
+        {
+            "num_attention_heads": 2,
+            "intermediate_size": 12,
+            "hidden_act": "silu",
+            "hidden_dropout_prob": 0.2,
+            "attention_probs_dropout_prob": 0.3,
+            "initializer_range": 0.5,
+            "layer_norm_eps": 1e-3,
+            "seed": 4,
+            "attention_initializer": "neighbors",
+            "rope_theta": 50.0,
+            "rope_factor": 3.0,
+            "use_bias": True,
+            "gate_dropout_prob": 0.4,
+        },
+        (_HIDDEN, _MASK),
     ),
     (
         CrossAttention,

@@ -28,12 +28,16 @@ from keras_bert import (
     ElectraConfig,
     ElectraEncoder,
     FinetuningOptions,
+    GteConfig,
+    GteEncoder,
     LongformerConfig,
     LongformerEncoder,
     ModernBertConfig,
     ModernBertEncoder,
     MPNetConfig,
     MPNetEncoder,
+    NomicBertConfig,
+    NomicBertEncoder,
     RobertaConfig,
     RobertaEncoder,
     Vocabulary,
@@ -80,6 +84,8 @@ CONFIGS = {
     ),
     # Distances of 2 and more to each side share rows.
     "deberta-v2": DebertaV2Config(**NUMBERS, position_buckets=4),
+    "nomic_bert": NomicBertConfig(**NUMBERS),
+    "gte": GteConfig(**NUMBERS, rope_factor=1.5),
 }
 ENCODERS = {
     "distilbert": DistilBertEncoder,
@@ -90,6 +96,8 @@ ENCODERS = {
     "longformer": LongformerEncoder,
     "modernbert": ModernBertEncoder,
     "deberta-v2": DebertaV2Encoder,
+    "nomic_bert": NomicBertEncoder,
+    "gte": GteEncoder,
 }
 BATCH = {
     "input_ids": np.random.default_rng(0).integers(5, 31, (3, 8)).astype(np.int32),
@@ -186,14 +194,16 @@ def test_kernels_of_onednn_serve_every_family(remapping):
     subprocess.run(command, check=True, env={**os.environ, "MALLOC_CHECK_": "3"})
 
 
-@pytest.mark.parametrize("family", ["distilbert", "roberta", "mpnet", "modernbert", "deberta-v2"])
+@pytest.mark.parametrize(
+    "family", ["distilbert", "roberta", "mpnet", "modernbert", "deberta-v2", "gte"]
+)
 def test_segments_are_not_looked_at(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
     other = BATCH | {"segment_ids": 1 - BATCH["segment_ids"]}
     expected = encoder(BATCH)["sequence_output"]
     np.testing.assert_array_equal(encoder(other)["sequence_output"], expected)
     tables = [weight for weight in encoder.weights if "segment" in weight.path]
-    assert len(tables) == (family == "roberta")
+    assert len(tables) == (family in ("roberta", "gte"))
     for table in tables:  # one row, which every piece gets
         assert table.shape == (1, 16)
         table.assign_add(np.random.default_rng(0).normal(size=(1, 16)))
@@ -256,7 +266,9 @@ def test_packed_documents_have_the_activations_that_they_have_alone(family):
 
 
 @pytest.mark.half_precision
-@pytest.mark.parametrize("family", ["albert", "roberta", "mpnet", "modernbert", "deberta-v2"])
+@pytest.mark.parametrize(
+    "family", ["albert", "roberta", "mpnet", "modernbert", "deberta-v2", "gte"]
+)
 def test_bfloat16_computes_about_the_same(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
     half = create_encoder(CONFIGS[family], dtype="mixed_bfloat16")
@@ -339,7 +351,7 @@ def test_the_activation_of_the_pooler_is_the_familys(family):
     [
         *(("distilbert", "google"), ("distilbert", "garden"), ("electra", "garden")),
         *(("mpnet", "google"), ("modernbert", "google"), ("modernbert", "garden")),
-        ("deberta-v2", "google"),
+        *(("deberta-v2", "google"), ("nomic_bert", "google"), ("gte", "garden")),
     ],
 )
 def test_other_formats_refuse_it(family, format, tmp_path):
@@ -384,6 +396,11 @@ def test_named_sizes(name, parameters):
         # `DebertaV2Model`, and the pooler, which is a part of its heads there.
         ("deberta_v3_small", 141_304_320 + 769 * 768),
         ("mdeberta-v3-base", 278_218_752 + 769 * 768),
+        # `NomicBertModel` and `GteModel`, and the pooler, which they have with a classifier.
+        ("nomic_bert_base", 136_731_648 + 769 * 768),
+        ("gte_base", 136_776_192 + 769 * 768),
+        ("gte-large", 434_137_088 + 1025 * 1024),
+        ("gte_multilingual_base", 305_368_320 + 769 * 768),
     ],
 )
 def test_named_sizes_of_other_libraries(name, parameters):

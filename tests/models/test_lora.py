@@ -12,6 +12,7 @@ from keras_bert import (
     BertEncoder,
     BertTokenizer,
     DebertaV2Config,
+    GteConfig,
     ModernBertConfig,
     Vocabulary,
     create_encoder,
@@ -42,6 +43,7 @@ FAMILIES = {
     "albert": AlbertConfig(**NUMBERS, embedding_size=4),  # layers of one set of weights
     "modernbert": ModernBertConfig(**NUMBERS, pad_token_id=0),  # no biases
     "deberta": DebertaV2Config(**NUMBERS, position_buckets=8),  # reads a part of W by itself
+    "gte": GteConfig(**NUMBERS),  # some biases
 }
 IDS = np.array([[2, 4, 5, 6, 11, 1], [3, 1, 7, 0, 0, 0]], np.int32)
 BATCH = {

@@ -16,8 +16,10 @@ from keras_bert import (
     BertTokenizer,
     DebertaV2Config,
     DistilBertConfig,
+    GteConfig,
     LocalBertConfig,
     ModernBertConfig,
+    NomicBertConfig,
     create_optimizer,
 )
 from keras_bert.data.creation.create import CreationOptions, create_pretraining_data
@@ -307,6 +309,9 @@ DEBERTA = {"position_buckets": 8, "max_position_embeddings": 32, "num_hidden_lay
         (ModernBertConfig, {"num_hidden_layers": 4}, {"attention_window": 8}),
         (ModernBertConfig, {"num_hidden_layers": 4}, {"global_rope_theta": 99.0}),
         (ModernBertConfig, {"num_hidden_layers": 4}, {"local_rope_theta": 99.0}),
+        (NomicBertConfig, {"num_hidden_layers": 4}, {"rope_theta": 99.0}),
+        (GteConfig, {"num_hidden_layers": 4}, {"rope_factor": 2.0}),
+        (GteConfig, {"num_hidden_layers": 4}, {"type_vocab_size": 0}),
         (LocalBertConfig, {"num_hidden_layers": 4}, {"attention_window": 8}),
         (LocalBertConfig, {"num_hidden_layers": 4}, {"global_tokens": 3}),
         (BertConfig, {"num_hidden_layers": 4}, {"type_vocab_size": 1}),
@@ -319,6 +324,18 @@ def test_layers_keep_what_they_compute(kind, numbers, changes):
     [name] = changes
     with pytest.raises(ValueError, match=f"layers of folder as they are, but its {name} is "):
         check_same_widths(source, kind(**numbers | {"num_hidden_layers": 1} | changes), "folder")
+
+
+@pytest.mark.parametrize(
+    ("other", "name"), [(NomicBertConfig, "has_gates"), (GteConfig, "unbiased_layers")]
+)
+def test_layers_of_another_family_are_no_start(other, name):
+    """Of the same widths, and with the angles of the other where it has some."""
+    numbers = {"hidden_act": "silu", "vocab_size": 30528, "max_position_embeddings": 2048}
+    source = NomicBertConfig(**numbers) if other is GteConfig else BertConfig(**numbers)
+    config = other(**numbers, rope_theta=1000.0) if other is GteConfig else other(**numbers)
+    with pytest.raises(ValueError, match=f"as they are, but its {name} is "):
+        check_same_widths(source, config, "folder")
 
 
 def test_layers_need_their_segments_only_where_there_are_some():

@@ -11,10 +11,14 @@ from keras_bert import (
     BertMaskedLM,
     DebertaV2Config,
     DebertaV2Encoder,
+    GteConfig,
+    GteEncoder,
     ModernBertConfig,
     ModernBertEncoder,
     MPNetConfig,
     MPNetEncoder,
+    NomicBertConfig,
+    NomicBertEncoder,
     RobertaConfig,
     RobertaEncoder,
 )
@@ -43,6 +47,14 @@ FAMILIES = {
             position_buckets=8,
         ),
         DebertaV2Encoder,
+    ),
+    "nomic_bert": (
+        NomicBertConfig(**(_NUMBERS | {"position_initializer": "normal"})),
+        NomicBertEncoder,
+    ),
+    "gte": (
+        GteConfig(**(_NUMBERS | {"type_vocab_size": 0, "position_initializer": "normal"})),
+        GteEncoder,
     ),
 }
 

@@ -77,6 +77,17 @@ def test_heads_of_a_deberta_answer_as_the_live_model(name, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("family", "name"),
+    [("gte", "masked_lm"), pytest.param("nomic_bert", "spans", marks=pytest.mark.slow)],
+)
+def test_heads_on_gates_behind_norms_answer_as_the_live_model(family, name, tmp_path):
+    changes = {"model_type": family, "initializer_range": 0.5}
+    changes |= {"type_vocab_size": 1, "pad_token_id": 0} if family == "gte" else {}
+    folder, request = write_model(tmp_path, name, **changes), request_of(name)
+    compare(ask(folder, **request), live_answers(folder, name, **request))
+
+
+@pytest.mark.parametrize(
     "name, request_, sentence",
     [
         ("pairs", dict(text=["a", "b"], text_pair=["c"]), "every text needs its text_pair"),

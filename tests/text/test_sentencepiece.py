@@ -1,5 +1,6 @@
 """Ids of SentencePiece equal those of its library; offsets lead to what became a piece."""
 
+import base64
 import dataclasses
 import json
 import unicodedata
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 from keras_bert import BertPreprocessor, SentencePieceTokenizer, load_tokenizer
 from keras_bert.text.sentencepiece.training import train_sentencepiece
+from keras_bert.text.tokenizer_files import read_named_file, read_tokenizer_files
 from tests.markers import some_fast
 from tests.text.family_tokenizers import fuzzed_texts, golden_texts, sentencepiece_files
 
@@ -229,3 +231,87 @@ def test_an_added_mask_has_the_id_behind_the_pieces(tmp_path):
     (tmp_path / "added_tokens.json").write_text('{"[MASK]": 128000}')
     with pytest.raises(ValueError, match=rf"\[MASK\] has the id 128000, but {mask} with the pi"):
         load_tokenizer(tmp_path)
+
+
+def unigram_json(files, **changes):
+    """A tokenizer.json as published ones of XLM-R's kind are, made of a model by the library."""
+    import sentencepiece.sentencepiece_model_pb2 as messages
+
+    model = messages.ModelProto.FromString(files.model)
+    table = base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()
+    pieces = [[piece.piece, piece.score] for piece in model.pieces[3:]]
+    first = [[token, 0.0] for token in ("<s>", "<pad>", "</s>", "<unk>")]
+    vocab = [*first, *pieces, ["<mask>", 0.0]]
+    row = [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}]
+    end = {"SpecialToken": {"id": "</s>"}}
+    pair = [*row, end, end, {"Sequence": {"id": "B"}}, end]
+    metaspace = {"type": "Metaspace", "replacement": "\u2581", "add_prefix_space": True}
+    return {
+        "added_tokens": [{"id": len(vocab) - 1, "content": "<mask>", "lstrip": True}],
+        "normalizer": {"type": "Precompiled", "precompiled_charsmap": table},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [SPLIT, metaspace]},
+        "post_processor": {"type": "TemplateProcessing", "single": [*row, end], "pair": pair},
+        "model": {"type": "Unigram", "unk_id": 3, "vocab": vocab},
+    } | changes
+
+
+SPLIT = {"type": "WhitespaceSplit"}
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_model_is_read_out_of_a_tokenizer_json(named, tmp_path):
+    """As gte-multilingual-base is published; the ids are those of the model that it was made of."""
+    files = sentencepiece_files("xlm_roberta")
+    (tmp_path / "tokenizer.json").write_text(json.dumps(unigram_json(files)))
+    kind = {"tokenizer_class": "XLMRobertaTokenizer" if named else "PreTrainedTokenizerFast"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(kind))
+    texts = golden_texts()[:200] + fuzzed_texts(400, seed=3)
+    tokenizer = load_tokenizer(tmp_path)
+    expected = SentencePieceTokenizer(files.model, "xlm_roberta")
+    assert tokenizer.vocabulary == expected.vocabulary
+    assert tokenizer(texts).to_list() == expected(texts).to_list()
+    tokenizer.save(tmp_path / "saved")
+    again = (tmp_path / "saved" / "sentencepiece.bpe.model").read_bytes()
+    import sentencepiece
+
+    left, right = (
+        sentencepiece.SentencePieceProcessor(model_proto=model) for model in (again, files.model)
+    )
+    assert left.encode(texts) == right.encode(texts)
+    # The model file counts where both are there, unless the other is named.
+    other = train_sentencepiece(["home is home", "is it home"], 30, "xlm_roberta")
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(other.model)
+    assert read_tokenizer_files(tmp_path).vocabulary == other.vocabulary
+    assert read_named_file(tmp_path / "tokenizer.json").vocabulary == expected.vocabulary
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("model", {"type": "Unigram", "vocab": [["<s>"]]}, "is damaged: vocab is no list of piec"),
+        (
+            "model",
+            {"type": "Unigram", "unk_id": 3, "vocab": [["<pad>", 0.0], ["a", 1.0]]},
+            "the pieces begin with <pad>, a and end with a: those of XLM-R's kind begin with <s>, ",
+        ),
+        ("pre_tokenizer", SPLIT, "pre_tokenizer is .*: Metaspace with a blank before the text is"),
+        ("post_processor", None, "post_processor makes other rows than <s> A </s> and <s> A </s>"),
+        ("normalizer", {"type": "NFKC"}, "normalizer has .*'NFKC'.*: a Precompiled table of char"),
+        (
+            "normalizer",
+            {"type": "Precompiled", "precompiled_charsmap": "?"},
+            "is damaged: precompiled_charsmap is no base 64",
+        ),
+        (
+            "added_tokens",
+            [{"id": 7, "content": "<user>"}],
+            "<user>",
+        ),
+    ],
+)
+def test_a_tokenizer_json_of_another_kind_is_refused(key, value, message, tmp_path):
+    stored = unigram_json(sentencepiece_files("xlm_roberta"), **{key: value})
+    (tmp_path / "tokenizer.json").write_text(json.dumps(stored))
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "XLMRobertaTokenizer"}')
+    with pytest.raises(ValueError, match=message):
+        read_tokenizer_files(tmp_path)

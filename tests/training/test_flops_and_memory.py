@@ -8,7 +8,7 @@ from tensorflow.python.framework.convert_to_constants import (
     convert_variables_to_constants_v2_as_graph,
 )
 
-from keras_bert import BertConfig, BertTokenClassifier, inspect_model
+from keras_bert import BertConfig, BertMaskedLM, BertTokenClassifier, inspect_model
 from keras_bert.training.devices import peak_tflops
 from keras_bert.training.flops import training_flops
 from keras_bert.training.memory import training_memory
@@ -70,6 +70,17 @@ def test_products_of_a_modernbert_are_those_that_tensorflow_counts():
         model = BertTokenClassifier(config, num_classes=3)
         report = inspect_model(model, LENGTH, BATCH)
         assert counted(model, [BATCH, LENGTH], 0) == BATCH * sum(report.forward_flops.values())
+
+
+@pytest.mark.parametrize("family", ["nomic_bert", "gte"])
+def test_products_of_gates_behind_norms_are_those_that_tensorflow_counts(family):
+    segments = {"type_vocab_size": 1} if family == "gte" else {}
+    model = BertMaskedLM(tiny_config(model_type=family, **segments))
+    report = inspect_model(model, LENGTH, BATCH)
+    # The look-up of segments, which a GTE does without a product.
+    found = counted(model, [BATCH, LENGTH], report.predictions)
+    found -= 0 if segments else 2 * BATCH * LENGTH * 2 * 16
+    assert found == BATCH * sum(report.forward_flops.values())
 
 
 @pytest.mark.parametrize("parts", ["p2c|c2p", "c2p"])

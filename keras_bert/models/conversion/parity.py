@@ -14,6 +14,7 @@ from keras_bert.config_keys import ENCODER_DECODER_TYPE
 from keras_bert.family_configs import LongformerConfig
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
+from keras_bert.rotary_configs import NomicBertConfig, RotaryBertConfig
 
 _BATCH, _LENGTH, _PADDING = 2, 16, 5
 
@@ -110,11 +111,18 @@ def _transformers(
     fields |= {"layer_types", "rope_parameters"}  # of ModernBERT: several of our fields in one
     # Keys of DeBERTa that name the only form which is supported here.
     fields |= ours.to_dict("hf").keys() - {"model_type"}
+    if isinstance(ours, RotaryBertConfig) and ours.is_published_form(values):
+        values = ours.to_dict("hf")  # theirs does not read it
     known = {key: values[key] for key in values if key in fields}
     config = transformers.AutoConfig.for_model(ours.hugging_face_type, **known)
     # With what was told of the loading it is a pair, which its own annotation does not say.
     loaded: Any = transformers.AutoModel.from_pretrained(
-        folder, config=config, output_loading_info=True, dtype=torch.float32
+        folder,
+        config=config,
+        output_loading_info=True,
+        dtype=torch.float32,
+        # What NomicBERT's own code calls the encoder beside a head.
+        key_mapping={r"^bert\.": ""} if isinstance(ours, NomicBertConfig) else None,
     )
     model, loading = loaded
     # torch wants int64 ids; eval() turns dropout off.

@@ -25,10 +25,12 @@ _FINAL_NORM = "/final_norm/gamma"
 _SAME = (
     *("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "hidden_act"),
     *("max_position_embeddings", "embedding_width", "layer_norm_eps"),
-    *("first_position", "projects_global_attention", "is_pre_norm"),
+    *("first_position", "projects_global_attention", "is_pre_norm", "has_gates"),
+    *("has_position_table", "unbiased_layers"),
     *("attention_window", "global_tokens"),  # of local attention, and the window of a ModernBERT
     *("distance_buckets", "distance_vectors", "distance_products", "farthest_distance"),
     "pos_att_type",  # of a DeBERTa
+    *("rope_theta", "rope_factor"),  # of NomicBERT and GTE
 )
 _SAME_IN_MODERNBERT = ("global_attention_every", "global_rope_theta", "local_rope_theta")
 
@@ -76,7 +78,8 @@ def check_same_widths(source: BertConfig, config: BertConfig, folder: str) -> No
     """
     of_family = _SAME_IN_MODERNBERT if isinstance(source, ModernBertConfig) else ()
     # Without a table of segments its first row joins the positions, see `select_layers`.
-    segments = ("type_vocab_size",) if config.has_segment_table else ()
+    joins = config.has_position_table and not config.has_segment_table
+    segments = () if joins else ("type_vocab_size",)
     for name in (*_SAME, *segments, *of_family):
         found, wanted = getattr(source, name, None), getattr(config, name, None)
         if found != wanted:

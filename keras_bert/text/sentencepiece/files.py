@@ -1,4 +1,7 @@
-"""The files of a SentencePiece tokenizer: ALBERT's spiece.model, XLM-R's or DeBERTa's spm.model."""
+"""The files of a SentencePiece tokenizer: ALBERT's spiece.model, DeBERTa's spm.model, XLM-R's.
+
+XLM-R's is sentencepiece.bpe.model, or tokenizer.json, which holds the same.
+"""
 
 import dataclasses
 import functools
@@ -22,10 +25,12 @@ from keras_bert.text.framing import (
 )
 from keras_bert.text.sentencepiece.model import read_pieces
 from keras_bert.text.sentencepiece.preparation import prepare_text
+from keras_bert.text.sentencepiece.unigram_json import is_unigram, model_of
 from keras_bert.text.tokenizer_config import (
     MODEL_FILES,
     ROLES,
     SENTENCEPIECE_FILES,
+    TOKENIZER_JSON,
     missing_vocabulary,
 )
 from keras_bert.text.vocabulary import SENTENCEPIECE_SPACE, Vocabulary
@@ -119,6 +124,9 @@ class SentencePieceFiles:
     def read(cls, folder: str | os.PathLike, file: str | None = None) -> "SentencePieceFiles":
         """Reads spiece.model, sentencepiece.bpe.model or spm.model, and tokenizer_config.json.
 
+        In place of sentencepiece.bpe.model a tokenizer.json does, which XLM-R's kind is sometimes
+        published with alone.
+
         Args:
             folder: the folder, or `hf://org/name` for one on the Hugging Face Hub.
             file: name of the model file. By default the one of the `tokenizer_class`, or the only
@@ -146,15 +154,20 @@ class SentencePieceFiles:
         found = [name for name, model in SENTENCEPIECE_FILES.items() if (folder / model).is_file()]
         if file is not None:
             found = [name for name in found if SENTENCEPIECE_FILES[name] == file]
+        json_file, stored_json = folder / TOKENIZER_JSON, None
+        if not found and scheme in (None, "xlm_roberta") and json_file.is_file():
+            stored_json = tokenizer_config.read_json(json_file)
         if scheme in found:
             found = [scheme]
+        elif stored_json and is_unigram(stored_json):
+            found = ["xlm_roberta"]
         elif not found or scheme is not None:
             needed = [SENTENCEPIECE_FILES[scheme]] if scheme is not None else MODEL_FILES
             raise missing_vocabulary(
                 folder,
                 f"{folder} has no {' and no '.join(needed)}, which holds SentencePiece's "
-                "vocabulary; transformers 5 leaves it out where it writes tokenizer.json: add "
-                "the file that the model was published with",
+                "vocabulary; transformers 5 leaves it out where it writes tokenizer.json, which "
+                "is read of XLM-R's kind alone: add the file that the model was published with",
             )
         elif len(found) > 1:
             names = " and ".join(SENTENCEPIECE_FILES[name] for name in found)
@@ -180,14 +193,19 @@ class SentencePieceFiles:
         for name, value in values.items():
             if not isinstance(value, bool):
                 raise ValueError(f"{path}: {name} is {value!r}; it must be true or false")
-        model = folder / SENTENCEPIECE_FILES[scheme]
+        model = json_file if stored_json else folder / SENTENCEPIECE_FILES[scheme]
+        content = model_of(stored_json, json_file) if stored_json else model.read_bytes()
         try:
-            read = cls(model.read_bytes(), SentencePieceSettings(scheme, **values))
+            read = cls(content, SentencePieceSettings(scheme, **values))
         except ValueError as error:
             raise ValueError(f"{model}: {error}") from None
-        # A tokenizer.json beside it has many megabytes, and the same tokens.
+        # A tokenizer.json beside the model file has many megabytes, and the same tokens.
         special = read.vocabulary.special_tokens
-        tokenizer_config.check_added(folder, lambda token: token.get("content") in special, ())
+        tokenizer_config.check_added(
+            folder,
+            lambda token: token.get("content") in special,
+            (TOKENIZER_JSON,) if stored_json else (),
+        )
         added = folder / tokenizer_config.ADDED_TOKENS
         for token, number in tokenizer_config.read_json(added).items() if added.is_file() else ():
             ours = read.vocabulary.id_of(token)
