@@ -17,8 +17,8 @@ from keras_bert.storage.tables import Row, Table, read_table
 class TextLines:
     """The texts of a file, read afresh each time.
 
-    `.jsonl`: a JSON object a line, the text in its field "text". Any other ending: UTF-8, each line
-    a text, an empty one too. Both also with `.gz` behind.
+    `.jsonl`: a JSON object a line, the text in its field "text"; empty lines are passed over. Any
+    other ending: UTF-8, each line a text, an empty one too. Both also with `.gz` behind.
 
     Args:
         path: the file.
@@ -44,7 +44,8 @@ class TextLines:
         """Yields the texts.
 
         Raises:
-            ValueError: a line is not UTF-8 or not JSON with a text, or a .gz is damaged.
+            ValueError: a line is not UTF-8 or not JSON with a text, a .gz is damaged, or all is one
+                line with carriage returns in it, the line ends of old Macs.
         """
         with open(self._path, "rb") as file:
             lines = gzip.open(file) if self._path.suffix.lower() == ".gz" else file
@@ -58,7 +59,15 @@ class TextLines:
                         raise ValueError(
                             f"{place} is not UTF-8: convert the file to UTF-8"
                         ) from None
-                    yield _text_field(place, text) if self._is_json else text
+                    if number == 1 and "\r" in text and not line.endswith(b"\n"):
+                        raise ValueError(
+                            f"{place} is all of the file and has carriage returns that no line "
+                            "feed follows: write line ends as \\n or \\r\\n"
+                        )
+                    if not self._is_json:
+                        yield text
+                    elif text.strip():  # as in `read_table`
+                        yield _text_field(place, text)
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
                 raise ValueError(
                     f"{self._path} is a damaged .gz ({error}): fetch it again"

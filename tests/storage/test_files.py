@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.storage.files import atomic_file, atomic_folder
-from keras_bert.storage.paths import find_files
+from keras_bert.storage.paths import check_no_file, check_output, find_files
 from keras_bert.training.run_folder import RunFolder, difference
 
 
@@ -122,6 +122,31 @@ def test_a_pipe_is_no_file(tmp_path):
     assert find_files([tmp_path / "g*"]) == [str(tmp_path / "gone")]
     with pytest.raises(ValueError, match="pipe is a pipe or a device, and files are read more"):
         find_files([tmp_path / "*"])
+
+
+def test_no_file_takes_the_place_of_a_pipe(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    sentence = "pipe, which is a pipe or a device, and a file would take its place: name a file"
+    with pytest.raises(ValueError, match=f"the output is .*{sentence}"), atomic_file(pipe) as path:
+        path.touch()
+    assert pipe.is_fifo()
+    with pytest.raises(ValueError, match=f"--output is .*{sentence}"):
+        check_output(pipe, name="--output")
+
+
+@pytest.mark.parametrize("write", [atomic_file, atomic_folder])
+def test_a_home_that_no_shell_has_expanded_is_no_folder_of_this_name(write, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/ann")
+    sentence = "is ~/runs/a, whose ~ nothing has expanded, .*: give /home/ann/runs/a"
+    with pytest.raises(ValueError, match=sentence), write("~/runs/a"):
+        pass
+    with pytest.raises(ValueError, match=f"model_dir {sentence}"):  # also of runs in buckets
+        check_no_file("model_dir", "~/runs/a")
+    with pytest.raises(ValueError, match="is ~, whose"):
+        check_no_file("model_dir", "~")
+    assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize("atomic", [atomic_file, atomic_folder])
