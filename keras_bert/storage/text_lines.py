@@ -155,6 +155,21 @@ def check_several(texts: Iterable[str]) -> None:
         )
 
 
+def each_string(texts: Iterable[Any]) -> Iterator[str]:
+    """Yields texts as strings that UTF-8 can write, one after the other, see `check_strings`.
+
+    Args:
+        texts: strings, which are read as a stream.
+
+    Raises:
+        ValueError: one of them is none.
+    """
+    for text in texts:
+        if not isinstance(text, str):
+            raise ValueError(f"a text is a {type(text).__name__}: give strings")
+        yield without_lone_surrogates(text)
+
+
 def check_strings(texts: Iterable[Any], name: str = "text", for_several: str = "") -> list[str]:
     """Returns texts as strings that UTF-8 can write.
 
