@@ -282,6 +282,11 @@ def test_damaged_tables_are_refused(tmp_path, text, sentence):
         create_task("seq2seq").read(tmp_path)
 
 
+def test_no_text_is_its_own_target():
+    with pytest.raises(ValueError, match="source_column and target_column are both 'source', so"):
+        create_task("seq2seq", target_column="source")
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "sentence"),
     [
