@@ -62,7 +62,7 @@ class BertPreprocessor(keras.layers.Layer):
         special = tokenizer.vocabulary.special_tokens
         separators = [special.sep] * tokenizer.vocabulary.framing.separators
         shortest = ["a", *separators, "b", special.sep]
-        max_seq_length = needed_count("max_seq_length", max_seq_length)
+        max_seq_length = needed_count("max_seq_length", max_seq_length, least=0)
         if max_seq_length < len(shortest) + 1:
             raise ValueError(
                 f"max_seq_length is {max_seq_length}; it must be at least {len(shortest) + 1} to "
