@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from keras_bert.storage.paths import check_local, check_output
+from keras_bert.storage.paths import check_local, check_output, check_replaceable
 
 _FLUSHES_AT_ONCE = 16
 # What some network file systems say of a folder.
@@ -168,8 +168,10 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
 
     Raises:
         OSError: the disk refused a write; the sentence names `path`.
+        ValueError: it is the working directory, one above it, or no path of this machine.
     """
     path = Path(path)
+    check_replaceable(path)
     with write_errors(path), _scratch_folder(path) as scratch:
         temporary = scratch / path.name
         temporary.mkdir()

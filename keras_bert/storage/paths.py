@@ -84,9 +84,9 @@ def check_local(name: str, path: str | os.PathLike) -> None:
         path: its value.
 
     Raises:
-        ValueError: it is no path of this machine, or begins with "~".
+        ValueError: it is no path of this machine, empty, or begins with "~".
     """
-    _check_home(name, path)
+    _check_written_out(name, path)
     # `Path` makes one slash of two.
     if re.match(r"\w{2,}:/", os.fspath(path)):
         raise ValueError(
@@ -95,13 +95,33 @@ def check_local(name: str, path: str | os.PathLike) -> None:
         )
 
 
-def _check_home(name: str, path: str | os.PathLike) -> None:
-    """Refuses "~/runs": shells leave "~" as it is behind "=", and Python always does."""
+def _check_written_out(name: str, path: str | os.PathLike) -> None:
+    """Refuses "", which a shell makes of a variable that is not set, and "~/runs".
+
+    Shells leave "~" as it is behind "=", and Python always does.
+    """
     shown = os.fspath(path)
+    if not shown:
+        raise ValueError(
+            f"{name} is empty, which would be the working directory: name a path, or give . for it"
+        )
     if shown == "~" or shown.startswith("~/"):
         raise ValueError(
             f"{name} is {shown}, whose ~ nothing has expanded, so that a folder of this name would "
             f"be made: give {os.path.expanduser(shown)}"
+        )
+
+
+def check_replaceable(path: str | os.PathLike) -> None:
+    """Refuses a folder whose place another cannot take, as whoever works in it would stay behind.
+
+    Raises:
+        ValueError: it is the working directory, one above it, or the root.
+    """
+    if Path(path).name in ("", ".."):
+        raise ValueError(
+            f"{os.fspath(path)} is the working directory or one above it, and a new folder takes "
+            "the place of the old one: name a folder in it"
         )
 
 
@@ -213,9 +233,9 @@ def check_no_file(name: str, path: str | os.PathLike) -> None:
 
     Raises:
         FileExistsError: it is one.
-        ValueError: it begins with "~".
+        ValueError: it is empty, or begins with "~".
     """
-    _check_home(name, path)
+    _check_written_out(name, path)
     if os.path.exists(path) and not os.path.isdir(path):
         raise FileExistsError(f"{os.fspath(path)} is a file: choose another --{name}")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from keras_bert.counts import needed_count
+from keras_bert.counts import check_switch, needed_count
 from keras_bert.storage.text_lines import check_several, each_string
 from keras_bert.text.languages.smoothing import check_alpha, smoothed_rates
 from keras_bert.text.vocabulary import (
@@ -62,6 +62,7 @@ def train_vocabulary(
             range, the texts hold no word, or `vocab_size` has no room for the single characters.
     """
     vocab_size = needed_count("vocab_size", vocab_size)
+    check_switch("lowercase", lowercase)
     min_frequency = needed_count("min_frequency", min_frequency)
     unused_slots = needed_count("unused_slots", unused_slots, least=0)
     limit_alphabet = needed_count("limit_alphabet", limit_alphabet)

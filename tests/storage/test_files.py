@@ -124,6 +124,16 @@ def test_a_pipe_is_no_file(tmp_path):
         find_files([tmp_path / "*"])
 
 
+@pytest.mark.parametrize("folder", [".", "..", "a/.."])
+def test_no_folder_takes_the_place_of_the_working_directory(folder, tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    with pytest.raises(ValueError, match="is the working directory or one above it, .*: name a"):
+        with atomic_folder(folder):
+            pass
+    assert os.listdir(tmp_path) == ["a"] and not os.listdir(tmp_path / "a")
+
+
 def test_no_file_takes_the_place_of_a_pipe(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -144,6 +154,11 @@ def test_a_home_that_no_shell_has_expanded_is_no_folder_of_this_name(write, tmp_
         pass
     with pytest.raises(ValueError, match=f"model_dir {sentence}"):  # also of runs in buckets
         check_no_file("model_dir", "~/runs/a")
+    # A variable of the shell that is not set: files would lie in the working directory.
+    with pytest.raises(ValueError, match="model_dir is empty, .*: name a path, or give . for it"):
+        check_no_file("model_dir", "")
+    with pytest.raises(ValueError, match="--output is empty"):
+        check_output("", name="--output")
     with pytest.raises(ValueError, match="is ~, whose"):
         check_no_file("model_dir", "~")
     assert not os.listdir(tmp_path)

@@ -65,6 +65,7 @@ def test_numbers_below_1_are_refused(name, value):
     ("arguments", "sentence"),
     [
         ({"vocab_size": 100.5}, "vocab_size is 100.5: it must be a whole number"),
+        ({"lowercase": "no"}, "lowercase is 'no': give True or False"),
         ({"unused_slots": -3}, "unused_slots is -3: it must be 0 or more"),
         ({"texts": ["ab", None]}, "a text is a NoneType: give strings"),
         ({"texts": [b"ab"]}, "a text is a bytes: give strings"),

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, get_args
 
-from keras_bert.counts import needed_count
+from keras_bert.counts import check_switch, needed_count
 from keras_bert.storage.text_lines import check_several, each_string
 from keras_bert.text.sentencepiece.files import (
     SentencePieceFiles,
@@ -72,6 +72,7 @@ def train_sentencepiece(
             texts.
     """
     vocab_size = needed_count("vocab_size", vocab_size)
+    check_switch("lowercase", lowercase)
     input_sentence_size = needed_count("input_sentence_size", input_sentence_size)
     check_several(texts)
     if scheme not in get_args(SentencePieceScheme):

@@ -152,8 +152,9 @@ def _as_index(value: object) -> int | None:
     """Returns the number that a value is, or that a flag has written; None for others."""
     if isinstance(value, str) and value.isdecimal():
         return int(value)
-    is_number = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    return int(value) if is_number else None
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        return None
+    return int(value)
 
 
 def _class_target(model: BertClassifier, logits: Any, question: Question) -> Target:
