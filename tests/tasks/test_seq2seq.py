@@ -166,6 +166,9 @@ def test_rows_of_a_source_and_a_target():
     # Evaluation makes the labels of the inputs.
     assert labels_of(inputs[DECODER_INPUT_IDS], PAD, SEP).numpy().tolist() == expected
     assert rows.real_tokens == 4 + 3 + 4 + 5
+    # Told when a run begins; "it was a very" and its end are five.
+    assert rows.remark == "1 of 2 targets are cut to max_target_length 5"
+    assert not encoded([("a film", "good films"), ("sad", "it was a very")], 5).remark
 
 
 def test_a_source_without_a_target_is_a_row():
