@@ -120,13 +120,7 @@ class FileTexts:
 
 def _texts_of(table: Table, column: str = "text") -> list[str]:
     asked = "name the right one" if column != "text" else f"name the column of the texts {column!r}"
-    texts = table.column(column, asked)
-    for row in table.rows:
-        if column in row.lists:  # whose JSON would be the text
-            raise ValueError(
-                f"{table.path}, line {row.line}: {column} is a list: give each of its texts a line"
-            )
-    return texts
+    return table.texts(column, asked)
 
 
 def _text_field(place: str, line: str) -> str:

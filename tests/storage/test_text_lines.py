@@ -45,7 +45,7 @@ def test_texts_of_a_file(name, content, column, expected, tmp_path):
         ("a.tsv.gz", "text", "a packed table: unpack it first"),
         ("a.jsonl", "title", "'title' among 'text', 'body', 'several': name the right one"),
         ("b.csv", "text", "name the column of the texts 'text'"),
-        ("a.jsonl", "several", "a.jsonl, line 2: several is a list: give each of its texts a line"),
+        ("a.jsonl", "several", "a.jsonl, line 2: several is a list: give each of its texts a row"),
         ("a.txt", "body", "a.txt is no .csv, .tsv or .jsonl, so it has no column 'body'"),
         ("a.jsonl.gz", "body", "is no .csv, .tsv or .jsonl, so it has no column 'body'"),
     ],
