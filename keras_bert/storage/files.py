@@ -164,14 +164,16 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
     When the body raises, the temporary folder is removed and what was at `path` stays as it was.
 
     Args:
-        path: the folder to write; one that exists is replaced as a whole.
+        path: the folder to write; one that exists is replaced as a whole. Of a link it is the
+            folder behind it, which may lie on another disk: the link stays one.
 
     Raises:
-        OSError: the disk refused a write; the sentence names `path`.
+        OSError: the disk refused a write; the sentence names `path`, through links.
         ValueError: it is the working directory, one above it, or no path of this machine.
     """
-    path = Path(path)
     check_replaceable(path)
+    path = Path(path)
+    path = path.resolve() if path.is_symlink() else path
     with write_errors(path), _scratch_folder(path) as scratch:
         temporary = scratch / path.name
         temporary.mkdir()

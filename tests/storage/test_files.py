@@ -124,6 +124,20 @@ def test_a_pipe_is_no_file(tmp_path):
         find_files([tmp_path / "*"])
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_to_a_folder_stays_one(exists, tmp_path):
+    link, target = tmp_path / "link", tmp_path / "other" / "disk"
+    target.parent.mkdir()
+    if exists:
+        target.mkdir()
+        (target / "old").touch()
+    link.symlink_to(target)
+    with atomic_folder(link) as path:
+        (path / "new").touch()
+    assert link.is_symlink()
+    assert os.listdir(target.parent) == ["disk"] and os.listdir(target) == ["new"]
+
+
 @pytest.mark.parametrize("folder", [".", "..", "a/.."])
 def test_no_folder_takes_the_place_of_the_working_directory(folder, tmp_path, monkeypatch):
     (tmp_path / "a").mkdir()
