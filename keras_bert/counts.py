@@ -51,6 +51,8 @@ def needed_count(name: str, value: Any, least: int = 1, most: int | None = None)
     else:
         allowed = "0 or more" if least == 0 else f"at least {least}"
     try:
+        if isinstance(value, bool):  # which is a number to Python, and none to NumPy
+            raise TypeError
         number = operator.index(value)
     except TypeError:
         raise ValueError(f"{name} is {value!r}: it must be a whole number, {allowed}") from None
@@ -78,6 +80,20 @@ def take_numbers(options: "DataclassInstance") -> None:
         elif isinstance(value, str) and str not in kinds and {float, bool} & {*kinds}:
             wanted = "a number" if float in kinds else "True or False"
             raise ValueError(f"{field.name} is the string {value!r}: give {wanted}")
+
+
+def check_switch(name: str, value: Any) -> None:
+    """Checks an option that is on or off.
+
+    Args:
+        name: of the option, for the error.
+        value: what was given.
+
+    Raises:
+        ValueError: it is neither True nor False; the string "false" would be true.
+    """
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} is {value!r}: give True or False")
 
 
 def check_number(name: str, value: Any) -> float:

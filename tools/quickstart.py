@@ -23,10 +23,10 @@ from keras_bert import command_line
 from keras_bert.storage.paths import check_local
 
 flags.DEFINE_string("output_dir", "quickstart_output", "Folder to make, anew each time.")
-flags.DEFINE_float("pretraining_seconds", 270, "Time for pretraining.")
+flags.DEFINE_float("pretraining_seconds", 270, "Time for pretraining.", lower_bound=1)
 flags.DEFINE_integer("passes", 5, "Passes over the texts, each with other pairs.", lower_bound=1)
 flags.DEFINE_integer("labeled_pairs", 2000, "Pairs of verses to learn from.", lower_bound=2)
-flags.DEFINE_integer("epochs", 8, "Epochs of fine-tuning.")
+flags.DEFINE_integer("epochs", 8, "Epochs of fine-tuning.", lower_bound=1)
 
 _TOOLS = Path(__file__).parent
 _CONFIG = _TOOLS / "sample_data" / "quickstart_config.json"

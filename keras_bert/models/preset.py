@@ -30,6 +30,7 @@ from keras_bert.models import registry
 from keras_bert.models.surgery.lora import merged_lora
 from keras_bert.storage import files, hub
 from keras_bert.storage.files import atomic_file, check_room, write_json
+from keras_bert.storage.paths import check_local
 
 _ADAPTER_FILE = "adapter_config.json"
 CONFIG_FILE = "config.json"
@@ -176,9 +177,10 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
         tokenizer: the model's tokenizer; its files are written too.
 
     Raises:
-        ValueError: the tokenizer's vocabulary is not of the config's size, or the model's weights
-            are quantized, which a preset has no place for.
+        ValueError: the folder is none of this machine, the tokenizer's vocabulary is not of the
+            config's size, or the model's weights are quantized, which a preset has no place for.
     """
+    check_local("folder", folder)
     folder = Path(folder)
     modes = {layer.quantization_mode for layer in model._flatten_layers()} - {None}
     if modes:

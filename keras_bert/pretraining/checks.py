@@ -102,11 +102,6 @@ def check_options(options: PretrainingOptions, strategy: tf.distribute.Strategy)
     if not options.weight_decay_rate >= 0:
         raise ValueError(f"weight_decay_rate is {options.weight_decay_rate}: it must be 0 or more")
     check_decay("beta_2", options.beta_2)
-    if options.optimizer == "lamb" and not options.beta_2:
-        raise ValueError(
-            f"beta_2 is {options.beta_2}, but LAMB corrects the second moment for its zero start "
-            "by the logarithm of it: give a number above 0 and below 1"
-        )
     if options.peak_tflops is not None and not 0 < options.peak_tflops < math.inf:
         raise ValueError(
             f"peak_tflops is {options.peak_tflops}: it must be above 0 and finite, or left out"

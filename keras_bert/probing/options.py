@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from keras_bert.counts import LARGEST_SEED, check_count
+from keras_bert.counts import LARGEST_SEED, check_count, needed_count, take_numbers
 
 # Of the probes: as many words as matrix products like.
 DEFAULT_BATCH = 512
@@ -53,26 +53,30 @@ class ProbingOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in (
-            *("max_train_words", "max_eval_words", "batch_size", "probe_batch_size"),
-            *("max_epochs", "projection_size"),
-        ):
-            check_count(name, getattr(self, name))
-        check_count("max_seq_length", self.max_seq_length, _SHORTEST)
-        check_count("seed", self.seed, 0, LARGEST_SEED)
-        if not 0 < self.learning_rate < math.inf:
-            raise ValueError(
-                f"learning_rate is {self.learning_rate}: it must be above 0 and finite"
-            )
         given = self.weight_decays
         try:
-            decays = tuple(map(float, given))  # words of a flag are numbers, too
+            # The words of a flag are numbers, too, but no letters of one string.
+            decays = () if isinstance(given, str) else tuple(map(float, given))
         except (TypeError, ValueError):
             decays = ()
         if not decays or not all(0 <= decay < math.inf for decay in decays):
-            shown = ", ".join(map(str, given)) if isinstance(given, Iterable) else given
+            is_several = isinstance(given, Iterable) and not isinstance(given, str)
+            shown = ", ".join(map(str, given)) if is_several else given
             raise ValueError(
                 f"weight_decays are {shown or 'none'}: give numbers of 0 or more, for example "
                 "1e-5,1e-3"
             )
         object.__setattr__(self, "weight_decays", decays)
+        take_numbers(self)
+        for name in (
+            *("max_train_words", "max_eval_words", "batch_size"),
+            *("max_epochs", "projection_size"),
+        ):
+            needed_count(name, getattr(self, name))
+        check_count("probe_batch_size", self.probe_batch_size)
+        check_count("max_seq_length", self.max_seq_length, _SHORTEST)
+        needed_count("seed", self.seed, 0, LARGEST_SEED)
+        if not 0 < self.learning_rate < math.inf:
+            raise ValueError(
+                f"learning_rate is {self.learning_rate}: it must be above 0 and finite"
+            )

@@ -20,7 +20,7 @@ import numpy as np
 from keras_bert.counts import needed_count
 from keras_bert.progress import Progress
 from keras_bert.storage.files import atomic_folder
-from keras_bert.storage.paths import check_folder
+from keras_bert.storage.paths import check_folder, check_replaceable
 from keras_bert.storage.text_lines import check_several, check_strings
 
 TEXTS_FILE, INDEX_FILE = "texts.jsonl", "index.json"
@@ -75,6 +75,7 @@ def check_index_folder(folder: str | os.PathLike, own: Collection[str], what: st
     # Others write an index.json, too: the folder is replaced as a whole.
     if names and (INDEX_FILE not in names or names - {INDEX_FILE, *own}):
         raise ValueError(f"{path} holds something else than {what}: choose another folder")
+    check_replaceable(folder)
 
 
 def read_index_file(folder: str | os.PathLike) -> dict[str, Any]:

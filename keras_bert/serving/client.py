@@ -15,7 +15,7 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from keras_bert.counts import check_count
+from keras_bert.counts import check_count, check_number
 from keras_bert.storage.surrogates import without_lone_surrogates
 
 GRPC_SCHEME = "grpc://"
@@ -29,6 +29,9 @@ _LONGEST_TIMEOUT = 30 * 24 * 60 * 60
 _STRINGS = (
     *("text", "text_pair", "labels", "question", "context", "choices", "source", "examples"),
 )
+
+# Of the signature "generate", int64.
+_SEED = "seed"
 
 Inputs = Mapping[str, Sequence[Any]]
 
@@ -113,7 +116,8 @@ class RestClient:
         finally:
             connection.close()
         try:
-            answer = json.loads(content)
+            # Texts that were sent as bytes come back as they are; as over gRPC.
+            answer = json.loads(content.decode("utf-8", errors="replace"))
         except ValueError:
             raise ServerError(
                 f"{self._server} does not answer in JSON: is this TF Serving's REST port?"
@@ -185,7 +189,7 @@ class GrpcClient:
         # ids, int32, but for the seeds of `generate`; arrays of numbers have types of their own.
         for name, values in sent.items():
             given = inputs[name] if _is_numbers(inputs[name]) else values
-            dtype = tf.int64 if name == "seed" else None
+            dtype = tf.int64 if name == _SEED else None
             request.inputs[name].CopyFrom(tf.make_tensor_proto(given, dtype))
         try:
             response = self._stub.Predict(request, self._timeout)
@@ -243,7 +247,7 @@ def _too_late(server: str, timeout: float) -> TimeoutError:
 
 def _check_timeout(timeout: float) -> None:
     # Sockets take no more than the clock of the machine has.
-    if not 0 < timeout <= _LONGEST_TIMEOUT:
+    if not 0 < check_number("timeout", timeout) <= _LONGEST_TIMEOUT:
         raise ValueError(
             f"timeout is {timeout}: give seconds, above 0 and at most {_LONGEST_TIMEOUT:,}"
         )
@@ -268,6 +272,9 @@ def _checked(inputs: Inputs) -> dict[str, list]:
     if len(set(counts.values())) > 1:
         shown = ", ".join(f"{count} of {name}" for name, count in counts.items())
         raise ValueError(f"the request holds {shown}: give as many of each")
+    for seed in found.get(_SEED, ()):
+        if not isinstance(seed, int) or isinstance(seed, bool):
+            raise ValueError(f"{_SEED} holds {repr(seed)[:60]}: give a whole number for each row")
     for name, values in found.items():
         if _is_numbers(inputs[name]) and name not in _STRINGS:
             continue  # by its type

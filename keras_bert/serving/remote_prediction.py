@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from keras_bert.counts import needed_count
 from keras_bert.progress import Progress
 from keras_bert.serving.client import Client
 from keras_bert.storage.growing_csv import growing_csv
@@ -55,11 +56,13 @@ def predict_remotely(
     Raises:
         FileNotFoundError: there is no input.
         FileExistsError: an earlier call left its answers.
-        ValueError: it is no table, lacks the columns or has one that the answers add, the model is
-            one without such answers, or the server refused.
+        ValueError: it is no table, lacks the columns, has lists in them or has one that the answers
+            add, `batch_size` is below 1, the model is one without such answers, or the server
+            refused.
         ConnectionError: there is no server.
         TimeoutError: there is one, but no answer in time.
     """
+    needed_count("batch_size", batch_size)
     check_output(output_path, input_path)
     path = Path(input_path)
     check_file(path, f"a file of {', '.join(EXTENSIONS)}")
@@ -127,7 +130,7 @@ def _inputs(table: Table, columns: Mapping[str, str]) -> tuple[dict[str, Any], l
         )
     remedy = "every row needs what the others have"
     inputs: dict[str, Any] = {
-        name: table.column(columns.get(name, name), remedy) for name in names if name != CHOICES
+        name: table.texts(columns.get(name, name), remedy) for name in names if name != CHOICES
     }
     counts = None  # of the choices of each row
     if CHOICES in names:

@@ -34,7 +34,9 @@ def open_data_set(source: str) -> Any:
         source: "tfds:name" or "tfds:name/config", perhaps with ":1.0.0" behind it.
 
     Raises:
-        ValueError: there is no such data set, or no library that knows it.
+        ValueError: there is no such data set, no library that knows it, or it cannot be prepared,
+            as one that has to be downloaded by hand.
+        OSError: the disk refused a write.
     """
     tfds = import_tfds()
     try:
@@ -46,5 +48,11 @@ def open_data_set(source: str) -> Any:
         ) from error
     except ValueError as error:  # such as a name found in two folders of data
         raise ValueError(f"{source}: TensorFlow Datasets says: {error}") from error
-    builder.download_and_prepare()
+    try:
+        builder.download_and_prepare()
+    except OSError:
+        raise
+    except Exception as error:  # many kinds: network, checksums, files to be fetched by hand
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{source} cannot be prepared by TensorFlow Datasets: {reason}") from error
     return builder

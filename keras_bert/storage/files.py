@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from keras_bert.storage.paths import check_local
+from keras_bert.storage.paths import check_local, check_output, check_replaceable
 
 _FLUSHES_AT_ONCE = 16
 # What some network file systems say of a folder.
@@ -90,7 +90,7 @@ def make_parent(path: str | os.PathLike) -> None:
 
     Raises:
         OSError: it cannot be made; the sentence names `path`.
-        ValueError: it is an address, such as gs://bucket/file.
+        ValueError: it is an address, such as gs://bucket/file, or begins with "~".
     """
     check_local("the output", path)
     path = Path(path)
@@ -129,8 +129,10 @@ def atomic_file(path: str | os.PathLike) -> Iterator[Path]:
 
     Raises:
         OSError: the disk refused a write; the sentence names `path`.
+        ValueError: it is a folder, a pipe or a device, or no path of this machine.
     """
     path = Path(path)
+    check_output(path, name="the output")
     with write_errors(path), _scratch_folder(path) as scratch:
         temporary = scratch / path.name
         yield temporary
@@ -162,12 +164,16 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
     When the body raises, the temporary folder is removed and what was at `path` stays as it was.
 
     Args:
-        path: the folder to write; one that exists is replaced as a whole.
+        path: the folder to write; one that exists is replaced as a whole. Of a link it is the
+            folder behind it, which may lie on another disk: the link stays one.
 
     Raises:
-        OSError: the disk refused a write; the sentence names `path`.
+        OSError: the disk refused a write; the sentence names `path`, through links.
+        ValueError: it is the working directory, one above it, or no path of this machine.
     """
+    check_replaceable(path)
     path = Path(path)
+    path = path.resolve() if path.is_symlink() else path
     with write_errors(path), _scratch_folder(path) as scratch:
         temporary = scratch / path.name
         temporary.mkdir()

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
+from keras_bert.storage.files import make_parent, write_errors
+
 _PARTIAL = ".partial"
 
 
@@ -16,22 +18,29 @@ class GrowingCsv:
 
     Args:
         file: the open file.
+        path: what it is called on success, for errors.
 
     Attributes:
         answered: to how many rows of the input there are answers.
     """
 
-    def __init__(self, file: IO[str]):
+    def __init__(self, file: IO[str], path: str | os.PathLike):
         self.answered = 0
         self._file = file
+        self._path = path
         self._writer = csv.writer(file)
 
     def add(self, header: Sequence[str], rows: Sequence[Sequence[str]], answered: int) -> None:
-        """Writes the answers to `answered` more rows; before the first of them the header."""
-        if not self.answered:
-            self._writer.writerow(header)
-        self._writer.writerows(rows)
-        self._file.flush()
+        """Writes the answers to `answered` more rows; before the first of them the header.
+
+        Raises:
+            OSError: the disk refused a write; the sentence names the file.
+        """
+        with write_errors(self._path):
+            if not self.answered:
+                self._writer.writerow(header)
+            self._writer.writerows(rows)
+            self._file.flush()
         self.answered += answered
 
 
@@ -47,15 +56,16 @@ def growing_csv(path: str | os.PathLike, total: int) -> Iterator[GrowingCsv]:
 
     Raises:
         FileExistsError: an earlier call left its answers.
+        OSError: there can be no such folder; the sentence names `path`.
     """
     partial = Path(f"{os.fspath(path)}{_PARTIAL}")
-    partial.parent.mkdir(parents=True, exist_ok=True)
+    make_parent(path)
     if partial.exists():
         raise FileExistsError(
             f"{partial} keeps the answers of an earlier call: move it away or remove it"
         )
     with open(partial, "x", encoding="utf-8", newline="") as file:
-        table = GrowingCsv(file)
+        table = GrowingCsv(file, path)
         try:
             yield table
         except BaseException:

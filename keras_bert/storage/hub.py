@@ -32,7 +32,7 @@ def local_folder(name: str | os.PathLike) -> Path:
     Raises:
         ValueError: the extra `hub` is not installed, or the repository cannot be fetched.
     """
-    name = os.fspath(name)
+    name = _spelled(name)
     if not name.startswith(SCHEME):
         return Path(name)
     repository = name.removeprefix(SCHEME)
@@ -63,7 +63,12 @@ def missing_folder(name: str | os.PathLike) -> FileNotFoundError:
 
 def is_hub_name(name: str | os.PathLike) -> bool:
     """Whether a name is that of a repository on the Hub."""
-    return os.fspath(name).startswith(SCHEME)
+    return _spelled(name).startswith(SCHEME)
+
+
+def _spelled(name: str | os.PathLike) -> str:
+    # `Path("hf://org/name")` makes one slash of two.
+    return re.sub("^hf:/(?!/)", SCHEME, os.fspath(name))
 
 
 def check_can_push(name: str) -> None:

@@ -84,13 +84,44 @@ def check_local(name: str, path: str | os.PathLike) -> None:
         path: its value.
 
     Raises:
-        ValueError: it is no path of this machine.
+        ValueError: it is no path of this machine, empty, or begins with "~".
     """
+    _check_written_out(name, path)
     # `Path` makes one slash of two.
     if re.match(r"\w{2,}:/", os.fspath(path)):
         raise ValueError(
             f"{name} is {os.fspath(path)}, but this is written to the disk of this machine: give a "
             "path there, and copy it afterwards"
+        )
+
+
+def _check_written_out(name: str, path: str | os.PathLike) -> None:
+    """Refuses "", which a shell makes of a variable that is not set, and "~/runs".
+
+    Shells leave "~" as it is behind "=", and Python always does.
+    """
+    shown = os.fspath(path)
+    if not shown:
+        raise ValueError(
+            f"{name} is empty, which would be the working directory: name a path, or give . for it"
+        )
+    if shown == "~" or shown.startswith("~/"):
+        raise ValueError(
+            f"{name} is {shown}, whose ~ nothing has expanded, so that a folder of this name would "
+            f"be made: give {os.path.expanduser(shown)}"
+        )
+
+
+def check_replaceable(path: str | os.PathLike) -> None:
+    """Refuses a folder whose place another cannot take, as whoever works in it would stay behind.
+
+    Raises:
+        ValueError: it is the working directory, one above it, or the root.
+    """
+    if Path(path).name in ("", ".."):
+        raise ValueError(
+            f"{os.fspath(path)} is the working directory or one above it, and a new folder takes "
+            "the place of the old one: name a folder in it"
         )
 
 
@@ -114,7 +145,7 @@ def check_no_pattern(name: str, path: str | os.PathLike) -> None:
 def check_output(
     output: str | os.PathLike, *others: str | os.PathLike, name: str = "output"
 ) -> None:
-    """Refuses to write to an address, to a folder, or over a file that something else is for.
+    """Refuses to write to an address, a folder, a device, or over a file that is for another thing.
 
     Args:
         output: what is written.
@@ -122,12 +153,17 @@ def check_output(
         name: of the argument.
 
     Raises:
-        ValueError: it is one of these, perhaps by another name, a folder, or no path of this
-            machine.
+        ValueError: it is one of these, perhaps by another name, a folder, a pipe or a device, or no
+            path of this machine.
     """
     check_local(name, output)
     if os.path.isdir(output):
         raise ValueError(f"{name} is {os.fspath(output)}, which is a folder: name a file in it")
+    if os.path.exists(output) and not os.path.isfile(output):
+        raise ValueError(
+            f"{name} is {os.fspath(output)}, which is a pipe or a device, and a file would take "
+            "its place: name a file"
+        )
     for other in others:
         exist = os.path.exists(output) and os.path.exists(other)
         linked = exist and os.path.samefile(output, other)
@@ -197,7 +233,9 @@ def check_no_file(name: str, path: str | os.PathLike) -> None:
 
     Raises:
         FileExistsError: it is one.
+        ValueError: it is empty, or begins with "~".
     """
+    _check_written_out(name, path)
     if os.path.exists(path) and not os.path.isdir(path):
         raise FileExistsError(f"{os.fspath(path)} is a file: choose another --{name}")
 

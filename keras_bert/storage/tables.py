@@ -88,8 +88,8 @@ def read_table(path: Path) -> Table:
     `.csv` and `.tsv` begin with a line of column names; fields may be quoted with `"` and then
     hold separators, line ends and doubled quotes; a field of a `.tsv` not both tabs and line ends.
     `.jsonl` has one JSON object a line; values that are not strings are kept as their JSON text,
-    null as an empty string; NaN and infinite numbers are refused. Files are UTF-8, with or without
-    a byte order mark; empty lines are passed over.
+    null as an empty string; NaN, infinite numbers and two fields of one name are refused. Files are
+    UTF-8, with or without a byte order mark; empty lines are passed over.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -221,7 +221,9 @@ def _read_json_lines(path: Path, text: str) -> tuple[tuple[str, ...], list[Row]]
         if not line.strip():
             continue
         try:
-            values = json.loads(line)
+            values = json.loads(line, object_pairs_hook=_without_doubles)
+        except _DoubledFieldError as error:
+            raise ValueError(f"{path}, line {number}: {error}: rename one of them") from None
         except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
             raise ValueError(f"{path}, line {number} is not valid JSON: {error}") from None
         if not isinstance(values, dict):
@@ -248,6 +250,20 @@ def _read_json_lines(path: Path, text: str) -> tuple[tuple[str, ...], list[Row]]
     return tuple(columns), rows
 
 
+class _DoubledFieldError(ValueError):
+    """An object of JSON that has two fields of one name."""
+
+
+def _without_doubles(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object of JSON, of which Python by itself keeps the last of two equal fields."""
+    found = dict(fields)
+    if len(found) < len(fields):
+        names = [name for name, _ in fields]
+        name = next(name for name in names if names.count(name) > 1)
+        raise _DoubledFieldError(f"the field {name!r} is named twice")
+    return found
+
+
 def finite_number(field: str) -> float | None:
     """Returns the number that a field is; None where it is none, or not finite in float32."""
     try:
@@ -264,7 +280,7 @@ def json_list(field: str) -> list[str] | None:
     """
     try:
         found = json.loads(field, parse_int=str, parse_float=str)
-    except json.JSONDecodeError:
+    except (json.JSONDecodeError, RecursionError):
         return None
     is_list = isinstance(found, list) and all(isinstance(entry, str) for entry in found)
     return found if is_list else None

@@ -17,8 +17,8 @@ from keras_bert.storage.tables import Row, Table, read_table
 class TextLines:
     """The texts of a file, read afresh each time.
 
-    `.jsonl`: a JSON object a line, the text in its field "text". Any other ending: UTF-8, each line
-    a text, an empty one too. Both also with `.gz` behind.
+    `.jsonl`: a JSON object a line, the text in its field "text"; empty lines are passed over. Any
+    other ending: UTF-8, each line a text, an empty one too. Both also with `.gz` behind.
 
     Args:
         path: the file.
@@ -44,7 +44,8 @@ class TextLines:
         """Yields the texts.
 
         Raises:
-            ValueError: a line is not UTF-8 or not JSON with a text, or a .gz is damaged.
+            ValueError: a line is not UTF-8 or not JSON with a text, a .gz is damaged, or all is one
+                line with carriage returns in it, the line ends of old Macs.
         """
         with open(self._path, "rb") as file:
             lines = gzip.open(file) if self._path.suffix.lower() == ".gz" else file
@@ -58,7 +59,15 @@ class TextLines:
                         raise ValueError(
                             f"{place} is not UTF-8: convert the file to UTF-8"
                         ) from None
-                    yield _text_field(place, text) if self._is_json else text
+                    if number == 1 and "\r" in text and not line.endswith(b"\n"):
+                        raise ValueError(
+                            f"{place} is all of the file and has carriage returns that no line "
+                            "feed follows: write line ends as \\n or \\r\\n"
+                        )
+                    if not self._is_json:
+                        yield text
+                    elif text.strip():  # as in `read_table`
+                        yield _text_field(place, text)
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
                 raise ValueError(
                     f"{self._path} is a damaged .gz ({error}): fetch it again"
@@ -111,13 +120,7 @@ class FileTexts:
 
 def _texts_of(table: Table, column: str = "text") -> list[str]:
     asked = "name the right one" if column != "text" else f"name the column of the texts {column!r}"
-    texts = table.column(column, asked)
-    for row in table.rows:
-        if column in row.lists:  # whose JSON would be the text
-            raise ValueError(
-                f"{table.path}, line {row.line}: {column} is a list: give each of its texts a line"
-            )
-    return texts
+    return table.texts(column, asked)
 
 
 def _text_field(place: str, line: str) -> str:
@@ -144,6 +147,21 @@ def check_several(texts: Iterable[str]) -> None:
             f"texts is a {type(texts).__name__}, of which the names of its columns would be read: "
             "give one of the columns"
         )
+
+
+def each_string(texts: Iterable[Any]) -> Iterator[str]:
+    """Yields texts as strings that UTF-8 can write, one after the other, see `check_strings`.
+
+    Args:
+        texts: strings, which are read as a stream.
+
+    Raises:
+        ValueError: one of them is none.
+    """
+    for text in texts:
+        if not isinstance(text, str):
+            raise ValueError(f"a text is a {type(text).__name__}: give strings")
+        yield without_lone_surrogates(text)
 
 
 def check_strings(texts: Iterable[Any], name: str = "text", for_several: str = "") -> list[str]:

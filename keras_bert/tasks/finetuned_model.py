@@ -30,7 +30,7 @@ from keras_bert.finetuning.task import (
 from keras_bert.models.preset import read_config
 from keras_bert.models.task_model import TaskModel
 from keras_bert.storage.files import atomic_folder
-from keras_bert.storage.paths import check_local
+from keras_bert.storage.paths import check_local, check_replaceable
 from keras_bert.tasks.classification.head import LabeledTexts, TextHead
 from keras_bert.tasks.kinds import load_description
 from keras_bert.text.base_tokenizer import Tokenizer
@@ -318,9 +318,8 @@ class FinetunedModel(AnsweringModel):
             ValueError: the folder is there already and not to be replaced, or it is not local.
         """
         check_local("folder", folder)
+        check_replaceable(folder)
         path = Path(folder)
-        if not path.name:  # "." or "/"
-            raise ValueError(f"{path} is no new folder: name one in it")
         if path.exists() and not overwrite and (not path.is_dir() or any(path.iterdir())):
             raise ValueError(f"{path} is there already: choose another folder, or say overwrite")
         with atomic_folder(path) as part:

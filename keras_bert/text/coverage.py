@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert.storage.text_lines import check_several
+from keras_bert.storage.text_lines import check_several, each_string
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer
 from keras_bert.text.vocabulary import CONTINUATION_PREFIX
 
@@ -173,9 +173,7 @@ def count_words(tokenizer: CorpusTokenizer, texts: Iterable[str]) -> WordCounts:
     """
     check_several(texts)
     counts = WordCounts(tokenizer)
-    for text in texts:
-        if not isinstance(text, str):
-            raise ValueError(f"a text is a {type(text).__name__}: give strings")
+    for text in each_string(texts):
         counts.add(text)
     counts.settle()
     return counts
@@ -189,6 +187,6 @@ def measure_coverage(tokenizer: CorpusTokenizer, texts: Iterable[str]) -> Covera
         texts: the texts.
 
     Raises:
-        ValueError: `texts` is a single string.
+        ValueError: `texts` is a single string, or a text is none.
     """
     return count_words(tokenizer, texts).coverage

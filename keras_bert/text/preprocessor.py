@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow as tf
 
+from keras_bert.counts import needed_count
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.preset import read_config
 from keras_bert.storage import hub
@@ -44,8 +45,8 @@ class BertPreprocessor(keras.layers.Layer):
             "longest" to the longest row of the batch.
 
     Raises:
-        ValueError: `max_seq_length` has no room for a piece of each text of a pair (less than 5,
-            with RoBERTa's framing less than 6), or `pad_to` is unknown.
+        ValueError: `max_seq_length` is no whole number, or has no room for a piece of each text of
+            a pair (less than 5, with RoBERTa's framing less than 6), or `pad_to` is unknown.
 
     Example:
         >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "!"]
@@ -61,6 +62,7 @@ class BertPreprocessor(keras.layers.Layer):
         special = tokenizer.vocabulary.special_tokens
         separators = [special.sep] * tokenizer.vocabulary.framing.separators
         shortest = ["a", *separators, "b", special.sep]
+        max_seq_length = needed_count("max_seq_length", max_seq_length, least=0)
         if max_seq_length < len(shortest) + 1:
             raise ValueError(
                 f"max_seq_length is {max_seq_length}; it must be at least {len(shortest) + 1} to "

@@ -20,7 +20,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_bert.counts import check_count
+from keras_bert.counts import check_count, check_switch
 from keras_bert.text.base_tokenizer import Tokenizer, as_ragged
 from keras_bert.text.framing import BERT_FRAMING, BERT_TOKENS, Framing, SpecialTokens
 from keras_bert.text.spelled_tokens import SpelledToken, check_spellings
@@ -57,7 +57,8 @@ class BertTokenizer(Tokenizer):
             Hugging Face's tokenizers.
 
     Raises:
-        ValueError: a piece of the vocabulary is longer than 255 bytes, or the limit is below 1.
+        ValueError: a piece of the vocabulary is longer than 255 bytes, the limit is below 1, or a
+            switch is neither True nor False.
 
     Example:
         >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "!"]
@@ -76,6 +77,11 @@ class BertTokenizer(Tokenizer):
     ):
         super().__init__(name="bert_tokenizer")
         check_count("max_input_chars_per_word", max_input_chars_per_word)
+        check_switch("lowercase", lowercase)
+        if strip_accents is not None:
+            check_switch("strip_accents", strip_accents)
+        check_switch("split_cjk", split_cjk)
+        check_switch("keep_special_tokens", keep_special_tokens)
         self._vocabulary = vocabulary
         self._settings = Settings(
             lowercase, strip_accents, split_cjk, keep_special_tokens, max_input_chars_per_word

@@ -273,7 +273,15 @@ class Vocabulary:
         Args:
             tokens: the pieces to add.
             kept: slots that mean something to the model, and are no room for others.
+
+        Raises:
+            ValueError: `tokens` is one string, or a piece is none that the vocabulary can hold.
         """
+        if isinstance(tokens, str):
+            raise ValueError(
+                f"tokens is the string {tokens!r}, which would be added letter by letter: give "
+                f"[{tokens!r}]"
+            )
         grown = list(self._tokens)
         slots = (
             i

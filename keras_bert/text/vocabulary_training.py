@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from keras_bert.counts import check_count
-from keras_bert.storage.text_lines import check_several
+from keras_bert.counts import check_switch, needed_count
+from keras_bert.storage.text_lines import check_several, each_string
 from keras_bert.text.languages.smoothing import check_alpha, smoothed_rates
 from keras_bert.text.vocabulary import (
     CLS,
@@ -58,11 +58,14 @@ def train_vocabulary(
 
     Raises:
         ValueError: a language has no word, `language_alpha` is not from 0 to 1 or the texts are of
-            one language, texts are a single string, `min_frequency` or `limit_alphabet` is below 1,
-            the texts hold no word, or `vocab_size` has no room for the single characters.
+            one language, texts are a single string or one of them is none, a number is out of its
+            range, the texts hold no word, or `vocab_size` has no room for the single characters.
     """
-    for name, value in (("min_frequency", min_frequency), ("limit_alphabet", limit_alphabet)):
-        check_count(name, value)
+    vocab_size = needed_count("vocab_size", vocab_size)
+    check_switch("lowercase", lowercase)
+    min_frequency = needed_count("min_frequency", min_frequency)
+    unused_slots = needed_count("unused_slots", unused_slots, least=0)
+    limit_alphabet = needed_count("limit_alphabet", limit_alphabet)
     if language_alpha != 1.0 and not isinstance(texts, Mapping):
         raise ValueError(
             f"language_alpha is {language_alpha}, but the texts are of one language: give a "
@@ -115,7 +118,7 @@ class _Normalized:
         self._forms = forms
 
     def __iter__(self) -> Iterator[str]:
-        return map(self._forms.normalized, self._texts)
+        return map(self._forms.normalized, each_string(self._texts))
 
 
 def _count_words(texts: Iterable[str]) -> Counter[str]:

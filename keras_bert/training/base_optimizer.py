@@ -7,6 +7,8 @@ gradients of each replica's part of the loss
   -> update_step, a variable at a time
 """
 
+import math
+import numbers
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -14,6 +16,8 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
+
+from keras_bert.counts import check_number
 
 # Layer norms and biases are not decayed (google-research/bert, optimization.py). Searched in the
 # variable's path: Keras' own `variable.name` is only "gamma", "beta" or "bias".
@@ -45,8 +49,9 @@ class BaseOptimizer(keras.optimizers.Optimizer):
             variables is multiplied with; the first that matches counts.
 
     Raises:
-        ValueError: an argument of Keras' optimizer that this one has another for; a decay out of
-            its range; or, on building, a pattern that matches no variable.
+        ValueError: an argument of Keras' optimizer that this one has another for; a number out of
+            its range; patterns that are a string or none of `re`; or, on building, a pattern that
+            matches no variable.
     """
 
     def __init__(
@@ -64,9 +69,18 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         for name, instead in _NOT_TAKEN.items():
             if kwargs.get(name) is not None:
                 raise ValueError(f"{name} is {kwargs[name]}: these optimizers take {instead}")
-        if global_clipnorm is not None and global_clipnorm <= 0:
+        if isinstance(learning_rate, numbers.Real):
+            _check_from_zero("learning_rate", learning_rate)
+        _check_from_zero("weight_decay_rate", weight_decay_rate)
+        # A weight without gradients has moments of 0.
+        if not 0 < check_number("epsilon", epsilon) < math.inf:
+            raise ValueError(f"epsilon is {epsilon}: it must be above 0 and finite")
+        if global_clipnorm is not None and not (
+            0 < check_number("global_clipnorm", global_clipnorm) < math.inf
+        ):
             raise ValueError(
-                f"global_clipnorm is {global_clipnorm}: it must be above 0, or None for no clipping"
+                f"global_clipnorm is {global_clipnorm}: it must be above 0 and finite, or None for "
+                "no clipping"
             )
         for name, beta in (("beta_1", beta_1), ("beta_2", beta_2)):
             check_decay(name, beta)
@@ -75,8 +89,11 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
-        self.not_decayed = tuple(not_decayed)
+        self.not_decayed = _compiled("not_decayed", not_decayed)
         self.rate_scales = dict(rate_scales or {})
+        _compiled("rate_scales", self.rate_scales)
+        for pattern, scale in self.rate_scales.items():
+            _check_from_zero(f"rate_scales[{pattern!r}]", scale)
 
     def build(self, variables: Sequence[Any]) -> None:
         """Makes both moments of every variable; decides on its decay and its learning rate."""
@@ -200,6 +217,29 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         config = dict(config)
         config.pop("weight_decay", None)  # the base class' own, which these optimizers do not use
         return super().from_config(config, custom_objects)
+
+
+def _check_from_zero(name: str, value: Any) -> None:
+    if not 0 <= check_number(name, value) < math.inf:  # nor is NaN
+        raise ValueError(f"{name} is {value}: it must be 0 or above, and finite")
+
+
+def _compiled(argument: str, patterns: Iterable[str]) -> tuple[str, ...]:
+    """Returns patterns of variable paths that are some, before any variable is made."""
+    if isinstance(patterns, str):
+        raise ValueError(
+            f"{argument} is the string {patterns!r}, of which each letter would be a pattern: give "
+            f"[{patterns!r}]"
+        )
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except (re.error, TypeError) as error:
+            raise ValueError(
+                f"the pattern {pattern!r} of {argument} is no regular expression ({error}): fix or "
+                "remove it"
+            ) from None
+    return tuple(patterns)
 
 
 def check_decay(name: str, value: float) -> None:

@@ -99,5 +99,7 @@ def _norms(values: Any, parts: int) -> tf.Tensor:
 
 
 def _correction(beta: float, step: tf.Tensor) -> tf.Tensor:
+    if not beta:  # no logarithm; a moment that is the last gradient needs no correction
+        return tf.ones_like(step)
     # 1 - beta^step, without the digits that float32 loses where beta is close to 1.
     return -tf.math.expm1(step * math.log(beta))

@@ -127,7 +127,8 @@ def create_optimizer(
         **arguments: further arguments of the optimizer.
 
     Raises:
-        ValueError: a name is unknown, or the warmup is longer than the run.
+        ValueError: a name is unknown, a number is out of its range, or the warmup is longer than
+            the run.
     """
     rate = create_schedule(schedule, learning_rate, train_steps, warmup_steps)
     return optimizer_class(optimizer)(rate, **arguments)

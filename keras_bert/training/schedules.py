@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert.choices import ScheduleName, check_choice
+from keras_bert.counts import check_count, check_number, needed_count
 
 
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
@@ -21,20 +22,22 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         warmup_steps: steps of the warmup; 0 for none.
 
     Raises:
-        ValueError: the rate is a string, or the warmup is longer than the run.
+        ValueError: the rate is no number of 0 or above, a number of steps is no whole number, or
+            the warmup is longer than the run.
     """
 
     def __init__(self, learning_rate: float, train_steps: int, warmup_steps: int = 0):
-        if isinstance(learning_rate, str):
-            raise ValueError(f"learning_rate is the string {learning_rate!r}: give a number")
-        if not 0 <= warmup_steps <= train_steps or train_steps < 1:
+        self.learning_rate = check_number("learning_rate", learning_rate)
+        if not 0 <= self.learning_rate < math.inf:  # nor is NaN
+            raise ValueError(f"learning_rate is {learning_rate}: it must be 0 or above, and finite")
+        self.train_steps = needed_count("train_steps", train_steps)
+        # A part of the run, such as 0.1, would be no warmup.
+        self.warmup_steps = needed_count("warmup_steps", warmup_steps, least=0)
+        if warmup_steps > train_steps:
             raise ValueError(
                 f"warmup_steps is {warmup_steps} and train_steps is {train_steps}: "
                 "the warmup must end within the run"
             )
-        self.learning_rate = learning_rate
-        self.train_steps = train_steps
-        self.warmup_steps = warmup_steps
 
     def __call__(self, step: Any) -> tf.Tensor:
         """Returns the rate (float32 scalar) of a step (integer scalar)."""
@@ -78,15 +81,17 @@ class WarmupPolynomialDecay(WarmupSchedule):
         power: 1 is `WarmupLinearDecay`; less stays high for longer.
 
     Raises:
-        ValueError: the warmup is longer than the run, or the power is not above 0.
+        ValueError: of `WarmupSchedule`, or the power is not above 0 or not finite.
     """
 
     def __init__(
         self, learning_rate: float, train_steps: int, warmup_steps: int = 0, power: float = 0.5
     ):
         super().__init__(learning_rate, train_steps, warmup_steps)
-        if power <= 0:
-            raise ValueError(f"power is {power}: it must be above 0, or the rate does not decay")
+        if not 0 < check_number("power", power) < math.inf:
+            raise ValueError(
+                f"power is {power}: it must be above 0, or the rate does not decay, and finite"
+            )
         self.power = power
 
     def _after_warmup(self, step: tf.Tensor) -> tf.Tensor:
@@ -131,7 +136,7 @@ class WarmupStableDecay(WarmupSchedule):
             the run where that is less.
 
     Raises:
-        ValueError: warmup and decay together are longer than the run.
+        ValueError: of `WarmupSchedule`, or warmup and decay together are longer than the run.
     """
 
     def __init__(
@@ -142,10 +147,11 @@ class WarmupStableDecay(WarmupSchedule):
         decay_steps: int | None = None,
     ):
         super().__init__(learning_rate, train_steps, warmup_steps)
+        check_count("decay_steps", decay_steps, least=0)
         left = train_steps - warmup_steps
         if decay_steps is None:
             decay_steps = min(math.ceil(train_steps / 10), left)
-        if not 0 <= decay_steps <= left:
+        if decay_steps > left:
             raise ValueError(
                 f"decay_steps is {decay_steps} but the warmup leaves {left} of {train_steps} "
                 "steps: warmup and decay must fit in the run"
@@ -175,7 +181,7 @@ def create_schedule(
     """Returns the schedule of a name, its further arguments at their defaults.
 
     Raises:
-        ValueError: the name is unknown, or the warmup is longer than the run.
+        ValueError: the name is unknown, or of `WarmupSchedule`.
     """
     check_choice("schedule", name, ScheduleName)
     return _SCHEDULES[name](learning_rate, train_steps, warmup_steps)

@@ -24,8 +24,8 @@ def create_strategy(name: StrategyName = "auto", tpu: str | None = None) -> tf.d
         tpu: name or address of the TPU, "local" on a TPU VM.
 
     Raises:
-        ValueError: the name is unknown, there is no such device, or a TPU is named that the
-            strategy would not use.
+        ValueError: the name is unknown, there is no such device, a TPU is named that the strategy
+            would not use, or GPUs are to be left out that TensorFlow has begun with.
     """
     check_choice("strategy", name, StrategyName)
     if tpu and name not in ("auto", "tpu"):
@@ -128,7 +128,13 @@ def _multi_worker(_: str | None) -> tf.distribute.Strategy:
 
 def _cpu(_: str | None) -> tf.distribute.Strategy:
     if tf.config.list_physical_devices("GPU"):
-        tf.config.set_visible_devices([], "GPU")  # TensorFlow would take the first one
+        try:
+            tf.config.set_visible_devices([], "GPU")  # TensorFlow would take the first one
+        except RuntimeError:
+            raise ValueError(
+                "the strategy cpu comes too late, as TensorFlow has begun with this process's "
+                "GPUs: take it in a new process, or set CUDA_VISIBLE_DEVICES=-1 before"
+            ) from None
     return tf.distribute.get_strategy()  # the default strategy: one replica, no wrapping
 
 

@@ -292,7 +292,7 @@ def inspect_model(
             f"the model is a {type(model).__name__}: give a named size, a config.json, a model "
             "folder or a model of keras_bert"
         )
-    elif os.fspath(model).startswith(hub.SCHEME) or Path(model).is_dir():
+    elif hub.is_hub_name(model) or Path(model).is_dir():
         checkpoint = preset.read_checkpoint(model, ignore_config_keys)
         config, architecture = checkpoint.config, checkpoint.architecture
         name = short_name(model)

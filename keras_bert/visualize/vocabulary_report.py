@@ -279,7 +279,7 @@ def inspect_vocabulary(
         found = Settings(lowercase=not is_cased(vocab))
     else:
         name = short_name(vocab)
-        if os.fspath(vocab).startswith(hub.SCHEME) or Path(vocab).is_dir():
+        if hub.is_hub_name(vocab) or Path(vocab).is_dir():
             if (family := family_of(vocab)) != "wordpiece":
                 raise ValueError(
                     f"{vocab} holds a tokenizer of the family {family}: the report is of WordPiece "

@@ -107,7 +107,6 @@ def test_a_vocabulary_of_ones_own_field_goes_on_from_a_model(corpus, tmp_path):
         ({"time_budget": float("nan")}, "time_budget is nan: it must be above 0"),
         ({"time_budget": float("inf")}, "time_budget is inf: it must be a finite number"),
         ({"learning_rate": float("inf")}, "learning_rate is inf: it must be a finite number"),
-        ({"optimizer": "lamb", "beta_2": 0.0}, "beta_2 is 0.0, but LAMB corrects the second"),
         ({"eval_steps": 5}, "eval_steps is 5, but there are no held-out records"),
     ],
 )

@@ -288,6 +288,11 @@ def test_a_result_is_written_whole_and_drawn(known, tmp_path):
         ({"weight_decays": ("1e-3", "x")}, "weight_decays are 1e-3, x: give numbers"),
         ({"weight_decays": 1e-3}, "weight_decays are 0.001: give numbers of 0 or more"),
         ({"weight_decays": (-1.0,)}, "weight_decays are -1.0: give numbers of 0 or more"),
+        ({"weight_decays": "12"}, "weight_decays are 12: give numbers of 0 or more"),
+        ({"learning_rate": "0.1"}, "learning_rate is the string '0.1': give a number"),
+        ({"random_weights": "no"}, "random_weights is the string 'no': give True or False"),
+        ({"seed": None}, "seed is None: it must be a whole number"),
+        ({"batch_size": None}, "batch_size is None: it must be a whole number"),
     ],
 )
 def test_options_out_of_range(change, sentence):

@@ -159,7 +159,10 @@ def test_an_index_is_written_and_opened(encoder, index, model_folder, tmp_path):
         TextIndex.load(tmp_path, encoder)
 
 
-def test_what_is_no_index_is_not_replaced(index, tmp_path):
+def test_what_is_no_index_is_not_replaced(index, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="^. is the working directory .*: name a folder in it"):
+        index.check_folder(".")  # before texts are encoded
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ValueError, match="holds something else than an index: choose another"):
         index.save(tmp_path)

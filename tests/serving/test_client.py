@@ -89,6 +89,8 @@ def test_threads_share_a_client(model_folder):
             {"input_ids": [[2, 3], [2]]},
             "input_ids, value 1 .* of 1 x a number and value 0 is .* 2 x",
         ),
+        ({"seed": np.array([1.5])}, "seed holds 1.5: give a whole number for each row"),
+        ({"seed": [True]}, "seed holds True: give a whole number"),
         ({"choices": [[["a"], ["b", "c"]]]}, "choices, value 0 .*: give parts of one form"),
     ],
 )
@@ -104,9 +106,12 @@ def test_requests_without_sense_are_not_sent(address, inputs, sentence):
 def test_timeouts_are_checked(timeout):
     with pytest.raises(ValueError, match="timeout is .*: give seconds, above 0 and at most 2,592,"):
         connect("127.0.0.1:1", "tiny", timeout=timeout)
+    for other in (None, "60"):
+        with pytest.raises(ValueError, match=f"timeout is {other!r}: it must be a number"):
+            connect("127.0.0.1:1", "tiny", timeout=other)
 
 
-@pytest.mark.parametrize("version", [-1, "latest"])
+@pytest.mark.parametrize("version", [-1, "latest", True])
 def test_versions_are_checked(version):
     with pytest.raises(ValueError, match=f"version is {version!r}: it must be .*0 or more"):
         connect("127.0.0.1:1", "tiny", version=version)
@@ -160,6 +165,25 @@ def test_no_server_is_told():
     ],
 )
 def test_other_servers_are_told(reply, error, sentence):
+    with (
+        answering(reply) as address,
+        pytest.raises(error, match=sentence),
+    ):
+        # A busy machine answers late.
+        RestClient(address, "tiny", timeout=60 if reply else 0.5).predict({"text": ["a"]})
+
+
+def test_bytes_that_are_no_text_come_back_as_over_grpc():
+    answer = b'{"predictions": [{"entities": ["caf\xe9", "film"]}]}'
+    reply = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(answer), answer)
+    with answering(reply) as address:
+        found = RestClient(address, "tiny").predict({"text": [b"caf\xe9 film"]})
+    assert found == {"entities": [["caf\ufffd", "film"]]}
+
+
+@contextlib.contextmanager
+def answering(reply):
+    """Yields the address of a server that gives a request these bytes, or nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         done = threading.Event()
 
@@ -174,10 +198,7 @@ def test_other_servers_are_told(reply, error, sentence):
 
         thread = threading.Thread(target=serve)
         thread.start()
-        timeout = 60 if reply else 0.5  # a busy machine answers late
-        client = RestClient(f"127.0.0.1:{server.getsockname()[1]}", "tiny", timeout=timeout)
-        with pytest.raises(error, match=sentence):
-            client.predict({"text": ["a"]})
+        yield f"127.0.0.1:{server.getsockname()[1]}"
         done.set()
         thread.join()
 

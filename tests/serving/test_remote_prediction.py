@@ -156,6 +156,16 @@ def test_columns_that_make_no_input_are_refused(columns, sentence, tmp_path):
         predict_remotely(OneAnswer(), tmp_path / "in.csv", tmp_path / "out.csv", 8, columns)
 
 
+def test_a_list_is_no_text_and_no_batch_has_no_row(tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n{"text": ["b", "c"]}\n')
+    with pytest.raises(ValueError, match="in.jsonl, line 2: text is a list: give each of its"):
+        predict_remotely(OneAnswer(), tmp_path / "in.jsonl", tmp_path / "out.csv", 8)
+    for size in (0, -1):
+        with pytest.raises(ValueError, match=f"batch_size is {size}: it must be at least 1"):
+            predict_remotely(OneAnswer(), tmp_path / "in.jsonl", tmp_path / "out.csv", size)
+    assert not (tmp_path / "out.csv").exists()
+
+
 class OneAnswer:
     """A client that keeps what it is asked and gives every row the same answer."""
 

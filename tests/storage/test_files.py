@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.storage.files import atomic_file, atomic_folder
-from keras_bert.storage.paths import find_files
+from keras_bert.storage.paths import check_no_file, check_output, find_files
 from keras_bert.training.run_folder import RunFolder, difference
 
 
@@ -122,6 +122,60 @@ def test_a_pipe_is_no_file(tmp_path):
     assert find_files([tmp_path / "g*"]) == [str(tmp_path / "gone")]
     with pytest.raises(ValueError, match="pipe is a pipe or a device, and files are read more"):
         find_files([tmp_path / "*"])
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_to_a_folder_stays_one(exists, tmp_path):
+    link, target = tmp_path / "link", tmp_path / "other" / "disk"
+    target.parent.mkdir()
+    if exists:
+        target.mkdir()
+        (target / "old").touch()
+    link.symlink_to(target)
+    with atomic_folder(link) as path:
+        (path / "new").touch()
+    assert link.is_symlink()
+    assert os.listdir(target.parent) == ["disk"] and os.listdir(target) == ["new"]
+
+
+@pytest.mark.parametrize("folder", [".", "..", "a/.."])
+def test_no_folder_takes_the_place_of_the_working_directory(folder, tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    with pytest.raises(ValueError, match="is the working directory or one above it, .*: name a"):
+        with atomic_folder(folder):
+            pass
+    assert os.listdir(tmp_path) == ["a"] and not os.listdir(tmp_path / "a")
+
+
+def test_no_file_takes_the_place_of_a_pipe(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    sentence = "pipe, which is a pipe or a device, and a file would take its place: name a file"
+    with pytest.raises(ValueError, match=f"the output is .*{sentence}"), atomic_file(pipe) as path:
+        path.touch()
+    assert pipe.is_fifo()
+    with pytest.raises(ValueError, match=f"--output is .*{sentence}"):
+        check_output(pipe, name="--output")
+
+
+@pytest.mark.parametrize("write", [atomic_file, atomic_folder])
+def test_a_home_that_no_shell_has_expanded_is_no_folder_of_this_name(write, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/ann")
+    sentence = "is ~/runs/a, whose ~ nothing has expanded, .*: give /home/ann/runs/a"
+    with pytest.raises(ValueError, match=sentence), write("~/runs/a"):
+        pass
+    with pytest.raises(ValueError, match=f"model_dir {sentence}"):  # also of runs in buckets
+        check_no_file("model_dir", "~/runs/a")
+    # A variable of the shell that is not set: files would lie in the working directory.
+    with pytest.raises(ValueError, match="model_dir is empty, .*: name a path, or give . for it"):
+        check_no_file("model_dir", "")
+    with pytest.raises(ValueError, match="--output is empty"):
+        check_output("", name="--output")
+    with pytest.raises(ValueError, match="is ~, whose"):
+        check_no_file("model_dir", "~")
+    assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize("atomic", [atomic_file, atomic_folder])

@@ -113,6 +113,11 @@ def test_fields_longer_than_pythons_default_limit_are_read(tmp_path):
         ),
         ("a.tsv", 'label\ttext\r1\t"Hi\r0\tb"\r', "a.tsv, line 2: .*swallowed a row.*doubled"),
         ("a.csv", "text,text\na,b\n", "a.csv, line 1: the column 'text' is named twice"),
+        (
+            "a.jsonl",
+            '{"text": "a"}\n{"text": "a", "text": "b"}\n',
+            "a.jsonl, line 2: the field 'text' is named twice: rename",
+        ),
         ("a.jsonl", '{"text": "a"}\n{"text"\n', "a.jsonl, line 2 is not valid JSON"),
         ("a.jsonl", '{"n": ' + "9" * 5000 + "}", "a.jsonl, line 1 is not valid JSON: Exceeds the"),
         ("a.jsonl", "[" * 100_000, "a.jsonl, line 1 is not valid JSON: maximum recursion"),

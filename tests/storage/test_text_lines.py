@@ -20,6 +20,7 @@ JSON_LINES = '{"text": "short", "body": "the wanted"}\n{"text": "", "body": "oth
         ("a.tsv", "id\ttext\n1\ta, b\n2\t\n", "text", ["a, b", ""]),
         ("a.jsonl", JSON_LINES, "text", ["short", ""]),
         ("a.jsonl", JSON_LINES, "body", ["the wanted", "other"]),
+        ("a.jsonl", '{"text": "a"}\n\n \n{"text": "b"}\n', "text", ["a", "b"]),
         ("a.jsonl.gz", JSON_LINES, "text", ["short", ""]),
         ("a.JSONL.GZ", JSON_LINES, "text", ["short", ""]),
     ],
@@ -44,7 +45,7 @@ def test_texts_of_a_file(name, content, column, expected, tmp_path):
         ("a.tsv.gz", "text", "a packed table: unpack it first"),
         ("a.jsonl", "title", "'title' among 'text', 'body', 'several': name the right one"),
         ("b.csv", "text", "name the column of the texts 'text'"),
-        ("a.jsonl", "several", "a.jsonl, line 2: several is a list: give each of its texts a line"),
+        ("a.jsonl", "several", "a.jsonl, line 2: several is a list: give each of its texts a row"),
         ("a.txt", "body", "a.txt is no .csv, .tsv or .jsonl, so it has no column 'body'"),
         ("a.jsonl.gz", "body", "is no .csv, .tsv or .jsonl, so it has no column 'body'"),
     ],
@@ -57,6 +58,14 @@ def test_what_has_no_such_texts_is_refused(name, column, sentence, tmp_path):
         (tmp_path / name).write_text("title\nNo text.\n")
     with pytest.raises(ValueError, match=re.escape(sentence)):
         read_texts(tmp_path / name, column)
+
+
+def test_line_ends_of_old_macs_are_refused(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"one text\rtwo texts\r")
+    with pytest.raises(ValueError, match=r"a\.txt, line 1 is all of .*: write line ends as \\n or"):
+        read_texts(tmp_path / "a.txt")
+    (tmp_path / "b.txt").write_bytes(b"with one\rinside\r\nanother\r")
+    assert read_texts(tmp_path / "b.txt") == ["with one\rinside", "another"]
 
 
 @pytest.mark.parametrize("read", [read_texts, TextLines, FileTexts])

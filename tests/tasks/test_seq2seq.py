@@ -166,6 +166,9 @@ def test_rows_of_a_source_and_a_target():
     # Evaluation makes the labels of the inputs.
     assert labels_of(inputs[DECODER_INPUT_IDS], PAD, SEP).numpy().tolist() == expected
     assert rows.real_tokens == 4 + 3 + 4 + 5
+    # Told when a run begins; "it was a very" and its end are five.
+    assert rows.remark == "1 of 2 targets are cut to max_target_length 5"
+    assert not encoded([("a film", "good films"), ("sad", "it was a very")], 5).remark
 
 
 def test_a_source_without_a_target_is_a_row():
@@ -280,6 +283,11 @@ def test_damaged_tables_are_refused(tmp_path, text, sentence):
     (tmp_path / "train.csv").write_text(text)
     with pytest.raises(ValueError, match=sentence):
         create_task("seq2seq").read(tmp_path)
+
+
+def test_no_text_is_its_own_target():
+    with pytest.raises(ValueError, match="source_column and target_column are both 'source', so"):
+        create_task("seq2seq", target_column="source")
 
 
 @pytest.mark.parametrize(

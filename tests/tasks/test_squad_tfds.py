@@ -1,5 +1,7 @@
 """Questions of TensorFlow Datasets, from small data sets in its format on disk."""
 
+import types
+
 import pytest
 import tensorflow as tf
 import tensorflow_datasets as tfds
@@ -61,3 +63,14 @@ def test_what_cannot_be(data_sets):
         squad2_task().read("tfds:tiny_strings")
     with pytest.raises(ValueError, match="tfds:no_such_set: .* knows no such data set"):
         squad2_task().read("tfds:no_such_set")
+
+
+def test_a_set_that_cannot_be_prepared_is_told(monkeypatch):
+    def prepare():
+        raise AssertionError("Manual directory /data\n  does not exist")
+
+    builder = types.SimpleNamespace(download_and_prepare=prepare)
+    monkeypatch.setattr(tfds, "builder", lambda name: builder)
+    sentence = "^tfds:by_hand cannot be prepared by .*: Manual directory /data does not exist$"
+    with pytest.raises(ValueError, match=sentence):
+        squad2_task().read("tfds:by_hand")

@@ -136,12 +136,18 @@ def test_bad_inputs(preprocess, inputs, sentence):
     ("arguments", "sentence"),
     [
         ({"max_seq_length": 4}, "max_seq_length is 4; it must be at least 5"),
+        ({"max_seq_length": 8.5}, "max_seq_length is 8.5: it must be a whole number"),
+        ({"max_seq_length": None}, "max_seq_length is None: it must be a whole number"),
         ({"pad_to": "batch"}, 'pad_to is \'batch\'; it must be "max" or "longest"'),
     ],
 )
 def test_bad_arguments(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         make(**arguments)
+
+
+def test_a_length_of_numpys_is_a_number():
+    assert make(max_seq_length=np.int64(6))(["a"])["input_ids"].shape == (1, 6)
 
 
 def test_unequal_pairs_in_a_graph(preprocess):

@@ -6,7 +6,13 @@ import json
 
 import pytest
 
-from keras_bert import Vocabulary, train_sentencepiece
+from keras_bert import (
+    BertTokenizer,
+    ByteLevelBpeTokenizer,
+    SentencePieceTokenizer,
+    Vocabulary,
+    train_sentencepiece,
+)
 from keras_bert.data.creation.chunk_processing import ChunkSettings
 from keras_bert.data.creation.options import CreationOptions
 from keras_bert.text.byte_level.byte_alphabet import BYTE_CHARACTERS
@@ -487,3 +493,28 @@ def test_long_texts_are_learned_from_to_their_end():
     pieces = "".join(files.vocabulary.tokens)
     assert {"z", "b", "é", "ß"} <= set(pieces)
     assert isinstance(files, SentencePieceFiles)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_merges(tmp_path):
+    files = byte_level_files()
+    files.save(tmp_path)
+    for name in ("merges.txt", "vocab.json"):
+        content = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + content)
+    assert read_tokenizer_files(tmp_path) == files
+
+
+@pytest.mark.parametrize("value", ["false", None, 0])
+def test_a_switch_is_true_or_false(value):
+    files, model = byte_level_files(), sentencepiece_files("albert").model
+    sentence = f"keep_special_tokens is {value!r}: give True or False"
+    vocabulary = Vocabulary([*BERT_TOKENS, "home"])
+    for make in (
+        lambda **switch: BertTokenizer(vocabulary, **switch),
+        lambda **switch: ByteLevelBpeTokenizer(files.vocabulary, files.merges, **switch),
+        lambda **switch: SentencePieceTokenizer(model, **switch),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            make(keep_special_tokens=value)
+    with pytest.raises(ValueError, match=f"lowercase is {value!r}: give True or False"):
+        BertTokenizer(vocabulary, lowercase=value)

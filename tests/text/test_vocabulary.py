@@ -141,6 +141,11 @@ def test_unknown_token_has_no_id():
         Vocabulary(SPECIAL).id_of("b")
 
 
+def test_added_tokens_are_no_letters_of_a_string():
+    with pytest.raises(ValueError, match=r"tokens is the string 'ab', .*: give \['ab'\]"):
+        Vocabulary(SPECIAL).add_tokens("ab")
+
+
 def test_added_tokens_take_unused_slots_first():
     vocabulary = Vocabulary(["[PAD]", "[unused1]", *SPECIAL[1:], "[unused0]", "known", "[unused]"])
     grown = vocabulary.add_tokens(["covid", "known", "##vid", "covid", "third", "fourth"])

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from keras_bert import BertTokenizer
+from keras_bert import BertTokenizer, train_byte_level_bpe, train_sentencepiece
 from keras_bert.text.vocabulary_training import scaled_counts, train_vocabulary
 
 TEXTS = ["The cat sat. The cats sat!", "A hat, a mat: hats and mats.", "Ünder 東京 the hat."] * 3
@@ -59,6 +59,34 @@ def test_equally_frequent_characters_are_kept_in_the_order_of_code_points():
 def test_numbers_below_1_are_refused(name, value):
     with pytest.raises(ValueError, match=f"{name} is {value}: it must be at least 1"):
         train_vocabulary(TEXTS, 100, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"vocab_size": 100.5}, "vocab_size is 100.5: it must be a whole number"),
+        ({"lowercase": "no"}, "lowercase is 'no': give True or False"),
+        ({"unused_slots": -3}, "unused_slots is -3: it must be 0 or more"),
+        ({"texts": ["ab", None]}, "a text is a NoneType: give strings"),
+        ({"texts": [b"ab"]}, "a text is a bytes: give strings"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        train_vocabulary(**{"texts": TEXTS, "vocab_size": 100, **arguments})
+
+
+@pytest.mark.parametrize("train", [train_byte_level_bpe, train_sentencepiece])
+def test_other_families_refuse_the_same(train):
+    for texts, sentence in (("ab ab " * 50, "letter by letter"), (["ab", None], "is a NoneType")):
+        with pytest.raises(ValueError, match=sentence):
+            train(texts, 300)
+    with pytest.raises(ValueError, match="vocab_size is 300.5: it must be a whole number"):
+        train(TEXTS, 300.5)
+
+
+def test_half_a_surrogate_pair_is_no_character():
+    assert train_vocabulary(["ab\ud800 ab", "ab"], 100) == train_vocabulary(["ab ab", "ab"], 100)
 
 
 def test_an_iterator_will_do():

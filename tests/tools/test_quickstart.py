@@ -18,6 +18,14 @@ def walk(folder, *flags):
     return done.stdout, done.stdout[done.stdout.index("=== What came out") :]
 
 
+@pytest.mark.parametrize("flag", ["--epochs=0", "--pretraining_seconds=-1"])
+def test_what_a_later_step_would_refuse_is_told_at_once(tmp_path, flag):
+    command = [sys.executable, TOOL, f"--output_dir={tmp_path / 'road'}", flag]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode and f"flag {flag}" in done.stderr
+    assert not (tmp_path / "road").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_quickstart_goes_to_its_end(tmp_path):

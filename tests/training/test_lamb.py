@@ -36,7 +36,17 @@ def _random(seed):
     return [random.normal(size=s).astype("float32") for s in ((3, 4), (4,), (4,), (4,))]
 
 
-def _oracle(weights, gradients, rates, decay=0.01, clip=1.0, excluded=EXCLUDED, paths=PATHS):
+def _oracle(
+    weights,
+    gradients,
+    rates,
+    decay=0.01,
+    clip=1.0,
+    excluded=EXCLUDED,
+    paths=PATHS,
+    beta_1=0.9,
+    beta_2=0.999,
+):
     """Algorithm 2 in float64, one list of gradients a step."""
     weights = [w.astype("float64") for w in weights]
     m = [np.zeros_like(w) for w in weights]
@@ -46,9 +56,9 @@ def _oracle(weights, gradients, rates, decay=0.01, clip=1.0, excluded=EXCLUDED, 
         scale = clip / max(norm, clip) if clip else 1.0
         for i, w in enumerate(weights):
             g = gradient[i].astype("float64") * scale
-            m[i] = 0.9 * m[i] + 0.1 * g
-            v[i] = 0.999 * v[i] + 0.001 * g * g
-            update = m[i] / (1 - 0.9**step) / (np.sqrt(v[i] / (1 - 0.999**step)) + 1e-6)
+            m[i] = beta_1 * m[i] + (1 - beta_1) * g
+            v[i] = beta_2 * v[i] + (1 - beta_2) * g * g
+            update = m[i] / (1 - beta_1**step) / (np.sqrt(v[i] / (1 - beta_2**step)) + 1e-6)
             if paths[i] not in excluded:
                 update = update + decay * w
                 weight_norm, update_norm = np.linalg.norm(w), np.linalg.norm(update)
@@ -76,6 +86,14 @@ def test_ten_steps_equal_the_paper(decay, clip):
     optimizer = Lamb(0.01, weight_decay_rate=decay, global_clipnorm=clip)
     values = _apply(optimizer, _variables(start), gradients)
     _assert_equal(values, _oracle(start, gradients, [0.01] * 10, decay, clip))
+
+
+@pytest.mark.parametrize("without", ["beta_1", "beta_2"])
+def test_without_a_moment_the_last_gradient_stands_for_it(without):
+    start, gradients = _random(0), [_random(seed) for seed in range(1, 4)]
+    betas = {"beta_1": 0.9, "beta_2": 0.999, without: 0.0}
+    values = _apply(Lamb(0.01, **betas), _variables(start), gradients)
+    _assert_equal(values, _oracle(start, gradients, [0.01] * 3, **betas))
 
 
 def test_exclusions_go_by_path():

@@ -113,6 +113,15 @@ def test_a_pattern_that_matches_nothing_is_refused():
         ({"clipvalue": 1.0}, "clipvalue is 1.0: these optimizers take global_clipnorm"),
         ({"weight_decay": 0.5}, "weight_decay is 0.5: these optimizers take weight_decay_rate"),
         ({"global_clipnorm": -1.0}, "global_clipnorm is -1.0: it must be above 0"),
+        ({"global_clipnorm": float("nan")}, "global_clipnorm is nan: it must be above 0"),
+        ({"global_clipnorm": float("inf")}, "is inf: .* finite, or None for no clipping"),
+        ({"learning_rate": -0.1}, "learning_rate is -0.1: it must be 0 or above"),
+        ({"weight_decay_rate": float("nan")}, "weight_decay_rate is nan: it must be 0 or above"),
+        ({"weight_decay_rate": "0.1"}, "weight_decay_rate is '0.1': it must be a number"),
+        ({"epsilon": 0.0}, "epsilon is 0.0: it must be above 0"),
+        ({"not_decayed": "bias$"}, r"not_decayed is the string 'bias\$', .*: give \['bias\$'\]"),
+        ({"not_decayed": ["("]}, r"the pattern '\(' of not_decayed is no regular expression"),
+        ({"rate_scales": {"head": -1}}, r"rate_scales\['head'\] is -1: it must be 0 or above"),
         ({"beta_2": 0.99999999}, "beta_2 is 0.99999999: .* rounded to float32"),
         ({"beta_1": 1.0}, "beta_1 is 1.0: it must be from 0 to below 1"),
         ({"beta_2": float("nan")}, "beta_2 is nan: it must be from 0 to below 1"),
@@ -121,7 +130,7 @@ def test_a_pattern_that_matches_nothing_is_refused():
 def test_arguments_that_would_change_the_update_are_refused(argument, sentence):
     for kind in (BertAdamW, Lamb):
         with pytest.raises(ValueError, match=sentence):
-            kind(0.01, **argument)
+            kind(**{"learning_rate": 0.01, **argument})
 
 
 @pytest.mark.parametrize("kind", [BertAdamW, Lamb])
@@ -156,7 +165,7 @@ def test_norms_of_another_name_are_refused_but_no_norms_are_not():
 def test_a_warmup_longer_than_the_run_is_refused():
     with pytest.raises(ValueError, match="warmup_steps is 20 and train_steps is 10"):
         create_optimizer(train_steps=10, warmup_steps=20)
-    with pytest.raises(ValueError, match="learning_rate is the string '3e-4': give a number"):
+    with pytest.raises(ValueError, match="learning_rate is '3e-4': it must be a number"):
         create_optimizer("3e-4", train_steps=10, warmup_steps=2)
 
 

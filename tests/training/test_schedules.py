@@ -90,6 +90,21 @@ def test_an_unknown_schedule_is_refused():
         create_optimizer(schedule="step")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"warmup_steps": 0.1}, "warmup_steps is 0.1: it must be a whole number, 0 or more"),
+        ({"train_steps": "10"}, "train_steps is '10': it must be a whole number, at least 1"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan: it must be 0 or above"),
+        ({"learning_rate": -1}, "learning_rate is -1: it must be 0 or above"),
+        ({"learning_rate": "0.1"}, "learning_rate is '0.1': it must be a number"),
+    ],
+)
+def test_numbers_of_no_schedule_are_refused(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        create_optimizer(**{"train_steps": 10, "warmup_steps": 4, **arguments})
+
+
 def test_a_warmup_longer_than_the_run_is_refused():
     with pytest.raises(ValueError, match="warmup_steps is 20 and train_steps is 10"):
         WarmupCosineDecay(1.0, 10, 20)

@@ -36,3 +36,17 @@ several = len(tf.config.list_logical_devices("GPU")) > 1
 assert several or found is tf.distribute.get_strategy(), found
 """
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_gpus_that_tensorflow_has_begun_with_cannot_be_left_out(monkeypatch):
+    tf.config.list_logical_devices()  # begins
+    with pytest.raises(RuntimeError, match="cannot be modified after being initialized") as theirs:
+        tf.config.set_visible_devices([], "CPU")  # as of GPUs, where there are some
+
+    def refuse(devices, kind):
+        raise theirs.value
+
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["a GPU"])
+    monkeypatch.setattr(tf.config, "set_visible_devices", refuse)
+    with pytest.raises(ValueError, match="the strategy cpu comes too late, .*: take it in a new"):
+        create_strategy("cpu")

@@ -2,6 +2,7 @@
 
 import html
 import json
+import math
 import re
 
 import keras
@@ -93,7 +94,7 @@ def test_other_weights_give_another_map():
 @pytest.mark.slow
 def test_what_is_explained_can_be_named(explainers):
     assert explainers("classes")("the film", target="good").target == "good"
-    assert explainers("classes")("the film", target=0).target == "bad"
+    assert explainers("classes")("the film", target=np.int64(0)).target == "bad"
     assert explainers("classes")("the film", target="2").target == "good"  # of a flag
     assert explainers("number")("the film").target == "the number"
     tagged = explainers("tags")("the film x", position="film", target="B-LOC")
@@ -120,6 +121,7 @@ def test_what_is_explained_can_be_named(explainers):
         ("classes", {"text_pair": "a"}, "the model was trained on single texts: leave text_pair"),
         ("choices", {}, "text_pair is missing: give the context as text, one choice as pair"),
         ("classes", {"baseline": "[NO]"}, r"baseline is '\[NO\]', which is no piece"),
+        ("classes", {"target": True}, "target is True: choose one of bad, fine, good, or its"),
         ("tags", {"position": "no"}, "position is 'no': give one of the words the, film"),
         ("spans", {}, "text_pair is missing or empty: give the question as text"),
         ("spans", {"text_pair": "a b", "target": "c"}, "target is 'c', which does not stand in"),
@@ -160,8 +162,10 @@ def test_an_error_that_is_left_is_told(explainers):
     assert view.points == 16
     assert view.error > 0.005
     assert f"is {100 * view.error:.1f} % off the difference, after 16 points" in view.html()
-    with pytest.raises(ValueError, match="max_points is 15: give at least 16"):
+    with pytest.raises(ValueError, match="max_points is 15: it must be at least 16"):
         explainers("choices")("the film x", CONTEXT, max_points=15)
+    with pytest.raises(ValueError, match="max_points is inf: it must be a whole number"):
+        explainers("choices")("the film x", CONTEXT, max_points=math.inf)  # it had no end
 
 
 def test_the_page_holds_words_scores_and_nothing_that_a_text_could_start(explainers, tmp_path):

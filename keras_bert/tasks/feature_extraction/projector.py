@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert.storage.files import atomic_folder
+from keras_bert.storage.paths import check_replaceable
 from keras_bert.tasks.feature_extraction.extraction import TextFeatures
 
 CONFIG_FILE = "projector_config.pbtxt"
@@ -125,6 +126,7 @@ def check_folder(folder: str | os.PathLike) -> None:
             f"{path} is there already and holds no vectors for the projector: choose another name, "
             "or remove it"
         )
+    check_replaceable(folder)
 
 
 def _write(

@@ -139,12 +139,6 @@ class Seq2SeqHead(FinetuningHead):
         penalty = check_number("length_penalty", self.length_penalty)
         object.__setattr__(self, "length_penalty", penalty)
         self.search_options()  # refuses what is out of range
-        SearchOptions(self.max_target_length)
-        if self.fills_gaps and self.max_target_length < 2:
-            raise ValueError(
-                f"max_target_length is {self.max_target_length}: with decoding 'mask_predict' it "
-                "must be at least 2, one piece and the end"
-            )
         if self.fills_gaps and self.length_candidates > self.max_target_length - 1:
             raise ValueError(
                 f"length_candidates is {self.length_candidates} but a target of at most "

@@ -58,8 +58,14 @@ def seq2seq_task(
         length_candidates: lengths that Mask-Predict tries; None for 5, or all that there are.
 
     Raises:
-        ValueError: an argument is out of its range, or for the other decoding.
+        ValueError: an argument is out of its range, or for the other decoding, or both columns are
+            one.
     """
+    if source_column == target_column:
+        raise ValueError(
+            f"source_column and target_column are both {source_column!r}, so that the model would "
+            "learn to copy: name the column of the texts to write"
+        )
     check_choice("decoding", decoding, Decoding)
     needed_count("max_target_length", max_target_length, 2)
     settings: dict[str, dict[str, Any]] = {

@@ -66,9 +66,10 @@ class EncodedPairs(EncodedRows):
         super().__init__(ids, segments, vocabulary.pad_id, max_seq_length)
         self.tokenizer = tokenizer
         self._max_target_length = max_target_length
-        rows = []
+        rows, cut = [], 0
         for start in range(0, len(targets), _TEXTS_PER_CALL):
             pieces = tokenizer(list(targets[start : start + _TEXTS_PER_CALL]))
+            cut += int(tf.math.count_nonzero(pieces.row_lengths() >= max_target_length))
             edge = tf.ones([pieces.nrows(), 1], tf.int32)
             pieces = tf.cast(pieces[:, : max_target_length - 1], tf.int32)
             # [CLS] pieces [SEP]: [texts, pieces + 2]
@@ -76,6 +77,11 @@ class EncodedPairs(EncodedRows):
                 tf.concat([edge * vocabulary.cls_id, pieces, edge * vocabulary.sep_id], axis=1)
             )
         self._target_ids = tf.concat(rows, axis=0)  # [E, T + 1]
+        if cut:  # where they are cut a text is learned to end
+            self.remark = (
+                f"{cut:,} of {len(targets):,} targets are cut to max_target_length "
+                f"{max_target_length}"
+            )
         # What is learned from each target: its pieces and the end.
         self._target_lengths = self._target_ids.row_lengths() - 1  # [E]
         self._fixed_target_lengths: tuple[int, ...] | None = None

@@ -130,7 +130,7 @@ class ByteLevelBpeFiles:
                 )
         pairs = []
         try:
-            lines = Path(merges).read_text(encoding="utf-8").split("\n")
+            lines = Path(merges).read_text(encoding="utf-8-sig").split("\n")
         except UnicodeDecodeError as error:
             raise ValueError(f"{merges} is not UTF-8 ({error}): fetch the file again") from None
         for number, line in enumerate(lines, start=1):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counts import check_switch
 from keras_bert.text.base_tokenizer import Pieces, Tokenizer, as_ragged
 from keras_bert.text.byte_level.byte_alphabet import token_bytes
 from keras_bert.text.byte_level.composition import composed
@@ -54,7 +55,8 @@ class ByteLevelBpeTokenizer(Tokenizer):
 
     Raises:
         ValueError: a byte is no piece, a merge makes something that is none, an added token is no
-            piece, or special tokens cannot be told apart in a text.
+            piece, special tokens cannot be told apart in a text, or a switch is neither True nor
+            False.
 
     Example:
         tokenizer = ByteLevelBpeTokenizer.from_preset("hf://FacebookAI/roberta-base")
@@ -76,6 +78,8 @@ class ByteLevelBpeTokenizer(Tokenizer):
                 f"the vocabulary marks words with {vocabulary.word_mark!r}: byte-level pieces have "
                 f"{BYTE_LEVEL_SPACE!r}; make it with word_mark={BYTE_LEVEL_SPACE!r}"
             )
+        check_switch("add_prefix_space", add_prefix_space)
+        check_switch("keep_special_tokens", keep_special_tokens)
         self._vocabulary = vocabulary
         self._settings = ByteLevelSettings(add_prefix_space, keep_special_tokens)
         self._files = ByteLevelBpeFiles(

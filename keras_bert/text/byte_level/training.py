@@ -3,7 +3,8 @@
 import json
 from collections.abc import Iterable
 
-from keras_bert.counts import check_count
+from keras_bert.counts import needed_count
+from keras_bert.storage.text_lines import check_several, each_string
 from keras_bert.text.byte_level.files import ByteLevelBpeFiles
 from keras_bert.text.framing import ROBERTA_FRAMING, ROBERTA_TOKENS
 from keras_bert.text.vocabulary import BYTE_LEVEL_SPACE, Vocabulary
@@ -24,17 +25,20 @@ def train_byte_level_bpe(
 
     Raises:
         ValueError: `vocab_size` has no room for the 256 bytes, special tokens and a merge,
-            `min_frequency` is below 1, or no pair occurs that often.
+            `min_frequency` is below 1, texts are a single string or one of them is none, or no pair
+            occurs that often.
     """
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     first = [ROBERTA_TOKENS.cls, ROBERTA_TOKENS.pad, ROBERTA_TOKENS.sep, ROBERTA_TOKENS.unk]
+    vocab_size = needed_count("vocab_size", vocab_size)
     least = 256 + len(first) + 2
     if vocab_size < least:
         raise ValueError(
             f"vocab_size is {vocab_size}: 256 bytes, five special tokens and a merge take {least}"
         )
-    check_count("min_frequency", min_frequency)
+    min_frequency = needed_count("min_frequency", min_frequency)
+    check_several(texts)
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
@@ -44,7 +48,7 @@ def train_byte_level_bpe(
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.train_from_iterator(each_string(texts), trainer)
     stored = json.loads(tokenizer.to_str())["model"]
     merges = tuple((one, two) for one, two in stored["merges"])
     if not merges:

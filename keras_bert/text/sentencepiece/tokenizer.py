@@ -17,6 +17,7 @@ import tensorflow as tf
 import tensorflow_text as tf_text
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
+from keras_bert.counts import check_switch
 from keras_bert.text.base_tokenizer import Pieces, Tokenizer, as_ragged
 from keras_bert.text.sentencepiece.files import SentencePieceFiles, SentencePieceSettings
 from keras_bert.text.sentencepiece.model import base64_text, model_from_base64, read_pieces
@@ -75,7 +76,8 @@ class SentencePieceTokenizer(Tokenizer):
             are plain text.
 
     Raises:
-        ValueError: the bytes are no SentencePiece model, or it is not one of the scheme.
+        ValueError: the bytes are no SentencePiece model, it is not one of the scheme, or a switch
+            is neither True nor False.
     """
 
     def __init__(
@@ -94,6 +96,9 @@ class SentencePieceTokenizer(Tokenizer):
             (not is_albert) if keep_accents is None else keep_accents,
             keep_special_tokens,
         )
+        for name, value in self._settings._asdict().items():
+            if name != "scheme":
+                check_switch(name, value)
         self._files = SentencePieceFiles(model, self._settings)
         self._vocabulary = vocabulary = self._files.vocabulary
         self.keep_special_tokens = keep_special_tokens

@@ -5,7 +5,8 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, get_args
 
-from keras_bert.counts import check_count
+from keras_bert.counts import check_switch, needed_count
+from keras_bert.storage.text_lines import check_several, each_string
 from keras_bert.text.sentencepiece.files import (
     SentencePieceFiles,
     SentencePieceSettings,
@@ -66,10 +67,14 @@ def train_sentencepiece(
         The model; `save(folder)` writes spiece.model, sentencepiece.bpe.model or spm.model.
 
     Raises:
-        ValueError: the scheme is unknown, `input_sentence_size` is below 1, the library is not
-            installed, or it cannot learn so many pieces from the texts.
+        ValueError: the scheme is unknown, a number is below 1, texts are a single string or one of
+            them is none, the library is not installed, or it cannot learn so many pieces from the
+            texts.
     """
-    check_count("input_sentence_size", input_sentence_size)
+    vocab_size = needed_count("vocab_size", vocab_size)
+    check_switch("lowercase", lowercase)
+    input_sentence_size = needed_count("input_sentence_size", input_sentence_size)
+    check_several(texts)
     if scheme not in get_args(SentencePieceScheme):
         raise ValueError(
             f"scheme is {scheme!r}: it must be one of {', '.join(get_args(SentencePieceScheme))}"
@@ -79,7 +84,8 @@ def train_sentencepiece(
     settings = SentencePieceSettings(
         scheme, lowercase and is_albert, keep_accents=not (lowercase and is_albert)
     )
-    parts = (part for text in texts for part in _parts(prepare_text(text, *settings[:3])))
+    prepared = (prepare_text(text, *settings[:3]) for text in each_string(texts))
+    parts = (part for text in prepared for part in _parts(text))
     model = io.BytesIO()
     try:
         library.SentencePieceTrainer.train(

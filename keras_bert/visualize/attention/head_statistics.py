@@ -18,7 +18,7 @@ from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.storage.files import atomic_file, write_json
 from keras_bert.storage.paths import short_name
-from keras_bert.storage.text_lines import check_several
+from keras_bert.storage.text_lines import check_several, each_string
 from keras_bert.tasks.opened_encoder import open_encoder
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.vocabulary import Vocabulary
@@ -252,9 +252,7 @@ class _Reader:
     def read(self, texts: Iterable[str]) -> Iterator[tuple[np.ndarray, list[str]]]:
         """Yields probabilities, float32 [L, A, S, S], and pieces of each text."""
         chunk: list[str] = []
-        for text in texts:
-            if not isinstance(text, str):
-                raise ValueError(f"a text is a {type(text).__name__}: give strings")
+        for text in each_string(texts):
             chunk.append(text)
             if len(chunk) == self._batch_size * _BATCHES_PER_CHUNK:
                 yield from self._read_chunk(chunk)

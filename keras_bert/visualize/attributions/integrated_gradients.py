@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counts import needed_count
+
 # Where the logits differ by less, the error is told in parts of this.
 _SMALLEST_DIFFERENCE = 1e-3
 # Of one part of the line: between -1 and 1, with their weights.
@@ -91,10 +93,9 @@ class IntegratedGradients:
             max_points: the most points, at least 16; the error that is left then is told.
 
         Raises:
-            ValueError: `max_points` is below 16.
+            ValueError: `max_points` is below 16, or no whole number.
         """
-        if max_points < len(_NODES):
-            raise ValueError(f"max_points is {max_points}: give at least {len(_NODES)}")
+        max_points = needed_count("max_points", max_points, least=len(_NODES))
         rows_of_call = max(1, min(_MOST_ROWS, _MOST_TOKENS // len(is_kept)))
 
         def run(alphas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

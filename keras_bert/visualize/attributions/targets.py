@@ -11,6 +11,7 @@ the model itself answers.
     masked language model    [B, 1, V]              piece
 """
 
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -151,7 +152,9 @@ def _as_index(value: object) -> int | None:
     """Returns the number that a value is, or that a flag has written; None for others."""
     if isinstance(value, str) and value.isdecimal():
         return int(value)
-    return value if isinstance(value, int) else None
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        return None
+    return int(value)
 
 
 def _class_target(model: BertClassifier, logits: Any, question: Question) -> Target:
