@@ -121,8 +121,6 @@ def main(_: Sequence[str]) -> None:
                 "--output, in another folder, or remove it first"
             )
 
-    make_parent(output)
-
     def opened(option: str) -> dict[str, Corpus]:
         """Returns the corpus of each language, or the only one under an empty name."""
         given: list[str] = values[option].value or []
@@ -141,6 +139,7 @@ def main(_: Sequence[str]) -> None:
             raise ValueError(
                 f"--{name} is for {' and '.join(kinds)}, and this makes {kind}: leave it out"
             )
+    make_parent(output)  # what cannot be written is told before hours of training, too
     # The corpus of a WordPiece is read twice: once for its characters, once for its words. Words
     # of several languages are counted here.
     passes = 2 if values.type == "wordpiece" and not has_languages else 1

@@ -86,7 +86,7 @@ def check_local(name: str, path: str | os.PathLike) -> None:
     Raises:
         ValueError: it is no path of this machine, empty, or begins with "~".
     """
-    _check_written_out(name, path)
+    check_written_out(name, path)
     # `Path` makes one slash of two.
     if re.match(r"\w{2,}:/", os.fspath(path)):
         raise ValueError(
@@ -95,10 +95,17 @@ def check_local(name: str, path: str | os.PathLike) -> None:
         )
 
 
-def _check_written_out(name: str, path: str | os.PathLike) -> None:
+def check_written_out(name: str, path: str | os.PathLike) -> None:
     """Refuses "", which a shell makes of a variable that is not set, and "~/runs".
 
     Shells leave "~" as it is behind "=", and Python always does.
+
+    Args:
+        name: of the argument.
+        path: its value.
+
+    Raises:
+        ValueError: it is one of these.
     """
     shown = os.fspath(path)
     if not shown:
@@ -235,7 +242,7 @@ def check_no_file(name: str, path: str | os.PathLike) -> None:
         FileExistsError: it is one.
         ValueError: it is empty, or begins with "~".
     """
-    _check_written_out(name, path)
+    check_written_out(name, path)
     if os.path.exists(path) and not os.path.isdir(path):
         raise FileExistsError(f"{os.fspath(path)} is a file: choose another --{name}")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_bert.counts import check_count
+from keras_bert.counts import check_count, check_number
 
 # The generator SplitMix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators"
 # (2014), with the constants of Vigna's public domain version.
@@ -74,7 +74,7 @@ def check_rates(
     _check_masked_lm_prob(masked_lm_prob)
     rates = {"mask_token_rate": mask_token_rate, "random_token_rate": random_token_rate}
     for name, rate in rates.items():
-        if not 0 <= rate <= 1:  # nor is NaN
+        if not 0 <= check_number(name, rate) <= 1:  # nor is NaN
             raise ValueError(f"{name} is {rate}: it must be from 0 to 1")
     if mask_token_rate + random_token_rate > 1:
         raise ValueError(
@@ -84,5 +84,5 @@ def check_rates(
 
 
 def _check_masked_lm_prob(masked_lm_prob: float) -> None:
-    if not 0 < masked_lm_prob <= 1:  # nor is NaN
+    if not 0 < check_number("masked_lm_prob", masked_lm_prob) <= 1:  # nor is NaN
         raise ValueError(f"masked_lm_prob is {masked_lm_prob}: it must be above 0 and at most 1")

@@ -72,6 +72,8 @@ def train_vocabulary(
             "dictionary with those of each language by its name"
         )
     check_alpha(language_alpha)
+    if isinstance(texts, Mapping) and not texts:
+        raise ValueError("texts is a dictionary without a language: give those of one at least")
     for each in texts.values() if isinstance(texts, Mapping) else [texts]:
         check_several(each)
     special = [PAD, *(f"[unused{n + 1}]" for n in range(unused_slots)), UNKNOWN, CLS, SEP, MASK]

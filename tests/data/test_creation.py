@@ -431,6 +431,8 @@ def test_a_vocabulary_of_another_name_tells_its_case_itself(tmp_path, vocab):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
+        ({"output_dir": ""}, "output_dir is empty, which would be the working directory"),
+        ({"output_dir": "~/records"}, "output_dir is ~/records, whose ~ nothing has expanded"),
         ({"max_seq_length": 7}, "max_seq_length is 7: it must be at least 8"),
         ({"dupe_factor": 0}, "dupe_factor is 0: it must be at least 1"),
         ({"num_shards": 0}, "num_shards is 0"),

@@ -355,6 +355,8 @@ def test_most_of_a_long_text_is_hidden_in_runs_of_the_lengths_of_the_paper():
     [
         ({"max_predictions_per_seq": 0}, "max_predictions_per_seq is 0: it must be at least 1"),
         ({"masked_lm_prob": 0}, "masked_lm_prob is 0: "),
+        ({"masked_lm_prob": "0.2"}, "masked_lm_prob is '0.2': it must be a number"),
+        ({"mask_token_rate": None}, "mask_token_rate is None: it must be a number"),
         ({"mask_token_rate": 0.9, "random_token_rate": 0.2}, "random_token_rate 0.2 are together"),
         ({"mask_token_rate": -0.1}, "mask_token_rate is -0.1: it must be from 0 to 1"),
         ({"random_token_rate": float("nan")}, "random_token_rate is nan: it must be from 0 to 1"),

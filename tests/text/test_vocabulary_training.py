@@ -69,6 +69,8 @@ def test_numbers_below_1_are_refused(name, value):
         ({"unused_slots": -3}, "unused_slots is -3: it must be 0 or more"),
         ({"texts": ["ab", None]}, "a text is a NoneType: give strings"),
         ({"texts": [b"ab"]}, "a text is a bytes: give strings"),
+        ({"texts": {}}, "texts is a dictionary without a language: give those of one"),
+        ({"texts": {"en": TEXTS}, "language_alpha": "0.5"}, "language_alpha is '0.5': it must be"),
     ],
 )
 def test_what_cannot_be_learned_from_is_refused(arguments, sentence):

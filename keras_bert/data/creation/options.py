@@ -11,6 +11,7 @@ from keras_bert.choices import (
     check_choice,
 )
 from keras_bert.counts import check_count, take_numbers
+from keras_bert.storage.paths import check_written_out
 from keras_bert.text.masking_strategy import check_rates, masking_options, predictions_per_sequence
 
 _SHORTEST_MAX_SEQ_LENGTH = 8
@@ -57,7 +58,7 @@ class CreationOptions:
         errors: "strict", or "replace" to read bytes that are not UTF-8 as U+FFFD.
 
     Raises:
-        ValueError: a number is out of its range.
+        ValueError: a number is out of its range, or `output_dir` is empty or begins with "~".
     """
 
     inputs: tuple[str, ...]
@@ -89,6 +90,7 @@ class CreationOptions:
         object.__setattr__(self, "inputs", tuple(map(os.fspath, self.inputs)))
         for name in ("vocab", "output_dir"):
             object.__setattr__(self, name, os.fspath(getattr(self, name)))
+        check_written_out("output_dir", self.output_dir)
         take_numbers(self)
         for name in ("dupe_factor", "num_shards", "num_workers"):
             check_count(name, getattr(self, name))

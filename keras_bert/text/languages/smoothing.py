@@ -12,6 +12,8 @@ alpha 1 leaves the shares as they are, alpha 0 makes them equal. Multilingual BE
 import re
 from collections.abc import Mapping, Sequence
 
+from keras_bert.counts import check_number
+
 # NAME=PATH. A path whose first folder holds "=" is written ./a=b.
 _NAMED = re.compile(r"([A-Za-z0-9][\w-]*)=(.+)", re.DOTALL)
 
@@ -48,7 +50,7 @@ def check_alpha(alpha: float) -> None:
     Raises:
         ValueError: `alpha` is not from 0 to 1.
     """
-    if not 0 <= alpha <= 1:  # nor is NaN
+    if not 0 <= check_number("language_alpha", alpha) <= 1:  # nor is NaN
         raise ValueError(
             f"language_alpha is {alpha}: it must be from 0 (all languages alike) to 1 (by size)"
         )
