@@ -111,6 +111,8 @@ _PUBLIC = {
     "probe_layers": "probing.probe",
     "ExportOptions": "signatures.options",
     "export_saved_model": "serving.saved_model",
+    "EntityRecognizer": "entity_recognizer",
+    "NamedEntity": "entity_recognizer",
     "ZeroShotClassifier": "zero_shot",
     "ZeroShotResult": "zero_shot",
     "SentenceEncoder": "retrieval.sentence_encoder",
@@ -153,6 +155,8 @@ if TYPE_CHECKING:
     from keras_bert.data.creation.create import create_pretraining_data as create_pretraining_data
     from keras_bert.data.creation.options import CreationOptions as CreationOptions
     from keras_bert.deberta_config import DebertaV2Config as DebertaV2Config
+    from keras_bert.entity_recognizer import EntityRecognizer as EntityRecognizer
+    from keras_bert.entity_recognizer import NamedEntity as NamedEntity
     from keras_bert.family_configs import AlbertConfig as AlbertConfig
     from keras_bert.family_configs import DistilBertConfig as DistilBertConfig
     from keras_bert.family_configs import ElectraConfig as ElectraConfig

@@ -42,7 +42,9 @@ _ENCODER = "token_rep_layer.bert_layer.model."
 _WORDS = "word_embeddings/embeddings"
 _SCORES = "entity_scores"
 # Two biases there, of which only the sum counts.
-_LSTM_BIAS = Form(lambda ours, _: [ours, np.zeros_like(ours)], lambda theirs, _: sum(theirs))
+_LSTM_BIAS = Form(
+    lambda ours, _: [ours, np.zeros_like(ours)], lambda theirs, _: theirs[0] + theirs[1]
+)
 # Name of ours -> theirs, of the projections of two layers.
 _PROJECTIONS = {
     "start": "span_rep_layer.span_rep_layer.project_start",

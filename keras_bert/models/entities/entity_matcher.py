@@ -35,7 +35,7 @@ from keras_bert.storage import hub
 
 # Positions in a row: of the first piece of each word, and of the marker before each label.
 WORD_POSITIONS, LABEL_POSITIONS = "word_positions", "label_positions"
-# No word and no label: what fills a row. 0, the position of [CLS], is that of a word without pieces.
+# What fills a row: no word, no label. A word without pieces has 0, the position of [CLS].
 NO_POSITION = -1
 SCORES_LAYER = "entity_scores"
 
