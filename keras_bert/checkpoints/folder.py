@@ -100,7 +100,9 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
 
 
 def writable(checkpoint: Checkpoint, format: Format) -> Checkpoint:
-    """Returns what of a checkpoint a format has a place for: perhaps not its next sentence head."""
+    """Returns what of a checkpoint a format has a place for: of its head, of padding."""
+    if format == "gliner":
+        return gliner.writable(checkpoint)
     if format == "hf" and checkpoint.architecture != ENCODER_DECODER:
         return hugging_face.writable(checkpoint)
     return checkpoint

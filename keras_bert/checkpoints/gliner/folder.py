@@ -11,6 +11,7 @@ encoder.
     prompt_rep_layer                  D -> 4 D -> D
 """
 
+import dataclasses
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -147,6 +148,33 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
     return Checkpoint(config, ENTITY_MATCHER, head, variables, report)
 
 
+def writable(checkpoint: Checkpoint) -> Checkpoint:
+    """Returns what `write` takes: a table of word embeddings as `read` pads it.
+
+    Raises:
+        ValueError: it is another model, or the markers are not the rows behind the pieces.
+    """
+    if checkpoint.architecture != ENTITY_MATCHER:
+        raise ValueError(
+            f"the model is a {checkpoint.architecture}, but GLiNER's format holds what scores "
+            "spans against labels: give a run of --task=gliner"
+        )
+    entity, separator = (
+        checkpoint.head[name] for name in ("entity_token_id", "separator_token_id")
+    )
+    if separator != entity + 1:
+        raise ValueError(
+            f"the model has the ids {entity} and {separator} for {ENTITY_TOKEN} and "
+            f"{SEPARATOR_TOKEN}, which GLiNER wants behind each other"
+        )
+    config = checkpoint.config.replace(vocab_size=rows_with_markers(entity - 1))
+    table = checkpoint.variables[_WORDS]
+    padded = np.zeros([config.vocab_size, table.shape[1]], table.dtype)
+    padded[: separator + 1] = table[: separator + 1]
+    variables = {**checkpoint.variables, _WORDS: padded}
+    return dataclasses.replace(checkpoint, config=config, variables=variables)
+
+
 def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
     """Writes `gliner_config.json` and `model.safetensors` into a folder that exists.
 
@@ -156,19 +184,12 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
         ValueError: it is another model, the markers are not the rows behind the pieces, or the
             config file has no place for a value.
     """
-    config, head = checkpoint.config, checkpoint.head
-    if checkpoint.architecture != ENTITY_MATCHER:
-        raise ValueError(
-            f"the model is a {checkpoint.architecture}, but GLiNER's format holds what scores "
-            "spans against labels: give a run of --task=gliner"
-        )
+    checkpoint = writable(checkpoint)
+    config, head, separator = (
+        *(checkpoint.config, checkpoint.head),
+        checkpoint.head["separator_token_id"],
+    )
     values = config.to_dict("hf")
-    entity, separator = head["entity_token_id"], head["separator_token_id"]
-    if separator != entity + 1:
-        raise ValueError(
-            f"the model has the ids {entity} and {separator} for {ENTITY_TOKEN} and "
-            f"{SEPARATOR_TOKEN}, which GLiNER wants behind each other"
-        )
     # Without the rows that only pad the table.
     config = config.replace(vocab_size=separator + 1)
     variables = dict(checkpoint.variables)

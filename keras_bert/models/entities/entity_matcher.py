@@ -54,7 +54,7 @@ class BertEntityMatcher(TaskModel):
 
     A model that starts from an encoder alone gets three rows of word embeddings behind those of its
     pieces, as GLiNER has them: [FLERT], which nothing reads, <<ENT>> and <<SEP>>. They start as the
-    mean of all pieces.
+    mean of the rows of all pieces. Further rows only pad the table.
 
     Args:
         config: the numbers, a `BertConfig` or its dict; or the encoder itself, whose table has rows
@@ -171,9 +171,11 @@ class BertEntityMatcher(TaskModel):
         if checkpoint.architecture != ENTITY_MATCHER and _WORDS in held:
             table = held[_WORDS]  # [V, E]
             pieces = self.entity_token_id - 1
-            mean = table[:pieces].mean(axis=0, dtype=np.float64)
-            grown = np.tile(mean.astype(table.dtype), [self.config.vocab_size, 1])
+            grown = np.zeros([self.config.vocab_size, table.shape[1]], table.dtype)
             grown[:pieces] = table[:pieces]
+            # [FLERT], <<ENT>> and <<SEP>>.
+            markers = slice(pieces, self.separator_token_id + 1)
+            grown[markers] = table[:pieces].mean(axis=0, dtype=np.float64)
             held[_WORDS] = grown
         return held
 
