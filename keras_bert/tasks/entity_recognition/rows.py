@@ -273,6 +273,7 @@ class EncodedEntities(EncodedRows):
         )
         self.asked = asked
         self._label_pieces = label_pieces
+        self._labels = int(label_pieces.nrows())
         self.windows = windows
         self._markers = markers
         self._vocabulary = vocabulary
@@ -283,6 +284,8 @@ class EncodedEntities(EncodedRows):
         prompts = make_prompts(label_pieces, asked.to_tensor(-1), markers)
         ids, _ = join_rows(prompts, pieces, counts, vocabulary)
         super().__init__(ids, tf.zeros_like(ids), vocabulary.pad_id, max_seq_length)
+        # Made once, and not for each evaluation.
+        self._evaluation = tf.function(self._asked_examples, autograph=False)
 
     def examples(self, rows: tf.Tensor, whole: tf.Tensor) -> tuple[dict[str, tf.Tensor], Any]:
         """Returns inputs and targets of some rows, with the labels that evaluation asks for.
@@ -291,6 +294,11 @@ class EncodedEntities(EncodedRows):
             rows: int64 [B], their numbers.
             whole: those of the whole batch, the parts of which are padded to the same shape.
         """
+        return self._evaluation(rows, whole)
+
+    def _asked_examples(
+        self, rows: tf.Tensor, whole: tf.Tensor
+    ) -> tuple[dict[str, tf.Tensor], Any]:
         types = tf.reduce_max(tf.gather(self.asked.row_lengths(), whole))
 
         def index(of: tf.Tensor) -> tf.Tensor:
@@ -309,14 +317,13 @@ class EncodedEntities(EncodedRows):
             whole: those of the whole batch.
             epoch: int64 [2], the seed of the run and the number of the epoch.
         """
-        labels = self._label_pieces.nrows()
 
         def index(of: tf.Tensor) -> tf.Tensor:
             of = tf.cast(of, tf.int64)[:, None]
             counters = tf.concat([tf.broadcast_to(epoch, [tf.size(of), 2]), of], axis=1)
             own = tf.gather(self._own, of[:, 0])
             return drawn_labels(
-                own, int(labels), self._max_types, self._label_dropout, seeds_of(counters)
+                own, self._labels, self._max_types, self._label_dropout, seeds_of(counters)
             )
 
         return self._examples(rows, whole, index(rows), index(whole))
@@ -343,7 +350,7 @@ class EncodedEntities(EncodedRows):
             tf.cast(index, tf.int64),
             tf.gather(self._sizes, rows),
             words,
-            int(self._label_pieces.nrows()),
+            self._labels,
             self._max_width,
         )
         return inputs, targets
