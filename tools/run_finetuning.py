@@ -91,7 +91,7 @@ _FLOAT_FLAGS = {
     "teacher_temperature": "Divides a teacher's scores (the same; unset: 1).",
     "max_score": "Score of two texts that are alike in all (retrieval, similarity; unset: 1).",
     "label_dropout": "How often a row is not asked for a label that it has (gliner; unset: 0.1).",
-    "focal_alpha": "Weight of entities in the loss; other spans: 1 minus it (gliner; unset: alike).",
+    "focal_alpha": "Weight of entities in the loss, others 1 minus it (gliner; unset: alike).",
     "focal_gamma": "Exponent of the focal loss (gliner; unset: 0).",
     "length_penalty": "Prefers longer texts, the more the larger (seq2seq; unset: 0.6).",
 }

@@ -37,6 +37,28 @@ NO_SCORE = -1e9
 _SEED = 7919
 
 
+class _Weights(keras.layers.Layer):
+    """The weights of a dense layer whose product is taken apart.
+
+    It is no `Dense`, so that exports in 8 bits leave its numbers as they are.
+
+    Args:
+        units: numbers that come out.
+    """
+
+    def __init__(self, units: int, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.units = units
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the weights for [..., F]."""
+        self.kernel = self.add_weight(
+            shape=(input_shape[-1], self.units), initializer="glorot_uniform", name="kernel"
+        )
+        self.bias = self.add_weight(shape=(self.units,), initializer="zeros", name="bias")
+        self.built = True
+
+
 @keras.saving.register_keras_serializable("keras_bert")
 class SpanLabelScores(keras.layers.Layer):
     """Scores of spans and labels (Zaratiana et al. 2023, arXiv:2311.08526, section 3).
@@ -74,7 +96,7 @@ class SpanLabelScores(keras.layers.Layer):
                 "give an even number, or num_rnn_layers 0"
             )
         policy = self.dtype_policy
-        self.projection = keras.layers.Dense(hidden_size, dtype=policy, name="projection")
+        self.projection: keras.layers.Dense | None = None  # until the width of the encoder is known
         self.recurrent = [
             keras.layers.Bidirectional(
                 keras.layers.LSTM(
@@ -97,9 +119,8 @@ class SpanLabelScores(keras.layers.Layer):
             name: dense(4 * hidden_size, f"{name}_1", "relu") for name in ("start", "end", "label")
         }
         self.second = {name: dense(hidden_size, f"{name}_2") for name in self.first}
-        # Their products are taken apart, so only the weights are used.
-        self.span_1 = dense(4 * hidden_size, "span_1")
-        self.span_2 = dense(hidden_size, "span_2")
+        self.span_1 = _Weights(4 * hidden_size, dtype=policy, name="span_1")
+        self.span_2 = _Weights(hidden_size, dtype=policy, name="span_2")
         self.dropouts = {
             name: Dropout(
                 dropout,
@@ -114,6 +135,7 @@ class SpanLabelScores(keras.layers.Layer):
         """Makes the weights for states [B, W + T, H]."""
         width = self.hidden_size
         if states_shape[-1] != width:
+            self.projection = keras.layers.Dense(width, dtype=self.dtype_policy, name="projection")
             self.projection.build((None, None, states_shape[-1]))
         for layer in self.recurrent:
             layer.build((None, None, width))
@@ -141,7 +163,7 @@ class SpanLabelScores(keras.layers.Layer):
             training: whether dropout is on.
         """
         words = ops.shape(word_positions)[1]
-        if self.projection.built:
+        if self.projection is not None:
             states = self.projection(states)  # [B, W + T, D]
         hidden, labels = states[:, :words], states[:, words:]  # [B, W, D], [B, T, D]
         has_pieces = ops.expand_dims(word_positions > 0, -1)
