@@ -16,10 +16,10 @@ def entity_tokenizer():
     return BertTokenizer(Vocabulary([*SPECIAL_TOKENS, *PIECES]))
 
 
-def entity_model(seed=1, scale=1.5, **arguments):
+def entity_model(seed=1, scale=1.5, positions=POSITIONS, config=None, **arguments):
     """Returns a model whose spans have probabilities on both sides of one half."""
     keras.utils.set_random_seed(seed)
-    config = tiny_config(max_position_embeddings=POSITIONS)
+    config = config or tiny_config(max_position_embeddings=positions)
     numbers = {"max_width": WIDTH, "span_hidden_size": 12, **arguments}
     model = BertEntityMatcher(config, **numbers)
     draw = np.random.default_rng(seed)

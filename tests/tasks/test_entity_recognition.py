@@ -8,12 +8,12 @@ import re
 import sys
 import unicodedata
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import EntityRecognizer, FinetunedModel, TaskData, create_task
+from keras_bert import BertEncoder, EntityRecognizer, FinetunedModel, TaskData
+from keras_bert.finetuning.task import TaskDescription
 from keras_bert.models.entities.entity_matcher import BertEntityMatcher
 from keras_bert.signatures.code_points import code_points
 from keras_bert.tasks.entity_recognition.head import EntityHead, SpanCrossentropy
@@ -226,6 +226,36 @@ def test_entities_of_texts_of_any_length_are_those_of_their_windows(folder, reco
     assert several and len({e.label for entities in found for e in entities}) > 1
 
 
+def test_sentences_of_words_are_answered_and_measured_alike(folder):
+    model, tokenizer = BertEntityMatcher.from_preset(folder), entity_tokenizer()
+    score_row, texts = scoring(model), [*random_texts(5, seed=2, longest=30)[1:], "the film"]
+    spans = [[match.span() for match in WORD.finditer(text)] for text in texts]
+    words = [[text[a:b] for a, b in of_text] for text, of_text in zip(texts, spans, strict=True)]
+    head = EntityHead(max_width=WIDTH, max_words=MAX_WORDS, labels=tuple(LABELS))
+    description = TaskDescription("gliner", head.for_tokenizer(tokenizer), {}, POSITIONS)
+    ours = FinetunedModel(model, tokenizer, description)
+    found = ours.predict_examples([EntitySentence(of_text) for of_text in words], batch_size=3)
+    for text, of_text, entities in zip(texts, spans, found, strict=True):
+        expected = by_hand(model, score_row, tokenizer, text, LABELS, 0.5)
+        places = [(of_text[e.first][0], of_text[e.last][1], e.label) for e in entities]
+        assert places == [(e[0], e[1], e[3]) for e in expected]
+        scores = [e[4] for e in expected]
+        np.testing.assert_allclose([e.score for e in entities], scores, **REORDERED)
+    # Every other of its entities is right, and one is there beside them.
+    told = [[EntitySpan(*e[:3]) for e in entities[::2]] for entities in found]
+    told[-1] = [EntitySpan(0, 1, "ab")]
+    right = sum(map(len, told)) - 1
+    assert EntitySpan(0, 1, "ab") not in {e[:3] for e in found[-1]} and right > 5
+    asked = [
+        EntitySentence(of_text, entities, LABELS)
+        for of_text, entities in zip(words, told, strict=True)
+    ]
+    measured = ours.measure(SPAN_METRICS, TaskData({"test": asked}, tuple(LABELS)))
+    precision, recall = right / sum(map(len, found)), right / (right + 1)
+    f1 = 2 * precision * recall / (precision + recall)
+    assert measured == pytest.approx({"f1": f1, "precision": precision, "recall": recall})
+
+
 def test_a_higher_threshold_nesting_and_several_labels(recognizer):
     texts = random_texts(4, seed=7, longest=20)
     usual = recognizer.recognize(texts, LABELS)
@@ -427,23 +457,19 @@ def test_metrics_count_entities_of_all_labels_together():
     assert found == {"f1": pytest.approx(4 / 7), "precision": 2 / 3, "recall": 0.5}
 
 
-@pytest.mark.slow
-def test_a_head_learns_answers_and_comes_back(model_folder, tmp_path):
-    task = create_task("gliner", max_width=WIDTH, max_types=4)
-    names = sorted({entity.label for one in SENTENCES for entity in one.entities})
-    data = TaskData({"train": SENTENCES, "test": SENTENCES}, tuple(names))
-    keras.utils.set_random_seed(3)
-    model = FinetunedModel.from_task(task, data, model_folder("masked_lm"), max_seq_length=20)
-    table = np.array(model.model.encoder.word_embeddings.embeddings)
-    pieces = len(entity_tokenizer().vocabulary)
-    # [FLERT], <<ENT>> and <<SEP>> start as the mean of all pieces.
-    expected = np.tile(table[:pieces].mean(axis=0), [3, 1])
+def test_a_model_starts_from_an_encoder_alone(model_folder, folder):
+    head = EntityHead().for_tokenizer(entity_tokenizer()).for_folder(model_folder("masked_lm"))
+    assert (head.max_width, head.max_words, head.num_rnn_layers) == (12, 384, 1)
+    model = BertEntityMatcher.from_preset(model_folder("masked_lm"), **head.model_arguments())
+    before = np.array(BertEncoder.from_preset(model_folder("masked_lm")).weights[0])
+    table, pieces = np.array(model.encoder.weights[0]), len(entity_tokenizer().vocabulary)
+    np.testing.assert_array_equal(table[:pieces], before)
+    # [FLERT], <<ENT>> and <<SEP>> are the mean of all pieces.
+    expected = np.tile(before.mean(axis=0), [3, 1])
     np.testing.assert_allclose(table[pieces : pieces + 3], expected, **REORDERED)
-    model.compile("adam")
-    model.model.fit(model.training_data(data, 2), epochs=1, verbose=0)
-    found = model.measure(task.metrics, data)
-    assert set(found) == {"f1", "precision", "recall"}
-    model.save(tmp_path / "run")
-    again = FinetunedModel.load(tmp_path / "run")
-    assert again.description == model.description
-    assert again.predict_examples(SENTENCES) == model.predict_examples(SENTENCES)
+    assert (model.entity_token_id, model.separator_token_id) == (pieces + 1, pieces + 2)
+    # From a folder of such a model, what stands behind the encoder comes along.
+    head = EntityHead().for_tokenizer(entity_tokenizer()).for_folder(folder)
+    assert (head.max_width, head.span_hidden_size, head.max_words) == (WIDTH, 12, MAX_WORDS)
+    with pytest.raises(ValueError, match="num_rnn_layers is 0, but .* has 1 behind its encoder"):
+        EntityHead(num_rnn_layers=0).for_folder(folder)

@@ -185,22 +185,23 @@ def check_marker_ids(folder: str | os.PathLike, entity_token_id: int) -> None:
     """
     folder = Path(folder)
     names = marker_names(folder)
-    found: dict[str, Any] = {}
+    told: list[tuple[str, Any]] = []
     try:
         for name in (_ADDED_FILE, _TOKENIZER_FILE, _TOKENIZER_JSON):
             values = read_json(folder / name) if (folder / name).is_file() else {}
             if name == _ADDED_FILE:
-                found |= values
+                told += values.items()
             decoder = values.get("added_tokens_decoder") or {}
-            found |= {token["content"]: int(index) for index, token in decoder.items()}
-            found |= {t["content"]: t["id"] for t in values.get("added_tokens") or ()}
+            told += [(token["content"], int(index)) for index, token in decoder.items()]
+            told += [(t["content"], t["id"]) for t in values.get("added_tokens") or ()]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{folder / name} is damaged ({error!r}): fetch it again") from None
-    expected = range(entity_token_id - 1, entity_token_id + 2)
-    for name, index in zip(names, expected, strict=True):
-        if found.get(name, index) != index:
+    # [FLERT] stands before <<ENT>>, <<SEP>> behind it.
+    expected = dict(zip(names, range(entity_token_id - 1, entity_token_id + 2), strict=True))
+    for token, index in told:
+        if token in expected and index != expected[token]:
             raise ValueError(
-                f"{folder}: the token {name} has the id {found[name]}, but {index} by "
+                f"{folder}: the token {token} has the id {index}, but {expected[token]} by "
                 f"{CONFIG_FILE} and the weights: take all files from one model"
             )
 
