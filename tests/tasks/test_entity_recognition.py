@@ -297,6 +297,16 @@ def test_another_model_is_refused(model_folder):
         EntityRecognizer.from_preset(model_folder("classes"))
 
 
+@pytest.mark.slow
+def test_weights_that_are_no_numbers_are_told(tmp_path):
+    model = entity_model()
+    layer = model.get_layer("entity_scores").span_2
+    layer.bias.assign(np.full(layer.bias.shape, np.nan))
+    model.save_to_preset(tmp_path, entity_tokenizer())
+    with pytest.raises(ValueError, match="the model answers nan, which is no number to go by"):
+        EntityRecognizer.from_preset(tmp_path).recognize(["a b"], LABELS)
+
+
 SENTENCES = [
     EntitySentence("the film ab a b the ab".split(), [(0, 1, "x"), (2, 2, "y"), (2, 4, "x")]),
     EntitySentence("a b the".split(), []),

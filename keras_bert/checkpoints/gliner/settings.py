@@ -55,7 +55,6 @@ class GlinerSettings:
         num_rnn_layers: bidirectional LSTMs on the words.
         dropout: of the projections, in training.
         max_words: the most words of a row.
-        max_types: the most labels of a row in training.
         class_token_index: the id of <<ENT>>; None where it is the last row but one.
         encoder_config: of the encoder, in Hugging Face's words; None where `model_name` tells.
         model_name: a folder, or a name on the Hugging Face Hub.
@@ -66,7 +65,6 @@ class GlinerSettings:
     num_rnn_layers: int
     dropout: float
     max_words: int
-    max_types: int
     class_token_index: int | None
     encoder_config: Mapping[str, Any] | None
     model_name: str
@@ -137,7 +135,6 @@ def read_settings(folder: str | os.PathLike) -> GlinerSettings:
         num_rnn_layers=number("num_rnn_layers", 1, 0),
         dropout=float(dropout),
         max_words=number("max_len", 384, 1),
-        max_types=number("max_types", 25, 1),
         class_token_index=None if index < 0 else index,
         encoder_config=values.get("encoder_config"),
         model_name=str(values.get("model_name") or "microsoft/deberta-v3-small"),

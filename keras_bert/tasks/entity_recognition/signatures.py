@@ -163,6 +163,7 @@ class EntitySignatures(SignatureFamily):
         # [R, W, K, L]
         probabilities = tf.sigmoid(scores)
         above = probabilities > tf.gather(threshold, windows.texts)[:, None, None, None]
+        above |= tf.math.is_nan(probabilities)  # which shall be seen
         counts = counting_spans(windows, self.model.max_width)  # [R, W, K]
         place = tf.where(above & counts[..., None])  # [F, 4]
         score = tf.gather_nd(probabilities, place)
