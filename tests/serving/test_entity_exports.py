@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import EntityRecognizer, ExportOptions, export_saved_model
+from keras_bert import EntityRecognizer, ExportOptions, export_litert, export_saved_model
 from tests.serving.fresh_process import ask_fresh_process
 from tests.signatures.tiny_models import random_texts
 from tests.tasks.entity_models import LABELS, entity_model, entity_tokenizer
@@ -69,5 +69,9 @@ def test_an_export_answers_as_the_live_model(folders, tmp_path):
     signature = signatures["serving_default"]
     nothing = signature(text=tf.constant([], tf.string), labels=tf.zeros([0, 2], tf.string))
     assert all(value.shape[0] == 0 for value in nothing.values())
+    with pytest.raises(
+        ValueError, match="a BertEntityMatcher is no model for files of LiteRT or O"
+    ):
+        export_litert(model, tmp_path / "litert")
     with pytest.raises(tf.errors.InvalidArgumentError, match="leave no room for a word: send few"):
         signature(text=tf.constant(["a"]), labels=tf.constant([["z" * 50]]))

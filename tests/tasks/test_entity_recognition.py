@@ -26,7 +26,7 @@ from keras_bert.text.random_bits import seeds_of
 from tests.signatures.tiny_models import random_texts
 from tests.tasks.entity_models import LABELS, POSITIONS, WIDTH, entity_model, entity_tokenizer
 from tests.text.family_tokenizers import fuzzed_texts, golden_texts
-from tests.tolerances import FORMULA, REORDERED
+from tests.tolerances import BFLOAT16, FORMULA, REORDERED
 
 WORD = re.compile(r"\w+(?:[-_]\w+)*|\S")
 MAX_WORDS = 9
@@ -297,6 +297,28 @@ def test_another_model_is_refused(model_folder):
         EntityRecognizer.from_preset(model_folder("classes"))
 
 
+@pytest.mark.half_precision
+def test_scores_are_float32_in_any_precision():
+    rows = {
+        "input_ids": np.arange(5, 29).reshape(2, 12),
+        "input_mask": np.ones([2, 12]),
+        "segment_ids": np.zeros([2, 12]),
+        "word_positions": [[6, 7, 0, 9, -1], [5, 6, 8, 9, 10]],
+        "label_positions": [[1, 3], [2, -1]],
+    }
+    rows = {name: np.array(values, np.int32) for name, values in rows.items()}
+    whole, half = (entity_model(scale=1.0, dtype=d) for d in ("float32", "mixed_bfloat16"))
+    half.set_weights(whole.get_weights())
+    expected, found = (np.array(model(rows, training=False)) for model in (whole, half))
+    assert found.dtype == np.float32
+    there = expected > -1e8
+    np.testing.assert_array_equal(found > -1e8, there)
+    # Word 2 of the first row has no piece, and yet spans; the last one is none.
+    assert there[0, :, 0, 0].tolist() == [True] * 4 + [False] and not there[1, ..., 1].any()
+    probabilities, others = tf.sigmoid(expected[there]), tf.sigmoid(found[there])
+    np.testing.assert_allclose(others, probabilities, **BFLOAT16)
+
+
 @pytest.mark.slow
 def test_weights_that_are_no_numbers_are_told(tmp_path):
     model = entity_model()
@@ -366,7 +388,7 @@ def epoch_of(encoded):
 
 
 def test_rows_name_their_own_labels_and_some_others_in_any_order(encoded, epoch_of):
-    numbers, orders = [set() for _ in range(len(encoded))], set()
+    numbers, orders, others_first = [set() for _ in range(len(encoded))], set(), False
     windows = [part.numpy() for part in encoded.windows]
     starts = np.cumsum([0, *(len(one.words) for one in SENTENCES)])
     for number in range(40):
@@ -384,8 +406,9 @@ def test_rows_name_their_own_labels_and_some_others_in_any_order(encoded, epoch_
             assert spans == {span for span in inside if span[1] - span[0] < WIDTH}
             numbers[row].add(len(names) - len(own))
             orders.add(tuple(names))
+            others_first |= bool(own) and names[0] not in own
     assert numbers[0] == {0, 1} and max(numbers[1]) == 3 and min(numbers[1]) == 1
-    assert {("x", "y"), ("y", "x")} <= orders
+    assert {("x", "y"), ("y", "x")} <= orders and others_first
 
 
 def test_labels_follow_from_seed_epoch_and_row_alone(encoded, epoch_of):
