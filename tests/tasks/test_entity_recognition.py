@@ -469,12 +469,15 @@ def test_the_loss_is_the_sum_of_the_formula(alpha, gamma):
     np.testing.assert_allclose(again(targets, scores), expected.mean(), **FORMULA)
 
 
-def test_gradients_are_finite_where_the_model_is_sure():
-    scores = tf.constant([[[[80.0, -80.0, 0.0, -1e9]]]])
-    targets = tf.constant([[[[1, 0, 1, -1]]]])
+def test_losses_and_gradients_are_finite_where_the_model_is_sure():
+    # Right and wrong; sigmoid(-200) is 0 in float32.
+    scores = tf.constant([[[[200.0, -200.0, 200.0, -200.0, 0.0, -1e9]]]])
+    targets = tf.constant([[[[1, 0, 0, 1, 1, -1]]]])
     with tf.GradientTape() as tape:
         tape.watch(scores)
         loss = SpanCrossentropy(0.5, 0.5)(targets, scores)
+    expected = 0.5 * (200 + 200 + np.log(2) * np.sqrt(0.5))
+    np.testing.assert_allclose(loss, expected, **FORMULA)
     assert np.all(np.isfinite(tape.gradient(loss, scores)))
 
 
