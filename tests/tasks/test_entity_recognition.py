@@ -297,19 +297,54 @@ def test_another_model_is_refused(model_folder):
         EntityRecognizer.from_preset(model_folder("classes"))
 
 
+ROWS = {
+    "input_ids": np.arange(5, 29).reshape(2, 12),
+    "input_mask": np.ones([2, 12]),
+    "segment_ids": np.zeros([2, 12]),
+    "word_positions": [[6, 7, 0, 9, -1], [5, 6, 8, 9, 10]],
+    "label_positions": [[1, 3], [2, -1]],
+}
+ROWS = {name: np.array(values, np.int32) for name, values in ROWS.items()}
+
+
+def test_scores_are_those_of_the_formula():
+    """Oracle: the layers as the paper has them, each span by itself, in float64."""
+    model = entity_model(num_rnn_layers=0)
+    encoded = {name: ROWS[name] for name in ("input_ids", "input_mask", "segment_ids")}
+    states = np.array(model.encoder(encoded)["sequence_output"], np.float64)  # [B, S, H]
+    weights = {
+        weight.path.removeprefix("entity_scores/"): np.array(weight, np.float64)
+        for weight in model.weights
+    }
+
+    def dense(name, values):
+        return values @ weights[f"{name}/kernel"] + weights[f"{name}/bias"]
+
+    def project(name, values):
+        return dense(f"{name}_2", np.maximum(dense(f"{name}_1", values), 0))
+
+    expected = np.full([2, 5, WIDTH, 2], -1e9)
+    for row, (words, labels) in enumerate(
+        zip(ROWS["word_positions"], ROWS["label_positions"], strict=True)
+    ):
+        there = [place for place in words if place >= 0]
+        vectors = [dense("projection", states[row, p]) if p else np.zeros(12) for p in there]
+        for first in range(len(there)):
+            for width in range(min(WIDTH, len(there) - first)):
+                start, end = vectors[first], vectors[first + width]
+                both = np.concatenate([project("start", start), project("end", end)])
+                span = project("span", np.maximum(both, 0))
+                for label in np.flatnonzero(labels > 0):
+                    asked = project("label", dense("projection", states[row, labels[label]]))
+                    expected[row, first, width, label] = span @ asked
+    np.testing.assert_allclose(model(ROWS, training=False), expected, **REORDERED)
+
+
 @pytest.mark.half_precision
 def test_scores_are_float32_in_any_precision():
-    rows = {
-        "input_ids": np.arange(5, 29).reshape(2, 12),
-        "input_mask": np.ones([2, 12]),
-        "segment_ids": np.zeros([2, 12]),
-        "word_positions": [[6, 7, 0, 9, -1], [5, 6, 8, 9, 10]],
-        "label_positions": [[1, 3], [2, -1]],
-    }
-    rows = {name: np.array(values, np.int32) for name, values in rows.items()}
     whole, half = (entity_model(scale=1.0, dtype=d) for d in ("float32", "mixed_bfloat16"))
     half.set_weights(whole.get_weights())
-    expected, found = (np.array(model(rows, training=False)) for model in (whole, half))
+    expected, found = (np.array(model(ROWS, training=False)) for model in (whole, half))
     assert found.dtype == np.float32
     there = expected > -1e8
     np.testing.assert_array_equal(found > -1e8, there)
