@@ -66,9 +66,10 @@ $(ORACLES): $(STAMP)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps \
 	  --no-build-isolation seqeval
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt '.[oracles]'
-	@# Model Garden's BERT and KerasHub need few of the packages that they depend on.
+	@# Model Garden's BERT and KerasHub need few of the packages that they depend on; gliner asks for
+	@# an older transformers, and runs with this one.
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps \
-	  tf-models-official tf_keras gin-config tensorflow-serving-api keras-hub kagglehub kagglesdk
+	  tf-models-official tf_keras gin-config tensorflow-serving-api keras-hub kagglehub kagglesdk gliner
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --no-deps
 	@touch $@
 

@@ -47,6 +47,7 @@ _PUBLIC = {
     "BertMultiVectorEmbedder": "models.embedders.multi_vector_embedder",
     "BertSpanLabeler": "models.span_labeler",
     "BertBiLSTMTagger": "models.bilstm_tagger",
+    "BertEntityMatcher": "models.entities.entity_matcher",
     "create_encoder": "models.encoder",
     "register_encoder": "models.registry",
     "grow_vocabulary": "models.surgery.vocabulary_growth",
@@ -92,6 +93,7 @@ _PUBLIC = {
     "Seq2SeqHead": "tasks.seq2seq.head",
     "SourceTarget": "tasks.seq2seq.head",
     "TaggedSentence": "tasks.tagging.sentences",
+    "EntitySentence": "tasks.entity_recognition.sentences",
     "Question": "tasks.question_answering.questions",
     "Answer": "tasks.question_answering.questions",
     "write_squad": "tasks.question_answering.squad_files",
@@ -115,6 +117,8 @@ _PUBLIC = {
     "probe_layers": "probing.probe",
     "ExportOptions": "signatures.options",
     "export_saved_model": "serving.saved_model",
+    "EntityRecognizer": "entity_recognizer",
+    "NamedEntity": "entity_recognizer",
     "ZeroShotClassifier": "zero_shot",
     "ZeroShotResult": "zero_shot",
     "SentenceEncoder": "retrieval.sentence_encoder",
@@ -157,6 +161,8 @@ if TYPE_CHECKING:
     from keras_bert.data.creation.create import create_pretraining_data as create_pretraining_data
     from keras_bert.data.creation.options import CreationOptions as CreationOptions
     from keras_bert.deberta_config import DebertaV2Config as DebertaV2Config
+    from keras_bert.entity_recognizer import EntityRecognizer as EntityRecognizer
+    from keras_bert.entity_recognizer import NamedEntity as NamedEntity
     from keras_bert.family_configs import AlbertConfig as AlbertConfig
     from keras_bert.family_configs import DistilBertConfig as DistilBertConfig
     from keras_bert.family_configs import ElectraConfig as ElectraConfig
@@ -190,6 +196,7 @@ if TYPE_CHECKING:
     from keras_bert.models.embedders.sparse_embedder import BertSparseEmbedder as BertSparseEmbedder
     from keras_bert.models.encoder import BertEncoder as BertEncoder
     from keras_bert.models.encoder import create_encoder as create_encoder
+    from keras_bert.models.entities.entity_matcher import BertEntityMatcher as BertEntityMatcher
     from keras_bert.models.family_encoders import AlbertEncoder as AlbertEncoder
     from keras_bert.models.family_encoders import DebertaV2Encoder as DebertaV2Encoder
     from keras_bert.models.family_encoders import DistilBertEncoder as DistilBertEncoder
@@ -253,6 +260,7 @@ if TYPE_CHECKING:
     from keras_bert.tasks.classification.head import LabeledTexts as LabeledTexts
     from keras_bert.tasks.classification.head import TextHead as TextHead
     from keras_bert.tasks.ensemble import FinetunedEnsemble as FinetunedEnsemble
+    from keras_bert.tasks.entity_recognition.sentences import EntitySentence as EntitySentence
     from keras_bert.tasks.feature_extraction.extraction import FeatureExtractor as FeatureExtractor
     from keras_bert.tasks.feature_extraction.projector import write_projector as write_projector
     from keras_bert.tasks.fill_mask.augmentation import augment_file as augment_file

@@ -30,7 +30,7 @@ FeatureLevel = Literal["piece", "word", "text"]
 # How a table of positions gets longer (models/surgery/position_extension.py).
 PositionExtension = Literal["copy", "interpolate"]
 # Formats of model folders that are written (models/conversion/convert.py).
-TargetFormat = Literal["keras", "google", "hf", "garden"]
+TargetFormat = Literal["keras", "google", "hf", "garden", "gliner"]
 WeightsDtype = Literal["float32", "bfloat16", "float16"]  # of the files of such a folder
 StrategyName = Literal["auto", "tpu", "mirrored", "multi_worker", "cpu"]  # training/strategy.py
 Precision = Literal["auto", "float32", "bfloat16", "float16"]  # training/precision.py

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _LEAST_TEMPERATURE = 1e-6
 # NumPy's and Keras' global seeds have 32 bits.
 LARGEST_SEED = (1 << 32) - 1
+# NVIDIA pads to multiples of 8, others to 64 or 128, Megatron to 128 for each of its GPUs.
+_PADDED_TO = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 def check_count(name: str, value: Any, least: int = 1, most: int | None = None) -> int | None:
@@ -126,3 +128,11 @@ def check_temperature(name: str, value: float) -> None:
             f"{name} is {value}: it must be finite and at least {_LEAST_TEMPERATURE:g} (a top_k of "
             "1 takes the likeliest pieces)"
         )
+
+
+def padded_counts(count: int) -> tuple[int, ...]:
+    """Returns a number rounded up to multiples of 8, 16, ... and 1024, ascending.
+
+    Tables are padded so for faster matrix products.
+    """
+    return tuple(sorted({-count // multiple * -multiple for multiple in _PADDED_TO}))

@@ -52,6 +52,7 @@ PARTS = (
     "generation",
     "serving",
     "zero_shot",
+    "entity_recognizer",
     "retrieval",
     "tpu",
     "visualize",

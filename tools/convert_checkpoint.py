@@ -1,4 +1,4 @@
-"""Converts a model folder between our format, Google's, Hugging Face's and Model Garden's.
+"""Converts a model folder between our format and those of Google, Hugging Face and others.
 
 The source's format is found out from its files; SavedModels of BERT from TF-Hub and Kaggle are read
 too. The target is written whole or not at all, with vocabulary and tokenizer settings. A parity
@@ -153,6 +153,8 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
         _WINDOW.value,
         cast(WeightsDtype, _DTYPE.value),
     )
+    if format == "gliner":
+        _check_markers(files, report)
     tokenizer = _write_tokenizer(files, target, report.checkpoint.config)
     if not isinstance(files, str):
         _write_length(inner, target, report)
@@ -185,6 +187,17 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
     except ValueError as error:  # no reason not to convert the encoder
         sentences = f"the encoder alone: {error}"
     return report, tokenizer, f"\nsentences:       {sentences}"
+
+
+def _check_markers(tokenizer: TokenizerFiles | str, report: ParityReport) -> None:
+    """Refuses markers with other ids than GLiNER gives them: those behind all pieces."""
+    pieces = report.checkpoint.head["entity_token_id"] - 1
+    if not isinstance(tokenizer, str) and len(tokenizer.vocabulary) != pieces:
+        raise ValueError(
+            f"the model has its markers behind {pieces} pieces, but the tokenizer beside it has "
+            f"{len(tokenizer.vocabulary)}, behind which GLiNER would put them: make the model with "
+            "run_finetuning.py --task=gliner, which counts them"
+        )
 
 
 def _write_length(source: Path, target: Path, report: ParityReport) -> None:

@@ -23,6 +23,13 @@ one of another library:
     python tools/predict.py --model_dir=runs/mnli --candidate_labels='sport, politics' \
         --input=new.csv --output=predictions.csv
 
+With --labels a model that was trained with --task=gliner, or a folder of GLiNER, finds entities of
+these labels in texts of the column text; a row for each, with its first character and that behind
+its last:
+
+    python tools/predict.py --model_dir=runs/ner --labels='person, place' --threshold=0.5 \
+        --input=new.csv --output=entities.csv
+
 --explain=explanations.jsonl tells for each prediction which words made it (integrated gradients).
 
 Answers of a server are written as they come, to predictions.csv.partial, which an error leaves.
@@ -78,8 +85,20 @@ flags.DEFINE_string(
     "With --candidate_labels: the sentence that says of a text that it has a label, which stands "
     "for its {} (unset: This example is {}.).",
 )
+flags.DEFINE_multi_string(
+    "labels",
+    None,
+    "Labels of entities to look for, separated by commas; one with a comma in it stands in double "
+    "quotes; may be repeated (models of --task=gliner; unset: those of its training data, in files "
+    "of words).",
+)
+flags.DEFINE_float("threshold", 0.5, "With --labels: probability above which a span is an entity.")
+flags.DEFINE_bool("nested", False, "With --labels: an entity may lie inside another.")
 flags.DEFINE_bool(
-    "multi_label", False, "With --candidate_labels: a text may have several of them, or none."
+    "multi_label",
+    False,
+    "With --candidate_labels: a text may have several of them, or none; with --labels: an entity "
+    "may have several.",
 )
 flags.mark_flags_as_required(["input", "output"])
 
@@ -107,9 +126,13 @@ def main(_: Sequence[str]) -> None:
             f"--explain explains one model, but --model_dir names {len(values.model_dir)}: leave "
             "out --explain, or ask for each model by itself"
         )
-    command_line.check_companions("candidate_labels", "hypothesis_template", "multi_label")
-    if values.candidate_labels is not None:
-        _check_zero_shot(values)
+    command_line.check_companions("candidate_labels", "hypothesis_template")
+    command_line.check_companions("labels", "threshold", "nested")
+    for name in ("candidate_labels", "labels"):
+        if values[name].value is not None:
+            _check_named_labels(values, name)
+    if values["multi_label"].present and values.candidate_labels is values.labels is None:
+        raise ValueError("--multi_label is for --candidate_labels and --labels: give one of them")
     check_ending("--output", values.output, ".csv")
     if values.explain is not None:
         from keras_bert.tasks.kinds import load_description
@@ -120,6 +143,8 @@ def main(_: Sequence[str]) -> None:
         check_explained(load_description(values.model_dir[0]).head.model_class)
     if values.candidate_labels is not None:
         count = _classify(values)
+    elif values.labels is not None:
+        count = _recognize(values)
     else:
         count = _predict_here(values) if values.server is None else _predict_there(values)
     print(f"{count:,} predictions: {values.output}")
@@ -143,14 +168,15 @@ def _predict_here(values: flags.FlagValues) -> int:
     )
 
 
-def _check_zero_shot(values: flags.FlagValues) -> None:
-    for name in ("server", "explain", "iterations", "length_candidates"):
+def _check_named_labels(values: flags.FlagValues, flag: str) -> None:
+    other = "labels" if flag == "candidate_labels" else "candidate_labels"
+    for name in ("server", "explain", "iterations", "length_candidates", other):
         if values[name].present:
-            raise ValueError(f"--{name} does not go with --candidate_labels: leave one of them out")
+            raise ValueError(f"--{name} does not go with --{flag}: leave one of them out")
     if len(values.model_dir) > 1:
         raise ValueError(
-            f"--candidate_labels asks one model, but --model_dir names {len(values.model_dir)}: "
-            "give one of them"
+            f"--{flag} asks one model, but --model_dir names {len(values.model_dir)}: give one of "
+            "them"
         )
 
 
@@ -159,7 +185,7 @@ def _classify(values: flags.FlagValues) -> int:
     from keras_bert.zero_shot import classify_file
 
     template = values.hypothesis_template
-    labels = [label for given in values.candidate_labels for label in _separated(given)]
+    labels = _separated_all("candidate_labels", values.candidate_labels)
     return classify_file(
         values.model_dir[0],
         values.input,
@@ -171,16 +197,34 @@ def _classify(values: flags.FlagValues) -> int:
     )
 
 
-def _separated(given: str) -> list[str]:
-    """Returns the labels of one flag: `a, "b, c"` are two."""
-    try:
-        (labels,) = csv.reader([given], skipinitialspace=True, strict=True)
-    except csv.Error as error:
-        raise ValueError(
-            f"--candidate_labels is {given!r} ({error}): separate labels by commas, with double "
-            "quotes around a label that has one"
-        ) from None
-    return [label.strip() for label in labels]
+def _recognize(values: flags.FlagValues) -> int:
+    from keras_bert.entity_recognizer import recognize_file
+
+    return recognize_file(
+        values.model_dir[0],
+        values.input,
+        values.output,
+        _separated_all("labels", values.labels),
+        values.threshold,
+        not values.nested,
+        values.multi_label,
+        values.batch_size,
+    )
+
+
+def _separated_all(flag: str, given: Sequence[str]) -> list[str]:
+    """Returns the labels of a flag, which may be repeated: `a, "b, c"` are two."""
+    found = []
+    for part in given:
+        try:
+            (labels,) = csv.reader([part], skipinitialspace=True, strict=True)
+        except csv.Error as error:
+            raise ValueError(
+                f"--{flag} is {part!r} ({error}): separate labels by commas, with double quotes "
+                "around a label that has one"
+            ) from None
+        found += [label.strip() for label in labels]
+    return found
 
 
 def _predict_there(values: flags.FlagValues) -> int:

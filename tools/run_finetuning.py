@@ -30,14 +30,14 @@ _TEXT_FLAGS = {
     "text_pair_column": "Column of the second text (csv, retrieval, similarity; unset: text_pair, "
     "if any).",
     "label_column": "Column of the label (csv; unset: label).",
-    "scheme": "BIO, IOB1, BIOES or plain (conll; unset: seen in the tags).",
-    "label_feature": "Feature of a TFDS set that holds the tags (conll; unset: ner).",
+    "scheme": "BIO, IOB1, BIOES or plain (conll, gliner; unset: seen in the tags).",
+    "label_feature": "Feature of a TFDS set that holds the tags (conll, gliner; unset: ner).",
     "window_pooling": "Read long texts in windows and pool them: mean, max, attention (csv).",
     "features_from": "Train a BiLSTM on frozen features: concat_last_4, ... (conll).",
 }
 _INTEGER_FLAGS = {
-    "word_index": "Column of the word, from 0 (conll; unset: 0).",
-    "label_index": "Column of the tag; negative counts from the last (conll; unset: -1).",
+    "word_index": "Column of the word, from 0 (conll, gliner; unset: 0).",
+    "label_index": "Column of the tag; negative counts from the last (conll, gliner; unset: -1).",
     "doc_stride": "Pieces from window to window of a long text (squad; unset: 128. csv with "
     "--window_pooling; unset: half a window).",
     "max_windows": "Most windows of a text (csv with --window_pooling; unset: 8).",
@@ -53,6 +53,12 @@ _INTEGER_FLAGS = {
     "folder says, else 128 or the width of a narrower encoder).",
     "query_length": "Most positions of a text to search with (multi_vector_retrieval; unset: as "
     "the model folder says, else 32).",
+    "max_types": "Most labels of a row (gliner; unset: 25).",
+    "max_width": "Most words of an entity (gliner; unset: as the model folder says, else 12).",
+    "span_hidden_size": "Width behind the encoder (gliner; unset: as the model folder says, else "
+    "the encoder's).",
+    "num_rnn_layers": "LSTMs on the words, 0 for none (gliner; unset: as the model folder says, "
+    "else 1).",
     "lstm_width": "Width of each direction's LSTM (conll with --features_from; unset: 768).",
 }
 _TARGET_FLAGS = {
@@ -84,6 +90,9 @@ _FLOAT_FLAGS = {
     "multi_vector_retrieval with positive_score and negative0_score; unset: 0.5).",
     "teacher_temperature": "Divides a teacher's scores (the same; unset: 1).",
     "max_score": "Score of two texts that are alike in all (retrieval, similarity; unset: 1).",
+    "label_dropout": "How often a row is not asked for a label that it has (gliner; unset: 0.1).",
+    "focal_alpha": "Weight of entities in the loss, others 1 minus it (gliner; unset: alike).",
+    "focal_gamma": "Exponent of the focal loss (gliner; unset: 0).",
     "length_penalty": "Prefers longer texts, the more the larger (seq2seq; unset: 0.6).",
 }
 _BOOL_FLAGS = {

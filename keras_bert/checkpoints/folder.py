@@ -16,18 +16,21 @@ from keras_bert.checkpoints import (
     torch_state,
 )
 from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.checkpoints.gliner import folder as gliner
+from keras_bert.checkpoints.gliner.settings import is_gliner_folder
 from keras_bert.checkpoints.model_classes import ENCODER_DECODER
 from keras_bert.config import CONFIG_FILES, BertConfig, Dialect
 
-Format = Literal["google", "hf", "garden"]
+Format = Literal["google", "hf", "garden", "gliner"]
 # SavedModels are read here; `keras_bert.serving.formats.tf_hub` writes them.
-SourceFormat = Literal["google", "hf", "garden", "tfhub"]
+SourceFormat = Literal["google", "hf", "garden", "gliner", "tfhub"]
 
 # By `Format` and by `SourceFormat`.
 _FORMATS: dict[str, ModuleType] = {
     "google": google,
     "hf": hugging_face,
     "garden": model_garden,
+    "gliner": gliner,
 }
 _READERS: dict[str, ModuleType] = {**_FORMATS, "tfhub": tf_hub}
 
@@ -38,6 +41,8 @@ def format_of(folder: str | os.PathLike) -> SourceFormat:
     Raises:
         FileNotFoundError: it holds no weights of any dialect.
     """
+    if is_gliner_folder(folder):
+        return "gliner"
     if torch_state.find(folder):
         return "hf"
     if tf_hub.is_saved_model(folder):
@@ -65,6 +70,8 @@ def read_config(folder: str | os.PathLike, ignore_config_keys: Collection[str] =
     """
     if tf_hub.is_saved_model(folder):
         return tf_hub.read(folder, ignore_config_keys).config
+    if is_gliner_folder(folder):
+        return gliner.read_config(folder, ignore_config_keys)
     dialect: Dialect | None = None
     if torch_state.find(folder):
         dialect = "hf"
@@ -76,7 +83,7 @@ def read_config(folder: str | os.PathLike, ignore_config_keys: Collection[str] =
 
 
 def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) -> Checkpoint:
-    """Reads a folder of Google's, Hugging Face's or Model Garden's, or a SavedModel of TF-Hub's.
+    """Reads a folder of Google's, Hugging Face's, Model Garden's or GLiNER's, or a SavedModel.
 
     Args:
         folder: the folder.
@@ -93,7 +100,9 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
 
 
 def writable(checkpoint: Checkpoint, format: Format) -> Checkpoint:
-    """Returns what of a checkpoint a format has a place for: perhaps not its next sentence head."""
+    """Returns what of a checkpoint a format has a place for: of its head, of padding."""
+    if format == "gliner":
+        return gliner.writable(checkpoint)
     if format == "hf" and checkpoint.architecture != ENCODER_DECODER:
         return hugging_face.writable(checkpoint)
     return checkpoint

@@ -52,6 +52,7 @@ ENCODER = "BertEncoder"
 PRETRAINER = "BertPretrainer"
 MASKED_LM = "BertMaskedLM"
 ENCODER_DECODER = "BertEncoderDecoder"
+ENTITY_MATCHER = "BertEntityMatcher"
 MODEL_CLASSES: Mapping[str, ModelClass] = {
     ENCODER: ModelClass("encoder", "BertModel", "feature-extraction", {}, uses_pooler=True),
     PRETRAINER: ModelClass(
@@ -123,6 +124,10 @@ MODEL_CLASSES: Mapping[str, ModelClass] = {
         uses_pooler=False,
     ),
     "BertBiLSTMTagger": ModelClass("bilstm_tagger", None, None, None, uses_pooler=False),
+    # Its format is GLiNER's: `checkpoints/gliner/`.
+    ENTITY_MATCHER: ModelClass(
+        "entities.entity_matcher", None, "token-classification", None, uses_pooler=False
+    ),
 }
 # Those whose output layer reads tokens of an encoder that is trained with it.
 TOKEN_LABELERS = ("BertTokenClassifier", "BertSpanLabeler")

@@ -179,14 +179,7 @@ class EncodedRows:
         """
         ids = tf.gather(self._ids, rows)  # [B, pieces], or [B, R, pieces]
         segments = tf.gather(self._segment_ids, rows)
-        # Padded to a multiple, or to the least of the fixed lengths that the longest row fits in.
-        longest = tf.reduce_max(tf.gather(self.row_lengths, whole))
-        if self._lengths is None:
-            length = -(-longest // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
-            length = tf.minimum(length, self._max_seq_length)
-        else:
-            lengths = tf.constant(self._lengths, tf.int64)
-            length = tf.reduce_min(tf.boolean_mask(lengths, lengths >= longest))
+        length = self.padded_length(tf.reduce_max(tf.gather(self.row_lengths, whole)))
         shape = [None, length]  # [B, S], or [B, R, S]
         if self.choices is not None:
             count = tf.reduce_max(tf.gather(self.choices, whole))
@@ -215,6 +208,20 @@ class EncodedRows:
                 every epoch sees something else.
         """
         return self.examples(rows, whole)
+
+    def padded_length(self, longest: tf.Tensor) -> tf.Tensor:
+        """Returns to how many positions, int64, a batch is padded.
+
+        That is a multiple of eight, or the least of the fixed lengths that fits.
+
+        Args:
+            longest: int64 scalar, pieces of its longest row.
+        """
+        if self._lengths is None:
+            length = -(-longest // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
+            return tf.minimum(length, self._max_seq_length)
+        lengths = tf.constant(self._lengths, tf.int64)
+        return tf.reduce_min(tf.boolean_mask(lengths, lengths >= longest))
 
     def _gathered_targets(self, rows: tf.Tensor, shape: list[Any]) -> Any:
         def gathered(target: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:

@@ -130,8 +130,8 @@ class RunPlan:
         head = description.head
         if resolved.lora_rank is not None and not head.learns_by_lora:
             raise ValueError(
-                f"lora_rank is {resolved.lora_rank}, but a {head.kind} model has a decoder beside "
-                "the encoder, which learns whole: leave it out"
+                f"lora_rank is {resolved.lora_rank}, but a {head.kind} model has weights beside "
+                "the encoder that start fresh and learn whole: leave it out"
             )
         several_parts = resolved.accumulation_steps > 1
         if several_parts and head.compares_examples(data.splits[TRAIN]):

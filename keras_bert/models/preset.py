@@ -21,6 +21,7 @@ import numpy as np
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints import tf_hub
 from keras_bert.checkpoints.checkpoint import Checkpoint, MappingReport
+from keras_bert.checkpoints.gliner.settings import is_gliner_folder
 from keras_bert.checkpoints.model_classes import MODEL_CLASSES, WORD_PREDICTORS
 from keras_bert.checkpoints.sentence_modules import encoder_source
 from keras_bert.checkpoints.torch_state import SAFETENSORS_FILE
@@ -336,7 +337,7 @@ def is_ours(folder: str | os.PathLike) -> bool:
             f"{folder} holds an adapter of PEFT ({_ADAPTER_FILE}), which is not read: merge it "
             "into its model with merge_and_unload, and save that"
         )
-    if tf_hub.is_saved_model(folder):
+    if tf_hub.is_saved_model(folder) or is_gliner_folder(folder):
         return False
     try:
         config_file = find_config_file(folder)

@@ -55,6 +55,7 @@ class SignatureFamily(abc.ABC):
         sample: values of an example, ASCII; `example` gives those that are asked for.
         labels: names of the classes, where there are classes.
         joins_members: whether all that it answers comes from the joined logits of its `members`.
+        has_portable_ids: whether files of LiteRT and ONNX can hold what answers ids.
         tracked: what its graphs hold besides model and tokenizer.
         reason: why it takes and answers what it does, for the user of an export.
 
@@ -67,6 +68,7 @@ class SignatureFamily(abc.ABC):
     tracked: tf.Module | None = None
     reason: str = "as the head asks"
     joins_members: ClassVar[bool] = False
+    has_portable_ids: ClassVar[bool] = True
 
     def __init__(
         self, model: Any, tokenizer: Tokenizer, max_seq_length: int, options: ExportOptions

@@ -22,6 +22,9 @@ from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.classification.delimited import read_texts_to_predict
 from keras_bert.tasks.classification.head import TextHead
 from keras_bert.tasks.classification.signatures import TextSignatures, with_text_pair
+from keras_bert.tasks.entity_recognition.entity_files import read_entities_to_predict
+from keras_bert.tasks.entity_recognition.head import EntityHead
+from keras_bert.tasks.entity_recognition.signatures import EntitySignatures
 from keras_bert.tasks.multiple_choice.choice_files import read_choices_to_predict
 from keras_bert.tasks.multiple_choice.head import ChoiceHead
 from keras_bert.tasks.multiple_choice.signatures import ChoiceSignatures
@@ -109,6 +112,13 @@ KINDS: dict[str, TaskKind] = {
         head=TagHead,
         signatures=TagSignatures,
         read=read_sentences_to_predict,
+    ),
+    EntityHead.kind: TaskKind(
+        models="models that find entities of any labels",
+        head=EntityHead,
+        signatures=EntitySignatures,
+        read=read_entities_to_predict,
+        untold="requests name the labels, and no other head fits",
     ),
     ChoiceHead.kind: TaskKind(
         models="multiple choice",

@@ -13,6 +13,7 @@ _TASKS = {
     "csv": ("classification.delimited", "csv_task"),
     "conll": ("tagging.conll", "conll_task"),
     "conll2003": ("tagging.conll", "conll2003_task"),
+    "gliner": ("entity_recognition.entity_files", "gliner_task"),
     "choice": ("multiple_choice.choice_files", "choice_task"),
     "swag": ("multiple_choice.choice_files", "swag_task"),
     "reranking": ("multiple_choice.ranking_files", "reranking_task"),

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from keras_bert.checkpoints.gliner.settings import marker_names
 from keras_bert.text import vocabulary as vocabulary_module
 from keras_bert.text.framing import (
     BERT_FRAMING,
@@ -62,7 +63,30 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} holds a JSON {type(stored).__name__}; an object is expected")
     if path.name in (TOKENIZER_JSON, FILE_NAME, SPECIAL_TOKENS_MAP):
         _check_forms(stored, path)
+    if path.name in (TOKENIZER_JSON, FILE_NAME, SPECIAL_TOKENS_MAP, ADDED_TOKENS):
+        stored = _without_markers(stored, path)
     return stored
+
+
+def _without_markers(stored: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Returns a file of a tokenizer without the tokens that GLiNER adds, which no text holds."""
+    markers = marker_names(path.parent)
+    if not markers:
+        return stored
+    if path.name == ADDED_TOKENS:
+        return {token: index for token, index in stored.items() if token not in markers}
+
+    def is_marker(token: Any) -> bool:
+        return (token.get("content") if isinstance(token, dict) else token) in markers
+
+    left = dict(stored)
+    for key in ("added_tokens", "additional_special_tokens", "extra_special_tokens"):
+        if isinstance(stored.get(key), list):
+            left[key] = [token for token in stored[key] if not is_marker(token)]
+    decoder = stored.get("added_tokens_decoder") or {}
+    if decoder:
+        left["added_tokens_decoder"] = {i: t for i, t in decoder.items() if not is_marker(t)}
+    return left
 
 
 # Types of the values that are looked into, by key; null is as good as none.

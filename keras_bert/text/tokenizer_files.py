@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from keras_bert.checkpoints.gliner.settings import tokenizer_folder
 from keras_bert.storage import hub
 from keras_bert.text import tokenizer_config
 from keras_bert.text.byte_level.files import ByteLevelBpeFiles
@@ -113,6 +114,7 @@ def read_tokenizer_files(folder: str | os.PathLike) -> TokenizerFiles:
         FileNotFoundError: it has no vocabulary.
         ValueError: a file is damaged, or no tokenizer of the package is meant.
     """
+    folder = tokenizer_folder(hub.local_folder(folder))
     return _READERS[family_of(folder)](folder)
 
 

@@ -12,6 +12,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from keras_bert.counts import padded_counts
 from keras_bert.storage import files
 from keras_bert.text.byte_level.byte_alphabet import token_bytes
 from keras_bert.text.framing import BERT_FRAMING, BERT_TOKENS, Framing, SpecialTokens
@@ -50,8 +51,6 @@ _UNSPACED_BYTES = (
     *(bytes([0xF0, second]) for second in range(0xA0, 0xC0)),  # U+20000 to U+3FFFF
 )
 
-# NVIDIA pads to multiples of 8, others to 64 or 128, Megatron to 128 for each of its GPUs.
-_PADDED_TO = (8, 16, 32, 64, 128, 256, 512, 1024)
 # Multilingual-MiniLM has 35 rows without a piece, dbmdz's Italian BERT 1,000.
 _MOST_UNUSED = 1024
 UNUSED_SLOT = re.compile(r"\[unused\d+\]")
@@ -311,8 +310,7 @@ class Vocabulary:
         Raises:
             ValueError: there are fewer rows, or many more.
         """
-        padded = {-len(self) // multiple * -multiple for multiple in _PADDED_TO}
-        if config_vocab_size in (len(self), *padded):
+        if config_vocab_size in (len(self), *padded_counts(len(self))):
             return
         sizes = f"{self._name} has {len(self)} entries but config.vocab_size is {config_vocab_size}"
         unused = config_vocab_size - len(self)

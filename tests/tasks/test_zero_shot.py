@@ -386,7 +386,10 @@ def test_the_command(folder, classifier, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--multi_label"], "--multi_label is for --candidate_labels: give that, too, or leave it"),
+        (["--multi_label"], "--multi_label is for --candidate_labels and --labels: give one of th"),
+        (["--threshold=0.3"], "--threshold is for --labels: give that, too, or leave it out"),
+        (["--labels=a", "--candidate_labels=b"], "--labels does not go with --candidate_labels: "),
+        (["--labels=a", "--iterations=2"], "--iterations does not go with --labels: leave one of"),
         (["--hypothesis_template={}"], "--hypothesis_template is for --candidate_labels: give"),
         (["--candidate_labels=a,b", "--explain=x.jsonl"], "--explain does not go with --candidate"),
         (["--candidate_labels=a,b", "--iterations=2"], "--iterations does not go with --candidate"),

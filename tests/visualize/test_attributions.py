@@ -14,6 +14,7 @@ from keras_bert import (
     BertClassifier,
     BertEncoder,
     BertEncoderDecoder,
+    BertEntityMatcher,
     BertMaskedLM,
     BertPretrainer,
     BertSentenceEmbedder,
@@ -150,6 +151,8 @@ def test_models_without_an_answer_are_refused(tmp_path):
     model = BertEncoderDecoder(tiny_config(), start_token_id=2, end_token_id=3)
     with pytest.raises(ValueError, match="writes texts: which words made them is not explained"):
         show_attributions(model, "the film", tokenizer=tiny_tokenizer())
+    with pytest.raises(ValueError, match="scores spans against labels: which words made a score"):
+        show_attributions(BertEntityMatcher(tiny_config()), "the film", tokenizer=tiny_tokenizer())
     model = BertSentenceEmbedder(tiny_config())
     with pytest.raises(ValueError, match="a BertSentenceEmbedder, which gives vectors, no answer"):
         show_attributions(model, "the film", tokenizer=tiny_tokenizer())

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints.checkpoint import Checkpoint
-from keras_bert.checkpoints.model_classes import ENCODER_DECODER
+from keras_bert.checkpoints.model_classes import ENCODER_DECODER, ENTITY_MATCHER
 from keras_bert.choices import PositionExtension, TargetFormat, WeightsDtype, check_choice
 from keras_bert.config import BertConfig
 from keras_bert.models import preset, registry
@@ -62,6 +62,8 @@ class ParityReport:
         """Returns the report as lines of text."""
         report = self.checkpoint.report
         activations = "not compared: the library of neither format is installed"
+        if self.checkpoint.architecture == ENTITY_MATCHER:
+            activations = "not compared: gliner is not asked"
         if self.compared is not None:
             source, result = self.compared
             of = "of the encoder, " if self.checkpoint.architecture == ENCODER_DECODER else ""
@@ -114,8 +116,8 @@ def convert(
     """Writes the model of one folder into another in any format, and compares the two.
 
     Args:
-        source: a folder of ours, Google's, Hugging Face's or Model Garden's, a SavedModel in
-            TF-Hub's form, or `hf://org/name`.
+        source: a folder of ours, Google's, Hugging Face's, Model Garden's or GLiNER's, a
+            SavedModel in TF-Hub's form, or `hf://org/name`.
         target: a folder that exists and is empty.
         format: format of the result.
         ignore_config_keys: unknown keys of its config to pass over, see `BertConfig.from_dict`.

@@ -9,6 +9,7 @@ _FORMATS = {
     "google": "google-research/bert (`bert_config.json`, `bert_model.ckpt.*`)",
     "hf": "transformers (`config.json`, `model.safetensors`)",
     "garden": "TensorFlow Model Garden (`bert_config.json`, `bert_model.ckpt.*`)",
+    "gliner": "gliner (`gliner_config.json`, `model.safetensors`)",
 }
 _NUMBERS = {
     "layers": "num_hidden_layers",

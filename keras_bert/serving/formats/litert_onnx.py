@@ -131,6 +131,11 @@ def _export(
     check_nothing_there(export_dir)
     options = ExportOptions(ignore_config_keys=tuple(ignore_config_keys))
     family = open_signatures(model_dir, options, head)
+    if not family.has_portable_ids:
+        raise ValueError(
+            f"a {type(family.model).__name__} is no model for files of LiteRT or ONNX: serve it as "
+            "a SavedModel"
+        )
     with new_folder(export_dir) as folder:
         write(family, folder)
         # The program that uses the file tokenizes itself: it needs vocabulary and settings.

@@ -13,6 +13,7 @@ from keras_bert.models.document_classifier import BertDocumentClassifier
 from keras_bert.models.embedders.multi_vector_embedder import BertMultiVectorEmbedder
 from keras_bert.models.embedders.sentence_embedder import BertSentenceEmbedder
 from keras_bert.models.embedders.sparse_embedder import BertSparseEmbedder
+from keras_bert.models.entities.entity_matcher import BertEntityMatcher
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
 from keras_bert.models.seq2seq.encoder_decoder import BertEncoderDecoder
@@ -229,7 +230,7 @@ def check_explained(model_class: type) -> None:
     """Refuses models whose answers no words are named for.
 
     Raises:
-        ValueError: it pools windows, writes texts, or gives vectors.
+        ValueError: it pools windows, writes texts, scores spans against labels, or gives vectors.
     """
     if issubclass(model_class, BertDocumentClassifier):
         raise ValueError(
@@ -241,6 +242,12 @@ def check_explained(model_class: type) -> None:
             "the model writes texts: which words made them is not explained, only answers of "
             "classifiers, taggers, multiple choice and question answering are; give such a "
             "model, or predict without --explain"
+        )
+    if issubclass(model_class, BertEntityMatcher):
+        raise ValueError(
+            "the model scores spans against labels: which words made a score is not explained; "
+            "give a classifier, a tagger, multiple choice or a model that answers questions, or "
+            "predict without --explain"
         )
     embedders = BertSentenceEmbedder | BertSparseEmbedder | BertMultiVectorEmbedder
     if issubclass(model_class, embedders):

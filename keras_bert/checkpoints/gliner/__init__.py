@@ -1,0 +1,1 @@
+"""Folders of GLiNER: entities of kinds that are named when a text is read."""

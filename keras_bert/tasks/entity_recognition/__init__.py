@@ -1,0 +1,1 @@
+"""Named entities of any kinds, named when asked: GLiNER."""
