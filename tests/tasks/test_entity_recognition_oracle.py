@@ -5,14 +5,14 @@ import os
 import numpy as np
 import pytest
 
-from keras_bert import DebertaV2Config, EntityRecognizer, load_tokenizer
+from keras_bert import DebertaV2Config, EntityRecognizer, RobertaConfig, load_tokenizer
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.models import preset
 from keras_bert.models.entities.entity_matcher import BertEntityMatcher
 from keras_bert.tasks.entity_recognition.head import SpanCrossentropy
 from tests.signatures.tiny_models import random_texts
 from tests.tasks.entity_models import entity_model, entity_tokenizer
-from tests.text.family_tokenizers import golden_texts, sentencepiece_files
+from tests.text.family_tokenizers import byte_level_files, golden_texts, sentencepiece_files
 from tests.tolerances import ORACLE
 
 pytestmark = pytest.mark.oracle
@@ -39,7 +39,7 @@ def their_model(folder):
 
 @pytest.fixture(scope="module")
 def written_by_us(tmp_path_factory):
-    """Returns a function: a folder that we wrote, of either family of tokenizers."""
+    """Returns a function: a folder that we wrote, of any family of tokenizers."""
 
     def write(family):
         folder = tmp_path_factory.mktemp(family)
@@ -49,6 +49,19 @@ def written_by_us(tmp_path_factory):
                 entity_tokenizer(),
             )
             tokenizer.save(folder)
+        elif family == "roberta":
+            files = byte_level_files()
+            config = RobertaConfig(
+                vocab_size=len(files.vocabulary),
+                hidden_size=16,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                intermediate_size=32,
+                max_position_embeddings=POSITIONS,
+                initializer_range=0.5,
+            )
+            model = entity_model(config=config, max_words=WORDS)
+            files.save(folder)
         else:
             files = sentencepiece_files("deberta")
             config = DebertaV2Config(
@@ -109,7 +122,7 @@ def check(folder):
     assert several > 100
 
 
-@pytest.mark.parametrize("family", ["bert", "deberta"])
+@pytest.mark.parametrize("family", ["bert", "roberta", "deberta"])
 def test_gliner_answers_alike_from_folders_that_we_write(written_by_us, family):
     check(written_by_us(family))
 
