@@ -121,12 +121,12 @@ def onnx_file(folder: Path, scratch: Path) -> Path:
     return path
 
 
-def our_onnx_file(folder: Path, scratch: Path) -> Path:
+def our_onnx_file(folder: Path, scratch: Path, dtype: str = "float32") -> Path:
     """Writes the model as ONNX by `export_onnx`; returns the file."""
     from keras_bert import export_onnx
 
-    path = scratch / "ours"
-    return (path if path.is_dir() else export_onnx(folder, path)) / "model.onnx"
+    path = scratch / f"onnx_{dtype}"
+    return (path if path.is_dir() else export_onnx(folder, path, dtype)) / "model.onnx"
 
 
 def _encoded(folder: Path, ours: bool = False) -> Callable[[list[str]], dict[str, np.ndarray]]:
@@ -146,15 +146,15 @@ def _encoded(folder: Path, ours: bool = False) -> Callable[[list[str]], dict[str
     return encode
 
 
-def onnx_runtime(folder: Path, scratch: Path, ours: bool = False) -> Side:
-    """Returns fast tokenizer and the torch model, or our file, in ONNX Runtime."""
+def onnx_runtime(folder: Path, scratch: Path, ours: str | None = None) -> Side:
+    """Returns fast tokenizer and the torch model, or our file of a dtype, in ONNX Runtime."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = THREADS
-    path = (our_onnx_file if ours else onnx_file)(folder, scratch)
+    path = our_onnx_file(folder, scratch, ours) if ours else onnx_file(folder, scratch)
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    encode = _encoded(folder, ours)
+    encode = _encoded(folder, ours is not None)
     return lambda texts: session.run([_OUR_OUTPUT if ours else "pooled"], encode(texts))[0]
 
 
@@ -187,9 +187,10 @@ def sides(folder: Path, scratch: Path) -> Iterator[tuple[str, Side]]:
             ),
         }
     makers["ONNX Runtime, float32"] = partial(onnx_runtime, folder, scratch)
-    makers["our ONNX file in ONNX Runtime, float32"] = partial(
-        onnx_runtime, folder, scratch, ours=True
-    )
+    for dtype in ("float32", "int8"):
+        makers[f"our ONNX file in ONNX Runtime, {dtype}"] = partial(
+            onnx_runtime, folder, scratch, ours=dtype
+        )
     makers["ours, bfloat16_onednn"] = partial(ours, folder, "bfloat16_onednn", scratch)
     makers["ours, int8_onednn"] = partial(ours, folder, "int8_onednn", scratch)
     for name in contest.chosen(makers, _SIDES.value, ["Hugging Face"]):
