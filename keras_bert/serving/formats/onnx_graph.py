@@ -132,7 +132,7 @@ class _Graph:
         if node.op_type == "GlobalAveragePool":  # of all axes behind the second
             return rank == 3
         axes = [list(item.ints) for item in node.attribute if item.name == "axes"]
-        return node.op_type == "ReduceMean" and axes in ([[rank - 1]], [[-1]])
+        return rank > 1 and node.op_type == "ReduceMean" and axes in ([[rank - 1]], [[-1]])
 
     def _gelu(self, end: Any) -> Iterable[Any] | None:
         """Returns the nodes of an exact gelu that ends here: 0.5 x * erfc(-x / sqrt 2), or None."""
