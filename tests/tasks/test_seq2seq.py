@@ -295,7 +295,11 @@ def test_no_text_is_its_own_target():
     [
         ({"max_target_length": 65}, {}, "max_target_length is 65 but the model has 64 positions"),
         ({}, {"teacher": "runs/teacher"}, "a seq2seq model does not learn from a teacher"),
-        ({}, {"lora_rank": 4}, "lora_rank is 4, but a seq2seq model has a decoder"),
+        (
+            {},
+            {"lora_rank": 4},
+            "lora_rank is 4, but a seq2seq model has weights beside the encoder",
+        ),
         ({}, {"class_weights": "balanced"}, "leave out --class_weights"),
     ],
 )

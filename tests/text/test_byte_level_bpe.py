@@ -202,7 +202,8 @@ def test_folders_of_every_form_open_as_what_they_are(tokenizer, tmp_path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (lambda model: model["model"].update(type="Unigram"), "WordPiece|Unigram"),
+        (lambda model: model["model"].update(type="WordLevel"), "WordLevel"),
+        (lambda model: model["model"].update(type="Unigram"), "vocab is no list of pieces"),
         (lambda model: model["pre_tokenizer"].update(use_regex=False), "use_regex"),
         (lambda model: model["model"].update(ignore_merges=True), "ignore_merges"),
     ],
