@@ -23,9 +23,9 @@ from keras_bert.signatures.length_batches import batches_by_length
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.storage.paths import check_output
 from keras_bert.storage.tables import check_columns
-from keras_bert.storage.text_lines import check_strings
+from keras_bert.storage.text_lines import check_distinct_labels, check_strings
 from keras_bert.tasks.classification.delimited import read_unlabeled_texts
-from keras_bert.tasks.entity_recognition.sentences import distinct_labels
+from keras_bert.tasks.entity_recognition.sentences import LABELS_PURPOSE
 from keras_bert.tasks.entity_recognition.signatures import EntitySignatures
 from keras_bert.tasks.tagging.answer_table import span_columns, span_row
 from keras_bert.text.preprocessor import TEXT
@@ -167,7 +167,7 @@ class EntityRecognizer:
         return answers
 
     def _checked_labels(self, labels: Sequence[str]) -> tuple[str, ...]:
-        found = distinct_labels(labels)
+        found = check_distinct_labels(labels, LABELS_PURPOSE)
         room = self._signatures.label_room
         pieces = int(np.sum(1 + self._signatures.tokenizer(list(found)).row_lengths().numpy()))
         if pieces > room:
@@ -244,7 +244,7 @@ def recognize_file(
     """
     # What can be refused is refused before the model is opened.
     check_output(output_path, input_path)
-    labels, threshold = distinct_labels(labels), checked_threshold(threshold)
+    labels, threshold = check_distinct_labels(labels, LABELS_PURPOSE), checked_threshold(threshold)
     remedy = "rename the column of the texts"
     examples, table = read_unlabeled_texts(Path(input_path), {TEXT: TEXT}, remedy)
     assert table is not None  # of a file that is a table

@@ -22,12 +22,15 @@ from keras_bert.signatures.hypotheses import DEFAULT_TEMPLATE, around_label, che
 from keras_bert.signatures.length_batches import answers_of_pairs
 from keras_bert.storage.paths import check_output
 from keras_bert.storage.tables import check_columns
-from keras_bert.storage.text_lines import check_parts, check_strings
+from keras_bert.storage.text_lines import check_distinct_labels, check_strings
 from keras_bert.tasks.classification.delimited import read_unlabeled_texts
 from keras_bert.tasks.classification.entailment import INFERENCE_MODEL, label_scores
 from keras_bert.tasks.classification.head import TextHead, check_separable
 from keras_bert.tasks.classification.signatures import TextSignatures
 from keras_bert.text.preprocessor import TEXT
+
+# What errors say labels are for.
+_PURPOSE = "to classify by"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,7 +145,7 @@ class ZeroShotClassifier:
                 model says is not finite.
         """
         texts = check_strings(texts)
-        labels = checked_labels(labels)
+        labels = check_distinct_labels(labels, _PURPOSE)
         said = self._hypotheses(labels, check_template(hypothesis_template))
         pairs = [(text, hypothesis) for text in texts for hypothesis in said]
         logits = answers_of_pairs(self._logits, pairs, batch_size, "classifying", (2,))
@@ -165,24 +168,6 @@ class ZeroShotClassifier:
                     "the text: give a shorter label or template, or a larger max_seq_length"
                 )
         return said
-
-
-def checked_labels(labels: Sequence[str]) -> tuple[str, ...]:
-    """Returns labels to classify by.
-
-    Raises:
-        ValueError: there are none, they are one string, or one of them is none, blank or named
-            twice.
-    """
-    found = check_parts(labels, "labels", "label")
-    if not found:
-        raise ValueError("there are no labels to classify by: give at least one")
-    for number, label in enumerate(found):
-        if not label.strip():
-            raise ValueError(f"label {number} (counted from 0) is blank: name it, or leave it out")
-        if label in found[:number]:
-            raise ValueError(f"the label {label!r} is there twice: name each once")
-    return found
 
 
 def classify_file(
@@ -218,7 +203,7 @@ def classify_file(
     """
     # What can be refused is refused before the model is opened.
     check_output(output_path, input_path)
-    labels = checked_labels(labels)
+    labels = check_distinct_labels(labels, _PURPOSE)
     check_template(hypothesis_template)
     if len(labels) == 1 and not multi_label:
         raise ValueError(

@@ -21,9 +21,9 @@ says; it needs the extra sentencepiece.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from absl import flags
 
@@ -39,6 +39,9 @@ from keras_bert.text.tokenizer_files import TokenizerFiles
 from keras_bert.text.vocabulary import FILE_NAME
 from keras_bert.text.wordpiece.files import WordPieceFiles
 from keras_bert.text.wordpiece.settings import Settings
+
+if TYPE_CHECKING:
+    from keras_bert.data.corpus.reading import Corpus
 
 # What each type may be written as.
 _FILE_NAMES = {
@@ -97,19 +100,40 @@ _BATCH = 1000  # texts that the report has in memory
 
 def main(_: Sequence[str]) -> None:
     """Reads the flags, learns, writes, and tells what the vocabulary covers."""
-    from keras_bert import train_byte_level_bpe, train_sentencepiece, train_vocabulary
-    from keras_bert.data.corpus.reading import Corpus
-    from keras_bert.progress import Progress
     from keras_bert.storage.files import make_parent
-    from keras_bert.storage.paths import check_local
-    from keras_bert.text.corpus_tokenizer import CorpusTokenizer
-    from keras_bert.text.coverage import measure_coverage
-    from keras_bert.text.languages.smoothing import check_alpha_unused, named_paths
-    from keras_bert.text.sentencepiece.training import SentencePieceScheme
+    from keras_bert.text.languages.smoothing import check_alpha_unused
 
     values = flags.FLAGS
-    check_local("--output", values.output)
     output = Path(values.output)
+    _check_output(values, output)
+    corpora = _opened(values, "input")
+    if "" in corpora:
+        check_alpha_unused(values.language_alpha, "input")
+    # A wrong path is told before hours of training.
+    held_out = _opened(values, "held_out") if values.held_out else {}
+    kind = output.name if values.type == "sentencepiece" else values.type
+    for name, kinds in _FLAGS_OF_KINDS.items():
+        if values[name].present and kind not in kinds:
+            raise ValueError(
+                f"--{name} is for {' and '.join(kinds)}, and this makes {kind}: leave it out"
+            )
+    make_parent(output)  # what cannot be written is told before hours of training, too
+    tokenizer = _learned(values, corpora, output)
+    tokenizer.save(output.parent)
+    entries = len(tokenizer.vocabulary)
+    print(f"{output}: {entries:,} entries")
+    if entries < values.vocab_size:
+        seldom = values.type != "sentencepiece"  # which knows no least number
+        often = f" that occur {values.min_frequency} times" if seldom else ""
+        print(f"note: the corpus holds no more{often}")
+    _report(tokenizer, held_out or corpora, whole=bool(held_out))
+
+
+def _check_output(values: flags.FlagValues, output: Path) -> None:
+    """Refuses a name that models do not look for, and files that are there."""
+    from keras_bert.storage.paths import check_local
+
+    check_local("--output", values.output)
     if output.name not in _FILE_NAMES[values.type]:
         names = " or ".join(_FILE_NAMES[values.type])
         raise ValueError(f"--output is {output}: name the file {names}, which models look for")
@@ -121,25 +145,26 @@ def main(_: Sequence[str]) -> None:
                 "--output, in another folder, or remove it first"
             )
 
-    def opened(option: str) -> dict[str, Corpus]:
-        """Returns the corpus of each language, or the only one under an empty name."""
-        given: list[str] = values[option].value or []
-        paths = named_paths(given, option) or {"": given}
-        return {n: Corpus(found, values.text_field, values.errors) for n, found in paths.items()}
 
-    corpora = opened("input")
+def _opened(values: flags.FlagValues, option: str) -> dict[str, Corpus]:
+    """Returns the corpus of each language, or the only one under an empty name."""
+    from keras_bert.data.corpus.reading import Corpus
+    from keras_bert.text.languages.smoothing import named_paths
+
+    given: list[str] = values[option].value or []
+    paths = named_paths(given, option) or {"": given}
+    return {n: Corpus(found, values.text_field, values.errors) for n, found in paths.items()}
+
+
+def _learned(
+    values: flags.FlagValues, corpora: Mapping[str, Corpus], output: Path
+) -> TokenizerFiles:
+    """Learns a vocabulary of the type that is asked for."""
+    from keras_bert import train_byte_level_bpe, train_sentencepiece, train_vocabulary
+    from keras_bert.progress import Progress
+    from keras_bert.text.sentencepiece.training import SentencePieceScheme
+
     has_languages = "" not in corpora
-    if not has_languages:
-        check_alpha_unused(values.language_alpha, "input")
-    # A wrong path is told before hours of training.
-    held_out = opened("held_out") if values.held_out else {}
-    kind = output.name if values.type == "sentencepiece" else values.type
-    for name, kinds in _FLAGS_OF_KINDS.items():
-        if values[name].present and kind not in kinds:
-            raise ValueError(
-                f"--{name} is for {' and '.join(kinds)}, and this makes {kind}: leave it out"
-            )
-    make_parent(output)  # what cannot be written is told before hours of training, too
     # The corpus of a WordPiece is read twice: once for its characters, once for its words. Words
     # of several languages are counted here.
     passes = 2 if values.type == "wordpiece" and not has_languages else 1
@@ -157,31 +182,25 @@ def main(_: Sequence[str]) -> None:
                 values.limit_alphabet,
                 values.language_alpha,
             )
-            settings = Settings(lowercase=values.lowercase)
-            tokenizer: TokenizerFiles = WordPieceFiles(vocabulary, settings)
-        elif values.type == "byte_level_bpe":
-            tokenizer = train_byte_level_bpe(paragraphs, values.vocab_size, values.min_frequency)
-        else:
-            schemes = get_args(SentencePieceScheme)
-            scheme = next(name for name in schemes if SENTENCEPIECE_FILES[name] == output.name)
-            tokenizer = train_sentencepiece(
-                paragraphs,
-                values.vocab_size,
-                scheme,
-                values.lowercase,
-                values.input_sentence_size,
-            )
-    tokenizer.save(output.parent)
-    entries = len(tokenizer.vocabulary)
-    print(f"{output}: {entries:,} entries")
-    if entries < values.vocab_size:
-        seldom = values.type != "sentencepiece"  # which knows no least number
-        often = f" that occur {values.min_frequency} times" if seldom else ""
-        print(f"note: the corpus holds no more{often}")
-    for name, corpus in (held_out or corpora).items():
+            return WordPieceFiles(vocabulary, Settings(lowercase=values.lowercase))
+        if values.type == "byte_level_bpe":
+            return train_byte_level_bpe(paragraphs, values.vocab_size, values.min_frequency)
+        schemes = get_args(SentencePieceScheme)
+        scheme = next(name for name in schemes if SENTENCEPIECE_FILES[name] == output.name)
+        return train_sentencepiece(
+            paragraphs, values.vocab_size, scheme, values.lowercase, values.input_sentence_size
+        )
+
+
+def _report(tokenizer: TokenizerFiles, corpora: Mapping[str, Corpus], whole: bool) -> None:
+    """Tells how well a vocabulary covers corpora, the whole of each or its beginning."""
+    from keras_bert.text.corpus_tokenizer import CorpusTokenizer
+    from keras_bert.text.coverage import measure_coverage
+
+    for name, corpus in corpora.items():
         sample: Iterable[str] = corpus.paragraphs()
         place = f"on {', '.join(corpus.paths)}"
-        if not held_out:
+        if not whole:
             sample = itertools.islice(sample, _SAMPLE_PARAGRAPHS)
             place = f"on the first {_SAMPLE_PARAGRAPHS:,} paragraphs of the corpus"
         place = f"{name}, {place}" if name else place

@@ -228,6 +228,28 @@ def check_parts(parts: Iterable[Any], name: str, one: str) -> tuple[str, ...]:
     return tuple(check_strings(parts, one))
 
 
+def check_distinct_labels(labels: Iterable[Any], purpose: str) -> tuple[str, ...]:
+    """Returns labels that a model is asked about.
+
+    Args:
+        labels: what `check_parts` takes.
+        purpose: what errors say they are for, such as "to classify by".
+
+    Raises:
+        ValueError: there are none, they are one string, or one of them is none, blank or named
+            twice.
+    """
+    found = check_parts(labels, "labels", "label")
+    if not found:
+        raise ValueError(f"there are no labels {purpose}: give at least one")
+    for number, label in enumerate(found):
+        if not label.strip():
+            raise ValueError(f"label {number} (counted from 0) is blank: name it, or leave it out")
+        if label in found[:number]:
+            raise ValueError(f"the label {label!r} is there twice: name each once")
+    return found
+
+
 def _as_utf8_writes(text: str | bytes) -> str:
     decoded = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     return without_lone_surrogates(decoded)

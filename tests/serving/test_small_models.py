@@ -15,7 +15,7 @@ from keras_bert import BertEncoderDecoder, load_tokenizer
 from keras_bert.checkpoints import hugging_face
 from keras_bert.models import preset
 from keras_bert.serving.formats.litert_onnx import export_litert, export_onnx
-from keras_bert.serving.formats.onnx_graph import finish_onnx
+from keras_bert.serving.formats.onnx_graph import OPSET, finish_onnx
 from keras_bert.serving.formats.tf_hub import export_hub_form
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
@@ -109,6 +109,70 @@ def test_onnx_in_8_bits_says_nearly_what_keras_says(model_folder, tmp_path, capf
     assert [file.name for file in path.parent.glob("model*")] == ["model.onnx"]
 
 
+def norm_in_pieces(axis, offset):
+    """A norm of [2, 3, 4] as tf2onnx writes it: x * s + (offset - mean * s)."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    draw = np.random.default_rng(0)
+    constants = {"epsilon": np.float32(0.5), "scale": draw.normal(size=(1, 1, 4)), "offset": offset}
+    steps = [
+        ("ReduceMean", ["x"], "mean"),
+        ("Neg", ["mean"], "minus"),
+        ("Sub", ["x", "mean"], "centred"),
+        ("Mul", ["centred", "centred"], "squares"),
+        ("ReduceMean", ["squares"], "variance"),
+        ("Add", ["variance", "epsilon"], "more"),
+        ("Sqrt", ["more"], "root"),
+        ("Reciprocal", ["root"], "inverse"),
+        ("Mul", ["inverse", "scale"], "s"),
+        ("Mul", ["x", "s"], "scaled"),
+        ("Mul", ["minus", "s"], "moved"),
+        ("Add", ["moved", "offset"], "rest"),
+        ("Add", ["scaled", "moved" if offset is None else "rest"], "y"),
+    ]
+    axes = {"ReduceMean": {"axes": [axis]}}
+    nodes = [
+        helper.make_node(operation, inputs, [made], made, **axes.get(operation, {}))
+        for operation, inputs, made in steps
+        if made != "rest" or offset is not None
+    ]
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 3, 4]) for n in "xy"]
+    stored = [
+        numpy_helper.from_array(np.asarray(value, np.float32), name)
+        for name, value in constants.items()
+        if value is not None
+    ]
+    graph = helper.make_graph(nodes, "norm", values[:1], values[1:], stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+
+
+@pytest.mark.oracle  # the evaluator of onnx, of both files
+@pytest.mark.parametrize(
+    ("axis", "offset", "is_layer_norm"),
+    [
+        (2, np.arange(4.0).reshape(1, 1, 4), True),
+        (-1, None, True),  # as of ModernBERT
+        (1, np.arange(4.0).reshape(1, 1, 4), False),
+        (2, np.arange(12.0).reshape(1, 3, 4), False),
+        (2, np.float32(2.0), False),
+    ],
+)
+def test_norms_of_the_last_axis_become_one_operation(axis, offset, is_layer_norm, tmp_path):
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    model = norm_in_pieces(axis, offset)
+    x = {"x": np.random.default_rng(1).normal(size=(2, 3, 4)).astype(np.float32)}
+    [expected] = ReferenceEvaluator(model).run(None, x)
+    onnx.save(model, tmp_path / "model.onnx")
+    finish_onnx(tmp_path / "model.onnx", ["logits"])
+    finished = onnx.load(tmp_path / "model.onnx")
+    operations = [node.op_type for node in finished.graph.node]
+    assert (operations == ["LayerNormalization"]) == is_layer_norm
+    [found] = ReferenceEvaluator(finished).run(["logits"], x)
+    np.testing.assert_allclose(found, expected, **CONVERTED)
+
+
 @pytest.mark.oracle  # onnx
 def test_what_the_branch_of_a_condition_reads_stays_in_the_file(tmp_path):
     import onnx
@@ -158,6 +222,13 @@ def test_onnx_files_hold_no_search(model_folder, tmp_path):
     model.save_to_preset(tmp_path / "model", load_tokenizer(model_folder("encoder")))
     with pytest.raises(ValueError, match="BertEncoderDecoder writes texts in a loop, which ONNX"):
         export_onnx(tmp_path / "model", tmp_path / "onnx")
+    assert not (tmp_path / "onnx").exists()
+
+
+def test_int8_without_its_package_is_told(model_folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime.quantization", None)
+    with pytest.raises(ValueError, match=r"ONNX in int8 needs the package onnxruntime \(.*\): pip"):
+        export_onnx(model_folder("encoder"), tmp_path / "onnx", "int8")
     assert not (tmp_path / "onnx").exists()
 
 

@@ -16,11 +16,12 @@ from keras_bert import BertEncoder, EntityRecognizer, FinetunedModel, TaskData
 from keras_bert.finetuning.task import TaskDescription
 from keras_bert.models.entities.entity_matcher import BertEntityMatcher
 from keras_bert.signatures.code_points import code_points
+from keras_bert.signatures.windows import word_windows
 from keras_bert.tasks.entity_recognition.head import EntityHead, SpanCrossentropy
 from keras_bert.tasks.entity_recognition.metrics import SPAN_METRICS
 from keras_bert.tasks.entity_recognition.rows import drawn_labels
 from keras_bert.tasks.entity_recognition.sentences import EntitySentence, EntitySpan, ScoredSpan
-from keras_bert.tasks.entity_recognition.spans import counting_spans, selected, word_windows
+from keras_bert.tasks.entity_recognition.spans import counting_spans, selected
 from keras_bert.tasks.entity_recognition.words import split_words
 from keras_bert.text.random_bits import seeds_of
 from tests.signatures.tiny_models import random_texts

@@ -1,7 +1,5 @@
 """Scores, entities, words and the loss of the package gliner, from the same folders."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -28,7 +26,9 @@ ASKED = [
 
 @pytest.fixture(scope="module", autouse=True)
 def offline():
-    os.environ["HF_HUB_OFFLINE"] = "1"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        yield
 
 
 def their_model(folder):

@@ -244,6 +244,13 @@ def test_bad_input_ends_with_one_sentence(tool, flags, sentence):
     assert "Traceback" not in error
 
 
+def test_a_corpus_that_is_not_there_leaves_no_folder(tmp_path):
+    output = tmp_path / "new" / "vocab.txt"
+    status, _, error = run("build_vocab", input=tmp_path / "absent.txt", output=output)
+    assert status == 1 and "absent.txt" in error
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_an_output_of_another_name_is_refused(road):
     folder, _ = road
     status, _, error = run("build_vocab", input=folder / "text.txt", output=folder / "pieces.txt")

@@ -101,6 +101,10 @@ class _Graph:
                 epsilon = self._epsilon(deviation, x, mean)
                 if scale is None or epsilon is None or not self._is_mean(mean, x, scale.ndim):
                     continue
+                # Of [1, H] or [1, 1, H]: a number for each of the last axis.
+                shapes = {scale.shape} | ({offset.shape} if offset is not None else set())
+                if shapes != {(*[1] * (scale.ndim - 1), scale.size)}:
+                    continue
                 numbers = [self._constant(f"{end.name}/scale", scale.reshape(-1))]
                 if offset is not None:
                     numbers.append(self._constant(f"{end.name}/offset", offset.reshape(-1)))

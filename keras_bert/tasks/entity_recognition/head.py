@@ -19,13 +19,12 @@ from keras_bert.finetuning.head import FinetuningHead, place_of
 from keras_bert.finetuning.task import TRAIN
 from keras_bert.models.entities.entity_matcher import BertEntityMatcher, folder_head
 from keras_bert.progress import Progress
+from keras_bert.signatures.windows import WordWindows, word_windows
 from keras_bert.tasks.entity_recognition.rows import SPECIAL_TOKENS, EncodedEntities, Markers
 from keras_bert.tasks.entity_recognition.sentences import EntitySentence, EntitySpan, ScoredSpan
 from keras_bert.tasks.entity_recognition.spans import (
-    WordWindows,
     counting_spans,
     selected,
-    word_windows,
 )
 from keras_bert.tasks.tagging.answer_table import span_columns, span_row
 from keras_bert.tasks.tagging.sentences import WORD
@@ -60,8 +59,8 @@ class EntityHead(FinetuningHead):
     """Spans of words against labels (Zaratiana et al. 2023, arXiv:2311.08526).
 
     Splits are sequences of `EntitySentence`, predictions tuples of `ScoredSpan`, one tuple for
-    each sentence: no two of them overlap, and each is above one half. `labels` are those of the
-    training data; a split with entities is asked for the labels that it has itself.
+    each sentence: no two of them overlap, and each is above the threshold. `labels` are those of
+    the training data; a split with entities is asked for the labels that it has itself.
 
     Attributes:
         max_width: the most words of an entity; None takes that of the model folder, else 12.

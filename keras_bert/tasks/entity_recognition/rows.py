@@ -20,7 +20,7 @@ from keras_bert.models.entities.entity_matcher import (
     NO_POSITION,
     WORD_POSITIONS,
 )
-from keras_bert.tasks.entity_recognition.spans import WordWindows
+from keras_bert.signatures.windows import WordWindows
 from keras_bert.text.random_bits import random_bits, random_keys, seeds_of, uniform_numbers
 from keras_bert.text.vocabulary import Vocabulary
 

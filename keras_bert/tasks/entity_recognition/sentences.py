@@ -1,10 +1,13 @@
 """Sentences of words with their entities, and entities with their probabilities."""
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from keras_bert.storage.text_lines import check_parts, check_string
+from keras_bert.storage.text_lines import check_distinct_labels, check_parts, check_string
+
+# What errors say labels are for.
+LABELS_PURPOSE = "to look for"
 
 
 class EntitySpan(NamedTuple):
@@ -59,7 +62,7 @@ class EntitySentence:
         words = check_parts(self.words, "words", "word")
         if not words:
             raise ValueError("the sentence has no words: give at least one, or leave it out")
-        labels = None if self.labels is None else distinct_labels(self.labels)
+        labels = None if self.labels is None else check_distinct_labels(self.labels, LABELS_PURPOSE)
         entities = None
         if self.entities is not None:
             entities = tuple(_checked_span(entity, len(words)) for entity in self.entities)
@@ -90,21 +93,3 @@ def _checked_span(entity: Any, words: int) -> EntitySpan:
     if not label.strip():
         raise ValueError(f"the entity of the words {first} to {last} has a blank label: name it")
     return EntitySpan(first, last, label)
-
-
-def distinct_labels(labels: Iterable[str]) -> tuple[str, ...]:
-    """Returns labels to be asked for.
-
-    Raises:
-        ValueError: there are none, they are one string, or one of them is none, blank or named
-            twice.
-    """
-    found = check_parts(labels, "labels", "label")
-    if not found:
-        raise ValueError("there are no labels to look for: give at least one")
-    for number, label in enumerate(found):
-        if not label.strip():
-            raise ValueError(f"label {number} (counted from 0) is blank: name it, or leave it out")
-        if label in found[:number]:
-            raise ValueError(f"the label {label!r} is there twice: name each once")
-    return found

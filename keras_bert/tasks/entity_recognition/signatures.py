@@ -23,6 +23,7 @@ from keras_bert.models.entities.entity_matcher import (
 )
 from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector, with_a_column
 from keras_bert.signatures.code_points import CodePoints, code_points, valid_text
+from keras_bert.signatures.windows import WordWindows, word_windows
 from keras_bert.tasks.entity_recognition.head import EntityHead
 from keras_bert.tasks.entity_recognition.rows import (
     SPECIAL_TOKENS,
@@ -33,10 +34,8 @@ from keras_bert.tasks.entity_recognition.rows import (
     row_inputs,
 )
 from keras_bert.tasks.entity_recognition.spans import (
-    WordWindows,
     counting_spans,
     selected,
-    word_windows,
 )
 from keras_bert.tasks.entity_recognition.words import SplitWords, split_words
 from keras_bert.text.preprocessor import TEXT

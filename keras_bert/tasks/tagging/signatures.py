@@ -21,7 +21,7 @@ from keras_bert.signatures.base import (
     with_a_column,
 )
 from keras_bert.signatures.code_points import code_points
-from keras_bert.signatures.windows import has_most_context, spread
+from keras_bert.signatures.windows import has_most_context, spread, word_windows
 from keras_bert.tasks.tagging.entities import OUTSIDE, entities
 from keras_bert.tasks.tagging.head import TagHead
 from keras_bert.tasks.tagging.text_words import TextWords, join_words, without_white_space
@@ -103,7 +103,8 @@ class TagSignatures(SignatureFamily):
         lengths = tf.minimum(words.pieces, room)  # [D]
         _, kept = spread(words.first_piece, lengths)
         edges = tf.concat([[tf.constant(0, tf.int64)], tf.cumsum(lengths)], axis=0)  # [D + 1]
-        first, last = _windows(words.rows, edges, room, texts)  # words, [W] each
+        of_texts = tf.fill([texts], tf.constant(room, tf.int64))  # [N]
+        _, first, last = word_windows(words.rows, edges, of_texts)  # words, [W] each
         # From words to pieces: [W, pieces], first as indices into `kept`, then as ids.
         part = tf.ragged.range(tf.gather(edges, first), tf.gather(edges, last))
         ids = tf.gather(tf.gather(pieces, kept), part.with_row_splits_dtype(tf.int64))
@@ -166,40 +167,3 @@ class TagSignatures(SignatureFamily):
         last = tf.math.unsorted_segment_max(position, entity, count)
         score = tf.math.unsorted_segment_min(tf.gather(tagged.scores, position), entity, count)
         return first, last, tf.gather(tf.constant(known), tf.gather(type_, first)), score
-
-
-def _windows(
-    rows: tf.Tensor, edges: tf.Tensor, room: int, texts: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns first word and word behind the last of each window, int64 [W] each.
-
-    Args:
-        rows: int64 [D], the text of each word.
-        edges: int64 [D + 1], pieces before each word.
-        room: pieces of a window.
-        texts: N.
-    """
-    row_ends = tf.gather(tf.searchsorted(rows, tf.range(texts), "right", tf.int64), rows)  # [D]
-    starts = tf.range(tf.size(rows, tf.int64))
-    # Of the window that would begin at each word: its end, and where the next one begins.
-    reach = tf.searchsorted(edges, edges[:-1] + room, "right", tf.int64) - 1
-    ends = tf.minimum(reach, row_ends)
-    # The next window begins where half of this one's pieces are behind.
-    half = tf.searchsorted(2 * edges, edges[:-1] + tf.gather(edges, ends), out_type=tf.int64)
-    following = tf.clip_by_value(half, starts + 1, ends)
-    # The first windows of all texts; then, in rounds, the next window of each text that has one.
-    is_start = tf.concat([[True], tf.not_equal(rows[1:], rows[:-1])], axis=0)[: tf.size(rows)]
-    found = tf.where(is_start)[:, 0]
-
-    def more(at: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
-        return tf.size(at) > 0
-
-    def step(at: tf.Tensor, all_starts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        unfinished = tf.gather(ends, at) < tf.gather(row_ends, at)
-        at = tf.gather(following, tf.boolean_mask(at, unfinished))
-        return at, tf.concat([all_starts, at], axis=0)
-
-    any_length = tf.TensorShape([None])
-    _, first = tf.while_loop(more, step, [found, found], shape_invariants=[any_length, any_length])
-    first = tf.sort(first)
-    return first, tf.gather(ends, first)

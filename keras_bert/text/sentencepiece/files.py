@@ -151,31 +151,8 @@ class SentencePieceFiles:
                     "that the package does not have: open its encoder alone, and make ids with "
                     "transformers"
                 )
-        found = [name for name, model in SENTENCEPIECE_FILES.items() if (folder / model).is_file()]
-        if file is not None:
-            found = [name for name in found if SENTENCEPIECE_FILES[name] == file]
-        json_file, stored_json = folder / TOKENIZER_JSON, None
-        if not found and scheme in (None, "xlm_roberta") and json_file.is_file():
-            stored_json = tokenizer_config.read_json(json_file)
-        if scheme in found:
-            found = [scheme]
-        elif stored_json and is_unigram(stored_json):
-            found = ["xlm_roberta"]
-        elif not found or scheme is not None:
-            needed = [SENTENCEPIECE_FILES[scheme]] if scheme is not None else MODEL_FILES
-            raise missing_vocabulary(
-                folder,
-                f"{folder} has no {' and no '.join(needed)}, which holds SentencePiece's "
-                "vocabulary; transformers 5 leaves it out where it writes tokenizer.json, which "
-                "is read of XLM-R's kind alone: add the file that the model was published with",
-            )
-        elif len(found) > 1:
-            names = " and ".join(SENTENCEPIECE_FILES[name] for name in found)
-            raise ValueError(
-                f"{folder} has {names}, and no tokenizer_class in {tokenizer_config.FILE_NAME} or "
-                "config.json says which is meant: remove the other"
-            )
-        scheme = found[0]
+        scheme, stored_json = _scheme_of(folder, scheme, file)
+        json_file = folder / TOKENIZER_JSON
         if stored.get("split_by_punct"):
             raise ValueError(
                 f"{path}: split_by_punct is {stored['split_by_punct']!r}: to divide texts at "
@@ -246,6 +223,43 @@ class SentencePieceFiles:
             ValueError: the library is not installed.
         """
         return _SentencePieceLibrary(self)
+
+
+def _scheme_of(
+    folder: Path, scheme: str | None, file: str | None
+) -> tuple[str, dict[str, Any] | None]:
+    """Returns whose pieces a folder has, and tokenizer.json where that is read for them.
+
+    Args:
+        folder: the folder.
+        scheme: what the `tokenizer_class` says, if it does.
+        file: the only model file that counts; None for any.
+    """
+    found = [name for name, model in SENTENCEPIECE_FILES.items() if (folder / model).is_file()]
+    if file is not None:
+        found = [name for name in found if SENTENCEPIECE_FILES[name] == file]
+    json_file, stored_json = folder / TOKENIZER_JSON, None
+    if not found and scheme in (None, "xlm_roberta") and json_file.is_file():
+        stored_json = tokenizer_config.read_json(json_file)
+    if scheme in found:
+        found = [scheme]
+    elif stored_json and is_unigram(stored_json):
+        found = ["xlm_roberta"]
+    elif not found or scheme is not None:
+        needed = [SENTENCEPIECE_FILES[scheme]] if scheme is not None else MODEL_FILES
+        raise missing_vocabulary(
+            folder,
+            f"{folder} has no {' and no '.join(needed)}, which holds SentencePiece's "
+            "vocabulary; transformers 5 leaves it out where it writes tokenizer.json, which "
+            "is read of XLM-R's kind alone: add the file that the model was published with",
+        )
+    elif len(found) > 1:
+        names = " and ".join(SENTENCEPIECE_FILES[name] for name in found)
+        raise ValueError(
+            f"{folder} has {names}, and no tokenizer_class in {tokenizer_config.FILE_NAME} or "
+            "config.json says which is meant: remove the other"
+        )
+    return found[0], stored_json
 
 
 class _SentencePieceLibrary:
