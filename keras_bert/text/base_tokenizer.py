@@ -6,14 +6,15 @@ role, which pieces begin a word, how rows are framed) is in the tokenizer's `voc
 
 import abc
 import os
-from collections.abc import Sequence
-from typing import Any, Self
+from collections.abc import Callable, Sequence
+from typing import Any, Self, TypeVar
 
 import tensorflow as tf
 
 from keras_bert.text.vocabulary import Vocabulary
 
 Pieces = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
+Result = TypeVar("Result")
 
 
 class Tokenizer(tf.Module, abc.ABC):
@@ -28,6 +29,9 @@ class Tokenizer(tf.Module, abc.ABC):
     """
 
     keep_special_tokens: bool
+    # Set by constructors: string [N] -> ids; and -> ids, start, end; each int32 [N, pieces].
+    _tokenize: Callable[[tf.Tensor], tf.RaggedTensor]
+    _tokenize_with_offsets: Callable[[tf.Tensor], Pieces]
 
     @property
     @abc.abstractmethod
@@ -61,20 +65,6 @@ class Tokenizer(tf.Module, abc.ABC):
         Returns:
             string [N].
         """
-
-    @abc.abstractmethod
-    def _tokenize_flat(self, texts: tf.Tensor) -> tf.RaggedTensor: ...
-
-    @abc.abstractmethod
-    def _tokenize_flat_with_offsets(self, texts: tf.Tensor) -> Pieces: ...
-
-    def _trace(self) -> None:
-        """Makes the graphs of both ways; the last thing that a constructor does."""
-        texts = tf.TensorSpec([None], tf.string)
-        self._tokenize = tf.function(self._tokenize_flat, input_signature=[texts], autograph=False)
-        self._tokenize_with_offsets = tf.function(
-            self._tokenize_flat_with_offsets, input_signature=[texts], autograph=False
-        )
 
     def __call__(self, texts: tf.Tensor | Sequence[str]) -> tf.RaggedTensor:
         """Returns the ids of the pieces of each text.
@@ -122,6 +112,18 @@ class Tokenizer(tf.Module, abc.ABC):
 
     def _tokenize_listed_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
         return self(words.flat_values)
+
+
+def traced(function: Callable[[tf.Tensor], Result]) -> Callable[[tf.Tensor], Result]:
+    """Makes one graph of a function of strings [N].
+
+    What comes back is no `tf.function` to look at: SavedModels hold each of those that a module
+    has as an attribute, whether anything served calls it or not.
+    """
+    graph = tf.function(
+        function, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
+    )
+    return lambda texts: graph(texts)
 
 
 def _as_strings(texts: tf.Tensor | Sequence[str]) -> tf.Tensor:

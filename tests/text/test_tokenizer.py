@@ -56,6 +56,19 @@ def test_golden_lines_one_by_one(kind):
         assert tokenizer([line["text"]]).to_list() == [line[kind]]
 
 
+def test_equal_tokenizers_have_one_graph():
+    # Tracing takes longer than all else about a tokenizer.
+    first, second = (make("Ab", "ab", "a", "##b") for _ in range(2))
+    assert set(first.submodules) == set(second.submodules)
+    others = [first.with_settings(lowercase=False), make("a", "##b")]
+    for other in others:
+        assert other.submodules[0] not in first.submodules
+    assert [pieces(t, "Ab") for t in (first, second, *others)] == [["ab"]] * 2 + [
+        ["Ab"],
+        ["a", "##b"],
+    ]
+
+
 def test_result_is_ragged_int32_in_the_order_of_the_texts():
     tokenizer = make("a", "b", "é", lowercase=False)
     ids = tokenizer(["b é", "", "a b a", "é", "a"])

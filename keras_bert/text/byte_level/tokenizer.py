@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.counts import check_switch
-from keras_bert.text.base_tokenizer import Pieces, Tokenizer, as_ragged
+from keras_bert.text.base_tokenizer import Pieces, Tokenizer, as_ragged, traced
 from keras_bert.text.byte_level.byte_alphabet import token_bytes
 from keras_bert.text.byte_level.composition import composed
 from keras_bert.text.byte_level.files import AddedToken, ByteLevelBpeFiles, ByteLevelSettings
@@ -119,7 +119,8 @@ class ByteLevelBpeTokenizer(Tokenizer):
             self._mask_id = vocabulary.mask_id
             self._mask_length = len(vocabulary.special_tokens.mask)
             self._spaces = tf.constant(np.array([leading, trailing], np.int64))  # [2, V]
-        self._trace()
+        self._tokenize = traced(self._pieces)
+        self._tokenize_with_offsets = traced(self._pieces_with_offsets)
 
     @classmethod
     def from_files(
@@ -244,11 +245,11 @@ class ByteLevelBpeTokenizer(Tokenizer):
         ids = tf.gather(self._found_ids, tf.boolean_mask(words.special, is_found))
         return pieces.with_values(tf.tensor_scatter_nd_update(pieces.values, places, ids))
 
-    def _tokenize_flat(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    def _pieces(self, texts: tf.Tensor) -> tf.RaggedTensor:
         words = self._splitter(texts)
         return _per_text(words, self._pieces_of(words))
 
-    def _tokenize_flat_with_offsets(self, texts: tf.Tensor) -> Pieces:
+    def _pieces_with_offsets(self, texts: tf.Tensor) -> Pieces:
         words = self._splitter(texts)
         pieces = self._pieces_of(words)  # [W, pieces]
         is_found = tf.repeat(words.special >= 0, pieces.row_lengths())

@@ -18,7 +18,7 @@ import tensorflow_text as tf_text
 from tensorflow_text.python.ops import sentencepiece_tokenizer
 
 from keras_bert.counts import check_switch
-from keras_bert.text.base_tokenizer import Pieces, Tokenizer, as_ragged
+from keras_bert.text.base_tokenizer import Pieces, Tokenizer, as_ragged, traced
 from keras_bert.text.sentencepiece.files import SentencePieceFiles, SentencePieceSettings
 from keras_bert.text.sentencepiece.model import base64_text, model_from_base64, read_pieces
 from keras_bert.text.sentencepiece.preparation import character_forms
@@ -122,7 +122,8 @@ class SentencePieceTokenizer(Tokenizer):
             self._changed = tf.constant(changed, tf.int32)
             self._forms = tf.constant([forms[c].encode("utf-8", "replace") for c in changed])
             self._special_ids = tf.constant(vocabulary.special_ids, tf.int32)
-        self._trace()
+        self._tokenize = traced(self._ids_of)
+        self._tokenize_with_offsets = traced(self._ids_with_offsets)
 
     @classmethod
     def from_preset(cls, folder: str | os.PathLike, **settings: Any) -> "SentencePieceTokenizer":
@@ -181,10 +182,10 @@ class SentencePieceTokenizer(Tokenizer):
         kept = tf.ragged.boolean_mask(ids, ids.with_values(~is_special))
         return self._model.detokenize(tf.gather(self._pieces, kept))
 
-    def _tokenize_flat(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        return self._tokenize_flat_with_offsets(texts)[0]
+    def _ids_of(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        return self._ids_with_offsets(texts)[0]
 
-    def _tokenize_flat_with_offsets(self, texts: tf.Tensor) -> Pieces:
+    def _ids_with_offsets(self, texts: tf.Tensor) -> Pieces:
         # 1. Characters, special tokens among them as one each.
         decoded = tf.strings.unicode_decode(texts, "UTF-8", errors="replace")  # [N, code points]
         characters = without_spelled_tokens(decoded)
