@@ -8,6 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ORACLES := $(VENV)/.oracles-installed
+# Modules are compiled when they are imported first: few of the thousands that come along ever are.
+PIP_INSTALL := -m pip install --quiet --no-compile
 # The TPU compiler needs a TensorFlow of its own beside the usual one.
 TPU_VENV := .venv-tpu-plan
 TPU_STAMP := $(TPU_VENV)/.installed
@@ -57,20 +59,20 @@ $(STAMP): $(FILES)
 	  "name one with: make PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing into $(VENV) (about 3 GB, a few minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,viz]'
+	@$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --editable '.[test,viz]'
 	@touch $@
 
 $(ORACLES): $(STAMP)
 	@# seqeval comes as source only, and its build fetches setuptools_scm without what that needs.
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt setuptools setuptools_scm
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps \
+	@$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt setuptools setuptools_scm
+	@$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --no-deps \
 	  --no-build-isolation seqeval
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt '.[oracles]'
+	@$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt '.[oracles]'
 	@# Model Garden's BERT and KerasHub need few of the packages that they depend on; gliner asks for
 	@# an older transformers, and runs with this one.
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps \
+	@$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --no-deps \
 	  tf-models-official tf_keras gin-config tensorflow-serving-api keras-hub kagglehub kagglesdk gliner
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable . --no-deps
+	@$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --editable . --no-deps
 	@touch $@
 
 quickstart: $(STAMP)  ## run the whole road on the sample data: about ten minutes on two cores
@@ -126,7 +128,7 @@ benchmark:  ## run a benchmark: make benchmark NAME=serving_speed ARGS='--texts=
 
 $(BENCHMARKS): $(ORACLES)
 	@echo "installing what the benchmarks need into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[benchmarks]'
+	@$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --editable '.[benchmarks]'
 	@touch $@
 
 $(NEWEST_STAMP): setup.cfg constraints-newest.txt
@@ -134,7 +136,7 @@ $(NEWEST_STAMP): setup.cfg constraints-newest.txt
 	  "name one with: make PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(NEWEST_VENV)/bin/python || $(PYTHON) -m venv $(NEWEST_VENV)
 	@echo "installing into $(NEWEST_VENV) (about 2 GB)"
-	@$(NEWEST_VENV)/bin/python -m pip install --quiet --constraint constraints-newest.txt \
+	@$(NEWEST_VENV)/bin/python $(PIP_INSTALL) --constraint constraints-newest.txt \
 	  --editable '.[test,beam,viz]'
 	@touch $@
 
@@ -150,10 +152,10 @@ tpu-plan-env: $(TPU_STAMP)  ## make .venv-tpu-plan, in which tools/plan_tpu.py r
 $(TPU_STAMP): setup.cfg constraints-tpu-plan.txt
 	@test -x $(TPU_VENV)/bin/python || $(PYTHON) -m venv $(TPU_VENV)
 	@echo "installing into $(TPU_VENV) (about 3 GB)"
-	@$(TPU_VENV)/bin/python -m pip install --quiet --constraint constraints-tpu-plan.txt \
+	@$(TPU_VENV)/bin/python $(PIP_INSTALL) --constraint constraints-tpu-plan.txt \
 	  tensorflow-tpu jax libtpu h5py keras safetensors absl-py tqdm pytest pytest-timeout
 	@# tensorflow-text asks for the package "tensorflow", which would replace tensorflow-tpu.
-	@$(TPU_VENV)/bin/python -m pip install --quiet --constraint constraints-tpu-plan.txt --no-deps \
+	@$(TPU_VENV)/bin/python $(PIP_INSTALL) --constraint constraints-tpu-plan.txt --no-deps \
 	  tensorflow-text --editable .
 	@touch $@
 
@@ -172,7 +174,7 @@ $(DOCS_STAMP): setup.cfg constraints.txt
 	@# The extra without the package, which would bring TensorFlow.
 	@$(DOCS_VENV)/bin/python -c "import configparser; c = configparser.ConfigParser(); \
 	  c.read('setup.cfg'); print(c['options.extras_require']['docs'])" > $(DOCS_VENV)/requirements.txt
-	@$(DOCS_VENV)/bin/python -m pip install --quiet --constraint constraints.txt \
+	@$(DOCS_VENV)/bin/python $(PIP_INSTALL) --constraint constraints.txt \
 	  --requirement $(DOCS_VENV)/requirements.txt
 	@touch $@
 
