@@ -285,6 +285,8 @@ def test_a_higher_threshold_nesting_and_several_labels(recognizer):
         ((["a"], ["ab", " "]), r"label 1 \(counted from 0\) is blank: name it"),
         ((["a"], ["ab", "ab"]), "the label 'ab' is there twice: name each once"),
         ((["a"], LABELS, 1.0), "threshold is 1.0: it must be from 0 to below 1"),
+        ((["a"], LABELS, 0.5, "false"), "flat is 'false': give True or False"),
+        ((["a"], LABELS, 0.5, True, 1), "multi_label is 1: give True or False"),
         ((["a"], ["z" * 40]), "the 1 labels with their markers have 41 pieces, and a row of 40"),
     ],
 )
