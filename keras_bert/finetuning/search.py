@@ -222,7 +222,7 @@ def _points(
         raise ValueError("the grid gives an option no value: give each at least one")
     points = []
     for values in itertools.product(*lists.values()):
-        told = dict(zip(lists, values, strict=True))
+        told: dict[str, Any] = dict(zip(lists, values, strict=True))
         taken = dataclasses.replace(options, **{**told, "seed": last_seed})
         # As the options take them: of NumPy's numbers folders and JSON make something else.
         points.append({name: getattr(taken, name) for name in told})
