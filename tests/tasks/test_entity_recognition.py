@@ -242,6 +242,12 @@ def test_sentences_of_words_are_answered_and_measured_alike(folder):
         assert places == [(e[0], e[1], e[3]) for e in expected]
         scores = [e[4] for e in expected]
         np.testing.assert_allclose([e.score for e in entities], scores, **REORDERED)
+    # Whatever another sentence is asked for.
+    beside = [*map(EntitySentence, words), EntitySentence(["a"], labels=["z" * 30])]
+    *same, _ = ours.predict_examples(beside, batch_size=3)
+    assert [[e[:3] for e in entities] for entities in same] == [
+        [e[:3] for e in entities] for entities in found
+    ]
     # Every other of its entities is right, and one is there beside them.
     told = [[EntitySpan(*e[:3]) for e in entities[::2]] for entities in found]
     told[-1] = [EntitySpan(0, 1, "ab")]
@@ -487,6 +493,17 @@ def test_evaluation_asks_for_all_labels_of_the_split(encoded):
         ["y", "ab"],
         ["x"],
     ]
+
+
+def test_a_sentence_with_more_labels_than_a_row_takes_leaves_room(encoded):
+    spans = [(place, place, label * 5) for place, label in enumerate("abcdefgh")]
+    head = EntityHead(max_width=WIDTH, max_types=2).for_tokenizer(entity_tokenizer())
+    found = head.encode(entity_tokenizer(), [EntitySentence(["z"] * 8, spans)], POSITIONS, "rows")
+    # Two labels of five pieces with their markers, [CLS], <<SEP>> and [SEP].
+    assert found.remark == f"labels leave room for {POSITIONS - 2 * 6 - 3} pieces of a text"
+    assert encoded.remark.endswith("; entities wider than max_width 3, not found: 1")
+    with pytest.raises(ValueError, match="^2 labels with their markers have up to 12 pieces, and"):
+        head.encode(entity_tokenizer(), [EntitySentence(["z"] * 8, spans)], 15, "rows")
 
 
 @pytest.mark.parametrize(("alpha", "gamma"), [(None, 0.0), (0.75, 0.0), (None, 2.0), (0.3, 1.5)])
