@@ -96,6 +96,11 @@ class PresetModel(keras.Model):
         """Returns the arguments of the head, kept in a preset beside the config."""
         return {}
 
+    @property
+    def marker_ids(self) -> tuple[int, ...]:
+        """Rows of the word embeddings that the model puts into inputs, and no tokenizer."""
+        return ()
+
     def initial_variables(self, checkpoint: Checkpoint) -> Mapping[str, np.ndarray]:
         """Returns what variables of a fresh model start as, by path: what the checkpoint holds.
 
