@@ -31,9 +31,9 @@ def grow_vocabulary(
         vocab_size: entries of the grown vocabulary.
 
     Raises:
-        ValueError: the model is a folder, the size is smaller than its own, an id lies outside or is
-            that of a marker of the model (GLiNER's), an appended token has no pieces to start from,
-            or a token has none.
+        ValueError: the model is a folder, the size is smaller than its own, an id lies outside, or
+            is that of a marker of the model (GLiNER's), an appended token has no pieces to start
+            from, or a token has none.
 
     Example:
         grown = tokenizer.vocabulary.add_tokens(["angioplasty"])
