@@ -301,6 +301,17 @@ def test_what_cannot_be_asked_is_refused(recognizer, arguments, sentence):
         recognizer.recognize(*arguments)
 
 
+def test_the_graph_runs_with_a_gpu_and_without(recognizer, folder, monkeypatch):
+    """Where there is a GPU, Keras takes cuDNN's LSTM, which refuses a row without a word."""
+
+    def lstm(*_, **__):
+        raise AssertionError("cuDNN's was asked for")
+
+    monkeypatch.setattr("keras.src.backend.lstm", lstm)
+    found = EntityRecognizer.from_preset(folder).recognize(["the film ab"], LABELS)
+    assert found == recognizer.recognize(["the film ab"], LABELS) != [[]]
+
+
 def test_another_model_is_refused(model_folder):
     with pytest.raises(ValueError, match="does not score spans of words against labels: give a r"):
         EntityRecognizer.from_preset(model_folder("classes"))
