@@ -135,7 +135,7 @@ def slice_ends(rows: slice, count: int) -> tuple[int, int]:
         raise TypeError(f"rows are {rows!r}: give a slice, such as vectors[2:3] for one text")
     start, end, step = rows.indices(count)
     if step != 1:
-        raise ValueError(f"the step is {step}: texts are taken one after the other")
+        raise ValueError(f"the step is {step}: rows are taken one after the other")
     return start, max(start, end)
 
 
