@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.counts import check_number
+from keras_bert.counts import check_number, check_switch
 from keras_bert.finetuning.head import AnswerTable
 from keras_bert.finetuning.prediction_table import write_predictions
 from keras_bert.models.finite_outputs import check_finite
@@ -136,12 +136,13 @@ class EntityRecognizer:
         Raises:
             ValueError: one string was given in place of a list, a text or a label is none, there
                 are no labels, one is blank or named twice, all of them leave no room for a word,
-                the threshold is not from 0 to below 1, the batch size is below 1, or what the model
-                says is not finite.
+                the threshold is not from 0 to below 1, a switch is neither True nor False, the
+                batch size is below 1, or what the model says is not finite.
         """
         texts = check_strings(texts)
         labels = self._checked_labels(labels)
         threshold = checked_threshold(threshold)
+        _check_switches(flat, multi_label)
         answers: list[list[NamedEntity]] = [[] for _ in texts]
         batches = batches_by_length([len(text) for text in texts], batch_size)
         with Progress(len(texts), "text", "finding entities") as progress:
@@ -151,8 +152,8 @@ class EntityRecognizer:
                     tf.constant(part),
                     tf.constant([labels] * len(part)),
                     tf.fill([len(part)], tf.constant(threshold, tf.float32)),
-                    tf.constant(bool(flat)),
-                    tf.constant(bool(multi_label)),
+                    tf.constant(flat),
+                    tf.constant(multi_label),
                 )
                 rows, _, names, starts, ends, scores = (value.numpy() for value in found)
                 check_finite(scores)
@@ -188,6 +189,11 @@ def checked_threshold(threshold: float) -> float:
     if not 0 <= check_number("threshold", threshold) < 1:
         raise ValueError(f"threshold is {threshold}: it must be from 0 to below 1")
     return float(threshold)
+
+
+def _check_switches(flat: bool, multi_label: bool) -> None:
+    check_switch("flat", flat)
+    check_switch("multi_label", multi_label)
 
 
 class _EntityTable(AnswerTable):
@@ -245,6 +251,7 @@ def recognize_file(
     # What can be refused is refused before the model is opened.
     check_output(output_path, input_path)
     labels, threshold = check_distinct_labels(labels, LABELS_PURPOSE), checked_threshold(threshold)
+    _check_switches(flat, multi_label)
     remedy = "rename the column of the texts"
     examples, table = read_unlabeled_texts(Path(input_path), {TEXT: TEXT}, remedy)
     assert table is not None  # of a file that is a table

@@ -15,6 +15,7 @@ from typing import Self
 import numpy as np
 import tensorflow as tf
 
+from keras_bert.counts import check_switch
 from keras_bert.finetuning.prediction_table import write_predictions
 from keras_bert.serving.served_folder import open_pair_signatures
 from keras_bert.signatures.base import SignatureFamily
@@ -141,11 +142,12 @@ class ZeroShotClassifier:
         Raises:
             ValueError: one string was given in place of a list, a text or a label is none, there
                 are no labels, one is blank, named twice or so long that its hypothesis leaves no
-                room for a text, the template has not one {}, the batch size is below 1, or what the
-                model says is not finite.
+                room for a text, the template has not one {}, `multi_label` is neither True nor
+                False, the batch size is below 1, or what the model says is not finite.
         """
         texts = check_strings(texts)
         labels = check_distinct_labels(labels, _PURPOSE)
+        check_switch("multi_label", multi_label)
         said = self._hypotheses(labels, check_template(hypothesis_template))
         pairs = [(text, hypothesis) for text in texts for hypothesis in said]
         logits = answers_of_pairs(self._logits, pairs, batch_size, "classifying", (2,))
@@ -205,6 +207,7 @@ def classify_file(
     check_output(output_path, input_path)
     labels = check_distinct_labels(labels, _PURPOSE)
     check_template(hypothesis_template)
+    check_switch("multi_label", multi_label)
     if len(labels) == 1 and not multi_label:
         raise ValueError(
             f"{labels[0]!r} is the only label, which every text would get: give more of them, or "

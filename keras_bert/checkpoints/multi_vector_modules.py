@@ -69,8 +69,6 @@ _PYLATE_KEYS = (
     *("do_query_expansion", "attend_to_expansion_tokens", "attend_to_mask_tokens"),
     *(*_PREFIXES.values(), "skiplist_words"),
 )
-# transformers writes 1e30, which its tokenizers take for a length where it is one of queries.
-_NO_LIMIT = 10**9
 _USUAL_LENGTH = 32  # of an expanded query, where nothing is said
 _STANFORD_MARKERS = {"query": "[unused0]", "document": "[unused1]"}
 _PUNCTUATION = tuple(string.punctuation)
@@ -234,8 +232,6 @@ def read(folder: str | os.PathLike) -> MultiVectorModules:
     query_marker, document_marker, prompts = _prompts(folder, told, _pieces(parts.encoder))
     row_length, lowercase = text_settings(parts.encoder, _TASK)
     query_length, document_length, expansion = _lengths(told, own, parts.encoder)
-    if row_length is not None and row_length >= _NO_LIMIT:
-        row_length = None
     max_seq_length = row_length if document_length is None else document_length
     if expansion is None and query_length is None and max_seq_length != row_length:
         # What is said of texts to be found is not said of queries: they may fill the encoder.

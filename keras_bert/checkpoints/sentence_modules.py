@@ -45,6 +45,7 @@ _MODE_KEYS = {
 }
 _ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
 _EMBEDDING = "sentence_embedding"
+_NO_LIMIT = 10**9
 _TASK = "feature-extraction"
 # Arguments for encoder and tokenizer, and those of them that leave float32 arithmetic as it is.
 _ARGUMENT_KEYS = (
@@ -439,7 +440,9 @@ def _transformer_values(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def row_length(folder: Path) -> int | None:
-    """Returns the most positions of a row that a folder of sentence-transformers states, or None.
+    """Returns the most positions of a row that a folder of sentence-transformers states.
+
+    None where it states none, or says so by a number such as 1e30.
 
     Raises:
         ValueError: it is no number above 0.
@@ -448,9 +451,12 @@ def row_length(folder: Path) -> int | None:
     values, arguments = _transformer_values(folder)
     length = arguments.get("model_max_length", values.get("max_seq_length"))
     if length is None and (folder / _TOKENIZER_FILE).is_file():
-        # Where releases from 5 on keep it; "no limit" is a number such as 1e30.
+        # Where releases from 5 on keep it.
         file = folder / _TOKENIZER_FILE
         length = read_json(file).get("model_max_length")
-    if length is not None and (not isinstance(length, int | float) or length < 1):
+    if length is None:
+        return None
+    if type(length) not in (int, float) or not length >= 1:  # nor is NaN
         raise ValueError(f"{file}: the length of rows is {length!r}: expected a number above 0")
-    return None if length is None else int(length)
+    # transformers writes 1e30, which its tokenizers would take for a length.
+    return None if length >= _NO_LIMIT else int(length)

@@ -154,7 +154,8 @@ class FinetuningOptions:
             weights = tuple(weights)  # of a list, too
             if not all(isinstance(w, numbers.Real) and 0 < w < math.inf for w in weights):
                 raise ValueError(f"class_weights are {weights}: they must be numbers above 0")
-            object.__setattr__(self, "class_weights", weights)
+            # Of NumPy's numbers JSON takes few.
+            object.__setattr__(self, "class_weights", tuple(map(float, weights)))
         self._check_teacher()
         for name in ("init_layers", "reinitialized_layers"):
             if self.from_scratch and getattr(self, name):

@@ -6,10 +6,11 @@ Every run has its folder under `<model_dir>/runs`; the best one is copied to `<m
 import dataclasses
 import functools
 import itertools
+import numbers
 import os
 import shutil
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -172,18 +173,60 @@ def _parsed(text: str) -> dict[str, tuple[float, ...]]:
                 "learning_rate=2e-5,5e-5;epochs=2,3, or be 'paper'"
             )
         kind = float if name == "learning_rate" else int
-        numbers: list[float] = []
+        found: list[float] = []
         for value in values.split(","):
             try:
-                numbers.append(kind(value))
+                found.append(kind(value))
             except ValueError:
                 raise ValueError(
                     f"the grid gives {name} the value {value!r}: give numbers"
                 ) from None
-        grid[name] = tuple(numbers)
-        if len(set(grid[name])) < len(grid[name]):
-            raise ValueError(f"the grid gives {name} a value twice ({values}): a run counts once")
+        grid[name] = tuple(found)
+        _check_once(name, found, values)
     return grid
+
+
+def _check_once(name: str, values: Sequence[float], shown: object) -> None:
+    if len(set(values)) < len(values):
+        raise ValueError(f"the grid gives {name} a value twice ({shown}): a run counts once")
+
+
+def _points(
+    grid: Mapping[str, Iterable[float]], options: FinetuningOptions, last_seed: int
+) -> list[dict[str, Any]]:
+    """Returns the points of a grid; a value out of range shows before the first run.
+
+    Args:
+        grid: see `search`.
+        options: those of all runs.
+        last_seed: the highest seed of a run.
+
+    Raises:
+        ValueError: the grid names no option, or gives one no value, one twice or one out of range.
+    """
+    known = {field.name for field in dataclasses.fields(FinetuningOptions)} - {"seed"}
+    lists: dict[str, list[float]] = {}
+    for name, values in grid.items():
+        if name not in known:
+            raise ValueError(
+                f"the grid names {name!r}: it may hold options that are numbers, such as "
+                f"{', '.join(PAPER_GRID)}; seeds are counted by `seeds`"
+            )
+        if not isinstance(values, Iterable) or isinstance(values, str):
+            raise ValueError(f"the grid gives {name} {values!r}: give a list of numbers")
+        lists[name] = [*values]
+        if not all(isinstance(value, numbers.Real) for value in lists[name]):
+            raise ValueError(f"the grid gives {name} {lists[name]}: give numbers")
+        _check_once(name, lists[name], lists[name])
+    if not all(lists.values()):
+        raise ValueError("the grid gives an option no value: give each at least one")
+    points = []
+    for values in itertools.product(*lists.values()):
+        told: dict[str, Any] = dict(zip(lists, values, strict=True))
+        taken = dataclasses.replace(options, **{**told, "seed": last_seed})
+        # As the options take them: of NumPy's numbers folders and JSON make something else.
+        points.append({name: getattr(taken, name) for name in told})
+    return points
 
 
 def search(
@@ -218,9 +261,10 @@ def search(
         All runs; None when SIGTERM ended one of them early: see `finetune`.
 
     Raises:
-        ValueError: nothing can be chosen by (a grid without validation data), a value of the grid
-            is out of its range, `model_dir` holds something else, runs of other data or another
-            model, or one of these runs with other options; or every run failed.
+        ValueError: nothing can be chosen by (a grid without validation data), the grid names no
+            option, or gives one a value twice or one that is out of its range, `model_dir` holds
+            something else, runs of other data or another model, or one of these runs with other
+            options; or every run failed.
     """
     check_count("seeds", seeds)
     if grid and VALIDATION not in data.splits:
@@ -231,14 +275,7 @@ def search(
             return None
         single = Run({}, options.seed, measured, measured.collapsed)
         return SearchResult((single,), single)
-    grid = grid or {}
-    points: list[dict[str, Any]] = [
-        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
-    ]
-    if not points:
-        raise ValueError("the grid gives an option no value: give each at least one")
-    for point in points:  # a value out of range shows before the first run, not after hours
-        dataclasses.replace(options, **{**point, "seed": options.seed + seeds - 1})
+    points = _points(grid or {}, options, options.seed + seeds - 1)
     check_folder("model_dir", model_dir)
     folder = Path(model_dir)
     if (folder / CONFIG_FILE).exists() and not (folder / RESULTS_FILE).exists():

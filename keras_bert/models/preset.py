@@ -21,6 +21,7 @@ import numpy as np
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints import tf_hub
 from keras_bert.checkpoints.checkpoint import Checkpoint, MappingReport
+from keras_bert.checkpoints.gliner.settings import CONFIG_FILE as GLINER_FILE
 from keras_bert.checkpoints.gliner.settings import is_gliner_folder
 from keras_bert.checkpoints.model_classes import MODEL_CLASSES, WORD_PREDICTORS
 from keras_bert.checkpoints.sentence_modules import encoder_source
@@ -94,6 +95,11 @@ class PresetModel(keras.Model):
     def head_config(self) -> dict[str, Any]:
         """Returns the arguments of the head, kept in a preset beside the config."""
         return {}
+
+    @property
+    def marker_ids(self) -> tuple[int, ...]:
+        """Rows of the word embeddings that the model puts into inputs, and no tokenizer."""
+        return ()
 
     def initial_variables(self, checkpoint: Checkpoint) -> Mapping[str, np.ndarray]:
         """Returns what variables of a fresh model start as, by path: what the checkpoint holds.
@@ -178,11 +184,13 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
         tokenizer: the model's tokenizer; its files are written too.
 
     Raises:
-        ValueError: the folder is none of this machine, the tokenizer's vocabulary is not of the
-            config's size, or the model's weights are quantized, which a preset has no place for.
+        ValueError: the folder is none of this machine, or one that another library's model is
+            opened from, the tokenizer's vocabulary is not of the config's size, or the model's
+            weights are quantized, which a preset has no place for.
     """
     check_local("folder", folder)
     folder = Path(folder)
+    _check_opens_as_preset(folder)
     modes = {layer.quantization_mode for layer in model._flatten_layers()} - {None}
     if modes:
         raise ValueError(
@@ -217,6 +225,20 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
         "head": model.head_config(),
     }
     write_json(folder / CONFIG_FILE, content)
+
+
+def _check_opens_as_preset(folder: Path) -> None:
+    """Refuses a folder in which `load` would pass over what is written, and open what was there."""
+    inner = Path(encoder_source(folder))
+    if is_gliner_folder(folder):
+        what = f"of GLiNER ({GLINER_FILE}), as which it is opened"
+    elif inner != folder:
+        what = f"of sentence-transformers, whose encoder is opened from {inner}"
+    else:
+        return
+    raise ValueError(
+        f"{folder} is a folder {what}, not what is written into it: choose another folder"
+    )
 
 
 def load(

@@ -23,7 +23,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from keras_bert.counts import check_number, take_numbers
+from keras_bert.counts import check_number, check_switch, take_numbers
 from keras_bert.progress import Progress
 from keras_bert.retrieval.sparse_index import SparseTextIndex
 from keras_bert.storage.text_lines import check_strings
@@ -60,6 +60,7 @@ class Bm25:
             raise ValueError(f"k1 is {self.k1}: it must be 0 or above, and finite")
         if not 0 <= check_number("b", self.b) <= 1:
             raise ValueError(f"b is {self.b}: it must be from 0 to 1")
+        check_switch("lowercase", self.lowercase)
 
     @cached_property
     def _forms(self) -> CharacterForms:

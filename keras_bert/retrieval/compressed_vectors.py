@@ -21,7 +21,7 @@ from typing import Self
 import numpy as np
 
 from keras_bert.progress import Progress
-from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors, max_sim
+from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors, max_sim, slice_ends
 
 BITS = (1, 2, 4)
 # Centroids of ColBERTv2: about 16 times the root of the number of vectors.
@@ -187,8 +187,7 @@ class CompressedVectors:
 
     def __getitem__(self, rows: slice) -> TokenVectors:
         """Returns the vectors of some texts, as `vectors[2:5]`."""
-        start, end, _ = rows.indices(len(self))
-        return self.at(np.arange(start, end))
+        return self.at(np.arange(*slice_ends(rows, len(self))))
 
     def __iter__(self) -> Iterator[np.ndarray]:
         """Yields the vectors of each text, [tokens, D]."""

@@ -27,8 +27,9 @@ from keras_bert.retrieval.searched_texts import (
 from keras_bert.storage.files import atomic_folder
 from keras_bert.storage.text_lines import check_strings
 
-# Texts of each search whose ranks count.
-_DEPTH = 100
+# Texts of each search whose ranks count, and what is added to ranks where nobody says.
+_DEPTH, _RANK_CONSTANT = 100, 60
+_STORED_CONSTANT = "rank_constant"
 
 
 class FusedIndex:
@@ -51,7 +52,7 @@ class FusedIndex:
         found = index.search(["How do I lock a mutex?"], top_k=3)
     """
 
-    def __init__(self, indexes: Sequence[SearchedTexts], rank_constant: int = 60):
+    def __init__(self, indexes: Sequence[SearchedTexts], rank_constant: int = _RANK_CONSTANT):
         self._rank_constant = needed_count("rank_constant", rank_constant)
         if isinstance(indexes, SearchedTexts):
             raise ValueError(f"indexes is one {type(indexes).__name__}: give a list of two or more")
@@ -121,7 +122,11 @@ class FusedIndex:
         with atomic_folder(folder) as part:
             for place, index in enumerate(self._indexes):
                 index.save(part / str(place))
-            content = {"texts": len(self), PARTS: len(self._indexes)}
+            content = {
+                "texts": len(self),
+                PARTS: len(self._indexes),
+                _STORED_CONSTANT: self._rank_constant,
+            }
             (part / INDEX_FILE).write_text(json.dumps(content) + "\n", encoding="utf-8")
 
     @classmethod
@@ -140,21 +145,24 @@ class FusedIndex:
         cls,
         folder: str | os.PathLike,
         parts: Sequence[tuple[type[SearchedTexts], Any]],
-        rank_constant: int = 60,
+        rank_constant: int | None = None,
     ) -> Self:
         """Opens what `save` wrote.
 
         Args:
             folder: the folder.
             parts: the class of each index and the encoder that made it, in their order.
-            rank_constant: see the class.
+            rank_constant: see the class; None takes that of the index that was saved.
 
         Raises:
             FileNotFoundError: the folder holds no index.
             ValueError: it is one of another number of searches, another model made the vectors of
                 one, or a file is damaged.
         """
-        path, count = Path(folder), read_index_file(folder).get(PARTS, 1)
+        path, stored = Path(folder), read_index_file(folder)
+        count = stored.get(PARTS, 1)
+        if rank_constant is None:
+            rank_constant = stored.get(_STORED_CONSTANT, _RANK_CONSTANT)
         if count != len(parts):
             raise ValueError(
                 f"{path} is an index of {count} search{'es' if count != 1 else ''}, and "

@@ -31,8 +31,8 @@ def mine_negatives(
     """Returns wrong answers for each pair of a query and its answer, the nearest first.
 
     Args:
-        index: the passages that are searched, a `TextIndex`, a `SparseTextIndex` or a
-            `MultiVectorIndex`; all positives are among them.
+        index: the passages that are searched, a `TextIndex`, a `SparseTextIndex`, a
+            `MultiVectorIndex` or a `Bm25Index`; all positives are among them.
         queries: E queries; one that has several answers stands there with each.
         positives: the answer of each.
         count: wrong answers of a pair, at most; fewer where fewer are found.
@@ -47,8 +47,13 @@ def mine_negatives(
 
     Raises:
         ValueError: an argument is out of its range, there are more queries than positives or fewer,
-            or a positive is not in the index.
+            or a positive is not in the index; or that is one of several searches.
     """
+    if not isinstance(index, SearchedTexts):
+        raise ValueError(
+            f"the index is a {type(index).__name__}, which has no scores of single texts: give one "
+            "of the searches, such as a TextIndex"
+        )
     queries, positives = check_strings(queries), check_strings(positives)
     check_mining(count, skip, relative_margin, depth)
     if len(queries) != len(positives):

@@ -19,6 +19,7 @@ import abc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
+import keras
 import tensorflow as tf
 
 from keras_bert.features import (
@@ -74,6 +75,10 @@ class SignatureFamily(abc.ABC):
         self, model: Any, tokenizer: Tokenizer, max_seq_length: int, options: ExportOptions
     ):
         check_rows(tokenizer.vocabulary, model.config)
+        for layer in model._flatten_layers():
+            if isinstance(layer, keras.layers.LSTM):
+                # A graph with cuDNN's runs on no other machine, and refuses rows of padding alone.
+                layer.use_cudnn = False
         self.model = model
         self.tokenizer = tokenizer
         self.max_seq_length = max_seq_length

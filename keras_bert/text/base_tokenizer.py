@@ -127,7 +127,8 @@ def traced(function: Callable[[tf.Tensor], Result]) -> Callable[[tf.Tensor], Res
 
 
 def _as_strings(texts: tf.Tensor | Sequence[str]) -> tf.Tensor:
-    is_empty = not tf.is_tensor(texts) and len(texts) == 0  # a list without a dtype
+    # A list without a dtype.
+    is_empty = not tf.is_tensor(texts) and hasattr(texts, "__len__") and len(texts) == 0
     try:
         texts = tf.convert_to_tensor(texts, tf.string if is_empty else None)
     except (TypeError, ValueError) as error:

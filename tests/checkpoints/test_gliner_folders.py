@@ -9,7 +9,7 @@ import shutil
 import numpy as np
 import pytest
 
-from keras_bert import BertTokenizer, load_tokenizer
+from keras_bert import BertEncoder, BertTokenizer, load_tokenizer
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.models import preset
 from keras_bert.models.entities.entity_matcher import BertEntityMatcher
@@ -115,6 +115,19 @@ def test_config_and_tokenizer_may_lie_in_the_folder_of_the_encoder(changed, tmp_
 def test_other_kinds_and_damaged_files_are_refused(changed, values, sentence):
     with pytest.raises(ValueError, match=sentence):
         preset.read_checkpoint(changed(**values))
+
+
+def test_no_preset_is_written_where_it_would_not_be_opened(theirs, ours, model_folder, tmp_path):
+    before = (theirs / "model.safetensors").read_bytes()
+    with pytest.raises(ValueError, match=r"is a folder of GLiNER \(gliner_config.json\), as which"):
+        BertEntityMatcher.from_preset(ours).save_to_preset(theirs)
+    inner = shutil.copytree(model_folder("encoder"), tmp_path / "0_BERT")
+    modules = [{"type": "sentence_transformers.models.BERT", "path": "0_BERT"}]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(ValueError, match=f"whose encoder is opened from {inner}, not what is wr"):
+        BertEncoder.from_preset(tmp_path).save_to_preset(tmp_path, entity_tokenizer())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0_BERT", "modules.json"]
+    assert (theirs / "model.safetensors").read_bytes() == before
 
 
 def test_only_what_scores_spans_is_written(model_folder, tmp_path):

@@ -205,6 +205,7 @@ def test_class_weights_are_numbers_above_0(kind):
     with pytest.raises(ValueError, match="class_weights are .*: they must be numbers above 0"):
         FinetuningOptions(class_weights=kind([1.0, -5.0]))
     assert FinetuningOptions(class_weights=kind([1.0, 5.0])).class_weights == (1.0, 5.0)
+    assert json.dumps(FinetuningOptions(class_weights=kind([1, 5])).class_weights) == "[1.0, 5.0]"
     with pytest.raises(ValueError, match="class_weights are .*: they must be numbers above 0"):
         FinetuningOptions(class_weights=kind(["1", "5"]))
     with pytest.raises(ValueError, match="class_weights is 3: give 'balanced' or one number"):
@@ -395,6 +396,15 @@ def test_a_search_is_checked_before_its_first_run(pretrained_folder, tmp_path):
     arguments = csv_task(), two_classes(), pretrained_folder
     with pytest.raises(ValueError, match="epochs is 0"):
         search(*arguments, tmp_path / "run", options, grid={"epochs": (1, 0)})
+    for grid, sentence in (
+        ({"rate": (1e-5,)}, "the grid names 'rate': it may hold options that are numbers"),
+        ({"seed": (1, 2)}, "the grid names 'seed': .* seeds are counted by `seeds`"),
+        ({"epochs": 2}, "the grid gives epochs 2: give a list of numbers"),
+        ({"epochs": ("2",)}, r"the grid gives epochs \['2'\]: give numbers"),
+        ({"epochs": (2, 2)}, r"the grid gives epochs a value twice \(\[2, 2\]\)"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            search(*arguments, tmp_path / "run", options, grid=grid)
     last = dataclasses.replace(options, seed=2**32 - 1)
     with pytest.raises(ValueError, match="seed is 4294967296: it must be from 0 to"):
         search(*arguments, tmp_path / "run", last, seeds=2)
@@ -432,8 +442,11 @@ def test_a_search_refuses_what_it_could_not_go_on_with_before_its_first_run(
     runs = tmp_path / "search" / "runs"
     assert [path.name for path in runs.iterdir()] == ["learning_rate=0.001,seed=0"]
     # Other options under another name, and the same model by another path.
-    found = again({"seed": 5, "batch_size": 4}, start=told, epochs=(1,))
-    assert [run.name for run in found.runs] == ["epochs=1,seed=5"]
+    changes = {"seed": 5, "batch_size": 4, "class_weights": np.array([1, 2])}
+    found = again(changes, start=told, epochs=np.array([1]))
+    assert json.dumps({run.name: run.point for run in found.runs}) == (
+        '{"epochs=1,seed=5": {"epochs": 1}}'  # which results.json takes
+    )
     with pytest.raises(ValueError, match="the grid gives an option no value"):
         again(epochs=())
 

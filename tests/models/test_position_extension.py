@@ -81,6 +81,9 @@ def test_a_table_never_shrinks():
     for positions in (2, 3):
         with pytest.raises(ValueError, match=f"is {positions} but the model has 3 .* only grow"):
             extend_positions(encoder, positions)
+    with pytest.raises(ValueError, match="is '9': it must be a whole number, at least 1"):
+        extend_positions(encoder, "9")
+    assert extend_positions(encoder, np.int64(9)).config.max_position_embeddings == 9
     with pytest.raises(ValueError, match="position_extension is 'zeros': choose one of copy"):
         extend_positions(encoder, 4, "zeros")
     with pytest.raises(ValueError, match="the model is a str: .* such as load_model of its folder"):

@@ -13,6 +13,7 @@ from keras_bert import (
     grow_vocabulary,
 )
 from keras_bert.models.bilstm_tagger import BertBiLSTMTagger
+from keras_bert.models.entities.entity_matcher import BertEntityMatcher
 from tests.tolerances import FORMULA, REORDERED
 
 CONFIG = BertConfig(
@@ -117,11 +118,21 @@ def test_the_model_it_grew_from_is_left_alone():
         ({3: ()}, 12, "the new token 3 has no pieces to start from"),
         ({3: (5, 12)}, 13, "the piece 12 of the new token 3 is none of the model's 12"),
         ({12: (5,)}, 14, "the appended token 13 has no pieces given"),
+        ({12: (5,)}, "13", "vocab_size is '13': it must be a whole number, at least 1"),
     ],
 )
 def test_what_does_not_fit_is_refused(pieces, size, sentence):
     with pytest.raises(ValueError, match=sentence):
         grow_vocabulary(BertEncoder(CONFIG), pieces, size)
+
+
+def test_words_do_not_take_the_rows_of_markers():
+    model = BertEntityMatcher(CONFIG)  # its <<ENT>> is 13
+    rows = model.config.vocab_size
+    with pytest.raises(ValueError, match="id 12, which is that of a marker of BertEntityMatcher"):
+        grow_vocabulary(model, {12: np.array([5, 6])}, rows)
+    grown = grow_vocabulary(model, {3: np.array([5, 6])}, rows)
+    assert grown.head_config() == model.head_config()
 
 
 def test_a_folder_is_no_model():

@@ -128,6 +128,7 @@ def test_an_index_opens_as_it_was(index, tmp_path):
         (lambda: Bm25(k1=math.nan), "k1 is nan: it must be"),
         (lambda: Bm25(k1=math.inf), "k1 is inf: it must be 0 or above, and finite"),
         (lambda: Bm25(lowercase="no"), "lowercase is the string 'no': give True or False"),
+        (lambda: Bm25(lowercase=None), "lowercase is None: give True or False"),
         (lambda: Bm25Index.build(Bm25, ["a"]), "the encoder is a type: a Bm25Index takes a Bm25"),
         (lambda: Bm25(b=1.5), "b is 1.5: it must be from 0 to 1"),
         (
@@ -194,16 +195,18 @@ def test_words_and_vectors_search_together(model_folder, tmp_path):
     encoder = SentenceEncoder.from_preset(model_folder("encoder"), pooling="mean")
     parts = [TextIndex.build(encoder, texts), Bm25Index.build(Bm25(), texts)]
     queries = ["the film", texts[7]]
-    fused = FusedIndex(parts)
+    fused = FusedIndex(parts, rank_constant=7)
     found = fused.search(queries, top_k=5)
     for row, hits in enumerate(found):
-        expected = ranks_added([part.search(queries, 100)[row] for part in parts], 60)[:5]
+        expected = ranks_added([part.search(queries, 100)[row] for part in parts], 7)[:5]
         assert [hit.number for hit in hits] == [number for number, _ in expected]
         np.testing.assert_allclose([hit.score for hit in hits], [float(s) for _, s in expected])
     assert found[1][0].number == 7
     fused.save(tmp_path / "index")
-    opened = FusedIndex.load(tmp_path / "index", [(TextIndex, encoder), (Bm25Index, Bm25())])
-    assert opened.search(queries, top_k=5) == found
+    kinds = [(TextIndex, encoder), (Bm25Index, Bm25())]
+    assert FusedIndex.load(tmp_path / "index", kinds).search(queries, top_k=5) == found
+    usual = FusedIndex.load(tmp_path / "index", kinds, rank_constant=60)
+    assert usual.search(queries, top_k=5) == FusedIndex(parts).search(queries, top_k=5)
     fused.save(tmp_path / "index")  # replaces it
     with pytest.raises(ValueError, match="is an index of 2 searches: open it with all of them"):
         TextIndex.load(tmp_path / "index", encoder)
@@ -243,6 +246,8 @@ def test_an_index_of_several_searches_refuses_other_texts():
         FusedIndex([one, other])
     with pytest.raises(ValueError, match="rank_constant is 0"):
         FusedIndex([one, one], rank_constant=0)
+    with pytest.raises(ValueError, match="index is a FusedIndex, which has no scores of single"):
+        mine_negatives(FusedIndex([one, one]), ["a"], ["a"])
     with pytest.raises(ValueError, match="is one string, which would be read letter by letter"):
         FusedIndex([one, one]).search("a")
 

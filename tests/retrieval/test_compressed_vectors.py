@@ -141,6 +141,10 @@ def test_an_index_in_few_bits_finds_what_the_whole_one_finds(encoder, index):
         assert few[0].text == every[0].text == query
         assert few[0].score == pytest.approx(every[0].score, rel=0.02)
     assert index.numbers_each.endswith("vectors of 6 numbers of 4 bits each in the mean")
+    with pytest.raises(TypeError, match="rows are 3: give a slice"):
+        index.vectors[3]
+    with pytest.raises(ValueError, match="the step is 2: rows are taken one after the other"):
+        index.vectors[::2]
     vectors = index.query_vectors(TEXTS[:2])
     np.testing.assert_allclose(
         index.scores_of(vectors, [0, 1]),

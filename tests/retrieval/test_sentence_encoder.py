@@ -4,6 +4,7 @@ test_sentence_encoder_oracle.py compares with sentence-transformers.
 """
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -390,6 +391,13 @@ def test_modules_are_copied_into_other_formats(sentence_folder, tmp_path):
     assert copied.max_seq_length == stored.max_seq_length == 9
     assert copied.pooling == stored.pooling == ("max", "cls")
     np.testing.assert_array_equal(copied.steps[0].kernel, kernel.T)
+    # Written out, no limit would be one to sentence-transformers, above what the encoder takes.
+    for number, limit in enumerate((1e30, math.inf)):
+        write_json(folder / "tokenizer_config.json", {"model_max_length": limit})
+        (other := tmp_path / f"other_{number}").mkdir()
+        sentence_modules.copy(folder, other)
+        stored = json.loads((other / "sentence_bert_config.json").read_text())
+        assert stored["max_seq_length"] is None
 
 
 @pytest.mark.slow  # an export

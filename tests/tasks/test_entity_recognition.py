@@ -242,6 +242,12 @@ def test_sentences_of_words_are_answered_and_measured_alike(folder):
         assert places == [(e[0], e[1], e[3]) for e in expected]
         scores = [e[4] for e in expected]
         np.testing.assert_allclose([e.score for e in entities], scores, **REORDERED)
+    # Whatever another sentence is asked for.
+    beside = [*map(EntitySentence, words), EntitySentence(["a"], labels=["z" * 30])]
+    *same, _ = ours.predict_examples(beside, batch_size=3)
+    assert [[e[:3] for e in entities] for entities in same] == [
+        [e[:3] for e in entities] for entities in found
+    ]
     # Every other of its entities is right, and one is there beside them.
     told = [[EntitySpan(*e[:3]) for e in entities[::2]] for entities in found]
     told[-1] = [EntitySpan(0, 1, "ab")]
@@ -285,12 +291,25 @@ def test_a_higher_threshold_nesting_and_several_labels(recognizer):
         ((["a"], ["ab", " "]), r"label 1 \(counted from 0\) is blank: name it"),
         ((["a"], ["ab", "ab"]), "the label 'ab' is there twice: name each once"),
         ((["a"], LABELS, 1.0), "threshold is 1.0: it must be from 0 to below 1"),
+        ((["a"], LABELS, 0.5, "false"), "flat is 'false': give True or False"),
+        ((["a"], LABELS, 0.5, True, 1), "multi_label is 1: give True or False"),
         ((["a"], ["z" * 40]), "the 1 labels with their markers have 41 pieces, and a row of 40"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(recognizer, arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         recognizer.recognize(*arguments)
+
+
+def test_the_graph_runs_with_a_gpu_and_without(recognizer, folder, monkeypatch):
+    """Where there is a GPU, Keras takes cuDNN's LSTM, which refuses a row without a word."""
+
+    def lstm(*_, **__):
+        raise AssertionError("cuDNN's was asked for")
+
+    monkeypatch.setattr("keras.src.backend.lstm", lstm)
+    found = EntityRecognizer.from_preset(folder).recognize(["the film ab"], LABELS)
+    assert found == recognizer.recognize(["the film ab"], LABELS) != [[]]
 
 
 def test_another_model_is_refused(model_folder):
@@ -485,6 +504,17 @@ def test_evaluation_asks_for_all_labels_of_the_split(encoded):
         ["y", "ab"],
         ["x"],
     ]
+
+
+def test_a_sentence_with_more_labels_than_a_row_takes_leaves_room(encoded):
+    spans = [(place, place, label * 5) for place, label in enumerate("abcdefgh")]
+    head = EntityHead(max_width=WIDTH, max_types=2).for_tokenizer(entity_tokenizer())
+    found = head.encode(entity_tokenizer(), [EntitySentence(["z"] * 8, spans)], POSITIONS, "rows")
+    # Two labels of five pieces with their markers, [CLS], <<SEP>> and [SEP].
+    assert found.remark == f"labels leave room for {POSITIONS - 2 * 6 - 3} pieces of a text"
+    assert encoded.remark.endswith("; entities wider than max_width 3, not found: 1")
+    with pytest.raises(ValueError, match="^2 labels with their markers have up to 12 pieces, and"):
+        head.encode(entity_tokenizer(), [EntitySentence(["z"] * 8, spans)], 15, "rows")
 
 
 @pytest.mark.parametrize(("alpha", "gamma"), [(None, 0.0), (0.75, 0.0), (None, 2.0), (0.3, 1.5)])

@@ -146,6 +146,7 @@ def test_a_result_tells_the_first_of_equal_labels():
         ((TEXTS, ["a", " "]), r"label 1 \(counted from 0\) is blank: name it, or leave it out"),
         ((TEXTS, ["a", "b", "a"]), "the label 'a' is there twice: name each once"),
         ((TEXTS, ["a", None]), r"label 1 \(counted from 0\) is a NoneType: give strings"),
+        ((TEXTS, LABELS, "It is {}.", "false"), "multi_label is 'false': give True or False"),
         ((TEXTS, LABELS, "It is."), "template is 'It is.': it must have one {}, where the label"),
         ((TEXTS, LABELS, "{} or {}"), "template is '{} or {}': it must have one {}"),
         ((TEXTS, LABELS, "{x} is {}"), "template is '{x} is {}': it must have one {}, .* no other"),

@@ -160,6 +160,8 @@ def test_graphs_folders_and_configs(scheme, tmp_path):
 def test_what_is_no_model_is_told(tmp_path):
     with pytest.raises(ValueError, match="no SentencePiece model"):
         SentencePieceTokenizer(b"no model")
+    with pytest.raises(ValueError, match="the SentencePiece model is a str: give the bytes of the"):
+        SentencePieceTokenizer(str(tmp_path / "spiece.model"))
     with pytest.raises(ValueError, match="begins with <pad>, <unk>, .* one of XLM-R's kind with"):
         SentencePieceTokenizer(sentencepiece_files("albert").model, "xlm_roberta")
     with pytest.raises(ValueError, match=r"one of DeBERTa's kind with \[PAD\], \[CLS\], \[SEP\]"):

@@ -248,9 +248,10 @@ def test_other_than_a_list_of_strings(texts):
         make("a")(texts)
 
 
-@pytest.mark.parametrize("texts", [["a", None], ["a", 1], ["a \ud83d b"]])
+@pytest.mark.parametrize("texts", [["a", None], ["a", 1], ["a \ud83d b"], None, iter(["a"])])
 def test_a_list_that_is_none_of_strings(texts):
-    with pytest.raises(ValueError, match="takes a list of strings, but got list that is none"):
+    kind = type(texts).__name__
+    with pytest.raises(ValueError, match=f"takes a list of strings, but got {kind} that is none"):
         make("a")(texts)
 
 

@@ -160,6 +160,11 @@ class BertEntityMatcher(TaskModel):
             "head_dropout": self.head_dropout,
         }
 
+    @property
+    def marker_ids(self) -> tuple[int, ...]:
+        """Rows of the word embeddings of [FLERT], <<ENT>> and <<SEP>>."""
+        return self.entity_token_id - 1, self.entity_token_id, self.separator_token_id
+
     def initial_variables(self, checkpoint: Checkpoint) -> Mapping[str, np.ndarray]:
         """Returns the weights of a checkpoint, with rows for the markers.
 

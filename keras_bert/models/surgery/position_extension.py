@@ -19,6 +19,7 @@ import numpy as np
 
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.choices import PositionExtension, check_choice
+from keras_bert.counts import needed_count
 from keras_bert.models.preset import check_model
 from keras_bert.models.surgery.lora import merged_lora
 
@@ -47,7 +48,9 @@ def extend_positions(
     """
     check_model(model)
     config = model.config
-    _check(config.max_position_embeddings, max_position_embeddings, position_extension)
+    max_position_embeddings = _checked(
+        config.max_position_embeddings, max_position_embeddings, position_extension
+    )
     longer = config.lengthened(max_position_embeddings)
     copy = type(model).from_config({**model.get_config(), "config": longer.to_dict()})
     found = not config.has_position_table
@@ -71,7 +74,9 @@ def extend_checkpoint(
 ) -> Checkpoint:
     """Returns a checkpoint for longer texts; see `extend_positions`."""
     config = checkpoint.config
-    _check(config.max_position_embeddings, max_position_embeddings, position_extension)
+    max_position_embeddings = _checked(
+        config.max_position_embeddings, max_position_embeddings, position_extension
+    )
     # A decoder has a table of its own, unless it shares the encoder's.
     tables = {
         path: _extended(table, config.first_position, max_position_embeddings, position_extension)
@@ -89,13 +94,16 @@ def extend_checkpoint(
     )
 
 
-def _check(old: int, new: int, position_extension: str) -> None:
+def _checked(old: int, new: int, position_extension: str) -> int:
+    """Returns the new number of positions."""
     check_choice("position_extension", position_extension, PositionExtension)
+    new = needed_count("max_position_embeddings", new)
     if new <= old:
         raise ValueError(
             f"max_position_embeddings is {new} but the model has {old} positions: a table can only "
             f"grow; give more than {old}"
         )
+    return new
 
 
 def _extended(table: np.ndarray, first: int, positions: int, extension: str) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_bert.counts import needed_count
 from keras_bert.models.preset import check_model
 from keras_bert.models.surgery.lora import merged_lora
 
@@ -30,8 +31,9 @@ def grow_vocabulary(
         vocab_size: entries of the grown vocabulary.
 
     Raises:
-        ValueError: the model is a folder, the size is smaller than its own, an id lies outside, an
-            appended token has no pieces to start from, or a token has none.
+        ValueError: the model is a folder, the size is smaller than its own, an id lies outside, or
+            is that of a marker of the model (GLiNER's), an appended token has no pieces to start
+            from, or a token has none.
 
     Example:
         grown = tokenizer.vocabulary.add_tokens(["angioplasty"])
@@ -39,7 +41,8 @@ def grow_vocabulary(
         model = grow_vocabulary(model, pieces, len(grown))
     """
     check_model(model)
-    _check(pieces_of_new_tokens, model.config.vocab_size, vocab_size)
+    vocab_size = needed_count("vocab_size", vocab_size)
+    _check(pieces_of_new_tokens, model, vocab_size)
     grown = type(model).from_config(
         {**model.get_config(), "config": model.config.replace(vocab_size=vocab_size).to_dict()}
     )
@@ -59,7 +62,8 @@ def grow_vocabulary(
     return grown
 
 
-def _check(pieces: Mapping[int, Sequence[int]], old_size: int, new_size: int) -> None:
+def _check(pieces: Mapping[int, Sequence[int]], model: Any, new_size: int) -> None:
+    old_size = model.config.vocab_size
     if new_size < old_size:
         raise ValueError(
             f"vocab_size is {new_size} but the model has {old_size} entries: a vocabulary can only "
@@ -71,7 +75,13 @@ def _check(pieces: Mapping[int, Sequence[int]], old_size: int, new_size: int) ->
                 f"the new token has the id {token}, but the grown vocabulary has {new_size} "
                 "entries: pass the length of what add_tokens returned"
             )
-        if not parts:
+        if token in model.marker_ids:
+            raise ValueError(
+                f"the new token has the id {token}, which is that of a marker of "
+                f"{type(model).__name__}: put new words into [unused] entries, or grow the encoder "
+                "before it learns entities"
+            )
+        if not len(parts):
             raise ValueError(
                 f"the new token {token} has no pieces to start from: the old tokenizer makes "
                 "nothing of it; leave it out"

@@ -20,7 +20,12 @@ from keras_bert.finetuning.task import TRAIN
 from keras_bert.models.entities.entity_matcher import BertEntityMatcher, folder_head
 from keras_bert.progress import Progress
 from keras_bert.signatures.windows import WordWindows, word_windows
-from keras_bert.tasks.entity_recognition.rows import SPECIAL_TOKENS, EncodedEntities, Markers
+from keras_bert.tasks.entity_recognition.rows import (
+    SPECIAL_TOKENS,
+    EncodedEntities,
+    Markers,
+    cut_words,
+)
 from keras_bert.tasks.entity_recognition.sentences import EntitySentence, EntitySpan, ScoredSpan
 from keras_bert.tasks.entity_recognition.spans import (
     counting_spans,
@@ -207,22 +212,25 @@ class EntityHead(FinetuningHead):
         number = {name: index for index, name in enumerate(names)}
         label_pieces = tokenizer(list(names))
         asked = [self._asked(sentence, names, number) for sentence in examples]
-        room = self._room(label_pieces.row_lengths().numpy(), asked, max_seq_length, names)
+        lengths = label_pieces.row_lengths().numpy()
+        learned = [sentence.entities is not None for sentence in examples]
+        room = self._room(lengths, asked, learned, max_seq_length)  # [N]
         # Words as texts of their own, [D, pieces], cut to a row.
         words = [word for sentence in examples for word in sentence.words]
         parts = []
         with Progress(len(words), "word", description) as progress:
             for start in range(0, len(words), _WORDS_PER_CALL):
                 part = words[start : start + _WORDS_PER_CALL]
-                parts.append(tokenizer(part)[:, :room])
+                parts.append(tokenizer(part)[:, : int(room.max())])
                 progress.update(len(part))
-        pieces = tf.concat(parts, axis=0).with_row_splits_dtype(tf.int64)
         sizes = [len(sentence.words) for sentence in examples]
         texts = tf.repeat(tf.range(len(examples), dtype=tf.int64), sizes)  # [D]
+        pieces = tf.concat(parts, axis=0).with_row_splits_dtype(tf.int64)
+        pieces = cut_words(pieces, tf.gather(room, texts))
         windows = word_windows(
             texts,
             pieces.row_splits,
-            tf.fill([len(examples)], tf.constant(room, tf.int64)),
+            tf.constant(room),
             self.max_words or _MAX_WORDS,
             self._width,
         )
@@ -255,7 +263,14 @@ class EntityHead(FinetuningHead):
             label_dropout=self.label_dropout,
         )
         encoded.names = names
-        encoded.remark = f"labels leave room for {room} pieces of a text"
+        encoded.remark = f"labels leave room for {room.min()} pieces of a text"
+        wide = sum(
+            entity.last - entity.first >= self._width
+            for sentence in examples
+            for entity in sentence.entities or ()
+        )
+        if wide:
+            encoded.remark += f"; entities wider than max_width {self._width}, not found: {wide:,}"
         return encoded
 
     def loss(self, label_smoothing: float = 0.0) -> keras.losses.Loss:
@@ -391,25 +406,35 @@ class EntityHead(FinetuningHead):
         if sentence.entities is None or len(names) <= self.max_types:
             asked = names if sentence.entities is not None else self.labels or names
             return [number[label] for label in asked]
-        # Of training data with many labels, which is never measured.
-        return sorted({number[entity.label] for entity in sentence.entities})
+        # Of training data with many labels, which is never measured: as many as a row takes.
+        return sorted({number[entity.label] for entity in sentence.entities})[: self.max_types]
 
     def _room(
         self,
         lengths: np.ndarray,
         asked: Sequence[Sequence[int]],
+        learned: Sequence[bool],
         max_seq_length: int,
-        names: Sequence[str],
-    ) -> int:
-        """Returns the most pieces of words in a row, whichever labels it names."""
-        most = np.sort(1 + lengths)[::-1][: self.max_types].sum()
-        most = max(most, *((1 + lengths[labels]).sum() for labels in map(list, asked)))
-        room = max_seq_length - SPECIAL_TOKENS - 1 - int(most)
-        if room < 1:
+    ) -> np.ndarray:
+        """Returns the most pieces of words in a row of each sentence, int64 [N].
+
+        Args:
+            lengths: pieces of each label.
+            asked: numbers of the labels that a sentence is asked for.
+            learned: whether it may be learned from: its rows then name any labels.
+            max_seq_length: the most positions of a row.
+        """
+        drawn = np.sort(1 + lengths)[::-1][: self.max_types]
+        taken = np.array([(1 + lengths[labels]).sum() for labels in map(list, asked)], np.int64)
+        most = np.where(learned, np.maximum(taken, drawn.sum()), taken)
+        room = max_seq_length - SPECIAL_TOKENS - 1 - most
+        if room.min() < 1:
+            worst = int(room.argmin())
+            count = len(asked[worst] if taken[worst] == most[worst] else drawn)
             raise ValueError(
-                f"{min(len(names), self.max_types)} labels with their markers have up to {most} "
-                f"pieces, and a row of max_seq_length {max_seq_length} has no room for a word "
-                "beside them: give a longer one, fewer or shorter labels, or a smaller --max_types"
+                f"{count} labels with their markers have up to {most[worst]} pieces, and a row of "
+                f"max_seq_length {max_seq_length} has no room for a word beside them: give a "
+                "longer one, fewer or shorter labels, or a smaller --max_types"
             )
         return room
 

@@ -76,6 +76,18 @@ def make_prompts(pieces: tf.RaggedTensor, index: tf.Tensor, markers: Markers) ->
     return Prompts(ids, tf.tensor_scatter_nd_update(nowhere, places, positions))
 
 
+def cut_words(pieces: tf.RaggedTensor, room: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the pieces of words, int32 [D, pieces], of each no more than a row takes.
+
+    Args:
+        pieces: int32 [D, pieces].
+        room: int64 [D], the most of each word.
+    """
+    position = tf.ragged.range(pieces.row_lengths()).with_row_splits_dtype(tf.int64)
+    limit = tf.gather(room, pieces.value_rowids())
+    return tf.ragged.boolean_mask(pieces, position.with_values(position.values < limit))
+
+
 def join_rows(
     prompts: Prompts, pieces: tf.RaggedTensor, counts: tf.RaggedTensor, vocabulary: Vocabulary
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:

@@ -29,6 +29,7 @@ from keras_bert.tasks.entity_recognition.rows import (
     SPECIAL_TOKENS,
     Markers,
     Prompts,
+    cut_words,
     join_rows,
     make_prompts,
     row_inputs,
@@ -211,9 +212,7 @@ class EntitySignatures(SignatureFamily):
         # Words are texts of their own, cut to a row.
         pieces = self.tokenizer(characters.slices(words.rows, words.starts, words.ends))
         pieces = pieces.with_row_splits_dtype(tf.int64)  # [D, pieces]
-        position = tf.ragged.range(pieces.row_lengths()).with_row_splits_dtype(tf.int64)
-        limit = tf.gather(tf.gather(room, words.rows), pieces.value_rowids())
-        pieces = tf.ragged.boolean_mask(pieces, position.with_values(position.values < limit))
+        pieces = cut_words(pieces, tf.gather(room, words.rows))
         windows = word_windows(
             words.rows, pieces.row_splits, room, self.model.max_words, self.model.max_width
         )

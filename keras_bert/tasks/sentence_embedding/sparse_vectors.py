@@ -18,6 +18,8 @@ from typing import Self
 
 import numpy as np
 
+from keras_bert.tasks.sentence_embedding.token_vectors import slice_ends
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SparseVectors:
@@ -74,12 +76,8 @@ class SparseVectors:
 
     def __getitem__(self, rows: slice) -> Self:
         """Returns some rows, as `vectors[2:5]` or `vectors[7:8]`."""
-        if not isinstance(rows, slice):
-            raise TypeError(f"rows are {rows!r}: give a slice, such as vectors[2:3] for one row")
-        start, end, step = rows.indices(len(self))
-        if step != 1:
-            raise ValueError(f"the step is {step}: rows are taken one after the other")
-        splits = self.row_splits[start : max(start, end) + 1]
+        start, end = slice_ends(rows, len(self))
+        splits = self.row_splits[start : end + 1]
         part = slice(splits[0], splits[-1])
         return dataclasses.replace(
             self,

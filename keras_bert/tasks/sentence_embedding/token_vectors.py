@@ -65,12 +65,8 @@ class TokenVectors:
 
     def __getitem__(self, rows: slice) -> Self:
         """Returns some texts, as `vectors[2:5]` or `vectors[7:8]`."""
-        if not isinstance(rows, slice):
-            raise TypeError(f"rows are {rows!r}: give a slice, such as vectors[2:3] for one text")
-        start, end, step = rows.indices(len(self))
-        if step != 1:
-            raise ValueError(f"the step is {step}: texts are taken one after the other")
-        splits = self.row_splits[start : max(start, end) + 1]
+        start, end = slice_ends(rows, len(self))
+        splits = self.row_splits[start : end + 1]
         return dataclasses.replace(
             self, row_splits=splits - splits[0], vectors=self.vectors[splits[0] : splits[-1]]
         )
@@ -126,6 +122,21 @@ class TokenVectors:
     def astype(self, dtype: type[np.floating]) -> Self:
         """Returns the same in another number format, `np.float16` or `np.float32`."""
         return dataclasses.replace(self, vectors=self.vectors.astype(dtype))
+
+
+def slice_ends(rows: slice, count: int) -> tuple[int, int]:
+    """Returns where a slice of so many texts begins and ends.
+
+    Raises:
+        TypeError: it is no slice.
+        ValueError: it leaves some out.
+    """
+    if not isinstance(rows, slice):
+        raise TypeError(f"rows are {rows!r}: give a slice, such as vectors[2:3] for one text")
+    start, end, step = rows.indices(count)
+    if step != 1:
+        raise ValueError(f"the step is {step}: rows are taken one after the other")
+    return start, max(start, end)
 
 
 def max_sim(queries: TokenVectors, texts: TokenVectors) -> np.ndarray:

@@ -15,8 +15,13 @@ def read_pieces(model: bytes) -> list[str]:
     """Returns the pieces of a model in the order of its ids.
 
     Raises:
-        ValueError: the bytes are no such model.
+        ValueError: the bytes are no such model, or it is the path of one.
     """
+    if not isinstance(model, bytes):
+        raise ValueError(
+            f"the SentencePiece model is a {type(model).__name__}: give the bytes of the file, or "
+            "its folder to from_preset"
+        )
     try:
         pieces = [
             next(bytes(part) for name, part in _fields(value) if name == _SPELLING).decode()
