@@ -52,6 +52,8 @@ class _Chunk(NamedTuple):
     Attributes:
         ids: int32 [T].
         segment_ids: int32 [T].
+        rows: int32 [G, S + 1], the ids in rows with what stands behind the longest, or [G, S] where
+            nothing does.
         positions: int32 [T], their positions in the rows.
         cells: int32 [T], where they stand in the padded rows, flattened [G * S].
         token_of_cell: int32 [G, S], the token in each cell, for padding the one before it.
@@ -62,6 +64,7 @@ class _Chunk(NamedTuple):
 
     ids: tf.Tensor
     segment_ids: tf.Tensor
+    rows: tf.Tensor
     positions: tf.Tensor
     cells: tf.Tensor
     token_of_cell: tf.Tensor
@@ -159,7 +162,7 @@ class UnpaddedEncoder:
             part = slice(edges[index], edges[index + 1])
             chunk = self._chunk(ids[part], segments[part], lengths[part])
             with onednn_kernels(self._onednn):
-                words = self._word_embeddings(chunk.ids)  # [T, E]
+                words = self._words(chunk)  # [T, E]
                 hidden = self._embeddings.embed(words, chunk.segment_ids, chunk.positions)
                 if self._projection is not None:
                     hidden = self._projection(hidden)  # [T, E] -> [T, H]
@@ -180,6 +183,17 @@ class UnpaddedEncoder:
             parallel_iterations=_CHUNKS_AT_A_TIME,
         )
         return found.concat(), order, lengths  # [N or all real tokens, H], [N], [N]
+
+    def _words(self, chunk: _Chunk) -> tf.Tensor:
+        """Returns what the embeddings layer reads of the tokens of a chunk, [T, E]."""
+        if not self._embeddings.reads_neighbors:
+            return self._word_embeddings(chunk.ids)
+        # In rows, where words have neighbours; the last of the longest row has one where it is
+        # followed by padding.
+        words = self._embeddings.in_context(self._word_embeddings(chunk.rows))  # [G, S + 1, E]
+        length = tf.shape(chunk.token_of_cell)[1]  # S
+        places = tf.stack([chunk.cells // length, chunk.positions], axis=1)  # [T, 2]
+        return tf.gather_nd(words, places)
 
     def _chunk(self, ids: tf.Tensor, segments: tf.Tensor, lengths: tf.Tensor) -> _Chunk:
         # Lengths 3 and 2: mask 111 110, cells 0 1 2 3 4, token of each cell 0 1 2 3 4 4, ends 3 5.
@@ -204,6 +218,7 @@ class UnpaddedEncoder:
         return _Chunk(
             ids=real(ids),
             segment_ids=real(segments),
+            rows=ids[:, : longest + 1],
             positions=cells % longest,
             cells=cells,
             token_of_cell=tf.reshape(token, [size, longest]),

@@ -15,6 +15,7 @@ from keras_bert import (
     ElectraConfig,
     GteConfig,
     LongformerConfig,
+    MobileBertConfig,
     ModernBertConfig,
     MPNetConfig,
     NomicBertConfig,
@@ -104,6 +105,18 @@ NOMIC = {
     "initializer_range": 0.4,
 }
 GTE = {**NOMIC, "pad_token_id": 0}
+MOBILEBERT = {
+    "vocab_size": 31,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 20,
+    "max_position_embeddings": 9,
+    "initializer_range": 0.2,  # no norm keeps what is large from growing
+    "embedding_size": 5,
+    "intra_bottleneck_size": 9,
+    "num_feedforward_networks": 3,
+}
 # What their classes begin with -> numbers, and our config.
 FAMILIES = {
     "DistilBert": (DISTILBERT, DistilBertConfig),
@@ -118,6 +131,7 @@ FAMILIES = {
     "DebertaV2": (DEBERTA, DebertaV2Config),
     "NomicBert": (NOMIC, NomicBertConfig),
     "Gte": (GTE, GteConfig),
+    "MobileBert": (MOBILEBERT, MobileBertConfig),
 }
 # Those that count positions by the padding id there, and one that computes something else for
 # padding, which nothing reads: its queries see nothing.
@@ -201,6 +215,28 @@ CASES = {
         {"rope_parameters": {"rope_type": "linear", "rope_theta": 50.0, "factor": 3.0}},
     ),
     "GteForTokenClassification": ("BertTokenClassifier", {"layer_norm_eps": 1e-3}),
+    "MobileBertModel": (
+        "BertEncoder",
+        {"normalization_type": "layer_norm", "layer_norm_eps": 1e-3},
+    ),
+    "MobileBertForPreTraining": ("BertPretrainer", {"classifier_activation": False}),
+    "MobileBertForMaskedLM": (
+        "BertMaskedLM",
+        {"use_bottleneck_attention": True, "key_query_shared_bottleneck": False},
+    ),
+    "MobileBertForSequenceClassification": (
+        "BertClassifier",
+        {"use_bottleneck": False, "hidden_dropout_prob": 0.1, "trigram_input": False},
+    ),
+    "MobileBertForTokenClassification": (
+        "BertTokenClassifier",
+        {"num_feedforward_networks": 1, "type_vocab_size": 3},
+    ),
+    "MobileBertForMultipleChoice": ("BertMultipleChoice", {"hidden_act": "gelu"}),
+    "MobileBertForQuestionAnswering": (
+        "BertSpanLabeler",
+        {"key_query_shared_bottleneck": False, "intra_bottleneck_size": 12},
+    ),
 }
 
 
@@ -250,7 +286,9 @@ def their_inputs(batch, **more):
 def their_outputs(model, ours, batch):
     import torch
 
-    with_segments = type(model).__name__.startswith(("Electra", "Albert", "NomicBert"))
+    with_segments = type(model).__name__.startswith(
+        ("Electra", "Albert", "NomicBert", "MobileBert")
+    )
     inputs = their_inputs(batch, **({"token_type_ids": "segment_ids"} if with_segments else {}))
     if type(model).__name__.startswith("Longformer"):  # an input there, of the config here
         inputs["global_attention_mask"] = torch.zeros_like(inputs["input_ids"])
@@ -263,7 +301,8 @@ def their_outputs(model, ours, batch):
         return {"logits": out.logits.numpy()[np.arange(2)[:, None], POSITIONS]}
     if ours == "BertPretrainer":
         picked = out.prediction_logits.numpy()[np.arange(2)[:, None], POSITIONS]
-        return {"mlm_logits": picked, "nsp_logits": out.sop_logits.numpy()}
+        pairs = out.get("sop_logits", out.get("seq_relationship_logits"))
+        return {"mlm_logits": picked, "nsp_logits": pairs.numpy()}
     if ours == "BertSpanLabeler":
         return {"start_logits": out.start_logits.numpy(), "end_logits": out.end_logits.numpy()}
     return {"logits": out.logits.numpy()}
@@ -366,6 +405,7 @@ def test_attention_is_theirs(name, tmp_path):
         ("DebertaV2Model", {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}),
         ("NomicBertModel", {}),
         ("GteModel", {"hidden_dropout_prob": 0}),
+        ("MobileBertModel", {"attention_probs_dropout_prob": 0, "classifier_activation": False}),
     ],
 )
 def test_gradients_are_theirs(name, changes, tmp_path):
@@ -472,6 +512,7 @@ def test_there_and_back(name, tmp_path):
         ("DebertaV2ForMaskedLM", ("pooler/kernel", "pooler/bias")),
         ("NomicBertForMaskedLM", ()),
         ("GteForMaskedLM", ()),
+        ("MobileBertForPreTraining", ()),
     ],
 )
 def test_conversion_through_our_own_format(name, left_out, tmp_path):
