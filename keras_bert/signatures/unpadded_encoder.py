@@ -31,7 +31,7 @@ import tensorflow as tf
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.layers.attention_masks import left_to_right_mask
 from keras_bert.layers.embeddings import EmbeddingPostprocessor
-from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.layers.encoder_block import EncoderBlock, states_of
 from keras_bert.layers.onednn_kernels import ALIGNED_TOKENS, check_onednn, onednn_kernels
 from keras_bert.layers.self_attention import SelfAttention, score_bias
 from keras_bert.models.encoder import BertEncoder
@@ -80,6 +80,10 @@ class UnpaddedEncoder:
         encoder: the trained encoder whose layers and weights are used.
         tokens_per_chunk: real tokens that go through a layer at once.
         onednn: whether norms and softmaxes in bfloat16 are `onednn_kernels`.
+        full_length: positions of a row that leaves no room for padding. Where words are read with
+            those beside them, as in MobileBERT, all shorter rows are read as if padding followed
+            them, also the longest of a batch, whose answer would depend on the others otherwise.
+            None: rows end where they end.
 
     Raises:
         ValueError: a layer overrides `call`, which is not run here: answers would be wrong.
@@ -90,6 +94,7 @@ class UnpaddedEncoder:
         encoder: BertEncoder,
         tokens_per_chunk: int = TOKENS_PER_CHUNK,
         onednn: bool = False,
+        full_length: int | None = None,
     ):
         _check_layers(encoder)
         self._config = encoder.config
@@ -100,6 +105,7 @@ class UnpaddedEncoder:
         self._pooler = encoder.get_layer("pooler")
         self._tokens_per_chunk = tokens_per_chunk
         self._onednn = onednn
+        self._full_length = full_length
         self._dtype = tf.as_dtype(encoder.policy.compute_dtype)
 
     def pooled_output(self, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -141,6 +147,9 @@ class UnpaddedEncoder:
         # [N, S] each, and [N], now in the order of lengths.
         ids, segments = (tf.gather(inputs[name], order) for name in (INPUT_IDS, SEGMENT_IDS))
         lengths = tf.gather(lengths, order)
+        if self._embeddings.reads_neighbors and self._full_length is not None:
+            room = tf.clip_by_value(self._full_length - tf.shape(ids)[1], 0, 1)
+            ids = tf.pad(ids, [[0, 0], [0, room]], constant_values=self._config.pad_token_id)
         # Lengths 9 4 4 3 2 and 16 tokens a chunk: rows begin at tokens 0 9 13 17 20, which makes
         # chunks of 3 and 2 rows. A row of another level than the one before it begins a chunk too:
         # beside rows of 4 times its length and more, most of attention would be padding.
@@ -260,7 +269,7 @@ def _apply(
     rows = chunk.token_of_cell[:, None] * (3 * projected) + part  # [3, G, P, S]
     if summaries_only:
         kept = chunk.summary  # [G]
-        hidden = tf.gather(hidden, kept)  # [G, H]
+        read, hidden = states_of(read, hidden, lambda states: tf.gather(states, kept))  # [G, H]
     if summaries_only and attention.asks_alone:
         asking = kept[:, None, None] * (3 * projected) + part[0]  # [G, P, 1]
         query = tf.gather(parts, asking)  # [G, A, 1, D]
@@ -276,5 +285,5 @@ def _apply(
         rows += (cells % length)[:, None]
         context = tf.gather(tf.reshape(context, [-1, size]), rows)
     attended = attention.project_output(tf.reshape(context, [-1, heads * size]))  # [T or G, H]
-    hidden = block.attention_half(hidden, attended)  # [T or G, H]
+    hidden = block.joined(hidden, read, attended)  # [T or G, H]
     return block.feed_forward_half(hidden)

@@ -237,8 +237,8 @@ class BottleneckSelfAttention(SelfAttention):
 class BottleneckEncoderBlock(EncoderBlock):
     """A block with a width of its own and several feed-forward networks.
 
-    The two halves of `EncoderBlock` hand on a pair here: the states outside of the block [..., H]
-    and inside [..., W].
+    What its first half hands on is a pair: the states outside of the block [..., H] and inside
+    [..., W].
 
     Args:
         *arguments: those of `EncoderBlock`.
@@ -331,25 +331,26 @@ class BottleneckEncoderBlock(EncoderBlock):
 
     def attention_input(self, hidden: Any, training: bool = False) -> Any:
         """Returns what the attention reads of hidden states [..., H]: these, or [..., W]."""
-        # Computed once more in `attention_half`: in a graph, which has equal things once, only of
-        # the last block, where few positions come there.
         return self.input_bottleneck(hidden) if self.reads == "bottleneck" else hidden
 
-    def attention_half(self, hidden: Any, attended: Any, training: bool = False) -> Any:
+    def joined(self, hidden: Any, read: Any, attended: Any, training: bool = False) -> Any:
         """Returns hidden states [..., H] and, inside, what joins them with their attention.
 
         Args:
             hidden: [..., H].
+            read: what the attention read of them, [..., H or W].
             attended: [..., W].
             training: whether dropout is on.
         """
-        inside = self.input_bottleneck(hidden) if self.use_bottleneck else hidden  # [..., W]
+        inside = read  # [..., W], where attention reads that or there is no bottleneck
+        if self.use_bottleneck and self.reads != "bottleneck":
+            inside = self.input_bottleneck(hidden)
         if not self.use_bottleneck:
             attended = self.attention_dropout(attended, training=training)
         return hidden, self.attention_norm(inside + attended, training=training)
 
     def feed_forward_half(self, hidden: Any, training: bool = False) -> Any:
-        """Returns hidden states [..., H] of the pair that `attention_half` returned."""
+        """Returns hidden states [..., H] of the pair that `joined` returned."""
         hidden, inside = hidden  # [..., H] and [..., W]
         for network in self.feed_forward_networks:
             inside = network(inside, training=training)  # [..., W]

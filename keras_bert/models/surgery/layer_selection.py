@@ -31,6 +31,9 @@ _SAME = (
     *("distance_buckets", "distance_vectors", "distance_products", "farthest_distance"),
     "pos_att_type",  # of a DeBERTa
     *("rope_theta", "rope_factor"),  # of NomicBERT and GTE
+    # Of MobileBERT.
+    *("block_width", "attention_input", "num_feedforward_networks", "normalization_type"),
+    *("trigram_input", "has_pooler"),
 )
 _SAME_IN_MODERNBERT = ("global_attention_every", "global_rope_theta", "local_rope_theta")
 
