@@ -359,6 +359,7 @@ def test_the_activation_of_the_pooler_is_the_familys(family):
         *(("distilbert", "google"), ("distilbert", "garden"), ("electra", "garden")),
         *(("mpnet", "google"), ("modernbert", "google"), ("modernbert", "garden")),
         *(("deberta-v2", "google"), ("nomic_bert", "google"), ("gte", "garden")),
+        ("mobilebert", "garden"),
     ],
 )
 def test_other_formats_refuse_it(family, format, tmp_path):
@@ -408,6 +409,9 @@ def test_named_sizes(name, parameters):
         ("gte_base", 136_776_192 + 769 * 768),
         ("gte-large", 434_137_088 + 1025 * 1024),
         ("gte_multilingual_base", 305_368_320 + 769 * 768),
+        # `MobileBertModel`, which has no layer behind [CLS] either.
+        ("mobilebert", 24_581_888),
+        ("mobilebert_tiny", 15_485_696),
     ],
 )
 def test_named_sizes_of_other_libraries(name, parameters):
