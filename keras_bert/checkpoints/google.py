@@ -158,6 +158,7 @@ _LEFTOVERS = Leftovers(
         r"global_step": "counter of the training run",
         r"(beta1_power|beta2_power|loss_scale|good_steps)": "state of the optimizer",
         r"generator(_predictions)?/.*": "the generator, which only pretraining uses",
+        r"teacher/.*": "the teacher of a MobileBERT, which only its distillation uses",
     }
 )
 _HEAD_WIDTH = 64  # of attention, in every ELECTRA that was released
