@@ -18,6 +18,7 @@ _PUBLIC = {
     "GteConfig": "rotary_configs",
     "MobileBertConfig": "mobilebert_config",
     "MPNetConfig": "family_configs",
+    "MegatronBertConfig": "family_configs",
     "RobertaConfig": "family_configs",
     "LocalBertConfig": "family_configs",
     "LongformerConfig": "family_configs",
@@ -31,6 +32,7 @@ _PUBLIC = {
     "GteEncoder": "models.family_encoders",
     "MobileBertEncoder": "models.family_encoders",
     "MPNetEncoder": "models.family_encoders",
+    "MegatronBertEncoder": "models.family_encoders",
     "RobertaEncoder": "models.family_encoders",
     "LocalBertEncoder": "models.family_encoders",
     "LongformerEncoder": "models.family_encoders",
@@ -170,6 +172,7 @@ if TYPE_CHECKING:
     from keras_bert.family_configs import ElectraConfig as ElectraConfig
     from keras_bert.family_configs import LocalBertConfig as LocalBertConfig
     from keras_bert.family_configs import LongformerConfig as LongformerConfig
+    from keras_bert.family_configs import MegatronBertConfig as MegatronBertConfig
     from keras_bert.family_configs import MPNetConfig as MPNetConfig
     from keras_bert.family_configs import RobertaConfig as RobertaConfig
     from keras_bert.finetuning.finetune import finetune as finetune
@@ -207,6 +210,7 @@ if TYPE_CHECKING:
     from keras_bert.models.family_encoders import GteEncoder as GteEncoder
     from keras_bert.models.family_encoders import LocalBertEncoder as LocalBertEncoder
     from keras_bert.models.family_encoders import LongformerEncoder as LongformerEncoder
+    from keras_bert.models.family_encoders import MegatronBertEncoder as MegatronBertEncoder
     from keras_bert.models.family_encoders import MobileBertEncoder as MobileBertEncoder
     from keras_bert.models.family_encoders import ModernBertEncoder as ModernBertEncoder
     from keras_bert.models.family_encoders import MPNetEncoder as MPNetEncoder

@@ -97,7 +97,9 @@ class BertConfig:
             layers of heads have one in any case.
         unbiased_layers: of the class: dense layers of a block that have no bias where others do.
         is_pre_norm: of the class: whether norms stand before each half of a block, so that one
-            more ends the last block and the first attention needs none.
+            more ends the last block.
+        has_embedding_norm: of the class: whether a norm ends the embeddings, behind which the first
+            attention of such blocks has none of its own.
         has_gates: of the class: whether feed-forward layers have a gate beside the activation.
         reads_tokens_through_pooler: of the class: whether the pooler also stands between the
             encoder and the output layers of tokens.
@@ -131,6 +133,7 @@ class BertConfig:
     has_biases: ClassVar[bool] = True
     unbiased_layers: ClassVar[tuple[str, ...]] = ()
     is_pre_norm: ClassVar[bool] = False
+    has_embedding_norm: ClassVar[bool] = True
     has_gates: ClassVar[bool] = False
     reads_tokens_through_pooler: ClassVar[bool] = False
     pooler_act: ClassVar[str] = "tanh"

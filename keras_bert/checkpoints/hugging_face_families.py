@@ -630,6 +630,17 @@ _MOBILEBERT = dataclasses.replace(
         },
     ),
 )
+_MEGATRON_LAYER = "bert.encoder.layer.{layer}"
+_MEGATRON = dataclasses.replace(
+    BERT,
+    class_name="MegatronBert",
+    encoder=[
+        *(row for row in BERT.encoder if "norm" not in row.ours),
+        *norm_rows("layer_{layer}/attention_norm", f"{_MEGATRON_LAYER}.attention.ln"),
+        *norm_rows("layer_{layer}/feed_forward_norm", f"{_MEGATRON_LAYER}.ln"),
+        *norm_rows("layer_{layer}/final_norm", "bert.encoder.ln"),  # of the last one
+    ],
+)
 # Where a file says `legacy: false`, its masked language model has other names.
 NEWER_HEAD = {
     name: re.sub(r"cls\.predictions\.(transform\.)?", "lm_predictions.lm_head.", name)
@@ -652,6 +663,7 @@ FAMILIES = {
     "nomic_bert": _NOMIC,
     "gte": _GTE,
     "mobilebert": _MOBILEBERT,
+    "megatron-bert": _MEGATRON,
 }
 DROPPED = {
     r"(\w+\.)*rotary_emb\.(original_)?inv_freq": "constant numbers, not weights",

@@ -37,6 +37,8 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
     if isinstance(config, MobileBertConfig) and config.transforms_words:
         words = 3 if config.trigram_input else 1
         shapes |= _dense("embeddings/transformation", words * embedding, width)
+    if not config.has_embedding_norm:
+        shapes = {path: shape for path, shape in shapes.items() if "layer_norm" not in path}
     if not config.has_position_table:
         del shapes["embeddings/position_embeddings"]
     if not config.type_vocab_size:
@@ -60,7 +62,7 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
             columns = (6 if config.projects_global_attention else 3) * width
             shapes |= _dense(f"{layer}/attention/query_key_value", width, columns)
             shapes |= _dense(f"{layer}/attention/output", width, width)
-            if index or not config.is_pre_norm:
+            if index or not (config.is_pre_norm and config.has_embedding_norm):
                 shapes |= _norm(f"{layer}/attention_norm", width)
         if not (index and config.shares_feed_forward):
             gates = 2 if config.has_gates else 1

@@ -310,3 +310,17 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             "reads_segments": self.reads_segments,
             "has_positions": self.has_positions,
         }
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class UnnormalizedEmbeddings(EmbeddingPostprocessor):
+    """BERT's embeddings without a norm, where the first block begins with one.
+
+    Args:
+        *arguments: those of `EmbeddingPostprocessor`; the epsilon is that of no norm.
+        **keywords: further ones.
+    """
+
+    def __init__(self, *arguments: Any, **keywords: Any):
+        super().__init__(*arguments, **keywords)
+        self.layer_norm = keras.layers.Identity(dtype=self.dtype_policy, name="layer_norm")

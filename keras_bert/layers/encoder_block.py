@@ -226,6 +226,53 @@ class EncoderBlock(keras.layers.Layer):
         }
 
 
+@keras.saving.register_keras_serializable("keras_bert")
+class PreNormEncoderBlock(EncoderBlock):
+    """BERT's block with the norms before its two halves, as in Megatron-LM (arXiv:1909.08053).
+
+        hidden --+-- norm, attention, dropout --(+)--+-- norm, dense, gelu, dense, dropout --(+)-->
+                 |                               |   |                                        |
+                 +-------------------------------+   +----------------------------------------+
+
+    Args:
+        *arguments: those of `EncoderBlock`.
+        is_last: whether a norm ends the block, as nothing behind it has one.
+        **keywords: further ones of `EncoderBlock`.
+    """
+
+    final_norm: LayerNormalization
+
+    def __init__(self, *arguments: Any, is_last: bool = False, **keywords: Any):
+        super().__init__(*arguments, **keywords)
+        self.is_last = is_last
+
+    def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
+        """Makes all sub-layers for hidden states [B, S, H]."""
+        super().build(hidden_shape)
+        if self.is_last:
+            self.final_norm = self._norm("final_norm")
+            self.final_norm.build(hidden_shape)
+
+    def attention_input(self, hidden: Any, training: bool = False) -> Any:
+        """Returns what the attention reads, [..., H]: hidden states behind the norm."""
+        return self.attention_norm(hidden, training=training)
+
+    def attention_half(self, hidden: Any, attended: Any, training: bool = False) -> Any:
+        """Returns hidden states [..., H] joined with what their attention found, [..., H]."""
+        return hidden + self.attention_dropout(attended, training=training)
+
+    def feed_forward_half(self, hidden: Any, training: bool = False) -> Any:
+        """Returns hidden states [..., H] after the feed-forward layer, each position alone."""
+        inner = self.inner(self.feed_forward_norm(hidden, training=training), training)  # [..., I]
+        transformed = self.feed_forward_dropout(self.output_dense(inner), training=training)
+        hidden = hidden + transformed  # [..., H]
+        return self.final_norm(hidden, training=training) if self.is_last else hidden
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return super().get_config() | {"is_last": self.is_last}
+
+
 def states_of(read: Any, hidden: Any, function: Callable[[Any], Any]) -> tuple[Any, Any]:
     """Returns a function of what the attention reads and of hidden states, once if it is these."""
     found = function(hidden)

@@ -16,6 +16,7 @@ from keras_bert.family_configs import (
     ElectraConfig,
     LocalBertConfig,
     LongformerConfig,
+    MegatronBertConfig,
     MPNetConfig,
     RobertaConfig,
 )
@@ -23,8 +24,8 @@ from keras_bert.layers.disentangled_attention import (
     DisentangledEmbeddings,
     DisentangledEncoderBlock,
 )
-from keras_bert.layers.embeddings import EmbeddingPostprocessor
-from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.layers.embeddings import EmbeddingPostprocessor, UnnormalizedEmbeddings
+from keras_bert.layers.encoder_block import EncoderBlock, PreNormEncoderBlock
 from keras_bert.layers.local_attention import LocalEncoderBlock
 from keras_bert.layers.masked_lm import MaskedLanguageModelTransform
 from keras_bert.layers.mobilebert.bottleneck_block import BottleneckEncoderBlock
@@ -321,6 +322,31 @@ class MobileBertEncoder(BertEncoder):
         if config.has_pooler:
             return BertEncoder.create_pooler(config, dtype)
         return keras.layers.Identity(dtype=dtype, name="pooler")
+
+
+@register_encoder(MegatronBertConfig)
+class MegatronBertEncoder(BertEncoder):
+    """The encoder of MegatronBERT (Shoeybi et al. 2019, arXiv:1909.08053): norms come first.
+
+    Inputs and outputs are those of `BertEncoder`. The last of the `hidden_states` is behind the
+    norm that ends the encoder, as `sequence_output` is; the embeddings have none.
+
+    Example:
+        >>> encoder = MegatronBertEncoder(MegatronBertConfig.from_name("megatron_bert_tiny"))
+    """
+
+    @staticmethod
+    def create_embeddings(config: Any, seed: int | None, dtype: Any) -> EmbeddingPostprocessor:
+        """Returns the layer named "embeddings"; see `BertEncoder.create_embeddings`."""
+        settings = BertEncoder.create_embeddings(config, seed, dtype).get_config()
+        return UnnormalizedEmbeddings.from_config(settings)
+
+    @staticmethod
+    def create_block(config: Any, index: int, seed: int | None, dtype: Any) -> EncoderBlock:
+        """Returns the block named "layer_{index}"; see `BertEncoder.create_block`."""
+        settings = BertEncoder.create_block(config, index, seed, dtype).get_config()
+        is_last = index == config.num_hidden_layers - 1
+        return PreNormEncoderBlock.from_config(settings | {"is_last": is_last})
 
 
 @register_encoder(LocalBertConfig)

@@ -13,8 +13,12 @@ from keras_bert.layers.disentangled_attention import (
     DisentangledEncoderBlock,
     DisentangledSelfAttention,
 )
-from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
-from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.layers.embeddings import (
+    EmbeddingPostprocessor,
+    UnnormalizedEmbeddings,
+    WordEmbedding,
+)
+from keras_bert.layers.encoder_block import EncoderBlock, PreNormEncoderBlock
 from keras_bert.layers.local_attention import LocalEncoderBlock, LocalSelfAttention
 from keras_bert.layers.masked_lm import (
     FurtherColumns,
@@ -83,6 +87,38 @@ _CASES = [
             "attention_initializer": "neighbors",
         },
         (_HIDDEN, _MASK),
+    ),
+    (
+        PreNormEncoderBlock,
+        {
+            "num_attention_heads": 2,
+            "intermediate_size": 12,
+            "hidden_act": "relu",
+            "hidden_dropout_prob": 0.2,
+            "attention_probs_dropout_prob": 0.3,
+            "initializer_range": 0.5,
+            "layer_norm_eps": 1e-3,
+            "seed": 4,
+            "attention_initializer": "neighbors",
+            "is_last": True,
+        },
+        (_HIDDEN, _MASK),
+    ),
+    (
+        UnnormalizedEmbeddings,
+        {
+            "max_position_embeddings": 6,
+            "type_vocab_size": 3,
+            "dropout_rate": 0.2,
+            "initializer_range": 0.5,
+            "layer_norm_eps": 1e-3,
+            "seed": 4,
+            "position_initializer": "sinusoids",
+            "first_position": 2,
+            "reads_segments": False,
+            "has_positions": False,
+        },
+        (_HIDDEN, _IDS),
     ),
     (
         LocalSelfAttention,

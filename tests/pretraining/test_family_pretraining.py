@@ -13,6 +13,8 @@ from keras_bert import (
     DebertaV2Encoder,
     GteConfig,
     GteEncoder,
+    MegatronBertConfig,
+    MegatronBertEncoder,
     MobileBertConfig,
     MobileBertEncoder,
     ModernBertConfig,
@@ -68,6 +70,7 @@ FAMILIES = {
         ),
         MobileBertEncoder,
     ),
+    "megatron": (MegatronBertConfig(**_NUMBERS), MegatronBertEncoder),
 }
 
 
