@@ -228,9 +228,7 @@ def _rows(architecture: str, config: BertConfig) -> list[Row]:
     encoder, heads = _FAMILIES[config.model_type]
     if isinstance(config, MobileBertConfig):
         encoder = _mobilebert(config.normalization_type)
-    return name_table.expand(
-        [*encoder, *heads[architecture]], config.num_hidden_layers, config.num_feedforward_networks
-    )
+    return name_table.expand([*encoder, *heads[architecture]], config)
 
 
 def _config(

@@ -226,7 +226,7 @@ def encoder_path(graph: ObjectGraph) -> str:
 
 
 def _rows(architecture: str, config: BertConfig) -> list[Row]:
-    return name_table.expand([*_ENCODER, *_HEADS[architecture]], config.num_hidden_layers)
+    return name_table.expand([*_ENCODER, *_HEADS[architecture]], config)
 
 
 def _architecture(graph: ObjectGraph) -> tuple[str, dict[str, Any]]:

@@ -110,16 +110,13 @@ class Tensors:
     read: Callable[[str], np.ndarray]
 
 
-def expand(rows: Iterable[Row], num_layers: int, num_networks: int = 1) -> list[Row]:
-    """Returns the rows with one copy per layer of those that name `{layer}`.
-
-    Args:
-        rows: the rows.
-        num_layers: how many layers there are.
-        num_networks: how many feed-forward networks each has.
-    """
+def expand(rows: Iterable[Row], config: BertConfig) -> list[Row]:
+    """Returns the rows with one copy per layer, or network of it, of those that name it."""
     expanded = list(rows)
-    for place, count in (("{layer}", num_layers), ("{network}", num_networks - 1)):
+    for place, count in (
+        ("{layer}", config.num_hidden_layers),
+        ("{network}", config.num_feedforward_networks - 1),
+    ):
         expanded = [
             Row(
                 row.ours.replace(place, str(index)),
