@@ -16,7 +16,9 @@ _PUBLIC = {
     "DebertaV2Config": "deberta_config",
     "NomicBertConfig": "rotary_configs",
     "GteConfig": "rotary_configs",
+    "MobileBertConfig": "mobilebert_config",
     "MPNetConfig": "family_configs",
+    "MegatronBertConfig": "family_configs",
     "RobertaConfig": "family_configs",
     "LocalBertConfig": "family_configs",
     "LongformerConfig": "family_configs",
@@ -28,7 +30,9 @@ _PUBLIC = {
     "DebertaV2Encoder": "models.family_encoders",
     "NomicBertEncoder": "models.family_encoders",
     "GteEncoder": "models.family_encoders",
+    "MobileBertEncoder": "models.family_encoders",
     "MPNetEncoder": "models.family_encoders",
+    "MegatronBertEncoder": "models.family_encoders",
     "RobertaEncoder": "models.family_encoders",
     "LocalBertEncoder": "models.family_encoders",
     "LongformerEncoder": "models.family_encoders",
@@ -168,6 +172,7 @@ if TYPE_CHECKING:
     from keras_bert.family_configs import ElectraConfig as ElectraConfig
     from keras_bert.family_configs import LocalBertConfig as LocalBertConfig
     from keras_bert.family_configs import LongformerConfig as LongformerConfig
+    from keras_bert.family_configs import MegatronBertConfig as MegatronBertConfig
     from keras_bert.family_configs import MPNetConfig as MPNetConfig
     from keras_bert.family_configs import RobertaConfig as RobertaConfig
     from keras_bert.finetuning.finetune import finetune as finetune
@@ -182,6 +187,7 @@ if TYPE_CHECKING:
     from keras_bert.generation.generator import TextGenerator as TextGenerator
     from keras_bert.generation.options import GenerationOptions as GenerationOptions
     from keras_bert.generation.rerank import rerank as rerank
+    from keras_bert.mobilebert_config import MobileBertConfig as MobileBertConfig
     from keras_bert.models.bilstm_tagger import BertBiLSTMTagger as BertBiLSTMTagger
     from keras_bert.models.classifier import BertClassifier as BertClassifier
     from keras_bert.models.document_classifier import (
@@ -204,6 +210,8 @@ if TYPE_CHECKING:
     from keras_bert.models.family_encoders import GteEncoder as GteEncoder
     from keras_bert.models.family_encoders import LocalBertEncoder as LocalBertEncoder
     from keras_bert.models.family_encoders import LongformerEncoder as LongformerEncoder
+    from keras_bert.models.family_encoders import MegatronBertEncoder as MegatronBertEncoder
+    from keras_bert.models.family_encoders import MobileBertEncoder as MobileBertEncoder
     from keras_bert.models.family_encoders import ModernBertEncoder as ModernBertEncoder
     from keras_bert.models.family_encoders import MPNetEncoder as MPNetEncoder
     from keras_bert.models.family_encoders import NomicBertEncoder as NomicBertEncoder

@@ -87,6 +87,8 @@ class BertConfig:
         hugging_face_names: of the class: key in a config file of transformers -> field, where the
             two differ; None where transformers has no such model.
         hugging_face_types: of the class: other model types of transformers that are read as it.
+        google_fields: of the class: fields in a config file of Google's beside those of BERT; None
+            where its file has another form or there is none.
         has_segments: of the class: whether `segment_ids` are looked at.
         has_segment_table: of the class: whether there are segment embeddings.
         may_lack_segment_table: of the class: whether there are none where type_vocab_size is 0.
@@ -95,7 +97,9 @@ class BertConfig:
             layers of heads have one in any case.
         unbiased_layers: of the class: dense layers of a block that have no bias where others do.
         is_pre_norm: of the class: whether norms stand before each half of a block, so that one
-            more ends the last block and the first attention needs none.
+            more ends the last block.
+        has_embedding_norm: of the class: whether a norm ends the embeddings, behind which the first
+            attention of such blocks has none of its own.
         has_gates: of the class: whether feed-forward layers have a gate beside the activation.
         reads_tokens_through_pooler: of the class: whether the pooler also stands between the
             encoder and the output layers of tokens.
@@ -121,6 +125,7 @@ class BertConfig:
     }
     hugging_face_names: ClassVar[Mapping[str, str] | None] = {}
     hugging_face_types: ClassVar[tuple[str, ...]] = ()
+    google_fields: ClassVar[tuple[str, ...] | None] = ()
     has_segments: ClassVar[bool] = True
     has_segment_table: ClassVar[bool] = True
     may_lack_segment_table: ClassVar[bool] = False
@@ -128,6 +133,7 @@ class BertConfig:
     has_biases: ClassVar[bool] = True
     unbiased_layers: ClassVar[tuple[str, ...]] = ()
     is_pre_norm: ClassVar[bool] = False
+    has_embedding_norm: ClassVar[bool] = True
     has_gates: ClassVar[bool] = False
     reads_tokens_through_pooler: ClassVar[bool] = False
     pooler_act: ClassVar[str] = "tanh"
@@ -153,6 +159,8 @@ class BertConfig:
         # Of a variant transformers knows nothing unless its class says so.
         if "hugging_face_names" not in vars(cls):
             cls.hugging_face_names = None
+        if "google_fields" not in vars(cls):
+            cls.google_fields = None
 
     def __post_init__(self) -> None:
         for name in _POSITIVE_INTEGERS:
@@ -220,7 +228,7 @@ class BertConfig:
     @property
     def head_size(self) -> int:
         """Width of one attention head."""
-        return self.hidden_size // self.num_attention_heads
+        return self.block_width // self.num_attention_heads
 
     @property
     def takes_pairs(self) -> bool:
@@ -231,6 +239,36 @@ class BertConfig:
     def embedding_width(self) -> int:
         """Width of word, position and segment embeddings, E; in BERT that of the encoder."""
         return self.hidden_size
+
+    @property
+    def block_width(self) -> int:
+        """Width inside of a block; in BERT that of the encoder."""
+        return self.hidden_size
+
+    @property
+    def num_feedforward_networks(self) -> int:
+        """Feed-forward networks of a block, one behind the other."""
+        return 1
+
+    @property
+    def position_width(self) -> int:
+        """Width of position and segment embeddings: E, but H where words are led there first."""
+        return self.embedding_width
+
+    @property
+    def output_width(self) -> int:
+        """Width of the vectors that the masked language model head compares with words."""
+        return self.embedding_width
+
+    @property
+    def further_output_width(self) -> int:
+        """Columns that this head has beside the word embeddings."""
+        return self.output_width - self.embedding_width
+
+    @property
+    def has_pooler(self) -> bool:
+        """Whether a layer stands between the summary of a sequence and `pooled_output`."""
+        return True
 
     @property
     def projects_embeddings(self) -> bool:
@@ -338,8 +376,9 @@ class BertConfig:
             ValueError: the name is unknown.
         """
         sizes: dict[str, tuple[type[Self], Mapping[str, int | float]]] = {
-            # "base" is a size of its family, "distilroberta_base" a name of its own.
-            size if "_" in size else f"{family}_{size}": (one, fields)
+            # "base" is a size of its family, "distilroberta_base" a name of its own, and
+            # "mobilebert" both.
+            size if "_" in size or size == family else f"{family}_{size}": (one, fields)
             for family, one in config_classes(cls).items()
             for size, fields in one.named_sizes.items()
         }
@@ -386,6 +425,9 @@ class BertConfig:
             config_class = classes[model_type]
         if dialect == "hf":
             values = config_class.in_our_names(values)
+        if dialect == "google" and not _MARKS_OF_MOBILEBERT.isdisjoint(values):
+            config_class = config_classes(cls)["mobilebert"]
+            values = config_class.in_google_names(values)
         defaults = _defaults(config_class)
         config_keys.check(values, defaults, dialect != "keras_bert", ignore_config_keys)
         known = {key: values[key] for key in values if key in defaults}
@@ -404,7 +446,8 @@ class BertConfig:
         values = dataclasses.asdict(self)
         values["hidden_act"] = _ACTIVATIONS_WRITTEN[dialect].get(self.hidden_act, self.hidden_act)
         if self.model_type != BertConfig.model_type:
-            if dialect == "google" or (dialect == "hf" and self.hugging_face_names is None):
+            names = {"google": self.google_fields, "hf": self.hugging_face_names}
+            if dialect in names and names[dialect] is None:
                 others = "" if self.hugging_face_names is None else "hf or "
                 raise ValueError(
                     f"model_type is {self.model_type!r}: this format keeps no such encoder; choose "
@@ -422,11 +465,16 @@ class BertConfig:
         if dialect != "keras_bert" or self.position_initializer == "normal":
             del values["position_initializer"]
         if dialect == "google":
-            values = {key: values[key] for key in _GOOGLE_FIELDS}
+            values = {key: values[key] for key in (*_GOOGLE_FIELDS, *(self.google_fields or ()))}
         if dialect == "hf":
             theirs = {field: key for key, field in (self.hugging_face_names or {}).items()}
             values = {theirs.get(field, field): value for field, value in values.items()}
         return values
+
+    @classmethod
+    def in_google_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the content of a config file of Google's, and what its code takes besides."""
+        return dict(values)
 
     @classmethod
     def in_our_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -488,6 +536,12 @@ _MARKS_OF_OURS = frozenset(("left_to_right", "shared_parameters"))
 # Class of the config by the `model_type` in a file; `keras_bert.family_configs` and
 # `register_encoder` add to it.
 CONFIG_CLASSES: dict[str, type[BertConfig]] = {BertConfig.model_type: BertConfig}
+_MODULES_OF_CLASSES = (
+    *("family_configs", "modernbert_config", "deberta_config", "rotary_configs"),
+    "mobilebert_config",
+)
+# Keys by which a file of Google's, which names no model type, is that of a MobileBERT.
+_MARKS_OF_MOBILEBERT = frozenset(("intra_bottleneck_size", "trigram_input", "use_bottleneck"))
 _POSITIVE_INTEGERS = (
     "vocab_size",
     "hidden_size",
@@ -518,7 +572,7 @@ _AnyConfig = TypeVar("_AnyConfig", bound=BertConfig)
 def config_classes(base: type[_AnyConfig]) -> dict[str, type[_AnyConfig]]:
     """Returns the known classes that are `base` or derived from it, by their model type."""
     # They add their classes.
-    for name in ("family_configs", "modernbert_config", "deberta_config", "rotary_configs"):
+    for name in _MODULES_OF_CLASSES:
         importlib.import_module(f"keras_bert.{name}")
     return {name: found for name, found in CONFIG_CLASSES.items() if issubclass(found, base)}
 

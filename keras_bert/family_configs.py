@@ -13,6 +13,8 @@
                  attention knows distances
     Longformer   as RoBERTa; attention in a     dense, tanh, in one head  arXiv:2004.05150
                  sliding window
+    Megatron-    as BERT without a norm;        dense, tanh               arXiv:1909.08053
+    BERT         norms before both halves
     local BERT   as BERT; attention as there    dense, tanh
 
 Field names are BERT's in all families; `hugging_face_names` says where files of transformers have
@@ -444,6 +446,39 @@ class MPNetConfig(RobertaConfig):
         return values
 
 
+@dataclasses.dataclass(frozen=True)
+class MegatronBertConfig(BertConfig):
+    """The numbers of a MegatronBERT (Shoeybi et al. 2019): BERT with norms before both halves.
+
+    Example:
+        >>> MegatronBertConfig.from_name("megatron_bert_345m").num_hidden_layers
+        24
+    """
+
+    model_type: ClassVar[str] = "megatron-bert"
+    # As published, and BERT's tiny one to try things out.
+    named_sizes: ClassVar[Mapping[str, Mapping[str, int | float]]] = {
+        "megatron_bert_tiny": size_fields(2, 128),
+        "megatron_bert_345m": size_fields(24, 1024),
+    }
+    hugging_face_names: ClassVar[Mapping[str, str] | None] = {}
+    is_pre_norm: ClassVar[bool] = True
+    has_embedding_norm: ClassVar[bool] = False
+
+    vocab_size: int = 29056
+    hidden_size: int = 1024
+    num_hidden_layers: int = 24
+    num_attention_heads: int = 16
+    intermediate_size: int = 4096
+
+    def to_dict(self, dialect: Dialect = "keras_bert") -> dict[str, Any]:
+        """Returns the fields under the names of a dialect; see `BertConfig.to_dict`."""
+        values = super().to_dict(dialect)
+        if dialect == "hf" and values["classifier_dropout"] is None:  # no key of theirs
+            del values["classifier_dropout"]
+        return values
+
+
 class _AttentionInWindows:
     """What configs with attention in a sliding window have in common."""
 
@@ -604,6 +639,6 @@ def _check_embedding_size(value: Any) -> None:
 
 for _config_class in (
     *(DistilBertConfig, ElectraConfig, AlbertConfig, RobertaConfig),
-    *(MPNetConfig, LongformerConfig, LocalBertConfig),
+    *(MPNetConfig, LongformerConfig, LocalBertConfig, MegatronBertConfig),
 ):
     CONFIG_CLASSES[_config_class.model_type] = _config_class

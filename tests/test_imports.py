@@ -33,6 +33,7 @@ PARTS = (
         "modernbert_config",
         "deberta_config",
         "rotary_configs",
+        "mobilebert_config",
         "progress",
     ),
     "storage",

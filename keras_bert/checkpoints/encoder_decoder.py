@@ -75,7 +75,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
     }
     # All of both as two sets of weights; what is shared is compared and left out afterwards.
     tensors = torch_state.read(folder)
-    rows = name_table.expand(_rows(), config.num_hidden_layers)
+    rows = name_table.expand(_rows(), config)
     shapes = variable_shapes(config, ENCODER_DECODER, {})
     own = set(variable_shapes(config, ENCODER_DECODER, head))
     if shared:
@@ -146,7 +146,7 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
         for path in variable_shapes(config, ENCODER_DECODER, {}):
             if (original := path.removeprefix("decoder/")) in checkpoint.variables:
                 variables.setdefault(path, checkpoint.variables[original])
-    rows = name_table.expand(_rows(), config.num_hidden_layers)
+    rows = name_table.expand(_rows(), config)
     tensors = name_table.to_tensors(variables, rows, config)
     of_bert = {**config.to_dict("hf"), "model_type": config.hugging_face_type}
     start, end = head.get("start_token_id"), head.get("end_token_id")

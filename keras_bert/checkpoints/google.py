@@ -1,7 +1,10 @@
-"""Google's format: a TensorFlow 1 checkpoint, of a BERT or of an ELECTRA.
+"""Google's format: a TensorFlow 1 checkpoint, of a BERT, a MobileBERT or an ELECTRA.
 
 A BERT comes with `bert_config.json`. Its names are those of the graph in google-research/bert:
 modeling.py for the encoder, run_pretraining.py, run_classifier.py and run_squad.py for the heads.
+
+A MobileBERT comes with such a config file, too, which has further fields. The names are those of
+google-research/google-research, mobilebert/modeling.py and mobilebert/run_pretraining.py.
 
 An ELECTRA comes without a config file: the shapes tell the numbers, and heads are 64 wide as in all
 that were released. A `config.json` of transformers beside it, which many of others' have, is read.
@@ -18,7 +21,9 @@ from typing import Any
 
 from keras_bert.checkpoints import google_config, name_table, tensorflow_file
 from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.checkpoints.hugging_face_families import MOBILEBERT_DENSE, MOBILEBERT_NORMS
 from keras_bert.checkpoints.name_table import (
+    HALVES,
     PARTS,
     TRANSPOSED,
     Leftovers,
@@ -29,6 +34,7 @@ from keras_bert.checkpoints.name_table import (
 from keras_bert.checkpoints.variables import POOLER, variable_shapes
 from keras_bert.config import BertConfig
 from keras_bert.family_configs import ElectraConfig
+from keras_bert.mobilebert_config import MobileBertConfig
 
 CHECKPOINT_PREFIX = "bert_model.ckpt"
 _CONFIG_FILE = "config.json"  # of transformers
@@ -68,6 +74,44 @@ _ELECTRA = [
     *_encoder("electra"),
     *same("embeddings_projection", "electra/embeddings_project", "kernel", "bias"),
 ]
+
+
+def _mobilebert(normalization_type: str) -> list[Row]:
+    """Returns the rows of the encoder of a MobileBERT, whose norms are named by what they are."""
+    norm = "FakeLayerNorm" if normalization_type == "no_norm" else "LayerNorm"
+    ours, layer = "layer_{layer}/", "bert/encoder/layer_{layer}/"
+    return [
+        *(row for row in _BERT if not row.ours.startswith((ours, "embeddings/layer_norm"))),
+        *same(
+            *("embeddings/transformation", "bert/embeddings/embedding_transformation"),
+            *("kernel", "bias"),
+        ),
+        *same("embeddings/layer_norm", f"bert/embeddings/{norm}", "gamma", "beta"),
+        *(row for row in _BERT if "query_key_value" in row.ours),
+        *(
+            Row(
+                f"{ours}attention/query_key/{name}",
+                tuple(f"{layer}attention/self/{part}/{name}" for part in ("query", "key")),
+                HALVES,
+            )
+            for name in ("kernel", "bias")
+        ),
+        *(
+            row
+            for names, kinds in (
+                (MOBILEBERT_DENSE, ("kernel", "bias")),
+                (MOBILEBERT_NORMS, ("gamma", "beta")),
+            )
+            for name, path in names.items()
+            for row in same(
+                ours + name,
+                layer + path.replace("ffn/", "ffn_layer_").replace("LayerNorm", norm),
+                *kinds,
+            )
+        ),
+    ]
+
+
 _DETECTOR = "discriminator_predictions"
 _MASKED_LM = [
     *same("masked_lm_transform/dense", "cls/predictions/transform/dense", "kernel", "bias"),
@@ -97,14 +141,24 @@ _ELECTRA_HEADS = {
         *same("replaced_token/prediction", f"{_DETECTOR}/dense_1", "kernel", "bias"),
     ],
 }
+_FURTHER_COLUMNS = Row("masked_lm_columns/embeddings", ("cls/predictions/extra_output_weights",))
+_MOBILEBERT_HEADS = {
+    name: [*rows, _FURTHER_COLUMNS] if rows[: len(_MASKED_LM)] == _MASKED_LM else rows
+    for name, rows in _BERT_HEADS.items()
+}
 # By the model type of the config: rows of the encoder, and of each head that has names.
-_FAMILIES = {"bert": (_BERT, _BERT_HEADS), "electra": (_ELECTRA, _ELECTRA_HEADS)}
+_FAMILIES = {
+    "bert": (_BERT, _BERT_HEADS),
+    "electra": (_ELECTRA, _ELECTRA_HEADS),
+    "mobilebert": (_mobilebert("no_norm"), _MOBILEBERT_HEADS),
+}
 _LEFTOVERS = Leftovers(
     {
         r".*/(adam_m|adam_v|Adam|Adam_1|lamb_m|lamb_v)": "state of the optimizer",
         r"global_step": "counter of the training run",
         r"(beta1_power|beta2_power|loss_scale|good_steps)": "state of the optimizer",
         r"generator(_predictions)?/.*": "the generator, which only pretraining uses",
+        r"teacher/.*": "the teacher of a MobileBERT, which only its distillation uses",
     }
 )
 _HEAD_WIDTH = 64  # of attention, in every ELECTRA that was released
@@ -172,7 +226,9 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
 
 def _rows(architecture: str, config: BertConfig) -> list[Row]:
     encoder, heads = _FAMILIES[config.model_type]
-    return name_table.expand([*encoder, *heads[architecture]], config.num_hidden_layers)
+    if isinstance(config, MobileBertConfig):
+        encoder = _mobilebert(config.normalization_type)
+    return name_table.expand([*encoder, *heads[architecture]], config)
 
 
 def _config(

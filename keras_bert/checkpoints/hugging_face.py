@@ -169,7 +169,7 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
 
 def _rows(family: Family, architecture: str, config: BertConfig) -> list[Row]:
     rows = [*family.encoder, *family.heads[architecture]]
-    return name_table.expand(rows, config.num_hidden_layers)
+    return name_table.expand(rows, config)
 
 
 def _under_usual_names(tensors: Tensors, family: Family) -> Tensors:

@@ -12,6 +12,7 @@ from typing import Any, Self
 from keras_bert.checkpoints.model_classes import MODEL_CLASSES
 from keras_bert.checkpoints.name_table import (
     GATE_FIRST_TRANSPOSED,
+    HALVES,
     HALVES_TRANSPOSED,
     PARTS,
     PARTS_TRANSPOSED,
@@ -548,6 +549,98 @@ _GTE = _as_published(
     other_class_names=("New",),
     heads={"BertMaskedLM": _gte_masked_lm("norm")},
 )
+# Dense layers and norms of a block of MobileBERT; Google's code has them in the same order, see
+# `google.py`.
+MOBILEBERT_DENSE = {
+    "input_bottleneck/dense": "bottleneck/input/dense",
+    "attention/bottleneck/dense": "bottleneck/attention/dense",
+    "attention/value": "attention/self/value",
+    "attention/output": "attention/output/dense",
+    "feed_forward_{network}/intermediate": "ffn/{network}/intermediate/dense",
+    "feed_forward_{network}/output": "ffn/{network}/output/dense",
+    "intermediate": "intermediate/dense",
+    "output": "output/dense",
+    "output_bottleneck": "output/bottleneck/dense",
+}
+MOBILEBERT_NORMS = {
+    "input_bottleneck/norm": "bottleneck/input/LayerNorm",
+    "attention/bottleneck/norm": "bottleneck/attention/LayerNorm",
+    "attention_norm": "attention/output/LayerNorm",
+    "feed_forward_{network}/norm": "ffn/{network}/output/LayerNorm",
+    "feed_forward_norm": "output/LayerNorm",
+    "output_norm": "output/bottleneck/LayerNorm",
+}
+
+
+def _mobilebert_encoder() -> list[Row]:
+    layer, ours = "mobilebert.encoder.layer.{layer}", "layer_{layer}"
+    dense, norms = (
+        {f"{ours}/{name}": f"{layer}.{path.replace('/', '.')}" for name, path in of.items()}
+        for of in (MOBILEBERT_DENSE, MOBILEBERT_NORMS)
+    )
+    dense["embeddings/transformation"] = "mobilebert.embeddings.embedding_transformation"
+    dense["pooler"] = "mobilebert.pooler.dense"
+    query_key = [
+        Row(
+            f"{ours}/attention/query_key/{name}",
+            tuple(f"{layer}.attention.self.{part}.{theirs}" for part in ("query", "key")),
+            form,
+        )
+        for name, theirs, form in (
+            ("kernel", "weight", HALVES_TRANSPOSED),
+            ("bias", "bias", HALVES),
+        )
+    ]
+    return [
+        *_embeddings("mobilebert.embeddings"),
+        # One or the other, as the attention reads.
+        *_attention(f"{layer}.attention.self", _QUERY_KEY_VALUE),
+        *query_key,
+        *(row for ours, theirs in dense.items() for row in dense_rows(ours, theirs)),
+        *(row for ours, theirs in norms.items() for row in norm_rows(ours, theirs)),
+    ]
+
+
+_MOBILEBERT_MASKED_LM = [
+    *BERT_MASKED_LM,
+    Row("masked_lm_columns/embeddings", ("cls.predictions.dense.weight",), TRANSPOSED),
+]
+_MOBILEBERT = dataclasses.replace(
+    BERT,
+    class_name="MobileBert",
+    prefix="mobilebert.",
+    encoder=_mobilebert_encoder(),
+    heads={
+        **BERT.heads,
+        "BertMaskedLM": _MOBILEBERT_MASKED_LM,
+        "BertPretrainer": [
+            *_MOBILEBERT_MASKED_LM,
+            *dense_rows("next_sentence", "cls.seq_relationship"),
+        ],
+    },
+    # What the code of transformers makes in any case, whether it is read or not.
+    idle=dict.fromkeys(
+        BERT.heads,
+        {
+            r"(mobilebert\.)?embeddings\.embedding_transformation\..*": "idle: words are as wide",
+            r"(mobilebert\.)?encoder\.layer\.\d+\.bottleneck\.attention\..*": (
+                "idle: attention reads what goes into the block"
+            ),
+            r"cls\.predictions\.dense\.weight": "idle: it has no columns",
+        },
+    ),
+)
+_MEGATRON_LAYER = "bert.encoder.layer.{layer}"
+_MEGATRON = dataclasses.replace(
+    BERT,
+    class_name="MegatronBert",
+    encoder=[
+        *(row for row in BERT.encoder if "norm" not in row.ours),
+        *norm_rows("layer_{layer}/attention_norm", f"{_MEGATRON_LAYER}.attention.ln"),
+        *norm_rows("layer_{layer}/feed_forward_norm", f"{_MEGATRON_LAYER}.ln"),
+        *norm_rows("layer_{layer}/final_norm", "bert.encoder.ln"),  # of the last one
+    ],
+)
 # Where a file says `legacy: false`, its masked language model has other names.
 NEWER_HEAD = {
     name: re.sub(r"cls\.predictions\.(transform\.)?", "lm_predictions.lm_head.", name)
@@ -569,6 +662,8 @@ FAMILIES = {
     "deberta-v2": DEBERTA,
     "nomic_bert": _NOMIC,
     "gte": _GTE,
+    "mobilebert": _MOBILEBERT,
+    "megatron-bert": _MEGATRON,
 }
 DROPPED = {
     r"(\w+\.)*rotary_emb\.(original_)?inv_freq": "constant numbers, not weights",

@@ -12,10 +12,12 @@ from collections.abc import Mapping
 HeadVariables = Mapping[str, tuple[str | int, ...]]
 
 _MASKED_LM: HeadVariables = {
-    "masked_lm_transform/dense/kernel": ("hidden_size", "embedding_width"),
-    "masked_lm_transform/dense/bias": ("embedding_width",),
-    "masked_lm_transform/layer_norm/gamma": ("embedding_width",),
-    "masked_lm_transform/layer_norm/beta": ("embedding_width",),
+    "masked_lm_transform/dense/kernel": ("hidden_size", "output_width"),
+    "masked_lm_transform/dense/bias": ("output_width",),
+    "masked_lm_transform/layer_norm/gamma": ("output_width",),
+    "masked_lm_transform/layer_norm/beta": ("output_width",),
+    # Where there are any, see `BertConfig.further_output_width`.
+    "masked_lm_columns/embeddings": ("vocab_size", "further_output_width"),
     "masked_lm_bias/bias": ("vocab_size",),
 }
 

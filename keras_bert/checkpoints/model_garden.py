@@ -197,6 +197,11 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
             "convert the encoder alone, or choose another format"
         )
     config = checkpoint.config
+    if config.google_fields:  # a family whose file Google has, and no encoder of Model Garden
+        raise ValueError(
+            f"model_type is {config.model_type!r}: this format keeps no such encoder; choose "
+            "google, hf or keras, which is our own"
+        )
     google_config.write(config, folder)
     rows = _rows(checkpoint.architecture, config)
     tensors = name_table.to_tensors(checkpoint.variables, rows, config)
@@ -221,7 +226,7 @@ def encoder_path(graph: ObjectGraph) -> str:
 
 
 def _rows(architecture: str, config: BertConfig) -> list[Row]:
-    return name_table.expand([*_ENCODER, *_HEADS[architecture]], config.num_hidden_layers)
+    return name_table.expand([*_ENCODER, *_HEADS[architecture]], config)
 
 
 def _architecture(graph: ObjectGraph) -> tuple[str, dict[str, Any]]:

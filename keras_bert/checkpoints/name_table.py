@@ -48,6 +48,10 @@ PARTS_TRANSPOSED = Form(
     lambda theirs, _: np.concatenate([part.T for part in theirs], axis=-1),
 )
 
+# Query and key where they read a layer of their own: one array of ours, two of theirs.
+HALVES = Form(
+    lambda ours, _: np.split(ours, 2, axis=-1), lambda theirs, _: np.concatenate(theirs, axis=-1)
+)
 # What goes through the activation of a feed-forward layer, and the gate beside it: two arrays of
 # theirs, or one in which the gate stands first (which is the one form that copies).
 HALVES_TRANSPOSED = Form(
@@ -62,7 +66,11 @@ GATE_FIRST_TRANSPOSED = Form(
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One variable: our path, their names, the form. `{layer}` stands for every layer's number."""
+    """One variable: our path, their names, the form.
+
+    `{layer}` stands for every layer's number, `{network}` for that of each feed-forward network of
+    a layer but the last.
+    """
 
     ours: str
     theirs: tuple[str, ...]
@@ -102,14 +110,22 @@ class Tensors:
     read: Callable[[str], np.ndarray]
 
 
-def expand(rows: Iterable[Row], num_layers: int) -> list[Row]:
-    """Returns the rows with one copy per layer of those that name `{layer}`."""
-    expanded = []
-    for row in rows:
-        layers = range(num_layers) if "{layer}" in row.ours else [0]
-        for layer in layers:
-            theirs = tuple(name.replace("{layer}", str(layer)) for name in row.theirs)
-            expanded.append(Row(row.ours.replace("{layer}", str(layer)), theirs, row.form))
+def expand(rows: Iterable[Row], config: BertConfig) -> list[Row]:
+    """Returns the rows with one copy per layer, or network of it, of those that name it."""
+    expanded = list(rows)
+    for place, count in (
+        ("{layer}", config.num_hidden_layers),
+        ("{network}", config.num_feedforward_networks - 1),
+    ):
+        expanded = [
+            Row(
+                row.ours.replace(place, str(index)),
+                tuple(name.replace(place, str(index)) for name in row.theirs),
+                row.form,
+            )
+            for row in expanded
+            for index in (range(count) if place in row.ours else [0])
+        ]
     return expanded
 
 

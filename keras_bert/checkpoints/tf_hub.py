@@ -139,7 +139,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
         has_head = _MASKED_LM[-1].theirs[0] in tensors.shapes
         architecture = "BertMaskedLM" if has_head else "BertEncoder"
         head_rows = _MASKED_LM if has_head else []
-        rows = name_table.expand([*_ENCODER, *head_rows], config.num_hidden_layers)
+        rows = name_table.expand([*_ENCODER, *head_rows], config)
         shapes = variable_shapes(config, architecture, {})
     variables, report = name_table.to_variables(tensors, rows, shapes, config, leftovers)
     return Checkpoint(config, architecture, {}, variables, report)

@@ -5,6 +5,7 @@ from typing import Any
 
 from keras_bert.checkpoints.model_classes import ENCODER_DECODER, MODEL_CLASSES
 from keras_bert.config import BertConfig
+from keras_bert.mobilebert_config import MobileBertConfig
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -28,11 +29,16 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
         "word_embeddings/embeddings": (config.vocab_size, embedding),
         "embeddings/position_embeddings": (
             config.first_position + config.max_position_embeddings,
-            embedding,
+            config.position_width,
         ),
-        "embeddings/segment_embeddings": (config.type_vocab_size, embedding),
-        **_norm("embeddings/layer_norm", embedding),
+        "embeddings/segment_embeddings": (config.type_vocab_size, config.position_width),
+        **_norm("embeddings/layer_norm", config.position_width),
     }
+    if isinstance(config, MobileBertConfig) and config.transforms_words:
+        words = 3 if config.trigram_input else 1
+        shapes |= _dense("embeddings/transformation", words * embedding, width)
+    if not config.has_embedding_norm:
+        shapes = {path: shape for path, shape in shapes.items() if "layer_norm" not in path}
     if not config.has_position_table:
         del shapes["embeddings/position_embeddings"]
     if not config.type_vocab_size:
@@ -48,12 +54,15 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
         shapes |= _dense("embeddings_projection", embedding, width)
     for index in range(config.num_hidden_layers):
         layer = f"layer_{index}"
+        if isinstance(config, MobileBertConfig):
+            shapes |= _bottleneck_block(layer, config)
+            continue
         # What all layers share has the name of the first.
         if not (index and config.shares_attention):
             columns = (6 if config.projects_global_attention else 3) * width
             shapes |= _dense(f"{layer}/attention/query_key_value", width, columns)
             shapes |= _dense(f"{layer}/attention/output", width, width)
-            if index or not config.is_pre_norm:
+            if index or not (config.is_pre_norm and config.has_embedding_norm):
                 shapes |= _norm(f"{layer}/attention_norm", width)
         if not (index and config.shares_feed_forward):
             gates = 2 if config.has_gates else 1
@@ -78,7 +87,7 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
             shapes |= _dense("length", width, head["max_target_length"] - 1)
     if config.reads_tokens_through_pooler:
         shapes |= _dense("pooler/dense", width, width) | _norm("pooler/layer_norm", width)
-    else:
+    elif config.has_pooler:
         shapes |= _dense("pooler", width, width)
     # The head.
     variables = MODEL_CLASSES[architecture].head_variables
@@ -91,6 +100,7 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
         return head[size] if size in head else getattr(config, size)
 
     of_head = {path: tuple(map(number, shape)) for path, shape in variables.items()}
+    of_head = {path: shape for path, shape in of_head.items() if 0 not in shape}
     if config.has_biases:
         return shapes | of_head
     # The encoder and the transform of masked words have none, other layers of a head do.
@@ -100,6 +110,37 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
         if not path.endswith(_BIASES)
         or (path in of_head and not path.startswith("masked_lm_transform/"))
     }
+
+
+def _bottleneck_block(layer: str, config: MobileBertConfig) -> Shapes:
+    """Returns the shapes of a block of MobileBERT."""
+    width, inside, inner = config.hidden_size, config.block_width, config.intermediate_size
+    shapes: Shapes = {}
+    bottlenecks = {"input_bottleneck": config.use_bottleneck}
+    bottlenecks["attention/bottleneck"] = config.attention_input == "shared_bottleneck"
+    for name, is_there in bottlenecks.items():
+        if is_there:
+            shapes |= _dense(f"{layer}/{name}/dense", width, inside)
+            shapes |= _norm(f"{layer}/{name}/norm", inside)
+    if config.attention_input == "shared_bottleneck":
+        shapes |= _dense(f"{layer}/attention/query_key", inside, 2 * inside)
+        shapes |= _dense(f"{layer}/attention/value", width, inside)
+    else:
+        read = inside if config.attention_input == "bottleneck" else width
+        shapes |= _dense(f"{layer}/attention/query_key_value", read, 3 * inside)
+    shapes |= _dense(f"{layer}/attention/output", inside, inside)
+    shapes |= _norm(f"{layer}/attention_norm", inside)
+    for index in range(config.num_feedforward_networks - 1):
+        network = f"{layer}/feed_forward_{index}"
+        shapes |= _dense(f"{network}/intermediate", inside, inner)
+        shapes |= _dense(f"{network}/output", inner, inside) | _norm(f"{network}/norm", inside)
+    shapes |= _dense(f"{layer}/intermediate", inside, inner)
+    shapes |= _dense(f"{layer}/output", inner, inside)
+    shapes |= _norm(f"{layer}/feed_forward_norm", inside)
+    if config.use_bottleneck:
+        shapes |= _dense(f"{layer}/output_bottleneck", inside, width)
+        shapes |= _norm(f"{layer}/output_norm", width)
+    return shapes
 
 
 def _dense(path: str, inputs: int, outputs: int) -> Shapes:

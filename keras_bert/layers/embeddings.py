@@ -80,7 +80,7 @@ class WordEmbedding(keras.layers.Layer):
         if reverse:
             vectors = ops.reshape(inputs, (-1, self.hidden_size))  # [B, P, H] -> [B * P, H]
             vectors, table = (ops.cast(part, self.compute_dtype) for part in (vectors, table))
-            logits = _products(vectors, table)  # [B * P, V]
+            logits = tied_products(vectors, table)  # [B * P, V]
             return ops.reshape(logits, (*ops.shape(inputs)[:-1], self.vocab_size))  # [B, P, V]
         if self._lookup is not None:
             return self._lookup(inputs, ops.cast(table, self.compute_dtype))
@@ -104,7 +104,7 @@ class WordEmbedding(keras.layers.Layer):
         }
 
 
-def _products(vectors: Any, table: Any) -> Any:
+def tied_products(vectors: Any, table: Any) -> Any:
     """Returns [N, V], the products of vectors [N, H] with the rows of a table [V, H]."""
     if keras.backend.backend() != "tensorflow":
         return ops.matmul(vectors, ops.transpose(table))
@@ -218,7 +218,25 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             ValueError: S is known and longer than `max_position_embeddings`.
         """
         self._check_length(word_embeddings.shape[1])
-        return self.embed(word_embeddings, segment_ids, position_ids, training)
+        words = self.in_context(word_embeddings, position_ids)
+        return self.embed(words, segment_ids, position_ids, training)
+
+    @property
+    def reads_neighbors(self) -> bool:
+        """Whether `in_context` looks from one position to another."""
+        return False
+
+    def in_context(self, word_embeddings: Any, position_ids: Any = None) -> Any:
+        """Returns what `embed` reads of words in rows, [B, S, H]: here those themselves.
+
+        A variant that looks at the words beside a word does it here, where they are in rows, and
+        says so in `reads_neighbors`.
+
+        Args:
+            word_embeddings: [B, S, H].
+            position_ids: int32 [B, S] for several texts in a sequence; None for one.
+        """
+        return word_embeddings
 
     def embed(
         self,
@@ -227,7 +245,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         position_ids: Any = None,
         training: bool = False,
     ) -> Any:
-        """Returns what `call` does, for tokens in any arrangement.
+        """Returns what `call` does behind `in_context`, for tokens in any arrangement.
 
         The unpadded encoder of serving calls it with a list of tokens: [T, H], [T] and [T]. That is
         outside of `call`, where Keras casts no variables to the dtype of the arithmetic.
@@ -292,3 +310,17 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             "reads_segments": self.reads_segments,
             "has_positions": self.has_positions,
         }
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class UnnormalizedEmbeddings(EmbeddingPostprocessor):
+    """BERT's embeddings without a norm, where the first block begins with one.
+
+    Args:
+        *arguments: those of `EmbeddingPostprocessor`; the epsilon is that of no norm.
+        **keywords: further ones.
+    """
+
+    def __init__(self, *arguments: Any, **keywords: Any):
+        super().__init__(*arguments, **keywords)
+        self.layer_norm = keras.layers.Identity(dtype=self.dtype_policy, name="layer_norm")

@@ -12,6 +12,7 @@ of serving, which attends in its own way and calls the same halves.
 Shapes: B sequences, S positions, H width, I width of the feed-forward layer, A heads.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -157,8 +158,9 @@ class EncoderBlock(keras.layers.Layer):
         """Transforms hidden states [B, S, H]; arguments and results as in `SelfAttention`."""
         # An attention layer with a `call` of its own need not know of positions.
         asking = {} if query_positions is None else {"query_positions": query_positions}
+        read = self.attention_input(hidden, training)  # [B, S, H]
         attended = self.attention(
-            self.attention_input(hidden, training),
+            read,
             input_mask,
             training=training,
             return_probs=return_probs,
@@ -166,9 +168,10 @@ class EncoderBlock(keras.layers.Layer):
         )  # [B, S, H], or that and [B, A, S, S]
         if return_probs:
             attended, probs = attended
-        if query_positions is not None:
-            hidden = states_at(hidden, query_positions)  # [B, Q, H], as is what was attended
-        tokens = self.attention_half(as_tokens(hidden), as_tokens(attended), training)
+        if query_positions is not None:  # [B, Q, H], as is what was attended
+            read, hidden = states_of(read, hidden, lambda one: states_at(one, query_positions))
+        read, tokens = states_of(read, hidden, as_tokens)  # [B * S, H]
+        tokens = self.joined(tokens, read, as_tokens(attended), training)
         tokens = self.feed_forward_half(tokens, training)  # [B * S, H]
         hidden = as_rows(tokens, hidden)  # [B, S, H]
         return (hidden, probs) if return_probs else hidden
@@ -176,6 +179,17 @@ class EncoderBlock(keras.layers.Layer):
     def attention_input(self, hidden: Any, training: bool = False) -> Any:
         """Returns what the attention reads of hidden states [..., H]: here those themselves."""
         return hidden
+
+    def joined(self, hidden: Any, read: Any, attended: Any, training: bool = False) -> Any:
+        """Returns what `feed_forward_half` takes; here that of `attention_half`.
+
+        Args:
+            hidden: hidden states [..., H].
+            read: what the attention read of them, for a variant that computes with it once more.
+            attended: what it found, [..., H].
+            training: whether dropout is on.
+        """
+        return self.attention_half(hidden, attended, training)
 
     def attention_half(self, hidden: Any, attended: Any, training: bool = False) -> Any:
         """Returns hidden states [..., H] joined with what their attention found, [..., H]."""
@@ -210,6 +224,59 @@ class EncoderBlock(keras.layers.Layer):
             "seed": self.seed,
             "attention_initializer": self.attention_initializer,
         }
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class PreNormEncoderBlock(EncoderBlock):
+    """BERT's block with the norms before its two halves, as in Megatron-LM (arXiv:1909.08053).
+
+        hidden --+-- norm, attention, dropout --(+)--+-- norm, dense, gelu, dense, dropout --(+)-->
+                 |                               |   |                                        |
+                 +-------------------------------+   +----------------------------------------+
+
+    Args:
+        *arguments: those of `EncoderBlock`.
+        is_last: whether a norm ends the block, as nothing behind it has one.
+        **keywords: further ones of `EncoderBlock`.
+    """
+
+    final_norm: LayerNormalization
+
+    def __init__(self, *arguments: Any, is_last: bool = False, **keywords: Any):
+        super().__init__(*arguments, **keywords)
+        self.is_last = is_last
+
+    def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
+        """Makes all sub-layers for hidden states [B, S, H]."""
+        super().build(hidden_shape)
+        if self.is_last:
+            self.final_norm = self._norm("final_norm")
+            self.final_norm.build(hidden_shape)
+
+    def attention_input(self, hidden: Any, training: bool = False) -> Any:
+        """Returns what the attention reads, [..., H]: hidden states behind the norm."""
+        return self.attention_norm(hidden, training=training)
+
+    def attention_half(self, hidden: Any, attended: Any, training: bool = False) -> Any:
+        """Returns hidden states [..., H] joined with what their attention found, [..., H]."""
+        return hidden + self.attention_dropout(attended, training=training)
+
+    def feed_forward_half(self, hidden: Any, training: bool = False) -> Any:
+        """Returns hidden states [..., H] after the feed-forward layer, each position alone."""
+        inner = self.inner(self.feed_forward_norm(hidden, training=training), training)  # [..., I]
+        transformed = self.feed_forward_dropout(self.output_dense(inner), training=training)
+        hidden = hidden + transformed  # [..., H]
+        return self.final_norm(hidden, training=training) if self.is_last else hidden
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return super().get_config() | {"is_last": self.is_last}
+
+
+def states_of(read: Any, hidden: Any, function: Callable[[Any], Any]) -> tuple[Any, Any]:
+    """Returns a function of what the attention reads and of hidden states, once if it is these."""
+    found = function(hidden)
+    return found if read is hidden else function(read), found
 
 
 def derived_seed(seed: int | None, stream: int) -> int | None:

@@ -5,7 +5,8 @@
     logits <--bias-- [B, P, V] <------- word embeddings^T ---------+
 
 The product with the word embeddings is `WordEmbedding` called with `reverse=True`; this module
-holds the layers on both sides of it.
+holds the layers on both sides of it. Where what is compared is wider than the word embeddings, as
+in MobileBERT, further columns of every word stand beside them (`FurtherColumns`).
 
 A sequence with fewer than P predictions fills up with position 0, whose loss has the weight 0.
 
@@ -19,6 +20,7 @@ from keras import ops
 
 from keras_bert.layers.activations import activation_function
 from keras_bert.layers.dense import Dense, add_bias
+from keras_bert.layers.embeddings import tied_products
 from keras_bert.layers.initializer import truncated_normal
 from keras_bert.layers.layer_norm import LayerNormalization
 from keras_bert.layers.self_attention import states_at
@@ -35,7 +37,8 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
         hidden_act: name of the activation, as in `BertConfig`.
         initializer_range: standard deviation of the truncated normal initializer.
         layer_norm_eps: epsilon of the norm.
-        units: width of the word embeddings, E; None where it is that of the encoder, H.
+        units: width of what is compared with words, E where these are as wide; None where it is
+            that of the encoder, H.
         use_bias: whether the dense layer has a bias, and the norm an offset.
     """
 
@@ -100,6 +103,54 @@ class MaskedLanguageModelTransform(keras.layers.Layer):
             "layer_norm_eps": self.layer_norm_eps,
             "units": self.units,
             "use_bias": self.use_bias,
+        }
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class FurtherColumns(keras.layers.Layer):
+    """Adds to scores of words what further columns of theirs make of the rest of a vector.
+
+    Args:
+        vocab_size: entries of the vocabulary, V.
+        units: columns of a word, F.
+        initializer_range: standard deviation of the truncated normal initializer.
+    """
+
+    def __init__(self, vocab_size: int, units: int, initializer_range: float = 0.02, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.units = units
+        self.initializer_range = initializer_range
+
+    def build(self, vectors_shape: Any, scores_shape: Any = None) -> None:
+        """Makes the columns of all words [V, F]."""
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.vocab_size, self.units),
+            initializer=truncated_normal(self.initializer_range),
+        )
+
+    def call(self, vectors: Any, scores: Any) -> Any:
+        """Returns scores [..., V] and, added, the last F numbers of vectors [..., E + F] x [F, V].
+
+        Args:
+            vectors: what is compared with words, [..., E + F].
+            scores: what the word embeddings make of the first E numbers, [..., V].
+        """
+        rest = ops.reshape(vectors[..., -self.units :], (-1, self.units))  # [B * P, F]
+        found = tied_products(rest, ops.cast(self.embeddings, rest.dtype))  # [B * P, V]
+        return scores + ops.reshape(found, ops.shape(scores))
+
+    def compute_output_spec(self, vectors: Any, scores: Any) -> keras.KerasTensor:
+        """Returns the symbolic scores [..., V]."""
+        return keras.KerasTensor(scores.shape, dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return super().get_config() | {
+            "vocab_size": self.vocab_size,
+            "units": self.units,
+            "initializer_range": self.initializer_range,
         }
 
 

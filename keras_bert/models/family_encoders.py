@@ -1,7 +1,8 @@
 """The encoders of the families that came after BERT; their configs say in what they differ.
 
 All of it is in `keras_bert.family_configs`: the same layers are made from other numbers, but for
-MPNet, DeBERTa, local attention, ModernBERT, NomicBERT and GTE, which have blocks of their own.
+MPNet, DeBERTa, local attention, ModernBERT, NomicBERT, GTE and MobileBERT, which have blocks of
+their own.
 """
 
 from typing import Any
@@ -15,6 +16,7 @@ from keras_bert.family_configs import (
     ElectraConfig,
     LocalBertConfig,
     LongformerConfig,
+    MegatronBertConfig,
     MPNetConfig,
     RobertaConfig,
 )
@@ -22,10 +24,12 @@ from keras_bert.layers.disentangled_attention import (
     DisentangledEmbeddings,
     DisentangledEncoderBlock,
 )
-from keras_bert.layers.embeddings import EmbeddingPostprocessor
-from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.layers.embeddings import EmbeddingPostprocessor, UnnormalizedEmbeddings
+from keras_bert.layers.encoder_block import EncoderBlock, PreNormEncoderBlock
 from keras_bert.layers.local_attention import LocalEncoderBlock
 from keras_bert.layers.masked_lm import MaskedLanguageModelTransform
+from keras_bert.layers.mobilebert.bottleneck_block import BottleneckEncoderBlock
+from keras_bert.layers.mobilebert.trigram_embeddings import TrigramEmbeddings
 from keras_bert.layers.relative_attention import RelativeEmbeddings, RelativeEncoderBlock
 from keras_bert.layers.rotary_attention import (
     NormalizedEmbeddings,
@@ -33,6 +37,7 @@ from keras_bert.layers.rotary_attention import (
     RotaryPostNormBlock,
     scaled_initializer_range,
 )
+from keras_bert.mobilebert_config import MobileBertConfig
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.registry import register_encoder
 from keras_bert.modernbert_config import ModernBertConfig
@@ -267,6 +272,81 @@ class GteEncoder(BertEncoder):
                 "gate_dropout_prob": config.hidden_dropout_prob,
             }
         )
+
+
+@register_encoder(MobileBertConfig)
+class MobileBertEncoder(BertEncoder):
+    """The encoder of MobileBERT (Sun et al. 2020, arXiv:2004.02984), and of the IB-BERT beside it.
+
+    Inputs and outputs are those of `BertEncoder`. `pooled_output` is the state of [CLS] itself
+    where `MobileBertConfig.classifier_activation` is False, as in published models. A word is read
+    with the one behind it: what stands behind the last piece of a text, padding or nothing, changes
+    its state a little, as in transformers.
+
+    Example:
+        >>> encoder = MobileBertEncoder(MobileBertConfig.from_name("mobilebert"))
+    """
+
+    @staticmethod
+    def create_embeddings(config: Any, seed: int | None, dtype: Any) -> EmbeddingPostprocessor:
+        """Returns the layer named "embeddings"; see `BertEncoder.create_embeddings`."""
+        settings = BertEncoder.create_embeddings(config, seed, dtype).get_config()
+        return TrigramEmbeddings.from_config(
+            settings
+            | {
+                "hidden_size": config.hidden_size,
+                "trigram_input": config.trigram_input,
+                "transforms_words": config.transforms_words,
+                "normalization_type": config.normalization_type,
+            }
+        )
+
+    @staticmethod
+    def create_block(config: Any, index: int, seed: int | None, dtype: Any) -> EncoderBlock:
+        """Returns the block named "layer_{index}"; see `BertEncoder.create_block`."""
+        settings = BertEncoder.create_block(config, index, seed, dtype).get_config()
+        return BottleneckEncoderBlock.from_config(
+            settings
+            | {
+                "block_width": config.block_width,
+                "use_bottleneck": config.use_bottleneck,
+                "attention_input": config.attention_input,
+                "num_feedforward_networks": config.num_feedforward_networks,
+                "normalization_type": config.normalization_type,
+            }
+        )
+
+    @staticmethod
+    def create_pooler(config: Any, dtype: Any) -> keras.layers.Layer:
+        """Returns the layer named "pooler"; see `BertEncoder.create_pooler`."""
+        if config.has_pooler:
+            return BertEncoder.create_pooler(config, dtype)
+        return keras.layers.Identity(dtype=dtype, name="pooler")
+
+
+@register_encoder(MegatronBertConfig)
+class MegatronBertEncoder(BertEncoder):
+    """The encoder of MegatronBERT (Shoeybi et al. 2019, arXiv:1909.08053): norms come first.
+
+    Inputs and outputs are those of `BertEncoder`. The last of the `hidden_states` is behind the
+    norm that ends the encoder, as `sequence_output` is; the embeddings have none.
+
+    Example:
+        >>> encoder = MegatronBertEncoder(MegatronBertConfig.from_name("megatron_bert_tiny"))
+    """
+
+    @staticmethod
+    def create_embeddings(config: Any, seed: int | None, dtype: Any) -> EmbeddingPostprocessor:
+        """Returns the layer named "embeddings"; see `BertEncoder.create_embeddings`."""
+        settings = BertEncoder.create_embeddings(config, seed, dtype).get_config()
+        return UnnormalizedEmbeddings.from_config(settings)
+
+    @staticmethod
+    def create_block(config: Any, index: int, seed: int | None, dtype: Any) -> EncoderBlock:
+        """Returns the block named "layer_{index}"; see `BertEncoder.create_block`."""
+        settings = BertEncoder.create_block(config, index, seed, dtype).get_config()
+        is_last = index == config.num_hidden_layers - 1
+        return PreNormEncoderBlock.from_config(settings | {"is_last": is_last})
 
 
 @register_encoder(LocalBertConfig)

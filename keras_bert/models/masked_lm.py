@@ -10,10 +10,17 @@ from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.config import BertConfig
 from keras_bert.features import MASKED_LM_POSITIONS
-from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
+from keras_bert.layers.masked_lm import (
+    FurtherColumns,
+    MaskedLanguageModelTransform,
+    OutputBias,
+)
 from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder, as_encoder, encoder_inputs
 from keras_bert.models.task_model import TaskModel
+
+# A layer that only heads have whose vectors are wider than word embeddings.
+FURTHER_COLUMNS = "masked_lm_columns"
 
 
 def load_masked_lm(
@@ -135,13 +142,49 @@ def masked_lm_scores(encoder: BertEncoder, sequence_output: Any, positions: Any 
         config.transform_act,
         config.initializer_range,
         config.layer_norm_eps,
-        config.embedding_width,
+        config.output_width,
         config.has_biases,
         dtype=encoder.policy,
         name="masked_lm_transform",
     )
-    # [B, P or S, H] -> [B, P, E] -> [B, P, V]: scored against the word embeddings themselves.
-    return encoder.word_embeddings(transform(sequence_output, positions), reverse=True)
+    columns = None
+    if config.further_output_width:
+        columns = FurtherColumns(
+            config.vocab_size,
+            config.further_output_width,
+            config.initializer_range,
+            dtype=encoder.policy,
+            name=FURTHER_COLUMNS,
+        )
+    return _word_scores(encoder, transform(sequence_output, positions), columns)
+
+
+def word_scores(model: Any, sequence_output: Any, positions: Any = None) -> Any:
+    """Returns the scores [B, P, V] of a model with this head, without the bias of each piece.
+
+    Args:
+        model: a `BertMaskedLM`, or another model with its layers.
+        sequence_output: hidden states, as in `masked_lm_logits`.
+        positions: positions, as there.
+    """
+    further = model.encoder.config.further_output_width
+    columns = model.get_layer(FURTHER_COLUMNS) if further else None
+    vectors = model.get_layer("masked_lm_transform")(sequence_output, positions)
+    return _word_scores(model.encoder, vectors, columns)
+
+
+def head_layers(config: BertConfig) -> tuple[str, ...]:
+    """Returns the names of the layers of this head, which every model calls so that has it."""
+    further = (FURTHER_COLUMNS,) if config.further_output_width else ()
+    return "masked_lm_transform", *further, "masked_lm_bias"
+
+
+def _word_scores(encoder: BertEncoder, vectors: Any, columns: FurtherColumns | None) -> Any:
+    # [B, P, E] -> [B, P, V]: scored against the word embeddings themselves.
+    if columns is None:
+        return encoder.word_embeddings(vectors, reverse=True)
+    scores = encoder.word_embeddings(vectors[..., : -columns.units], reverse=True)
+    return columns(vectors, scores)
 
 
 def output_bias(encoder: BertEncoder) -> OutputBias:

@@ -47,7 +47,9 @@ _MODULES = {
     "deberta-v2": "keras_bert.models.family_encoders",
     "nomic_bert": "keras_bert.models.family_encoders",
     "gte": "keras_bert.models.family_encoders",
+    "mobilebert": "keras_bert.models.family_encoders",
     "local_bert": "keras_bert.models.family_encoders",
+    "megatron-bert": "keras_bert.models.family_encoders",
 }
 # model_type -> class of the encoder, as far as they are imported.
 _ENCODERS: dict[str, type] = {}

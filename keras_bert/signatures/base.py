@@ -85,7 +85,9 @@ class SignatureFamily(abc.ABC):
         self.options = options
         # A head has its encoder inside; a bare encoder is one itself.
         self.encoder = UnpaddedEncoder(
-            getattr(model, "encoder", model), onednn=options.dtype == "bfloat16_onednn"
+            getattr(model, "encoder", model),
+            onednn=options.dtype == "bfloat16_onednn",
+            full_length=max_seq_length,
         )
         self.preprocess = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
         self._others: tuple[Self, ...] = ()

@@ -31,7 +31,7 @@ import tensorflow as tf
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.layers.attention_masks import left_to_right_mask
 from keras_bert.layers.embeddings import EmbeddingPostprocessor
-from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.layers.encoder_block import EncoderBlock, states_of
 from keras_bert.layers.onednn_kernels import ALIGNED_TOKENS, check_onednn, onednn_kernels
 from keras_bert.layers.self_attention import SelfAttention, score_bias
 from keras_bert.models.encoder import BertEncoder
@@ -52,6 +52,8 @@ class _Chunk(NamedTuple):
     Attributes:
         ids: int32 [T].
         segment_ids: int32 [T].
+        rows: int32 [G, S + 1], the ids in rows with what stands behind the longest, or [G, S] where
+            nothing does.
         positions: int32 [T], their positions in the rows.
         cells: int32 [T], where they stand in the padded rows, flattened [G * S].
         token_of_cell: int32 [G, S], the token in each cell, for padding the one before it.
@@ -62,6 +64,7 @@ class _Chunk(NamedTuple):
 
     ids: tf.Tensor
     segment_ids: tf.Tensor
+    rows: tf.Tensor
     positions: tf.Tensor
     cells: tf.Tensor
     token_of_cell: tf.Tensor
@@ -77,6 +80,10 @@ class UnpaddedEncoder:
         encoder: the trained encoder whose layers and weights are used.
         tokens_per_chunk: real tokens that go through a layer at once.
         onednn: whether norms and softmaxes in bfloat16 are `onednn_kernels`.
+        full_length: positions of a row that leaves no room for padding. Where words are read with
+            those beside them, as in MobileBERT, all shorter rows are read as if padding followed
+            them, also the longest of a batch, whose answer would depend on the others otherwise.
+            None: rows end where they end.
 
     Raises:
         ValueError: a layer overrides `call`, which is not run here: answers would be wrong.
@@ -87,6 +94,7 @@ class UnpaddedEncoder:
         encoder: BertEncoder,
         tokens_per_chunk: int = TOKENS_PER_CHUNK,
         onednn: bool = False,
+        full_length: int | None = None,
     ):
         _check_layers(encoder)
         self._config = encoder.config
@@ -97,6 +105,7 @@ class UnpaddedEncoder:
         self._pooler = encoder.get_layer("pooler")
         self._tokens_per_chunk = tokens_per_chunk
         self._onednn = onednn
+        self._full_length = full_length
         self._dtype = tf.as_dtype(encoder.policy.compute_dtype)
 
     def pooled_output(self, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -138,6 +147,9 @@ class UnpaddedEncoder:
         # [N, S] each, and [N], now in the order of lengths.
         ids, segments = (tf.gather(inputs[name], order) for name in (INPUT_IDS, SEGMENT_IDS))
         lengths = tf.gather(lengths, order)
+        if self._embeddings.reads_neighbors and self._full_length is not None:
+            room = tf.clip_by_value(self._full_length - tf.shape(ids)[1], 0, 1)
+            ids = tf.pad(ids, [[0, 0], [0, room]], constant_values=self._config.pad_token_id)
         # Lengths 9 4 4 3 2 and 16 tokens a chunk: rows begin at tokens 0 9 13 17 20, which makes
         # chunks of 3 and 2 rows. A row of another level than the one before it begins a chunk too:
         # beside rows of 4 times its length and more, most of attention would be padding.
@@ -159,7 +171,7 @@ class UnpaddedEncoder:
             part = slice(edges[index], edges[index + 1])
             chunk = self._chunk(ids[part], segments[part], lengths[part])
             with onednn_kernels(self._onednn):
-                words = self._word_embeddings(chunk.ids)  # [T, E]
+                words = self._words(chunk)  # [T, E]
                 hidden = self._embeddings.embed(words, chunk.segment_ids, chunk.positions)
                 if self._projection is not None:
                     hidden = self._projection(hidden)  # [T, E] -> [T, H]
@@ -180,6 +192,17 @@ class UnpaddedEncoder:
             parallel_iterations=_CHUNKS_AT_A_TIME,
         )
         return found.concat(), order, lengths  # [N or all real tokens, H], [N], [N]
+
+    def _words(self, chunk: _Chunk) -> tf.Tensor:
+        """Returns what the embeddings layer reads of the tokens of a chunk, [T, E]."""
+        if not self._embeddings.reads_neighbors:
+            return self._word_embeddings(chunk.ids)
+        # In rows, where words have neighbours; the last of the longest row has one where it is
+        # followed by padding.
+        words = self._embeddings.in_context(self._word_embeddings(chunk.rows))  # [G, S + 1, E]
+        length = tf.shape(chunk.token_of_cell)[1]  # S
+        places = tf.stack([chunk.cells // length, chunk.positions], axis=1)  # [T, 2]
+        return tf.gather_nd(words, places)
 
     def _chunk(self, ids: tf.Tensor, segments: tf.Tensor, lengths: tf.Tensor) -> _Chunk:
         # Lengths 3 and 2: mask 111 110, cells 0 1 2 3 4, token of each cell 0 1 2 3 4 4, ends 3 5.
@@ -204,6 +227,7 @@ class UnpaddedEncoder:
         return _Chunk(
             ids=real(ids),
             segment_ids=real(segments),
+            rows=ids[:, : longest + 1],
             positions=cells % longest,
             cells=cells,
             token_of_cell=tf.reshape(token, [size, longest]),
@@ -245,7 +269,7 @@ def _apply(
     rows = chunk.token_of_cell[:, None] * (3 * projected) + part  # [3, G, P, S]
     if summaries_only:
         kept = chunk.summary  # [G]
-        hidden = tf.gather(hidden, kept)  # [G, H]
+        read, hidden = states_of(read, hidden, lambda states: tf.gather(states, kept))  # [G, H]
     if summaries_only and attention.asks_alone:
         asking = kept[:, None, None] * (3 * projected) + part[0]  # [G, P, 1]
         query = tf.gather(parts, asking)  # [G, A, 1, D]
@@ -261,5 +285,5 @@ def _apply(
         rows += (cells % length)[:, None]
         context = tf.gather(tf.reshape(context, [-1, size]), rows)
     attended = attention.project_output(tf.reshape(context, [-1, heads * size]))  # [T or G, H]
-    hidden = block.attention_half(hidden, attended)  # [T or G, H]
+    hidden = block.joined(hidden, read, attended)  # [T or G, H]
     return block.feed_forward_half(hidden)

@@ -2,7 +2,7 @@
 
     family             files                                       tokenizer_class
     WordPiece          vocab.txt                                   Bert*, DistilBert*, Electra*,
-                                                                   MPNet*
+                                                                   MPNet*, MobileBert*
     byte-level BPE     vocab.json and merges.txt                   Roberta*, GPT2*, Longformer*
     SentencePiece      spiece.model                                Albert*
                        sentencepiece.bpe.model                     XLMRoberta*
@@ -62,6 +62,7 @@ _CLASSES: dict[str, Family] = {
     "BertTokenizer": "wordpiece",
     "DistilBertTokenizer": "wordpiece",
     "ElectraTokenizer": "wordpiece",
+    "MobileBertTokenizer": "wordpiece",
     tokenizer_config.MPNET_CLASS: "wordpiece",
 }
 # How tokenizers begin that are others in spite of a vocab.txt, such as BertJapaneseTokenizer.

@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from keras_bert.checkpoints.model_classes import ENCODER, MODEL_CLASSES, TOKEN_LABELERS
 from keras_bert.checkpoints.variables import variable_shapes
 from keras_bert.config import BertConfig
+from keras_bert.mobilebert_config import MobileBertConfig
 from keras_bert.models import registry
 from keras_bert.models.encoder import narrows
 
 EMBEDDING_PROJECTION = "embeddings, projection"
+BOTTLENECKS = "bottlenecks"
 PROJECTIONS = "attention, projections"
 SCORES = "attention, scores and context"
 FEED_FORWARD = "feed-forward"
@@ -48,7 +50,7 @@ def forward_flops(
     head = 0
     for path, shape in head_shapes.items():
         if len(shape) == 2:
-            if path.startswith("masked_lm_transform"):
+            if path.startswith("masked_lm_"):
                 applied = predictions
             else:  # once a sequence, or for each of its positions
                 pooled = row.uses_pooler or path.startswith("next_sentence")
@@ -59,7 +61,7 @@ def forward_flops(
     summaries = batch_size if row.uses_pooler else 0
     if config.reads_tokens_through_pooler and architecture in TOKEN_LABELERS:
         summaries = tokens
-    pooler = 2 * summaries * config.hidden_size**2
+    pooler = 2 * summaries * config.hidden_size**2 if config.has_pooler else 0
     reads_few = architecture != ENCODER and (row.uses_pooler or row.predicts_words)
     read = 1 + max_predictions_per_seq if row.predicts_words else 1
     parts = _encoder_parts(config, batch_size, max_seq_length, read if reads_few else None)
@@ -79,10 +81,11 @@ def _encoder_parts(
             them; None: all.
     """
     hidden, embedding, layers = config.hidden_size, config.embedding_width, config.num_hidden_layers
+    inside = config.block_width
     tokens = batch_size * max_seq_length
     # Query, key, value and output, and the first three once more for global positions.
     matrices = 7 if config.projects_global_attention else 4
-    feed_forward = 3 if config.has_gates else 2
+    feed_forward = (3 if config.has_gates else 2) * config.num_feedforward_networks
     # DeBERTa: query and key of each distance, and products with them.
     distances = 2 * max_seq_length - 1 if config.distance_products else 0
     pairs = 2 * batch_size * config.attention_pairs(max_seq_length)
@@ -95,12 +98,28 @@ def _encoder_parts(
             # Where queries know their distances by their place among all, all ask.
             unasked = unread if block.attention.asks_alone else 0
     projected = layers * (tokens * matrices + 2 * distances) - unread
+    projections = projected * inside * inside
+    bottlenecks = words = 0
+    if config.projects_embeddings:
+        words = embedding
+    if isinstance(config, MobileBertConfig):
+        words = config.transforms_words * (3 if config.trigram_input else 1) * embedding
+        everywhere = layers * tokens
+        # What reads states of another width than W has more or fewer rows.
+        wide = {"hidden": 3, "shared_bottleneck": 1, "bottleneck": 0}[config.attention_input]
+        projections += everywhere * wide * (hidden - inside) * inside
+        if config.use_bottleneck:
+            # Into a block, everywhere if the attention reads that; that of query and key; and out.
+            into = everywhere - unread * (config.attention_input != "bottleneck")
+            shared = everywhere * (config.attention_input == "shared_bottleneck")
+            bottlenecks = (into + shared + everywhere - unread) * hidden * inside
     attended = layers * pairs - 2 * unasked * max_seq_length
-    inner = feed_forward * hidden * config.intermediate_size
+    inner = feed_forward * inside * config.intermediate_size
     return {
-        EMBEDDING_PROJECTION: 2 * tokens * embedding * hidden if config.projects_embeddings else 0,
-        PROJECTIONS: 2 * projected * hidden * hidden,
-        SCORES: 2 * attended * hidden,
+        EMBEDDING_PROJECTION: 2 * tokens * words * hidden,
+        BOTTLENECKS: 2 * bottlenecks,
+        PROJECTIONS: 2 * projections,
+        SCORES: 2 * attended * inside,
         FEED_FORWARD: 2 * (layers * tokens - unread) * inner,
     }
 
@@ -127,7 +146,7 @@ def masked_lm_flops(config: BertConfig, predictions: int) -> int:
         config: the model's numbers.
         predictions: predicted positions of all sequences.
     """
-    return 2 * predictions * config.embedding_width * (config.hidden_size + config.vocab_size)
+    return 2 * predictions * config.output_width * (config.hidden_size + config.vocab_size)
 
 
 def training_flops(forward: Mapping[str, int], encoder_learns: bool = True) -> dict[str, int]:

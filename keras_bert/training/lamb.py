@@ -9,8 +9,10 @@ import tensorflow as tf
 
 from keras_bert.training.base_optimizer import BaseOptimizer
 
-# The dense layer of all projections of a self-attention.
-_FUSED = "query_key_value"
+# Dense layers that are several projections of a self-attention, and the one beside them, whose
+# kernel [H, H] tells how wide each is.
+_FUSED = ("query_key_value/kernel", "query_key/kernel")
+_OUTPUT = "output/kernel"
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -49,11 +51,12 @@ class Lamb(BaseOptimizer):
             return
         super().build(variables)
         layers = [variable.path.rpartition("/")[0] for variable in variables]
+        kernels = {variable.path: variable for variable in variables}
         # Such as "layer_0/attention/query_key_value" -> H.
         widths = {
-            layer: variable.shape[0]
+            layer: kernels.get(f"{layer.rpartition('/')[0]}/{_OUTPUT}", variable).shape[0]
             for layer, variable in zip(layers, variables, strict=True)
-            if variable.path.endswith(f"{_FUSED}/kernel")
+            if variable.path.endswith(_FUSED)
         }
         # A kernel [H, 3H] and its bias [3H] have 3 parts, Longformer's [H, 6H] has 6.
         self._parts = [

@@ -59,6 +59,8 @@ def block_activations(config: BertConfig, max_seq_length: int, bytes_per_number:
     (2 H); per pair of tokens and head the probabilities in float32, their dropout mask and what it
     leaves. With masks of one byte and I = 4 H this is the 34 sbh + 5 as^2 b of Korthikanti et al.
     2022 (arXiv:2205.05198, equation 2). Longformer keeps a second query, key and value (3 H).
+    Between bottlenecks all of that is W wide, and each feed-forward network of a block counts;
+    outside of them is what they read, and the sum behind the last one (2 H).
 
     Args:
         config: the model's numbers.
@@ -67,7 +69,11 @@ def block_activations(config: BertConfig, max_seq_length: int, bytes_per_number:
     """
     widths = 13 if config.projects_global_attention else 10
     # With a gate that is kept, too, and what the output layer reads.
-    inner = 4 if config.has_gates else 2
-    per_token = bytes_per_number * (widths * config.hidden_size + inner * config.intermediate_size)
+    inner = (4 if config.has_gates else 2) * config.num_feedforward_networks
+    widths += 2 * (config.num_feedforward_networks - 1)
+    numbers = widths * config.block_width + inner * config.intermediate_size
+    if config.block_width != config.hidden_size:
+        numbers += 2 * config.hidden_size
+    per_token = bytes_per_number * numbers
     per_pair = config.num_attention_heads * (_FLOAT32 + 2 * bytes_per_number)
     return max_seq_length * per_token + config.attention_pairs(max_seq_length) * per_pair

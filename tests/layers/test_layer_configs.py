@@ -13,10 +13,26 @@ from keras_bert.layers.disentangled_attention import (
     DisentangledEncoderBlock,
     DisentangledSelfAttention,
 )
-from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
-from keras_bert.layers.encoder_block import EncoderBlock
+from keras_bert.layers.embeddings import (
+    EmbeddingPostprocessor,
+    UnnormalizedEmbeddings,
+    WordEmbedding,
+)
+from keras_bert.layers.encoder_block import EncoderBlock, PreNormEncoderBlock
 from keras_bert.layers.local_attention import LocalEncoderBlock, LocalSelfAttention
-from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
+from keras_bert.layers.masked_lm import (
+    FurtherColumns,
+    MaskedLanguageModelTransform,
+    OutputBias,
+)
+from keras_bert.layers.mobilebert.bottleneck_block import (
+    Bottleneck,
+    BottleneckEncoderBlock,
+    BottleneckSelfAttention,
+    FeedForwardNetwork,
+)
+from keras_bert.layers.mobilebert.no_norm import NoNorm
+from keras_bert.layers.mobilebert.trigram_embeddings import TrigramEmbeddings
 from keras_bert.layers.pooling import WindowPooling
 from keras_bert.layers.replaced_token import ReplacedTokenDetection
 from keras_bert.layers.rotary_attention import RotaryPostNormBlock
@@ -71,6 +87,38 @@ _CASES = [
             "attention_initializer": "neighbors",
         },
         (_HIDDEN, _MASK),
+    ),
+    (
+        PreNormEncoderBlock,
+        {
+            "num_attention_heads": 2,
+            "intermediate_size": 12,
+            "hidden_act": "relu",
+            "hidden_dropout_prob": 0.2,
+            "attention_probs_dropout_prob": 0.3,
+            "initializer_range": 0.5,
+            "layer_norm_eps": 1e-3,
+            "seed": 4,
+            "attention_initializer": "neighbors",
+            "is_last": True,
+        },
+        (_HIDDEN, _MASK),
+    ),
+    (
+        UnnormalizedEmbeddings,
+        {
+            "max_position_embeddings": 6,
+            "type_vocab_size": 3,
+            "dropout_rate": 0.2,
+            "initializer_range": 0.5,
+            "layer_norm_eps": 1e-3,
+            "seed": 4,
+            "position_initializer": "sinusoids",
+            "first_position": 2,
+            "reads_segments": False,
+            "has_positions": False,
+        },
+        (_HIDDEN, _IDS),
     ),
     (
         LocalSelfAttention,
@@ -174,6 +222,83 @@ _CASES = [
             "gate_dropout_prob": 0.4,
         },
         (_HIDDEN, _MASK),
+    ),
+    (
+        BottleneckSelfAttention,
+        {
+            "num_attention_heads": 2,
+            "width": 6,
+            "shares_bottleneck": False,
+            "layer_norm_eps": 1e-3,
+            "normalization_type": "layer_norm",
+            "dropout_rate": 0.3,
+            "initializer_range": 0.5,
+            "seed": 4,
+            "attention_initializer": "neighbors",
+        },
+        (_HIDDEN, _MASK),
+    ),
+    (
+        BottleneckEncoderBlock,
+        {
+            "num_attention_heads": 2,
+            "intermediate_size": 12,
+            "hidden_act": "silu",
+            "hidden_dropout_prob": 0.2,
+            "attention_probs_dropout_prob": 0.3,
+            "initializer_range": 0.5,
+            "layer_norm_eps": 1e-3,
+            "seed": 4,
+            "attention_initializer": "neighbors",
+            "block_width": 32,
+            "use_bottleneck": False,
+            "attention_input": "hidden",
+            "num_feedforward_networks": 2,
+            "normalization_type": "layer_norm",
+        },
+        (_HIDDEN, _MASK),
+    ),
+    (
+        Bottleneck,
+        {
+            **{"units": 6, "initializer_range": 0.5, "layer_norm_eps": 1e-3},
+            "normalization_type": "layer_norm",
+        },
+        (_HIDDEN,),
+    ),
+    (
+        FeedForwardNetwork,
+        {
+            **{"intermediate_size": 6, "hidden_act": "silu", "initializer_range": 0.5},
+            **{"layer_norm_eps": 1e-3, "normalization_type": "layer_norm"},
+        },
+        (_HIDDEN,),
+    ),
+    (
+        TrigramEmbeddings,
+        {
+            "max_position_embeddings": 6,
+            "type_vocab_size": 3,
+            "dropout_rate": 0.2,
+            "initializer_range": 0.5,
+            "layer_norm_eps": 1e-3,
+            "seed": 4,
+            "position_initializer": "sinusoids",
+            "first_position": 2,
+            "reads_segments": False,
+            "has_positions": False,
+            "hidden_size": 32,
+            "trigram_input": False,
+            "transforms_words": False,
+            "normalization_type": "layer_norm",
+        },
+        (_HIDDEN, _IDS),
+    ),
+    (NoNorm, {}, (_HIDDEN,)),
+    (
+        FurtherColumns,
+        {"vocab_size": 3, "units": 4, "initializer_range": 0.5},
+        (_HIDDEN, _HIDDEN[..., :3]),
     ),
     (
         CrossAttention,

@@ -32,6 +32,10 @@ from keras_bert import (
     GteEncoder,
     LongformerConfig,
     LongformerEncoder,
+    MegatronBertConfig,
+    MegatronBertEncoder,
+    MobileBertConfig,
+    MobileBertEncoder,
     ModernBertConfig,
     ModernBertEncoder,
     MPNetConfig,
@@ -86,6 +90,10 @@ CONFIGS = {
     "deberta-v2": DebertaV2Config(**NUMBERS, position_buckets=4),
     "nomic_bert": NomicBertConfig(**NUMBERS),
     "gte": GteConfig(**NUMBERS, rope_factor=1.5),
+    "mobilebert": MobileBertConfig(
+        **NUMBERS, embedding_size=6, intra_bottleneck_size=8, num_feedforward_networks=2
+    ),
+    "megatron-bert": MegatronBertConfig(**NUMBERS),
 }
 ENCODERS = {
     "distilbert": DistilBertEncoder,
@@ -98,6 +106,8 @@ ENCODERS = {
     "deberta-v2": DebertaV2Encoder,
     "nomic_bert": NomicBertEncoder,
     "gte": GteEncoder,
+    "mobilebert": MobileBertEncoder,
+    "megatron-bert": MegatronBertEncoder,
 }
 BATCH = {
     "input_ids": np.random.default_rng(0).integers(5, 31, (3, 8)).astype(np.int32),
@@ -229,7 +239,8 @@ def test_roberta_counts_positions_from_behind_that_of_the_padding():
         encoder(long)
 
 
-@families
+# A MobileBERT reads a word with the one behind it, which padding may be.
+@pytest.mark.parametrize("family", [name for name in CONFIGS if name != "mobilebert"])
 def test_what_stands_in_padding_changes_nothing(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
     mask = BATCH["input_mask"] == 1
@@ -352,6 +363,7 @@ def test_the_activation_of_the_pooler_is_the_familys(family):
         *(("distilbert", "google"), ("distilbert", "garden"), ("electra", "garden")),
         *(("mpnet", "google"), ("modernbert", "google"), ("modernbert", "garden")),
         *(("deberta-v2", "google"), ("nomic_bert", "google"), ("gte", "garden")),
+        *(("mobilebert", "garden"), ("megatron-bert", "google")),
     ],
 )
 def test_other_formats_refuse_it(family, format, tmp_path):
@@ -401,6 +413,10 @@ def test_named_sizes(name, parameters):
         ("gte_base", 136_776_192 + 769 * 768),
         ("gte-large", 434_137_088 + 1025 * 1024),
         ("gte_multilingual_base", 305_368_320 + 769 * 768),
+        # `MobileBertModel`, which has no layer behind [CLS] either.
+        ("mobilebert", 24_581_888),
+        ("mobilebert_tiny", 15_485_696),
+        ("megatron_bert_345m", 333_640_704),
     ],
 )
 def test_named_sizes_of_other_libraries(name, parameters):
@@ -749,3 +765,22 @@ def test_layers_that_share_parameters_cannot_be_chosen_from():
     checkpoint = preset.as_checkpoint(create_encoder(CONFIGS["albert"]))
     with pytest.raises(ValueError, match="those of an ALBERT share their parameters: leave it out"):
         select_layers(checkpoint, [1])
+
+
+def test_a_megatron_bert_of_some_layers_keeps_the_norm_behind_the_last():
+    """By hand: the blocks that are left, then that norm; the first reads what the words give."""
+    encoder = create_encoder(CONFIGS["megatron-bert"].replace(num_hidden_layers=3), seed=1)
+    for weight in encoder.weights:  # ones and zeros would hide that a norm is lost
+        weight.assign_add(np.random.default_rng(0).normal(0, 0.1, weight.shape))
+    smaller = preset.from_checkpoint(
+        BertEncoder, select_layers(preset.as_checkpoint(encoder), [2, 0]), {}
+    )
+    hidden = encoder.get_layer("embeddings")(
+        encoder.word_embeddings(BATCH["input_ids"]), BATCH["segment_ids"]
+    )
+    first, _, last = encoder.encoder_blocks()
+    for block in (last, first):
+        block.is_last = False
+        hidden = block(hidden, BATCH["input_mask"])
+    expected = last.final_norm(hidden)
+    np.testing.assert_allclose(smaller(BATCH)["sequence_output"], expected, **REORDERED)

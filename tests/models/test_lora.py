@@ -13,6 +13,7 @@ from keras_bert import (
     BertTokenizer,
     DebertaV2Config,
     GteConfig,
+    MobileBertConfig,
     ModernBertConfig,
     Vocabulary,
     create_encoder,
@@ -44,6 +45,10 @@ FAMILIES = {
     "modernbert": ModernBertConfig(**NUMBERS, pad_token_id=0),  # no biases
     "deberta": DebertaV2Config(**NUMBERS, position_buckets=8),  # reads a part of W by itself
     "gte": GteConfig(**NUMBERS),  # some biases
+    # Layers inside of layers.
+    "mobilebert": MobileBertConfig(
+        **NUMBERS, embedding_size=4, intra_bottleneck_size=4, num_feedforward_networks=2
+    ),
 }
 IDS = np.array([[2, 4, 5, 6, 11, 1], [3, 1, 7, 0, 0, 0]], np.int32)
 BATCH = {

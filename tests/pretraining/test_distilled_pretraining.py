@@ -1,5 +1,6 @@
 """Distillation: losses against NumPy, what resumes and what is kept, starts from some layers."""
 
+import dataclasses
 import re
 import shutil
 
@@ -18,8 +19,10 @@ from keras_bert import (
     DistilBertConfig,
     GteConfig,
     LocalBertConfig,
+    MobileBertConfig,
     ModernBertConfig,
     NomicBertConfig,
+    create_encoder,
     create_optimizer,
 )
 from keras_bert.data.creation.create import CreationOptions, create_pretraining_data
@@ -35,7 +38,7 @@ from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.pretraining.pretrain import create_model
 from keras_bert.pretraining.step import PretrainingStep
 from keras_bert.training.checkpointing import TrainingCheckpoint
-from keras_bert.training.distillation import layer_map
+from keras_bert.training.distillation import LayerStates, attention_scores, layer_map
 from keras_bert.training.strategy import create_strategy
 from tests.pretraining.pretraining_runs import (
     metrics_of,
@@ -151,6 +154,34 @@ def test_losses_are_those_of_numpy(chosen, layers):
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         np.testing.assert_allclose(found[name].loss, value, rtol=ORACLE["rtol"], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"use_bottleneck_attention": True}, {"key_query_shared_bottleneck": False}]
+)
+def test_a_mobilebert_learns_from_the_attention_of_its_teacher(changes):
+    """By the probabilities that either returns: softmax has the scores but for one number a row."""
+    numbers = dataclasses.asdict(without_dropout(vocab_size=23, num_hidden_layers=2))
+    numbers |= {"embedding_size": 6, "initializer_range": 0.3, "hidden_act": "gelu"}
+    student = MobileBertConfig(**numbers, intra_bottleneck_size=12, **changes)
+    teacher = MobileBertConfig(
+        **numbers, intra_bottleneck_size=48, key_query_shared_bottleneck=False
+    )
+    objective = objective_of(teacher)
+    keras.utils.set_random_seed(2)
+    model = objective.create_model(student, {"seed": 0, "dtype": "float32"})
+    assert not model.projections  # as wide between their blocks
+    batch = {name: tf.constant(value) for name, value in batch_of(3).items()}
+    found = objective.sums(model, batch, training=False)
+    assert all(np.isfinite(part.loss) and part.loss > 0 for part in found.values())
+    inputs = {name: batch[name] for name in model.encoder.input}
+    whole = create_encoder(student, output_attention_probs=True)
+    whole.set_weights(model.encoder.get_weights())
+    states = LayerStates(model.encoder, model.encoder(inputs)["hidden_states"])
+    mask = batch["input_mask"].numpy()[:, None, None]
+    for index, probs in enumerate(whole(inputs)["attention_probs"]):
+        scores = attention_scores(states, index).numpy() - 1e4 * (1 - mask)
+        np.testing.assert_allclose(tf.nn.softmax(scores), probs, **ORACLE)
 
 
 def test_the_layers_of_a_teacher_are_tinyberts_or_those_that_are_named():
@@ -312,6 +343,8 @@ DEBERTA = {"position_buckets": 8, "max_position_embeddings": 32, "num_hidden_lay
         (NomicBertConfig, {"num_hidden_layers": 4}, {"rope_theta": 99.0}),
         (GteConfig, {"num_hidden_layers": 4}, {"rope_factor": 2.0}),
         (GteConfig, {"num_hidden_layers": 4}, {"type_vocab_size": 0}),
+        (MobileBertConfig, {"num_hidden_layers": 4}, {"num_feedforward_networks": 2}),
+        (MobileBertConfig, {"num_hidden_layers": 4}, {"normalization_type": "layer_norm"}),
         (LocalBertConfig, {"num_hidden_layers": 4}, {"attention_window": 8}),
         (LocalBertConfig, {"num_hidden_layers": 4}, {"global_tokens": 3}),
         (BertConfig, {"num_hidden_layers": 4}, {"type_vocab_size": 1}),

@@ -13,6 +13,10 @@ from keras_bert import (
     DebertaV2Encoder,
     GteConfig,
     GteEncoder,
+    MegatronBertConfig,
+    MegatronBertEncoder,
+    MobileBertConfig,
+    MobileBertEncoder,
     ModernBertConfig,
     ModernBertEncoder,
     MPNetConfig,
@@ -56,6 +60,17 @@ FAMILIES = {
         GteConfig(**(_NUMBERS | {"type_vocab_size": 0, "position_initializer": "normal"})),
         GteEncoder,
     ),
+    "mobilebert": (
+        MobileBertConfig(
+            **(_NUMBERS | {"position_initializer": "sinusoids"}),
+            embedding_size=12,
+            intra_bottleneck_size=16,
+            num_feedforward_networks=2,
+            classifier_activation=False,
+        ),
+        MobileBertEncoder,
+    ),
+    "megatron": (MegatronBertConfig(**_NUMBERS), MegatronBertEncoder),
 }
 
 

@@ -11,6 +11,7 @@ from keras_bert.signatures.options import ExportOptions
 from tests.graph_order import operations_beside_the_check
 from tests.markers import some_slow
 from tests.serving.fresh_process import as_text, ask_fresh_process
+from tests.signatures import live_models
 from tests.signatures.live_models import (
     live_answers,
     live_model,
@@ -20,7 +21,14 @@ from tests.signatures.live_models import (
     request_of,
     softmax,
 )
-from tests.signatures.tiny_models import EXPORTED, MODELS, ask, graph, write_model
+from tests.signatures.tiny_models import (
+    EXPORTED,
+    MAX_SEQ_LENGTH,
+    MODELS,
+    ask,
+    graph,
+    write_model,
+)
 from tests.tolerances import REORDERED
 
 
@@ -83,6 +91,22 @@ def test_heads_of_a_deberta_answer_as_the_live_model(name, tmp_path):
 def test_heads_on_gates_behind_norms_answer_as_the_live_model(family, name, tmp_path):
     changes = {"model_type": family, "initializer_range": 0.5}
     changes |= {"type_vocab_size": 1, "pad_token_id": 0} if family == "gte" else {}
+    folder, request = write_model(tmp_path, name, **changes), request_of(name)
+    compare(ask(folder, **request), live_answers(folder, name, **request))
+
+
+@pytest.mark.parametrize("name", some_slow(("tags", "spans", "masked_lm"), ("tags", "spans")))
+def test_heads_of_a_mobilebert_answer_as_the_live_model(name, tmp_path, monkeypatch):
+    """It reads a word with the one behind it: padding, where a text does not fill its row."""
+
+    def filled(rows, **more):
+        batch = padded(rows)
+        missing = MAX_SEQ_LENGTH - batch["input_ids"].shape[1]
+        return {key: np.pad(rows, [(0, 0), (0, missing)]) for key, rows in batch.items()} | more
+
+    monkeypatch.setattr(live_models, "padded", filled)
+    changes = {"model_type": "mobilebert", "embedding_size": 6, "intra_bottleneck_size": 8}
+    changes |= {"num_feedforward_networks": 2, "initializer_range": 0.4}
     folder, request = write_model(tmp_path, name, **changes), request_of(name)
     compare(ask(folder, **request), live_answers(folder, name, **request))
 

@@ -399,7 +399,7 @@ def test_a_class_that_only_begins_like_ours_is_refused(name, tmp_path):
     with pytest.raises(ValueError, match=f"config.json names the tokenizer_class '{name}'"):
         family_of(tmp_path)
     # Others with word pieces split as BERT's does.
-    for known in ("BertTokenizerFast", "ElectraTokenizer", "LayoutLMTokenizer"):
+    for known in ("BertTokenizerFast", "MobileBertTokenizer", "LayoutLMTokenizer"):
         write(tmp_path, tokenizer_config={"tokenizer_class": known})
         assert family_of(tmp_path) == "wordpiece"
 

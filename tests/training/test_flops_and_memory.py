@@ -8,7 +8,13 @@ from tensorflow.python.framework.convert_to_constants import (
     convert_variables_to_constants_v2_as_graph,
 )
 
-from keras_bert import BertConfig, BertMaskedLM, BertTokenClassifier, inspect_model
+from keras_bert import (
+    BertClassifier,
+    BertConfig,
+    BertMaskedLM,
+    BertTokenClassifier,
+    inspect_model,
+)
 from keras_bert.training.devices import peak_tflops
 from keras_bert.training.flops import training_flops
 from keras_bert.training.memory import training_memory
@@ -81,6 +87,28 @@ def test_products_of_gates_behind_norms_are_those_that_tensorflow_counts(family)
     found = counted(model, [BATCH, LENGTH], report.predictions)
     found -= 0 if segments else 2 * BATCH * LENGTH * 2 * 16
     assert found == BATCH * sum(report.forward_flops.values())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"use_bottleneck_attention": True, "classifier_activation": False},
+        {"key_query_shared_bottleneck": False, "num_feedforward_networks": 1},
+        {"use_bottleneck": False, "trigram_input": False},
+    ],
+    ids=str,
+)
+def test_products_of_a_mobilebert_are_those_that_tensorflow_counts(changes):
+    numbers = {"embedding_size": 6, "intra_bottleneck_size": 8, "num_feedforward_networks": 3}
+    config = tiny_config(model_type="mobilebert", **numbers | changes)
+    for model in (BertMaskedLM(config), BertClassifier(config, num_classes=3)):
+        report = inspect_model(model, LENGTH, BATCH)
+        found = counted(model, [BATCH, LENGTH], report.predictions)
+        found -= 2 * BATCH * LENGTH * 2 * 16  # the look-up of segments
+        assert found == BATCH * sum(report.forward_flops.values())
+    assert sum(report.parameters.values()) == model.count_params()
+    assert "other" not in report.parameters or not report.parameters["other"]
 
 
 @pytest.mark.parametrize("parts", ["p2c|c2p", "c2p"])

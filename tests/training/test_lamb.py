@@ -104,12 +104,21 @@ def test_exclusions_go_by_path():
     _assert_equal(values, expected)
 
 
-@pytest.mark.parametrize("parts", [3, 6])
-def test_query_key_and_value_side_by_side_move_as_matrices_of_their_own(parts):
-    # 3 parts of width 4; a Longformer's attention has 6. The weights of each have another size.
+@pytest.mark.parametrize(
+    ("layer", "parts", "rows"),
+    [
+        ("query_key_value", 3, 4),
+        ("query_key_value", 6, 4),  # of a Longformer
+        ("query_key", 2, 4),  # of a MobileBERT, and its teacher's
+        ("query_key_value", 3, 2),
+    ],
+)
+def test_query_key_and_value_side_by_side_move_as_matrices_of_their_own(layer, parts, rows):
+    # Parts of width 4.
+    # The weights of each have another size.
     draw = np.random.default_rng(3)
     sizes = 3.0 ** np.arange(parts)
-    matrices = [(size * draw.normal(size=(4, 4))).astype("float32") for size in sizes]
+    matrices = [(size * draw.normal(size=(rows, 4))).astype("float32") for size in sizes]
     biases = [(size * draw.normal(size=4)).astype("float32") for size in sizes]
     pieces = [matrices, biases, [draw.normal(size=(4, 4)).astype("float32")]]
     gradients = [
@@ -117,13 +126,14 @@ def test_query_key_and_value_side_by_side_move_as_matrices_of_their_own(parts):
         for _ in range(5)
     ]
     variables = []
-    for path, kind in zip(FUSED_PATHS, pieces, strict=True):
+    paths = [path.replace("query_key_value", layer) for path in FUSED_PATHS]
+    for path, kind in zip(paths, pieces, strict=True):
         *layers, name = path.split("/")
         with contextlib.ExitStack() as scopes:
-            for layer in layers:
-                scopes.enter_context(keras.name_scope(layer))
+            for scope in layers:
+                scopes.enter_context(keras.name_scope(scope))
             variables.append(keras.Variable(np.concatenate(kind, axis=-1), name=name))
-    assert [variable.path for variable in variables] == FUSED_PATHS
+    assert [variable.path for variable in variables] == paths
     optimizer = Lamb(0.01, weight_decay_rate=0.3, not_decayed=())
     values = _apply(
         optimizer,

@@ -252,9 +252,7 @@ def _rows(config: BertConfig, head: Mapping[str, Any]) -> list[Row]:
             tuple(_ENCODER + name.removeprefix(family.prefix) for name in row.theirs),
             row.form,
         )
-        for row in name_table.expand(
-            [*family.encoder, *family.heads[ENCODER]], config.num_hidden_layers
-        )
+        for row in name_table.expand([*family.encoder, *family.heads[ENCODER]], config)
     ]
     rows += dense_rows(f"{_SCORES}/projection", "token_rep_layer.projection")
     for ours, theirs in _PROJECTIONS.items():

@@ -20,17 +20,21 @@ UNIFORM = "uniform"
 
 _POSITIONS = "embeddings/position_embeddings"
 _SEGMENTS = "embeddings/segment_embeddings"
-_FINAL_NORM = "/final_norm/gamma"
+_FINAL_NORM = "/final_norm/"
 # What decides the shapes of the weights that are taken over, and what is computed with them.
 _SAME = (
     *("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "hidden_act"),
     *("max_position_embeddings", "embedding_width", "layer_norm_eps"),
     *("first_position", "projects_global_attention", "is_pre_norm", "has_gates"),
+    "has_embedding_norm",
     *("has_position_table", "unbiased_layers"),
     *("attention_window", "global_tokens"),  # of local attention, and the window of a ModernBERT
     *("distance_buckets", "distance_vectors", "distance_products", "farthest_distance"),
     "pos_att_type",  # of a DeBERTa
     *("rope_theta", "rope_factor"),  # of NomicBERT and GTE
+    # Of MobileBERT.
+    *("block_width", "attention_input", "num_feedforward_networks", "normalization_type"),
+    *("trigram_input", "has_pooler"),
 )
 _SAME_IN_MODERNBERT = ("global_attention_every", "global_rope_theta", "local_rope_theta")
 
@@ -147,8 +151,9 @@ def select_layers(
         found = re.match(r"layer_(\d+)/", path)
         if found is None:
             variables[path] = value
-        elif path.endswith(_FINAL_NORM):  # stands behind whichever is the last
-            variables[f"layer_{len(position) - 1}{_FINAL_NORM}"] = value
+        elif _FINAL_NORM in path:  # stands behind whichever is the last
+            name = path.partition(_FINAL_NORM)[2]  # gamma or beta
+            variables[f"layer_{len(position) - 1}{_FINAL_NORM}{name}"] = value
         elif int(found[1]) in position:
             variables[f"layer_{position[int(found[1])]}/{path[found.end() :]}"] = value
     config = config or checkpoint.config.replace(num_hidden_layers=len(position))

@@ -12,6 +12,7 @@ from keras_bert.models.surgery.lora import merged_lora
 
 _EMBEDDINGS = "word_embeddings/embeddings"
 _OUTPUT_BIAS = "masked_lm_bias/bias"
+_FURTHER_COLUMNS = "masked_lm_columns/embeddings"
 
 
 def grow_vocabulary(
@@ -50,7 +51,8 @@ def grow_vocabulary(
     with merged_lora(model) as weights:
         for source, target in zip(weights, grown.weights, strict=True):
             value = keras.ops.convert_to_numpy(source.value)
-            if source.path.endswith((_EMBEDDINGS, _OUTPUT_BIAS)):  # behind a name scope, if any
+            # Behind a name scope, if any.
+            if source.path.endswith((_EMBEDDINGS, _OUTPUT_BIAS, _FURTHER_COLUMNS)):
                 # [V, H] -> [new V, H], or [V] -> [new V] for the bias
                 larger = np.zeros((vocab_size, *value.shape[1:]), value.dtype)
                 larger[: len(value)] = value  # old tokens keep their ids

@@ -63,7 +63,7 @@ class MaskedLanguageModel(Objective):
     @property
     def not_decayed(self) -> tuple[str, ...]:
         """The layers of the sentence loss, where there is none."""
-        return () if _NEXT_SENTENCE in self.scales else ("^pooler/", "^next_sentence/")
+        return () if _NEXT_SENTENCE in self.scales else ("^(pooler|next_sentence)/",)
 
     @property
     def scales(self) -> Mapping[str, float]:

@@ -1,0 +1,1 @@
+"""The layers of MobileBERT: words with their neighbours, blocks that are narrow inside."""
