@@ -16,6 +16,7 @@ _PUBLIC = {
     "DebertaV2Config": "deberta_config",
     "NomicBertConfig": "rotary_configs",
     "GteConfig": "rotary_configs",
+    "EuroBertConfig": "rotary_configs",
     "MPNetConfig": "family_configs",
     "RobertaConfig": "family_configs",
     "LocalBertConfig": "family_configs",
@@ -28,6 +29,7 @@ _PUBLIC = {
     "DebertaV2Encoder": "models.family_encoders",
     "NomicBertEncoder": "models.family_encoders",
     "GteEncoder": "models.family_encoders",
+    "EuroBertEncoder": "models.family_encoders",
     "MPNetEncoder": "models.family_encoders",
     "RobertaEncoder": "models.family_encoders",
     "LocalBertEncoder": "models.family_encoders",
@@ -201,6 +203,7 @@ if TYPE_CHECKING:
     from keras_bert.models.family_encoders import DebertaV2Encoder as DebertaV2Encoder
     from keras_bert.models.family_encoders import DistilBertEncoder as DistilBertEncoder
     from keras_bert.models.family_encoders import ElectraEncoder as ElectraEncoder
+    from keras_bert.models.family_encoders import EuroBertEncoder as EuroBertEncoder
     from keras_bert.models.family_encoders import GteEncoder as GteEncoder
     from keras_bert.models.family_encoders import LocalBertEncoder as LocalBertEncoder
     from keras_bert.models.family_encoders import LongformerEncoder as LongformerEncoder
@@ -247,6 +250,7 @@ if TYPE_CHECKING:
     from keras_bert.retrieval.sparse_encoder import SparseEncoder as SparseEncoder
     from keras_bert.retrieval.sparse_index import SparseTextIndex as SparseTextIndex
     from keras_bert.retrieval.text_index import TextIndex as TextIndex
+    from keras_bert.rotary_configs import EuroBertConfig as EuroBertConfig
     from keras_bert.rotary_configs import GteConfig as GteConfig
     from keras_bert.rotary_configs import NomicBertConfig as NomicBertConfig
     from keras_bert.serving.client import ServerError as ServerError

@@ -95,8 +95,12 @@ class BertConfig:
             layers of heads have one in any case.
         unbiased_layers: of the class: dense layers of a block that have no bias where others do.
         is_pre_norm: of the class: whether norms stand before each half of a block, so that one
-            more ends the last block and the first attention needs none.
+            more ends the last block, and the first attention needs none behind that of embeddings.
+        has_embedding_norm: of the class: whether a norm ends the embeddings.
+        has_norm_offsets: of the class: whether norms have an offset beside their scale.
         has_gates: of the class: whether feed-forward layers have a gate beside the activation.
+        has_masked_lm_transform: of the class: whether the masked language model head has a dense
+            layer, an activation and a norm before its product with the words, and a bias behind it.
         reads_tokens_through_pooler: of the class: whether the pooler also stands between the
             encoder and the output layers of tokens.
         pooler_act: of the class: the activation of the pooler.
@@ -128,7 +132,10 @@ class BertConfig:
     has_biases: ClassVar[bool] = True
     unbiased_layers: ClassVar[tuple[str, ...]] = ()
     is_pre_norm: ClassVar[bool] = False
+    has_embedding_norm: ClassVar[bool] = True
+    has_norm_offsets: ClassVar[bool] = True
     has_gates: ClassVar[bool] = False
+    has_masked_lm_transform: ClassVar[bool] = True
     reads_tokens_through_pooler: ClassVar[bool] = False
     pooler_act: ClassVar[str] = "tanh"
 
@@ -221,6 +228,21 @@ class BertConfig:
     def head_size(self) -> int:
         """Width of one attention head."""
         return self.hidden_size // self.num_attention_heads
+
+    @property
+    def key_value_heads(self) -> int:
+        """Heads of keys and of values; where they are fewer, several heads of queries share one."""
+        return self.num_attention_heads
+
+    @property
+    def ties_words(self) -> bool:
+        """Whether masked words are scored with the word embeddings, not a matrix of their own."""
+        return True
+
+    @property
+    def pools_late(self) -> bool:
+        """Whether the pooler reads each piece, and the mean is that of what it returns."""
+        return False
 
     @property
     def takes_pairs(self) -> bool:

@@ -1,7 +1,8 @@
 """The encoders of the families that came after BERT; their configs say in what they differ.
 
 All of it is in `keras_bert.family_configs`: the same layers are made from other numbers, but for
-MPNet, DeBERTa, local attention, ModernBERT, NomicBERT and GTE, which have blocks of their own.
+MPNet, DeBERTa, local attention, ModernBERT, EuroBERT, NomicBERT and GTE, which have blocks of their
+own.
 """
 
 from typing import Any
@@ -31,12 +32,13 @@ from keras_bert.layers.rotary_attention import (
     NormalizedEmbeddings,
     RotaryEncoderBlock,
     RotaryPostNormBlock,
+    RotaryRMSNormBlock,
     scaled_initializer_range,
 )
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.registry import register_encoder
 from keras_bert.modernbert_config import ModernBertConfig
-from keras_bert.rotary_configs import GteConfig, NomicBertConfig
+from keras_bert.rotary_configs import EuroBertConfig, GteConfig, NomicBertConfig
 
 
 @register_encoder(DistilBertConfig)
@@ -219,6 +221,36 @@ class ModernBertEncoder(BertEncoder):
             use_bias=False,
             dtype=dtype,
             name="pooler",
+        )
+
+
+@register_encoder(EuroBertConfig)
+class EuroBertEncoder(BertEncoder):
+    """The encoder of EuroBERT (Boizard et al. 2025, arXiv:2503.05500).
+
+    Inputs and outputs are those of `BertEncoder`; `segment_ids` change nothing. The last of the
+    `hidden_states` is behind the norm that ends the encoder, as `sequence_output` is.
+    `pooled_output` is dense and gelu on the first piece, on the mean or on each piece before the
+    mean, see `EuroBertConfig.classifier_pooling`; published encoders have them with a head only.
+
+    Example:
+        >>> encoder = EuroBertEncoder(EuroBertConfig.from_name("eurobert_tiny", vocab_size=8000,
+        ...                                                    pad_token_id=0))
+    """
+
+    @staticmethod
+    def create_block(config: Any, index: int, seed: int | None, dtype: Any) -> EncoderBlock:
+        """Returns the block named "layer_{index}"; see `BertEncoder.create_block`."""
+        settings = BertEncoder.create_block(config, index, seed, dtype).get_config()
+        return RotaryRMSNormBlock.from_config(
+            settings
+            | {
+                "rope_theta": config.rope_theta,
+                "rope_factor": config.rope_factor,
+                "num_key_value_heads": config.num_key_value_heads,
+                "output_initializer_range": config.initializer_range,
+                "is_last": index == config.num_hidden_layers - 1,
+            }
         )
 
 

@@ -2,18 +2,25 @@
 
 import os
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, cast
 
 import keras
 
 from keras_bert.checkpoints.checkpoint import Checkpoint
-from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.config import BertConfig
 from keras_bert.features import MASKED_LM_POSITIONS
-from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
+from keras_bert.layers.embeddings import WordEmbedding
+from keras_bert.layers.masked_lm import (
+    MaskedLanguageModelTransform,
+    OutputBias,
+    PickedStates,
+)
 from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder, as_encoder, encoder_inputs
 from keras_bert.models.task_model import TaskModel
+
+# The layers of the head; the last one where it has a table of words of its own.
+TRANSFORM, BIAS, OUTPUT_WORDS = "masked_lm_transform", "masked_lm_bias", "output_embeddings"
 
 
 def load_masked_lm(
@@ -46,8 +53,7 @@ def check_predicts_words(folder: str | os.PathLike, checkpoint: Checkpoint) -> N
         ValueError: it holds no head that predicts words, and a fresh one knows none; or it does so
             with an output matrix of its own.
     """
-    predicts = checkpoint.architecture in WORD_PREDICTORS
-    if not predicts or "masked_lm_bias/bias" not in checkpoint.variables:
+    if not checkpoint.predicts_words:
         raise ValueError(
             f"{folder} holds a {checkpoint.architecture}, which predicts no masked words: give a "
             "model with a masked LM head"
@@ -131,19 +137,48 @@ def masked_lm_logits(encoder: BertEncoder, sequence_output: Any, positions: Any 
 def masked_lm_scores(encoder: BertEncoder, sequence_output: Any, positions: Any = None) -> Any:
     """Returns these logits [B, P, V] without the bias of each piece, in the encoder's dtype."""
     config = encoder.config
-    transform = MaskedLanguageModelTransform(
-        config.transform_act,
-        config.initializer_range,
-        config.layer_norm_eps,
-        config.embedding_width,
-        config.has_biases,
-        dtype=encoder.policy,
-        name="masked_lm_transform",
-    )
-    # [B, P or S, H] -> [B, P, E] -> [B, P, V]: scored against the word embeddings themselves.
-    return encoder.word_embeddings(transform(sequence_output, positions), reverse=True)
+    transform: keras.layers.Layer
+    if config.has_masked_lm_transform:
+        transform = MaskedLanguageModelTransform(
+            config.transform_act,
+            config.initializer_range,
+            config.layer_norm_eps,
+            config.embedding_width,
+            config.has_biases,
+            dtype=encoder.policy,
+            name=TRANSFORM,
+        )
+    else:
+        transform = PickedStates(dtype=encoder.policy, name=TRANSFORM)
+    words = encoder.word_embeddings
+    if not config.ties_words:
+        words = WordEmbedding(
+            config.vocab_size,
+            config.embedding_width,
+            config.initializer_range,
+            dtype=encoder.policy,
+            name=OUTPUT_WORDS,
+        )
+    # [B, P or S, H] -> [B, P, E] -> [B, P, V]: scored against the word embeddings themselves, or
+    # against a table of their own.
+    return words(transform(sequence_output, positions), reverse=True)
 
 
 def output_bias(encoder: BertEncoder) -> OutputBias:
     """Returns the layer that adds the bias of each piece to scores [..., V], in float32."""
-    return OutputBias(dtype=encoder.policy, name="masked_lm_bias")
+    return OutputBias(encoder.config.has_masked_lm_transform, dtype=encoder.policy, name=BIAS)
+
+
+def head_layers(config: BertConfig) -> tuple[str, ...]:
+    """Returns the names of the layers of the head, as every model with one calls them."""
+    return (TRANSFORM, BIAS) if config.ties_words else (TRANSFORM, BIAS, OUTPUT_WORDS)
+
+
+def word_scorer(model: TaskModel) -> WordEmbedding:
+    """Returns the layer of a model with the head whose `reverse=True` scores words.
+
+    That is the word embedding itself, or the table that the head has in its place.
+    """
+    if model.config.ties_words:
+        return model.encoder.word_embeddings
+    return cast(WordEmbedding, model.get_layer(OUTPUT_WORDS))

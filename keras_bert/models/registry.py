@@ -47,6 +47,7 @@ _MODULES = {
     "deberta-v2": "keras_bert.models.family_encoders",
     "nomic_bert": "keras_bert.models.family_encoders",
     "gte": "keras_bert.models.family_encoders",
+    "eurobert": "keras_bert.models.family_encoders",
     "local_bert": "keras_bert.models.family_encoders",
 }
 # model_type -> class of the encoder, as far as they are imported.

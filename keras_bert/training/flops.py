@@ -59,6 +59,8 @@ def forward_flops(
     summaries = batch_size if row.uses_pooler else 0
     if config.reads_tokens_through_pooler and architecture in TOKEN_LABELERS:
         summaries = tokens
+    if row.uses_pooler and config.pools_late:
+        summaries = tokens
     pooler = 2 * summaries * config.hidden_size**2
     reads_few = architecture != ENCODER and (row.uses_pooler or row.predicts_words)
     read = 1 + max_predictions_per_seq if row.predicts_words else 1
@@ -81,7 +83,8 @@ def _encoder_parts(
     hidden, embedding, layers = config.hidden_size, config.embedding_width, config.num_hidden_layers
     tokens = batch_size * max_seq_length
     # Query, key, value and output, and the first three once more for global positions.
-    matrices = 7 if config.projects_global_attention else 4
+    columns = (7 if config.projects_global_attention else 4) * hidden
+    columns -= 2 * (config.num_attention_heads - config.key_value_heads) * config.head_size
     feed_forward = 3 if config.has_gates else 2
     # DeBERTa: query and key of each distance, and products with them.
     distances = 2 * max_seq_length - 1 if config.distance_products else 0
@@ -94,12 +97,12 @@ def _encoder_parts(
             unread = tokens - batch_size * read
             # Where queries know their distances by their place among all, all ask.
             unasked = unread if block.attention.asks_alone else 0
-    projected = layers * (tokens * matrices + 2 * distances) - unread
+    projected = layers * (tokens * columns + 2 * distances * hidden) - unread * hidden
     attended = layers * pairs - 2 * unasked * max_seq_length
     inner = feed_forward * hidden * config.intermediate_size
     return {
         EMBEDDING_PROJECTION: 2 * tokens * embedding * hidden if config.projects_embeddings else 0,
-        PROJECTIONS: 2 * projected * hidden * hidden,
+        PROJECTIONS: 2 * projected * hidden,
         SCORES: 2 * attended * hidden,
         FEED_FORWARD: 2 * (layers * tokens - unread) * inner,
     }

@@ -28,15 +28,13 @@ from keras_bert.models.encoder import BertEncoder, as_encoder
 from keras_bert.models.masked_lm import (
     BertMaskedLM,
     check_predicts_words,
+    head_layers,
     masked_lm_scores,
     output_bias,
 )
 from keras_bert.models.multiple_choice import inputs_of_rows
 from keras_bert.models.task_model import TaskModel
 from keras_bert.storage import hub
-
-# The layers of the head, as `BertMaskedLM` calls them.
-_HEAD = ("masked_lm_transform", "masked_lm_bias")
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -121,7 +119,7 @@ class BertSparseEmbedder(TaskModel):
             ValueError: the tokenizer's vocabulary is not of the config's size.
         """
         words = BertMaskedLM(self.encoder)
-        for name in _HEAD:
+        for name in head_layers(self.config):
             for own, mine in zip(
                 words.get_layer(name).weights, self.get_layer(name).weights, strict=True
             ):

@@ -22,7 +22,7 @@ from keras_bert.layers.attention_masks import within_documents
 from keras_bert.models import preset
 from keras_bert.models.distilled_masked_lm import DistilledMaskedLM
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.masked_lm import BertMaskedLM, head_layers
 from keras_bert.pretraining.objectives.masked_lm import MaskedLanguageModel, perplexity
 from keras_bert.pretraining.objectives.objective import (
     Batch,
@@ -212,7 +212,7 @@ class Distillation(MaskedLanguageModel):
             source.check_masked_lm()
             model = preset.from_checkpoint(DistilledMaskedLM, source, given)
         if not set(_OF_HEAD) & names:
-            for layer in ("masked_lm_transform", "masked_lm_bias"):
+            for layer in head_layers(config):
                 model.get_layer(layer).trainable = False  # no loss reaches it
         of_teacher = {key: arguments[key] for key in ("packed", "dtype") if key in arguments}
         if self.teacher is not None:
@@ -223,7 +223,7 @@ class Distillation(MaskedLanguageModel):
             )
             if _SOFT_TARGET in names:
                 checkpoint.check_masked_lm()
-                if "masked_lm_bias/bias" not in checkpoint.variables:
+                if not checkpoint.predicts_words:
                     raise ValueError(
                         f"the teacher {folder} is a {checkpoint.architecture}, which predicts no "
                         "words: give one with a masked LM head, or --soft_target_weight=0"

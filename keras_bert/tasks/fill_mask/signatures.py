@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS
+from keras_bert.models.masked_lm import BIAS, TRANSFORM, word_scorer
 from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector
 from keras_bert.signatures.vocabulary_rows import silence_rows
 from keras_bert.text.preprocessor import TEXT
@@ -31,8 +32,8 @@ class MaskedLMSignatures(SignatureFamily):
         super().__init__(*arguments)
         self.sample = {TEXT: f"One {self.tokenizer.vocabulary.special_tokens.mask}."}
         silence_rows(self.model, self.tokenizer.vocabulary)
-        self._transform = self.model.get_layer("masked_lm_transform")
-        self._bias = self.model.get_layer("masked_lm_bias")
+        self._transform, self._bias = (self.model.get_layer(name) for name in (TRANSFORM, BIAS))
+        self._words = word_scorer(self.model)
         self._top_k = min(self.options.top_k or _GUESSES, len(self.tokenizer.vocabulary))
 
     def string_inputs(self) -> dict[str, tf.TensorSpec]:
@@ -68,7 +69,7 @@ class MaskedLMSignatures(SignatureFamily):
 
         def guess(chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             hidden = self._transform(states[None], chunk[None])  # [1, masks at a time, H]
-            logits = self._bias(self.model.encoder.word_embeddings(hidden, reverse=True))[0]
+            logits = self._bias(self._words(hidden, reverse=True))[0]
             best = tf.math.top_k(tf.nn.softmax(logits), self._top_k)
             return best.values, best.indices
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 from keras_bert.checkpoints.sentence_prompts import DOT, Prompts
 from keras_bert.checkpoints.sparse_modules import SparseModules
 from keras_bert.finetuning.task import TaskDescription
+from keras_bert.models.masked_lm import BIAS, TRANSFORM, word_scorer
 from keras_bert.signatures.base import Tensors, with_a_column
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.signatures.text_windows import TextWindows
@@ -67,8 +68,8 @@ class SparseSignatures(EmbedderSignatures):
         self._windows = None
         if options.max_windows is not None:
             self._windows = TextWindows(max_seq_length, options.doc_stride, options.max_windows)
-        self._transform = model.get_layer("masked_lm_transform")
-        self._bias = model.get_layer("masked_lm_bias")
+        self._transform, self._bias = (model.get_layer(name) for name in (TRANSFORM, BIAS))
+        self._words = word_scorer(model)
         self._weights = model.get_layer("sparse_weights")
 
     def answer(self, text: tf.Tensor) -> Tensors:
@@ -148,7 +149,7 @@ class SparseSignatures(EmbedderSignatures):
 
     def _largest(self, states: tf.Tensor) -> tf.Tensor:
         """Returns of a text's states [T, H] the largest score of each piece, float32 [V]."""
-        scores = self.model.encoder.word_embeddings(self._transform(states[None]), reverse=True)
+        scores = self._words(self._transform(states[None]), reverse=True)
         return tf.cast(tf.reduce_max(scores[0], axis=0), tf.float32)
 
 
